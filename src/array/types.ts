@@ -1,0 +1,189 @@
+/** What a user of an opened archive sees. The implementations are beside this file. */
+import type { Compressor, Shuffle } from "../codec/types.ts";
+import type { ChecksumName, Dialect, DType, JsonObject, JsonValue } from "../format/types.ts";
+import type { ReadableStore } from "../store/types.ts";
+import type { TypedValues } from "./values.ts";
+
+/** A slice as zarrita has it: half-open, with a step; null means "to the end". */
+export interface Slice {
+  readonly start: number | null;
+  readonly stop: number | null;
+  readonly step: number | null;
+}
+
+/** One entry for each dimension: an integer (drops the dimension), a slice, or null (all of it). */
+export type Selection = readonly (number | Slice | null)[];
+
+/** How far a long operation is. */
+export interface Progress {
+  /** Done and total, in bytes of uncompressed data unless the call says otherwise. */
+  readonly done: number;
+  readonly total: number;
+  /** What is being worked on. */
+  readonly label?: string;
+}
+
+/** Options of all that may take long. */
+export interface LongOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+export interface OpenOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Check digests before a payload is used (default true). */
+  readonly verify?: boolean | undefined;
+}
+
+/** A part of an array as `get` gives it: values in native byte order. `stride` in elements. */
+export interface ArraySlice {
+  readonly data: TypedValues;
+  readonly shape: readonly number[];
+  readonly stride: readonly number[];
+}
+
+/** Where a chunk lies. */
+export interface ChunkPlace {
+  /** Index in the array, from 0. */
+  readonly index: number;
+  /** Key of the object in the archive's store. */
+  readonly key: string;
+  /** Byte offset of the Blosc header in the object. */
+  readonly offset: number;
+  /** Uncompressed bytes that the archive's metadata promises. */
+  readonly nbytes: number;
+  /** Compressed bytes if known without reading the chunk's header, else undefined. */
+  readonly ctbytes: number | undefined;
+  /** Bytes of the object that chunk, digest and reserve may take at most. */
+  readonly available: number;
+}
+
+/** What `chunks` prints of a chunk: its place, its Blosc header and its digest. */
+export interface ChunkInfo extends ChunkPlace {
+  readonly ctbytes: number;
+  readonly typesize: number;
+  readonly blocksize: number;
+  readonly compressor: Compressor;
+  readonly shuffle: Shuffle;
+  readonly memcpyed: boolean;
+  readonly checksum: ChecksumName;
+  /** Stored digest in hexadecimal, as stored; undefined without a checksum. */
+  readonly digest: string | undefined;
+}
+
+/** How an array is cut and compressed, as `info` tells it. */
+export interface ChunkSummary {
+  readonly nchunks: number;
+  /** Rows in a chunk, for arrays cut along rows. */
+  readonly chunkLength?: number;
+  /** Uncompressed bytes in a chunk, for Bloscpack files. */
+  readonly chunkBytes?: number;
+  readonly cname?: Compressor;
+  readonly clevel?: number;
+  readonly shuffle?: Shuffle;
+  readonly typesize?: number;
+}
+
+/** An encoded chunk, digest checked (unless opened with `verify: false`), not decoded. */
+export interface EncodedChunk {
+  readonly place: ChunkPlace;
+  /** Exactly the Blosc chunk. A view that is valid until the next one is asked for. */
+  readonly bytes: Uint8Array;
+}
+
+/** Something that `verify` found. */
+export interface Finding {
+  readonly severity: "error" | "warning";
+  readonly code: string;
+  readonly message: string;
+  readonly path?: string;
+  readonly chunk?: number;
+  readonly offset?: number;
+}
+
+/** What `verify` did and found. */
+export interface VerifyReport {
+  readonly ok: boolean;
+  readonly chunks: number;
+  readonly nbytes: number;
+  readonly cbytes: number;
+  readonly digests: number;
+  readonly findings: readonly Finding[];
+}
+
+interface ArchiveBase {
+  readonly dialect: Dialect;
+  readonly store: ReadableStore;
+  /** Key of the file or folder in the store; `""` is the store's root. */
+  readonly path: string;
+  /** User attributes (user metadata of a Bloscpack file). */
+  readonly attrs: JsonObject;
+  /** Everything that the archive's metadata says, as stored. */
+  readonly metadata: JsonObject;
+  /** What is odd but harmless, in words. */
+  readonly warnings: readonly string[];
+  /** Reads everything, checks every header, size, offset, digest and payload; does not throw for what it finds. */
+  verify(options?: LongOptions): Promise<VerifyReport>;
+  close(): Promise<void>;
+}
+
+/** Values in one linear sequence of bytes, cut into chunks. Common to arrays and plain bytes. */
+export interface ChunkedArchive extends ArchiveBase {
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
+  readonly nchunks: number;
+  /** Uncompressed bytes of every chunk but the last, which may be shorter. */
+  readonly chunkBytes: number;
+  readonly checksum: ChecksumName | undefined;
+  /** Reads one chunk header to tell how the archive is compressed. */
+  summary(options?: OpenOptions): Promise<ChunkSummary>;
+  /** Compressed bytes, headers, tables, digests and metadata included: what the archive takes in its store. */
+  storedBytes(options?: OpenOptions): Promise<number>;
+  /** Decoded bytes in stored byte order and stored memory order, `[start, end)`. */
+  readBytes(start: number, end: number, options?: LongOptions): Promise<Uint8Array>;
+  /** All decoded bytes in C order, stored byte order, piece by piece, with flat memory. */
+  streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
+  /** Encoded chunks `[first, end)` in order, headers and digests checked, neighbouring chunks in one read. */
+  encodedChunks(first?: number, end?: number, options?: LongOptions): AsyncIterable<EncodedChunk>;
+  /** Places and headers of the chunks, in order. */
+  listChunks(options?: LongOptions): AsyncIterable<ChunkInfo>;
+}
+
+/** A file of plain bytes. */
+export interface BytesArchive extends ChunkedArchive {
+  readonly kind: "bytes";
+}
+
+/** An n-dimensional array. */
+export interface ArrayArchive extends ChunkedArchive {
+  readonly kind: "array";
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** Memory order in which the values are stored. */
+  readonly order: "C" | "F";
+  /** Default value as stored; undefined where the dialect has none. */
+  readonly fillValue: JsonValue | undefined;
+  /** Rows of a chunk where chunks end on rows (of the stored order), else undefined. */
+  readonly chunkLength: number | undefined;
+  /** Field names of a nested dtype stored as column folders, else empty: then `encodedChunks` and `listChunks` are refused and each column has its own. */
+  readonly columnNames: readonly string[];
+  /** One column of a nested dtype. */
+  column(name: string): ArrayArchive;
+  /** The selected values; a scalar where every entry is an integer. */
+  get(selection?: Selection | null, options?: LongOptions): Promise<ArraySlice | unknown>;
+  /** Values chunk by chunk along the first dimension (whole rows), in order. */
+  chunks(options?: LongOptions): AsyncIterable<ArraySlice>;
+}
+
+/** A table: columns of one length. */
+export interface TableArchive extends ArchiveBase {
+  readonly kind: "table";
+  readonly names: readonly string[];
+  /** Rows: those of the shortest column. */
+  readonly length: number;
+  readonly nbytes: number;
+  column(name: string): ArrayArchive;
+  storedBytes(options?: OpenOptions): Promise<number>;
+}
+
+export type Archive = BytesArchive | ArrayArchive | TableArchive;

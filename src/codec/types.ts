@@ -1,0 +1,54 @@
+/**
+ * What other layers may ask of the Blosc codec. Knows chunks and blocks; must not know any file format.
+ */
+
+/** Compressors that a Blosc1 header can name. `lz4hc` is `lz4` in a header. @see FORMAT.md [FB] */
+export type Compressor = "blosclz" | "lz4" | "snappy" | "zlib" | "zstd";
+
+/** Compressors that {@link EncodeOptions} can ask for. */
+export type CompressorName = Compressor | "lz4hc";
+
+/** The filter applied before compression. */
+export type Shuffle = "noshuffle" | "shuffle" | "bitshuffle";
+
+/** A decoded and checked Blosc1 chunk header. All sizes in bytes. */
+export interface ChunkHeader {
+  readonly version: number;
+  readonly versionlz: number;
+  readonly flags: number;
+  readonly typesize: number;
+  /** Uncompressed size of the chunk. */
+  readonly nbytes: number;
+  readonly blocksize: number;
+  /** Size of the whole chunk, header included. */
+  readonly ctbytes: number;
+  readonly compressor: Compressor;
+  readonly shuffle: Shuffle;
+  /** Stored, not compressed. */
+  readonly memcpyed: boolean;
+  /** Blocks are split in `typesize` streams (never the short last block). */
+  readonly split: boolean;
+  readonly nblocks: number;
+}
+
+/** A range of bytes of a chunk that must be fetched to decode a part of it. */
+export interface BlockRange {
+  /** Index of the first block of the range, and one past the last. */
+  readonly firstBlock: number;
+  readonly endBlock: number;
+  /** Where its compressed bytes lie, from the start of the chunk. */
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** Settings of {@link encode}. Defaults: lz4, 5, shuffle, 1, automatic. */
+export interface EncodeOptions {
+  readonly cname?: CompressorName;
+  /** 0 to 9. */
+  readonly clevel?: number;
+  readonly shuffle?: Shuffle;
+  /** Bytes of an element, 1 to 255. */
+  readonly typesize?: number;
+  /** Bytes; 0 or absent: chosen from clevel, typesize and length as c-blosc does. */
+  readonly blocksize?: number;
+}

@@ -1,0 +1,88 @@
+/**
+ * The one error class of the project and its codes.
+ *
+ * Knows how a message is put together; must not know any format.
+ */
+
+/** What went wrong. Codes are API: documented in FORMAT.md, never reused. */
+export type ErrorCode =
+  | "BAD_MAGIC" // the bytes are not what their name or place in an archive promises
+  | "TRUNCATED" // the object ends before what its header promises
+  | "BAD_FIELD" // a stored field contradicts another one, the object's size, or the format
+  | "BAD_CHUNK" // a Blosc chunk's payload cannot be decoded to what its header promises
+  | "CHECKSUM_MISMATCH" // a stored digest differs from the digest of the stored bytes
+  | "INCOMPLETE" // chunks or files that the metadata counts are not there (an aborted write, a lost file)
+  | "UNSAFE_PATH" // a stored name or a link leads out of the archive
+  | "UNSUPPORTED" // well-formed, but not something this library reads or does
+  | "NOT_FOUND" // nothing at the path, or no such column
+  | "BAD_ARGUMENT" // the caller's own argument is wrong
+  | "CONFLICT" // the destination exists, or another writer was faster
+  | "STALE" // what was opened has been changed since by a writer
+  | "READ_ONLY" // opened read-only, or the store cannot write
+  | "LIMIT" // a limit on sizes or counts, named in the message
+  | "NO_SPACE" // the storage is full
+  | "IO"; // the storage failed
+
+/** Where an error was found, and what contradicts what. */
+export interface ErrorDetails {
+  /** Key or path of the object. */
+  readonly path?: string;
+  /** Byte offset in the object. */
+  readonly offset?: number;
+  /** Index of the chunk in its array, from 0. */
+  readonly chunk?: number;
+  /** Name of the field, in the words of FORMAT.md. */
+  readonly field?: string;
+  readonly expected?: unknown;
+  readonly found?: unknown;
+  readonly cause?: unknown;
+}
+
+/** Codes that mean: stored bytes contradict themselves or their checksums (exit code 3 of the command). */
+const DAMAGE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "BAD_MAGIC",
+  "TRUNCATED",
+  "BAD_FIELD",
+  "BAD_CHUNK",
+  "CHECKSUM_MISMATCH",
+  "INCOMPLETE",
+  "UNSAFE_PATH",
+]);
+
+/** An error of this library. `code` tells the kind, `details` where, `message` says both in one line. */
+export class SuperchunkError extends Error {
+  override readonly name = "SuperchunkError";
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails;
+  /** The sentence without the path and the chunk in front of it. */
+  readonly summary: string;
+
+  constructor(code: ErrorCode, summary: string, details: ErrorDetails = {}) {
+    super(`${place(details)}${summary}`, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.summary = summary;
+    this.details = details;
+  }
+
+  /** True where stored bytes contradict themselves or their checksums. */
+  get isDamage(): boolean {
+    return DAMAGE.has(this.code);
+  }
+
+  /** The same error with more known about its place; what is already set wins. */
+  at(place: Pick<ErrorDetails, "path" | "chunk" | "offset">): SuperchunkError {
+    return new SuperchunkError(this.code, this.summary, { ...place, ...this.details });
+  }
+}
+
+/** True where `error` is a {@link SuperchunkError}, of the given code if one is given. */
+export function isSuperchunkError(error: unknown, code?: ErrorCode): error is SuperchunkError {
+  return error instanceof SuperchunkError && (code === undefined || error.code === code);
+}
+
+function place({ path, chunk }: ErrorDetails): string {
+  if (path !== undefined && chunk !== undefined) return `${path}: chunk ${chunk}: `;
+  if (path !== undefined) return `${path}: `;
+  if (chunk !== undefined) return `chunk ${chunk}: `;
+  return "";
+}

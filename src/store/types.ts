@@ -1,0 +1,87 @@
+/**
+ * The store contract: a flat map from keys to bytes, as a file system, memory, HTTP or an object store has it.
+ *
+ * Keys are `/`-separated, without a leading or trailing `/`, without empty parts, `.` and `..`; every store
+ * checks them on entry (`UNSAFE_PATH`). Absent is `undefined`, failed is a throw. Bytes handed out are the
+ * caller's own: fresh, or never written again by the store.
+ */
+
+/** Options of every call that may take long. */
+export interface StoreOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A part of an object: from a start, or the last bytes. A range beyond the end is cut off at the end. */
+export type ByteRange =
+  | { readonly offset: number; readonly length: number }
+  | { readonly suffixLength: number };
+
+/** What a store knows of an object without reading it. */
+export interface ObjectInfo {
+  /** Bytes. */
+  readonly size: number;
+  /** Changes whenever the bytes do: an ETag, or size, time and inode. Compared for equality only. */
+  readonly version: string;
+}
+
+/** One entry of a folder listing. */
+export interface ListEntry {
+  /** Last part of the key. */
+  readonly name: string;
+  readonly kind: "object" | "folder";
+}
+
+/** What reading needs. */
+export interface ReadableStore {
+  /** How messages name the object at `key`: a path, a URL. */
+  describe(key: string): string;
+  get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined>;
+  /** The bytes of the range that exist; fewer than asked only at the object's end. */
+  getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
+  stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined>;
+  /** Entries directly under a folder (`""` is the root), in no promised order; none where there is no such folder. */
+  list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry>;
+  /**
+   * Capability: reads into the caller's buffer without a copy. Resolves with the bytes read, fewer than
+   * `target.length` only at the object's end; undefined where there is no such object.
+   */
+  readInto?(key: string, offset: number, target: Uint8Array, options?: StoreOptions): Promise<number | undefined>;
+  /** Capability: the same at once, for small reads where a promise costs more than the read. */
+  readIntoSync?(key: string, offset: number, target: Uint8Array): number | undefined;
+  /** Releases what the store holds open. */
+  close?(): Promise<void>;
+}
+
+/** How an object is put. */
+export interface PutOptions extends StoreOptions {
+  /** Fails with `CONFLICT` where the object exists. */
+  readonly ifAbsent?: boolean;
+  /** Fails with `CONFLICT` unless the object has this version. */
+  readonly ifVersion?: string;
+  /** Durable when resolved (default true, where the store can). */
+  readonly durable?: boolean;
+}
+
+/** Bytes to put: at once, or piece by piece; a piece may be used again by its maker once the next is asked for. */
+export type PutSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+/** What writing needs. Members with `?` are capabilities that a store may lack. */
+export interface WritableStore extends ReadableStore {
+  /** Whole or not at all: a reader sees the old object or the new one, also after a crash. */
+  put(key: string, source: PutSource, options?: PutOptions): Promise<ObjectInfo>;
+  /** Deletes an object; no error where there is none. */
+  delete(key: string, options?: StoreOptions): Promise<void>;
+  /** Atomic; replaces the target. Keys name objects or folders. */
+  rename?(from: string, to: string, options?: StoreOptions): Promise<void>;
+  /** Makes objects and their folder entries durable. */
+  sync?(keys: readonly string[], options?: StoreOptions): Promise<void>;
+  /** A second name for the same bytes. */
+  link?(from: string, to: string, kind: "hard" | "symbolic" | "copy"): Promise<void>;
+  /** Writes into an existing object in place, extending it where needed. Not atomic. */
+  writeRange?(key: string, offset: number, bytes: Uint8Array, options?: StoreOptions): Promise<void>;
+}
+
+/** True where the store can write. */
+export function isWritable(store: ReadableStore): store is WritableStore {
+  return "put" in store && typeof (store as Partial<WritableStore>).put === "function";
+}
