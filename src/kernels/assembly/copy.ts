@@ -1,0 +1,64 @@
+// Copies that may write up to 16 bytes past their end, as the README allows. Used by every LZ decoder.
+
+/** Row d holds the indices 0 to 15 modulo d: a run of d bytes repeated over a vector (row 0 is not used). */
+// prettier-ignore
+const PATTERNS = memory.data<u8>([
+  0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,
+  0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,
+  0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,
+  0,1,2,0,1,2,0,1,2,0,1,2,0,1,2,0,
+  0,1,2,3,0,1,2,3,0,1,2,3,0,1,2,3,
+  0,1,2,3,4,0,1,2,3,4,0,1,2,3,4,0,
+  0,1,2,3,4,5,0,1,2,3,4,5,0,1,2,3,
+  0,1,2,3,4,5,6,0,1,2,3,4,5,6,0,1,
+  0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,
+  0,1,2,3,4,5,6,7,8,0,1,2,3,4,5,6,
+  0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,
+  0,1,2,3,4,5,6,7,8,9,10,0,1,2,3,4,
+  0,1,2,3,4,5,6,7,8,9,10,11,0,1,2,3,
+  0,1,2,3,4,5,6,7,8,9,10,11,12,0,1,2,
+  0,1,2,3,4,5,6,7,8,9,10,11,12,13,0,1,
+  0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,0,
+], 16);
+
+/** The largest multiple of d that is at most 16: how far a vector of the pattern reaches. */
+// prettier-ignore
+const STEPS = memory.data<u8>([0,16,16,15,16,15,12,14,16,9,10,11,12,13,14,15]);
+
+/** Copies `length` bytes that do not overlap (or lie at least 16 bytes ahead), 16 at a time. */
+// @ts-ignore: decorator
+@inline
+export function copyWild(from: usize, to: usize, length: usize): void {
+  v128.store(to, v128.load(from));
+  if (length > 16) {
+    const end = to + length;
+    do {
+      from += 16;
+      to += 16;
+      v128.store(to, v128.load(from));
+    } while (to + 16 < end);
+  }
+}
+
+/** Copies `length` bytes from `distance` bytes before `to`, as LZ formats mean it: what is copied may be what was just written. */
+// @ts-ignore: decorator
+@inline
+export function copyMatch(to: usize, distance: usize, length: usize): void {
+  if (distance >= 16) {
+    copyWild(to - distance, to, length);
+  } else {
+    copyPattern(to, distance, length);
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function copyPattern(to: usize, distance: usize, length: usize): void {
+  const pattern = i8x16.swizzle(v128.load(to - distance), v128.load(PATTERNS + (distance << 4)));
+  const step = <usize>load<u8>(STEPS + distance);
+  const end = to + length;
+  do {
+    v128.store(to, pattern);
+    to += step;
+  } while (to < end);
+}

@@ -1,0 +1,129 @@
+// Bit unshuffle. A block of n elements holds 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
+// element, element 0 in the lowest bit. c-blosc filters only where n is a multiple of 8, and copies all else (since 1.7).
+import { interleave8Registers, unshuffle } from "./decode-shuffle";
+
+/** Room for 128 elements of 255 bytes, in the kernel's part of the memory. */
+const TILE: usize = 32768;
+
+// @ts-ignore: decorator
+@inline
+function mask(bits: u8): v128 {
+  return i8x16.splat(bits);
+}
+
+/** Undoes the bit shuffle of a block of `length` bytes. */
+export function bitunshuffle(src: usize, dst: usize, length: usize, typesize: usize): void {
+  const count = length / typesize;
+  if (count == 0 || (count & 7) != 0) {
+    memory.copy(dst, src, length);
+    return;
+  }
+  const whole = count * typesize;
+  if (whole != length) memory.copy(dst + whole, src + whole, length - whole);
+  const row = count >> 3;
+  if (row < 16) {
+    bitunshuffleFew(src, dst, row, typesize);
+    return;
+  }
+  const last = row - 16;
+  let at: usize = 0;
+  while (true) {
+    const out = dst + (at << 3) * typesize;
+    if (typesize == 1) {
+      bitTile(src + at, row, out);
+    } else {
+      let from = src + at;
+      let to = TILE;
+      for (let j: usize = 0; j < typesize; j++) {
+        bitTile(from, row, to);
+        from += row << 3;
+        to += 128;
+      }
+      unshuffle(TILE, out, typesize << 7, typesize);
+    }
+    if (at == last) break;
+    at += 16;
+    // The last tile overlaps the one before it.
+    if (at > last) at = last;
+  }
+}
+
+/** Bytes j of 128 elements from their 8 rows: an 8 x 8 transposition of bits across vectors, then of bytes. */
+// @ts-ignore: decorator
+@inline
+function bitTile(src: usize, row: usize, dst: usize): void {
+  let r0 = v128.load(src);
+  src += row;
+  let r1 = v128.load(src);
+  src += row;
+  let r2 = v128.load(src);
+  src += row;
+  let r3 = v128.load(src);
+  src += row;
+  let r4 = v128.load(src);
+  src += row;
+  let r5 = v128.load(src);
+  src += row;
+  let r6 = v128.load(src);
+  src += row;
+  let r7 = v128.load(src);
+  let t: v128;
+  const m4 = mask(0x0f);
+  t = v128.and(v128.xor(i16x8.shr_u(r0, 4), r4), m4);
+  r4 = v128.xor(r4, t);
+  r0 = v128.xor(r0, i16x8.shl(t, 4));
+  t = v128.and(v128.xor(i16x8.shr_u(r1, 4), r5), m4);
+  r5 = v128.xor(r5, t);
+  r1 = v128.xor(r1, i16x8.shl(t, 4));
+  t = v128.and(v128.xor(i16x8.shr_u(r2, 4), r6), m4);
+  r6 = v128.xor(r6, t);
+  r2 = v128.xor(r2, i16x8.shl(t, 4));
+  t = v128.and(v128.xor(i16x8.shr_u(r3, 4), r7), m4);
+  r7 = v128.xor(r7, t);
+  r3 = v128.xor(r3, i16x8.shl(t, 4));
+  const m2 = mask(0x33);
+  t = v128.and(v128.xor(i16x8.shr_u(r0, 2), r2), m2);
+  r2 = v128.xor(r2, t);
+  r0 = v128.xor(r0, i16x8.shl(t, 2));
+  t = v128.and(v128.xor(i16x8.shr_u(r1, 2), r3), m2);
+  r3 = v128.xor(r3, t);
+  r1 = v128.xor(r1, i16x8.shl(t, 2));
+  t = v128.and(v128.xor(i16x8.shr_u(r4, 2), r6), m2);
+  r6 = v128.xor(r6, t);
+  r4 = v128.xor(r4, i16x8.shl(t, 2));
+  t = v128.and(v128.xor(i16x8.shr_u(r5, 2), r7), m2);
+  r7 = v128.xor(r7, t);
+  r5 = v128.xor(r5, i16x8.shl(t, 2));
+  const m1 = mask(0x55);
+  t = v128.and(v128.xor(i16x8.shr_u(r0, 1), r1), m1);
+  r1 = v128.xor(r1, t);
+  r0 = v128.xor(r0, i16x8.shl(t, 1));
+  t = v128.and(v128.xor(i16x8.shr_u(r2, 1), r3), m1);
+  r3 = v128.xor(r3, t);
+  r2 = v128.xor(r2, i16x8.shl(t, 1));
+  t = v128.and(v128.xor(i16x8.shr_u(r4, 1), r5), m1);
+  r5 = v128.xor(r5, t);
+  r4 = v128.xor(r4, i16x8.shl(t, 1));
+  t = v128.and(v128.xor(i16x8.shr_u(r6, 1), r7), m1);
+  r7 = v128.xor(r7, t);
+  r6 = v128.xor(r6, i16x8.shl(t, 1));
+  interleave8Registers(r0, r1, r2, r3, r4, r5, r6, r7, dst);
+}
+
+function bitunshuffleFew(src: usize, dst: usize, row: usize, typesize: usize): void {
+  for (let j: usize = 0; j < typesize; j++) {
+    for (let g: usize = 0; g < row; g++) {
+      const from = src + j * (row << 3) + g;
+      let bits: u64 = 0;
+      for (let k: usize = 0; k < 8; k++) bits |= <u64>load<u8>(from + k * row) << (k << 3);
+      let t = (bits ^ (bits >> 7)) & 0x00aa00aa00aa00aa;
+      bits ^= t ^ (t << 7);
+      t = (bits ^ (bits >> 14)) & 0x0000cccc0000cccc;
+      bits ^= t ^ (t << 14);
+      t = (bits ^ (bits >> 28)) & 0x00000000f0f0f0f0;
+      bits ^= t ^ (t << 28);
+      const to = dst + (g << 3) * typesize + j;
+      for (let e: usize = 0; e < 8; e++) store<u8>(to + e * typesize, <u8>(bits >> (e << 3)));
+    }
+  }
+}

@@ -1,0 +1,6 @@
+// The decoding kernels, one WebAssembly module. Conventions: ../README.md
+export { decodeBlosclz } from "./decode-blosclz";
+export { decodeLz4 } from "./decode-lz4";
+export { decodeSnappy } from "./decode-snappy";
+export { bitunshuffle } from "./decode-bitshuffle";
+export { unshuffle } from "./decode-shuffle";
