@@ -2,7 +2,7 @@
  * The store contract: a flat map from keys to bytes, as a file system, memory, HTTP or an object store has it.
  *
  * Keys are `/`-separated, without a leading or trailing `/`, without empty parts, `.` and `..`; every store
- * checks them on entry (`UNSAFE_PATH`). Absent is `undefined`, failed is a throw. Bytes handed out are the
+ * checks them on entry (`UNSAFE_PATH`). Absent is `undefined`, failed is a throw; an abort throws the signal's reason. Bytes handed out are the
  * caller's own: fresh, or never written again by the store.
  */
 
@@ -45,7 +45,12 @@ export interface ReadableStore {
    * Capability: reads into the caller's buffer without a copy. Resolves with the bytes read, fewer than
    * `target.length` only at the object's end; undefined where there is no such object.
    */
-  readInto?(key: string, offset: number, target: Uint8Array, options?: StoreOptions): Promise<number | undefined>;
+  readInto?(
+    key: string,
+    offset: number,
+    target: Uint8Array,
+    options?: StoreOptions,
+  ): Promise<number | undefined>;
   /** Capability: the same at once, for small reads where a promise costs more than the read. */
   readIntoSync?(key: string, offset: number, target: Uint8Array): number | undefined;
   /** Releases what the store holds open. */
@@ -60,6 +65,11 @@ export interface PutOptions extends StoreOptions {
   readonly ifVersion?: string;
   /** Durable when resolved (default true, where the store can). */
   readonly durable?: boolean;
+  /**
+   * The maker never writes into a piece that it handed over (default false). The store may then ask for the next
+   * pieces while it still writes earlier ones; without it, big pieces are written before the next is asked for.
+   */
+  readonly stablePieces?: boolean;
 }
 
 /** Bytes to put: at once, or piece by piece; a piece may be used again by its maker once the next is asked for. */
@@ -69,16 +79,21 @@ export type PutSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8A
 export interface WritableStore extends ReadableStore {
   /** Whole or not at all: a reader sees the old object or the new one, also after a crash. */
   put(key: string, source: PutSource, options?: PutOptions): Promise<ObjectInfo>;
-  /** Deletes an object; no error where there is none. */
+  /** Deletes an object, or a folder without entries; no error where there is none, a folder with entries stays. */
   delete(key: string, options?: StoreOptions): Promise<void>;
-  /** Atomic; replaces the target. Keys name objects or folders. */
+  /** Atomic; replaces the target, unless that is a folder with entries (`CONFLICT`). Keys name objects or folders. */
   rename?(from: string, to: string, options?: StoreOptions): Promise<void>;
   /** Makes objects and their folder entries durable. */
   sync?(keys: readonly string[], options?: StoreOptions): Promise<void>;
-  /** A second name for the same bytes. */
+  /** A second name for the same bytes; `CONFLICT` where `to` exists. */
   link?(from: string, to: string, kind: "hard" | "symbolic" | "copy"): Promise<void>;
   /** Writes into an existing object in place, extending it where needed. Not atomic. */
   writeRange?(key: string, offset: number, bytes: Uint8Array, options?: StoreOptions): Promise<void>;
+  /**
+   * Removes what interrupted puts left directly in a folder (listings hide it). Only for who holds the archive's
+   * lock: the puts of others that are still under way would fail.
+   */
+  removeLeftovers?(folder: string, options?: StoreOptions): Promise<void>;
 }
 
 /** True where the store can write. */

@@ -1,0 +1,52 @@
+/**
+ * Keys of stores: what is one, and how parts become one.
+ *
+ * Knows the rules of `types.ts`; must not know any store.
+ */
+import { SuperchunkError } from "../errors.ts";
+
+/** An empty part, `.` or `..`, anywhere: also a leading, trailing or doubled `/`, and the empty key. */
+const BAD_PART = /(?:^|\/)\.{0,2}(?:\/|$)/;
+/** Half a character, which no file system and no URL can carry. */
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/**
+ * Refuses what is not the key of an object.
+ *
+ * @throws UNSAFE_PATH for an empty part, `.`, `..`, a leading or trailing `/`, a backslash, NUL, or half a surrogate pair
+ */
+export function checkKey(key: string): void {
+  if (BAD_PART.test(key) || key.includes("\\") || key.includes("\0") || LONE_SURROGATE.test(key)) {
+    throw new SuperchunkError(
+      "UNSAFE_PATH",
+      `the key ${JSON.stringify(key)} is not a plain path inside the archive; expected parts divided by "/", none of them empty, "." or "..", without backslash and NUL`,
+      { path: key, field: "key", found: key },
+    );
+  }
+}
+
+/**
+ * Refuses what is not a folder: the same as {@link checkKey}, but `""` is the root.
+ *
+ * @throws UNSAFE_PATH as {@link checkKey}
+ */
+export function checkFolder(folder: string): void {
+  if (folder !== "") checkKey(folder);
+}
+
+/**
+ * One key from several; empty ones are left out, so that a folder may be the root.
+ *
+ * @throws UNSAFE_PATH where the result is not a key or the root
+ */
+export function joinKey(...parts: readonly string[]): string {
+  const key = parts.filter((part) => part !== "").join("/");
+  checkFolder(key);
+  return key;
+}
+
+/** The folder of a key, `""` for one in the root, and its last part. The key is taken as checked. */
+export function splitKey(key: string): { readonly folder: string; readonly name: string } {
+  const slash = key.lastIndexOf("/");
+  return slash < 0 ? { folder: "", name: key } : { folder: key.slice(0, slash), name: key.slice(slash + 1) };
+}
