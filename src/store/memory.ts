@@ -179,6 +179,9 @@ export class MemoryStore implements WritableStore {
     options?.signal?.throwIfAborted();
   }
 
+  /** Nothing is held open. */
+  async close(): Promise<void> {}
+
   #find(key: string): Body | undefined {
     checkKey(key);
     let entry = this.#entries.get(key);

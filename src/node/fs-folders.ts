@@ -1,0 +1,194 @@
+/**
+ * Folders under a root, none of which lies outside it.
+ *
+ * Knows symbolic links: one whose target stays under the root is followed, any other is refused. A folder is examined
+ * once and remembered; against a process that exchanges folders for links while an archive is open, file permissions
+ * are the defence. Must not know what the folders hold.
+ */
+import * as fs from "node:fs";
+import { dirname, resolve, sep } from "node:path";
+import { SuperchunkError } from "../errors.ts";
+import { splitKey } from "../store/key.ts";
+import { isAbsence, systemCode } from "./fs-errors.ts";
+
+/** Folders remembered; past it the memory starts anew. */
+const MAX_REMEMBERED = 4096;
+
+/** The folders under one root. */
+export class Folders {
+  /** Absolute path of the root as given; it may be a symbolic link, and need not exist yet. */
+  readonly root: string;
+  /** Folder key to real path. */
+  readonly #known = new Map<string, string>();
+  /** Folders that got an entry which is not synced yet. */
+  readonly #unsynced = new Set<string>();
+
+  constructor(root: string) {
+    this.root = resolve(root);
+  }
+
+  /** How messages name a key: its path. */
+  describe(key: string): string {
+    if (key === "") return this.root;
+    return `${this.root}${this.root.endsWith(sep) ? "" : sep}${sep === "/" ? key : key.replaceAll("/", sep)}`;
+  }
+
+  /**
+   * The real path of a folder, or undefined where there is none.
+   *
+   * @throws UNSAFE_PATH where a link on the way leads out of the root
+   */
+  find(folder: string): string | undefined {
+    const known = this.#known.get(folder);
+    if (known !== undefined) return known;
+    const found = this.#examine(folder);
+    if (found === undefined) return undefined;
+    if (this.#known.size >= MAX_REMEMBERED) this.#known.clear();
+    this.#known.set(folder, found);
+    return found;
+  }
+
+  /** The path of an object in its real folder, or undefined where there is no such folder. The object need not exist. */
+  locate(key: string): string | undefined {
+    const { folder, name } = splitKey(key);
+    const parent = this.find(folder);
+    return parent === undefined ? undefined : joinPath(parent, name);
+  }
+
+  /**
+   * The real path behind a symbolic link at `path`, or undefined where it leads to nothing.
+   *
+   * @throws UNSAFE_PATH where it leads out of the root, or in a circle
+   */
+  follow(path: string, key: string): string | undefined {
+    let real: string;
+    try {
+      real = fs.realpathSync.native(path);
+    } catch (error) {
+      if (isAbsence(error)) return undefined;
+      if (systemCode(error) !== "ELOOP") throw error;
+      throw new SuperchunkError("UNSAFE_PATH", "symbolic links lead in a circle", {
+        path: this.describe(key),
+        cause: error,
+      });
+    }
+    const root = this.find("");
+    if (root !== undefined && (real === root || real.startsWith(root.endsWith(sep) ? root : root + sep)))
+      return real;
+    throw new SuperchunkError(
+      "UNSAFE_PATH",
+      `a symbolic link leads out of ${this.root}, to ${real}; open the archive where it really lies, or copy it with its links resolved`,
+      { path: this.describe(key), expected: `a path under ${root ?? this.root}`, found: real },
+    );
+  }
+
+  /**
+   * The real path of a folder, made with its parents where missing. With `durable`, the new entries are synced;
+   * without, they wait for {@link syncPending}.
+   */
+  async make(folder: string, durable: boolean): Promise<string> {
+    const known = this.find(folder);
+    if (known !== undefined) return known;
+    let path: string;
+    if (folder === "") {
+      path = this.root;
+      await this.#makeRoot(path, durable);
+    } else {
+      const { folder: above, name } = splitKey(folder);
+      const parent = await this.make(above, durable);
+      path = joinPath(parent, name);
+      await this.#makeOne(path, parent, durable);
+    }
+    const made = this.find(folder);
+    if (made !== undefined) return made;
+    throw new SuperchunkError("CONFLICT", "a file is in the way of the folder", {
+      path: this.describe(folder),
+    });
+  }
+
+  /** Makes the entries of folders durable that were made without it. */
+  async syncPending(): Promise<void> {
+    for (const path of this.#unsynced) {
+      await syncFolder(path);
+      this.#unsynced.delete(path);
+    }
+  }
+
+  /** Forgets what is known: after a folder was renamed or removed. */
+  forget(): void {
+    this.#known.clear();
+  }
+
+  #examine(folder: string): string | undefined {
+    if (folder === "") {
+      const real = realPath(this.root);
+      return real !== undefined && fs.statSync(real).isDirectory() ? real : undefined;
+    }
+    const path = this.locate(folder);
+    if (path === undefined) return undefined;
+    const info = lstat(path);
+    if (info?.isDirectory()) return path;
+    if (!info?.isSymbolicLink()) return undefined;
+    const real = this.follow(path, folder);
+    return real !== undefined && fs.statSync(real).isDirectory() ? real : undefined;
+  }
+
+  async #makeRoot(path: string, durable: boolean): Promise<void> {
+    const parent = dirname(path);
+    if (parent === path || lstat(path) !== undefined) return;
+    await this.#makeRoot(parent, durable);
+    await this.#makeOne(path, parent, durable);
+  }
+
+  async #makeOne(path: string, parent: string, durable: boolean): Promise<void> {
+    try {
+      await fs.promises.mkdir(path);
+    } catch (error) {
+      if (systemCode(error) !== "EEXIST") throw error;
+      return; // another writer made it, or a file is in the way: the caller looks
+    }
+    if (durable) await syncFolder(parent);
+    else this.#unsynced.add(parent);
+  }
+}
+
+/** A folder's path with one more part. */
+export function joinPath(folder: string, name: string): string {
+  return folder.endsWith(sep) ? folder + name : folder + sep + name;
+}
+
+/**
+ * Makes a folder's entries durable. On Windows, which cannot sync a folder, it does nothing: there a crash of the
+ * machine right after may lose the entry, never the old object.
+ */
+export async function syncFolder(path: string): Promise<void> {
+  if (process.platform === "win32") return;
+  const handle = await fs.promises.open(path, fs.constants.O_RDONLY);
+  try {
+    await handle.sync();
+  } catch (error) {
+    // Some network and FUSE file systems know no sync of folders, and say so with these two.
+    if (systemCode(error) !== "EINVAL" && systemCode(error) !== "ENOTSUP") throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** What is at a path itself, links not followed; undefined where nothing is. */
+export function lstat(path: string): fs.Stats | undefined {
+  try {
+    return fs.lstatSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
+  }
+}
+
+function realPath(path: string): string | undefined {
+  try {
+    return fs.realpathSync.native(path);
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * Open files for reading, few at a time.
+ *
+ * Knows when a file behind a path has become another one; must not know roots and links beyond the last part, which
+ * it refuses to follow by itself.
+ */
+import * as fs from "node:fs";
+import { SuperchunkError } from "../errors.ts";
+import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
+import { lstat } from "./fs-folders.ts";
+
+/** Not through links; and a pipe in an archive must not hang its reader. Windows has neither flag. */
+const READ_FLAGS = fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
+
+/** A file open for reading, with what was known of it when it was opened. */
+export interface Handle {
+  readonly fd: number;
+  readonly size: number;
+  readonly info: fs.Stats;
+  /** Reads under way. */
+  uses: number;
+  /** No longer kept: closed when the last read is done. */
+  dropped: boolean;
+}
+
+/** What is at a path, where it is not a file to read. */
+export type NotAFile = "absent" | "link";
+
+/** The most recently read files, kept open. */
+export class Handles {
+  readonly #limit: number;
+  /** Path to handle, least recently used first. */
+  readonly #open = new Map<string, Handle>();
+
+  /** `limit` is the number of files kept open, from 0. */
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /**
+   * Opens the file at a path, or takes the open one if the path still names the same unchanged file (one `lstat`).
+   * Give it back with {@link release}.
+   */
+  acquire(path: string): Handle | NotAFile {
+    const kept = this.#open.get(path);
+    if (kept !== undefined) {
+      const now = lstat(path);
+      if (now !== undefined && isSameFile(now, kept.info)) {
+        this.#open.delete(path);
+        this.#open.set(path, kept);
+        kept.uses++;
+        return kept;
+      }
+      this.drop(path);
+    }
+    const handle = this.#openFile(path);
+    if (typeof handle === "string") return handle;
+    if (this.#open.size >= this.#limit) this.#dropOldest();
+    if (this.#limit > 0) this.#open.set(path, handle);
+    else handle.dropped = true;
+    return handle;
+  }
+
+  /** Gives a handle back. */
+  release(handle: Handle): void {
+    handle.uses--;
+    closeUnused(handle);
+  }
+
+  /** Closes the file at a path, once nobody reads it: before it is replaced or removed. */
+  drop(path: string): void {
+    const handle = this.#open.get(path);
+    if (handle === undefined) return;
+    this.#open.delete(path);
+    handle.dropped = true;
+    closeUnused(handle);
+  }
+
+  /** Closes all files, once nobody reads them. */
+  dropAll(): void {
+    for (const path of [...this.#open.keys()]) this.drop(path);
+  }
+
+  #dropOldest(): void {
+    const [oldest] = this.#open.keys();
+    if (oldest !== undefined) this.drop(oldest);
+  }
+
+  #openFile(path: string): Handle | NotAFile {
+    if (fs.constants.O_NOFOLLOW === undefined && lstat(path)?.isSymbolicLink()) return "link";
+    let fd: number;
+    try {
+      fd = this.#openWithRoom(path);
+    } catch (error) {
+      const code = systemCode(error);
+      if (isAbsence(error)) return "absent";
+      if (code === "ELOOP" || code === "EMLINK") return "link"; // EMLINK: FreeBSD
+      if (
+        process.platform === "win32" &&
+        (code === "EISDIR" || code === "EPERM") &&
+        lstat(path)?.isDirectory()
+      ) {
+        return "absent";
+      }
+      if (code === "ENXIO") throw notAFile(path, error); // a socket
+      throw error;
+    }
+    try {
+      const info = fs.fstatSync(fd);
+      if (info.isFile()) return { fd, size: info.size, info, uses: 1, dropped: false };
+      if (!info.isDirectory()) throw notAFile(path);
+    } catch (error) {
+      fs.closeSync(fd);
+      throw error;
+    }
+    fs.closeSync(fd);
+    return "absent";
+  }
+
+  #openWithRoom(path: string): number {
+    try {
+      return fs.openSync(path, READ_FLAGS);
+    } catch (error) {
+      if (!isHandleShortage(error) || this.#open.size === 0) throw error;
+      this.dropAll();
+      return fs.openSync(path, READ_FLAGS);
+    }
+  }
+}
+
+/** A file that stays open keeps its inode from being used anew, so an equal inode is the same file. */
+function isSameFile(a: fs.Stats, b: fs.Stats): boolean {
+  return a.ino === b.ino && a.dev === b.dev && a.size === b.size && a.mtimeMs === b.mtimeMs;
+}
+
+function closeUnused(handle: Handle): void {
+  if (handle.dropped && handle.uses === 0) fs.closeSync(handle.fd);
+}
+
+function notAFile(path: string, cause?: unknown): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    "this is a pipe, a socket or a device; only plain files are read",
+    {
+      path,
+      ...(cause === undefined ? {} : { cause }),
+    },
+  );
+}

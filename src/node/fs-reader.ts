@@ -1,0 +1,233 @@
+/**
+ * The reading half of the file-system store.
+ *
+ * Knows how keys become open files; must not know how files come about.
+ */
+import * as fs from "node:fs";
+import { SuperchunkError } from "../errors.ts";
+import { checkFolder, checkKey } from "../store/key.ts";
+import { checkCount, checkRange, type ResolvedRange, resolveRange } from "../store/range.ts";
+import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
+import { explainError, isAbsence } from "./fs-errors.ts";
+import { Folders, joinPath, lstat } from "./fs-folders.ts";
+import { type Handle, Handles } from "./fs-handles.ts";
+import { describeFile, isTemporary } from "./fs-publish.ts";
+import { allocateTarget, readFully, readFullySync } from "./fs-read.ts";
+
+/** Options of a {@link FolderReader} and of a `FileStore`. */
+export interface FileStoreOptions {
+  /** Files kept open for reading, from 0; default 64. */
+  readonly maxOpenFiles?: number;
+}
+
+/** A folder as a store that only reads; see `FileStore` for what it promises. */
+export class FolderReader implements ReadableStore {
+  protected readonly folders: Folders;
+  protected readonly handles: Handles;
+
+  constructor(root: string, options: FileStoreOptions = {}) {
+    const limit = options.maxOpenFiles ?? 64;
+    if (root === "" || root.includes("\0")) {
+      throw new SuperchunkError("BAD_ARGUMENT", "the root of a file store must be the path of a folder", {
+        found: root,
+      });
+    }
+    checkCount(limit, "maxOpenFiles", root);
+    this.folders = new Folders(root);
+    this.handles = new Handles(limit);
+  }
+
+  /** Absolute path of the root. */
+  get root(): string {
+    return this.folders.root;
+  }
+
+  describe(key: string): string {
+    return this.folders.describe(key);
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    return this.#read(key, options, ({ size }) => ({ offset: 0, length: size }));
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const path = this.describe(key);
+    checkRange(range, path); // also where there is no object
+    return this.#read(key, options, ({ size }) => resolveRange(range, size, path));
+  }
+
+  async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    options?.signal?.throwIfAborted();
+    return this.explain(key, "looking at it", false, () => this.describeObject(key));
+  }
+
+  async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
+    this.checkFolder(folder);
+    try {
+      options?.signal?.throwIfAborted();
+      const path = this.folders.find(folder);
+      if (path === undefined) return;
+      for await (const entry of await fs.promises.opendir(path, { bufferSize: 256 })) {
+        options?.signal?.throwIfAborted();
+        const kind = this.#classify(entry, joinPath(path, entry.name));
+        if (kind !== undefined) yield { name: entry.name, kind };
+      }
+    } catch (error) {
+      if (isAbsence(error)) return; // removed meanwhile
+      throw explainError(error, this.describe(folder), "listing the folder", false);
+    }
+  }
+
+  async readInto(
+    key: string,
+    offset: number,
+    target: Uint8Array,
+    options?: StoreOptions,
+  ): Promise<number | undefined> {
+    checkCount(offset, "offset", key);
+    options?.signal?.throwIfAborted();
+    const handle = this.#acquire(key);
+    if (handle === undefined) return undefined;
+    try {
+      return await readFully(handle.fd, offset, target, options?.signal);
+    } catch (error) {
+      throw explainError(error, this.describe(key), "reading", false);
+    } finally {
+      this.handles.release(handle);
+    }
+  }
+
+  readIntoSync(key: string, offset: number, target: Uint8Array): number | undefined {
+    checkCount(offset, "offset", key);
+    const handle = this.#acquire(key);
+    if (handle === undefined) return undefined;
+    try {
+      return readFullySync(handle.fd, offset, target);
+    } catch (error) {
+      throw explainError(error, this.describe(key), "reading", false);
+    } finally {
+      this.handles.release(handle);
+    }
+  }
+
+  /** Closes the files kept open. The store can be used on; it then opens them again. */
+  async close(): Promise<void> {
+    this.handles.dropAll();
+  }
+
+  /** Size and version of the file that a key leads to, undefined where there is none. */
+  protected describeObject(key: string): ObjectInfo | undefined {
+    const path = this.realPath(key);
+    if (path === undefined) return undefined;
+    const info = fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
+    return info?.isFile() ? describeFile(info) : undefined;
+  }
+
+  /** The path of what a key leads to, a link in its last part followed; undefined where nothing is. */
+  protected realPath(key: string): string | undefined {
+    this.checkKey(key);
+    const path = this.folders.locate(key);
+    const info = path === undefined ? undefined : lstat(path);
+    if (path === undefined || info === undefined) return undefined;
+    return info.isSymbolicLink() ? this.folders.follow(path, key) : path;
+  }
+
+  /** Refuses a key that is none here: on Windows also one with a colon, which names a stream of another file. */
+  protected checkKey(key: string): void {
+    checkKey(key);
+    if (process.platform === "win32" && /[:*?"<>|]/.test(key)) {
+      throw new SuperchunkError("UNSAFE_PATH", 'Windows allows none of : * ? " < > | in names', {
+        path: this.describe(key),
+        found: key,
+      });
+    }
+  }
+
+  /** The same for a folder; `""` is the root. */
+  protected checkFolder(folder: string): void {
+    checkFolder(folder);
+    if (folder !== "") this.checkKey(folder);
+  }
+
+  /** Does something, and turns a failure of the system into an error that names the key's path. */
+  protected async explain<T>(
+    key: string,
+    doing: string,
+    writing: boolean,
+    act: () => T | Promise<T>,
+  ): Promise<T> {
+    try {
+      return await act();
+    } catch (error) {
+      throw explainError(error, this.describe(key), doing, writing);
+    }
+  }
+
+  /** Opens the file that a key leads to, undefined where there is none. */
+  #acquire(key: string): Handle | undefined {
+    this.checkKey(key);
+    try {
+      const path = this.folders.locate(key);
+      if (path === undefined) return undefined;
+      const opened = this.handles.acquire(path);
+      if (typeof opened !== "string") return opened;
+      if (opened === "absent") return undefined;
+      const real = this.folders.follow(path, key);
+      const behind = real === undefined ? "absent" : this.handles.acquire(real);
+      if (behind === "absent") return undefined;
+      if (behind !== "link") return behind;
+      throw new SuperchunkError("UNSAFE_PATH", "a symbolic link changed while it was followed", {
+        path: this.describe(key),
+      });
+    } catch (error) {
+      throw explainError(error, this.describe(key), "opening", false);
+    }
+  }
+
+  async #read(
+    key: string,
+    options: StoreOptions | undefined,
+    choose: (handle: Handle) => ResolvedRange,
+  ): Promise<Uint8Array | undefined> {
+    options?.signal?.throwIfAborted();
+    const handle = this.#acquire(key);
+    if (handle === undefined) return undefined;
+    try {
+      const { offset, length } = choose(handle);
+      const target = this.#allocate(key, length);
+      const got = await readFully(handle.fd, offset, target, options?.signal);
+      return got === length ? target : target.slice(0, got); // the file was cut meanwhile
+    } catch (error) {
+      throw explainError(error, this.describe(key), "reading", false);
+    } finally {
+      this.handles.release(handle);
+    }
+  }
+
+  #allocate(key: string, length: number): Uint8Array {
+    try {
+      return allocateTarget(length);
+    } catch (error) {
+      throw new SuperchunkError(
+        "LIMIT",
+        `${length} bytes do not fit into memory at once; read ranges of it`,
+        {
+          path: this.describe(key),
+          found: length,
+          cause: error,
+        },
+      );
+    }
+  }
+
+  /** What a folder entry is; undefined for what no key leads to: temporaries, dead links, pipes, sockets, devices. */
+  #classify(entry: fs.Dirent, path: string): ListEntry["kind"] | undefined {
+    if (entry.isFile()) return isTemporary(entry.name) ? undefined : "object";
+    if (entry.isDirectory()) return "folder";
+    if (!entry.isSymbolicLink()) return undefined;
+    // A link that leads out is listed for what it looks like, and refused only when something is read through it.
+    const info = fs.statSync(path, { throwIfNoEntry: false });
+    if (info === undefined) return undefined;
+    return info.isDirectory() ? "folder" : "object";
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * A folder of the file system as a store, with every capability.
+ *
+ * Knows how the parts beside it make up the store contract; must not know what the files hold.
+ */
+import * as fs from "node:fs";
+import { dirname, relative } from "node:path";
+import { SuperchunkError } from "../errors.ts";
+import { splitKey } from "../store/key.ts";
+import { checkCount } from "../store/range.ts";
+import type { ObjectInfo, PutOptions, PutSource, StoreOptions, WritableStore } from "../store/types.ts";
+import { isHandleShortage, systemCode } from "./fs-errors.ts";
+import { joinPath, lstat, syncFolder } from "./fs-folders.ts";
+import { isTemporary, type Publication, publishFile } from "./fs-publish.ts";
+import { FolderReader } from "./fs-reader.ts";
+import { writeFully, writeSource } from "./fs-write.ts";
+
+/** Files synced at a time: as many as libuv has threads for by default. */
+const SYNC_WIDTH = 4;
+
+/**
+ * A folder as a store. The folder need not exist; the first put makes it.
+ *
+ * No operation leaves the root: a symbolic link is followed where its target stays under the root, and refused with
+ * `UNSAFE_PATH` elsewhere. Reads see a file as it is at the call: kept handles are compared with the path each time.
+ * Durable means synced with its folder entries; on Windows folders cannot be synced, so a new entry (never the old
+ * object) may be lost if the machine crashes right after, and on macOS the drive's cache is flushed too.
+ */
+export class FileStore extends FolderReader implements WritableStore {
+  async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {
+    const { signal, stablePieces = false } = options;
+    return this.#publish(key, options, (file) => writeSource(file, source, stablePieces, signal));
+  }
+
+  async delete(key: string, options?: StoreOptions): Promise<void> {
+    this.checkKey(key);
+    options?.signal?.throwIfAborted();
+    await this.explain(key, "deleting", true, async () => {
+      const path = this.folders.locate(key);
+      const info = path === undefined ? undefined : lstat(path);
+      if (path === undefined || info === undefined) return;
+      if (info.isDirectory()) return this.#deleteFolder(path);
+      this.handles.drop(path);
+      await fs.promises.rm(path, { force: true });
+    });
+  }
+
+  async rename(from: string, to: string, options?: StoreOptions): Promise<void> {
+    this.checkKey(from);
+    this.checkKey(to);
+    options?.signal?.throwIfAborted();
+    const source = await this.explain(from, "looking at it", false, () => this.folders.locate(from));
+    if (source === undefined || lstat(source) === undefined) throw this.#missing(from);
+    await this.explain(to, `renaming ${this.describe(from)} to it`, true, async () => {
+      const { folder, name } = splitKey(to);
+      const parent = await this.folders.make(folder, true);
+      const target = joinPath(parent, name);
+      this.handles.dropAll(); // a folder takes all files under it along
+      try {
+        await fs.promises.rename(source, target);
+      } finally {
+        this.folders.forget();
+      }
+      await syncFolder(parent);
+      const left = this.folders.find(splitKey(from).folder);
+      if (left !== undefined && left !== parent) await syncFolder(left);
+    });
+  }
+
+  async sync(keys: readonly string[], options?: StoreOptions): Promise<void> {
+    const parents = new Set<string>();
+    const rest = [...keys];
+    const syncNext = async (): Promise<void> => {
+      for (let key = rest.pop(); key !== undefined; key = rest.pop()) {
+        options?.signal?.throwIfAborted();
+        parents.add(await this.#syncObject(key));
+      }
+    };
+    await Promise.all(Array.from({ length: SYNC_WIDTH }, syncNext));
+    await this.explain("", "syncing folders", true, async () => {
+      for (const parent of parents) await syncFolder(parent);
+      await this.folders.syncPending();
+    });
+  }
+
+  async link(from: string, to: string, kind: "hard" | "symbolic" | "copy"): Promise<void> {
+    this.checkKey(to);
+    const source = this.realPath(from);
+    if (source === undefined) throw this.#missing(from);
+    if (kind === "copy") {
+      // An empty temporary is written over: the copy shares its blocks where the file system can.
+      await this.#publish(to, { ifAbsent: true }, (_file, temporary) =>
+        fs.promises.copyFile(source, temporary, fs.constants.COPYFILE_FICLONE),
+      );
+      return;
+    }
+    await this.explain(to, `linking it to ${source}`, true, async () => {
+      const { folder, name } = splitKey(to);
+      const parent = await this.folders.make(folder, true);
+      const target = joinPath(parent, name);
+      if (kind === "hard") await fs.promises.link(source, target);
+      else await fs.promises.symlink(relative(parent, source), target);
+      await syncFolder(parent);
+    });
+  }
+
+  async writeRange(key: string, offset: number, bytes: Uint8Array, options?: StoreOptions): Promise<void> {
+    checkCount(offset, "offset", key);
+    options?.signal?.throwIfAborted();
+    const path = this.realPath(key);
+    if (path === undefined) throw this.#missing(key);
+    await this.explain(key, "writing into it", true, async () => {
+      const file = await this.#openExisting(path, fs.constants.O_WRONLY);
+      try {
+        await writeFully(file, bytes, offset, options?.signal);
+      } finally {
+        await file.close();
+      }
+    });
+  }
+
+  async removeLeftovers(folder: string, options?: StoreOptions): Promise<void> {
+    this.checkFolder(folder);
+    options?.signal?.throwIfAborted();
+    await this.explain(folder, "removing leftovers of interrupted writes", true, async () => {
+      const path = this.folders.find(folder);
+      if (path === undefined) return;
+      for await (const entry of await fs.promises.opendir(path)) {
+        if (isTemporary(entry.name)) await fs.promises.rm(joinPath(path, entry.name), { force: true });
+      }
+    });
+  }
+
+  async #publish(key: string, options: PutOptions, write: Publication["write"]): Promise<ObjectInfo> {
+    this.checkKey(key);
+    options.signal?.throwIfAborted();
+    const { durable = true, ifAbsent = false, ifVersion, signal } = options;
+    return this.explain(key, "writing", true, async () => {
+      const { folder, name } = splitKey(key);
+      return publishFile({
+        folder: await this.folders.make(folder, durable),
+        name,
+        shown: this.describe(key),
+        durable,
+        ifAbsent,
+        ifVersion,
+        signal,
+        write,
+        findVersion: () => this.describeObject(key)?.version,
+        beforeReplace: (path) => this.handles.drop(path),
+        freeHandles: () => this.handles.dropAll(),
+      });
+    });
+  }
+
+  async #deleteFolder(path: string): Promise<void> {
+    try {
+      await fs.promises.rmdir(path);
+    } catch (error) {
+      const code = systemCode(error);
+      if (code !== "ENOTEMPTY" && code !== "EEXIST" && code !== "ENOENT") throw error; // EEXIST: Solaris
+    }
+    this.folders.forget();
+  }
+
+  /** Makes an object's bytes durable; resolves with the folder whose entry it is. */
+  async #syncObject(key: string): Promise<string> {
+    const path = this.realPath(key);
+    if (path === undefined) throw this.#missing(key);
+    return this.explain(key, "syncing", true, async () => {
+      // Windows syncs only what is open for writing; elsewhere a file without write permission can be synced too.
+      const file = await this.#openExisting(
+        path,
+        process.platform === "win32" ? fs.constants.O_RDWR : fs.constants.O_RDONLY,
+      );
+      try {
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      return dirname(path);
+    });
+  }
+
+  async #openExisting(path: string, flags: number): Promise<fs.promises.FileHandle> {
+    const safe = flags | (fs.constants.O_NOFOLLOW ?? 0);
+    try {
+      return await fs.promises.open(path, safe);
+    } catch (error) {
+      if (!isHandleShortage(error)) throw error;
+      this.handles.dropAll();
+      return await fs.promises.open(path, safe);
+    }
+  }
+
+  #missing(key: string): SuperchunkError {
+    return new SuperchunkError("NOT_FOUND", "there is no such object", { path: this.describe(key) });
+  }
+}

@@ -1,0 +1,21 @@
+/** A temporary folder for a test. */
+import * as fs from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+/** A new folder, and how to remove it. */
+export async function makeFolder(): Promise<{ readonly path: string; dispose(): Promise<void> }> {
+  const path = await fs.mkdtemp(join(tmpdir(), "superchunk-store-"));
+  return { path, dispose: () => fs.rm(path, { recursive: true, force: true }) };
+}
+
+/** Writes objects as files, without the store under test. */
+export async function writeFiles(
+  root: string,
+  objects: Iterable<readonly [string, Uint8Array]>,
+): Promise<void> {
+  for (const [key, bytes] of objects) {
+    await fs.mkdir(dirname(join(root, key)), { recursive: true });
+    await fs.writeFile(join(root, key), bytes);
+  }
+}
