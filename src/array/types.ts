@@ -54,7 +54,7 @@ export interface ChunkPlace {
   readonly nbytes: number;
   /** Compressed bytes if known without reading the chunk's header, else undefined. */
   readonly ctbytes: number | undefined;
-  /** Bytes of the object that chunk, digest and reserve may take at most. */
+  /** Bytes of the object that chunk, digest and reserve may take at most; Infinity where its size is not known. */
   readonly available: number;
 }
 
@@ -82,6 +82,8 @@ export interface ChunkSummary {
   readonly clevel?: number;
   readonly shuffle?: Shuffle;
   readonly typesize?: number;
+  /** Of every chunk; absent for dialects without, and where there is no chunk. */
+  readonly checksum?: ChecksumName;
 }
 
 /** An encoded chunk, digest checked (unless opened with `verify: false`), not decoded. */
@@ -134,8 +136,7 @@ export interface ChunkedArchive extends ArchiveBase {
   readonly nchunks: number;
   /** Uncompressed bytes of every chunk but the last, which may be shorter. */
   readonly chunkBytes: number;
-  readonly checksum: ChecksumName | undefined;
-  /** Reads one chunk header to tell how the archive is compressed. */
+  /** Reads the first file's and the first chunk's header to tell how the archive is compressed. */
   summary(options?: OpenOptions): Promise<ChunkSummary>;
   /** Compressed bytes, headers, tables, digests and metadata included: what the archive takes in its store. */
   storedBytes(options?: OpenOptions): Promise<number>;
@@ -171,6 +172,8 @@ export interface ArrayArchive extends ChunkedArchive {
   column(name: string): ArrayArchive;
   /** The selected values; a scalar where every entry is an integer. */
   get(selection?: Selection | null, options?: LongOptions): Promise<ArraySlice | unknown>;
+  /** The same as bytes: C order, stored byte order, items of a struct as stored. */
+  getBytes(selection?: Selection | null, options?: LongOptions): Promise<Uint8Array>;
   /** Values chunk by chunk along the first dimension (whole rows), in order. */
   chunks(options?: LongOptions): AsyncIterable<ArraySlice>;
 }

@@ -1,7 +1,9 @@
 /**
- * What needs Node.js: archives in the file system.
+ * What needs Node.js: archives by path or URL, and stores in the file system.
  *
- * @packageDocumentation
+ * @module
  */
 export type { FileStoreOptions } from "./fs-reader.ts";
 export { FileStore } from "./fs-store.ts";
+export { type Location, locate } from "./locate.ts";
+export { open } from "./open.ts";

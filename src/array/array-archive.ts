@@ -1,0 +1,72 @@
+/** An n-dimensional array over one chunk sequence. */
+import { SuperchunkError } from "../errors.ts";
+import type { DType, JsonValue } from "../format/types.ts";
+import { type ArrayFacts, ArrayReading } from "./array-reading.ts";
+import { type ArchiveParts, ChunkedBase } from "./chunked-base.ts";
+import type { ArrayArchive, ArraySlice, LongOptions, Selection } from "./types.ts";
+import { assertReadable, whyUnreadable } from "./values.ts";
+
+export class PlainArray extends ChunkedBase implements ArrayArchive {
+  readonly kind = "array";
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly order: "C" | "F";
+  readonly fillValue: JsonValue | undefined;
+  readonly chunkLength: number | undefined;
+  readonly columnNames: readonly string[] = [];
+  readonly #reading: ArrayReading;
+
+  constructor(parts: ArchiveParts, facts: ArrayFacts & { readonly fillValue: JsonValue | undefined; readonly chunkLength: number | undefined }) {
+    super(parts);
+    this.dtype = facts.dtype;
+    this.shape = facts.shape;
+    this.order = facts.order;
+    this.fillValue = facts.fillValue;
+    this.chunkLength = facts.chunkLength;
+    this.#reading = new ArrayReading(facts, (batches, out, options) => this.reader.gather(batches, facts.dtype.itemSize, out, options));
+  }
+
+  protected override assertReadable(): void {
+    assertReadable(this.dtype, this.store.describe(this.path));
+  }
+
+  protected override unreadable(): string | undefined {
+    return whyUnreadable(this.dtype);
+  }
+
+  column(name: string): ArrayArchive {
+    throw new SuperchunkError("NOT_FOUND", `no column "${name}": the array is not stored as column folders`, {
+      path: this.store.describe(this.path),
+      field: name,
+    });
+  }
+
+  async get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+    this.assertReadable();
+    const { length, end } = this.#reading.measure(selection);
+    await this.proveRoom(length, end, options.signal);
+    return this.#reading.get(selection, options);
+  }
+
+  async getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+    this.assertReadable();
+    const { length, end } = this.#reading.measure(selection);
+    await this.proveRoom(length, end, options.signal);
+    return this.#reading.getBytes(selection, options);
+  }
+
+  chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
+    this.assertReadable();
+    return this.#reading.slabs(this.#slabRows(), options);
+  }
+
+  /** Rows of the first dimension that `chunks` gives at a time: a chunk's, where chunks are rows of it. */
+  #slabRows(): number | undefined {
+    return this.order === "C" ? this.chunkLength : undefined;
+  }
+
+  streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
+    const linear = this.order === "C" || this.shape.length < 2;
+    return linear ? this.decodedChunks(options) : this.#reading.slabBytes(undefined, options);
+  }
+}

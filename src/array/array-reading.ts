@@ -1,0 +1,121 @@
+/**
+ * Selections of an array whose values lie in one linear run of bytes, in C or F order. Knows shapes and orders;
+ * the bytes come from a function that copies runs.
+ */
+import type { DType } from "../format/types.ts";
+import { elementsOf, type Extent, fortranToC, resolveSelection, type RunBatch, runsOf, stridesOf } from "./selection.ts";
+import type { ArraySlice, LongOptions, Selection } from "./types.ts";
+import { toValues } from "./values.ts";
+
+export interface ArrayFacts {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly order: "C" | "F";
+}
+
+/** Copies runs of items (in stored order) into a buffer. */
+export type Gather = (batches: Iterable<RunBatch>, out: Uint8Array, options: LongOptions) => Promise<void>;
+
+/** Bytes of a slab where chunks do not tell it. */
+const SLAB_BYTES = 16 << 20;
+
+export class ArrayReading {
+  readonly #facts: ArrayFacts;
+  readonly #gather: Gather;
+
+  constructor(facts: ArrayFacts, gather: Gather) {
+    this.#facts = facts;
+    this.#gather = gather;
+  }
+
+  /** How many bytes a selection gives, and behind which stored byte its last value ends. */
+  measure(selection: Selection | null | undefined): { length: number; end: number } {
+    const { shape, dtype } = this.#facts;
+    const extents = resolveSelection(selection, shape);
+    const length = elementsOf(extents.map((extent) => extent.count)) * dtype.itemSize;
+    if (length === 0) return { length, end: 0 };
+    const strides = stridesOf(this.#storedShape());
+    let last = 0;
+    this.#storedExtents(extents).forEach((extent, d) => {
+      last += (extent.start + (extent.count - 1) * extent.step) * (strides[d] ?? 1);
+    });
+    return { length, end: (last + 1) * dtype.itemSize };
+  }
+
+  /** The selected values; a scalar where every entry is an integer. Copies; throws `BAD_ARGUMENT`. */
+  async get(selection: Selection | null | undefined, options: LongOptions): Promise<ArraySlice | unknown> {
+    const extents = resolveSelection(selection, this.#facts.shape);
+    const bytes = await this.#read(extents, options);
+    const count = elementsOf(extents.map((extent) => extent.count));
+    const data = toValues(bytes, this.#facts.dtype, count);
+    const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
+    if (shape.length === 0 && extents.length > 0) return "get" in data ? data.get(0) : data[0];
+    return { data, shape, stride: stridesOf(shape) };
+  }
+
+  /** The selected items as bytes: C order, stored byte order. */
+  getBytes(selection: Selection | null | undefined, options: LongOptions): Promise<Uint8Array> {
+    return this.#read(resolveSelection(selection, this.#facts.shape), options);
+  }
+
+  /** Slices of `rows` along the first dimension, in order; without `rows`, of about 16 MiB. */
+  async *slabs(rows: number | undefined, options: LongOptions): AsyncGenerator<ArraySlice> {
+    for (const extents of this.#slabExtents(rows)) {
+      options.signal?.throwIfAborted();
+      const shape = extents.map((extent) => extent.count);
+      const data = toValues(await this.#read(extents, { signal: options.signal }), this.#facts.dtype, elementsOf(shape));
+      yield { data, shape, stride: stridesOf(shape) };
+      this.#report(extents, options);
+    }
+  }
+
+  /** The same as bytes: C order, stored byte order. */
+  async *slabBytes(rows: number | undefined, options: LongOptions): AsyncGenerator<Uint8Array> {
+    for (const extents of this.#slabExtents(rows)) {
+      options.signal?.throwIfAborted();
+      yield await this.#read(extents, { signal: options.signal });
+      this.#report(extents, options);
+    }
+  }
+
+  #report(extents: readonly Extent[], { onProgress }: LongOptions): void {
+    const { shape, dtype } = this.#facts;
+    const [first] = extents;
+    const row = elementsOf(shape.slice(1)) * dtype.itemSize;
+    if (first !== undefined) onProgress?.({ done: (first.start + first.count) * row, total: elementsOf(shape) * dtype.itemSize });
+  }
+
+  *#slabExtents(rows: number | undefined): Generator<Extent[]> {
+    const { shape, dtype } = this.#facts;
+    const all = resolveSelection(null, shape);
+    const [length, ...rest] = shape;
+    if (length === undefined) {
+      yield all;
+      return;
+    }
+    const rowBytes = Math.max(1, elementsOf(rest) * dtype.itemSize);
+    const step = rows ?? Math.max(1, Math.floor(SLAB_BYTES / rowBytes));
+    for (let start = 0; start < length; start += step) {
+      yield all.map((extent, d) => (d === 0 ? { ...extent, start, count: Math.min(step, length - start) } : extent));
+    }
+  }
+
+  async #read(extents: readonly Extent[], options: LongOptions): Promise<Uint8Array> {
+    const { dtype } = this.#facts;
+    const counts = extents.map((extent) => extent.count);
+    const bytes = new Uint8Array(elementsOf(counts) * dtype.itemSize);
+    if (bytes.length === 0) return bytes;
+    await this.#gather(runsOf(this.#storedExtents(extents), this.#storedShape()), bytes, options);
+    return this.#facts.order === "F" ? fortranToC(bytes, counts, dtype.itemSize) : bytes;
+  }
+
+  /** F order is C order of the dimensions turned round. */
+  #storedShape(): readonly number[] {
+    const { shape, order } = this.#facts;
+    return order === "F" ? [...shape].reverse() : shape;
+  }
+
+  #storedExtents(extents: readonly Extent[]): readonly Extent[] {
+    return this.#facts.order === "F" ? [...extents].reverse() : extents;
+  }
+}

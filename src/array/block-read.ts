@@ -1,0 +1,105 @@
+/** Decodes a part of one chunk, fetching only its header, its block starts and the blocks that the part touches. */
+import { blockRanges, decodeBlocks, headLength } from "../codec/index.ts";
+import { isReady, prepare } from "../codec/index.ts";
+import type { BlockRange, ChunkHeader } from "../codec/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { checkChunkHeader, checkPrologue, missingChunk } from "./chunk-fetch.ts";
+import type { PlacedChunk } from "./sequence.ts";
+
+/** First read of a chunk: its header and the starts of up to 60 blocks. */
+const FIRST_READ = 256;
+
+/** A chunk's header with its block starts: enough to find any block. */
+export interface ChunkHead {
+  readonly header: ChunkHeader;
+  readonly bytes: Uint8Array;
+}
+
+/** Reads and checks a chunk's header and block starts. */
+export async function readHead(store: ReadableStore, place: PlacedChunk, signal?: AbortSignal): Promise<ChunkHead> {
+  const path = store.describe(place.key);
+  const first = await readAt(store, place, -place.prologue, Math.min(FIRST_READ, place.prologue + place.available), signal);
+  return (await completeHead(first, place, path, (length) => readAt(store, place, 0, length, signal))) as ChunkHead;
+}
+
+function completeHead(
+  first: Uint8Array,
+  place: PlacedChunk,
+  path: string,
+  more: (length: number) => Promise<Uint8Array>,
+): ChunkHead | Promise<ChunkHead> {
+  if (place.prologue > 0) checkPrologue(first, path);
+  const bytes = first.subarray(Math.min(place.prologue, first.length));
+  const header = checkChunkHeader(bytes, place, path);
+  const length = headLength(header);
+  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length) };
+  return more(length).then((whole) => {
+    if (whole.length < length) throw cutShort(place, path, length, whole.length);
+    return { header, bytes: whole };
+  });
+}
+
+/** Decoded bytes `[start, end)` of a chunk into `out`. */
+export async function readPart(
+  store: ReadableStore,
+  place: PlacedChunk,
+  head: ChunkHead,
+  start: number,
+  end: number,
+  out: Uint8Array,
+  signal?: AbortSignal,
+): Promise<void> {
+  if (!isReady(head.header.compressor)) await prepare(head.header.compressor);
+  const path = store.describe(place.key);
+  const range = rangeOf(head, place, path, start, end);
+  const bytes = await readAt(store, place, range.offset, range.length, signal);
+  decodePart(head, place, path, range, bytes, start, end, out);
+}
+
+function rangeOf(head: ChunkHead, place: PlacedChunk, path: string, start: number, end: number): BlockRange {
+  try {
+    return blockRanges(head.bytes, start, end - start);
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
+  }
+}
+
+function decodePart(
+  head: ChunkHead,
+  place: PlacedChunk,
+  path: string,
+  range: BlockRange,
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  out: Uint8Array,
+): void {
+  if (bytes.length < range.length) throw cutShort(place, path, range.offset + range.length, range.offset + bytes.length);
+  try {
+    decodeBlocks(head.bytes, bytes, range, start, end - start, { out });
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
+  }
+}
+
+async function readAt(store: ReadableStore, place: PlacedChunk, at: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
+  const offset = place.offset + at;
+  if (store.readIntoSync !== undefined) {
+    const target = new Uint8Array(length);
+    const read = store.readIntoSync(place.key, offset, target);
+    if (read === undefined) throw missingChunk(store.describe(place.key), place);
+    return target.subarray(0, read);
+  }
+  const bytes = await store.getRange(place.key, { offset, length }, { signal });
+  if (bytes === undefined) throw missingChunk(store.describe(place.key), place);
+  return bytes;
+}
+
+function cutShort(place: PlacedChunk, path: string, expected: number, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "TRUNCATED",
+    `the chunk at byte ${place.offset} needs at least ${expected} bytes, but the file ends after ${found} of them. The file is cut short; look for a whole copy`,
+    { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected, found },
+  );
+}

@@ -1,0 +1,59 @@
+/** The chunk sequence of a carray folder: `data/__N.blp` from 0, one chunk each behind a 16-byte header. */
+import { carrayChunkName, parseCarrayChunkName } from "../format/naming.ts";
+import { joinKey } from "../store/key.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
+
+/** Length of the version 1 file header in front of the chunk. @see FORMAT.md [FA] */
+export const PROLOGUE = 16;
+
+export class CarraySequence implements ChunkSequence {
+  readonly store: ReadableStore;
+  readonly nbytes: number;
+  readonly chunkBytes: number;
+  readonly nchunks: number;
+  readonly hasChecksums: boolean = false;
+  readonly #folder: string;
+  /** Bytes that the chunks hold; more than `nbytes` where a table's shorter column cuts this one. */
+  readonly #held: number;
+
+  /** `nbytes` to show, of `held` bytes in chunks of `chunkBytes` under the folder `path`. */
+  constructor(store: ReadableStore, path: string, nbytes: number, held: number, chunkBytes: number) {
+    this.store = store;
+    this.nbytes = nbytes;
+    this.#held = held;
+    this.chunkBytes = chunkBytes;
+    this.nchunks = chunkBytes === 0 ? 0 : Math.ceil(nbytes / chunkBytes);
+    this.#folder = joinKey(path, "data");
+  }
+
+  placeNow(index: number): PlacedChunk {
+    return {
+      index,
+      key: joinKey(this.#folder, carrayChunkName(index)),
+      offset: PROLOGUE,
+      nbytes: nbytesOfChunk(index, this.#held, this.chunkBytes),
+      ctbytes: undefined,
+      available: Number.POSITIVE_INFINITY,
+      checksum: "None",
+      prologue: PROLOGUE,
+    };
+  }
+
+  async places(first: number, end: number): Promise<readonly PlacedChunk[]> {
+    return Array.from({ length: end - first }, (_, i) => this.placeNow(first + i));
+  }
+
+  async *keys(): AsyncIterable<string> {
+    for (let i = 0; i < this.nchunks; i++) yield this.placeNow(i).key;
+  }
+
+  async leftovers(signal?: AbortSignal): Promise<readonly string[]> {
+    const stale: string[] = [];
+    for await (const entry of this.store.list(this.#folder, { signal })) {
+      const index = parseCarrayChunkName(entry.name);
+      if (index === undefined || index >= this.nchunks) stale.push(joinKey(this.#folder, entry.name));
+    }
+    return stale.sort();
+  }
+}

@@ -1,0 +1,45 @@
+/** Finds the archives inside a folder. */
+import { joinKey } from "../store/key.ts";
+import type { ListEntry, ReadableStore } from "../store/types.ts";
+import type { OpenOptions } from "./types.ts";
+
+/** An archive that was found: its key, and whether it is a file or a folder. */
+export interface FoundArchive {
+  readonly path: string;
+  readonly kind: "file" | "folder";
+}
+
+/**
+ * Walks a folder and finds every archive in it, in the order of their names; the inside of an archive is not
+ * searched. Files count by their first bytes, and by the name `.blp` (so that damaged ones are reported and not
+ * passed over). Needs a store that can list.
+ */
+export async function* findArchives(store: ReadableStore, path = "", options: OpenOptions = {}): AsyncGenerator<FoundArchive> {
+  options.signal?.throwIfAborted();
+  const entries: ListEntry[] = [];
+  for await (const entry of store.list(path, options)) entries.push(entry);
+  if (await isArchiveFolder(store, path, entries, options)) {
+    yield { path, kind: "folder" };
+    return;
+  }
+  entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+  for (const { name, kind } of entries) {
+    const key = joinKey(path, name);
+    if (kind === "folder") yield* findArchives(store, key, options);
+    else if (name.endsWith(".blp") || (await startsWithMagic(store, key, options))) yield { path: key, kind: "file" };
+  }
+}
+
+async function isArchiveFolder(store: ReadableStore, path: string, entries: readonly ListEntry[], options: OpenOptions): Promise<boolean> {
+  if (entries.some((entry) => entry.name === "__rootdirs__" && entry.kind === "object")) return true;
+  if (!entries.some((entry) => entry.name === "meta" && entry.kind === "folder")) return false;
+  for await (const { name, kind } of store.list(joinKey(path, "meta"), options)) {
+    if (kind === "object" && (name === "sizes" || name === "storage")) return true;
+  }
+  return false;
+}
+
+async function startsWithMagic(store: ReadableStore, key: string, options: OpenOptions): Promise<boolean> {
+  const head = await store.getRange(key, { offset: 0, length: 4 }, options);
+  return head !== undefined && head.length === 4 && String.fromCharCode(...head) === "blpk";
+}

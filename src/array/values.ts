@@ -1,0 +1,309 @@
+/**
+ * What JavaScript type the values of each dtype have, and how stored bytes become them.
+ *
+ * Numbers are typed arrays in native byte order; what has no typed array gets a small container with `length`,
+ * `get(i)` and iteration, over the bytes it was made from. @see FORMAT.md [FD]
+ */
+import { SuperchunkError } from "../errors.ts";
+import type { DType, Field } from "../format/types.ts";
+
+/** Values of a slice: a typed array, or a container over bytes. */
+export type TypedValues =
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array
+  | Float32Array
+  | Float64Array
+  | ValueContainer<unknown>;
+
+/** Values that no typed array holds. */
+export interface ValueContainer<T> extends Iterable<T> {
+  readonly length: number;
+  /** The bytes of all values, items back to back. */
+  readonly bytes: Uint8Array;
+  get(index: number): T;
+}
+
+/** A struct value: the fields by name, in order. */
+export type StructValue = { readonly [field: string]: unknown };
+
+abstract class Container<T> implements ValueContainer<T> {
+  readonly bytes: Uint8Array;
+  readonly itemSize: number;
+  readonly length: number;
+
+  constructor(bytes: Uint8Array, itemSize: number, length?: number) {
+    this.bytes = bytes;
+    this.itemSize = itemSize;
+    this.length = length ?? (itemSize === 0 ? 0 : bytes.length / itemSize);
+  }
+
+  abstract get(index: number): T;
+
+  *[Symbol.iterator](): Iterator<T> {
+    for (let i = 0; i < this.length; i++) yield this.get(i);
+  }
+
+  protected item(index: number): Uint8Array {
+    if (!(index >= 0 && index < this.length)) {
+      throw new SuperchunkError("BAD_ARGUMENT", `index ${index} is outside of ${this.length} values`, {
+        field: "index",
+        expected: `0 to ${this.length - 1}`,
+        found: index,
+      });
+    }
+    return this.bytes.subarray(index * this.itemSize, (index + 1) * this.itemSize);
+  }
+}
+
+/** `bool`: true and false; one byte each. */
+export class BoolArray extends Container<boolean> {
+  constructor(bytes: Uint8Array) {
+    super(bytes, 1);
+  }
+
+  get(index: number): boolean {
+    return this.item(index)[0] !== 0;
+  }
+}
+
+/** `complex64` and `complex128`: `[re, im]`; `parts` has them interleaved. */
+export class ComplexArray extends Container<readonly [number, number]> {
+  readonly parts: Float32Array | Float64Array;
+
+  constructor(parts: Float32Array | Float64Array) {
+    super(new Uint8Array(parts.buffer, parts.byteOffset, parts.byteLength), parts.BYTES_PER_ELEMENT * 2);
+    this.parts = parts;
+  }
+
+  get(index: number): readonly [number, number] {
+    this.item(index);
+    return [this.parts[2 * index] ?? Number.NaN, this.parts[2 * index + 1] ?? Number.NaN];
+  }
+}
+
+/** `S`: Latin-1 strings without the zero bytes at their end. */
+export class ByteStringArray extends Container<string> {
+  get(index: number): string {
+    const item = this.item(index);
+    let end = item.length;
+    while (end > 0 && item[end - 1] === 0) end--;
+    let text = "";
+    for (let i = 0; i < end; i++) text += String.fromCharCode(item[i] ?? 0);
+    return text;
+  }
+}
+
+/** `U`: strings without the zero characters at their end. Code points beyond Unicode's last are an error. */
+export class UnicodeStringArray extends Container<string> {
+  readonly #littleEndian: boolean;
+
+  constructor(bytes: Uint8Array, itemSize: number, littleEndian: boolean, length?: number) {
+    super(bytes, itemSize, length);
+    this.#littleEndian = littleEndian;
+  }
+
+  get(index: number): string {
+    const item = this.item(index);
+    const view = new DataView(item.buffer, item.byteOffset, item.byteLength);
+    const points: number[] = [];
+    for (let at = 0; at + 4 <= item.length; at += 4) points.push(view.getUint32(at, this.#littleEndian));
+    while (points.length > 0 && points[points.length - 1] === 0) points.pop();
+    for (const point of points) {
+      if (point > 0x10ffff) {
+        throw new SuperchunkError("BAD_FIELD", `value ${index} has the character ${point}, which Unicode does not have`, {
+          field: "character",
+          expected: "at most 0x10ffff",
+          found: point,
+        });
+      }
+    }
+    return points.map((point) => String.fromCodePoint(point)).join("");
+  }
+}
+
+/** `V`: the raw bytes of each value, a view. */
+export class RawArray extends Container<Uint8Array> {
+  get(index: number): Uint8Array {
+    return this.item(index);
+  }
+}
+
+/** Structured values, by field name; a sub-array field is a nested list. */
+export class StructArray extends Container<StructValue> {
+  readonly fields: readonly Field[];
+
+  constructor(bytes: Uint8Array, itemSize: number, fields: readonly Field[], length?: number) {
+    super(bytes, itemSize, length);
+    this.fields = fields;
+  }
+
+  get(index: number): StructValue {
+    const item = this.item(index);
+    const value: Record<string, unknown> = Object.create(null);
+    for (const field of this.fields) value[field.name] = fieldValue(item, field);
+    return value;
+  }
+
+  /** All values of one field, copied out. */
+  field(name: string): TypedValues {
+    const field = this.fields.find((each) => each.name === name);
+    if (field === undefined) {
+      throw new SuperchunkError("NOT_FOUND", `no field "${name}"; there are ${this.fields.map((f) => f.name).join(", ")}`, {
+        field: name,
+      });
+    }
+    const size = fieldSize(field);
+    const out = new Uint8Array(size * this.length);
+    for (let i = 0; i < this.length; i++) {
+      const at = i * this.itemSize + field.offset;
+      out.set(this.bytes.subarray(at, at + size), i * size);
+    }
+    return toValues(out, field.dtype);
+  }
+}
+
+/** Bytes of a field in its item, sub-array included. */
+export function fieldSize(field: Field): number {
+  return field.shape.reduce((product, n) => product * n, field.dtype.itemSize);
+}
+
+function fieldValue(item: Uint8Array, field: Field): unknown {
+  const bytes = item.slice(field.offset, field.offset + fieldSize(field));
+  return nest([...toValues(bytes, field.dtype)], field.shape);
+}
+
+/** A flat list as nested lists of the given shape; the value itself where the shape is empty. */
+export function nest(flat: readonly unknown[], shape: readonly number[]): unknown {
+  if (shape.length === 0) return flat[0];
+  const [first = 0, ...rest] = shape;
+  const step = rest.reduce((product, n) => product * n, 1);
+  return Array.from({ length: first }, (_, i) => nest(flat.slice(i * step, (i + 1) * step), rest));
+}
+
+const NATIVE_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+
+/**
+ * Values of stored items. Takes over `bytes`: what it returns is a view of them where their alignment allows,
+ * and they are turned to native byte order in place. Throws `UNSUPPORTED` for Python objects and long doubles.
+ */
+export function toValues(bytes: Uint8Array, dtype: DType, length?: number): TypedValues {
+  const little = !("byteOrder" in dtype) || dtype.byteOrder !== "big";
+  switch (dtype.kind) {
+    case "bool":
+      return new BoolArray(bytes);
+    case "int":
+    case "uint":
+    case "float":
+      return numbers(swapToNative(bytes, dtype.itemSize, little), dtype.kind, dtype.itemSize);
+    case "datetime":
+    case "timedelta":
+      return numbers(swapToNative(bytes, 8, little), "int", 8);
+    case "complex": {
+      const parts = numbers(swapToNative(bytes, dtype.itemSize / 2, little), "float", dtype.itemSize / 2);
+      if (parts instanceof Float32Array || parts instanceof Float64Array) return new ComplexArray(parts);
+      throw unsupported(dtype);
+    }
+    case "bytes":
+      return new ByteStringArray(bytes, dtype.itemSize, length);
+    case "unicode":
+      return new UnicodeStringArray(bytes, dtype.itemSize, little, length);
+    case "void":
+      return new RawArray(bytes, dtype.itemSize, length);
+    case "struct":
+      return new StructArray(bytes, dtype.itemSize, dtype.fields, length);
+    case "object":
+      throw unsupported(dtype);
+  }
+}
+
+/** Refuses dtypes whose values this library does not make. Throws `UNSUPPORTED`. */
+export function assertReadable(dtype: DType, path: string): void {
+  const message = whyUnreadable(dtype);
+  if (message !== undefined) throw new SuperchunkError("UNSUPPORTED", message, { path, field: "dtype", found: dtype.kind });
+}
+
+/** Why data of this dtype is not read, or undefined where it is. */
+export function whyUnreadable(dtype: DType): string | undefined {
+  if (dtype.kind === "object") {
+    return "dtype object holds Python pickles, which can run code when they are read; superchunk never reads them. Convert the column with the program that wrote it";
+  }
+  if (dtype.kind === "struct") {
+    for (const field of dtype.fields) {
+      const message = whyUnreadable(field.dtype);
+      if (message !== undefined) return `field "${field.name}": ${message}`;
+    }
+  }
+  return undefined;
+}
+
+function unsupported(dtype: DType): SuperchunkError {
+  const reason = whyUnreadable(dtype) ?? `${dtype.kind} of ${dtype.itemSize} bytes has no JavaScript number; read the raw bytes`;
+  return new SuperchunkError("UNSUPPORTED", reason, { field: "dtype", found: dtype.kind });
+}
+
+function swapToNative(bytes: Uint8Array, width: number, little: boolean): Uint8Array {
+  if (little !== NATIVE_LITTLE && width > 1) swapBytes(bytes, width);
+  return bytes;
+}
+
+/** Reverses each group of `width` bytes in place. */
+export function swapBytes(bytes: Uint8Array, width: number): void {
+  for (let at = 0; at + width <= bytes.length; at += width) bytes.subarray(at, at + width).reverse();
+}
+
+function numbers(bytes: Uint8Array, kind: "int" | "uint" | "float", size: number): TypedValues {
+  const aligned = bytes.byteOffset % size === 0 ? bytes : bytes.slice();
+  const at = [aligned.buffer, aligned.byteOffset, aligned.byteLength / size] as const;
+  switch (`${kind}${size}`) {
+    case "int1":
+      return new Int8Array(...at);
+    case "uint1":
+      return new Uint8Array(...at);
+    case "int2":
+      return new Int16Array(...at);
+    case "uint2":
+      return new Uint16Array(...at);
+    case "int4":
+      return new Int32Array(...at);
+    case "uint4":
+      return new Uint32Array(...at);
+    case "int8":
+      return new BigInt64Array(...at);
+    case "uint8":
+      return new BigUint64Array(...at);
+    case "float2":
+      return widenHalf(new Uint16Array(...at));
+    case "float4":
+      return new Float32Array(...at);
+    case "float8":
+      return new Float64Array(...at);
+    default:
+      throw new SuperchunkError("UNSUPPORTED", `${kind} of ${size} bytes has no JavaScript number; read the raw bytes`, {
+        field: "dtype",
+      });
+  }
+}
+
+/** float16 as float32: exact. */
+function widenHalf(halves: Uint16Array): Float32Array {
+  const bits = new Uint32Array(halves.length);
+  for (let i = 0; i < halves.length; i++) {
+    const half = halves[i] ?? 0;
+    const sign = (half & 0x8000) << 16;
+    const exponent = (half >> 10) & 0x1f;
+    const fraction = half & 0x3ff;
+    if (exponent === 0x1f) bits[i] = sign | 0x7f800000 | (fraction << 13);
+    else if (exponent !== 0) bits[i] = sign | ((exponent + 112) << 23) | (fraction << 13);
+    else if (fraction !== 0) {
+      const shift = Math.clz32(fraction) - 21;
+      bits[i] = sign | ((113 - shift) << 23) | (((fraction << shift) & 0x3ff) << 13);
+    } else bits[i] = sign;
+  }
+  return new Float32Array(bits.buffer);
+}

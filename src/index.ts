@@ -1,0 +1,47 @@
+/**
+ * superchunk: reads Bloscpack, BLZ, bcolz and superchunk archives from any store.
+ *
+ * @module
+ */
+
+export { open } from "./array/open.ts";
+export { findArchives, type FoundArchive } from "./array/discover.ts";
+export { type PlainJson, toJsonValue, toJsonValues, toNestedJson } from "./array/json-values.ts";
+export type {
+  Archive,
+  ArrayArchive,
+  ArraySlice,
+  BytesArchive,
+  ChunkedArchive,
+  ChunkInfo,
+  ChunkPlace,
+  ChunkSummary,
+  EncodedChunk,
+  Finding,
+  LongOptions,
+  OpenOptions,
+  Progress,
+  Selection,
+  Slice,
+  TableArchive,
+  VerifyReport,
+} from "./array/types.ts";
+export {
+  BoolArray,
+  ByteStringArray,
+  ComplexArray,
+  RawArray,
+  StructArray,
+  type StructValue,
+  type TypedValues,
+  UnicodeStringArray,
+  type ValueContainer,
+} from "./array/values.ts";
+export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
+export { parseJson, stringifyJson } from "./format/json.ts";
+export { formatDType, parseDType } from "./format/dtype.ts";
+export type { ByteOrder, ChecksumName, Dialect, DType, Field, JsonObject, JsonValue, TimeUnit } from "./format/types.ts";
+export { type ForeignStore, fromZarrita } from "./store/foreign.ts";
+export { HttpStore, type HttpStoreOptions } from "./store/http.ts";
+export { MemoryStore } from "./store/memory.ts";
+export type { ByteRange, ListEntry, ObjectInfo, PutOptions, PutSource, ReadableStore, StoreOptions, WritableStore } from "./store/types.ts";
