@@ -60,11 +60,14 @@ function reachable(entry) {
 
 async function compile(entry) {
   const files = new Map();
-  const { error, stderr } = await asc.main([`${entry}.ts`, "--outFile", `${entry}.wasm`, ...FLAGS, ...LAYOUT], {
-    readFile: (name) => sources.get(name) ?? null,
-    writeFile: (name, contents) => void files.set(name, contents),
-    listFiles: () => [],
-  });
+  const { error, stderr } = await asc.main(
+    [`${entry}.ts`, "--outFile", `${entry}.wasm`, ...FLAGS, ...LAYOUT],
+    {
+      readFile: (name) => sources.get(name) ?? null,
+      writeFile: (name, contents) => void files.set(name, contents),
+      listFiles: () => [],
+    },
+  );
   if (error) throw new Error(`kernel ${entry}: ${error.message}\n${stderr.toString()}`);
   return files.get(`${entry}.wasm`);
 }

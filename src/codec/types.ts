@@ -52,3 +52,13 @@ export interface EncodeOptions {
   /** Bytes; 0 or absent: chosen from clevel, typesize and length as c-blosc does. */
   readonly blocksize?: number;
 }
+
+/** Settings of every decoding call. */
+export interface DecodeOptions {
+  /** Where the result goes; at least as long as it. A new array where absent. */
+  readonly out?: Uint8Array | undefined;
+  /** What the chunk must decode to, in bytes, as its archive says; `BAD_FIELD` where the header says another. */
+  readonly expectedNbytes?: number | undefined;
+  /** The most that the chunk may decode to, in bytes; `LIMIT` where the header says more. */
+  readonly maxNbytes?: number | undefined;
+}

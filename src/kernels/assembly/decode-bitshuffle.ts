@@ -2,8 +2,8 @@
 // element, element 0 in the lowest bit. c-blosc filters only where n is a multiple of 8, and copies all else (since 1.7).
 import { interleave8Registers, unshuffle } from "./decode-shuffle";
 
-/** Room for 128 elements of 255 bytes, in the kernel's part of the memory. */
-const TILE: usize = 32768;
+/** Room for 128 elements of 255 bytes, 128 bytes a stream. */
+const TILE = memory.data(128 * 255, 16);
 
 // @ts-ignore: decorator
 @inline

@@ -1,0 +1,170 @@
+/**
+ * Decodes one block that lies in a kernel's memory. Knows streams, splits and filters; must not know where blocks come from.
+ */
+import { SuperchunkError } from "../errors.ts";
+import type { DecodeKernel, StreamKernel } from "./decode-kernel.ts";
+import { blockLength } from "./header.ts";
+import { type Inflater, inflaterOf } from "./inflaters.ts";
+import type { ChunkHeader } from "./types.ts";
+
+/** Why a kernel refused, by its negative result. @see src/kernels/README.md */
+const REASONS: readonly string[] = [
+  "",
+  "the stream ends in the middle of something",
+  "the stream decodes to more bytes",
+  "a match refers to bytes before the start of the stream",
+  "the bytes are not of this format",
+  "bytes are left over behind the stream's end",
+  "the checksum inside the stream differs",
+];
+
+const NOT_THIS_FORMAT = -4;
+
+/** Everything that is the same for all blocks of a chunk. */
+export interface BlockDecoder {
+  readonly kernel: DecodeKernel;
+  readonly header: ChunkHeader;
+  /** Blocks are decoded to here first and unfiltered from here. Room for a block and slack. */
+  readonly scratch: number;
+  readonly decodeStream: StreamKernel;
+  /** What a library threw, where a stream made it. */
+  readonly failure: { cause?: unknown };
+}
+
+/** Puts together what decodes the chunk's blocks. @throws UNSUPPORTED where a library is needed and not loaded */
+export function makeBlockDecoder(kernel: DecodeKernel, header: ChunkHeader, scratch: number): BlockDecoder {
+  const failure = {};
+  return { kernel, header, scratch, decodeStream: streamKernelOf(kernel, header, failure), failure };
+}
+
+/**
+ * Decodes block `block`, whose bytes are at `src` to `end`, to `dst`. All three are addresses in the kernel's memory.
+ *
+ * @param offset where the block starts in its chunk, for messages
+ * @throws BAD_CHUNK
+ */
+export function decodeBlock(
+  decoder: BlockDecoder,
+  block: number,
+  src: number,
+  end: number,
+  dst: number,
+  offset: number,
+): void {
+  const { kernel, header, scratch, decodeStream } = decoder;
+  const length = blockLength(header, block);
+  // The short last block is never split, whatever the flags say.
+  const nsplits = header.split && length === header.blocksize ? header.typesize : 1;
+  const streamLength = Math.floor(length / nsplits);
+  const filter = filterOf(decoder, length);
+  const target = filter === undefined ? dst : scratch;
+  const { memory } = kernel;
+  let at = src;
+  let to = target;
+  for (let i = 0; i < nsplits; i++) {
+    const room = end - at - 4;
+    const compressed = room < 0 ? -1 : memory.view.getInt32(at, true);
+    if (compressed < 0 || compressed > room) {
+      throw badStreamLength(block, i, offset + at - src, room, room < 0 ? undefined : compressed);
+    }
+    at += 4;
+    if (compressed === streamLength) {
+      if (nsplits === 1 && filter !== undefined) {
+        filter(at, dst, length, header.typesize);
+        return;
+      }
+      memory.bytes.copyWithin(to, at, at + compressed);
+    } else {
+      const written = decodeStream(at, compressed, to, streamLength);
+      if (written !== streamLength)
+        throw badStream(decoder, block, i, offset + at - src, streamLength, written);
+    }
+    at += compressed;
+    to += streamLength;
+  }
+  filter?.(scratch, dst, length, header.typesize);
+}
+
+function filterOf(
+  { kernel, header }: BlockDecoder,
+  length: number,
+): DecodeKernel["calls"]["unshuffle"] | undefined {
+  if (header.shuffle === "shuffle" && header.typesize > 1) return kernel.calls.unshuffle;
+  // c-blosc leaves a short last block as it is where it has no whole element.
+  if (header.shuffle === "bitshuffle" && length >= header.typesize) return kernel.calls.bitunshuffle;
+  return undefined;
+}
+
+function streamKernelOf(
+  kernel: DecodeKernel,
+  header: ChunkHeader,
+  failure: BlockDecoder["failure"],
+): StreamKernel {
+  const inflater = inflaterOf(header.compressor);
+  if (inflater !== undefined) return inflaterCall(kernel, inflater, failure);
+  switch (header.compressor) {
+    case "blosclz":
+      return kernel.calls.decodeBlosclz;
+    case "lz4":
+      return kernel.calls.decodeLz4;
+    case "snappy":
+      return kernel.calls.decodeSnappy;
+    case "zlib":
+      return kernel.calls.decodeZlib;
+    case "zstd":
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        'zstd is not loaded yet; await prepare("zstd") before decoding synchronously',
+        { field: "compressor", found: "zstd" },
+      );
+  }
+}
+
+/** A library as if it were a kernel: addresses become views, and what it throws becomes the cause of a result. */
+function inflaterCall(
+  { memory }: DecodeKernel,
+  inflater: Inflater,
+  failure: BlockDecoder["failure"],
+): StreamKernel {
+  return (src, srcLength, dst, dstLength) => {
+    const input = memory.bytes.subarray(src, src + srcLength);
+    try {
+      return inflater.inflate(input, memory.bytes.subarray(dst, dst + dstLength));
+    } catch (cause) {
+      failure.cause = cause;
+      return NOT_THIS_FORMAT;
+    }
+  };
+}
+
+function badStreamLength(
+  block: number,
+  stream: number,
+  offset: number,
+  room: number,
+  found: number | undefined,
+): SuperchunkError {
+  const said =
+    found === undefined ? "is cut off" : `is ${found}, but ${room} bytes are left to the end of the block`;
+  return new SuperchunkError(
+    "BAD_CHUNK",
+    `the length of stream ${stream} of block ${block} at byte ${offset} ${said}; the chunk is damaged`,
+    { offset, field: "stream length", expected: `0 to ${Math.max(room, 0)}`, found },
+  );
+}
+
+function badStream(
+  { header, failure }: BlockDecoder,
+  block: number,
+  stream: number,
+  offset: number,
+  expected: number,
+  written: number,
+): SuperchunkError {
+  const reason = written < 0 ? (REASONS[-written] ?? "it is damaged") : `it decodes to ${written} bytes`;
+  return new SuperchunkError(
+    "BAD_CHUNK",
+    `stream ${stream} of block ${block} at byte ${offset} does not decode to ${expected} bytes of ${header.compressor}: ${reason}; the chunk is damaged`,
+    { offset, field: "stream", expected, found: written, cause: failure.cause },
+  );
+}

@@ -1,0 +1,56 @@
+/**
+ * One instance of the decoding kernels, and a small pool of them. Knows the kernels' calls; must not know headers.
+ */
+import { wasm } from "../kernels/generated/decode.ts";
+import { KernelMemory, KernelModule } from "./kernel-module.ts";
+
+/** A kernel that decodes a stream: bytes written, or a negative error. All numbers are addresses and lengths. */
+export type StreamKernel = (src: number, srcLength: number, dst: number, dstLength: number) => number;
+
+/** A kernel that undoes a filter on a block. */
+export type FilterKernel = (src: number, dst: number, length: number, typesize: number) => void;
+
+/** What the WebAssembly module exports. @see src/kernels/assembly/decode.ts */
+export interface DecodeKernels {
+  readonly memory: WebAssembly.Memory;
+  readonly decodeBlosclz: StreamKernel;
+  readonly decodeLz4: StreamKernel;
+  readonly decodeSnappy: StreamKernel;
+  readonly decodeZlib: StreamKernel;
+  readonly unshuffle: FilterKernel;
+  readonly bitunshuffle: FilterKernel;
+}
+
+/** Kernels together with their memory. Serves one call at a time. */
+export class DecodeKernel {
+  readonly calls: DecodeKernels;
+  readonly memory: KernelMemory;
+
+  constructor(calls: DecodeKernels) {
+    this.calls = calls;
+    this.memory = new KernelMemory(calls.memory);
+  }
+}
+
+/** Instances kept for the next call. More at once are made, and dropped when they are given back. */
+const MAX_IDLE = 4;
+/** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
+const MAX_IDLE_MEMORY = 32 * 1024 * 1024;
+
+const decodeModule = new KernelModule(wasm);
+const idle: DecodeKernel[] = [];
+
+/** Compiles the kernels without blocking. */
+export function prepareDecodeKernels(): Promise<void> {
+  return decodeModule.prepare();
+}
+
+/** An instance that is the caller's own until it is given back. */
+export function takeKernel(): DecodeKernel {
+  return idle.pop() ?? new DecodeKernel(decodeModule.instantiate().exports as unknown as DecodeKernels);
+}
+
+/** Gives an instance back. Views of its memory must not be used any more. */
+export function giveBackKernel(kernel: DecodeKernel): void {
+  if (idle.length < MAX_IDLE && kernel.memory.length <= MAX_IDLE_MEMORY) idle.push(kernel);
+}

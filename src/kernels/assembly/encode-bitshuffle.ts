@@ -1,0 +1,72 @@
+// Bit shuffle. A block of n elements becomes 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
+// element, element 0 in the lowest bit. Where n is no multiple of 8 the block is copied as it is, as c-blosc does (since 1.7).
+import { spread8, spreadElements } from "./encode-shuffle";
+
+/** Room for 128 elements of 255 bytes, in the kernel's part of the memory. */
+const TILE: usize = 32768;
+
+/** Shuffles the bits of a block of `length` bytes. */
+export function bitshuffle(src: usize, dst: usize, length: usize, typesize: usize): void {
+  const count = length / typesize;
+  if (count == 0 || (count & 7) != 0) {
+    memory.copy(dst, src, length);
+    return;
+  }
+  const whole = count * typesize;
+  if (whole != length) memory.copy(dst + whole, src + whole, length - whole);
+  const row = count >> 3;
+  if (row < 16) {
+    bitshuffleFew(src, dst, row, typesize);
+    return;
+  }
+  const last = row - 16;
+  let at: usize = 0;
+  while (true) {
+    const from = src + (at << 3) * typesize;
+    if (typesize == 1) {
+      bitTile(from, dst + at, row);
+    } else {
+      spreadElements(from, 128, TILE, 128, typesize);
+      let tile = TILE;
+      let to = dst + at;
+      for (let j: usize = 0; j < typesize; j++) {
+        bitTile(tile, to, row);
+        tile += 128;
+        to += row << 3;
+      }
+    }
+    if (at == last) break;
+    at += 16;
+    // The last tile overlaps the one before it.
+    if (at > last) at = last;
+  }
+}
+
+/** 128 bytes into 8 rows of 16 bytes: bytes 8g to 8g + 7 give byte g of every row. */
+// @ts-ignore: decorator
+@inline
+function bitTile(src: usize, dst: usize, row: usize): void {
+  spread8(
+    v128.load(src, 0), v128.load(src, 16), v128.load(src, 32), v128.load(src, 48),
+    v128.load(src, 64), v128.load(src, 80), v128.load(src, 96), v128.load(src, 112),
+    dst, row, true,
+  );
+}
+
+function bitshuffleFew(src: usize, dst: usize, row: usize, typesize: usize): void {
+  for (let j: usize = 0; j < typesize; j++) {
+    for (let g: usize = 0; g < row; g++) {
+      let bits: u64 = 0;
+      const from = src + (g << 3) * typesize + j;
+      for (let e: usize = 0; e < 8; e++) bits |= <u64>load<u8>(from + e * typesize) << (e << 3);
+      let t = (bits ^ (bits >> 7)) & 0x00aa00aa00aa00aa;
+      bits ^= t ^ (t << 7);
+      t = (bits ^ (bits >> 14)) & 0x0000cccc0000cccc;
+      bits ^= t ^ (t << 14);
+      t = (bits ^ (bits >> 28)) & 0x00000000f0f0f0f0;
+      bits ^= t ^ (t << 28);
+      const to = dst + j * (row << 3) + g;
+      for (let k: usize = 0; k < 8; k++) store<u8>(to + k * row, <u8>(bits >> (k << 3)));
+    }
+  }
+}

@@ -1,0 +1,7 @@
+// The encoding kernels, one WebAssembly module. Conventions: ../README.md
+export { encodeBlosclz } from "./encode-blosclz";
+export { encodeLz4 } from "./encode-lz4";
+export { encodeLz4hc } from "./encode-lz4hc";
+export { encodeSnappy } from "./encode-snappy";
+export { bitshuffle } from "./encode-bitshuffle";
+export { shuffle } from "./encode-shuffle";
