@@ -1,0 +1,85 @@
+/**
+ * Digests of bytes, through hash-wasm (the same in Node and in a browser).
+ *
+ * A hasher keeps its state in its WebAssembly memory. Each digest here is one synchronous step (init, update,
+ * digest), so that callers may interleave as they like.
+ */
+import {
+  createAdler32,
+  createCRC32,
+  createMD5,
+  createSHA1,
+  createSHA224,
+  createSHA256,
+  createSHA384,
+  createSHA512,
+  type IHasher,
+} from "hash-wasm";
+
+/** The digests that a `blpk` file can have; `None` is the empty digest. @see FORMAT.md [FC] */
+export type DigestName =
+  | "None"
+  | "adler32"
+  | "crc32"
+  | "md5"
+  | "sha1"
+  | "sha224"
+  | "sha256"
+  | "sha384"
+  | "sha512";
+
+/** A loaded digest: bytes in, digest out, as it is stored. */
+export type DigestFunction = (bytes: Uint8Array) => Uint8Array;
+
+/** Castagnoli's polynomial, reflected. */
+const CRC32C_POLYNOMIAL = 0x82f6_3b78;
+
+const MAKERS: { readonly [name in Exclude<DigestName, "None">]: () => Promise<DigestFunction> } = {
+  // hash-wasm gives the two 32-bit sums in network order; files have them little-endian. [FC-03]
+  adler32: async () => reversed(await createAdler32()),
+  crc32: async () => reversed(await createCRC32()),
+  md5: async () => raw(await createMD5()),
+  sha1: async () => raw(await createSHA1()),
+  sha224: async () => raw(await createSHA224()),
+  sha256: async () => raw(await createSHA256()),
+  sha384: async () => raw(await createSHA384()),
+  sha512: async () => raw(await createSHA512()),
+};
+
+const loaded = new Map<DigestName, Promise<DigestFunction>>();
+let loadedCrc32c: Promise<(bytes: Uint8Array) => number> | undefined;
+
+/** Loads a digest once; what it resolves to is synchronous. 32-bit sums are 4 bytes little-endian, others raw. */
+export function loadDigest(name: DigestName): Promise<DigestFunction> {
+  const known = loaded.get(name);
+  if (known !== undefined) return known;
+  const made = name === "None" ? Promise.resolve(() => new Uint8Array(0)) : MAKERS[name]();
+  loaded.set(name, made);
+  return made;
+}
+
+/** The digest of `bytes`, as it is stored. */
+export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8Array> {
+  return (await loadDigest(name))(bytes);
+}
+
+/** Loads crc32c, the sum at the end of a Zarr shard index; what it resolves to is synchronous. */
+export function loadCrc32c(): Promise<(bytes: Uint8Array) => number> {
+  loadedCrc32c ??= createCRC32(CRC32C_POLYNOMIAL).then(
+    (hasher) => (bytes) => new DataView(hasher.init().update(bytes).digest("binary").buffer).getUint32(0),
+  );
+  return loadedCrc32c;
+}
+
+/** The crc32c of `bytes` as an unsigned number. */
+export async function crc32c(bytes: Uint8Array): Promise<number> {
+  return (await loadCrc32c())(bytes);
+}
+
+function raw(hasher: IHasher): DigestFunction {
+  return (bytes) => hasher.init().update(bytes).digest("binary");
+}
+
+function reversed(hasher: IHasher): DigestFunction {
+  return (bytes) => hasher.init().update(bytes).digest("binary").reverse();
+}

@@ -1,0 +1,67 @@
+/** Reads little-endian fields of stored bytes, with bounds checked. Knows no format. */
+import { SuperchunkError } from "../errors.ts";
+
+/** A window on bytes of a file. All positions count from the window's start; `base` is where that is in the file. */
+export class ByteReader {
+  readonly bytes: Uint8Array;
+  /** Key or path of the file, for messages. */
+  readonly path: string;
+  /** Offset of the first byte in the file, for messages. */
+  readonly base: number;
+  readonly #view: DataView;
+
+  constructor(bytes: Uint8Array, path: string, base = 0) {
+    this.bytes = bytes;
+    this.path = path;
+    this.base = base;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  /** Bytes in the window. */
+  get length(): number {
+    return this.bytes.length;
+  }
+
+  uint8(at: number, field = "byte"): number {
+    this.need(at, 1, field);
+    return this.#view.getUint8(at);
+  }
+
+  int32(at: number, field = "int32"): number {
+    this.need(at, 4, field);
+    return this.#view.getInt32(at, true);
+  }
+
+  uint32(at: number, field = "uint32"): number {
+    this.need(at, 4, field);
+    return this.#view.getUint32(at, true);
+  }
+
+  int64(at: number, field = "int64"): bigint {
+    this.need(at, 8, field);
+    return this.#view.getBigInt64(at, true);
+  }
+
+  uint64(at: number, field = "uint64"): bigint {
+    this.need(at, 8, field);
+    return this.#view.getBigUint64(at, true);
+  }
+
+  /** A view of `length` bytes. */
+  view(at: number, length: number, field = "bytes"): Uint8Array {
+    this.need(at, length, field);
+    return this.bytes.subarray(at, at + length);
+  }
+
+  /** Throws `TRUNCATED` unless `length` bytes are there from `at` on. */
+  need(at: number, length: number, field: string): void {
+    if (at >= 0 && length >= 0 && length <= this.length - at) return;
+    const offset = this.base + at;
+    const found = Math.max(0, this.length - at);
+    throw new SuperchunkError(
+      "TRUNCATED",
+      `${field} needs ${length} bytes at byte ${offset}, but there are only ${found}. The file is cut short; look for a whole copy`,
+      { path: this.path, offset, field, expected: length, found },
+    );
+  }
+}

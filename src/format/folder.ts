@@ -1,0 +1,205 @@
+/** The small JSON files of BLZ roots, carrays and tables: `meta/sizes`, `meta/storage`, `__rootdirs__`. @see FORMAT.md [FZ] [FA] [FT] */
+import { SuperchunkError } from "../errors.ts";
+import { parseDType } from "./dtype.ts";
+import { parseJson, stringifyJson } from "./json.ts";
+import { checkStoredName } from "./naming.ts";
+import type { DType, JsonObject, JsonValue } from "./types.ts";
+
+/** Dimensions of an array at most, as in numpy 2. */
+const MAX_DIMENSIONS = 64;
+
+/** `meta/sizes`. */
+export interface StoredSizes {
+  /** At least one dimension; the first counts rows. */
+  readonly shape: readonly number[];
+  /** Uncompressed bytes, as the writer counted them. */
+  readonly nbytes?: number;
+  /** Compressed bytes as the writer counted them: unreliable, for the programs do not agree what counts. [FA-07] */
+  readonly cbytes?: number;
+  readonly raw: JsonObject;
+}
+
+/** How the writer asked Blosc to compress. What a chunk really has is in its header. */
+export interface StoredCompression {
+  readonly clevel?: number;
+  readonly shuffle?: "noshuffle" | "shuffle" | "bitshuffle";
+  readonly cname?: string;
+}
+
+/** The declaration of our own additions in `meta/storage`. [FZ-09] */
+export interface SuperchunkDeclaration {
+  readonly version: number;
+  /** Chunks of a full superchunk. */
+  readonly superchunklen: number;
+  readonly readFeatures: readonly string[];
+  readonly writeFeatures: readonly string[];
+}
+
+/** `meta/storage`. */
+export interface StoredStorage {
+  readonly dtype: DType;
+  /** Rows of a chunk. */
+  readonly chunklen: number;
+  readonly expectedlen?: number;
+  readonly cparams: StoredCompression;
+  /** Default value, null where there is none. */
+  readonly dflt: JsonValue;
+  readonly superchunk?: SuperchunkDeclaration;
+  readonly raw: JsonObject;
+}
+
+/** `__rootdirs__`. */
+export interface StoredRootdirs {
+  readonly names: readonly string[];
+  /** Folder of each name, under the table's folder. */
+  readonly dirs: Readonly<Record<string, string>>;
+}
+
+/** Parses `meta/sizes`. Throws `BAD_FIELD`, and what {@link parseJson} throws. [FA-05] */
+export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
+  const raw = parseObject(bytes, path);
+  const shape = listOf(raw, "shape", path).map((length) => countOf(length, "shape", path));
+  if (shape.length === 0 || shape.length > MAX_DIMENSIONS)
+    throw bad(path, "shape", `1 to ${MAX_DIMENSIONS} dimensions`, shape.length);
+  if (!Number.isSafeInteger(shape.reduce((product, length) => product * length, 1))) {
+    throw bad(path, "shape", "at most 2^53 - 1 values", raw["shape"]);
+  }
+  return {
+    shape,
+    ...optional("nbytes", optionalCount(raw, "nbytes", path)),
+    ...optional("cbytes", optionalCount(raw, "cbytes", path)),
+    raw,
+  };
+}
+
+/** Parses `meta/storage` of bcolz, blz and the BLZ document. Throws `BAD_FIELD`, `UNSUPPORTED`, `LIMIT`. [FA-06] */
+export function parseStorage(bytes: Uint8Array, path: string): StoredStorage {
+  const raw = parseObject(bytes, path);
+  const stored = raw["dtype"];
+  if (stored === undefined) throw bad(path, "dtype", "a dtype", "nothing");
+  const chunklen = countOf(raw["chunklen"], "chunklen", path);
+  if (chunklen < 1) throw bad(path, "chunklen", "at least 1", chunklen);
+  return {
+    dtype: parseDType(stored, path),
+    chunklen,
+    ...optional("expectedlen", optionalCount(raw, "expectedlen", path)),
+    cparams: parseCompression(raw, path),
+    dflt: raw["dflt"] ?? null,
+    ...optional("superchunk", parseDeclaration(raw["superchunk"], path)),
+    raw,
+  };
+}
+
+/** `cparams` of bcolz and the BLZ document, `bparams` of blz. */
+function parseCompression(raw: JsonObject, path: string): StoredCompression {
+  const stored = raw["cparams"] ?? raw["bparams"] ?? {};
+  if (!isObject(stored)) throw bad(path, "cparams", "an object", stored);
+  const { cname } = stored;
+  if (cname !== undefined && cname !== null && typeof cname !== "string")
+    throw bad(path, "cname", "a string", cname);
+  const clevel = optionalCount(stored, "clevel", path);
+  if (clevel !== undefined && clevel > 9) throw bad(path, "clevel", "0 to 9", clevel);
+  return {
+    ...optional("clevel", clevel),
+    ...optional("shuffle", parseShuffle(stored["shuffle"], path)),
+    ...optional("cname", typeof cname === "string" ? cname : undefined),
+  };
+}
+
+/** bcolz writes 0, 1 or 2, blz and the BLZ document false or true. */
+function parseShuffle(stored: JsonValue | undefined, path: string): StoredCompression["shuffle"] {
+  if (stored === undefined || stored === null) return undefined;
+  if (stored === false || stored === 0) return "noshuffle";
+  if (stored === true || stored === 1) return "shuffle";
+  if (stored === 2) return "bitshuffle";
+  throw bad(path, "shuffle", "false, true, 0, 1 or 2", stored);
+}
+
+function parseDeclaration(stored: JsonValue | undefined, path: string): SuperchunkDeclaration | undefined {
+  if (stored === undefined) return undefined;
+  if (!isObject(stored)) throw bad(path, "superchunk", "an object", stored);
+  const superchunklen = countOf(stored["superchunklen"], "superchunk.superchunklen", path);
+  if (superchunklen < 1) throw bad(path, "superchunk.superchunklen", "at least 1", superchunklen);
+  return {
+    version: countOf(stored["version"], "superchunk.version", path),
+    superchunklen,
+    readFeatures: featuresOf(stored, "readFeatures", path),
+    writeFeatures: featuresOf(stored, "writeFeatures", path),
+  };
+}
+
+function featuresOf(stored: JsonObject, key: string, path: string): string[] {
+  const list = stored[key];
+  if (list === undefined) return [];
+  if (Array.isArray(list) && list.every((feature): feature is string => typeof feature === "string"))
+    return list;
+  throw bad(path, `superchunk.${key}`, "a list of strings", list);
+}
+
+/** Parses `__rootdirs__`. Throws `UNSAFE_PATH` for names and folders that lead out, `BAD_FIELD` for twins. [FT-02] */
+export function parseRootdirs(bytes: Uint8Array, path: string): StoredRootdirs {
+  const raw = parseObject(bytes, path);
+  const stored = raw["dirs"] ?? {};
+  if (!isObject(stored)) throw bad(path, "dirs", "an object", stored);
+  const names: string[] = [];
+  const dirs: Record<string, string> = Object.create(null);
+  const folders = new Set<string>();
+  for (const name of listOf(raw, "names", path)) {
+    if (typeof name !== "string") throw bad(path, "names", "a list of strings", name);
+    checkStoredName(name, path, "names");
+    if (Object.hasOwn(dirs, name)) throw bad(path, "names", "names that differ", name);
+    const folder = Object.hasOwn(stored, name) ? stored[name] : name;
+    if (typeof folder !== "string") throw bad(path, "dirs", "a folder for each name", folder);
+    checkStoredName(folder, path, "dirs");
+    if (folders.has(folder)) throw bad(path, "dirs", "folders that differ", folder);
+    folders.add(folder);
+    names.push(name);
+    dirs[name] = folder;
+  }
+  return { names, dirs };
+}
+
+function parseObject(bytes: Uint8Array, path: string): JsonObject {
+  const value = parseJson(bytes, path);
+  if (isObject(value)) return value;
+  throw bad(path, "JSON", "an object", value);
+}
+
+function isObject(value: JsonValue): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function listOf(raw: JsonObject, key: string, path: string): readonly JsonValue[] {
+  const list = raw[key];
+  if (Array.isArray(list)) return list;
+  throw bad(path, key, "a list", list);
+}
+
+function countOf(value: JsonValue | undefined, field: string, path: string): number {
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
+  throw bad(path, field, "an integer from 0 to 2^53 - 1", value);
+}
+
+function optionalCount(raw: JsonObject, key: string, path: string): number | undefined {
+  const value = raw[key];
+  return value === undefined || value === null ? undefined : countOf(value, key, path);
+}
+
+/** `{[key]: value}`, or nothing where the value is undefined. */
+function optional<K extends string, V>(key: K, value: V | undefined): { readonly [key in K]?: V } {
+  return value === undefined ? {} : ({ [key]: value } as { readonly [key in K]: V });
+}
+
+function bad(path: string, field: string, expected: string, found: JsonValue | undefined): SuperchunkError {
+  const text = found === undefined ? "missing" : stringifyJson(found).slice(0, 80);
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `${field} is ${text}; expected ${expected}. The metadata are damaged; look for another copy`,
+    {
+      path,
+      field,
+      expected,
+      found,
+    },
+  );
+}

@@ -1,0 +1,265 @@
+/**
+ * The file header of `blpk` versions 1 to 4 and of BLZ superchunks: bytes <-> plain object.
+ *
+ * Knows what a header alone can say. How its numbers fit the file's size is checked by those who know that size.
+ */
+import { toSafeNumber } from "../bytes/int64.ts";
+import { ByteReader } from "../bytes/reader.ts";
+import { ByteWriter } from "../bytes/writer.ts";
+import { SuperchunkError } from "../errors.ts";
+import { checksumByNumber, checksumNumber } from "./checksums.ts";
+import type { ChecksumName } from "./types.ts";
+
+/** `blpk` in ASCII: the first four bytes of every file. [F1-01] */
+export const MAGIC: readonly number[] = [0x62, 0x6c, 0x70, 0x6b];
+
+/** Version 1: 16 bytes, little-endian. Also the header of each chunk file of a carray. [F1.1] */
+export const HEADER_V1 = {
+  magic: { at: 0, type: "bytes4" },
+  version: { at: 4, type: "uint8" },
+  reserved: { at: 5, type: "bytes3" }, // zero
+  nchunks: { at: 8, type: "int64" }, // count; -1 = unknown
+} as const;
+
+/** Versions 2, 3 and 4: 32 bytes, little-endian. [F1.2] [F1.3] [F1.4] */
+export const HEADER_V3 = {
+  magic: { at: 0, type: "bytes4" },
+  version: { at: 4, type: "uint8" },
+  options: { at: 5, type: "uint8" }, // bit 0: offsets, bit 1: metadata (from version 3)
+  checksum: { at: 6, type: "uint8" }, // 0 to 8
+  typesize: { at: 7, type: "uint8" }, // bytes
+  chunkSize: { at: 8, type: "int32" }, // bytes; -1 = unknown
+  lastChunk: { at: 12, type: "int32" }, // bytes; -1 = unknown
+  nchunks: { at: 16, type: "int64" }, // count; -1 = unknown
+  metaSize: { at: 24, type: "int64" }, // max-app-chunks (count) or meta-size (bytes); zero in version 2
+} as const;
+
+const OPTION_OFFSETS = 1;
+const OPTION_METADATA = 2;
+
+/** Versions that are read, with the length of their header in bytes. [F1-02] */
+export const HEADER_LENGTHS: Readonly<Record<1 | 2 | 3 | 4, 16 | 32>> = { 1: 16, 2: 32, 3: 32, 4: 32 };
+
+/** A decoded file header. Sizes in bytes; -1 means unknown. */
+export interface BlpkHeader {
+  /** 4 is 3, but only the offsets tell where the chunks are. */
+  readonly version: 1 | 2 | 3 | 4;
+  readonly headerLength: 16 | 32;
+  /** There is an offset for each chunk. */
+  readonly offsets: boolean;
+  /** A metadata section follows the header. */
+  readonly metadata: boolean;
+  readonly checksum: ChecksumName;
+  /** As given to Blosc; each chunk has its own. */
+  readonly typesize: number;
+  /** Uncompressed bytes of each chunk but the last. */
+  readonly chunkSize: number;
+  /** Uncompressed bytes of the last chunk. */
+  readonly lastChunk: number;
+  readonly nchunks: number;
+  /** Spare offset entries, as Bloscpack reads bytes 24 to 31. */
+  readonly maxAppChunks: number;
+  /** Bytes 24 to 31 as they are: `meta-size` where raw JSON metadata follow the header. */
+  readonly metaSize: number;
+}
+
+/**
+ * Decodes the header at the start of `bytes`. `path` names the file in messages. Throws `TRUNCATED`, `BAD_MAGIC`,
+ * `UNSUPPORTED` (a version that is not 1 to 4), `BAD_FIELD`.
+ */
+export function decodeHeader(bytes: Uint8Array, path: string): BlpkHeader {
+  checkMagic(bytes, path);
+  const reader = new ByteReader(bytes, path);
+  const version = checkVersion(reader.uint8(HEADER_V3.version.at, "version"), path);
+  reader.need(0, HEADER_LENGTHS[version], "the file header");
+  return version === 1 ? decodeVersion1(reader) : decodeVersion2(reader, version);
+}
+
+/** Throws unless `bytes` start with `blpk`: `TRUNCATED` where they end before that can be told, else `BAD_MAGIC`. [F1-01] */
+export function checkMagic(bytes: Uint8Array, path: string): void {
+  const length = Math.min(bytes.length, MAGIC.length);
+  for (let i = 0; i < length; i++) {
+    if (bytes[i] === MAGIC[i]) continue;
+    const found = Array.from(bytes.subarray(0, 4), (byte) => byte.toString(16).padStart(2, "0")).join(" ");
+    throw new SuperchunkError(
+      "BAD_MAGIC",
+      `the file starts with the bytes ${found}, not with 62 6c 70 6b ("blpk"). It is damaged, or not what its name says`,
+      {
+        path,
+        offset: 0,
+        field: "magic",
+        expected: "62 6c 70 6b",
+        found,
+      },
+    );
+  }
+  new ByteReader(bytes, path).need(0, MAGIC.length, "the file header's magic");
+}
+
+function checkVersion(version: number, path: string): 1 | 2 | 3 | 4 {
+  if (version === 1 || version === 2 || version === 3 || version === 4) return version;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `the format version at byte 4 is ${version}; superchunk reads versions 1 to 4. Look for a newer superchunk`,
+    {
+      path,
+      offset: HEADER_V3.version.at,
+      field: "version",
+      expected: "1 to 4",
+      found: version,
+    },
+  );
+}
+
+function decodeVersion1(reader: ByteReader): BlpkHeader {
+  const { reserved, nchunks } = HEADER_V1;
+  for (let at = reserved.at; at < nchunks.at; at++) {
+    const byte = reader.uint8(at);
+    if (byte !== 0) throw badField(reader.path, at, "reserved byte", "0", byte); // [F1.1-03]
+  }
+  return {
+    version: 1,
+    headerLength: 16,
+    offsets: false,
+    metadata: false,
+    checksum: "None",
+    typesize: 0,
+    chunkSize: -1,
+    lastChunk: -1,
+    nchunks: count64(reader, nchunks.at, "nchunks", -1),
+    maxAppChunks: 0,
+    metaSize: 0,
+  };
+}
+
+function decodeVersion2(reader: ByteReader, version: 2 | 3 | 4): BlpkHeader {
+  const table = HEADER_V3;
+  const { path } = reader;
+  const options = reader.uint8(table.options.at, "options");
+  const known = version === 2 ? OPTION_OFFSETS : OPTION_OFFSETS | OPTION_METADATA;
+  if ((options & ~known) !== 0)
+    throw badField(path, table.options.at, "options", `only the bits ${known}`, options); // [F1.2-02]
+  const header: BlpkHeader = {
+    version,
+    headerLength: 32,
+    offsets: (options & OPTION_OFFSETS) !== 0,
+    metadata: (options & OPTION_METADATA) !== 0,
+    checksum: checksumByNumber(reader.uint8(table.checksum.at), path, table.checksum.at),
+    typesize: reader.uint8(table.typesize.at, "typesize"),
+    chunkSize: size32(reader, table.chunkSize.at, "chunk-size"),
+    lastChunk: size32(reader, table.lastChunk.at, "last-chunk"),
+    nchunks: count64(reader, table.nchunks.at, "nchunks", -1),
+    maxAppChunks: count64(reader, table.metaSize.at, version === 2 ? "reserved" : "max-app-chunks", 0),
+    metaSize: count64(reader, table.metaSize.at, "meta-size", 0),
+  };
+  const problem = contradictionOf(header);
+  if (problem !== undefined) throw badField(path, problem.at, problem.field, problem.expected, problem.found);
+  return header;
+}
+
+interface Contradiction {
+  readonly at: number;
+  readonly field: string;
+  readonly expected: string;
+  readonly found: unknown;
+}
+
+/** What fields of a version 2 to 4 header contradict each other. */
+function contradictionOf(header: BlpkHeader): Contradiction | undefined {
+  const { version, chunkSize, lastChunk, metaSize } = header;
+  const table = HEADER_V3;
+  if (version === 2 && metaSize !== 0) {
+    return { at: table.metaSize.at, field: "reserved", expected: "0", found: metaSize }; // [F1.2-05]
+  }
+  // bloscpack 0.2 writes chunk-size 0 for a single chunk and its length in last-chunk. [F1.2-04]
+  if (version > 2 && chunkSize >= 0 && lastChunk > chunkSize) {
+    return {
+      at: table.lastChunk.at,
+      field: "last-chunk",
+      expected: `at most chunk-size ${chunkSize}`,
+      found: lastChunk,
+    }; // [F1.3-04]
+  }
+  if (version === 4 && !header.offsets) {
+    return {
+      at: table.options.at,
+      field: "options",
+      expected: "the offsets bit, in version 4",
+      found: header.metadata ? 2 : 0,
+    }; // [F1.4-02]
+  }
+  return undefined;
+}
+
+function size32(reader: ByteReader, at: number, field: string): number {
+  const value = reader.int32(at, field);
+  if (value < -1) throw badField(reader.path, at, field, "a size, or -1 for unknown", value); // [F1.2-03]
+  return value;
+}
+
+function count64(reader: ByteReader, at: number, field: string, least: -1 | 0): number {
+  const value = toSafeNumber(reader.int64(at, field), { path: reader.path, offset: at, field });
+  if (value < least)
+    throw badField(reader.path, at, field, least === 0 ? "at least 0" : "a count, or -1 for unknown", value);
+  return value;
+}
+
+function badField(
+  path: string,
+  offset: number,
+  field: string,
+  expected: string,
+  found: unknown,
+): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `${field} at byte ${offset} is ${found}; expected ${expected}. The file is damaged; look for another copy`,
+    { path, offset, field, expected, found },
+  );
+}
+
+/** Encodes a header. Throws `BAD_ARGUMENT` for one that {@link decodeHeader} would refuse. */
+export function encodeHeader(header: BlpkHeader): Uint8Array {
+  checkEncodable(header);
+  const writer = new ByteWriter(HEADER_LENGTHS[header.version]);
+  writer.put(HEADER_V3.magic.at, Uint8Array.from(MAGIC));
+  writer.uint8(HEADER_V3.version.at, header.version, "version");
+  if (header.version === 1) {
+    writer.int64(HEADER_V1.nchunks.at, header.nchunks, "nchunks");
+    return writer.bytes;
+  }
+  const options = (header.offsets ? OPTION_OFFSETS : 0) | (header.metadata ? OPTION_METADATA : 0);
+  writer.uint8(HEADER_V3.options.at, options, "options");
+  writer.uint8(HEADER_V3.checksum.at, checksumNumber(header.checksum), "checksum");
+  writer.uint8(HEADER_V3.typesize.at, header.typesize, "typesize");
+  writer.int32(HEADER_V3.chunkSize.at, header.chunkSize, "chunk-size");
+  writer.int32(HEADER_V3.lastChunk.at, header.lastChunk, "last-chunk");
+  writer.int64(HEADER_V3.nchunks.at, header.nchunks, "nchunks");
+  writer.int64(HEADER_V3.metaSize.at, header.metaSize, "meta-size");
+  return writer.bytes;
+}
+
+function checkEncodable(header: BlpkHeader): void {
+  const fail = (field: string, expected: string, found: unknown): never => {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `${field} ${found} does not fit a version ${header.version} header: expected ${expected}`,
+      { field, expected, found },
+    );
+  };
+  const { version } = header;
+  if (header.nchunks < -1) fail("nchunks", "a count, or -1", header.nchunks);
+  if (version === 1) {
+    if (header.offsets || header.metadata || header.checksum !== "None")
+      fail("options", "no offsets, metadata or checksum", "others");
+    return;
+  }
+  if (version === 2 && header.metadata) fail("metadata", "none", true);
+  if (header.chunkSize < -1) fail("chunk-size", "a size, or -1", header.chunkSize);
+  if (header.lastChunk < -1) fail("last-chunk", "a size, or -1", header.lastChunk);
+  if (header.metaSize < 0) fail("meta-size", "at least 0", header.metaSize);
+  if (header.maxAppChunks !== header.metaSize)
+    fail("max-app-chunks", `meta-size ${header.metaSize}: they are the same bytes`, header.maxAppChunks);
+  const problem = contradictionOf(header);
+  if (problem !== undefined) fail(problem.field, problem.expected, problem.found);
+}

@@ -1,0 +1,250 @@
+/**
+ * JSON as Python's `json` module writes it: bare NaN and Infinity, integers of any size. Reading only; the
+ * writing is in json-text.ts. @see FORMAT.md [FJ]
+ */
+import { SuperchunkError } from "../errors.ts";
+import type { JsonValue } from "./types.ts";
+
+export { type JsonStyle, stringifyJson } from "./json-text.ts";
+
+/** Bytes of a JSON document that are read at most: the attributes of a bundle of 100,000 assets take 8 MB. [FJ-05] */
+export const MAX_JSON_BYTES: number = 64 << 20;
+/** Values of a document at most, since a small text can ask for much memory. [FJ-05] */
+export const MAX_JSON_VALUES = 4_000_000;
+/** Depth of lists and objects at most. [FJ-05] */
+export const MAX_JSON_DEPTH = 200;
+/** Digits of an integer at most, as Python 3.11 has it. [FJ-05] */
+export const MAX_INTEGER_DIGITS = 4300;
+
+/**
+ * Parses a document: text, or UTF-8 bytes with or without a byte order mark. `path` names it in messages.
+ * Integers beyond 2^53 are bigint; the last of equal keys wins, as in Python.
+ * Throws `TRUNCATED` where the text ends too soon, `BAD_FIELD` where it is not JSON, `LIMIT` where it is too
+ * large or too deep; `details.offset` is the byte.
+ */
+export function parseJson(source: string | Uint8Array, path: string): JsonValue {
+  if (source.length > MAX_JSON_BYTES) throw limit(path, 0, "bytes", MAX_JSON_BYTES, source.length);
+  const parser = new JsonParser(typeof source === "string" ? source : decodeText(source, path), path);
+  return parser.parse();
+}
+
+function decodeText(bytes: Uint8Array, path: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      "the text is not UTF-8, so it is not JSON. The file is damaged; look for another copy",
+      {
+        path,
+        field: "JSON",
+        expected: "UTF-8",
+        cause,
+      },
+    );
+  }
+}
+
+const NUMBER = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
+const SPACE = /[ \t\n\r]*/y;
+const PLAIN = /[^"\\\p{Cc}]*/uy;
+const ESCAPES: Readonly<Record<string, string>> = {
+  '"': '"',
+  "\\": "\\",
+  "/": "/",
+  b: "\b",
+  f: "\f",
+  n: "\n",
+  r: "\r",
+  t: "\t",
+};
+const WORDS: readonly (readonly [string, JsonValue])[] = [
+  ["true", true],
+  ["false", false],
+  ["null", null],
+  ["NaN", Number.NaN],
+  ["Infinity", Number.POSITIVE_INFINITY],
+  ["-Infinity", Number.NEGATIVE_INFINITY],
+];
+
+class JsonParser {
+  readonly #text: string;
+  readonly #path: string;
+  #at = 0;
+  #values = 0;
+
+  constructor(text: string, path: string) {
+    this.#text = text;
+    this.#path = path;
+  }
+
+  parse(): JsonValue {
+    const value = this.#value(0);
+    this.#skip();
+    if (this.#at < this.#text.length) throw this.#fault("the end of the text");
+    return value;
+  }
+
+  #value(depth: number): JsonValue {
+    this.#skip();
+    if (++this.#values > MAX_JSON_VALUES)
+      throw limit(this.#path, this.#at, "values", MAX_JSON_VALUES, "more");
+    if (depth > MAX_JSON_DEPTH) throw limit(this.#path, this.#at, "levels", MAX_JSON_DEPTH, "more");
+    const first = this.#text[this.#at];
+    if (first === "{") return this.#object(depth);
+    if (first === "[") return this.#list(depth);
+    if (first === '"') return this.#string();
+    for (const [word, value] of WORDS) {
+      if (!this.#text.startsWith(word, this.#at)) continue;
+      this.#at += word.length;
+      return value;
+    }
+    return this.#number();
+  }
+
+  #object(depth: number): JsonValue {
+    const value: Record<string, JsonValue> = {};
+    this.#at++;
+    if (this.#take("}")) return value;
+    do {
+      this.#skip();
+      if (this.#text[this.#at] !== '"') throw this.#fault("a name in double quotes");
+      const key = this.#string();
+      if (!this.#take(":")) throw this.#fault('":"');
+      const member = this.#value(depth + 1);
+      // A plain assignment to this one name would set the prototype.
+      if (key === "__proto__") {
+        Object.defineProperty(value, key, {
+          value: member,
+          enumerable: true,
+          writable: true,
+          configurable: true,
+        });
+      } else value[key] = member;
+    } while (this.#take(","));
+    if (!this.#take("}")) throw this.#fault('"," or "}"');
+    return value;
+  }
+
+  #list(depth: number): JsonValue {
+    const value: JsonValue[] = [];
+    this.#at++;
+    if (this.#take("]")) return value;
+    do value.push(this.#value(depth + 1));
+    while (this.#take(","));
+    if (!this.#take("]")) throw this.#fault('"," or "]"');
+    return value;
+  }
+
+  #string(): string {
+    let value = "";
+    this.#at++;
+    for (;;) {
+      PLAIN.lastIndex = this.#at;
+      const plain = PLAIN.exec(this.#text)?.[0] ?? "";
+      value += plain;
+      this.#at += plain.length;
+      const next = this.#text[this.#at];
+      if (next === '"') {
+        this.#at++;
+        return value;
+      }
+      if (next === "\\") value += this.#escape();
+      else if (next !== undefined && next >= "\u007f") {
+        // DEL and the C1 controls may stand in a string as they are.
+        value += next;
+        this.#at++;
+      } else throw this.#fault("a character of a string, or its closing quote");
+    }
+  }
+
+  #escape(): string {
+    const letter = this.#text[this.#at + 1] ?? "";
+    const plain = ESCAPES[letter];
+    if (plain !== undefined) {
+      this.#at += 2;
+      return plain;
+    }
+    const digits = letter === "u" ? this.#text.slice(this.#at + 2, this.#at + 6) : "";
+    if (!/^[\da-fA-F]{4}$/.test(digits)) {
+      if (this.#text.length < this.#at + (letter === "u" ? 6 : 2)) this.#at = this.#text.length;
+      throw this.#fault("an escape that JSON has");
+    }
+    this.#at += 6;
+    return String.fromCharCode(Number.parseInt(digits, 16));
+  }
+
+  #number(): number | bigint {
+    NUMBER.lastIndex = this.#at;
+    const match = NUMBER.exec(this.#text);
+    if (match === null) {
+      // What is left may be the start of a word or a number that was cut off.
+      const rest = this.#text.slice(this.#at);
+      if (rest === "-" || WORDS.some(([word]) => word.startsWith(rest))) this.#at = this.#text.length;
+      throw this.#fault("a value");
+    }
+    const [text, fraction, exponent] = match;
+    if (fraction === undefined && exponent === undefined) {
+      if (text.length > MAX_INTEGER_DIGITS)
+        throw limit(this.#path, this.#at, "digits", MAX_INTEGER_DIGITS, text.length);
+      this.#at += text.length;
+      const number = Number(text) + 0; // Python's -0 is the integer 0
+      return Number.isSafeInteger(number) ? number : BigInt(text);
+    }
+    this.#at += text.length;
+    return Number(text);
+  }
+
+  #skip(): void {
+    SPACE.lastIndex = this.#at;
+    this.#at += SPACE.exec(this.#text)?.[0].length ?? 0;
+  }
+
+  /** Steps over white space and `token`, if that is what comes next. */
+  #take(token: string): boolean {
+    this.#skip();
+    if (this.#text[this.#at] !== token) return false;
+    this.#at++;
+    return true;
+  }
+
+  #fault(expected: string): SuperchunkError {
+    const offset = new TextEncoder().encode(this.#text.slice(0, this.#at)).length;
+    const ended = this.#at >= this.#text.length;
+    const found = ended ? "the end" : JSON.stringify(this.#text.slice(this.#at, this.#at + 12));
+    const advice = ended
+      ? "The file is cut short; look for a whole copy"
+      : "The file is damaged; look for another copy";
+    return new SuperchunkError(
+      ended ? "TRUNCATED" : "BAD_FIELD",
+      `not JSON at byte ${offset}: expected ${expected}, found ${found}. ${advice}`,
+      {
+        path: this.#path,
+        offset,
+        field: "JSON",
+        expected,
+        found,
+      },
+    );
+  }
+}
+
+function limit(
+  path: string,
+  offset: number,
+  what: string,
+  expected: number,
+  found: unknown,
+): SuperchunkError {
+  return new SuperchunkError(
+    "LIMIT",
+    `the JSON text has more than ${expected} ${what}, which superchunk does not read`,
+    {
+      path,
+      offset,
+      field: "JSON",
+      expected: `at most ${expected} ${what}`,
+      found,
+    },
+  );
+}

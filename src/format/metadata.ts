@@ -1,0 +1,236 @@
+/**
+ * The metadata section behind a file header: Bloscpack's, with a header of its own, or the BLZ document's raw
+ * JSON. @see FORMAT.md [FM]
+ */
+import { type DigestName, loadDigest } from "../bytes/checksum.ts";
+import { ByteReader } from "../bytes/reader.ts";
+import { ByteWriter } from "../bytes/writer.ts";
+import { SuperchunkError } from "../errors.ts";
+import { checksumByNumber, checksumNumber, digestLength } from "./checksums.ts";
+import { deflateZlib, inflateZlib } from "./deflate.ts";
+import { MAX_JSON_BYTES, parseJson, stringifyJson } from "./json.ts";
+import type { ChecksumName, JsonValue } from "./types.ts";
+
+/** The header of a Bloscpack metadata section: 32 bytes, little-endian. [FM.1] */
+export const SECTION_HEADER = {
+  magic: { at: 0, type: "bytes8" }, // "JSON" and four zero bytes
+  options: { at: 8, type: "uint8" }, // zero
+  checksum: { at: 9, type: "uint8" }, // 0 to 8
+  codec: { at: 10, type: "uint8" }, // 0 = none, 1 = zlib
+  level: { at: 11, type: "uint8" }, // of the codec; also there where the codec is none
+  metaSize: { at: 12, type: "uint32" }, // bytes of the JSON text
+  maxMetaSize: { at: 16, type: "uint32" }, // bytes between the header and the digest
+  metaCompSize: { at: 20, type: "uint32" }, // bytes of the text as stored
+  userCodec: { at: 24, type: "bytes8" }, // zero
+} as const;
+
+/** Bytes of the section's header. */
+export const SECTION_HEADER_LENGTH = 32;
+
+const SECTION_MAGIC = Uint8Array.of(0x4a, 0x53, 0x4f, 0x4e, 0, 0, 0, 0);
+const CODECS = ["none", "zlib"] as const;
+
+/** A decoded section header. Sizes in bytes. */
+export interface MetadataSectionHeader {
+  readonly checksum: ChecksumName;
+  readonly codec: "none" | "zlib";
+  readonly level: number;
+  readonly metaSize: number;
+  readonly maxMetaSize: number;
+  readonly metaCompSize: number;
+  /** Bytes 24 to 31, as they are. */
+  readonly userCodec: Uint8Array;
+  /** The whole section: header, room, digest. */
+  readonly sectionLength: number;
+}
+
+/** Which kind of section starts with these 8 bytes: Bloscpack's with `JSON` and zeros, the BLZ document's otherwise. [FM-01] */
+export function metadataKind(first8bytes: Uint8Array): "bloscpack" | "blz-json" {
+  return SECTION_MAGIC.every((byte, i) => first8bytes[i] === byte) ? "bloscpack" : "blz-json";
+}
+
+/** Decodes a section header that lies at byte `at` of the file. Throws `TRUNCATED`, `BAD_MAGIC`, `BAD_FIELD`, `LIMIT`. */
+export function decodeSectionHeader(bytes: Uint8Array, path: string, at: number): MetadataSectionHeader {
+  const table = SECTION_HEADER;
+  const reader = new ByteReader(bytes, path, at);
+  reader.need(0, SECTION_HEADER_LENGTH, "the metadata section's header");
+  if (metadataKind(bytes) !== "bloscpack") {
+    throw bad(
+      "BAD_MAGIC",
+      reader,
+      table.magic.at,
+      "the metadata section's magic",
+      '"JSON" and four zero bytes',
+      "other bytes",
+    );
+  }
+  const options = reader.uint8(table.options.at);
+  if (options !== 0) throw bad("BAD_FIELD", reader, table.options.at, "meta-options", "0", options); // [FM.1-02]
+  const codecNumber = reader.uint8(table.codec.at);
+  const codec = CODECS[codecNumber];
+  if (codec === undefined)
+    throw bad("BAD_FIELD", reader, table.codec.at, "meta-codec", "0 or 1", codecNumber); // [FM.1-04]
+  const checksum = checksumByNumber(
+    reader.uint8(table.checksum.at),
+    path,
+    at + table.checksum.at,
+    "meta-checksum",
+  );
+  const maxMetaSize = reader.uint32(table.maxMetaSize.at);
+  const header: MetadataSectionHeader = {
+    checksum,
+    codec,
+    level: reader.uint8(table.level.at),
+    metaSize: reader.uint32(table.metaSize.at),
+    maxMetaSize,
+    metaCompSize: reader.uint32(table.metaCompSize.at),
+    userCodec: reader.view(table.userCodec.at, 8).slice(),
+    sectionLength: SECTION_HEADER_LENGTH + maxMetaSize + digestLength(checksum),
+  };
+  checkSizes(header, reader);
+  return header;
+}
+
+function checkSizes(header: MetadataSectionHeader, reader: ByteReader): void {
+  const table = SECTION_HEADER;
+  const { metaSize, maxMetaSize, metaCompSize, codec } = header;
+  if (metaCompSize > maxMetaSize) {
+    throw bad(
+      "BAD_FIELD",
+      reader,
+      table.metaCompSize.at,
+      "meta-comp-size",
+      `at most max-meta-size ${maxMetaSize}`,
+      metaCompSize,
+    ); // [FM.1-05]
+  }
+  if (codec === "none" && metaSize !== metaCompSize) {
+    throw bad(
+      "BAD_FIELD",
+      reader,
+      table.metaSize.at,
+      "meta-size",
+      `meta-comp-size ${metaCompSize}, without a codec`,
+      metaSize,
+    ); // [FM.1-06]
+  }
+  if (metaSize > MAX_JSON_BYTES) {
+    throw bad("LIMIT", reader, table.metaSize.at, "meta-size", `at most ${MAX_JSON_BYTES}`, metaSize); // [FM.1-07]
+  }
+}
+
+/**
+ * Decodes a whole section (header, room, digest) that lies at byte `at` of the file.
+ * Throws, beyond {@link decodeSectionHeader}: `CHECKSUM_MISMATCH` before anything is unpacked, `BAD_FIELD` where
+ * the stored text does not unpack to meta-size bytes, and what {@link parseJson} throws.
+ */
+export async function decodeSection(
+  section: Uint8Array,
+  path: string,
+  at: number,
+): Promise<{ readonly value: JsonValue; readonly header: MetadataSectionHeader }> {
+  const header = decodeSectionHeader(section.subarray(0, SECTION_HEADER_LENGTH), path, at);
+  const reader = new ByteReader(section, path, at);
+  reader.need(0, header.sectionLength, "the metadata section");
+  const stored = reader.view(SECTION_HEADER_LENGTH, header.metaCompSize);
+  const digestAt = SECTION_HEADER_LENGTH + header.maxMetaSize;
+  await checkDigest(
+    header.checksum,
+    stored,
+    reader.view(digestAt, digestLength(header.checksum)),
+    path,
+    at + digestAt,
+  );
+  const textAt = at + SECTION_HEADER_LENGTH;
+  const text = header.codec === "zlib" ? inflateZlib(stored, header.metaSize, path, textAt) : stored;
+  return { value: parseJson(text, path), header };
+}
+
+async function checkDigest(
+  name: DigestName,
+  bytes: Uint8Array,
+  stored: Uint8Array,
+  path: string,
+  offset: number,
+): Promise<void> {
+  const found = (await loadDigest(name))(bytes);
+  if (found.every((byte, i) => byte === stored[i])) return;
+  throw new SuperchunkError(
+    "CHECKSUM_MISMATCH",
+    `the ${name} of the metadata stored at byte ${offset} is ${hex(stored)}, but that of the ${bytes.length} stored bytes is ${hex(found)}. The metadata are damaged; look for another copy`,
+    { path, offset, field: name, expected: hex(stored), found: hex(found) },
+  );
+}
+
+/** How {@link encodeSection} writes. Defaults are those of bloscpack 0.16. */
+export interface SectionOptions {
+  /** Default adler32. */
+  readonly checksum?: ChecksumName;
+  /** Default zlib; dropped where it does not make the text shorter. */
+  readonly codec?: "none" | "zlib";
+  /** Default 6. */
+  readonly level?: number;
+  /** Bytes of room for the stored text; default ten times the text's length. */
+  readonly maxMetaSize?: number;
+  /** A zlib of the caller's: any that is RFC 1950. Default fflate. */
+  readonly deflate?: (bytes: Uint8Array, level: number) => Uint8Array;
+}
+
+/** Encodes a section as bloscpack 0.16 does. Throws `BAD_ARGUMENT` where the text does not fit in `maxMetaSize`. */
+export async function encodeSection(value: JsonValue, options: SectionOptions = {}): Promise<Uint8Array> {
+  const { checksum = "adler32", level = 6, deflate = deflateZlib } = options;
+  const text = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true }));
+  const packed = options.codec === "none" ? text : deflate(text, level);
+  const stored = packed.length < text.length ? packed : text; // [FM.1-08]
+  const maxMetaSize = options.maxMetaSize ?? text.length * 10;
+  if (stored.length > maxMetaSize) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the metadata take ${stored.length} bytes, but there is room for ${maxMetaSize} only`,
+      {
+        field: "max-meta-size",
+        expected: `at least ${stored.length}`,
+        found: maxMetaSize,
+      },
+    );
+  }
+  const digest = (await loadDigest(checksum))(stored);
+  const table = SECTION_HEADER;
+  const writer = new ByteWriter(SECTION_HEADER_LENGTH + maxMetaSize + digest.length);
+  writer.put(table.magic.at, SECTION_MAGIC);
+  writer.uint8(table.checksum.at, checksumNumber(checksum), "meta-checksum");
+  writer.uint8(table.codec.at, stored === text ? 0 : 1, "meta-codec");
+  writer.uint8(table.level.at, level, "meta-level");
+  writer.uint32(table.metaSize.at, text.length, "meta-size");
+  writer.uint32(table.maxMetaSize.at, maxMetaSize, "max-meta-size");
+  writer.uint32(table.metaCompSize.at, stored.length, "meta-comp-size");
+  writer.put(SECTION_HEADER_LENGTH, stored);
+  writer.put(SECTION_HEADER_LENGTH + maxMetaSize, digest);
+  return writer.bytes;
+}
+
+function bad(
+  code: "BAD_MAGIC" | "BAD_FIELD" | "LIMIT",
+  reader: ByteReader,
+  at: number,
+  field: string,
+  expected: string,
+  found: unknown,
+): SuperchunkError {
+  const offset = reader.base + at;
+  return new SuperchunkError(
+    code,
+    `${field} at byte ${offset} is ${found}; expected ${expected}. The metadata are damaged; look for another copy`,
+    {
+      path: reader.path,
+      offset,
+      field,
+      expected,
+      found,
+    },
+  );
+}
+
+function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
