@@ -2,7 +2,8 @@
  * Where the blocks of a chunk lie. Knows the table of block starts behind the header; must not know what blocks contain.
  */
 import { SuperchunkError } from "../errors.ts";
-import { HEADER_LENGTH, headLength } from "./header.ts";
+import { maxRatioOf } from "./compressors.ts";
+import { blockLength, HEADER_LENGTH, headLength } from "./header.ts";
 import type { BlockRange, ChunkHeader } from "./types.ts";
 
 /** Starts and ends of all blocks, in bytes from the chunk's start. */
@@ -83,6 +84,32 @@ export function findBlockRange(
 export function blocksOf(header: ChunkHeader, start: number, length: number): readonly [number, number] {
   if (length === 0) return [0, 0];
   return [Math.floor(start / header.blocksize), Math.floor((start + length - 1) / header.blocksize) + 1];
+}
+
+/**
+ * Compares the decoded lengths of blocks with what their bytes can stand for, before room is made for them.
+ *
+ * @throws BAD_FIELD
+ */
+export function checkExpansion(
+  header: ChunkHeader,
+  { starts, ends }: BlockTable,
+  first: number,
+  end: number,
+): void {
+  const ratio = maxRatioOf(header.compressor);
+  for (let i = first; i < end; i++) {
+    const start = starts[i] ?? 0;
+    const size = (ends[i] ?? 0) - start;
+    const length = blockLength(header, i);
+    if (length > size * ratio) {
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `block ${i} at byte ${start} has ${size} bytes, which no ${header.compressor} stream decodes to ${length}; the chunk is damaged`,
+        { offset: start, field: "blocksize", expected: size * ratio, found: length },
+      );
+    }
+  }
 }
 
 /** @throws BAD_ARGUMENT where the chunk has not the bytes of the range */

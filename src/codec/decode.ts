@@ -6,7 +6,14 @@
  * large a chunk is.
  */
 import { SuperchunkError } from "../errors.ts";
-import { type BlockTable, blocksOf, checkRange, findBlockRange, readBlockTable } from "./block-table.ts";
+import {
+  type BlockTable,
+  blocksOf,
+  checkExpansion,
+  checkRange,
+  findBlockRange,
+  readBlockTable,
+} from "./block-table.ts";
 import { decodeBlock, makeBlockDecoder } from "./decode-block.ts";
 import { giveBackKernel, takeKernel } from "./decode-kernel.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "./header.ts";
@@ -66,14 +73,7 @@ export function decodeBlocks(
 ): Uint8Array {
   const header = decodeHeader(head, Number.MAX_SAFE_INTEGER);
   checkExpectations(header, options);
-  const needed = findBlockRange(head, header, start, length);
-  if (needed.offset < range.offset || needed.offset + needed.length > range.offset + bytes.length) {
-    throw new SuperchunkError(
-      "TRUNCATED",
-      `bytes ${needed.offset} to ${needed.offset + needed.length} of the chunk are needed, but ${range.offset} to ${range.offset + bytes.length} were given`,
-      { offset: needed.offset, expected: needed.length, found: bytes.length },
-    );
-  }
+  const needed = checkGiven(head, header, range, bytes.length, start, length);
   const out = outputOf(options.out, length);
   if (header.memcpyed) {
     const from = needed.offset - range.offset;
@@ -82,6 +82,27 @@ export function decodeBlocks(
     decodeInto(bytes, range.offset, header, readBlockTable(head, header), start, length, out);
   }
   return out;
+}
+
+/** The part of the chunk that is needed. @throws TRUNCATED where it is not all in what is there */
+export function checkGiven(
+  head: Uint8Array,
+  header: ChunkHeader,
+  range: Pick<BlockRange, "offset">,
+  available: number,
+  start: number,
+  length: number,
+): BlockRange {
+  const needed = findBlockRange(head, header, start, length);
+  const end = range.offset + available;
+  if (needed.offset < range.offset || needed.offset + needed.length > end) {
+    throw new SuperchunkError(
+      "TRUNCATED",
+      `bytes ${needed.offset} to ${needed.offset + needed.length} of the chunk are needed, but ${range.offset} to ${end} are there`,
+      { offset: needed.offset, expected: needed.length, found: available },
+    );
+  }
+  return needed;
 }
 
 function decodeChecked(
@@ -107,12 +128,14 @@ function decodeInto(
   bytes: Uint8Array,
   base: number,
   header: ChunkHeader,
-  { starts, ends }: BlockTable,
+  table: BlockTable,
   start: number,
   length: number,
   out: Uint8Array,
 ): void {
+  const { starts, ends } = table;
   const [first, end] = blocksOf(header, start, length);
+  checkExpansion(header, table, first, end);
   let longest = 0;
   for (let i = first; i < end; i++) longest = Math.max(longest, (ends[i] ?? 0) - (starts[i] ?? 0));
   const room = blockLength(header, first) + SLACK;
@@ -120,23 +143,30 @@ function decodeInto(
   const target = scratch + room;
   const input = target + room;
   const kernel = takeKernel();
-  kernel.memory.reserve(input + longest + SLACK);
-  const decoder = makeBlockDecoder(kernel, header, scratch);
-  for (let i = first; i < end; i++) {
-    const at = starts[i] ?? 0;
-    const size = (ends[i] ?? 0) - at;
+  try {
+    kernel.memory.reserve(input + longest + SLACK);
+    const decoder = makeBlockDecoder(kernel, header, scratch);
     const { bytes: memory } = kernel.memory;
-    memory.set(bytes.subarray(at - base, at - base + size), input);
-    decodeBlock(decoder, i, input, input + size, target, at);
-    const blockStart = i * header.blocksize;
-    const from = Math.max(start - blockStart, 0);
-    const to = Math.min(start + length - blockStart, blockLength(header, i));
-    out.set(memory.subarray(target + from, target + to), blockStart + from - start);
+    for (let i = first; i < end; i++) {
+      const at = starts[i] ?? 0;
+      const size = (ends[i] ?? 0) - at;
+      memory.set(bytes.subarray(at - base, at - base + size), input);
+      decodeBlock(decoder, i, input, input + size, target, at);
+      const blockStart = i * header.blocksize;
+      const from = Math.max(start - blockStart, 0);
+      const to = Math.min(start + length - blockStart, blockLength(header, i));
+      out.set(memory.subarray(target + from, target + to), blockStart + from - start);
+    }
+  } finally {
+    giveBackKernel(kernel);
   }
-  giveBackKernel(kernel);
 }
 
-function checkExpectations({ nbytes }: ChunkHeader, { expectedNbytes, maxNbytes }: DecodeOptions): void {
+/** @throws BAD_FIELD, LIMIT where the header promises what the caller does not expect */
+export function checkExpectations(
+  { nbytes }: ChunkHeader,
+  { expectedNbytes, maxNbytes }: DecodeOptions,
+): void {
   if (expectedNbytes !== undefined && nbytes !== expectedNbytes) {
     throw new SuperchunkError(
       "BAD_FIELD",
