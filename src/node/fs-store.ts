@@ -28,8 +28,8 @@ const SYNC_WIDTH = 4;
  */
 export class FileStore extends FolderReader implements WritableStore {
   async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {
-    const { signal, stablePieces = false } = options;
-    return this.#publish(key, options, (file) => writeSource(file, source, stablePieces, signal));
+    const { signal, durable = true, stablePieces: stable = false } = options;
+    return this.#publish(key, options, (file) => writeSource(file, source, { stable, durable, signal }));
   }
 
   async delete(key: string, options?: StoreOptions): Promise<void> {
