@@ -1,0 +1,93 @@
+/**
+ * The instance of the encoding kernels, and where a chunk's parts lie in its memory. Must not know headers.
+ */
+import { wasm } from "../kernels/generated/encode.ts";
+import { HOST_BASE, KernelMemory, KernelModule, SLACK } from "./kernel-module.ts";
+
+/** A kernel that compresses a stream: bytes written, or -2 where `dstLength` is too short. All numbers are addresses and lengths. */
+export type StreamEncodeKernel = (
+  src: number,
+  srcLength: number,
+  dst: number,
+  dstLength: number,
+  level: number,
+  work: number,
+) => number;
+
+/** A kernel that filters a block. */
+export type FilterKernel = (src: number, dst: number, length: number, typesize: number) => void;
+
+/** What the WebAssembly module exports. @see src/kernels/assembly/encode.ts */
+export interface EncodeKernels {
+  readonly memory: WebAssembly.Memory;
+  readonly encodeBlosclz: StreamEncodeKernel;
+  readonly encodeLz4: StreamEncodeKernel;
+  readonly encodeLz4hc: StreamEncodeKernel;
+  readonly encodeSnappy: StreamEncodeKernel;
+  readonly shuffle: FilterKernel;
+  readonly bitshuffle: FilterKernel;
+}
+
+/** Room for the tables of the encoders that need more than the kernel's own part of the memory. Bytes. */
+const WORK_LENGTH = 262_144;
+/** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
+const MAX_IDLE_MEMORY = 32 * 1024 * 1024;
+
+/** Addresses of the parts of an encode call. */
+export interface EncodeLayout {
+  /** Tables of an encoder. */
+  readonly work: number;
+  /** One block of the data. */
+  readonly block: number;
+  /** The same block, filtered. */
+  readonly filtered: number;
+  /** The chunk that is made. */
+  readonly chunk: number;
+}
+
+/** Kernels together with their memory. Serves one call at a time. */
+export class EncodeKernel {
+  readonly calls: EncodeKernels;
+  readonly memory: KernelMemory;
+
+  constructor(calls: EncodeKernels) {
+    this.calls = calls;
+    this.memory = new KernelMemory(calls.memory);
+  }
+
+  /**
+   * Places a block of `blocksize` bytes, twice, and a chunk of at most `chunkLength` bytes.
+   *
+   * @throws LIMIT where the engine has no such memory
+   */
+  layOut(blocksize: number, chunkLength: number): EncodeLayout {
+    const work = HOST_BASE;
+    const block = work + WORK_LENGTH;
+    const filtered = align(block + blocksize + SLACK);
+    const chunk = align(filtered + blocksize + SLACK);
+    this.memory.reserve(chunk + chunkLength + SLACK);
+    return { work, block, filtered, chunk };
+  }
+}
+
+const encodeModule = new KernelModule(wasm);
+let idle: EncodeKernel | undefined;
+
+/** Compiles the kernels without blocking. */
+export function prepareEncodeKernels(): Promise<void> {
+  return encodeModule.prepare();
+}
+
+/** Calls `use` with an instance that is its own meanwhile. Views of its memory must not be used afterwards. */
+export function withEncodeKernel<T>(use: (kernel: EncodeKernel) => T): T {
+  const kernel = idle ?? new EncodeKernel(encodeModule.instantiate().exports as unknown as EncodeKernels);
+  // Taken, so that a call from within a call gets another one.
+  idle = undefined;
+  const result = use(kernel);
+  if (kernel.memory.length <= MAX_IDLE_MEMORY) idle = kernel;
+  return result;
+}
+
+function align(address: number): number {
+  return Math.ceil(address / 64) * 64;
+}

@@ -1,0 +1,196 @@
+/**
+ * Puts Blosc1 chunks together: header, block starts, blocks of one or several streams.
+ *
+ * Writes what c-blosc 1.21 would write for the same settings: the same blocks, splits and flags, in ascending order.
+ * Knows the container; must not know how streams are compressed.
+ * @see FORMAT.md [FB]
+ */
+import { SuperchunkError } from "../errors.ts";
+import { COMPRESSOR_FORMATS, type CompressorFormat } from "./compressors.ts";
+import { type EncodeKernel, type EncodeLayout, withEncodeKernel } from "./encode-kernel.ts";
+import { prepareEncode } from "./encode-prepare.ts";
+import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
+import { type StreamEncoder, streamEncoder } from "./encode-streams.ts";
+import { BLOSC_VERSION, FLAG, HEADER_LENGTH } from "./header.ts";
+import type { CompressorName, EncodeOptions } from "./types.ts";
+
+const EMPTY: EncodeOptions = {};
+
+/**
+ * Encodes `data` as one Blosc1 chunk, in a buffer of its own.
+ *
+ * Incompressible data are stored: a chunk is at most 16 bytes longer than its data.
+ *
+ * @throws BAD_ARGUMENT (an option out of its range), LIMIT (more than 2^31 - 17 bytes, or no memory)
+ */
+export async function encode(
+  data: Uint8Array,
+  options: EncodeOptions = EMPTY,
+): Promise<Uint8Array<ArrayBuffer>> {
+  await prepareEncode(options.cname);
+  return encodeSync(data, options);
+}
+
+/** As {@link encode}, at once; `zstd` needs {@link prepareEncode} before. @throws as encode, and UNSUPPORTED */
+export function encodeSync(data: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array<ArrayBuffer> {
+  const settings = settleEncode(data.length, options);
+  const chunk = compressChunk(data, settings, (bytes) => bytes.slice());
+  return chunk ?? storeChunk(data, settings, new Uint8Array(HEADER_LENGTH + data.length));
+}
+
+/**
+ * As {@link encodeSync}, into a buffer of the caller's; returns the part of it that is the chunk.
+ *
+ * @param out 16 bytes more than the data are always enough; nothing behind the chunk is touched; must not overlap `data`
+ * @throws as encodeSync, and LIMIT where `out` is too short
+ */
+export function encodeInto(data: Uint8Array, out: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array {
+  const settings = settleEncode(data.length, options);
+  const chunk = compressChunk(data, settings, (bytes) => {
+    const place = placeFor(bytes.length, out);
+    place.set(bytes);
+    return place;
+  });
+  return chunk ?? storeChunk(data, settings, placeFor(HEADER_LENGTH + data.length, out));
+}
+
+function placeFor(length: number, out: Uint8Array): Uint8Array {
+  if (length > out.length) {
+    throw new SuperchunkError(
+      "LIMIT",
+      `the chunk has ${length} bytes, but the buffer for it has ${out.length}.`,
+      {
+        field: "out",
+        expected: length,
+        found: out.length,
+      },
+    );
+  }
+  return out.subarray(0, length);
+}
+
+/** The chunk that holds the data as they are. */
+function storeChunk<T extends Uint8Array>(data: Uint8Array, settings: EncodeSettings, out: T): T {
+  out.set(data, HEADER_LENGTH);
+  putHeader(out, settings, true);
+  return out;
+}
+
+/** Gives `take` the compressed chunk, to copy it; undefined where it would not be smaller than the stored one. */
+function compressChunk<T>(
+  data: Uint8Array,
+  settings: EncodeSettings,
+  take: (chunk: Uint8Array) => T,
+): T | undefined {
+  if (settings.stored) return undefined;
+  return withEncodeKernel((kernel) => {
+    const layout = kernel.layOut(settings.blocksize, HEADER_LENGTH + data.length);
+    const length = putBlocks(data, settings, kernel, layout);
+    if (length === undefined) return undefined;
+    const chunk = kernel.memory.bytes.subarray(layout.chunk, layout.chunk + length);
+    putHeader(chunk, settings, false);
+    return take(chunk);
+  });
+}
+
+/** Block starts and blocks, behind room for the header; the chunk's length, or undefined where the stored one is shorter. */
+function putBlocks(
+  data: Uint8Array,
+  settings: EncodeSettings,
+  kernel: EncodeKernel,
+  layout: EncodeLayout,
+): number | undefined {
+  const { bytes, view } = kernel.memory;
+  const { nbytes, nblocks, blocksize, typesize } = settings;
+  const encodeStream = streamEncoder(settings, kernel, layout);
+  const end = layout.chunk + HEADER_LENGTH + nbytes;
+  let at = layout.chunk + HEADER_LENGTH + 4 * nblocks;
+  for (let block = 0; block < nblocks; block++) {
+    const start = block * blocksize;
+    const length = Math.min(blocksize, nbytes - start);
+    bytes.set(data.subarray(start, start + length), layout.block);
+    view.setUint32(layout.chunk + HEADER_LENGTH + 4 * block, at - layout.chunk, true);
+    const source = filterBlock(length, settings, kernel, layout);
+    // A shorter last block is never split.
+    const nstreams = settings.split && length === blocksize ? typesize : 1;
+    at = putStreams(source, length / nstreams, nstreams, at, end, encodeStream, kernel);
+    if (at === FULL) return undefined;
+  }
+  return at - layout.chunk;
+}
+
+/** Where the filtered block lies. */
+function filterBlock(
+  length: number,
+  settings: EncodeSettings,
+  kernel: EncodeKernel,
+  layout: EncodeLayout,
+): number {
+  const { shuffle, typesize } = settings;
+  if (shuffle === "shuffle" && typesize > 1) {
+    kernel.calls.shuffle(layout.block, layout.filtered, length, typesize);
+    return layout.filtered;
+  }
+  // c-blosc leaves a last block alone that is shorter than an element.
+  if (shuffle === "bitshuffle" && length >= typesize) {
+    kernel.calls.bitshuffle(layout.block, layout.filtered, length, typesize);
+    return layout.filtered;
+  }
+  return layout.block;
+}
+
+/** No place in a chunk: the blocks do not fit. */
+const FULL = -1;
+
+/** Writes the streams of a block, each behind its length; returns where the chunk goes on, or FULL. */
+function putStreams(
+  source: number,
+  length: number,
+  nstreams: number,
+  start: number,
+  end: number,
+  encodeStream: StreamEncoder,
+  kernel: EncodeKernel,
+): number {
+  const { bytes, view } = kernel.memory;
+  let at = start;
+  for (let i = 0; i < nstreams; i++) {
+    const stream = source + i * length;
+    at += 4;
+    const room = Math.min(length, end - at);
+    if (room <= 0) return FULL;
+    let written = encodeStream(stream, length, at, room);
+    // A stream of its full length is read as a stored one.
+    if (written <= 0 || written >= length) {
+      if (length > end - at) return FULL;
+      bytes.copyWithin(at, stream, stream + length);
+      written = length;
+    }
+    view.setUint32(at - 4, written, true);
+    at += written;
+  }
+  return at;
+}
+
+function putHeader(chunk: Uint8Array, settings: EncodeSettings, stored: boolean): void {
+  const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  const { id, versionlz } = formatOf(settings.cname);
+  view.setUint8(0, BLOSC_VERSION);
+  view.setUint8(1, versionlz);
+  // Stored chunks keep the other flags, as c-blosc has it.
+  const filter =
+    settings.shuffle === "shuffle" ? FLAG.shuffle : settings.shuffle === "bitshuffle" ? FLAG.bitshuffle : 0;
+  view.setUint8(2, filter | (stored ? FLAG.memcpyed : 0) | (settings.split ? 0 : FLAG.notSplit) | (id << 5));
+  view.setUint8(3, settings.typesize);
+  view.setUint32(4, settings.nbytes, true);
+  view.setUint32(8, settings.blocksize, true);
+  view.setUint32(12, chunk.length, true);
+}
+
+function formatOf(cname: CompressorName): CompressorFormat {
+  const name = cname === "lz4hc" ? "lz4" : cname;
+  const format = COMPRESSOR_FORMATS.find((known) => known.name === name);
+  if (format === undefined)
+    throw new SuperchunkError("UNSUPPORTED", `no header names ${cname}.`, { field: "cname", found: cname });
+  return format;
+}
