@@ -1,0 +1,193 @@
+/**
+ * The encoded chunks of a shard, taken from an archive: copied with their headers checked, or made anew.
+ *
+ * Knows archives and the codec; must not know where the chunks go.
+ */
+import { encode } from "../codec/encode.ts";
+import { decode, decodeHeader } from "../codec/index.ts";
+import type { ChunkHeader } from "../codec/types.ts";
+import { SuperchunkError } from "../errors.ts";
+import type { ArrayJob, JobLayout } from "./array-job.ts";
+import { type CellRange, cellItems } from "./grid.ts";
+
+/** Source bytes that are decoded at a time when chunks are made anew. */
+const BATCH = 8 * 1024 * 1024;
+
+/** What happened to the chunks so far. */
+export interface ChunkCounts {
+  copied: number;
+  padded: number;
+  recoded: number;
+  /** Chunks whose typesize is not the item size of their array: readable, and odd. */
+  oddTypesize: number;
+}
+
+/** Called with the uncompressed bytes of each chunk that is done. */
+export type OnChunk = (nbytes: number) => void;
+
+/** The chunks of the given cells, in order. Each is valid until the next one is asked for. */
+export function chunksOfCells(
+  job: ArrayJob,
+  layout: JobLayout,
+  range: CellRange,
+  counts: ChunkCounts,
+  signal: AbortSignal,
+  onChunk: OnChunk,
+): AsyncIterable<Uint8Array> {
+  const take = layout.matchesChunks ? copyChunks : recodeChunks;
+  return take(job, layout, range, counts, signal, onChunk);
+}
+
+async function* copyChunks(
+  job: ArrayJob,
+  layout: JobLayout,
+  { first, end }: CellRange,
+  counts: ChunkCounts,
+  signal: AbortSignal,
+  onChunk: OnChunk,
+): AsyncGenerator<Uint8Array> {
+  const { archive } = job.source;
+  const itemSize = job.type.itemSize > 255 ? 1 : job.type.itemSize;
+  let index = first;
+  for await (const { place, bytes } of archive.encodedChunks(first, end, { signal })) {
+    const header = decodeHeader(bytes, bytes.length);
+    checkHeader(job, layout, index, place.key, header);
+    if (header.typesize !== itemSize) counts.oddTypesize++;
+    if (header.nbytes !== layout.cellBytes) {
+      counts.padded++;
+      yield await fillUp(job, layout, bytes, header);
+    } else if (job.replacesSnappy && header.compressor === "snappy" && !header.memcpyed) {
+      counts.recoded++;
+      yield await encode(await decode(bytes, { expectedNbytes: header.nbytes }), settingsOf(job, header));
+    } else {
+      counts.copied++;
+      yield bytes;
+    }
+    onChunk(cellItems(layout.cells, index) * job.source.dtype.itemSize);
+    index++;
+  }
+  if (index !== end) throw missing(job, end - first, index - first);
+}
+
+/** Only the last chunk may differ from a whole one: shorter, or longer than the rows that count. */
+function checkHeader(
+  { source }: ArrayJob,
+  layout: JobLayout,
+  index: number,
+  key: string,
+  header: ChunkHeader,
+): void {
+  const { archive, dtype } = source;
+  const needed = cellItems(layout.cells, index) * dtype.itemSize;
+  const isLast = index === layout.cells.count - 1;
+  const most = isLast ? Math.max(needed, archive.chunkBytes) : needed;
+  if (header.nbytes >= needed && header.nbytes <= most) return;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `nbytes at byte 4 of the chunk is ${header.nbytes}, but the array's metadata asks for ${needed}; run "superchunk verify"`,
+    {
+      path: archive.store.describe(key),
+      chunk: index,
+      field: "nbytes",
+      expected: needed,
+      found: header.nbytes,
+    },
+  );
+}
+
+/** A short last chunk as a whole one: its rows, then the fill value. */
+async function fillUp(
+  job: ArrayJob,
+  layout: JobLayout,
+  bytes: Uint8Array,
+  header: ChunkHeader,
+): Promise<Uint8Array> {
+  const items = await decode(bytes, { expectedNbytes: header.nbytes });
+  return encode(padItems(items, layout.cellBytes, job.type.fill.item), settingsOf(job, header));
+}
+
+function padItems(items: Uint8Array, length: number, fillItem: Uint8Array): Uint8Array {
+  const whole = new Uint8Array(length);
+  whole.set(items.length > length ? items.subarray(0, length) : items);
+  if (fillItem.some((byte) => byte !== 0)) {
+    for (let at = items.length; at < length; at += fillItem.length) whole.set(fillItem, at);
+  }
+  return whole;
+}
+
+function settingsOf(job: ArrayJob, header?: ChunkHeader): Parameters<typeof encode>[1] {
+  const { clevel, cname, shuffle, typesize } = job.blosc;
+  const from = header ?? { compressor: cname, shuffle, typesize };
+  return {
+    cname: (from.compressor === "snappy" ? "lz4" : from.compressor) as "lz4",
+    clevel,
+    shuffle: from.shuffle,
+    typesize: from.typesize,
+  };
+}
+
+async function* recodeChunks(
+  job: ArrayJob,
+  layout: JobLayout,
+  { first, end }: CellRange,
+  counts: ChunkCounts,
+  signal: AbortSignal,
+  onChunk: OnChunk,
+): AsyncGenerator<Uint8Array> {
+  let cell = first;
+  for await (const items of recodedCells(job, layout, { first, end }, signal)) {
+    counts.recoded++;
+    yield await encode(padItems(items, layout.cellBytes, job.type.fill.item), settingsOf(job));
+    onChunk(cellItems(layout.cells, cell++) * job.source.dtype.itemSize);
+  }
+}
+
+/**
+ * Decoded items of the given cells as they are in Zarr, without padding. Cells follow one another in the stored
+ * order, so they are read in large runs and cut.
+ */
+export async function* recodedCells(
+  { source, type }: ArrayJob,
+  { cells }: JobLayout,
+  { first, end }: CellRange,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const { archive, dtype } = source;
+  let at = offsetOfCell(cells, first) * dtype.itemSize;
+  for (let cell = first; cell < end; ) {
+    const sizes: number[] = [];
+    let length = 0;
+    do {
+      const size = cellItems(cells, cell++) * dtype.itemSize;
+      sizes.push(size);
+      length += size;
+    } while (cell < end && length < BATCH);
+    const run = await archive.readBytes(at, at + length, { signal });
+    at += length;
+    let from = 0;
+    for (const size of sizes) {
+      const items = run.subarray(from, from + size);
+      from += size;
+      yield type.transform === undefined ? items : type.transform.apply(items);
+    }
+  }
+}
+
+/** Items in front of a cell. */
+function offsetOfCell(cells: JobLayout["cells"], index: number): number {
+  const row = Math.floor(index / cells.along);
+  return (row * (cells.shape[cells.axis] ?? 1) + (index % cells.along) * cells.length) * cells.inner;
+}
+
+function missing({ source: { archive } }: ArrayJob, expected: number, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    `${expected} chunks are counted, but ${found} were found; run "superchunk verify"`,
+    {
+      path: archive.store.describe(archive.path),
+      field: "nchunks",
+      expected,
+      found,
+    },
+  );
+}

@@ -1,0 +1,242 @@
+/**
+ * One archive into Zarr v3: shards first, then the arrays' documents, then the groups', the root's last, so that
+ * a conversion that was broken off never looks finished.
+ */
+import type { Archive, OpenOptions } from "../array/types.ts";
+import { stringifyJson } from "../format/json.ts";
+import type { JsonObject } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import type { WritableStore } from "../store/types.ts";
+import type { ArrayJob, JobLayout } from "./array-job.ts";
+import { type ChunkCounts, chunksOfCells } from "./chunk-source.ts";
+import { type ConversionJobs, describeJobs, planJobs } from "./conversion-jobs.ts";
+import type { ConversionPlan, ConvertOptions, ConvertResult, LayoutOptions } from "./convert-options.ts";
+import { assertApart, finishDestination, prepareDestination } from "./destination.ts";
+import { fingerprintSource, recordOptions } from "./fingerprint.ts";
+import { indexSlot, shardCells } from "./grid.ts";
+import { runPooled } from "./pool.ts";
+import { shardKey } from "./shard-keys.ts";
+import { shardPieces } from "./shard-writer.ts";
+import { verifyArray } from "./verify-conversion.ts";
+import { consolidate } from "./zarr-metadata.ts";
+
+/** Shards that are written at a time: while one is being synced, others are read and written. */
+const SHARDS_AT_ONCE = 4;
+
+/** What a conversion would do, without writing anything. Reads metadata and the first chunk header of each array. */
+export async function planConversion(
+  archive: Archive,
+  options: LayoutOptions & OpenOptions = {},
+): Promise<ConversionPlan> {
+  return describeJobs(await planJobs(archive, options));
+}
+
+/**
+ * Converts an archive into a Zarr v3 array or group at `prefix` of a store (`""` is its root).
+ *
+ * Chunks are copied as they are, their headers and digests checked; see {@link planConversion} for what is
+ * recoded. Memory stays flat: chunks are streamed. Throws `UNSUPPORTED` for what Zarr cannot hold, `CONFLICT`
+ * for a destination that is taken, and whatever reading the archive throws; then no `zarr.json` of the root is
+ * there, and `resume` can go on.
+ */
+export async function convertArchive(
+  archive: Archive,
+  target: WritableStore,
+  prefix: string,
+  options: ConvertOptions = {},
+): Promise<ConvertResult> {
+  const jobs = await planJobs(archive, options);
+  assertConvertible(jobs);
+  if (archive.store === target) assertApart(archive.path, prefix);
+  const record = { source: await fingerprintSource(jobs, options), options: recordOptions(options) };
+  const state = await prepareDestination(target, prefix, record, options);
+  const result = await runJobs(jobs, target, prefix, state === "unfinished", options);
+  await finishDestination(target, prefix);
+  return result;
+}
+
+/** Throws the first refusal, so that nothing is written where not all can be. */
+export function assertConvertible({ refused: [first] }: ConversionJobs): void {
+  if (first !== undefined) throw first.error;
+}
+
+/** Runs planned jobs at a destination that is ready; keeps the finished parts of an earlier run if told so. */
+export async function runJobs(
+  jobs: ConversionJobs,
+  target: WritableStore,
+  prefix: string,
+  keepFinished: boolean,
+  options: ConvertOptions,
+): Promise<ConvertResult> {
+  const started = performance.now();
+  const run = new ConversionRun(jobs, target, prefix, options);
+  if (keepFinished) await run.findFinished();
+  await runPooled(
+    run.tasks(),
+    SHARDS_AT_ONCE,
+    (task, signal) => run.write(task, keepFinished, signal),
+    options.signal,
+  );
+  await run.publishGroups();
+  return run.result((performance.now() - started) / 1000);
+}
+
+/** A shard to be written, or with `shard` -1 the document of an array without shards. */
+interface ShardTask {
+  readonly job: ArrayJob;
+  readonly shard: number;
+}
+
+/** The state of one conversion. */
+class ConversionRun {
+  readonly #jobs: ConversionJobs;
+  readonly #target: WritableStore;
+  readonly #prefix: string;
+  readonly #options: ConvertOptions;
+  readonly #total: number;
+  readonly #counts: ChunkCounts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
+  readonly #left = new Map<ArrayJob, number>();
+  readonly #finished = new Set<ArrayJob>();
+  #shards = 0;
+  #kept = 0;
+  #written = 0;
+  #done = 0;
+
+  constructor(jobs: ConversionJobs, target: WritableStore, prefix: string, options: ConvertOptions) {
+    this.#jobs = jobs;
+    this.#target = target;
+    this.#prefix = prefix;
+    this.#options = options;
+    this.#total = jobs.arrays.reduce((total, { source }) => total + source.archive.nbytes, 0);
+  }
+
+  /** Finds the arrays that an earlier run has finished: their documents are there. */
+  async findFinished(): Promise<void> {
+    for (const job of this.#jobs.arrays) {
+      const key = joinKey(this.#prefix, job.node, "zarr.json");
+      if ((await this.#target.stat(key, { signal: this.#options.signal })) !== undefined)
+        this.#finished.add(job);
+    }
+  }
+
+  *tasks(): Generator<ShardTask> {
+    for (const job of this.#jobs.arrays) {
+      const count = job.layout?.shards.count ?? 0;
+      if (this.#finished.has(job)) {
+        this.#shards += count;
+        this.#kept += count;
+        this.#progress(job, job.source.archive.nbytes);
+        continue;
+      }
+      this.#left.set(job, Math.max(1, count));
+      if (count === 0) yield { job, shard: -1 };
+      for (let shard = 0; shard < count; shard++) yield { job, shard };
+    }
+  }
+
+  async write({ job, shard }: ShardTask, keepFinished: boolean, signal: AbortSignal): Promise<void> {
+    if (shard >= 0 && job.layout !== undefined)
+      await this.#writeShard(job, job.layout, shard, keepFinished, signal);
+    const left = (this.#left.get(job) ?? 1) - 1;
+    this.#left.set(job, left);
+    if (left > 0) return;
+    // Compared before the document makes the array visible.
+    if (this.#options.verify === true) await verifyArray(job, this.#target, this.#prefix, { signal });
+    await this.#publish(joinKey(job.node, "zarr.json"), job.document, signal);
+  }
+
+  async #writeShard(
+    job: ArrayJob,
+    layout: JobLayout,
+    shard: number,
+    keepFinished: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const key = shardKey(this.#prefix, job, layout, shard);
+    const range = shardCells(layout.shards, shard);
+    this.#shards++;
+    if (keepFinished && (await this.#target.stat(key, { signal })) !== undefined) {
+      this.#kept++;
+      this.#progress(job, shardBytes(job, layout, shard));
+      return;
+    }
+    const chunks = chunksOfCells(job, layout, range, this.#counts, signal, (nbytes) =>
+      this.#progress(job, nbytes),
+    );
+    const slots = (k: number): number => indexSlot(layout.shards, k, layout.reversed);
+    const source = layout.sharded ? shardPieces(chunks, layout.shards.capacity, slots) : chunks;
+    const { size } = await this.#target.put(key, source, { signal });
+    this.#written += size;
+  }
+
+  /** Groups from the innermost to the root, whose document tells all others. */
+  async publishGroups(): Promise<void> {
+    const { groups, arrays } = this.#jobs;
+    const below = new Map<string, JsonObject>();
+    for (const [node, document] of groups) if (node !== "") below.set(node, document);
+    for (const { node, document } of arrays) if (node !== "") below.set(node, document);
+    for (const [node, document] of [...groups].reverse()) {
+      const own =
+        node === ""
+          ? consolidate(document, new Map([...below].sort(([a], [b]) => (a < b ? -1 : 1))))
+          : document;
+      await this.#publish(joinKey(node, "zarr.json"), own, this.#options.signal);
+    }
+  }
+
+  async #publish(key: string, document: JsonObject, signal: AbortSignal | undefined): Promise<void> {
+    const bytes = new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
+    await this.#target.put(joinKey(this.#prefix, key), bytes, { signal });
+    this.#written += bytes.length;
+  }
+
+  #progress(job: ArrayJob, nbytes: number): void {
+    this.#done += nbytes;
+    const { archive } = job.source;
+    this.#options.onProgress?.({
+      done: this.#done,
+      total: this.#total,
+      label: archive.store.describe(archive.path),
+    });
+  }
+
+  result(seconds: number): ConvertResult {
+    const { arrays, groups, renamed, notes } = this.#jobs;
+    const { copied, padded, recoded, oddTypesize } = this.#counts;
+    const odd =
+      oddTypesize === 0
+        ? []
+        : [
+            `${oddTypesize} chunks have another typesize in their header than their items have bytes; they are copied as they are`,
+          ];
+    return {
+      arrays: arrays.length,
+      groups: groups.size,
+      chunksCopied: copied,
+      chunksPadded: padded,
+      chunksRecoded: recoded,
+      shards: this.#shards,
+      shardsKept: this.#kept,
+      bytesWritten: this.#written,
+      nbytes: this.#total,
+      seconds,
+      verified: this.#options.verify === true,
+      notes: [
+        ...notes,
+        ...arrays.flatMap((job) =>
+          job.notes.map((note) => (job.node === "" ? note : `${job.node}: ${note}`)),
+        ),
+        ...odd,
+      ],
+      renamed,
+    };
+  }
+}
+
+function shardBytes({ source }: ArrayJob, { cells, shards }: JobLayout, shard: number): number {
+  const { first, end } = shardCells(shards, shard);
+  const whole = cells.length * cells.inner;
+  const shortfall =
+    cells.axis === 0 && end === cells.count ? cells.along * whole - (cells.shape[0] ?? 1) * cells.inner : 0;
+  return ((end - first) * whole - shortfall) * source.dtype.itemSize;
+}

@@ -1,0 +1,197 @@
+/**
+ * The place where a conversion goes: is it free, may it be replaced, does an unfinished conversion lie there.
+ *
+ * Knows stores and the record of a conversion; must not know archives.
+ */
+import { SuperchunkError } from "../errors.ts";
+import { parseJson, stringifyJson } from "../format/json.ts";
+import type { JsonObject } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import type { ReadableStore, StoreOptions, WritableStore } from "../store/types.ts";
+
+/** Name of the record that lies beside an unfinished conversion. */
+export const RECORD_NAME = ".superchunk-convert.json";
+/** Entry names by which a folder shows that it holds Zarr, of this version or the one before. */
+const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarray", RECORD_NAME]);
+
+/** What an unfinished conversion leaves behind, so that only the same one goes on with it. */
+export interface ConversionRecord {
+  readonly source: JsonObject;
+  readonly options: JsonObject;
+}
+
+/** How to treat what lies at the destination. */
+export interface DestinationOptions extends StoreOptions {
+  readonly resume?: boolean | undefined;
+  readonly overwrite?: boolean | undefined;
+  /** The record survives a power loss (default true). */
+  readonly durable?: boolean | undefined;
+}
+
+/** What was found: nothing, or an unfinished conversion to go on with. */
+export type DestinationState = "fresh" | "unfinished";
+
+/**
+ * Makes the destination ready and leaves the record there. Throws `CONFLICT` where something lies there that may
+ * not be replaced or gone on with, `BAD_ARGUMENT` for contradicting options.
+ */
+export async function prepareDestination(
+  store: WritableStore,
+  prefix: string,
+  record: ConversionRecord,
+  options: DestinationOptions = {},
+): Promise<DestinationState> {
+  const { resume = false, overwrite = false, signal } = options;
+  if (resume && overwrite) {
+    throw new SuperchunkError("BAD_ARGUMENT", "resume and overwrite exclude each other", {
+      field: "resume, overwrite",
+    });
+  }
+  const path = store.describe(prefix);
+  if (prefix !== "" && (await store.stat(prefix, { signal })) !== undefined) {
+    throw conflict(path, "the destination is a file; name another");
+  }
+  const text = recordText(record);
+  const names = await entryNames(store, prefix, signal);
+  const hasObjects = names.length > 0 && (await holdsObjects(store, prefix, signal));
+  if (hasObjects && resume) {
+    await checkRecord(store, prefix, record, signal);
+    return "unfinished";
+  }
+  if (hasObjects) {
+    if (!overwrite) {
+      const isUnfinished = names.includes(RECORD_NAME);
+      throw conflict(
+        path,
+        isUnfinished
+          ? "an unfinished conversion lies there; resume goes on with it, overwrite replaces it"
+          : "the destination exists; overwrite replaces it, or name another",
+      );
+    }
+    if (!names.some((name) => ZARR_MARKS.has(name))) {
+      throw conflict(
+        path,
+        "the destination holds no Zarr hierarchy, so it is not overwritten; remove it yourself, or name another",
+      );
+    }
+    // Replaceable again, and never to be resumed, should this end halfway.
+    await store.put(joinKey(prefix, RECORD_NAME), encode(stringifyJson({ replacing: true })), { signal });
+    await store.delete(joinKey(prefix, "zarr.json"), { signal });
+    await deleteTree(store, prefix, new Set([joinKey(prefix, RECORD_NAME)]), signal);
+  }
+  await store.put(joinKey(prefix, RECORD_NAME), encode(text), { signal, durable: options.durable ?? true });
+  return "fresh";
+}
+
+/** Removes the record: the conversion is finished. */
+export async function finishDestination(store: WritableStore, prefix: string): Promise<void> {
+  await store.delete(joinKey(prefix, RECORD_NAME));
+}
+
+/** Deletes every object below a folder, but not those in `keep`. */
+export async function deleteTree(
+  store: WritableStore,
+  folder: string,
+  keep: ReadonlySet<string>,
+  signal?: AbortSignal,
+): Promise<void> {
+  const keys: string[] = [];
+  for await (const key of walkKeys(store, folder, signal)) if (!keep.has(key)) keys.push(key);
+  for (const key of keys) await store.delete(key, { signal });
+}
+
+/**
+ * Refuses a destination that is the source, lies in it, or contains it. Where the stores differ the caller, who
+ * knows what they stand for, gives comparable locations (absolute real paths). Throws `CONFLICT`.
+ */
+export function assertApart(source: string, destination: string): void {
+  const contains = (outer: string, inner: string): boolean =>
+    outer === inner || outer === "" || inner.startsWith(`${outer}/`);
+  if (!contains(source, destination) && !contains(destination, source)) return;
+  const how =
+    source === destination
+      ? "is the source itself"
+      : contains(source, destination)
+        ? "lies inside of the source"
+        : "contains the source";
+  throw conflict(destination, `the destination ${how} (${source}); name another`);
+}
+
+async function checkRecord(
+  store: ReadableStore,
+  prefix: string,
+  record: ConversionRecord,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const key = joinKey(prefix, RECORD_NAME);
+  const bytes = await store.get(key, { signal });
+  const path = store.describe(prefix);
+  if (bytes === undefined) {
+    throw conflict(
+      path,
+      "there is no unfinished conversion to go on with; the destination was finished, or made by something else",
+    );
+  }
+  const stored = parseJson(bytes, store.describe(key));
+  for (const part of ["source", "options"] as const) {
+    const found =
+      typeof stored === "object" && stored !== null && !Array.isArray(stored)
+        ? (stored as JsonObject)[part]
+        : undefined;
+    if (
+      found === undefined ||
+      stringifyJson(found) !== stringifyJson(parseJson(encode(stringifyJson(record[part])), path))
+    ) {
+      throw conflict(
+        path,
+        `the unfinished conversion there ${part === "source" ? "has another source, or the source has changed since" : "was started with other options"}; overwrite starts anew`,
+      );
+    }
+  }
+}
+
+function recordText({ source, options }: ConversionRecord): string {
+  return stringifyJson({ format: "superchunk-convert", version: 1, source, options });
+}
+
+function encode(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+async function entryNames(
+  store: ReadableStore,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name } of store.list(folder, { signal })) names.push(name);
+  return names;
+}
+
+async function holdsObjects(
+  store: ReadableStore,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  for await (const key of walkKeys(store, folder, signal)) return key !== undefined;
+  return false;
+}
+
+async function* walkKeys(
+  store: ReadableStore,
+  folder: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<string> {
+  const folders = [folder];
+  for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
+    for await (const { name, kind } of store.list(next, { signal })) {
+      const key = joinKey(next, name);
+      if (kind === "folder") folders.push(key);
+      else yield key;
+    }
+  }
+}
+
+function conflict(path: string, reason: string): SuperchunkError {
+  return new SuperchunkError("CONFLICT", reason, { path, field: "destination" });
+}

@@ -1,0 +1,22 @@
+/** The bridge to Zarr: the entry `superchunk/zarr`. */
+
+export { convertArchive, planConversion } from "./convert.ts";
+export type {
+  ConversionPlan,
+  ConvertOptions,
+  ConvertResult,
+  LayoutOptions,
+  PlannedAction,
+  PlannedArray,
+} from "./convert-options.ts";
+export { assertApart } from "./destination.ts";
+export type { Renaming } from "./node-names.ts";
+export {
+  convertTree,
+  isArchive,
+  planTree,
+  type TreeEntry,
+  type TreePlanEntry,
+  type TreeResult,
+} from "./tree.ts";
+export { type ConversionCheck, verifyConversion } from "./verify-conversion.ts";

@@ -1,0 +1,64 @@
+/**
+ * Names of Zarr nodes made from the names of archives, folders and columns.
+ *
+ * A name stays as it is, extension included, unless Zarr reserves it or it differs from a sibling's only in
+ * case, which file systems of macOS and Windows do not tell apart. Must not know archives or stores.
+ * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#node-names
+ */
+
+/** A name that had to be changed. */
+export interface Renaming {
+  /** The stored name, or the path in the source. */
+  readonly from: string;
+  /** The name, or the path in the destination. */
+  readonly to: string;
+}
+
+/**
+ * Node names for siblings, in their order. Reserved names (empty, only periods, starting with `__`, `zarr.json`,
+ * with a slash) have the offending characters written as `%` and two hexadecimal digits; a name that differs
+ * from an earlier one at most in case gets `~2`, `~3`, … behind it.
+ */
+export function nameNodes(names: readonly string[]): Map<string, string> {
+  const taken = new Set<string>();
+  const found = new Map<string, string>();
+  // Names that need no change keep theirs, whatever comes before them.
+  const ordered = [...names].sort((a, b) => Number(escapeName(a) !== a) - Number(escapeName(b) !== b));
+  for (const name of ordered) {
+    const plain = escapeName(name);
+    let candidate = plain;
+    for (let n = 2; taken.has(candidate.toLowerCase()); n++) candidate = `${plain}~${n}`;
+    taken.add(candidate.toLowerCase());
+    found.set(name, candidate);
+  }
+  return found;
+}
+
+/** Node paths for the paths of archives below one folder: {@link nameNodes} folder by folder. */
+export function namePaths(paths: readonly string[]): Map<string, string> {
+  const children = new Map<string, Set<string>>();
+  for (const path of paths) {
+    const parts = path.split("/");
+    parts.forEach((name, depth) => {
+      const folder = parts.slice(0, depth).join("/");
+      const names = children.get(folder) ?? new Set();
+      children.set(folder, names.add(name));
+    });
+  }
+  const named = new Map([...children].map(([folder, names]) => [folder, nameNodes([...names].sort())]));
+  return new Map(
+    paths.map((path) => {
+      const parts = path.split("/");
+      const nodes = parts.map((name, depth) => named.get(parts.slice(0, depth).join("/"))?.get(name) ?? name);
+      return [path, nodes.join("/")];
+    }),
+  );
+}
+
+function escapeName(name: string): string {
+  if (name === "") return "%";
+  if (/^\.+$/.test(name)) return name.replaceAll(".", "%2E");
+  const safe = name.replaceAll("/", "%2F").replaceAll("\\", "%5C").replaceAll("\0", "%00");
+  if (safe.startsWith("__")) return `%5F%5F${safe.slice(2)}`;
+  return safe === "zarr.json" || safe === ".superchunk-convert.json" ? safe.replace(".", "%2E") : safe;
+}

@@ -1,0 +1,39 @@
+/** Runs asynchronous work with a bounded number of tasks at a time. Knows nothing of what the work is. */
+
+/**
+ * Calls `work` for each item, at most `limit` at a time, and waits for all of them. After the first failure no
+ * further item is started, the signal given to `work` is aborted, and the failure is thrown once the running
+ * ones have ended.
+ */
+export async function runPooled<T>(
+  items: Iterable<T>,
+  limit: number,
+  work: (item: T, signal: AbortSignal) => Promise<void>,
+  outer?: AbortSignal,
+): Promise<void> {
+  const inner = new AbortController();
+  const forward = (): void => inner.abort(outer?.reason);
+  outer?.throwIfAborted();
+  outer?.addEventListener("abort", forward, { once: true });
+  const queue = items[Symbol.iterator]();
+  const failures: unknown[] = [];
+  const worker = async (): Promise<void> => {
+    while (!inner.signal.aborted) {
+      const next = queue.next();
+      if (next.done === true) return;
+      try {
+        await work(next.value, inner.signal);
+      } catch (error) {
+        failures.push(error);
+        inner.abort(error);
+      }
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: Math.max(1, limit) }, worker));
+  } finally {
+    outer?.removeEventListener("abort", forward);
+  }
+  outer?.throwIfAborted();
+  if (failures.length > 0) throw failures[0];
+}

@@ -1,0 +1,76 @@
+/**
+ * Attributes and dimension names of a Zarr array: those of the archive, and what we add to them.
+ *
+ * What an archive stores always wins over what we would add. Must not know chunks or stores.
+ */
+import { SuperchunkError } from "../errors.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import type { SourceArray } from "./array-job.ts";
+import type { ZarrType } from "./zarr-dtype.ts";
+
+/** The attribute in which we say what Zarr's metadata cannot: numpy's dtype, a column's stored name. */
+export const OWN_ATTRIBUTE = "superchunk";
+/** Where xarray keeps dimension names of Zarr v2 arrays; Zarr v3 has a member for them. */
+const STORED_DIMENSIONS = "_ARRAY_DIMENSIONS";
+
+type Names = readonly (string | null)[];
+
+/** What {@link describeValues} tells. */
+export interface ValueDescription {
+  readonly attributes: JsonObject;
+  readonly dimensionNames: Names | undefined;
+  readonly notes: readonly string[];
+}
+
+/** Attributes and dimension names of an array. Throws `BAD_ARGUMENT` for a wrong number of `given` names. */
+export function describeValues(
+  source: SourceArray,
+  type: ZarrType,
+  given: Names | undefined,
+  originalName: string | undefined,
+): ValueDescription {
+  const { attrs, shape, archive } = source;
+  if (given !== undefined && given.length !== shape.length) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `dimensionNames has ${given.length} names for ${shape.length} dimensions`,
+      {
+        path: archive.store.describe(archive.path),
+        field: "dimensionNames",
+        expected: shape.length,
+        found: given.length,
+      },
+    );
+  }
+  const stored = storedNames(attrs[STORED_DIMENSIONS], shape.length);
+  const names = given ?? stored;
+  const own: JsonObject = {
+    ...(type.original === undefined ? {} : { dtype: type.original }),
+    ...(originalName === undefined ? {} : { name: originalName }),
+  };
+  const { attributes, notes } = addAttributes(attrs, {
+    ...type.attributes,
+    ...(Object.keys(own).length > 0 ? { [OWN_ATTRIBUTE]: own } : {}),
+  });
+  if (stored !== undefined) delete attributes[STORED_DIMENSIONS];
+  return { attributes, dimensionNames: names && [...names, ...type.itemShape.map(() => null)], notes };
+}
+
+/** The archive's attributes with ours beside them; notes tell which of ours had to give way. */
+export function addAttributes(
+  attrs: JsonObject,
+  added: JsonObject,
+): { attributes: Record<string, JsonValue>; notes: string[] } {
+  const notes = Object.keys(added)
+    .filter((name) => Object.hasOwn(attrs, name))
+    .map(
+      (name) =>
+        `the archive's own attribute "${name}" is kept in place of the one that the conversion would add`,
+    );
+  return { attributes: { ...added, ...attrs }, notes };
+}
+
+function storedNames(value: JsonValue | undefined, dimensions: number): Names | undefined {
+  if (!Array.isArray(value) || value.length !== dimensions) return undefined;
+  return value.every((name) => name === null || typeof name === "string") ? (value as Names) : undefined;
+}
