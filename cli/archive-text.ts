@@ -1,0 +1,64 @@
+/** What `info` prints for people: an aligned block of facts, exact numbers beside human units. */
+import { stringifyJson } from "../src/format/json.ts";
+import type { JsonValue } from "../src/format/types.ts";
+import type { ArchiveFacts, ChunkFacts, ColumnFacts } from "./archive-facts.ts";
+import { alignRows, shapeText } from "./layout.ts";
+import { formatCount, formatExactSize, formatPlural, formatSize } from "./units.ts";
+import { printable } from "./values/cell-text.ts";
+
+/** The lines of `info PATH`. */
+export function infoLines(facts: ArchiveFacts): string[] {
+  const rows: string[][] = [
+    ["path", printable(facts.path)],
+    ["dialect", facts.dialect],
+    ["kind", facts.kind],
+  ];
+  if (facts.dtype !== null) rows.push(["dtype", compact(facts.dtype)]);
+  if (facts.kind === "table") rows.push(["rows", formatCount(facts.shape[0] ?? 0)]);
+  if (facts.kind === "array") rows.push(["shape", shapeText(facts.shape)], ["order", facts.order ?? "C"]);
+  if (facts.chunks !== null) rows.push(["chunks", chunksText(facts.chunks)]);
+  rows.push(["size", formatExactSize(facts.nbytes)], ["stored", storedText(facts)]);
+  if (facts.kind !== "table") rows.push(["checksum", facts.checksum ?? "none"]);
+  if (facts.fillValue !== null) rows.push(["fill value", compact(facts.fillValue)]);
+  for (const [name, value] of Object.entries(facts.attrs))
+    rows.push(["attribute", `${printable(name)} = ${compact(value)}`]);
+  for (const warning of facts.warnings) rows.push(["warning", printable(warning)]);
+  const lines = alignRows(rows);
+  if (facts.columns !== null) lines.push("", ...columnLines(facts.columns));
+  return lines;
+}
+
+function storedText({ cbytes, ratio }: ArchiveFacts): string {
+  return `${formatExactSize(cbytes)}${ratio === null ? "" : `, ratio ${ratio.toFixed(2)}`}`;
+}
+
+/** `8 of 128 rows, zstd 5, shuffle, typesize 8`. */
+export function chunksText(chunks: ChunkFacts): string {
+  const { nchunks, chunkLength, chunkBytes, cname, clevel, shuffle, typesize } = chunks;
+  const words = [formatCount(nchunks)];
+  if (chunkLength !== undefined) words[0] += ` of ${formatPlural(chunkLength, "row")}`;
+  else if (chunkBytes !== undefined) words[0] += ` of ${formatExactSize(chunkBytes)}`;
+  if (cname !== undefined) words.push(clevel === undefined ? cname : `${cname} level ${clevel}`);
+  if (shuffle !== undefined) words.push(shuffle);
+  if (typesize !== undefined) words.push(`typesize ${typesize}`);
+  return words.join(", ");
+}
+
+function columnLines(columns: readonly ColumnFacts[]): string[] {
+  const header = ["column", "dtype", "shape", "chunks", "codec", "size", "stored", "ratio"];
+  const rows = columns.map(({ name, dtype, shape, chunks, nbytes, cbytes, ratio }) => [
+    printable(name),
+    compact(dtype),
+    shapeText(shape),
+    formatCount(chunks.nchunks),
+    chunks.cname === undefined ? "-" : `${chunks.cname} ${chunks.shuffle ?? ""}`.trim(),
+    formatSize(nbytes),
+    formatSize(cbytes),
+    ratio === null ? "-" : ratio.toFixed(2),
+  ]);
+  return alignRows([header, ...rows], new Set([3, 5, 6, 7]));
+}
+
+function compact(value: JsonValue): string {
+  return typeof value === "string" ? printable(value) : printable(stringifyJson(value));
+}

@@ -1,0 +1,164 @@
+/** `superchunk cat`: the values of an archive. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { resolveSelection } from "../../src/array/selection.ts";
+import type { Archive, ArrayArchive, BytesArchive, LongOptions, Selection } from "../../src/array/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { encodeNpyHeader } from "../../src/format/npy.ts";
+import { open } from "../../src/node/index.ts";
+import { columnNamesOf, noColumns } from "../columns.ts";
+import type { Context } from "../context.ts";
+import { startProgress } from "../progress.ts";
+import { parseSelection } from "../slice-text.ts";
+import { printCsv } from "../values/csv-format.ts";
+import { printJson, printJsonRecords } from "../values/json-format.ts";
+import { printText } from "../values/text-format.ts";
+import { arraySource, bytesSource, readByteBatches, type ValueSource } from "../values/value-source.ts";
+
+const FORMATS = ["text", "csv", "json", "npy", "raw"] as const;
+type Format = (typeof FORMATS)[number];
+
+interface CatOptions {
+  readonly column?: string;
+  readonly slice?: string;
+  readonly format?: Format;
+  readonly all?: boolean;
+}
+
+/** Adds `cat PATH`. */
+export function addCat(program: Command, context: Context): void {
+  program
+    .command("cat")
+    .description("print the values")
+    .argument("<path>", "file, folder or URL of one archive")
+    .option("--column <name>", "one column of a table, or of an array with column folders")
+    .option(
+      "--slice <slice>",
+      'a part in numpy\'s syntax, for example "0:10,3" or "::2"; of a table, its rows',
+    )
+    .addOption(
+      new Option(
+        "--format <format>",
+        "text, csv, json, npy, or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
+      ).choices(FORMATS),
+    )
+    .option("--all", "print all rows as text on a terminal too, where otherwise long arrays are cut short")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  superchunk cat prices.blp --slice 0:10,3
+  superchunk cat daily_equities.bcolz --format csv > bars.csv
+  superchunk cat daily_equities.bcolz --column close --format npy > close.npy
+  superchunk cat notes.txt.blp | less`,
+    )
+    .action(async (path: string, options: CatOptions) => {
+      const archive = await open(path, { signal: context.signal });
+      const quiet = context.out.isTerminal || options.format === "text" || options.format === "json";
+      const bar = quiet ? undefined : startProgress(context.io, "cat");
+      try {
+        await printArchive(archive, options, context, {
+          signal: context.signal,
+          onProgress: bar?.onProgress,
+        });
+        await context.out.flush();
+      } finally {
+        bar?.finish();
+        await archive.close();
+      }
+    });
+}
+
+async function printArchive(
+  archive: Archive,
+  options: CatOptions,
+  context: Context,
+  long: LongOptions,
+): Promise<void> {
+  const format = options.format ?? (archive.kind === "bytes" ? "raw" : "text");
+  const chosen = choose(archive, options.column);
+  if (chosen.kind === "table" && (format === "npy" || format === "raw")) throw needsColumn(chosen, format);
+  if (format === "raw" || format === "npy") {
+    if (chosen.kind !== "table") await printBytes(chosen, format, options.slice, context, long);
+    return;
+  }
+  const sources = sourcesOf(chosen, options.slice);
+  const [first] = sources;
+  if (format === "csv") await printCsv(context.out, sources, long);
+  else if (format === "json") {
+    if (chosen.kind === "table") await printJsonRecords(context.out, sources, long);
+    else if (first !== undefined) await printJson(context.out, first, long);
+  } else {
+    const header = chosen.kind === "table" || first?.dtype.kind === "struct";
+    await printText(context.out, sources, {
+      ...long,
+      header,
+      excerpt: context.out.isTerminal && options.all !== true,
+    });
+  }
+}
+
+function choose(archive: Archive, column: string | undefined): Archive {
+  if (column === undefined) return archive;
+  if (archive.kind === "bytes" || columnNamesOf(archive).length === 0) throw noColumns(archive);
+  return archive.column(column);
+}
+
+function sourcesOf(archive: Archive, slice: string | undefined): ValueSource[] {
+  if (archive.kind === "bytes") return [bytesSource("", archive, selectionOf(archive, slice, 1))];
+  if (archive.kind === "array")
+    return [arraySource("", archive, selectionOf(archive, slice, archive.shape.length))];
+  const [rows] = resolveSelection(selectionOf(archive, slice, 1), [archive.length]);
+  if (rows === undefined) return [];
+  // One row of a table is printed as a table of one row; columns longer than the shortest are cut.
+  const stop = rows.count === 0 ? rows.start : rows.start + (rows.count - 1) * rows.step + 1;
+  const part: Selection = [{ start: rows.start, stop, step: rows.step }];
+  return archive.names.map((name) => arraySource(name, archive.column(name), part));
+}
+
+function selectionOf(archive: Archive, slice: string | undefined, ndim: number): Selection {
+  if (slice === undefined) return [];
+  try {
+    return parseSelection(slice, ndim);
+  } catch (error) {
+    if (!(error instanceof InvalidArgumentError)) throw error;
+    throw new SuperchunkError("BAD_ARGUMENT", `--slice: ${error.message}`, {
+      path: archive.store.describe(archive.path),
+      field: "slice",
+      found: slice,
+    });
+  }
+}
+
+/** The selected items as they are stored, for `npy` behind its header. */
+async function printBytes(
+  archive: ArrayArchive | BytesArchive,
+  format: "npy" | "raw",
+  slice: string | undefined,
+  context: Context,
+  long: LongOptions,
+): Promise<void> {
+  const [source] = sourcesOf(archive, slice);
+  if (source === undefined) return;
+  let header = format === "npy" ? encodeNpyHeader(source.dtype, source.shape) : undefined;
+  const pieces = slice === undefined ? archive.streamBytes(long) : readByteBatches(source, long);
+  for await (const piece of pieces) {
+    // Behind the first read, so that what cannot be read at all prints nothing.
+    if (header !== undefined) await context.out.bytes(header);
+    header = undefined;
+    await context.out.bytes(piece);
+  }
+  if (header !== undefined) await context.out.bytes(header);
+}
+
+function needsColumn(archive: Archive, format: Format): SuperchunkError {
+  const names = columnNamesOf(archive);
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    `--format ${format} prints one array; choose a column with --column (${names.slice(0, 12).join(", ")}${names.length > 12 ? ", ..." : ""})`,
+    {
+      path: archive.store.describe(archive.path),
+      field: "format",
+      found: format,
+    },
+  );
+}

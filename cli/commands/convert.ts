@@ -1,0 +1,102 @@
+/** `superchunk convert`: archives into another format. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { SuperchunkError } from "../../src/errors.ts";
+import type { Context } from "../context.ts";
+import { convertTo } from "../conversion.ts";
+import { parseCount, parseSize } from "../units.ts";
+
+/** What can be written. */
+const TARGETS = ["zarr"] as const;
+
+/** The options of `convert` as they are typed. */
+export interface ConvertFlags {
+  readonly to: (typeof TARGETS)[number];
+  readonly shardSize?: number;
+  readonly chunksPerShard?: number;
+  readonly portable?: boolean;
+  readonly dtype?: string;
+  readonly shape?: readonly number[];
+  readonly dimensionNames?: readonly string[];
+  readonly column?: readonly string[];
+  /** `--no-recode` makes it false. */
+  readonly recode: boolean;
+  readonly dryRun?: boolean;
+  readonly verify?: boolean;
+  readonly resume?: boolean;
+  readonly overwrite?: boolean;
+  readonly report?: string;
+  readonly json?: boolean;
+}
+
+/** Adds `convert SRC… DST`. */
+export function addConvert(program: Command, context: Context): void {
+  program
+    .command("convert")
+    .description(
+      "convert archives to Zarr v3 by copying their compressed chunks; whole folders of archives too",
+    )
+    .usage("[options] <src...> <dst>")
+    .argument(
+      "<paths...>",
+      "archives (files, folders, URLs) or folders of archives, and last the folder of the new Zarr hierarchy",
+    )
+    .addOption(new Option("--to <format>", "format to write").choices(TARGETS).default("zarr"))
+    .option("--shard-size <size>", "uncompressed bytes of a shard, whole chunks (default: 128MiB)", parseSize)
+    .addOption(
+      new Option("--chunks-per-shard <n>", "chunks of a shard").argParser(parseCount).conflicts("shardSize"),
+    )
+    .option(
+      "--portable",
+      "only data types that every Zarr reader knows: dates as int64, strings and structs as bytes",
+    )
+    .option("--dtype <dtype>", 'for plain bytes: what they are, for example "<f8" (default: uint8)')
+    .option("--shape <n,n,...>", "for plain bytes: the shape of the array", parseShape)
+    .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
+    .option("--column <name...>", "only these columns of a table")
+    .option("--no-recode", "refuse where chunks cannot be copied, instead of compressing them anew")
+    .option("--dry-run", "say what would happen, and write nothing")
+    .option("--verify", "read the whole result back and compare it with the source")
+    .addOption(
+      new Option("--resume", "go on with an unfinished conversion of the same source and options").conflicts(
+        "overwrite",
+      ),
+    )
+    .option("--overwrite", "replace an existing Zarr hierarchy at DST")
+    .option("--report <file>", "write what became of each archive to a file, as JSON")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Several sources, or folders of many archives, become one hierarchy below DST. A
+damaged archive among many is reported at the end; the others are converted.
+
+Examples:
+  superchunk convert daily_equities.bcolz daily_equities.zarr
+  superchunk convert /data/bundles /data/bundles.zarr --verify --report report.json
+  superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256`,
+    )
+    .action((paths: string[], flags: ConvertFlags) => {
+      const sources = paths.slice(0, -1);
+      const destination = paths.at(-1);
+      if (destination === undefined || sources.length === 0) {
+        throw new SuperchunkError(
+          "BAD_ARGUMENT",
+          "convert needs what to convert and where to: superchunk convert SRC... DST",
+          { field: "dst" },
+        );
+      }
+      return convertTo(sources, destination, flags, context);
+    });
+}
+
+function parseShape(text: string): readonly number[] {
+  const shape = text.split(/[,x]/).map((part) => part.trim());
+  if (!shape.every((part) => /^\d+$/.test(part) && Number.isSafeInteger(Number(part)))) {
+    throw new InvalidArgumentError('Expected whole numbers with commas between, for example "1000,256".');
+  }
+  return shape.map(Number);
+}
+
+function parseNames(text: string): readonly string[] {
+  return text.split(",").map((name) => name.trim());
+}

@@ -1,0 +1,134 @@
+/** `superchunk decompress`: what `blpk decompress` does, for every dialect. */
+import { randomUUID } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, resolve } from "node:path";
+import { pipeline } from "node:stream/promises";
+import type { Command } from "commander";
+import type { Archive, ArrayArchive, BytesArchive, LongOptions } from "../../src/array/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { encodeNpyHeader } from "../../src/format/npy.ts";
+import { FileStore, open } from "../../src/node/index.ts";
+import type { Context } from "../context.ts";
+import { startProgress } from "../progress.ts";
+import { formatSize } from "../units.ts";
+
+interface DecompressOptions {
+  readonly force?: boolean;
+}
+
+/** Adds `decompress FILE [OUT]`. */
+export function addDecompress(program: Command, context: Context): void {
+  program
+    .command("decompress")
+    .alias("d")
+    .description(
+      "write the decoded bytes to a file, as blpk does; an array becomes .npy where OUT ends in .npy",
+    )
+    .argument("<file>", 'archive; "-" reads stdin')
+    .argument("[out]", 'file to write (default: FILE without ".blp"); "-" writes stdout')
+    .option("-f, --force", "replace OUT where it exists")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  superchunk decompress notes.txt.blp
+  superchunk decompress prices.blp prices.npy
+  curl -s https://example.org/notes.txt.blp | superchunk decompress - - | wc`,
+    )
+    .action(async (file: string, out: string | undefined, options: DecompressOptions) => {
+      const target = out ?? deriveOut(file);
+      if (file !== "-") return decompress(file, file, target, options, context);
+      const spooled = join(tmpdir(), `superchunk-${randomUUID()}.blp`);
+      try {
+        // Offsets point back and forth in the file: it has to lie somewhere before it can be read.
+        await pipeline(context.io.stdin, createWriteStream(spooled, { flags: "wx", mode: 0o600 }), {
+          signal: context.signal,
+        });
+        await decompress(spooled, "stdin", target, options, context);
+      } finally {
+        await rm(spooled, { force: true });
+      }
+    });
+}
+
+function deriveOut(file: string): string {
+  if (file === "-") return "-";
+  if (/\.blp$/i.test(file) && !/^https?:\/\//i.test(file)) return file.slice(0, -".blp".length);
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    'the name does not end in ".blp", so the output has no name; give OUT, or "-" for stdout',
+    {
+      path: file,
+      field: "out",
+    },
+  );
+}
+
+async function decompress(
+  file: string,
+  shown: string,
+  out: string,
+  options: DecompressOptions,
+  context: Context,
+): Promise<void> {
+  const archive = await open(file, { signal: context.signal });
+  try {
+    const bytes = withBytes(archive, shown);
+    if (out === "-") {
+      for await (const piece of bytes.streamBytes({ signal: context.signal })) await context.out.bytes(piece);
+      return;
+    }
+    const bar = startProgress(context.io, `decompress ${shown}`);
+    try {
+      await publish(bytes, out, options, { signal: context.signal, onProgress: bar.onProgress });
+    } finally {
+      bar.finish();
+    }
+    context.message(`${shown} -> ${out}, ${formatSize(bytes.nbytes)}`);
+  } finally {
+    await archive.close();
+  }
+}
+
+function withBytes(archive: Archive, shown: string): ArrayArchive | BytesArchive {
+  if (archive.kind !== "table") return archive;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    'a table is not one run of bytes; use "superchunk cat --column NAME --format raw" or npy',
+    {
+      path: shown,
+    },
+  );
+}
+
+/** Writes `out` whole or not at all. */
+async function publish(
+  archive: ArrayArchive | BytesArchive,
+  out: string,
+  options: DecompressOptions,
+  long: LongOptions,
+): Promise<void> {
+  const full = resolve(out);
+  const store = new FileStore(dirname(full));
+  const key = basename(full);
+  const force = options.force === true;
+  try {
+    if (!force && (await store.stat(key)) !== undefined) {
+      throw new SuperchunkError("CONFLICT", "the file exists already; --force replaces it", { path: out });
+    }
+    await store.put(key, contents(archive, out, long), { ifAbsent: !force, signal: long.signal });
+  } finally {
+    await store.close?.();
+  }
+}
+
+async function* contents(
+  archive: ArrayArchive | BytesArchive,
+  out: string,
+  long: LongOptions,
+): AsyncIterable<Uint8Array> {
+  if (archive.kind === "array" && /\.npy$/i.test(out)) yield encodeNpyHeader(archive.dtype, archive.shape);
+  yield* archive.streamBytes(long);
+}

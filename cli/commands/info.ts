@@ -1,0 +1,37 @@
+/** `superchunk info`: what an archive is. */
+import type { Command } from "commander";
+import { open } from "../../src/node/index.ts";
+import { describeArchive } from "../archive-facts.ts";
+import { infoLines } from "../archive-text.ts";
+import type { Context } from "../context.ts";
+
+interface InfoOptions {
+  readonly json?: boolean;
+}
+
+/** Adds `info PATH`. */
+export function addInfo(program: Command, context: Context): void {
+  program
+    .command("info")
+    .description("show what an archive is: dialect, dtype, shape, chunks, sizes, attributes, columns")
+    .argument("<path>", "file, folder or URL of one archive")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  superchunk info prices.blp
+  superchunk info daily_equities.bcolz --json
+  superchunk info https://example.org/archive.blp`,
+    )
+    .action(async (path: string, options: InfoOptions) => {
+      const archive = await open(path, { signal: context.signal });
+      try {
+        const facts = await describeArchive(path, archive, { signal: context.signal });
+        if (options.json === true) await context.json(facts);
+        else for (const line of infoLines(facts)) await context.out.line(line);
+      } finally {
+        await archive.close();
+      }
+    });
+}

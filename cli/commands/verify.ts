@@ -1,0 +1,152 @@
+/** `superchunk verify`: everything that is stored, checked. */
+import type { Command } from "commander";
+import type { Finding, VerifyReport } from "../../src/array/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { stringifyJson } from "../../src/format/json.ts";
+import type { JsonValue } from "../../src/format/types.ts";
+import { open } from "../../src/node/index.ts";
+import type { Context } from "../context.ts";
+import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
+import { startProgress } from "../progress.ts";
+import { archivesUnder } from "../tree.ts";
+import { formatCount, formatPlural, formatSize } from "../units.ts";
+import { printable } from "../values/cell-text.ts";
+
+interface VerifyOptions {
+  readonly json?: boolean;
+}
+
+/** What all archives together came to. */
+interface Totals {
+  archives: number;
+  damaged: number;
+  failed: number;
+  chunks: number;
+  digests: number;
+  nbytes: number;
+  cbytes: number;
+  warnings: number;
+}
+
+/** Adds `verify PATH…`. */
+export function addVerify(program: Command, context: Context): void {
+  program
+    .command("verify")
+    .description(
+      "check every header, size, offset, checksum and payload; exit code 3 where something is wrong",
+    )
+    .argument("<path...>", "files, folders or URLs of archives; folders of many archives")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  superchunk verify prices.blp
+  superchunk verify /data/bundles --json`,
+    )
+    .action(async (paths: string[], options: VerifyOptions) => {
+      const json = options.json === true;
+      const totals: Totals = {
+        archives: 0,
+        damaged: 0,
+        failed: 0,
+        chunks: 0,
+        digests: 0,
+        nbytes: 0,
+        cbytes: 0,
+        warnings: 0,
+      };
+      if (json) await context.out.text('{"archives": [');
+      for (const path of paths) {
+        for await (const each of archivesUnder(path, context.signal)) {
+          const outcome = await verifyOne(each, context);
+          count(outcome, totals);
+          if (json)
+            await context.out.text(`${totals.archives === 1 ? "" : ","}\n${stringifyJson(toJson(outcome))}`);
+          else for (const line of outcomeLines(outcome)) await context.out.line(line);
+        }
+      }
+      if (totals.damaged > 0) context.note(EXIT.damaged);
+      else if (totals.failed > 0) context.note(EXIT.failed);
+      const ok = totals.damaged === 0 && totals.failed === 0;
+      if (json) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
+      else await context.out.line(summaryLine(totals));
+    });
+}
+
+interface Outcome {
+  readonly path: string;
+  readonly dialect: string | undefined;
+  readonly report: VerifyReport | undefined;
+  readonly error: SuperchunkError | undefined;
+}
+
+async function verifyOne(path: string, context: Context): Promise<Outcome> {
+  const bar = startProgress(context.io, `verify ${path}`);
+  let dialect: string | undefined;
+  try {
+    const archive = await open(path, { signal: context.signal });
+    dialect = archive.dialect;
+    try {
+      const report = await archive.verify({ signal: context.signal, onProgress: bar.onProgress });
+      return { path, dialect, report, error: undefined };
+    } finally {
+      await archive.close();
+    }
+  } catch (error) {
+    if (!(error instanceof SuperchunkError)) throw error;
+    return { path, dialect, report: undefined, error };
+  } finally {
+    bar.finish();
+  }
+}
+
+function count({ report, error }: Outcome, totals: Totals): void {
+  totals.archives++;
+  if (error !== undefined) {
+    if (exitCodeOf(error) === EXIT.damaged) totals.damaged++;
+    else totals.failed++;
+  }
+  if (report === undefined) return;
+  if (!report.ok) totals.damaged++;
+  totals.chunks += report.chunks;
+  totals.digests += report.digests;
+  totals.nbytes += report.nbytes;
+  totals.cbytes += report.cbytes;
+  totals.warnings += report.findings.filter((finding) => finding.severity === "warning").length;
+}
+
+function outcomeLines({ path, dialect, report, error }: Outcome): string[] {
+  const name = printable(path);
+  if (error !== undefined) {
+    const state = error.isDamage ? "DAMAGED" : "FAILED";
+    return [`${state}  ${name}`, `  error ${error.code}: ${printable(error.message)}`];
+  }
+  if (report === undefined) return [];
+  const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";
+  const line = `${name}  ${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
+  return [`${report.ok ? "ok     " : "DAMAGED"}  ${line}`, ...report.findings.map(findingLine)];
+}
+
+function findingLine({ severity, code, message }: Finding): string {
+  return `  ${severity} ${code}: ${printable(message)}`;
+}
+
+function toJson({ path, dialect, report, error }: Outcome): JsonValue {
+  const found = error === undefined ? report : { ok: false, error: toJsonFailure(error) };
+  return { path, dialect: dialect ?? null, ...found } as JsonValue;
+}
+
+function summaryLine(totals: Totals): string {
+  const { archives, damaged, failed, chunks, digests, nbytes, warnings } = totals;
+  const words = [
+    `${formatPlural(archives, "archive")}: ${formatCount(archives - damaged - failed)} ok`,
+    ...(damaged > 0 ? [`${formatCount(damaged)} damaged`] : []),
+    ...(failed > 0 ? [`${formatCount(failed)} not readable`] : []),
+    formatPlural(chunks, "chunk"),
+    `${formatPlural(digests, "checksum")} checked`,
+    formatSize(nbytes),
+    ...(warnings > 0 ? [formatPlural(warnings, "warning")] : []),
+  ];
+  return words.join(", ");
+}

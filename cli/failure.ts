@@ -1,0 +1,100 @@
+/**
+ * What an error means to the one who typed the command: one line, and an exit code.
+ *
+ * 0 done, 1 failed, 2 wrong use, 3 stored bytes contradict themselves or their checksums, 130 interrupted.
+ */
+import { CommanderError } from "commander";
+import { type ErrorCode, SuperchunkError } from "../src/errors.ts";
+
+/** Exit codes of the command, but for those of signals. */
+export const EXIT = { done: 0, failed: 1, wrongUse: 2, damaged: 3 } as const;
+
+/** Given as the reason when a signal ends the work. */
+export class Interruption extends Error {
+  override readonly name = "Interruption";
+  /** 128 and the signal's number, as shells count. */
+  readonly exitCode: number;
+
+  constructor(signal: "SIGINT" | "SIGTERM") {
+    super(`interrupted by ${signal}`);
+    this.exitCode = signal === "SIGINT" ? 130 : 143;
+  }
+}
+
+/** The error as `--json` prints it: `{"error": …}`. */
+export interface JsonFailure {
+  readonly code: ErrorCode | "USAGE" | "INTERRUPTED" | "INTERNAL";
+  readonly message: string;
+  readonly path?: string;
+  readonly offset?: number;
+  readonly chunk?: number;
+  readonly field?: string;
+  readonly expected?: unknown;
+  readonly found?: unknown;
+}
+
+/** The exit code for an error: see the head of this file. */
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof Interruption) return error.exitCode;
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.wrongUse;
+  if (!(error instanceof SuperchunkError)) return EXIT.failed;
+  if (error.isDamage) return EXIT.damaged;
+  return error.code === "BAD_ARGUMENT" ? EXIT.wrongUse : EXIT.failed;
+}
+
+/** The error in one line, without a line break at its end. */
+export function describeFailure(error: unknown): string {
+  const { code, message } = toJsonFailure(error);
+  const text =
+    code === "INTERNAL" ? `internal error: ${message}; run again with --debug and report it` : message;
+  return text.replace(/\s*[\r\n]+\s*/g, " ").trim();
+}
+
+/** The error with its place as fields. `expected` and `found` are given as JSON can hold them. */
+export function toJsonFailure(error: unknown): JsonFailure {
+  if (error instanceof SuperchunkError) {
+    const { path, offset, chunk, field, expected, found } = error.details;
+    return {
+      code: error.code,
+      message: error.message,
+      ...(path === undefined ? {} : { path }),
+      ...(offset === undefined ? {} : { offset }),
+      ...(chunk === undefined ? {} : { chunk }),
+      ...(field === undefined ? {} : { field }),
+      ...(expected === undefined ? {} : { expected: plain(expected) }),
+      ...(found === undefined ? {} : { found: plain(found) }),
+    };
+  }
+  if (error instanceof CommanderError)
+    return { code: "USAGE", message: error.message.replace(/^error: /, "") };
+  if (error instanceof Interruption) return { code: "INTERRUPTED", message: error.message };
+  if (isSystemError(error)) {
+    return {
+      code: error.code === "ENOSPC" ? "NO_SPACE" : "IO",
+      message: error.message,
+      ...(error.path === undefined ? {} : { path: error.path }),
+    };
+  }
+  return { code: "INTERNAL", message: error instanceof Error ? error.message : String(error) };
+}
+
+function plain(value: unknown): unknown {
+  if (typeof value === "bigint") return value.toString();
+  if (typeof value === "number" && !Number.isFinite(value)) return String(value);
+  if (value instanceof Uint8Array) return [...value.subarray(0, 64)];
+  return value;
+}
+
+interface SystemError extends Error {
+  readonly code: string;
+  readonly path?: string;
+}
+
+function isSystemError(error: unknown): error is SystemError {
+  return (
+    error instanceof Error &&
+    "code" in error &&
+    typeof error.code === "string" &&
+    /^E[A-Z0-9]+$/.test(error.code)
+  );
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env node
+/** The command `superchunk`: ties one run to this process, its streams and its signals. */
+import { Interruption } from "./failure.ts";
+import { run } from "./run.ts";
+
+const controller = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    const reason = new Interruption(signal);
+    // Whoever presses Ctrl-C twice does not want to wait for the cleaning up.
+    if (controller.signal.aborted) process.exit(reason.exitCode);
+    controller.abort(reason);
+  });
+}
+process.stderr.on("error", () => {});
+
+process.exitCode = await run(process.argv.slice(2), {
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  signal: controller.signal,
+});

@@ -1,0 +1,81 @@
+/**
+ * Where the command writes, and how: with backpressure, and quietly when the other end of a pipe goes away.
+ *
+ * Knows streams; must not know archives.
+ */
+import type { Readable, Writable } from "node:stream";
+
+/** A stream that may be a terminal. */
+export type TerminalStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
+
+/** What a run of the command reads from, writes to, and is stopped by. */
+export interface Io {
+  readonly stdin: Readable;
+  readonly stdout: TerminalStream;
+  readonly stderr: TerminalStream;
+  readonly signal: AbortSignal;
+}
+
+/** Thrown when the reader of stdout has gone: the command ends quietly, as done. */
+export class ClosedPipe extends Error {
+  override readonly name = "ClosedPipe";
+}
+
+const BUFFERED = 1 << 16;
+
+/** Writes text in pieces of about 64 kB and bytes at once, and waits where the stream asks for it. */
+export class Output {
+  readonly #stream: TerminalStream;
+  readonly isTerminal: boolean;
+  /** True once anything has been printed. */
+  started = false;
+  #pending = "";
+  #failure: Error | undefined;
+
+  constructor(stream: TerminalStream) {
+    this.#stream = stream;
+    this.isTerminal = stream.isTTY === true;
+    stream.on("error", (error: Error) => {
+      this.#failure ??= error;
+    });
+  }
+
+  /** Prints text; returns a promise only where it has to be waited for. */
+  text(text: string): Promise<void> | undefined {
+    this.started = true;
+    this.#pending += text;
+    return this.#pending.length >= BUFFERED ? this.flush() : undefined;
+  }
+
+  /** Prints a line. */
+  line(text: string): Promise<void> | undefined {
+    return this.text(`${text}\n`);
+  }
+
+  /** Prints bytes. They are not needed any more once the promise resolves. */
+  async bytes(bytes: Uint8Array): Promise<void> {
+    this.started = true;
+    await this.flush();
+    if (bytes.length > 0) await this.#write(bytes);
+  }
+
+  /** Resolves when all that was printed has been handed to the system. */
+  async flush(): Promise<void> {
+    const text = this.#pending;
+    this.#pending = "";
+    if (text !== "") await this.#write(text);
+  }
+
+  #write(piece: string | Uint8Array): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const fail = (error: Error): void => reject(isClosedPipe(error) ? new ClosedPipe() : error);
+      if (this.#failure !== undefined) fail(this.#failure);
+      else this.#stream.write(piece, (error) => (error ? fail(error) : resolve()));
+    });
+  }
+}
+
+function isClosedPipe(error: Error): boolean {
+  const code = "code" in error ? error.code : undefined;
+  return code === "EPIPE" || code === "ERR_STREAM_DESTROYED" || code === "EOF";
+}

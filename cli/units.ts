@@ -1,0 +1,93 @@
+/**
+ * Numbers as people read and write them: sizes, ratios, durations, counts.
+ *
+ * Knows text only; must not know archives.
+ */
+import { InvalidArgumentError } from "commander";
+
+const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
+
+/** A size with three digits and a binary unit, for example `1.21 MiB`. */
+export function formatSize(bytes: number): string {
+  let unit = 0;
+  let value = bytes;
+  while (value >= 1023.5 && unit < UNITS.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  if (unit === 0) return bytes === 1 ? "1 byte" : `${bytes} bytes`;
+  const digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return `${value.toFixed(digits)} ${UNITS[unit] ?? ""}`;
+}
+
+/** A size as the exact number with a human unit behind it: `1,268,776 bytes (1.21 MiB)`. */
+export function formatExactSize(bytes: number): string {
+  const exact = `${formatCount(bytes)} ${bytes === 1 ? "byte" : "bytes"}`;
+  return bytes < 1024 ? exact : `${exact} (${formatSize(bytes)})`;
+}
+
+/** A whole number with thousands separated by commas, whatever the locale. */
+export function formatCount(count: number): string {
+  return String(count).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+}
+
+/** `1 chunk`, `2 chunks`. */
+export function formatPlural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Uncompressed bytes by stored bytes with two digits; `-` where nothing is stored. */
+export function formatRatio(nbytes: number, cbytes: number): string {
+  return cbytes > 0 ? (nbytes / cbytes).toFixed(2) : "-";
+}
+
+/** Uncompressed by stored bytes for JSON; null where nothing is stored. */
+export function ratioOf(nbytes: number, cbytes: number): number | null {
+  return cbytes > 0 ? Number((nbytes / cbytes).toFixed(4)) : null;
+}
+
+/** Seconds as `m:ss` or `h:mm:ss`. */
+export function formatClock(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  const pad = (n: number): string => String(n).padStart(2, "0");
+  const hours = Math.floor(whole / 3600);
+  const minutes = Math.floor((whole % 3600) / 60);
+  return hours > 0 ? `${hours}:${pad(minutes)}:${pad(whole % 60)}` : `${minutes}:${pad(whole % 60)}`;
+}
+
+const SIZE_UNITS: Readonly<Record<string, number>> = {
+  "": 1,
+  b: 1,
+  k: 1024,
+  m: 1024 ** 2,
+  g: 1024 ** 3,
+  t: 1024 ** 4,
+  kib: 1024,
+  mib: 1024 ** 2,
+  gib: 1024 ** 3,
+  tib: 1024 ** 4,
+  kb: 1000,
+  mb: 1000 ** 2,
+  gb: 1000 ** 3,
+  tb: 1000 ** 4,
+};
+
+/** Bytes of `128MiB`, `1.5G`, `4096`, `100MB` (1000s). Throws commander's `InvalidArgumentError`. */
+export function parseSize(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text.trim());
+  const unit = SIZE_UNITS[(match?.[2] ?? "?").toLowerCase()];
+  const bytes = match === null || unit === undefined ? Number.NaN : Math.round(Number(match[1]) * unit);
+  if (!Number.isSafeInteger(bytes) || bytes < 1) {
+    throw new InvalidArgumentError("Expected a size such as 128MiB, 1.5G or 4096.");
+  }
+  return bytes;
+}
+
+/** A whole number of at least 1. Throws commander's `InvalidArgumentError`. */
+export function parseCount(text: string): number {
+  const count = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count) || count < 1) {
+    throw new InvalidArgumentError("Expected a whole number of at least 1.");
+  }
+  return count;
+}

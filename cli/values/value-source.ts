@@ -1,0 +1,152 @@
+/**
+ * Selected values, row by row: a common face of arrays, columns and plain bytes for the formats of `cat`.
+ *
+ * Knows selections and how much to read at once; must not know any output format.
+ */
+import { type Extent, elementsOf, resolveSelection } from "../../src/array/selection.ts";
+import type {
+  ArrayArchive,
+  ArraySlice,
+  BytesArchive,
+  LongOptions,
+  Selection,
+  Slice,
+} from "../../src/array/types.ts";
+import type { TypedValues } from "../../src/array/values.ts";
+import type { DType } from "../../src/format/types.ts";
+
+/** Selected values of one array. Rows are the entries of the first dimension of `shape`; a scalar is one row. */
+export interface ValueSource {
+  readonly name: string;
+  readonly dtype: DType;
+  /** Shape of the selected values; `[]` for a scalar. */
+  readonly shape: readonly number[];
+  readonly rows: number;
+  /** Dimensions of a row. */
+  readonly rowShape: readonly number[];
+  readonly rowBytes: number;
+  /** How many rows are well read together. */
+  readonly batchRows: number;
+  /** The values of rows `[first, end)`, flat, in C order. */
+  read(first: number, end: number, options: LongOptions): Promise<ValueList>;
+  /** The same as bytes, in stored byte order. */
+  readBytes(first: number, end: number, options: LongOptions): Promise<Uint8Array>;
+}
+
+/** Values by index: typed arrays, containers, or a single scalar. */
+export interface ValueList {
+  readonly length: number;
+  at(index: number): unknown;
+}
+
+/** Bytes of values that are read together where chunks do not ask for more. */
+const BATCH_BYTES = 1 << 20;
+/** Rows are read by whole chunks up to this size, so that no chunk is decoded twice. */
+const CHUNK_BYTES = 8 << 20;
+
+const UINT8: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
+
+/** The selected values of an array. Throws `BAD_ARGUMENT` for a selection that does not fit. */
+export function arraySource(name: string, array: ArrayArchive, selection: Selection): ValueSource {
+  const extents = resolveSelection(selection, array.shape);
+  const axis = extents.findIndex((extent) => !extent.dropped);
+  const step = axis === 0 ? (extents[0]?.step ?? 1) : 1;
+  const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
+  const face = describeRows(name, array.dtype, shape);
+  const chunkRows = axis === 0 ? (array.chunkLength ?? 0) : 0;
+  const byChunk = chunkRows > 0 && array.chunkBytes <= CHUNK_BYTES ? Math.ceil(chunkRows / step) : 0;
+  const partOf = (first: number, end: number): Selection =>
+    extents.map((extent, d) => (d === axis ? cut(extent, first, end) : entryOf(extent)));
+  return {
+    ...face,
+    batchRows: Math.max(face.batchRows - (byChunk > 0 ? face.batchRows % byChunk : 0), byChunk, 1),
+    read: async (first, end, options) => {
+      const found = await array.get(partOf(first, end), options);
+      const scalar = axis === -1 && extents.length > 0;
+      return scalar ? { length: 1, at: () => found } : listOf((found as ArraySlice).data);
+    },
+    readBytes: (first, end, options) => array.getBytes(partOf(first, end), options),
+  };
+}
+
+/** The selected bytes of plain bytes, as uint8 values. */
+export function bytesSource(name: string, archive: BytesArchive, selection: Selection): ValueSource {
+  const [extent] = resolveSelection(selection, [archive.nbytes]);
+  const { start, count, step, dropped } = extent ?? { start: 0, count: 0, step: 1, dropped: false };
+  const gather = async (first: number, end: number, options: LongOptions): Promise<Uint8Array> => {
+    if (first >= end) return new Uint8Array(0);
+    const from = start + first * step;
+    const bytes = await archive.readBytes(from, start + (end - 1) * step + 1, options);
+    return step === 1 ? bytes : Uint8Array.from({ length: end - first }, (_, i) => bytes[i * step] ?? 0);
+  };
+  const face = describeRows(name, UINT8, dropped ? [] : [count]);
+  return {
+    ...face,
+    batchRows: Math.max(1, Math.floor(face.batchRows / step)),
+    read: async (first, end, options) => listOf(await gather(first, end, options)),
+    readBytes: gather,
+  };
+}
+
+function describeRows(
+  name: string,
+  dtype: DType,
+  shape: readonly number[],
+): Omit<ValueSource, "read" | "readBytes"> {
+  const rowShape = shape.slice(1);
+  const rowBytes = elementsOf(rowShape) * dtype.itemSize;
+  const batchRows = Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, rowBytes)));
+  return { name, dtype, shape, rows: shape[0] ?? 1, rowShape, rowBytes, batchRows };
+}
+
+function cut(extent: Extent, first: number, end: number): Slice {
+  const start = extent.start + first * extent.step;
+  const stop = end > first ? extent.start + (end - 1) * extent.step + 1 : start;
+  return { start, stop, step: extent.step };
+}
+
+function entryOf(extent: Extent): number | Slice {
+  return extent.dropped ? extent.start : cut(extent, 0, extent.count);
+}
+
+function listOf(values: TypedValues): ValueList {
+  if ("get" in values) return { length: values.length, at: (i) => values.get(i) };
+  return { length: values.length, at: (i) => values[i] };
+}
+
+/** Rows `[first, end)` of sources of one length, read together. */
+export interface RowBatch {
+  readonly first: number;
+  readonly end: number;
+  readonly lists: readonly ValueList[];
+}
+
+/** Reads rows of several sources side by side, in batches that keep memory flat. */
+export async function* readBatches(
+  sources: readonly ValueSource[],
+  first: number,
+  end: number,
+  options: LongOptions,
+): AsyncIterable<RowBatch> {
+  const batch = Math.max(1, Math.min(...sources.map((source) => source.batchRows)));
+  for (let at = first; at < end; ) {
+    // Batches end on multiples, so that those of a source cut in chunks end on its chunks.
+    const stop = Math.min(end, at - (at % batch) + batch);
+    const lists = await Promise.all(
+      sources.map((source) => source.read(at, stop, { signal: options.signal })),
+    );
+    yield { first: at, end: stop, lists };
+    options.onProgress?.({ done: stop - first, total: end - first });
+    at = stop;
+  }
+}
+
+/** The bytes of a source, in batches that keep memory flat. */
+export async function* readByteBatches(source: ValueSource, options: LongOptions): AsyncIterable<Uint8Array> {
+  for (let at = 0; at < source.rows; ) {
+    const end = Math.min(source.rows, at + source.batchRows);
+    yield await source.readBytes(at, end, { signal: options.signal });
+    options.onProgress?.({ done: end, total: source.rows });
+    at = end;
+  }
+}

@@ -1,0 +1,11 @@
+/** The version of the package. */
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+/** `version` of the package's own `package.json`, wherever the command runs from. */
+export function readVersion(): string {
+  const path = createRequire(import.meta.url).resolve("superchunk/package.json");
+  const found: unknown = JSON.parse(readFileSync(path, "utf8"));
+  if (typeof found !== "object" || found === null || !("version" in found)) return "unknown";
+  return String(found.version);
+}

@@ -1,0 +1,55 @@
+/** Runs the command in this process with captured streams. */
+import { PassThrough, Writable } from "node:stream";
+import type { TerminalStream } from "../../cli/output.ts";
+import { run } from "../../cli/run.ts";
+
+export interface RunResult {
+  readonly code: number;
+  readonly out: string;
+  readonly bytes: Buffer;
+  readonly err: string;
+}
+
+export interface RunSettings {
+  /** stdout and stderr say that they are terminals. */
+  readonly terminal?: boolean;
+  readonly stdin?: Uint8Array;
+  readonly signal?: AbortSignal;
+}
+
+/** Runs `superchunk ...argv`. */
+export async function runCli(argv: readonly string[], settings: RunSettings = {}): Promise<RunResult> {
+  const stdout = new Capture(settings.terminal === true);
+  const stderr = new Capture(settings.terminal === true);
+  const stdin = new PassThrough();
+  stdin.end(settings.stdin);
+  const signal = settings.signal ?? new AbortController().signal;
+  const code = await run(argv, { stdin, stdout, stderr, signal });
+  return {
+    code,
+    out: stdout.bytes.toString("utf8"),
+    bytes: stdout.bytes,
+    err: stderr.bytes.toString("utf8"),
+  };
+}
+
+class Capture extends Writable implements TerminalStream {
+  readonly isTTY: boolean;
+  readonly columns = 100;
+  readonly #pieces: Buffer[] = [];
+
+  constructor(isTTY: boolean) {
+    super();
+    this.isTTY = isTTY;
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.#pieces);
+  }
+
+  override _write(piece: Buffer, _encoding: string, done: () => void): void {
+    // A copy: the writer may use the bytes again once they are taken.
+    this.#pieces.push(Buffer.from(piece));
+    done();
+  }
+}

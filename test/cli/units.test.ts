@@ -1,0 +1,65 @@
+import { InvalidArgumentError } from "commander";
+import { describe, expect, it } from "vitest";
+import {
+  formatClock,
+  formatCount,
+  formatExactSize,
+  formatRatio,
+  formatSize,
+  parseCount,
+  parseSize,
+} from "../../cli/units.ts";
+
+describe("sizes", () => {
+  it.each([
+    [0, "0 bytes"],
+    [1, "1 byte"],
+    [1023, "1023 bytes"],
+    [1024, "1.00 KiB"],
+    [1_268_776, "1.21 MiB"],
+    [10_240, "10.0 KiB"],
+    [1023 * 1024, "1023 KiB"],
+    [1024 * 1024 - 1, "1.00 MiB"],
+    [5 * 1024 ** 4, "5.00 TiB"],
+  ])("%d bytes are printed as %s", (bytes, text) => {
+    expect(formatSize(bytes)).toBe(text);
+  });
+
+  it("stand beside their exact number with separators that no locale changes", () => {
+    expect(formatExactSize(1_268_776)).toBe("1,268,776 bytes (1.21 MiB)");
+    expect(formatExactSize(512)).toBe("512 bytes");
+    expect(formatCount(1_000_000)).toBe("1,000,000");
+  });
+
+  it.each([
+    ["128MiB", 128 * 1024 ** 2],
+    ["1.5G", 1.5 * 1024 ** 3],
+    ["4096", 4096],
+    ["100MB", 100_000_000],
+    ["64 k", 65_536],
+  ])("%s is read as its bytes", (text, bytes) => {
+    expect(parseSize(text)).toBe(bytes);
+  });
+
+  it.each(["", "0", "-1", "12x", "MiB", "1e9", "99999999999T"])("%j is refused as a size", (text) => {
+    expect(() => parseSize(text)).toThrow(InvalidArgumentError);
+  });
+
+  it("a ratio of nothing stored is no number", () => {
+    expect(formatRatio(8000, 4000)).toBe("2.00");
+    expect(formatRatio(0, 0)).toBe("-");
+  });
+});
+
+describe("counts and times", () => {
+  it("a count is a whole number of at least 1", () => {
+    expect(parseCount("12")).toBe(12);
+    for (const text of ["0", "-3", "1.5", "x", "1e3"])
+      expect(() => parseCount(text)).toThrow(InvalidArgumentError);
+  });
+
+  it("clocks have hours only where there are any", () => {
+    expect(formatClock(7)).toBe("0:07");
+    expect(formatClock(3661)).toBe("1:01:01");
+  });
+});
