@@ -1,0 +1,62 @@
+/** Zarr results in memory, read back with zarrita, and compared with the manifest of the corpus. */
+import { createHash } from "node:crypto";
+import type { AsyncReadable, RangeQuery } from "@zarrita/storage";
+import * as zarr from "zarrita";
+import { open } from "../../src/array/open.ts";
+import type { Archive } from "../../src/array/types.ts";
+import { FileStore } from "../../src/node/fs-store.ts";
+import type { ReadableStore } from "../../src/store/types.ts";
+import { corpusFolder, parseExactJson } from "../fixtures/manifest.ts";
+
+export const corpusStore: FileStore = new FileStore(corpusFolder);
+
+export function openFixture(path: string): Promise<Archive> {
+  return open(corpusStore, path);
+}
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+/** A zarrita store over one of ours. */
+export function zarritaStore(store: ReadableStore): Required<AsyncReadable> {
+  return {
+    get: (key) => store.get(key.slice(1)),
+    getRange: (key, range: RangeQuery) => store.getRange(key.slice(1), range),
+  };
+}
+
+/** A document of a result. */
+export async function documentAt(store: ReadableStore, key: string): Promise<Record<string, unknown>> {
+  const bytes = await store.get(key);
+  if (bytes === undefined) throw new Error(`no ${key}`);
+  return parseExactJson(new TextDecoder().decode(bytes)) as Record<string, unknown>;
+}
+
+/** The values of an array as bytes in C order, as zarrita reads them; `big`: turned to big-endian. */
+export async function readWithZarrita(store: ReadableStore, path: string, big = false): Promise<Uint8Array> {
+  const array = await zarr.open.v3(zarr.root(zarritaStore(store)).resolve(path), { kind: "array" });
+  // zarrita 0.7.5 cannot select from a dimension without items.
+  if (array.shape.includes(0)) return new Uint8Array();
+  const { data, shape, stride } = (await zarr.get(array, null)) as unknown as {
+    data: ArrayBufferView & { get?: (i: number) => unknown; length: number };
+    shape: number[];
+    stride: number[];
+  };
+  const size = data.byteLength / data.length || 1;
+  const source = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  const count = shape.reduce((product, n) => product * n, 1);
+  const out = new Uint8Array(count * size);
+  for (let i = 0; i < count; i++) {
+    let rest = i;
+    let at = 0;
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      const n = shape[axis] ?? 1;
+      at += (rest % n) * (stride[axis] ?? 0);
+      rest = Math.floor(rest / n);
+    }
+    const item = source.slice(at * size, (at + 1) * size);
+    out.set(big ? item.reverse() : item, i * size);
+  }
+  return out;
+}
