@@ -16,14 +16,22 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   readonly columnNames: readonly string[] = [];
   readonly #reading: ArrayReading;
 
-  constructor(parts: ArchiveParts, facts: ArrayFacts & { readonly fillValue: JsonValue | undefined; readonly chunkLength: number | undefined }) {
+  constructor(
+    parts: ArchiveParts,
+    facts: ArrayFacts & {
+      readonly fillValue: JsonValue | undefined;
+      readonly chunkLength: number | undefined;
+    },
+  ) {
     super(parts);
     this.dtype = facts.dtype;
     this.shape = facts.shape;
     this.order = facts.order;
     this.fillValue = facts.fillValue;
     this.chunkLength = facts.chunkLength;
-    this.#reading = new ArrayReading(facts, (batches, out, options) => this.reader.gather(batches, facts.dtype.itemSize, out, options));
+    this.#reading = new ArrayReading(facts, (batches, out, options) =>
+      this.reader.gather(batches, facts.dtype.itemSize, out, options),
+    );
   }
 
   protected override assertReadable(): void {

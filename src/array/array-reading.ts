@@ -3,7 +3,15 @@
  * the bytes come from a function that copies runs.
  */
 import type { DType } from "../format/types.ts";
-import { elementsOf, type Extent, fortranToC, resolveSelection, type RunBatch, runsOf, stridesOf } from "./selection.ts";
+import {
+  type Extent,
+  elementsOf,
+  fortranToC,
+  type RunBatch,
+  resolveSelection,
+  runsOf,
+  stridesOf,
+} from "./selection.ts";
 import type { ArraySlice, LongOptions, Selection } from "./types.ts";
 import { toValues } from "./values.ts";
 
@@ -63,7 +71,11 @@ export class ArrayReading {
     for (const extents of this.#slabExtents(rows)) {
       options.signal?.throwIfAborted();
       const shape = extents.map((extent) => extent.count);
-      const data = toValues(await this.#read(extents, { signal: options.signal }), this.#facts.dtype, elementsOf(shape));
+      const data = toValues(
+        await this.#read(extents, { signal: options.signal }),
+        this.#facts.dtype,
+        elementsOf(shape),
+      );
       yield { data, shape, stride: stridesOf(shape) };
       this.#report(extents, options);
     }
@@ -82,7 +94,8 @@ export class ArrayReading {
     const { shape, dtype } = this.#facts;
     const [first] = extents;
     const row = elementsOf(shape.slice(1)) * dtype.itemSize;
-    if (first !== undefined) onProgress?.({ done: (first.start + first.count) * row, total: elementsOf(shape) * dtype.itemSize });
+    if (first !== undefined)
+      onProgress?.({ done: (first.start + first.count) * row, total: elementsOf(shape) * dtype.itemSize });
   }
 
   *#slabExtents(rows: number | undefined): Generator<Extent[]> {
@@ -96,7 +109,9 @@ export class ArrayReading {
     const rowBytes = Math.max(1, elementsOf(rest) * dtype.itemSize);
     const step = rows ?? Math.max(1, Math.floor(SLAB_BYTES / rowBytes));
     for (let start = 0; start < length; start += step) {
-      yield all.map((extent, d) => (d === 0 ? { ...extent, start, count: Math.min(step, length - start) } : extent));
+      yield all.map((extent, d) =>
+        d === 0 ? { ...extent, start, count: Math.min(step, length - start) } : extent,
+      );
     }
   }
 

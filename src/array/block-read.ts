@@ -1,6 +1,5 @@
 /** Decodes a part of one chunk, fetching only its header, its block starts and the blocks that the part touches. */
-import { blockRanges, decodeBlocks, headLength } from "../codec/index.ts";
-import { isReady, prepare } from "../codec/index.ts";
+import { blockRanges, decodeBlocks, headLength, isReady, prepare } from "../codec/index.ts";
 import type { BlockRange, ChunkHeader } from "../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -17,10 +16,22 @@ export interface ChunkHead {
 }
 
 /** Reads and checks a chunk's header and block starts. */
-export async function readHead(store: ReadableStore, place: PlacedChunk, signal?: AbortSignal): Promise<ChunkHead> {
+export async function readHead(
+  store: ReadableStore,
+  place: PlacedChunk,
+  signal?: AbortSignal,
+): Promise<ChunkHead> {
   const path = store.describe(place.key);
-  const first = await readAt(store, place, -place.prologue, Math.min(FIRST_READ, place.prologue + place.available), signal);
-  return (await completeHead(first, place, path, (length) => readAt(store, place, 0, length, signal))) as ChunkHead;
+  const first = await readAt(
+    store,
+    place,
+    -place.prologue,
+    Math.min(FIRST_READ, place.prologue + place.available),
+    signal,
+  );
+  return (await completeHead(first, place, path, (length) =>
+    readAt(store, place, 0, length, signal),
+  )) as ChunkHead;
 }
 
 function completeHead(
@@ -75,7 +86,8 @@ function decodePart(
   end: number,
   out: Uint8Array,
 ): void {
-  if (bytes.length < range.length) throw cutShort(place, path, range.offset + range.length, range.offset + bytes.length);
+  if (bytes.length < range.length)
+    throw cutShort(place, path, range.offset + range.length, range.offset + bytes.length);
   try {
     decodeBlocks(head.bytes, bytes, range, start, end - start, { out });
   } catch (error) {
@@ -83,7 +95,13 @@ function decodePart(
   }
 }
 
-async function readAt(store: ReadableStore, place: PlacedChunk, at: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
+async function readAt(
+  store: ReadableStore,
+  place: PlacedChunk,
+  at: number,
+  length: number,
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
   const offset = place.offset + at;
   if (store.readIntoSync !== undefined) {
     const target = new Uint8Array(length);

@@ -5,20 +5,34 @@ import { type BlpkFile, readChunkNbytes } from "./blpk-file.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
 
 /** Makes the sequence; finds out the sizes that the header does not tell. */
-export async function bloscpackSequence(store: ReadableStore, file: BlpkFile, signal?: AbortSignal): Promise<ChunkSequence> {
+export async function bloscpackSequence(
+  store: ReadableStore,
+  file: BlpkFile,
+  signal?: AbortSignal,
+): Promise<ChunkSequence> {
   const nchunks = file.starts.length;
   const { chunkBytes, lastBytes } = await chunkSizes(store, file, nchunks, signal);
   const nbytes = nchunks === 0 ? 0 : (nchunks - 1) * chunkBytes + lastBytes;
   if (!Number.isSafeInteger(nbytes)) {
-    throw new SuperchunkError("BAD_FIELD", `nchunks ${nchunks} of chunk-size ${chunkBytes} are more bytes than a file can hold`, { path: file.path, offset: 8, field: "chunk-size", found: chunkBytes });
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `nchunks ${nchunks} of chunk-size ${chunkBytes} are more bytes than a file can hold`,
+      { path: file.path, offset: 8, field: "chunk-size", found: chunkBytes },
+    );
   }
   return new BloscpackSequence(store, file, nbytes, chunkBytes);
 }
 
-async function chunkSizes(store: ReadableStore, file: BlpkFile, nchunks: number, signal: AbortSignal | undefined): Promise<{ chunkBytes: number; lastBytes: number }> {
+async function chunkSizes(
+  store: ReadableStore,
+  file: BlpkFile,
+  nchunks: number,
+  signal: AbortSignal | undefined,
+): Promise<{ chunkBytes: number; lastBytes: number }> {
   const { header, walked, path } = file;
   if (nchunks === 0) return { chunkBytes: 0, lastBytes: 0 };
-  const told = async (index: number): Promise<number> => walked?.nbytes[index] ?? (await readChunkNbytes(store, file, index, signal));
+  const told = async (index: number): Promise<number> =>
+    walked?.nbytes[index] ?? (await readChunkNbytes(store, file, index, signal));
   const stated = header.version === 1 ? { chunkSize: -1, lastChunk: -1 } : header;
   const lastBytes = stated.lastChunk >= 0 ? stated.lastChunk : await told(nchunks - 1);
   if (nchunks === 1) return { chunkBytes: lastBytes, lastBytes };

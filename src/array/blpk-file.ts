@@ -54,7 +54,17 @@ export async function openBlpkFile(
   const length = digestLength(header.checksum);
   // With raw JSON metadata, bytes 24 to 31 are its size, and there are no spare entries.
   const located = header.offsets
-    ? { ...(await readOffsets(read, header, metadata?.kind === "blz-json" ? 0 : header.maxAppChunks, path, at, size)), walked: undefined }
+    ? {
+        ...(await readOffsets(
+          read,
+          header,
+          metadata?.kind === "blz-json" ? 0 : header.maxAppChunks,
+          path,
+          at,
+          size,
+        )),
+        walked: undefined,
+      }
     : await walk(store, key, header, at, size, limit, length, signal);
   return { key, path, size, header, metadata, digestLength: length, ...located };
 }
@@ -68,12 +78,16 @@ function rangeReader(store: ReadableStore, key: string, size: number, signal: Ab
     if (head !== undefined && offset + length <= head.length) return head.subarray(offset, offset + length);
     const bytes = await store.getRange(key, { offset, length }, { signal });
     if (bytes === undefined || bytes.length !== length) {
-      throw new SuperchunkError("STALE", `the file changed while it was opened: ${length} bytes expected at byte ${offset}, ${bytes?.length ?? 0} found`, {
-        path: store.describe(key),
-        offset,
-        expected: length,
-        found: bytes?.length ?? 0,
-      });
+      throw new SuperchunkError(
+        "STALE",
+        `the file changed while it was opened: ${length} bytes expected at byte ${offset}, ${bytes?.length ?? 0} found`,
+        {
+          path: store.describe(key),
+          offset,
+          expected: length,
+          found: bytes?.length ?? 0,
+        },
+      );
     }
     if (offset === 0 && length === Math.min(HEAD, size)) head = bytes;
     return bytes;
@@ -89,19 +103,28 @@ async function readMetadata(
 ): Promise<{ metadata: BlpkFile["metadata"]; end: number }> {
   const room = (length: number, what: string): void => {
     if (length > size - at) {
-      throw new SuperchunkError("TRUNCATED", `${what} at byte ${at} has ${length} bytes, but the file ends at byte ${size}`, {
-        path,
-        offset: at,
-        field: "metadata",
-        expected: length,
-        found: size - at,
-      });
+      throw new SuperchunkError(
+        "TRUNCATED",
+        `${what} at byte ${at} has ${length} bytes, but the file ends at byte ${size}`,
+        {
+          path,
+          offset: at,
+          field: "metadata",
+          expected: length,
+          found: size - at,
+        },
+      );
     }
   };
   room(8, "the metadata section");
   if (metadataKind(await read(at, 8)) === "blz-json") {
     if (header.metaSize < 0) {
-      throw new SuperchunkError("BAD_FIELD", `meta-size at byte 24 is ${header.metaSize}`, { path, offset: 24, field: "meta-size", found: header.metaSize });
+      throw new SuperchunkError("BAD_FIELD", `meta-size at byte 24 is ${header.metaSize}`, {
+        path,
+        offset: 24,
+        field: "meta-size",
+        found: header.metaSize,
+      });
     }
     room(header.metaSize, "the JSON metadata");
     const value = parseJson(await read(at, header.metaSize), path);
@@ -123,13 +146,17 @@ async function readOffsets(
   size: number,
 ): Promise<{ starts: Float64Array; ends: Float64Array }> {
   if (header.nchunks < 0) {
-    throw new SuperchunkError("BAD_FIELD", "nchunks at byte 16 is -1 (unknown), but the options say that there are offsets", {
-      path,
-      offset: 16,
-      field: "nchunks",
-      expected: "a count, where there are offsets",
-      found: -1,
-    });
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      "nchunks at byte 16 is -1 (unknown), but the options say that there are offsets",
+      {
+        path,
+        offset: 16,
+        field: "nchunks",
+        expected: "a count, where there are offsets",
+        found: -1,
+      },
+    );
   }
   const entries = header.nchunks + spare;
   const fits = Math.floor((size - at) / 8);
@@ -180,7 +207,12 @@ async function walk(
 }
 
 /** Decoded size of chunk `index` by its own Blosc header. */
-export async function readChunkNbytes(store: ReadableStore, file: BlpkFile, index: number, signal?: AbortSignal): Promise<number> {
+export async function readChunkNbytes(
+  store: ReadableStore,
+  file: BlpkFile,
+  index: number,
+  signal?: AbortSignal,
+): Promise<number> {
   const offset = file.starts[index] ?? 0;
   const bytes = await store.getRange(file.key, { offset, length: 16 }, { signal });
   try {

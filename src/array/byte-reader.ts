@@ -4,11 +4,11 @@
  * A chunk with a digest is read whole and checked once, and remembered as verified; single blocks are read from
  * chunks without a digest, and from those verified before.
  */
-import { decodeSync } from "../codec/index.ts";
-import { isReady, prepare } from "../codec/index.ts";
+import { decodeSync, isReady, prepare } from "../codec/index.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { readHead, readPart } from "./block-read.ts";
 import { type FetchedChunk, fetchChunks } from "./chunk-fetch.ts";
+import { IndexSet } from "./index-set.ts";
 import type { RunBatch } from "./selection.ts";
 import type { ChunkSequence, PlacedChunk } from "./sequence.ts";
 import type { LongOptions } from "./types.ts";
@@ -30,25 +30,34 @@ interface ChunkRuns {
 export class SequenceReader {
   readonly sequence: ChunkSequence;
   readonly #verify: boolean;
-  /** One bit for each chunk whose digest was found right. */
-  readonly #verified: Uint8Array;
+  /** Chunks whose digest was found right. */
+  readonly #verified = new IndexSet();
 
   constructor(sequence: ChunkSequence, verify: boolean) {
     this.sequence = sequence;
     this.#verify = verify;
-    this.#verified = new Uint8Array(Math.ceil(sequence.nchunks / 8));
   }
 
   /** Decoded bytes `[start, end)`, which the caller has checked against `nbytes`. */
   async read(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
     const out = new Uint8Array(end - start);
-    const whole: RunBatch = { source: Float64Array.of(start), target: Float64Array.of(0), length: end - start, count: end > start ? 1 : 0 };
+    const whole: RunBatch = {
+      source: Float64Array.of(start),
+      target: Float64Array.of(0),
+      length: end - start,
+      count: end > start ? 1 : 0,
+    };
     await this.gather([whole], 1, out, options);
     return out;
   }
 
   /** Copies runs, given in items of `itemSize` bytes, into `out`. */
-  async gather(batches: Iterable<RunBatch>, itemSize: number, out: Uint8Array, options: LongOptions = {}): Promise<void> {
+  async gather(
+    batches: Iterable<RunBatch>,
+    itemSize: number,
+    out: Uint8Array,
+    options: LongOptions = {},
+  ): Promise<void> {
     const { chunkBytes } = this.sequence;
     const pending: ChunkRuns[] = [];
     let pendingBytes = 0;
@@ -72,7 +81,13 @@ export class SequenceReader {
           let runs = pending[pending.length - 1];
           if (runs === undefined || runs.place.index !== index) {
             if (pendingBytes >= BATCH_BYTES) await flush();
-            runs = { place: await this.#place(index, options.signal), source: [], target: [], length: [], bytes: 0 };
+            runs = {
+              place: await this.#place(index, options.signal),
+              source: [],
+              target: [],
+              length: [],
+              bytes: 0,
+            };
             pending.push(runs);
           }
           runs.source.push(inChunk);
@@ -108,7 +123,7 @@ export class SequenceReader {
 
   #wantsBlocks({ place, bytes }: ChunkRuns): boolean {
     if (place.nbytes <= WHOLE || bytes * 2 > place.nbytes) return false;
-    return !this.#verify || place.checksum === "None" || this.isVerified(place.index);
+    return !this.#verify || place.checksum === "None" || this.#verified.has(place.index);
   }
 
   async #copyWhole(wanted: readonly ChunkRuns[], out: Uint8Array, options: LongOptions): Promise<void> {
@@ -140,13 +155,24 @@ export class SequenceReader {
       const start = runs.source[first] ?? 0;
       let end = start + (runs.length[first] ?? 0);
       let next = first + 1;
-      while (next < runs.source.length && Math.floor((runs.source[next] ?? 0) / blocksize) <= Math.floor((end - 1) / blocksize) + 1) {
+      while (
+        next < runs.source.length &&
+        Math.floor((runs.source[next] ?? 0) / blocksize) <= Math.floor((end - 1) / blocksize) + 1
+      ) {
         end = (runs.source[next] ?? 0) + (runs.length[next] ?? 0);
         next++;
       }
       if (next === first + 1) {
         const target = runs.target[first] ?? 0;
-        await readPart(store, runs.place, head, start, end, out.subarray(target, target + end - start), signal);
+        await readPart(
+          store,
+          runs.place,
+          head,
+          start,
+          end,
+          out.subarray(target, target + end - start),
+          signal,
+        );
       } else {
         const part = new Uint8Array(end - start);
         await readPart(store, runs.place, head, start, end, part, signal);
@@ -159,7 +185,7 @@ export class SequenceReader {
   /** Fetches chunks whole, checked; remembers those whose digest was right. */
   async *fetch(places: Iterable<PlacedChunk>, signal?: AbortSignal): AsyncGenerator<FetchedChunk> {
     for await (const chunk of fetchChunks(this.sequence.store, places, { verify: this.#verify, signal })) {
-      if (this.#verify) this.#markVerified(chunk.place.index);
+      if (this.#verify) this.#verified.add(chunk.place.index);
       yield chunk;
     }
   }
@@ -173,20 +199,23 @@ export class SequenceReader {
       decodeSync(chunk.bytes, { out });
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
-      throw error.at({ path: this.sequence.store.describe(place.key), chunk: place.index, offset: place.offset });
+      throw error.at({
+        path: this.sequence.store.describe(place.key),
+        chunk: place.index,
+        offset: place.offset,
+      });
     }
-  }
-
-  isVerified(index: number): boolean {
-    return ((this.#verified[index >> 3] ?? 0) & (1 << (index & 7))) !== 0;
-  }
-
-  #markVerified(index: number): void {
-    this.#verified[index >> 3] = (this.#verified[index >> 3] ?? 0) | (1 << (index & 7));
   }
 }
 
-function copyOut(runs: ChunkRuns, first: number, end: number, from: Uint8Array, base: number, out: Uint8Array): void {
+function copyOut(
+  runs: ChunkRuns,
+  first: number,
+  end: number,
+  from: Uint8Array,
+  base: number,
+  out: Uint8Array,
+): void {
   for (let i = first; i < end; i++) {
     const source = (runs.source[i] ?? 0) - base;
     const length = runs.length[i] ?? 0;

@@ -2,12 +2,13 @@
  * Fetches encoded chunks: neighbours in one read, buffers used again, every header and digest checked before
  * anybody sees the payload.
  */
-import { digestLength } from "../format/checksums.ts";
-import { decodeHeader as decodeFileHeader } from "../format/header.ts";
+
+import { loadDigest } from "../bytes/checksum.ts";
 import { decodeHeader } from "../codec/index.ts";
 import type { ChunkHeader } from "../codec/types.ts";
-import { loadDigest } from "../bytes/checksum.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { digestLength } from "../format/checksums.ts";
+import { decodeHeader as decodeFileHeader } from "../format/header.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { PlacedChunk } from "./sequence.ts";
 
@@ -55,7 +56,11 @@ export async function* fetchChunks(
 ): AsyncGenerator<FetchedChunk> {
   const spans = joinSpans(places);
   const idle: Uint8Array[] = [];
-  const reading: { span: Span; bytes: Promise<Uint8Array | undefined>; buffer: () => Uint8Array | undefined }[] = [];
+  const reading: {
+    span: Span;
+    bytes: Promise<Uint8Array | undefined>;
+    buffer: () => Uint8Array | undefined;
+  }[] = [];
   const startNext = (): void => {
     const next = spans.next();
     if (next.done === true) return;
@@ -96,7 +101,13 @@ function* joinSpans(places: Iterable<PlacedChunk>): Generator<Span> {
   for (const place of places) {
     const start = place.offset - place.prologue;
     const end = place.offset + boundOf(place);
-    if (span !== undefined && span.key === place.key && start >= span.end && start - span.end <= MAX_GAP && end - span.start <= MAX_SPAN) {
+    if (
+      span !== undefined &&
+      span.key === place.key &&
+      start >= span.end &&
+      start - span.end <= MAX_GAP &&
+      end - span.start <= MAX_SPAN
+    ) {
       span.end = end;
       span.places.push(place);
       continue;
@@ -170,23 +181,24 @@ export function checkPrologue(bytes: Uint8Array, path: string): void {
     throw new SuperchunkError(
       "BAD_FIELD",
       `the file header has version ${header.version} and nchunks ${header.nchunks}, but a carray's chunk file has version 1 and 1 chunk`,
-      { path, offset: 4, field: "version, nchunks", expected: "1, 1", found: `${header.version}, ${header.nchunks}` },
+      {
+        path,
+        offset: 4,
+        field: "version, nchunks",
+        expected: "1, 1",
+        found: `${header.version}, ${header.nchunks}`,
+      },
     );
   }
 }
 
 /**
  * Checks a chunk's header against its place. `room`: what there is from the header on.
- * Throws `TRUNCATED`, `BAD_FIELD`, `UNSUPPORTED`.
+ * Throws `TRUNCATED`, `BAD_FIELD`.
  */
 export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
   const where = { path, chunk: place.index, offset: place.offset };
-  let header: ChunkHeader;
-  try {
-    header = decodeHeader(room);
-  } catch (error) {
-    throw isSuperchunkError(error) ? error.at(where) : error;
-  }
+  const header = readHeader(room, where);
   if (header.nbytes !== place.nbytes) {
     throw new SuperchunkError(
       "BAD_FIELD",
@@ -205,6 +217,23 @@ export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: str
   return header;
 }
 
+function readHeader(room: Uint8Array, where: { path: string; chunk: number; offset: number }): ChunkHeader {
+  try {
+    return decodeHeader(room, Number.MAX_SAFE_INTEGER);
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    const { path, chunk, offset } = where;
+    // No dialect's program ever wrote another version or compressor: in an archive, these bytes are damaged.
+    const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
+    throw new SuperchunkError(code, error.summary, {
+      ...error.details,
+      path,
+      chunk,
+      offset: offset + (error.details.offset ?? 0),
+    });
+  }
+}
+
 /** Throws `TRUNCATED` where fewer bytes than the header and the digest need are there. */
 export function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, path: string): void {
   const needed = header.ctbytes + digestLength(place.checksum);
@@ -212,18 +241,37 @@ export function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedCh
   throw new SuperchunkError(
     "TRUNCATED",
     `the chunk at byte ${place.offset} needs ${needed} bytes with its digest, but the file ends after ${room.length} of them. The file is cut short; look for a whole copy`,
-    { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected: needed, found: room.length },
+    {
+      path,
+      chunk: place.index,
+      offset: place.offset,
+      field: "ctbytes",
+      expected: needed,
+      found: room.length,
+    },
   );
 }
 
-async function checkDigest(chunk: Uint8Array, stored: Uint8Array, place: PlacedChunk, path: string): Promise<void> {
+async function checkDigest(
+  chunk: Uint8Array,
+  stored: Uint8Array,
+  place: PlacedChunk,
+  path: string,
+): Promise<void> {
   const digest = await loadDigest(place.checksum);
   const found = digest(chunk);
   if (found.every((byte, i) => byte === stored[i])) return;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",
     `the ${place.checksum} stored at byte ${place.offset + chunk.length} is ${toHex(stored)}, but that of the ${chunk.length} bytes before it is ${toHex(found)}. The chunk is damaged; look for another copy`,
-    { path, chunk: place.index, offset: place.offset + chunk.length, field: place.checksum, expected: toHex(stored), found: toHex(found) },
+    {
+      path,
+      chunk: place.index,
+      offset: place.offset + chunk.length,
+      field: place.checksum,
+      expected: toHex(stored),
+      found: toHex(found),
+    },
   );
 }
 

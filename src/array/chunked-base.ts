@@ -7,7 +7,14 @@ import { SequenceReader } from "./byte-reader.ts";
 import { fetchChunks, toHex } from "./chunk-fetch.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
 import { sizeOfObjects } from "./stored-size.ts";
-import type { ChunkInfo, ChunkSummary, EncodedChunk, LongOptions, OpenOptions, VerifyReport } from "./types.ts";
+import type {
+  ChunkInfo,
+  ChunkSummary,
+  EncodedChunk,
+  LongOptions,
+  OpenOptions,
+  VerifyReport,
+} from "./types.ts";
 import { type VerifyContext, verifySequence } from "./verify.ts";
 
 /** Places that are made at a time. */
@@ -83,12 +90,24 @@ export abstract class ChunkedBase {
 
   async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
     this.assertReadable();
-    if (!(Number.isSafeInteger(start) && Number.isSafeInteger(end) && start >= 0 && end >= start && end <= this.nbytes)) {
-      throw new SuperchunkError("BAD_ARGUMENT", `bytes ${start} to ${end} are not within the ${this.nbytes} of the archive`, {
-        field: "start, end",
-        expected: `0 to ${this.nbytes}`,
-        found: `${start} to ${end}`,
-      });
+    if (
+      !(
+        Number.isSafeInteger(start) &&
+        Number.isSafeInteger(end) &&
+        start >= 0 &&
+        end >= start &&
+        end <= this.nbytes
+      )
+    ) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `bytes ${start} to ${end} are not within the ${this.nbytes} of the archive`,
+        {
+          field: "start, end",
+          expected: `0 to ${this.nbytes}`,
+          found: `${start} to ${end}`,
+        },
+      );
     }
     await this.proveRoom(end - start, end, options.signal);
     return this.reader.read(start, end, options);
@@ -101,15 +120,23 @@ export abstract class ChunkedBase {
     const [place] = await this.parts.sequence.places(last, last + 1, signal);
     if (place !== undefined) await readHead(this.store, place, signal);
     if (length > 0xffff_ffff) {
-      throw new SuperchunkError("LIMIT", `a result of ${length} bytes does not fit into one buffer; read it in parts, or with chunks()`, {
-        path: this.store.describe(this.path),
-        expected: "less than 4 GiB",
-        found: length,
-      });
+      throw new SuperchunkError(
+        "LIMIT",
+        `a result of ${length} bytes does not fit into one buffer; read it in parts, or with chunks()`,
+        {
+          path: this.store.describe(this.path),
+          expected: "less than 4 GiB",
+          found: length,
+        },
+      );
     }
   }
 
-  async *encodedChunks(first = 0, end: number = this.nchunks, options: LongOptions = {}): AsyncIterable<EncodedChunk> {
+  async *encodedChunks(
+    first = 0,
+    end: number = this.nchunks,
+    options: LongOptions = {},
+  ): AsyncIterable<EncodedChunk> {
     this.assertReadable();
     let done = 0;
     for (let at = first; at < end; at += PLACES) {
@@ -124,7 +151,11 @@ export abstract class ChunkedBase {
 
   async *listChunks(options: LongOptions = {}): AsyncIterable<ChunkInfo> {
     for (let at = 0; at < this.nchunks; at += PLACES) {
-      const places = await this.parts.sequence.places(at, Math.min(this.nchunks, at + PLACES), options.signal);
+      const places = await this.parts.sequence.places(
+        at,
+        Math.min(this.nchunks, at + PLACES),
+        options.signal,
+      );
       for (const place of places) {
         options.signal?.throwIfAborted();
         yield await this.#describeChunk(place, options.signal);
@@ -152,7 +183,11 @@ export abstract class ChunkedBase {
     const out = new Uint8Array(Math.min(this.chunkBytes, this.nbytes, UNPROVEN_RESULT));
     let done = 0;
     for (let at = 0; at < this.nchunks; at += PLACES) {
-      const places = await this.parts.sequence.places(at, Math.min(this.nchunks, at + PLACES), options.signal);
+      const places = await this.parts.sequence.places(
+        at,
+        Math.min(this.nchunks, at + PLACES),
+        options.signal,
+      );
       for await (const chunk of this.reader.fetch(places, options.signal)) {
         const { nbytes } = chunk.header;
         const target = nbytes <= out.length ? out.subarray(0, nbytes) : new Uint8Array(nbytes);
@@ -188,10 +223,9 @@ export abstract class ChunkedBase {
   }
 }
 
-function headerInfo(header: Pick<ChunkInfo, "ctbytes" | "typesize" | "blocksize" | "compressor" | "shuffle" | "memcpyed">): Pick<
-  ChunkInfo,
-  "ctbytes" | "typesize" | "blocksize" | "compressor" | "shuffle" | "memcpyed"
-> {
+function headerInfo(
+  header: Pick<ChunkInfo, "ctbytes" | "typesize" | "blocksize" | "compressor" | "shuffle" | "memcpyed">,
+): Pick<ChunkInfo, "ctbytes" | "typesize" | "blocksize" | "compressor" | "shuffle" | "memcpyed"> {
   const { ctbytes, typesize, blocksize, compressor, shuffle, memcpyed } = header;
   return { ctbytes, typesize, blocksize, compressor, shuffle, memcpyed };
 }

@@ -14,7 +14,11 @@ export interface FoundArchive {
  * searched. Files count by their first bytes, and by the name `.blp` (so that damaged ones are reported and not
  * passed over). Needs a store that can list.
  */
-export async function* findArchives(store: ReadableStore, path = "", options: OpenOptions = {}): AsyncGenerator<FoundArchive> {
+export async function* findArchives(
+  store: ReadableStore,
+  path = "",
+  options: OpenOptions = {},
+): AsyncGenerator<FoundArchive> {
   options.signal?.throwIfAborted();
   const entries: ListEntry[] = [];
   for await (const entry of store.list(path, options)) entries.push(entry);
@@ -26,11 +30,17 @@ export async function* findArchives(store: ReadableStore, path = "", options: Op
   for (const { name, kind } of entries) {
     const key = joinKey(path, name);
     if (kind === "folder") yield* findArchives(store, key, options);
-    else if (name.endsWith(".blp") || (await startsWithMagic(store, key, options))) yield { path: key, kind: "file" };
+    else if (name.endsWith(".blp") || (await startsWithMagic(store, key, options)))
+      yield { path: key, kind: "file" };
   }
 }
 
-async function isArchiveFolder(store: ReadableStore, path: string, entries: readonly ListEntry[], options: OpenOptions): Promise<boolean> {
+async function isArchiveFolder(
+  store: ReadableStore,
+  path: string,
+  entries: readonly ListEntry[],
+  options: OpenOptions,
+): Promise<boolean> {
   if (entries.some((entry) => entry.name === "__rootdirs__" && entry.kind === "object")) return true;
   if (!entries.some((entry) => entry.name === "meta" && entry.kind === "folder")) return false;
   for await (const { name, kind } of store.list(joinKey(path, "meta"), options)) {

@@ -27,7 +27,9 @@ export function toJsonValue(value: unknown, dtype: DType): PlainJson {
   if (value instanceof Uint8Array) return [...value];
   if (Array.isArray(value)) return value.map((part) => toJsonValue(part, dtype));
   if (dtype.kind === "struct" && typeof value === "object" && value !== null) {
-    return dtype.fields.map((field) => toJsonValue((value as Record<string, unknown>)[field.name], field.dtype));
+    return dtype.fields.map((field) =>
+      toJsonValue((value as Record<string, unknown>)[field.name], field.dtype),
+    );
   }
   return null;
 }

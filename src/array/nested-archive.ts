@@ -8,9 +8,19 @@ import type { ReadableStore } from "../store/types.ts";
 import { ArrayReading } from "./array-reading.ts";
 import type { RunBatch } from "./selection.ts";
 import { sizeOfObjects } from "./stored-size.ts";
-import type { ArrayArchive, ArraySlice, ChunkInfo, ChunkSummary, EncodedChunk, LongOptions, OpenOptions, Selection, VerifyReport } from "./types.ts";
-import { verifyParts } from "./verify.ts";
+import type {
+  ArrayArchive,
+  ArraySlice,
+  ChunkInfo,
+  ChunkSummary,
+  EncodedChunk,
+  LongOptions,
+  OpenOptions,
+  Selection,
+  VerifyReport,
+} from "./types.ts";
 import { assertReadable, fieldSize } from "./values.ts";
+import { verifyParts } from "./verify.ts";
 
 export interface NestedParts {
   readonly dialect: Dialect;
@@ -103,12 +113,21 @@ export class NestedArray implements ArrayArchive {
     this.#assertReadable();
     const size = this.dtype.itemSize;
     if (!(start >= 0 && end >= start && end <= this.nbytes)) {
-      throw new SuperchunkError("BAD_ARGUMENT", `bytes ${start} to ${end} are not within the ${this.nbytes} of the archive`, { field: "start, end" });
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `bytes ${start} to ${end} are not within the ${this.nbytes} of the archive`,
+        { field: "start, end" },
+      );
     }
     const first = Math.floor(start / size);
     const items = Math.ceil(end / size) - first;
     const bytes = new Uint8Array(items * size);
-    const run: RunBatch = { source: Float64Array.of(first), target: Float64Array.of(0), length: items, count: items > 0 ? 1 : 0 };
+    const run: RunBatch = {
+      source: Float64Array.of(first),
+      target: Float64Array.of(0),
+      length: items,
+      count: items > 0 ? 1 : 0,
+    };
     await this.#gather([run], bytes, options);
     return bytes.subarray(start - first * size, end - first * size);
   }
@@ -126,8 +145,11 @@ export class NestedArray implements ArrayArchive {
         const target = batch.target[i] ?? 0;
         for (const field of dtype.fields) {
           const size = fieldSize(field);
-          const from = await columns.get(field.name)?.readBytes(source * size, (source + batch.length) * size, options);
-          if (from !== undefined) interleave(from, size, out, target * dtype.itemSize + field.offset, dtype.itemSize, batch.length);
+          const from = await columns
+            .get(field.name)
+            ?.readBytes(source * size, (source + batch.length) * size, options);
+          if (from !== undefined)
+            interleave(from, size, out, target * dtype.itemSize + field.offset, dtype.itemSize, batch.length);
         }
       }
     }
@@ -156,9 +178,13 @@ export class NestedArray implements ArrayArchive {
   }
 
   #ofColumns(): SuperchunkError {
-    return new SuperchunkError("UNSUPPORTED", `the chunks are those of the columns ${this.columnNames.join(", ")}: ask each of them`, {
-      path: this.store.describe(this.path),
-    });
+    return new SuperchunkError(
+      "UNSUPPORTED",
+      `the chunks are those of the columns ${this.columnNames.join(", ")}: ask each of them`,
+      {
+        path: this.store.describe(this.path),
+      },
+    );
   }
 
   verify(options: LongOptions = {}): Promise<VerifyReport> {
@@ -170,7 +196,14 @@ export class NestedArray implements ArrayArchive {
   }
 }
 
-function interleave(from: Uint8Array, size: number, out: Uint8Array, at: number, step: number, count: number): void {
+function interleave(
+  from: Uint8Array,
+  size: number,
+  out: Uint8Array,
+  at: number,
+  step: number,
+  count: number,
+): void {
   for (let i = 0; i < count; i++) {
     for (let b = 0; b < size; b++) out[at + i * step + b] = from[i * size + b] ?? 0;
   }

@@ -52,11 +52,26 @@ export async function openArrayFolder(
   const attrsKey = joinKey(path, layout === "carray" ? "__attrs__" : "meta/attributes");
   const attrs = await readAttributes(store, attrsKey, options);
   const metadataKeys = [joinKey(path, "meta/sizes"), joinKey(path, "meta/storage"), attrsKey];
-  if (layout === "nested" && folder.dtype.kind === "struct") return openNested(folder, folder.dtype, attrs, metadataKeys);
-  return plainArray(folder, layout === "carray" ? "carray" : "blz-superchunk", folder.dtype, folder.shape, joinKey(path, "data"), attrs, metadataKeys);
+  if (layout === "nested" && folder.dtype.kind === "struct")
+    return openNested(folder, folder.dtype, attrs, metadataKeys);
+  return plainArray(
+    folder,
+    layout === "carray" ? "carray" : "blz-superchunk",
+    folder.dtype,
+    folder.shape,
+    joinKey(path, "data"),
+    attrs,
+    metadataKeys,
+  );
 }
 
-function readFolder(store: ReadableStore, path: string, found: FolderMetadata, options: OpenOptions, rows: number | undefined): Folder {
+function readFolder(
+  store: ReadableStore,
+  path: string,
+  found: FolderMetadata,
+  options: OpenOptions,
+  rows: number | undefined,
+): Folder {
   const sizesPath = store.describe(joinKey(path, "meta/sizes"));
   const storagePath = store.describe(joinKey(path, "meta/storage"));
   if (found.sizes === undefined) throw missing(sizesPath);
@@ -67,16 +82,24 @@ function readFolder(store: ReadableStore, path: string, found: FolderMetadata, o
   const nbytes = elementsOf(sizes.shape) * dtype.itemSize;
   // bcolz counts the pickles of an object array, whose items have no fixed size.
   if (dtype.kind !== "object" && sizes.nbytes !== undefined && sizes.nbytes !== nbytes) {
-    throw new SuperchunkError("BAD_FIELD", `nbytes is ${sizes.nbytes}, but shape [${sizes.shape.join(", ")}] of ${dtype.itemSize}-byte items (meta/storage) makes ${nbytes}. One of the two files is damaged`, {
-      path: sizesPath,
-      field: "nbytes",
-      expected: nbytes,
-      found: sizes.nbytes,
-    });
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `nbytes is ${sizes.nbytes}, but shape [${sizes.shape.join(", ")}] of ${dtype.itemSize}-byte items (meta/storage) makes ${nbytes}. One of the two files is damaged`,
+      {
+        path: sizesPath,
+        field: "nbytes",
+        expected: nbytes,
+        found: sizes.nbytes,
+      },
+    );
   }
   const [length] = sizes.shape;
   if (length === undefined || !Number.isSafeInteger(nbytes)) {
-    throw new SuperchunkError("BAD_FIELD", `shape is [${sizes.shape.join(", ")}], expected one or more sizes with a product that a file can hold`, { path: sizesPath, field: "shape", found: sizes.shape });
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `shape is [${sizes.shape.join(", ")}], expected one or more sizes with a product that a file can hold`,
+      { path: sizesPath, field: "shape", found: sizes.shape },
+    );
   }
   return {
     store,
@@ -94,7 +117,11 @@ function readFolder(store: ReadableStore, path: string, found: FolderMetadata, o
 }
 
 function missing(path: string): SuperchunkError {
-  return new SuperchunkError("INCOMPLETE", 'the file is missing, without which the array cannot be read. Look for a whole copy', { path, expected: "a file", found: "nothing" });
+  return new SuperchunkError(
+    "INCOMPLETE",
+    "the file is missing, without which the array cannot be read. Look for a whole copy",
+    { path, expected: "a file", found: "nothing" },
+  );
 }
 
 /**
@@ -103,7 +130,8 @@ function missing(path: string): SuperchunkError {
  */
 async function findLayout(folder: Folder, options: OpenOptions): Promise<Layout> {
   const { store, path, dtype, metadata } = folder;
-  const exists = async (key: string): Promise<boolean> => (await store.stat(joinKey(path, key), options)) !== undefined;
+  const exists = async (key: string): Promise<boolean> =>
+    (await store.stat(joinKey(path, key), options)) !== undefined;
   const storage = metadata["storage"] as JsonObject;
   if (storage["superchunk"] === undefined) {
     if (await exists(`data/${carrayChunkName(0)}`)) return "carray";
@@ -117,20 +145,32 @@ async function findLayout(folder: Folder, options: OpenOptions): Promise<Layout>
     }
   }
   const cparams = storage["cparams"] as JsonObject | undefined;
-  if (storage["superchunk"] === undefined && (storage["bparams"] !== undefined || cparams?.["quantize"] !== undefined || (await exists("__attrs__")))) {
+  if (
+    storage["superchunk"] === undefined &&
+    (storage["bparams"] !== undefined || cparams?.["quantize"] !== undefined || (await exists("__attrs__")))
+  ) {
     return "carray";
   }
   return "blz-superchunk";
 }
 
 /** User attributes: an object, or nothing. Throws `BAD_FIELD`. */
-export async function readAttributes(store: ReadableStore, key: string, options: OpenOptions): Promise<JsonObject> {
+export async function readAttributes(
+  store: ReadableStore,
+  key: string,
+  options: OpenOptions,
+): Promise<JsonObject> {
   const bytes = await store.get(key, options);
   const path = store.describe(key);
   if (bytes === undefined || bytes.length === 0) return {};
   const value = parseJson(bytes, path);
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
-  throw new SuperchunkError("BAD_FIELD", "the attributes are not a JSON object", { path, field: "attributes", expected: "an object", found: typeof value });
+  throw new SuperchunkError("BAD_FIELD", "the attributes are not a JSON object", {
+    path,
+    field: "attributes",
+    expected: "an object",
+    found: typeof value,
+  });
 }
 
 function plainArray(
@@ -167,17 +207,28 @@ function plainArray(
   return new PlainArray(parts, { dtype, shape, order: "C", fillValue, chunkLength: chunklen });
 }
 
-function openNested(folder: Folder, dtype: Extract<DType, { kind: "struct" }>, attrs: JsonObject, metadataKeys: readonly string[]): NestedArray {
+function openNested(
+  folder: Folder,
+  dtype: Extract<DType, { kind: "struct" }>,
+  attrs: JsonObject,
+  metadataKeys: readonly string[],
+): NestedArray {
   const { store, path, shape, dflt } = folder;
   const columns = new Map<string, ArrayArchive>();
   dtype.fields.forEach((field, i) => {
     checkColumnName(field.name, store.describe(joinKey(path, "meta/storage")));
     const fill = Array.isArray(dflt) ? (dflt[i] as JsonValue | undefined) : undefined;
     const data = joinKey(path, "data", field.name);
-    columns.set(field.name, plainArray(folder, "blz-superchunk", field.dtype, [...shape, ...field.shape], data, {}, [], fill));
+    columns.set(
+      field.name,
+      plainArray(folder, "blz-superchunk", field.dtype, [...shape, ...field.shape], data, {}, [], fill),
+    );
   });
   if (dtype.fields.reduce((sum, field) => sum + fieldSize(field), 0) === 0) {
-    throw new SuperchunkError("BAD_FIELD", "the dtype has no fields, but data lie in column folders", { path: store.describe(path), field: "dtype" });
+    throw new SuperchunkError("BAD_FIELD", "the dtype has no fields, but data lie in column folders", {
+      path: store.describe(path),
+      field: "dtype",
+    });
   }
   return new NestedArray({
     dialect: "blz-superchunk",
@@ -204,6 +255,10 @@ function checkColumnName(name: string, path: string): void {
     throw isSuperchunkError(error) ? error.at({ path }) : error;
   }
   if (name.includes("/")) {
-    throw new SuperchunkError("UNSAFE_PATH", `the field name ${JSON.stringify(name)} would lead into another folder`, { path, field: "dtype", found: name });
+    throw new SuperchunkError(
+      "UNSAFE_PATH",
+      `the field name ${JSON.stringify(name)} would lead into another folder`,
+      { path, field: "dtype", found: name },
+    );
   }
 }

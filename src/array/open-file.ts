@@ -1,7 +1,7 @@
 /** Opens a single `blpk` file: plain bytes, or a numpy array. */
 import { SuperchunkError } from "../errors.ts";
-import { parseDType } from "../format/dtype.ts";
 import { detectFile } from "../format/detect.ts";
+import { parseDType } from "../format/dtype.ts";
 import type { Dialect, JsonObject, JsonValue } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { PlainArray } from "./array-archive.ts";
@@ -13,13 +13,18 @@ import { elementsOf } from "./selection.ts";
 import type { ArrayArchive, BytesArchive, OpenOptions } from "./types.ts";
 
 /** Opens the file at `key`, which exists. */
-export async function openFile(store: ReadableStore, key: string, options: OpenOptions): Promise<ArrayArchive | BytesArchive> {
+export async function openFile(
+  store: ReadableStore,
+  key: string,
+  options: OpenOptions,
+): Promise<ArrayArchive | BytesArchive> {
   const path = store.describe(key);
   const [info, head] = await Promise.all([
     store.stat(key, options),
     store.getRange(key, { offset: 0, length: 32 }, options),
   ]);
-  if (info === undefined || head === undefined) throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+  if (info === undefined || head === undefined)
+    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
   const dialect = dialectOf(detectFile(head, path, info.size).dialect);
   const file = await openBlpkFile(store, key, info.size, Number.POSITIVE_INFINITY, options.signal);
   const sequence = await bloscpackSequence(store, file, options.signal);
@@ -60,8 +65,16 @@ function numpyArray(parts: ArchiveParts, file: BlpkFile): ArrayArchive {
   const { metadata } = parts;
   const { path } = file;
   const fail = (field: string, expected: string, found: unknown): SuperchunkError =>
-    new SuperchunkError("BAD_FIELD", `${field} in the metadata is ${JSON.stringify(found, bigintText)}, expected ${expected}. The metadata section is damaged`, { path, offset: 32, field, expected, found });
-  const { dtype: stored, shape: dimensions, order = "C" } = metadata as { dtype?: JsonValue; shape?: JsonValue; order?: JsonValue };
+    new SuperchunkError(
+      "BAD_FIELD",
+      `${field} in the metadata is ${JSON.stringify(found, bigintText)}, expected ${expected}. The metadata section is damaged`,
+      { path, offset: 32, field, expected, found },
+    );
+  const {
+    dtype: stored,
+    shape: dimensions,
+    order = "C",
+  } = metadata as { dtype?: JsonValue; shape?: JsonValue; order?: JsonValue };
   if (stored === undefined) throw fail("dtype", "a numpy data type", stored);
   if (order !== "C" && order !== "F") throw fail("order", '"C" or "F"', order);
   if (!isShape(dimensions)) throw fail("shape", "a list of sizes", dimensions);
@@ -77,7 +90,10 @@ function numpyArray(parts: ArchiveParts, file: BlpkFile): ArrayArchive {
   const whole = nchunks === 1 ? storedShape[0] : undefined;
   const chunkLength = whole ?? (row > 0 && chunkBytes % row === 0 ? chunkBytes / row : undefined);
   const attrs = Object.fromEntries(Object.entries(metadata).filter(([key]) => !ARRAY_KEYS.has(key)));
-  return new PlainArray({ ...parts, attrs, itemSize: dtype.itemSize }, { dtype, shape, order, fillValue: undefined, chunkLength });
+  return new PlainArray(
+    { ...parts, attrs, itemSize: dtype.itemSize },
+    { dtype, shape, order, fillValue: undefined, chunkLength },
+  );
 }
 
 function isShape(value: unknown): value is number[] {

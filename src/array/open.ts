@@ -16,11 +16,17 @@ const MAGIC = [0x62, 0x6c, 0x70, 0x6b]; // "blpk"
  * `store` is one of this library's, or any store of zarrita's that has `getRange`. Throws `NOT_FOUND` where there is
  * nothing, `UNSUPPORTED` where there is something else, and the codes of damage.
  */
-export async function open(store: ReadableStore | ForeignStore, path = "", options: OpenOptions = {}): Promise<Archive> {
+export async function open(
+  store: ReadableStore | ForeignStore,
+  path = "",
+  options: OpenOptions = {},
+): Promise<Archive> {
   const source = asReadable(store);
   if (path !== "") checkKey(path);
-  const file = path === "" ? undefined : await source.getRange(path, { offset: 0, length: MAGIC.length }, options);
-  if (file !== undefined && MAGIC.every((byte, i) => file[i] === byte)) return openFile(source, path, options);
+  const file =
+    path === "" ? undefined : await source.getRange(path, { offset: 0, length: MAGIC.length }, options);
+  if (file !== undefined && MAGIC.every((byte, i) => file[i] === byte))
+    return openFile(source, path, options);
   const folder = await openFolder(source, path, options);
   if (folder !== undefined) return folder;
   // Not "blpk": says what is wrong with the file, if there is one.
@@ -28,15 +34,28 @@ export async function open(store: ReadableStore | ForeignStore, path = "", optio
   throw await nothingThere(source, path, options);
 }
 
-async function openFolder(store: ReadableStore, path: string, options: OpenOptions): Promise<Archive | undefined> {
+async function openFolder(
+  store: ReadableStore,
+  path: string,
+  options: OpenOptions,
+): Promise<Archive | undefined> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
-  const [rootdirs, sizes, storage] = await Promise.all([get("__rootdirs__"), get("meta/sizes"), get("meta/storage")]);
+  const [rootdirs, sizes, storage] = await Promise.all([
+    get("__rootdirs__"),
+    get("meta/sizes"),
+    get("meta/storage"),
+  ]);
   if (rootdirs !== undefined) return openTable(store, path, rootdirs, options);
-  if (sizes !== undefined || storage !== undefined) return openArrayFolder(store, path, { sizes, storage }, options);
+  if (sizes !== undefined || storage !== undefined)
+    return openArrayFolder(store, path, { sizes, storage }, options);
   return undefined;
 }
 
-async function nothingThere(store: ReadableStore, path: string, options: OpenOptions): Promise<SuperchunkError> {
+async function nothingThere(
+  store: ReadableStore,
+  path: string,
+  options: OpenOptions,
+): Promise<SuperchunkError> {
   const where = { path: store.describe(path) };
   if (await hasEntries(store, path, options)) {
     return new SuperchunkError(

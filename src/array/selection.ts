@@ -17,14 +17,21 @@ export interface Extent {
  * Resolves a selection. Negative integers and bounds count from the end; bounds beyond it are cut off; steps are
  * positive. Missing entries at the end mean all. Throws `BAD_ARGUMENT`.
  */
-export function resolveSelection(selection: Selection | null | undefined, shape: readonly number[]): Extent[] {
+export function resolveSelection(
+  selection: Selection | null | undefined,
+  shape: readonly number[],
+): Extent[] {
   const entries = selection ?? [];
   if (entries.length > shape.length) {
-    throw new SuperchunkError("BAD_ARGUMENT", `the selection has ${entries.length} entries for ${shape.length} dimensions`, {
-      field: "selection",
-      expected: `at most ${shape.length}`,
-      found: entries.length,
-    });
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the selection has ${entries.length} entries for ${shape.length} dimensions`,
+      {
+        field: "selection",
+        expected: `at most ${shape.length}`,
+        found: entries.length,
+      },
+    );
   }
   return shape.map((length, dimension) => resolveEntry(entries[dimension] ?? null, length, dimension));
 }
@@ -34,21 +41,29 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
   if (typeof entry === "number") {
     const index = entry < 0 ? entry + length : entry;
     if (!Number.isInteger(entry) || index < 0 || index >= length) {
-      throw new SuperchunkError("BAD_ARGUMENT", `index ${entry} is outside of dimension ${dimension}, which has ${length}`, {
-        field: "selection",
-        expected: `${-length} to ${length - 1}`,
-        found: entry,
-      });
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `index ${entry} is outside of dimension ${dimension}, which has ${length}`,
+        {
+          field: "selection",
+          expected: `${-length} to ${length - 1}`,
+          found: entry,
+        },
+      );
     }
     return { start: index, count: 1, step: 1, dropped: true };
   }
   const step = entry.step ?? 1;
   if (!Number.isInteger(step) || step < 1) {
-    throw new SuperchunkError("BAD_ARGUMENT", `step ${step} in dimension ${dimension} is not a positive integer`, {
-      field: "selection",
-      expected: "a positive integer",
-      found: step,
-    });
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `step ${step} in dimension ${dimension} is not a positive integer`,
+      {
+        field: "selection",
+        expected: "a positive integer",
+        found: step,
+      },
+    );
   }
   const start = resolveBound(entry.start ?? 0, length, dimension);
   const stop = resolveBound(entry.stop ?? length, length, dimension);
@@ -108,8 +123,15 @@ export function* runsOf(extents: readonly Extent[], shape: readonly number[]): G
   extents.forEach((extent, d) => {
     source += extent.start * (strides[d] ?? 1);
   });
-  const outer = extents.slice(0, inner).map((extent, d) => ({ count: extent.count, stride: extent.step * (strides[d] ?? 1), at: 0 }));
-  const batch: RunBatch = { source: new Float64Array(BATCH), target: new Float64Array(BATCH), length, count: 0 };
+  const outer = extents
+    .slice(0, inner)
+    .map((extent, d) => ({ count: extent.count, stride: extent.step * (strides[d] ?? 1), at: 0 }));
+  const batch: RunBatch = {
+    source: new Float64Array(BATCH),
+    target: new Float64Array(BATCH),
+    length,
+    count: 0,
+  };
   for (let target = 0; ; target += length) {
     batch.source[batch.count] = source;
     batch.target[batch.count] = target;

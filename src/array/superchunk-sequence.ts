@@ -52,7 +52,8 @@ export class SuperchunkSequence implements ChunkSequence {
         await this.#load(index, signal);
         place = this.placeNow(index);
       }
-      if (place === undefined) throw missing(this.store, this.#key(this.#firsts.length - 1), index, this.nchunks);
+      if (place === undefined)
+        throw missing(this.store, this.#key(this.#firsts.length - 1), index, this.nchunks);
       places.push(place);
     }
     return places;
@@ -67,7 +68,8 @@ export class SuperchunkSequence implements ChunkSequence {
     const stale: string[] = [];
     for await (const entry of this.store.list(this.#folder, { signal })) {
       const number = parseSuperchunkName(entry.name);
-      if (number === undefined || number > this.#firsts.length - 1) stale.push(joinKey(this.#folder, entry.name));
+      if (number === undefined || number > this.#firsts.length - 1)
+        stale.push(joinKey(this.#folder, entry.name));
     }
     return stale.sort();
   }
@@ -135,7 +137,11 @@ export class SuperchunkSequence implements ChunkSequence {
     const { header, path, starts } = file;
     const count = starts.length;
     const fail = (field: string, offset: number, expected: unknown, found: unknown): never => {
-      throw new SuperchunkError("BAD_FIELD", `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged or of another array`, { path, offset, field, expected, found });
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged or of another array`,
+        { path, offset, field, expected, found },
+      );
     };
     if (count === 0) fail("nchunks", 16, "at least 1", 0);
     if (first + count > this.nchunks) fail("nchunks", 16, `at most ${this.nchunks - first}`, count);

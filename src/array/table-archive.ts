@@ -45,7 +45,10 @@ export class ColumnTable implements TableArchive {
   column(name: string): ArrayArchive {
     const column = this.#parts.columns.get(name);
     if (column !== undefined) return column;
-    throw new SuperchunkError("NOT_FOUND", `no column "${name}"; there are ${this.names.join(", ")}`, { path: this.store.describe(this.path), field: name });
+    throw new SuperchunkError("NOT_FOUND", `no column "${name}"; there are ${this.names.join(", ")}`, {
+      path: this.store.describe(this.path),
+      field: name,
+    });
   }
 
   async storedBytes(options: OpenOptions = {}): Promise<number> {
@@ -57,7 +60,12 @@ export class ColumnTable implements TableArchive {
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
     const report = await verifyParts(this.#parts.columns.values(), this.nbytes, options);
     const path = this.store.describe(this.path);
-    const own = this.warnings.map((message) => ({ severity: "warning" as const, code: "WARNING", message, path }));
+    const own = this.warnings.map((message) => ({
+      severity: "warning" as const,
+      code: "WARNING",
+      message,
+      path,
+    }));
     return joinReports([{ ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: own }, report]);
   }
 

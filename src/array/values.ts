@@ -116,11 +116,15 @@ export class UnicodeStringArray extends Container<string> {
     while (points.length > 0 && points[points.length - 1] === 0) points.pop();
     for (const point of points) {
       if (point > 0x10ffff) {
-        throw new SuperchunkError("BAD_FIELD", `value ${index} has the character ${point}, which Unicode does not have`, {
-          field: "character",
-          expected: "at most 0x10ffff",
-          found: point,
-        });
+        throw new SuperchunkError(
+          "BAD_FIELD",
+          `value ${index} has the character ${point}, which Unicode does not have`,
+          {
+            field: "character",
+            expected: "at most 0x10ffff",
+            found: point,
+          },
+        );
       }
     }
     return points.map((point) => String.fromCodePoint(point)).join("");
@@ -154,9 +158,13 @@ export class StructArray extends Container<StructValue> {
   field(name: string): TypedValues {
     const field = this.fields.find((each) => each.name === name);
     if (field === undefined) {
-      throw new SuperchunkError("NOT_FOUND", `no field "${name}"; there are ${this.fields.map((f) => f.name).join(", ")}`, {
-        field: name,
-      });
+      throw new SuperchunkError(
+        "NOT_FOUND",
+        `no field "${name}"; there are ${this.fields.map((f) => f.name).join(", ")}`,
+        {
+          field: name,
+        },
+      );
     }
     const size = fieldSize(field);
     const out = new Uint8Array(size * this.length);
@@ -225,7 +233,8 @@ export function toValues(bytes: Uint8Array, dtype: DType, length?: number): Type
 /** Refuses dtypes whose values this library does not make. Throws `UNSUPPORTED`. */
 export function assertReadable(dtype: DType, path: string): void {
   const message = whyUnreadable(dtype);
-  if (message !== undefined) throw new SuperchunkError("UNSUPPORTED", message, { path, field: "dtype", found: dtype.kind });
+  if (message !== undefined)
+    throw new SuperchunkError("UNSUPPORTED", message, { path, field: "dtype", found: dtype.kind });
 }
 
 /** Why data of this dtype is not read, or undefined where it is. */
@@ -243,7 +252,9 @@ export function whyUnreadable(dtype: DType): string | undefined {
 }
 
 function unsupported(dtype: DType): SuperchunkError {
-  const reason = whyUnreadable(dtype) ?? `${dtype.kind} of ${dtype.itemSize} bytes has no JavaScript number; read the raw bytes`;
+  const reason =
+    whyUnreadable(dtype) ??
+    `${dtype.kind} of ${dtype.itemSize} bytes has no JavaScript number; read the raw bytes`;
   return new SuperchunkError("UNSUPPORTED", reason, { field: "dtype", found: dtype.kind });
 }
 
@@ -254,7 +265,15 @@ function swapToNative(bytes: Uint8Array, width: number, little: boolean): Uint8A
 
 /** Reverses each group of `width` bytes in place. */
 export function swapBytes(bytes: Uint8Array, width: number): void {
-  for (let at = 0; at + width <= bytes.length; at += width) bytes.subarray(at, at + width).reverse();
+  const half = width >> 1;
+  for (let at = 0; at + width <= bytes.length; at += width) {
+    for (let i = 0; i < half; i++) {
+      const other = at + width - 1 - i;
+      const byte = bytes[at + i] ?? 0;
+      bytes[at + i] = bytes[other] ?? 0;
+      bytes[other] = byte;
+    }
+  }
 }
 
 function numbers(bytes: Uint8Array, kind: "int" | "uint" | "float", size: number): TypedValues {
@@ -284,9 +303,13 @@ function numbers(bytes: Uint8Array, kind: "int" | "uint" | "float", size: number
     case "float8":
       return new Float64Array(...at);
     default:
-      throw new SuperchunkError("UNSUPPORTED", `${kind} of ${size} bytes has no JavaScript number; read the raw bytes`, {
-        field: "dtype",
-      });
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `${kind} of ${size} bytes has no JavaScript number; read the raw bytes`,
+        {
+          field: "dtype",
+        },
+      );
   }
 }
 

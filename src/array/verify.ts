@@ -2,8 +2,9 @@
  * Reads everything and says what is wrong: every header, size, offset, digest and payload. A damaged chunk is one
  * finding, and the others are looked at all the same.
  */
-import { digestLength } from "../format/checksums.ts";
+
 import { isSuperchunkError } from "../errors.ts";
+import { digestLength } from "../format/checksums.ts";
 import { type FetchedChunk, fetchChunks } from "./chunk-fetch.ts";
 import type { ChunkSequence, PlacedChunk } from "./sequence.ts";
 import type { ArrayArchive, Finding, LongOptions, VerifyReport } from "./types.ts";
@@ -29,22 +30,31 @@ export async function verifySequence(context: VerifyContext, options: LongOption
   if (context.unreadable !== undefined) tally.warn("UNSUPPORTED", context.unreadable, { path });
   for (let at = 0; at < sequence.nchunks; at += PLACES) {
     options.signal?.throwIfAborted();
-    const places = await tally.guard(() => sequence.places(at, Math.min(sequence.nchunks, at + PLACES), options.signal));
+    const places = await tally.guard(() =>
+      sequence.places(at, Math.min(sequence.nchunks, at + PLACES), options.signal),
+    );
     // Where the tables are damaged, single places may still be found one at a time; the first error says why not.
     if (places === undefined) return tally.report();
     await verifyPlaces(tally, sequence, places, options.signal);
   }
   await tally.guard(async () => {
     for (const name of await listLeftovers(sequence, options.signal)) {
-      tally.warn("LEFTOVER", "the object does not belong to the archive any more (left over from a trim, or another program's)", {
-        path: sequence.store.describe(name),
-      });
+      tally.warn(
+        "LEFTOVER",
+        "the object does not belong to the archive any more (left over from a trim, or another program's)",
+        {
+          path: sequence.store.describe(name),
+        },
+      );
     }
   });
   return tally.report();
 }
 
-async function listLeftovers(sequence: ChunkSequence, signal: AbortSignal | undefined): Promise<readonly string[]> {
+async function listLeftovers(
+  sequence: ChunkSequence,
+  signal: AbortSignal | undefined,
+): Promise<readonly string[]> {
   try {
     return await sequence.leftovers(signal);
   } catch (error) {
@@ -55,16 +65,24 @@ async function listLeftovers(sequence: ChunkSequence, signal: AbortSignal | unde
 }
 
 /** After an error the chunks behind the damaged one are fetched in a new run. */
-async function verifyPlaces(tally: Tally, sequence: ChunkSequence, places: readonly PlacedChunk[], signal: AbortSignal | undefined): Promise<void> {
+async function verifyPlaces(
+  tally: Tally,
+  sequence: ChunkSequence,
+  places: readonly PlacedChunk[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
   let next = 0;
   while (next < places.length) {
-    await tally.guard(async () => {
-      for await (const chunk of fetchChunks(sequence.store, places.slice(next), { verify: true, signal })) {
-        next = chunk.place.index - (places[0]?.index ?? 0);
-        await tally.chunk(chunk);
-        next++;
-      }
-    }, () => next++);
+    await tally.guard(
+      async () => {
+        for await (const chunk of fetchChunks(sequence.store, places.slice(next), { verify: true, signal })) {
+          next = chunk.place.index - (places[0]?.index ?? 0);
+          await tally.chunk(chunk);
+          next++;
+        }
+      },
+      () => next++,
+    );
   }
 }
 
@@ -93,7 +111,10 @@ class Tally {
     }
     this.#checkTypesize(chunk);
     if (place.prologue > 0 && chunk.behind > 0) {
-      this.warn("TRAILING", `${chunk.behind} bytes or more lie behind the chunk; they are ignored`, { path: this.#describe(place), chunk: place.index });
+      this.warn("TRAILING", `${chunk.behind} bytes or more lie behind the chunk; they are ignored`, {
+        path: this.#describe(place),
+        chunk: place.index,
+      });
     }
     this.#chunks++;
     this.#nbytes += header.nbytes;
@@ -106,13 +127,18 @@ class Tally {
     const { itemSize } = this.#context;
     // Blosc stores item sizes over 255 as 1.
     const expected = itemSize === undefined || itemSize > 255 ? 1 : itemSize;
-    if (itemSize === undefined || header.typesize === expected || this.#typesizes.has(header.typesize)) return;
+    if (itemSize === undefined || header.typesize === expected || this.#typesizes.has(header.typesize))
+      return;
     this.#typesizes.add(header.typesize);
-    this.warn("TYPESIZE", `typesize is ${header.typesize}, but an item of the dtype has ${itemSize} bytes: the values are right, they may compress worse`, {
-      path: this.#describe(place),
-      chunk: place.index,
-      offset: place.offset + 3,
-    });
+    this.warn(
+      "TYPESIZE",
+      `typesize is ${header.typesize}, but an item of the dtype has ${itemSize} bytes: the values are right, they may compress worse`,
+      {
+        path: this.#describe(place),
+        chunk: place.index,
+        offset: place.offset + 3,
+      },
+    );
   }
 
   #describe(place: PlacedChunk): string {
@@ -128,7 +154,11 @@ class Tally {
     try {
       return await step();
     } catch (error) {
-      if (!isSuperchunkError(error) || !(error.isDamage || error.code === "UNSUPPORTED" || error.code === "LIMIT")) throw error;
+      if (
+        !isSuperchunkError(error) ||
+        !(error.isDamage || error.code === "UNSUPPORTED" || error.code === "LIMIT")
+      )
+        throw error;
       const { path = this.#context.path, chunk, offset } = error.details;
       this.#findings.push({
         severity: "error",
@@ -146,18 +176,34 @@ class Tally {
   report(): VerifyReport {
     const findings = this.#findings;
     const ok = findings.every((finding) => finding.severity !== "error");
-    return { ok, chunks: this.#chunks, nbytes: this.#nbytes, cbytes: this.#cbytes, digests: this.#digests, findings };
+    return {
+      ok,
+      chunks: this.#chunks,
+      nbytes: this.#nbytes,
+      cbytes: this.#cbytes,
+      digests: this.#digests,
+      findings,
+    };
   }
 }
 
 /** Verifies parts (columns) one after the other, with one progress over all of their `nbytes`. */
-export async function verifyParts(parts: Iterable<ArrayArchive>, nbytes: number, options: LongOptions): Promise<VerifyReport> {
+export async function verifyParts(
+  parts: Iterable<ArrayArchive>,
+  nbytes: number,
+  options: LongOptions,
+): Promise<VerifyReport> {
   const reports: VerifyReport[] = [];
   const { signal, onProgress } = options;
   let before = 0;
   for (const part of parts) {
     const done = before;
-    reports.push(await part.verify({ signal, onProgress: onProgress && ((p) => onProgress({ done: done + p.done, total: nbytes })) }));
+    reports.push(
+      await part.verify({
+        signal,
+        onProgress: onProgress && ((p) => onProgress({ done: done + p.done, total: nbytes })),
+      }),
+    );
     before += part.nbytes;
   }
   return joinReports(reports);
@@ -165,7 +211,8 @@ export async function verifyParts(parts: Iterable<ArrayArchive>, nbytes: number,
 
 /** Reports of parts as one. */
 export function joinReports(reports: readonly VerifyReport[]): VerifyReport {
-  const sum = (pick: (report: VerifyReport) => number): number => reports.reduce((total, report) => total + pick(report), 0);
+  const sum = (pick: (report: VerifyReport) => number): number =>
+    reports.reduce((total, report) => total + pick(report), 0);
   return {
     ok: reports.every((report) => report.ok),
     chunks: sum((r) => r.chunks),

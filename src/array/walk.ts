@@ -68,7 +68,12 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
   };
 }
 
-function headerAt(bytes: Uint8Array, path: string, offset: number, chunk: number): ReturnType<typeof decodeHeader> {
+function headerAt(
+  bytes: Uint8Array,
+  path: string,
+  offset: number,
+  chunk: number,
+): ReturnType<typeof decodeHeader> {
   try {
     return decodeHeader(bytes);
   } catch (error) {
@@ -109,14 +114,22 @@ class Window {
     if (!inside) {
       this.#signal?.throwIfAborted();
       const wanted = Math.min(WINDOW, this.#size - at);
-      const bytes = await this.#store.getRange(this.#key, { offset: at, length: wanted }, { signal: this.#signal });
+      const bytes = await this.#store.getRange(
+        this.#key,
+        { offset: at, length: wanted },
+        { signal: this.#signal },
+      );
       if (bytes === undefined || bytes.length < Math.min(length, wanted)) {
-        throw new SuperchunkError("STALE", `the file changed while it was read: ${wanted} bytes expected at byte ${at}, ${bytes?.length ?? 0} found`, {
-          path: this.#store.describe(this.#key),
-          offset: at,
-          expected: wanted,
-          found: bytes?.length ?? 0,
-        });
+        throw new SuperchunkError(
+          "STALE",
+          `the file changed while it was read: ${wanted} bytes expected at byte ${at}, ${bytes?.length ?? 0} found`,
+          {
+            path: this.#store.describe(this.#key),
+            offset: at,
+            expected: wanted,
+            found: bytes?.length ?? 0,
+          },
+        );
       }
       this.#bytes = bytes;
       this.#start = at;
