@@ -1,0 +1,203 @@
+/**
+ * Stores of other libraries as stores of this one.
+ *
+ * Knows the contract of zarrita's stores; must not know any of its implementations.
+ */
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { checkFolder, checkKey } from "./key.ts";
+import { checkRange, resolveRange } from "./range.ts";
+import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
+
+/** A store as zarrita has it: keys begin with `/`, absent is undefined. Also a `Map` from keys to bytes. */
+export interface ForeignStore {
+  get(
+    key: `/${string}`,
+    options?: { signal?: AbortSignal },
+  ): Uint8Array | undefined | Promise<Uint8Array | undefined>;
+  getRange?(
+    key: `/${string}`,
+    range: ByteRange,
+    options?: { signal?: AbortSignal },
+  ): Uint8Array | undefined | Promise<Uint8Array | undefined>;
+}
+
+/** No object has a byte here: what comes back for it was made up. */
+const BEYOND = 2 ** 46;
+/** Sizes remembered of objects in stores that fill ranges up. */
+const MAX_SIZES = 100_000;
+
+/** The store itself where it is one of this library, else {@link fromZarrita} of it. */
+export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
+  if (isReadable(store)) return store;
+  if (typeof store === "object" && store !== null && typeof store.get === "function")
+    return fromZarrita(store);
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "a store has get, getRange, stat and list, or zarrita's get and getRange",
+    {
+      found: typeof store,
+    },
+  );
+}
+
+/**
+ * A store made for zarrita as one that reads here.
+ *
+ * Such a store tells no sizes: `stat` reads the whole object, and its version is a hash of the bytes. It lists nothing
+ * (`UNSUPPORTED`). Some (zarrita's FileSystemStore 0.2) fill ranges that pass the object's end with zeros: the first
+ * range is followed by one request for a byte that no object has, and where that is answered with a byte, the size of
+ * each object is found by reading it whole once. A store without `getRange` is read whole each time.
+ */
+export function fromZarrita(store: ForeignStore): ReadableStore {
+  return new ForeignReader(store);
+}
+
+class ForeignReader implements ReadableStore {
+  readonly #store: ForeignStore;
+  /** Whether ranges end where the object does; undefined until it was tried. */
+  #isHonest: Promise<boolean> | undefined;
+  readonly #sizes = new Map<string, number>();
+
+  constructor(store: ForeignStore) {
+    this.#store = store;
+  }
+
+  describe(key: string): string {
+    return `/${key}`;
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    checkKey(key);
+    options?.signal?.throwIfAborted();
+    const bytes = await this.#ask(key, () => this.#store.get(`/${key}`, passSignal(options)));
+    if (bytes === undefined) return undefined;
+    this.#remember(key, bytes.length);
+    return new Uint8Array(bytes); // a Map hands out what it keeps, Node stores a Buffer
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    checkKey(key);
+    checkRange(range, this.describe(key));
+    options?.signal?.throwIfAborted();
+    const asked = "suffixLength" in range ? range.suffixLength : range.length;
+    if (this.#store.getRange === undefined || asked === 0) return this.#cut(key, range, options);
+    this.#isHonest ??= this.#tryHonesty(key);
+    if (await this.#isHonest) {
+      try {
+        return await this.#getPart(key, range, options);
+      } catch (error) {
+        // zarrita's FetchStore throws where the range begins behind the end; the size tells whether that is so.
+        if (!isRangeRefusal(error)) throw error;
+        return this.#cut(key, range, options);
+      }
+    }
+    const size = this.#sizes.get(key);
+    if (size === undefined) return this.#cut(key, range, options);
+    const part = resolveRange(range, size, this.describe(key));
+    return part.length === 0 ? new Uint8Array(0) : this.#getPart(key, part, options);
+  }
+
+  async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    const bytes = await this.get(key, options);
+    return bytes && { size: bytes.length, version: `${bytes.length}-${hashBytes(bytes)}` };
+  }
+
+  // biome-ignore lint/correctness/useYield: such stores can only fail to list
+  async *list(folder: string): AsyncIterable<ListEntry> {
+    checkFolder(folder);
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "a store made for zarrita cannot list folders; open the archive itself",
+      {
+        path: this.describe(folder),
+      },
+    );
+  }
+
+  /** A range of the whole object. */
+  async #cut(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const whole = await this.get(key, options);
+    if (whole === undefined) return undefined;
+    const { offset, length } = resolveRange(range, whole.length, this.describe(key));
+    return whole.slice(offset, offset + length);
+  }
+
+  async #getPart(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const bytes = await this.#ask(key, () => this.#store.getRange?.(`/${key}`, range, passSignal(options)));
+    const asked = "suffixLength" in range ? range.suffixLength : range.length;
+    if (bytes === undefined || bytes.length <= asked) return bytes && new Uint8Array(bytes);
+    throw new SuperchunkError("IO", `the store answered a range of ${asked} bytes with ${bytes.length}`, {
+      path: this.describe(key),
+      expected: asked,
+      found: bytes.length,
+    });
+  }
+
+  /** Without the caller's signal, since others wait for the outcome too. */
+  async #tryHonesty(key: string): Promise<boolean> {
+    try {
+      const bytes = await this.#ask(key, () =>
+        this.#store.getRange?.(`/${key}`, { offset: BEYOND, length: 1 }),
+      );
+      if (bytes === undefined) this.#isHonest = undefined; // no such object: tried again with the next
+      return bytes === undefined || bytes.length === 0;
+    } catch (error) {
+      if (isRangeRefusal(error)) return true; // nothing made up
+      this.#isHonest = undefined;
+      throw error;
+    }
+  }
+
+  #remember(key: string, size: number): void {
+    if (this.#sizes.size >= MAX_SIZES) this.#sizes.clear();
+    this.#sizes.set(key, size);
+  }
+
+  async #ask<T>(key: string, act: () => T | Promise<T>): Promise<T | undefined> {
+    try {
+      return await act();
+    } catch (error) {
+      if (isSuperchunkError(error) || (error instanceof Error && error.name === "AbortError")) throw error;
+      if (isAbsence(error)) return undefined;
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new SuperchunkError("IO", `the store failed (${reason})`, {
+        path: this.describe(key),
+        cause: error,
+      });
+    }
+  }
+}
+
+function isReadable(store: ReadableStore | ForeignStore): store is ReadableStore {
+  const candidate = store as Partial<ReadableStore> | null | undefined;
+  return [candidate?.get, candidate?.getRange, candidate?.stat, candidate?.list, candidate?.describe].every(
+    (method) => typeof method === "function",
+  );
+}
+
+function passSignal(options?: StoreOptions): { signal?: AbortSignal } {
+  return options?.signal === undefined ? {} : { signal: options.signal };
+}
+
+/** zarrita's FileSystemStore knows ENOENT only: a folder, and what is below a file, are no objects either. */
+function isAbsence(error: unknown): boolean {
+  const code: unknown = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR";
+}
+
+/** True for an error that says: no such range. Stores have no code for it, so the words must do. */
+function isRangeRefusal(error: unknown): boolean {
+  const cause = isSuperchunkError(error) ? error.details.cause : error;
+  return cause instanceof Error && /\b416\b|range|bounds|satisf/i.test(`${cause.name} ${cause.message}`);
+}
+
+/** 64 bits of FNV-1a, as two hashes of 32 bits with different starts: enough to see a change, not an attack. */
+function hashBytes(bytes: Uint8Array): string {
+  let a = 0x811c9dc5;
+  let b = 0x050c5d1f;
+  for (const byte of bytes) {
+    a = Math.imul(a ^ byte, 0x01000193);
+    b = Math.imul(b ^ byte, 0x01000193) + (a >>> 15);
+  }
+  return ((a >>> 0).toString(16) + (b >>> 0).toString(16)).padStart(16, "0");
+}

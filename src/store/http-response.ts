@@ -1,0 +1,89 @@
+/**
+ * What an HTTP answer says of an object, and its body, believed only as far as the bytes bear it out.
+ *
+ * Knows the headers; must not know when to ask again.
+ */
+import { SuperchunkError } from "../errors.ts";
+import { joinPieces } from "./source.ts";
+
+/** An answer that may be right the next time: a body cut short, a failing gateway. */
+export class TransientError extends Error {
+  /** Milliseconds that the server wants to be left alone. */
+  readonly waitMs: number | undefined;
+
+  constructor(message: string, waitMs?: number) {
+    super(message);
+    this.waitMs = waitMs;
+  }
+}
+
+/** `Content-Length` as a number of the object's own bytes; undefined where it is missing or counts encoded bytes. */
+export function parseLength(response: Response): number | undefined {
+  const text = response.headers.get("content-length");
+  if (text === null || !/^\d+$/.test(text) || isEncoded(response)) return undefined;
+  return Number(text);
+}
+
+/** ETag, else the time of the last change with the size; undefined where the server tells neither. */
+export function parseVersion(response: Response, size: number | undefined): string | undefined {
+  const etag = response.headers.get("etag");
+  if (etag !== null) return etag;
+  const time = response.headers.get("last-modified");
+  return time === null || size === undefined ? undefined : `${time} ${size}`;
+}
+
+/** True where a server sent a folder's page in place of an object: asked for `/data`, it led to `/data/`. */
+export function isFolderPage(response: Response, url: string): boolean {
+  return (
+    response.redirected &&
+    new URL(response.url).pathname.endsWith("/") &&
+    !new URL(url).pathname.endsWith("/")
+  );
+}
+
+/**
+ * The body, read piece by piece and no further than `limit` bytes.
+ *
+ * @throws TransientError where it has fewer bytes than its header promises; LIMIT where it has more than `limit`
+ */
+export async function readBody(response: Response, limit: number, path: string): Promise<Uint8Array> {
+  const promised = parseLength(response);
+  if (promised !== undefined && promised > limit) {
+    await dropBody(response);
+    throw tooLong(path, limit, promised);
+  }
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  const reader = response.body?.getReader();
+  while (reader !== undefined) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    pieces.push(value);
+    length += value.length;
+    if (length <= limit) continue;
+    await reader.cancel();
+    throw tooLong(path, limit, length);
+  }
+  if (promised !== undefined && promised !== length) {
+    throw new TransientError(`the body has ${length} bytes, its header promises ${promised}`);
+  }
+  return joinPieces(pieces);
+}
+
+/** Lets go of a body that nobody reads, so that its connection is free again. */
+export async function dropBody(response: Response): Promise<void> {
+  await response.body?.cancel().catch(() => undefined); // broken already: just as free
+}
+
+function isEncoded(response: Response): boolean {
+  const encoding = response.headers.get("content-encoding");
+  return encoding !== null && encoding !== "" && encoding.toLowerCase() !== "identity";
+}
+
+function tooLong(path: string, limit: number, found: number): SuperchunkError {
+  return new SuperchunkError("LIMIT", `the server sends ${found} bytes, where at most ${limit} are wanted`, {
+    path,
+    expected: limit,
+    found,
+  });
+}

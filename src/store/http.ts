@@ -1,0 +1,287 @@
+/**
+ * A folder on an HTTP server as a store that reads.
+ *
+ * Knows ranges and versions over HTTP; must not know what the bytes are.
+ */
+import { SuperchunkError } from "../errors.ts";
+import { checkPart, formatRange, parseContentRange } from "./http-range.ts";
+import { Requester } from "./http-request.ts";
+import {
+  dropBody,
+  isFolderPage,
+  parseLength,
+  parseVersion,
+  readBody,
+  TransientError,
+} from "./http-response.ts";
+import { checkFolder, checkKey } from "./key.ts";
+import { checkRange, resolveRange } from "./range.ts";
+import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
+
+/** A server that ignores `Range` sends the whole object: taken up to this many bytes. */
+const MAX_UNRANGED = 8 << 20;
+/** Keys whose version is remembered; the oldest is forgotten first. */
+const MAX_VERSIONS = 100_000;
+
+/** Options of a {@link HttpStore}. */
+export interface HttpStoreOptions {
+  /** Sent with every request, for example `Authorization`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** In place of the platform's `fetch`. */
+  readonly fetch?: typeof globalThis.fetch;
+  /** Requests under way at a time, from 1; default 16. */
+  readonly maxConcurrent?: number;
+  /** Further tries after a failed one (network, 408, 425, 429, 500, 502 to 504, a short body); default 4. */
+  readonly retries?: number;
+  /** Milliseconds before the first further try, doubled for each one after; default 100. */
+  readonly retryDelayMs?: number;
+  /**
+   * Status codes that mean "no such object"; default 404 and 410. S3 answers 403 for what is missing in a bucket that
+   * one may not list: add it there.
+   */
+  readonly absentStatuses?: readonly number[];
+}
+
+/**
+ * Objects below a base URL, read with `GET` and `Range`.
+ *
+ * - The first version (ETag, else time and size) seen for a key is remembered: a range of another version is refused
+ *   with `STALE`, so that bytes of two versions never mix. `close` forgets them. `stat` and `get` tell what is there now.
+ * - HTTP has no listing: `list` throws `UNSUPPORTED`. Archives whose metadata names their files need none.
+ * - The base URL's query is sent with every request (signed URLs). User and password in it go into `Authorization`.
+ *   Messages show neither.
+ * - In a browser, a server of another origin must expose `ETag` and `Content-Range`
+ *   (`Access-Control-Expose-Headers`) for versions and ranges to be checked.
+ */
+export class HttpStore implements ReadableStore {
+  readonly #origin: string;
+  readonly #folder: string;
+  readonly #query: string;
+  readonly #absent: ReadonlySet<number>;
+  readonly #requester: Requester;
+  readonly #versions = new Map<string, string>();
+
+  constructor(base: string | URL, options: HttpStoreOptions = {}) {
+    const url = parseBase(base);
+    this.#origin = url.origin;
+    this.#folder = url.pathname.replace(/\/+$/, "");
+    this.#query = url.search;
+    this.#absent = new Set(options.absentStatuses ?? [404, 410]);
+    this.#requester = new Requester({
+      fetch: options.fetch ?? ((...request) => globalThis.fetch(...request)),
+      // Encoded bodies would make lengths and ranges count other bytes than the object's. Browsers decide it themselves.
+      headers: { "accept-encoding": "identity", ...authorize(url), ...options.headers },
+      maxConcurrent: Math.max(1, options.maxConcurrent ?? 16),
+      retries: Math.max(0, options.retries ?? 4),
+      retryDelayMs: options.retryDelayMs ?? 100,
+    });
+  }
+
+  describe(key: string): string {
+    return `${this.#origin}${this.#folder}/${key}`;
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    return this.#send(key, "GET", {}, options, async (response, path) => {
+      if (response.status !== 200) throw await this.#refuse(response, path);
+      return readBody(response, Number.MAX_SAFE_INTEGER, path);
+    });
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    checkKey(key);
+    checkRange(range, this.describe(key));
+    const header = formatRange(range);
+    if (header === undefined) {
+      return (await this.stat(key, options)) && new Uint8Array(0); // HTTP has no word for a range of no bytes
+    }
+    return this.#send(key, "GET", { range: header }, options, async (response, path) => {
+      if (response.status === 206) return this.#readPart(response, key, range);
+      if (response.status === 200) return this.#readOutOfWhole(response, key, range);
+      if (response.status !== 416) throw await this.#refuse(response, path);
+      await dropBody(response); // the range begins behind the object's end
+      return new Uint8Array(0);
+    });
+  }
+
+  async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    const told = await this.#send(key, "HEAD", {}, options, async (response, path) => {
+      if (response.status === 405 || response.status === 501) return "untold";
+      if (response.status !== 200) throw await this.#refuse(response, path);
+      return describeSize(response, parseLength(response)) ?? "untold";
+    });
+    return told === "untold" ? this.#probe(key, options) : told;
+  }
+
+  // biome-ignore lint/correctness/useYield: listing over HTTP can only fail
+  async *list(folder: string): AsyncIterable<ListEntry> {
+    checkFolder(folder);
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "HTTP cannot list folders; open the archive itself by its URL, not a folder of archives",
+      { path: this.describe(folder) },
+    );
+  }
+
+  /** Forgets the versions seen, so that changed objects can be read. */
+  async close(): Promise<void> {
+    this.#versions.clear();
+  }
+
+  async #send<T>(
+    key: string,
+    method: "GET" | "HEAD",
+    headers: Readonly<Record<string, string>>,
+    options: StoreOptions | undefined,
+    accept: (response: Response, path: string) => Promise<T>,
+  ): Promise<T | undefined> {
+    checkKey(key);
+    const signal = options?.signal;
+    signal?.throwIfAborted();
+    const url = `${this.#origin}${this.#folder}/${key.split("/").map(encodeURIComponent).join("/")}${this.#query}`;
+    const path = this.describe(key);
+    return this.#requester.send<T | undefined>({
+      url,
+      path,
+      method,
+      headers,
+      signal,
+      accept: async (response) => {
+        if (!this.#absent.has(response.status) && !isFolderPage(response, url)) return accept(response, path);
+        await dropBody(response);
+        return undefined;
+      },
+    });
+  }
+
+  /** The size from an answer to a range of one byte, for servers whose `HEAD` does not tell it. */
+  async #probe(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    return this.#send(key, "GET", { range: "bytes=0-0" }, options, async (response, path) => {
+      const { status, headers } = response;
+      const behindEnd = status === 416 ? /^bytes \*\/(\d+)$/.exec(headers.get("content-range") ?? "") : null;
+      const size =
+        status === 206
+          ? parseContentRange(response)?.total
+          : status === 200
+            ? parseLength(response)
+            : undefined;
+      if (status !== 200 && status !== 206 && status !== 416) throw await this.#refuse(response, path);
+      if (status === 200 && size === undefined) {
+        const whole = await readBody(response, MAX_UNRANGED, path);
+        return { size: whole.length, version: parseVersion(response, whole.length) ?? String(whole.length) };
+      }
+      await dropBody(response);
+      const info = describeSize(response, behindEnd === null ? size : Number(behindEnd[1]));
+      if (info !== undefined) return info;
+      throw new SuperchunkError("UNSUPPORTED", "the server does not tell the size of the object", { path });
+    });
+  }
+
+  async #readPart(response: Response, key: string, range: ByteRange): Promise<Uint8Array> {
+    const path = this.describe(key);
+    const told = parseContentRange(response);
+    const asked = "suffixLength" in range ? range.suffixLength : range.length;
+    if (response.headers.get("content-type")?.toLowerCase().startsWith("multipart/")) {
+      await dropBody(response);
+      throw new SuperchunkError("UNSUPPORTED", "the server answers one range with a multipart body", {
+        path,
+      });
+    }
+    try {
+      this.#checkVersion(key, parseVersion(response, told?.total));
+      if (told !== undefined) checkPart(told, range, path);
+    } catch (error) {
+      await dropBody(response);
+      throw error;
+    }
+    const bytes = await readBody(response, asked, path);
+    if (told !== undefined && told.last - told.first + 1 !== bytes.length) {
+      throw new TransientError(
+        `the body has ${bytes.length} bytes, "content-range" promises ${told.last - told.first + 1}`,
+      );
+    }
+    return bytes;
+  }
+
+  async #readOutOfWhole(response: Response, key: string, range: ByteRange): Promise<Uint8Array> {
+    const path = this.describe(key);
+    const size = parseLength(response);
+    if (size !== undefined && size > MAX_UNRANGED) {
+      await dropBody(response);
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `this is a server without Range support: it sends all ${size} bytes, and more than ${MAX_UNRANGED} are not read for a part of them; download the archive, or use another server`,
+        { path, field: "Range", expected: 206, found: 200 },
+      );
+    }
+    const whole = await readBody(response, MAX_UNRANGED, path);
+    this.#checkVersion(key, parseVersion(response, whole.length));
+    const { offset, length } = resolveRange(range, whole.length, path);
+    return whole.slice(offset, offset + length);
+  }
+
+  #checkVersion(key: string, found: string | undefined): void {
+    if (found === undefined) return;
+    const expected = this.#versions.get(key);
+    if (expected === undefined) {
+      const [oldest] = this.#versions.size >= MAX_VERSIONS ? this.#versions.keys() : [];
+      if (oldest !== undefined) this.#versions.delete(oldest);
+      this.#versions.set(key, found);
+    } else if (expected !== found) {
+      throw new SuperchunkError(
+        "STALE",
+        "the object was changed on the server since it was first read; open it anew",
+        {
+          path: this.describe(key),
+          expected,
+          found,
+        },
+      );
+    }
+  }
+
+  async #refuse(response: Response, path: string): Promise<SuperchunkError> {
+    await dropBody(response);
+    const { status } = response;
+    const advice =
+      status === 401 || status === 403 ? "access denied; check the credentials" : "the server refused";
+    return new SuperchunkError(
+      "IO",
+      `${advice} (status ${status} ${response.statusText})`.replace(" )", ")"),
+      {
+        path,
+        found: status,
+      },
+    );
+  }
+}
+
+function describeSize(response: Response, size: number | undefined): ObjectInfo | undefined {
+  return size === undefined ? undefined : { size, version: parseVersion(response, size) ?? String(size) };
+}
+
+function parseBase(base: string | URL): URL {
+  let url: URL | undefined;
+  try {
+    url = new URL(base);
+  } catch {
+    // told below, together with other schemes
+  }
+  if (url?.protocol === "http:" || url?.protocol === "https:") return url;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "an HTTP store needs a base URL that begins with http:// or https://",
+    {
+      found: url === undefined ? String(base) : url.protocol,
+    },
+  );
+}
+
+/** User and password of a URL as a header, since fetch refuses them in a URL. */
+function authorize(url: URL): Record<string, string> {
+  if (url.username === "" && url.password === "") return {};
+  const bytes = new TextEncoder().encode(
+    `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`,
+  );
+  return { authorization: `Basic ${btoa(String.fromCharCode(...bytes))}` };
+}

@@ -1,0 +1,141 @@
+/**
+ * A store that joins ranges asked for together into fewer, longer requests.
+ *
+ * Knows ranges and gaps; must not know what lies in them.
+ */
+
+import { checkRange } from "../range.ts";
+import type { ByteRange, ReadableStore, StoreOptions } from "../types.ts";
+import { type Interceptor, interceptStore, type Wrapped } from "./intercept.ts";
+
+/** How far joining goes. */
+export interface CoalescingOptions {
+  /** Bytes between two ranges that are read along and thrown away, at most; default 64 KiB. */
+  readonly maxGap?: number;
+  /** Bytes of a joined request, at most; a single longer range is passed on as it is. Default 8 MiB. */
+  readonly maxLength?: number;
+}
+
+/** A range that waits to be read. */
+interface Waiting {
+  readonly offset: number;
+  readonly length: number;
+  readonly signal: AbortSignal | undefined;
+  resolve(bytes: Uint8Array | undefined): void;
+  reject(reason: unknown): void;
+}
+
+/** Turns of the microtask queue without a new range, after which the ranges are read. */
+const QUIET_TURNS = 3;
+
+/**
+ * Joins the `getRange` calls for one key that are made in the same turn of the event loop. Each caller gets its own
+ * bytes, and an abort ends only its own wait; a joined request is aborted when nobody waits for it any more.
+ * Suffix ranges and other calls are passed on.
+ */
+export function withCoalescing<S extends ReadableStore>(
+  store: S,
+  options: CoalescingOptions = {},
+): Wrapped<S> {
+  const { maxGap = 64 << 10, maxLength = 8 << 20 } = options;
+  const queues = new Map<string, Waiting[]>();
+
+  const flush = async (key: string, queue: Waiting[]): Promise<void> => {
+    for (let quiet = 0, seen = queue.length; quiet < QUIET_TURNS; quiet++) {
+      await undefined;
+      if (queue.length > seen) {
+        seen = queue.length;
+        quiet = -1;
+      }
+    }
+    queues.delete(key);
+    for (const group of groupRanges(queue, maxGap, maxLength)) void readGroup(store, key, group);
+  };
+  const enqueue = (key: string, range: { offset: number; length: number }, call: StoreOptions | undefined) =>
+    new Promise<Uint8Array | undefined>((resolve, reject) => {
+      const signal = call?.signal;
+      const waiting: Waiting = { offset: range.offset, length: range.length, signal, resolve, reject };
+      const queue = queues.get(key);
+      if (queue !== undefined) {
+        queue.push(waiting);
+        return;
+      }
+      const started = [waiting];
+      queues.set(key, started);
+      void flush(key, started);
+    });
+
+  const interceptor: Interceptor = {
+    async onCall(call, proceed) {
+      const [key, range, callOptions] = call.args as [string, ByteRange, StoreOptions | undefined];
+      if (call.method !== "getRange" || "suffixLength" in range) return proceed();
+      callOptions?.signal?.throwIfAborted();
+      checkRange(range, store.describe(key));
+      // Only getRange comes here, whose outcome it is.
+      return enqueue(key, range, callOptions) as ReturnType<typeof proceed>;
+    },
+    onSync: (_call, proceed) => proceed(),
+    onList: () => undefined,
+  };
+  return interceptStore(store, interceptor);
+}
+
+/** Ranges that are read together, each group in order of offsets. */
+function groupRanges(queue: readonly Waiting[], maxGap: number, maxLength: number): Waiting[][] {
+  const groups: Waiting[][] = [];
+  let start = 0;
+  let end = 0;
+  for (const waiting of [...queue].sort((a, b) => a.offset - b.offset)) {
+    const group = groups.at(-1);
+    const joinedEnd = Math.max(end, waiting.offset + waiting.length);
+    if (group !== undefined && waiting.offset - end <= maxGap && joinedEnd - start <= maxLength) {
+      group.push(waiting);
+      end = joinedEnd;
+      continue;
+    }
+    groups.push([waiting]);
+    start = waiting.offset;
+    end = waiting.offset + waiting.length;
+  }
+  return groups;
+}
+
+async function readGroup(store: ReadableStore, key: string, group: readonly Waiting[]): Promise<void> {
+  const [first] = group;
+  if (first === undefined) return;
+  const offset = first.offset;
+  const end = group.reduce((latest, waiting) => Math.max(latest, waiting.offset + waiting.length), offset);
+  const { signal, release } = joinSignals(group);
+  try {
+    const bytes = await store.getRange(key, { offset, length: end - offset }, { signal });
+    for (const waiting of group) {
+      const at = waiting.offset - offset;
+      waiting.resolve(group.length === 1 ? bytes : bytes?.slice(at, at + waiting.length));
+    }
+  } catch (error) {
+    for (const waiting of group) waiting.reject(error);
+  } finally {
+    release();
+  }
+}
+
+/** Rejects each caller at its own abort; the signal of the joined request fires once all have aborted. */
+function joinSignals(group: readonly Waiting[]): { readonly signal: AbortSignal; release(): void } {
+  const controller = new AbortController();
+  let left = group.length;
+  const releases = group.map(({ signal, reject }) => {
+    const stop = (): void => {
+      reject(signal?.reason);
+      if (--left === 0) controller.abort(signal?.reason);
+    };
+    if (signal?.aborted) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
+    return () => signal?.removeEventListener("abort", stop);
+  });
+  return {
+    signal: controller.signal,
+    release: () => {
+      for (const release of releases) release();
+    },
+  };
+}

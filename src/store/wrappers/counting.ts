@@ -1,0 +1,70 @@
+/**
+ * A store that counts what is asked of it: for tests of economy, and for `--json` reports.
+ *
+ * Knows calls and bytes; must not know what they are for.
+ */
+import type { ObjectInfo, ReadableStore } from "../types.ts";
+import {
+  countRead,
+  type Interceptor,
+  interceptStore,
+  isWriting,
+  type StoreCall,
+  type Wrapped,
+} from "./intercept.ts";
+
+/** What was asked so far; changes as it goes on. */
+export interface StoreCounts {
+  /** Calls that reached the store, failed ones and listings too. */
+  requests: number;
+  /** Those of them that read: everything but the writing methods. */
+  reads: number;
+  writes: number;
+  /** Bytes handed out. */
+  bytesRead: number;
+  /** Bytes of puts and of writes in place. */
+  bytesWritten: number;
+  /** Each call in order, as `method key`. */
+  readonly log: string[];
+}
+
+/** A store and its counts. */
+export interface CountedStore<S extends ReadableStore> {
+  readonly store: Wrapped<S>;
+  readonly counts: StoreCounts;
+  /** Starts anew at zero. */
+  reset(): void;
+}
+
+/** Counts the calls of a store. */
+export function withCounting<S extends ReadableStore>(store: S): CountedStore<S> {
+  const counts: StoreCounts = { requests: 0, reads: 0, writes: 0, bytesRead: 0, bytesWritten: 0, log: [] };
+  const begin = ({ method, key }: StoreCall): void => {
+    counts.requests++;
+    if (isWriting(method)) counts.writes++;
+    else counts.reads++;
+    counts.log.push(`${method} ${key}`);
+  };
+  const end = <T>({ method, args }: StoreCall, outcome: T): T => {
+    counts.bytesRead += countRead(method, outcome);
+    if (method === "put") counts.bytesWritten += (outcome as ObjectInfo).size;
+    if (method === "writeRange" && args[2] instanceof Uint8Array) counts.bytesWritten += args[2].length;
+    return outcome;
+  };
+  const interceptor: Interceptor = {
+    async onCall(call, proceed) {
+      begin(call);
+      return end(call, await proceed());
+    },
+    onSync(call, proceed) {
+      begin(call);
+      return end(call, proceed());
+    },
+    onList: begin,
+  };
+  const reset = (): void => {
+    counts.log.length = 0;
+    Object.assign(counts, { requests: 0, reads: 0, writes: 0, bytesRead: 0, bytesWritten: 0 });
+  };
+  return { store: interceptStore(store, interceptor), counts, reset };
+}

@@ -1,0 +1,89 @@
+/**
+ * The frame of all wrappers: a store whose every call passes through one function.
+ *
+ * Knows the methods of the store contract; must not know why they are intercepted.
+ */
+import type { ListEntry, ReadableStore, StoreOptions, WritableStore } from "../types.ts";
+
+/** Methods of a store that reach its medium. */
+export type StoreMethod = Exclude<keyof WritableStore, "describe" | "close">;
+
+/** Which call it is. */
+export interface StoreCall {
+  readonly method: StoreMethod;
+  /** Key or folder; of several the first, of two names the old one. */
+  readonly key: string;
+  /** The arguments as given. */
+  readonly args: readonly unknown[];
+}
+
+/** What a wrapper does around a call: `proceed` makes it. */
+export interface Interceptor {
+  /** Around a call that gives a promise. */
+  onCall<T>(call: StoreCall, proceed: () => Promise<T>): Promise<T>;
+  /** Around `readIntoSync`. */
+  onSync<T>(call: StoreCall, proceed: () => T): T;
+  /** Before a listing begins; its entries are passed on. */
+  onList(call: StoreCall): void | Promise<void>;
+}
+
+/** The members of the store contract that `S` has: its own further members are not wrapped. */
+export type Wrapped<S extends ReadableStore> = Pick<S, keyof S & keyof WritableStore>;
+
+const CALLS: readonly Exclude<StoreMethod, "list" | "readIntoSync">[] = [
+  "get",
+  "getRange",
+  "stat",
+  "readInto",
+  "put",
+  "delete",
+  "rename",
+  "sync",
+  "link",
+  "writeRange",
+  "removeLeftovers",
+];
+
+/** A store with the same capabilities as `store`, whose calls pass through `interceptor`. */
+export function interceptStore<S extends ReadableStore>(store: S, interceptor: Interceptor): Wrapped<S> {
+  const inner: ReadableStore & Partial<WritableStore> = store;
+  const wrapped: Partial<Record<keyof WritableStore, unknown>> = {
+    describe: (key: string) => inner.describe(key),
+    async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
+      await interceptor.onList({ method: "list", key: folder, args: [folder, options] });
+      yield* inner.list(folder, options);
+    },
+  };
+  for (const method of CALLS) {
+    const act = inner[method];
+    if (act === undefined) continue;
+    wrapped[method] = (...args: readonly unknown[]) =>
+      interceptor.onCall({ method, key: firstKey(args[0]), args }, () => Reflect.apply(act, inner, args));
+  }
+  if (inner.readIntoSync !== undefined) {
+    const act = inner.readIntoSync;
+    wrapped.readIntoSync = (...args: readonly unknown[]) =>
+      interceptor.onSync({ method: "readIntoSync", key: firstKey(args[0]), args }, () =>
+        Reflect.apply(act, inner, args),
+      );
+  }
+  if (inner.close !== undefined) wrapped.close = () => inner.close?.();
+  // The loop above gave it just the members that `store` has; TypeScript cannot follow that.
+  return wrapped as unknown as Wrapped<S>;
+}
+
+/** Bytes that the outcome of a call brought to the caller, where it is one that reads. */
+export function countRead(method: StoreMethod, outcome: unknown): number {
+  if (outcome instanceof Uint8Array) return outcome.length;
+  return (method === "readInto" || method === "readIntoSync") && typeof outcome === "number" ? outcome : 0;
+}
+
+/** True for methods that change the store. */
+export function isWriting(method: StoreMethod): boolean {
+  return ["put", "delete", "rename", "sync", "link", "writeRange", "removeLeftovers"].includes(method);
+}
+
+function firstKey(argument: unknown): string {
+  const first: unknown = Array.isArray(argument) ? argument[0] : argument;
+  return typeof first === "string" ? first : "";
+}

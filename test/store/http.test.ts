@@ -1,0 +1,277 @@
+import { describe, expect, it } from "vitest";
+import { HttpStore, type HttpStoreOptions } from "../../src/store/http.ts";
+import { describeReading, OBJECTS } from "../contract/store-contract.ts";
+import { serveObjects, type TestServer } from "./server.ts";
+
+describeReading("the HTTP store", async () => {
+  const server = await serveObjects(OBJECTS);
+  return { store: new HttpStore(server.url), lists: false, dispose: () => server.close() };
+});
+
+describeReading("the HTTP store on a server without HEAD", async () => {
+  const server = await serveObjects(OBJECTS);
+  server.intercept = ({ method }, response) => {
+    if (method !== "HEAD") return false;
+    response.writeHead(405).end();
+    return true;
+  };
+  return { store: new HttpStore(server.url), lists: false, dispose: () => server.close() };
+});
+
+describeReading("the HTTP store on a server without Range", async () => {
+  const server = await serveObjects(OBJECTS);
+  server.intercept = (request) => {
+    delete request.headers.range;
+    return false;
+  };
+  return { store: new HttpStore(server.url), lists: false, dispose: () => server.close() };
+});
+
+const BYTES = Uint8Array.from({ length: 1000 }, (_, i) => i % 251);
+const FAST: HttpStoreOptions = { retryDelayMs: 1 };
+
+async function withServer(
+  act: (server: TestServer, store: HttpStore) => Promise<void>,
+  options = FAST,
+): Promise<void> {
+  const server = await serveObjects([["x", BYTES]]);
+  try {
+    await act(server, new HttpStore(server.url, options));
+  } finally {
+    await server.close();
+  }
+}
+
+describe("the HTTP store", () => {
+  it("asks for just the bytes of a range, by one request", () =>
+    withServer(async (server, store) => {
+      await store.getRange("x", { offset: 10, length: 20 });
+      await store.getRange("x", { suffixLength: 4 });
+      expect(server.log).toEqual(["GET /base%20dir/x bytes=10-29", "GET /base%20dir/x bytes=-4"]);
+    }));
+
+  it("tries again after 500, 503 and 429, and then gives the right bytes", () =>
+    withServer(async (server, store) => {
+      const statuses = [500, 503, 429];
+      server.intercept = (_request, response) => {
+        const status = statuses.shift();
+        if (status !== undefined) response.writeHead(status, { "retry-after": "0" }).end("busy");
+        return status !== undefined;
+      };
+      expect(await store.getRange("x", { offset: 1, length: 2 })).toEqual(Uint8Array.of(1, 2));
+      expect(server.log).toHaveLength(4);
+    }));
+
+  it("gives up after the tries that it was given, with IO and the reason", () =>
+    withServer(async (server, store) => {
+      server.intercept = (_request, response) => {
+        response.writeHead(503).end("busy");
+        return true;
+      };
+      await expect(store.get("x")).rejects.toMatchObject({
+        code: "IO",
+        details: { path: `${server.url}/x`, found: "status 503" },
+        message: `${server.url}/x: GET failed after 5 tries (status 503)`,
+      });
+      expect(server.log).toHaveLength(5);
+    }));
+
+  it("does not try again what a server refuses", () =>
+    withServer(async (server, store) => {
+      server.intercept = (_request, response) => {
+        response.writeHead(403).end("no");
+        return true;
+      };
+      await expect(store.get("x")).rejects.toMatchObject({ code: "IO", details: { found: 403 } });
+      await expect(store.stat("x")).rejects.toMatchObject({ code: "IO", details: { found: 403 } });
+      expect(server.log).toHaveLength(2);
+      const lenient = new HttpStore(server.url, { absentStatuses: [403, 404] });
+      expect(await lenient.get("x")).toBeUndefined();
+    }));
+
+  it("says IO where nobody answers", async () => {
+    const server = await serveObjects([]);
+    await server.close();
+    const store = new HttpStore(server.url, { retries: 1, retryDelayMs: 1 });
+    await expect(store.get("x")).rejects.toMatchObject({
+      code: "IO",
+      message: expect.stringContaining("after 2 tries"),
+    });
+  });
+
+  it("tries again after a body cut short, and never gives its bytes", () =>
+    withServer(async (server, store) => {
+      let cuts = 2;
+      server.intercept = (_request, response) => {
+        if (cuts-- <= 0) return false;
+        response.writeHead(206, { "content-length": 100, "content-range": "bytes 0-99/1000" });
+        response.write(BYTES.subarray(0, 40), () => response.destroy());
+        return true;
+      };
+      expect(await store.getRange("x", { offset: 0, length: 100 })).toEqual(BYTES.slice(0, 100));
+      cuts = Number.POSITIVE_INFINITY;
+      await expect(store.getRange("x", { offset: 0, length: 100 })).rejects.toMatchObject({ code: "IO" });
+    }));
+
+  it("takes a chunked body that is shorter than its content-range for cut short", () =>
+    withServer(async (server, store) => {
+      server.intercept = (_request, response) => {
+        response.writeHead(206, { "content-range": "bytes 0-99/1000" }).end(BYTES.subarray(0, 40));
+        return true;
+      };
+      await expect(store.getRange("x", { offset: 0, length: 100 })).rejects.toMatchObject({
+        code: "IO",
+        message: expect.stringContaining('the body has 40 bytes, "content-range" promises 100'),
+      });
+    }));
+
+  it("refuses another range than the one asked for", () =>
+    withServer(async (server, store) => {
+      for (const wrong of ["bytes 5-14/1000", "bytes 0-4/1000", "bytes 0-19/1000"]) {
+        server.intercept = (_request, response) => {
+          response.writeHead(206, { "content-range": wrong }).end(BYTES.subarray(0, 10));
+          return true;
+        };
+        await expect(store.getRange("x", { offset: 0, length: 10 }), wrong).rejects.toMatchObject({
+          code: "IO",
+          details: { found: wrong },
+        });
+      }
+    }));
+
+  it("stops reading a body longer than the range, also where its length is not told", () =>
+    withServer(async (server, store) => {
+      server.intercept = (_request, response) => {
+        response.writeHead(206);
+        const pour = (): void => {
+          while (!response.destroyed && response.write(new Uint8Array(65_536)));
+          if (!response.destroyed) response.once("drain", pour);
+        };
+        pour();
+        return true;
+      };
+      await expect(store.getRange("x", { offset: 0, length: 10 })).rejects.toMatchObject({ code: "LIMIT" });
+    }));
+
+  it("refuses ranges of big objects on a server without Range, and does not download them", () =>
+    withServer(async (server, store) => {
+      let sent = 0;
+      server.intercept = (_request, response) => {
+        response.writeHead(200, { "content-length": 1e9 });
+        response.write(new Uint8Array(1000));
+        sent++;
+        return true;
+      };
+      await expect(store.getRange("x", { offset: 0, length: 10 })).rejects.toMatchObject({
+        code: "UNSUPPORTED",
+        message: expect.stringContaining("server without Range support"),
+      });
+      expect(sent).toBe(1);
+    }));
+
+  it("says STALE where the object changed between two ranges, until it is opened anew", () =>
+    withServer(async (server, store) => {
+      await store.getRange("x", { offset: 0, length: 10 });
+      server.objects.set(
+        "x",
+        BYTES.map((byte) => byte + 1),
+      );
+      await expect(store.getRange("x", { offset: 0, length: 10 })).rejects.toMatchObject({
+        code: "STALE",
+        details: { path: `${server.url}/x` },
+      });
+      await store.close();
+      expect(await store.getRange("x", { offset: 0, length: 2 })).toEqual(Uint8Array.of(1, 2));
+    }));
+
+  it("takes time and size for the version where there is no ETag", () =>
+    withServer(async (server, store) => {
+      let time = "Mon, 02 Nov 2026 10:00:00 GMT";
+      server.intercept = (_request, response) => {
+        response.setHeader("last-modified", time);
+        const { writeHead } = response;
+        response.writeHead = ((status: number, headers: Record<string, unknown>) => {
+          const { etag: _etag, ...rest } = headers;
+          return Reflect.apply(writeHead, response, [status, rest]);
+        }) as typeof writeHead;
+        return false;
+      };
+      expect(await store.stat("x")).toEqual({ size: 1000, version: `${time} 1000` });
+      await store.getRange("x", { offset: 0, length: 10 });
+      time = "Mon, 02 Nov 2026 10:00:01 GMT";
+      await expect(store.getRange("x", { offset: 0, length: 10 })).rejects.toMatchObject({ code: "STALE" });
+    }));
+
+  it("ends a wait for the next try at an abort", () =>
+    withServer(
+      async (server, store) => {
+        const controller = new AbortController();
+        server.intercept = (_request, response) => {
+          response.writeHead(503, { "retry-after": "30" }).end();
+          response.once("close", () => setImmediate(() => controller.abort(new Error("enough"))));
+          return true;
+        };
+        await expect(store.get("x", { signal: controller.signal })).rejects.toThrow("enough");
+      },
+      { retryDelayMs: 30_000 },
+    ));
+
+  it("ends a body under way at an abort", () =>
+    withServer(async (server, store) => {
+      const controller = new AbortController();
+      server.intercept = (_request, response) => {
+        response.writeHead(200, { "content-length": 1000 });
+        response.write(new Uint8Array(10), () => controller.abort(new Error("enough")));
+        return true;
+      };
+      await expect(store.get("x", { signal: controller.signal })).rejects.toThrow("enough");
+    }));
+
+  it("has no more requests under way than it may", () =>
+    withServer(
+      async (server, store) => {
+        let running = 0;
+        let most = 0;
+        server.intercept = (_request, response) => {
+          most = Math.max(most, ++running);
+          response.once("close", () => running--);
+          return false;
+        };
+        const reads = Array.from({ length: 30 }, (_, i) => store.getRange("x", { offset: i, length: 1 }));
+        expect((await Promise.all(reads)).map((bytes) => bytes?.[0])).toEqual([...BYTES.subarray(0, 30)]);
+        expect(most).toBeLessThanOrEqual(3);
+      },
+      { maxConcurrent: 3 },
+    ));
+
+  it("sends user and password as a header, the query with every request, and shows neither in messages", () =>
+    withServer(async (server) => {
+      const url = new URL(server.url);
+      url.username = "me";
+      url.password = "pa:ss";
+      url.search = "?sig=secret";
+      const store = new HttpStore(url);
+      expect(await store.getRange("x", { offset: 0, length: 1 })).toEqual(Uint8Array.of(0));
+      expect(server.log).toEqual(["GET /base%20dir/x?sig=secret bytes=0-0"]);
+      expect(server.headers[0]?.authorization).toBe(`Basic ${Buffer.from("me:pa:ss").toString("base64")}`);
+      expect(store.describe("x")).toBe(`${server.url}/x`);
+    }));
+
+  it("never follows a redirect to a file", () =>
+    withServer(
+      async (server, store) => {
+        server.intercept = (_request, response) => {
+          response.writeHead(302, { location: "file:///etc/passwd" }).end();
+          return true;
+        };
+        await expect(store.get("x")).rejects.toMatchObject({ code: "IO" });
+      },
+      { retries: 0 },
+    ));
+
+  it("refuses a base that is not HTTP", () => {
+    for (const base of ["file:///tmp", "x", "", "ftp://host/x"]) {
+      expect(() => new HttpStore(base), base).toThrow(expect.objectContaining({ code: "BAD_ARGUMENT" }));
+    }
+  });
+});
