@@ -1,28 +1,27 @@
 /** Runs `convert`: from flags to the library's options, from its results to lines and JSON. */
-import { realpath, writeFile } from "node:fs/promises";
+import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Archive } from "../src/array/types.ts";
 import {
   assertApart,
   type ConversionPlan,
-  type ConvertOptions,
   type ConvertResult,
   convertArchive,
   type PlannedArray,
   planConversion,
 } from "../src/bridge/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../src/errors.ts";
-import { parseDType } from "../src/format/dtype.ts";
 import { stringifyJson } from "../src/format/json.ts";
-import type { DType, JsonValue } from "../src/format/types.ts";
+import type { JsonValue } from "../src/format/types.ts";
 import { FileStore, open } from "../src/node/index.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
+import { resultLine, toOptions, writeReport } from "./convert-report.ts";
+import { EXIT } from "./failure.ts";
 import { alignRows, shapeText } from "./layout.ts";
 import { startProgress } from "./progress.ts";
-import { isArchive } from "./tree.ts";
-import { convertTree } from "./tree-conversion.ts";
-import { formatCount, formatExactSize, formatPlural, formatSize } from "./units.ts";
+import { convertMany, isOneArchive } from "./tree-conversion.ts";
+import { formatCount, formatSize } from "./units.ts";
 import { printable } from "./values/cell-text.ts";
 
 /** Converts one archive, or several and whole trees, as typed. */
@@ -40,8 +39,8 @@ export async function convertTo(
   for (const source of sources) await refuseOverlap(source, destination);
   const [only] = sources;
   if (only === undefined) return;
-  if (sources.length > 1 || !(await isArchive(only)))
-    return convertTree(sources, destination, flags, context);
+  if (sources.length > 1 || !(await isOneArchive(only)))
+    return convertMany(sources, destination, flags, context);
   const archive = await open(only, { signal: context.signal });
   try {
     if (flags.dryRun === true)
@@ -67,51 +66,19 @@ async function convertOne(
       onProgress: bar.onProgress,
     });
     bar.finish();
-    const report = { source, destination, status: "done", result };
-    if (flags.report !== undefined) await writeReport(flags.report, [report]);
-    if (flags.json === true) await context.json(report);
+    const entry = { path: source, node: "", status: "converted", result };
+    if (flags.report !== undefined) await writeReport(flags.report, [entry]);
+    if (flags.json === true) await context.json({ source, destination, ...result });
     else await printResult(result, context);
   } catch (error) {
-    bar.finish();
+    if (flags.report !== undefined && isSuperchunkError(error)) {
+      const { code, message } = error;
+      await writeReport(flags.report, [{ path: source, node: "", status: "failed", code, message }]);
+    }
     throw error;
   } finally {
+    bar.finish();
     await target.close?.();
-  }
-}
-
-/** The library's options. Throws `BAD_ARGUMENT` for a dtype that is none. */
-export function toOptions(flags: ConvertFlags, context: Context): ConvertOptions {
-  return {
-    signal: context.signal,
-    shardSize: flags.shardSize,
-    chunksPerShard: flags.chunksPerShard,
-    portable: flags.portable,
-    dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
-    shape: flags.shape,
-    dimensionNames: flags.dimensionNames,
-    columns: flags.column,
-    recode: flags.recode,
-    verify: flags.verify,
-    resume: flags.resume,
-    overwrite: flags.overwrite,
-  };
-}
-
-function readDType(text: string): DType {
-  try {
-    return parseDType(text, "--dtype");
-  } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `${error.summary}; give for example "<f8", ">i4" or "datetime64[ns]"`,
-      {
-        path: "--dtype",
-        field: "dtype",
-        found: text,
-        cause: error,
-      },
-    );
   }
 }
 
@@ -139,25 +106,9 @@ async function printResult(result: ConvertResult, context: Context): Promise<voi
   await context.out.line(resultLine(result));
 }
 
-/** `8 chunks copied, 0 recoded, 13,204 bytes (12.9 KiB), 1 shard, 0.12 seconds`. */
-export function resultLine(result: Omit<ConvertResult, "notes" | "renamed">): string {
-  const { chunksCopied, chunksPadded, chunksRecoded, bytesWritten, shards, shardsKept, seconds, verified } =
-    result;
-  const words = [
-    `${formatPlural(chunksCopied, "chunk")} copied`,
-    ...(chunksPadded > 0 ? [`${formatCount(chunksPadded)} padded`] : []),
-    `${formatCount(chunksRecoded)} recoded`,
-    formatExactSize(bytesWritten),
-    `${formatPlural(shards, "shard")}${shardsKept > 0 ? ` (${formatCount(shardsKept)} kept)` : ""}`,
-    `${seconds.toFixed(2)} seconds`,
-    ...(verified ? ["verified"] : []),
-  ];
-  return words.join(", ");
-}
-
 /** What `--dry-run` prints. Refusals are noted as failures: the conversion would end with one. */
 async function printPlan(plan: ConversionPlan, flags: ConvertFlags, context: Context): Promise<void> {
-  if (plan.arrays.some((array) => array.action === "refuse")) context.note(1);
+  if (plan.arrays.some((array) => array.action === "refuse")) context.note(EXIT.failed);
   if (flags.json === true) return context.json(plan);
   const header = ["array", "action", "shape", "chunks", "shards", "size", "data type"];
   const rows = plan.arrays.map((array) => [
@@ -182,9 +133,4 @@ function dataTypeText({ dataType }: PlannedArray): string {
   if (typeof dataType === "string") return printable(dataType);
   const name = (dataType as { readonly name?: JsonValue } | null)?.name;
   return printable(typeof name === "string" ? name : stringifyJson(dataType));
-}
-
-/** Writes what became of each archive. */
-export async function writeReport(path: string, archives: readonly unknown[]): Promise<void> {
-  await writeFile(path, `${stringifyJson({ archives } as unknown as JsonValue, { indent: 2 })}\n`);
 }

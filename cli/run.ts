@@ -57,6 +57,15 @@ async function reportJson(error: unknown, context: Context): Promise<void> {
   }
 }
 
+/** The parser's complaint, which may have several lines, as one. */
+function usageLine(text: string): string {
+  const line = text
+    .trim()
+    .replace(/^error: /, "")
+    .replace(/\s*\n\s*/g, " ");
+  return `superchunk: ${line.endsWith(".") || line.endsWith(")") ? line : `${line}.`} See "superchunk --help".`;
+}
+
 function debugText(error: Error): string {
   const cause = error.cause instanceof Error ? `\ncaused by ${debugText(error.cause)}` : "";
   return `${error.stack ?? error.message}${cause}`;
@@ -74,9 +83,8 @@ function buildProgram(context: Context): Command {
     .configureOutput({
       writeOut: (text) => void context.out.text(text),
       writeErr: (text) => void context.io.stderr.write(text),
-      outputError: (text, write) => write(text.replace(/^error: /, "superchunk: ")),
+      outputError: (text, write) => write(`${usageLine(text)}\n`),
     })
-    .showHelpAfterError('(see "superchunk --help")')
     .helpCommand("help [command]", "print the help of a command");
   for (const add of [addInfo, addLs, addChunks, addCat, addVerify, addDecompress, addConvert])
     add(program, context);

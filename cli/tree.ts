@@ -2,13 +2,22 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { findArchives } from "../src/array/discover.ts";
+import { open as openIn } from "../src/array/open.ts";
+import type { Archive, OpenOptions } from "../src/array/types.ts";
 import { SuperchunkError } from "../src/errors.ts";
-import { FileStore } from "../src/node/index.ts";
+import { FileStore, open } from "../src/node/index.ts";
 
-/** The paths of the archives at or under `path`, for `open`. A file or a URL is taken at its word. */
-export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIterable<string> {
+/** An archive that a path stands for. */
+export interface NamedArchive {
+  /** How to name it: as typed, and below that. */
+  readonly path: string;
+  open(options: OpenOptions): Promise<Archive>;
+}
+
+/** The archives at or under `path`. A file or a URL is taken at its word. Throws `NOT_FOUND` where there is none. */
+export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
   if (!(await isFolder(path))) {
-    yield path;
+    yield { path, open: (options) => open(path, options) };
     return;
   }
   const store = new FileStore(path);
@@ -16,7 +25,11 @@ export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIt
     let count = 0;
     for await (const found of findArchives(store, "", { signal })) {
       count++;
-      yield found.path === "" ? path : join(path, found.path);
+      yield {
+        path: found.path === "" ? path : join(path, found.path),
+        // A store of its own, which the archive closes; its root keeps links from leading out of the folder.
+        open: (options) => openIn(new FileStore(path), found.path, options),
+      };
     }
     if (count === 0) {
       throw new SuperchunkError(
@@ -25,18 +38,6 @@ export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIt
         { path },
       );
     }
-  } finally {
-    await store.close();
-  }
-}
-
-/** True where `path` is one archive, false for a folder in which archives may lie. */
-export async function isArchive(path: string): Promise<boolean> {
-  if (!(await isFolder(path))) return true;
-  const store = new FileStore(path);
-  try {
-    for await (const found of findArchives(store, "")) return found.path === "";
-    return false;
   } finally {
     await store.close();
   }

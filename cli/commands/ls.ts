@@ -2,12 +2,11 @@
 import type { Command } from "commander";
 import type { Archive } from "../../src/array/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { open } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
 import { jsonDType, shapeText, shortDType } from "../layout.ts";
-import { archivesUnder } from "../tree.ts";
+import { archivesUnder, type NamedArchive } from "../tree.ts";
 import { formatPlural, formatRatio, formatSize, ratioOf } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -41,9 +40,10 @@ Examples:
 }
 
 /** What is printed for one archive, or for the reason why it cannot be opened. */
-async function describe(path: string, forPeople: boolean, context: Context): Promise<unknown> {
+async function describe(named: NamedArchive, forPeople: boolean, context: Context): Promise<unknown> {
+  const { path } = named;
   try {
-    const archive = await open(path, { signal: context.signal });
+    const archive = await named.open({ signal: context.signal });
     try {
       const cbytes = await archive.storedBytes({ signal: context.signal });
       return forPeople ? archiveLine(path, archive, cbytes) : archiveJson(path, archive, cbytes);

@@ -4,11 +4,10 @@ import type { Finding, VerifyReport } from "../../src/array/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
-import { open } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
 import { startProgress } from "../progress.ts";
-import { archivesUnder } from "../tree.ts";
+import { archivesUnder, type NamedArchive } from "../tree.ts";
 import { formatCount, formatPlural, formatSize } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -81,11 +80,12 @@ interface Outcome {
   readonly error: SuperchunkError | undefined;
 }
 
-async function verifyOne(path: string, context: Context): Promise<Outcome> {
+async function verifyOne(named: NamedArchive, context: Context): Promise<Outcome> {
+  const { path } = named;
   const bar = startProgress(context.io, `verify ${path}`);
   let dialect: string | undefined;
   try {
-    const archive = await open(path, { signal: context.signal });
+    const archive = await named.open({ signal: context.signal });
     dialect = archive.dialect;
     try {
       const report = await archive.verify({ signal: context.signal, onProgress: bar.onProgress });
@@ -128,8 +128,13 @@ function outcomeLines({ path, dialect, report, error }: Outcome): string[] {
   return [`${report.ok ? "ok     " : "DAMAGED"}  ${line}`, ...report.findings.map(findingLine)];
 }
 
-function findingLine({ severity, code, message }: Finding): string {
-  return `  ${severity} ${code}: ${printable(message)}`;
+function findingLine({ severity, code, message, path, chunk }: Finding): string {
+  const place = [
+    ...(path === undefined ? [] : [path]),
+    ...(chunk === undefined ? [] : [`chunk ${chunk}`]),
+  ].join(": ");
+  const text = place === "" || message.startsWith(place) ? message : `${place}: ${message}`;
+  return `  ${severity} ${code}: ${printable(text)}`;
 }
 
 function toJson({ path, dialect, report, error }: Outcome): JsonValue {

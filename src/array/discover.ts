@@ -1,4 +1,5 @@
 /** Finds the archives inside a folder. */
+import { isSuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import type { ListEntry, ReadableStore } from "../store/types.ts";
 import type { OpenOptions } from "./types.ts";
@@ -12,7 +13,7 @@ export interface FoundArchive {
 /**
  * Walks a folder and finds every archive in it, in the order of their names; the inside of an archive is not
  * searched. Files count by their first bytes, and by the name `.blp` (so that damaged ones are reported and not
- * passed over). Needs a store that can list.
+ * passed over). What cannot be looked into is given too, for `open` to say why. Needs a store that can list.
  */
 export async function* findArchives(
   store: ReadableStore,
@@ -29,9 +30,15 @@ export async function* findArchives(
   entries.sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const { name, kind } of entries) {
     const key = joinKey(path, name);
-    if (kind === "folder") yield* findArchives(store, key, options);
-    else if (name.endsWith(".blp") || (await startsWithMagic(store, key, options)))
-      yield { path: key, kind: "file" };
+    try {
+      if (kind === "folder") yield* findArchives(store, key, options);
+      else if (name.endsWith(".blp") || (await startsWithMagic(store, key, options)))
+        yield { path: key, kind: "file" };
+    } catch (error) {
+      // What cannot be looked into (a link that leads out, a folder without permission) must not hide the others.
+      if (!isSuperchunkError(error, "UNSAFE_PATH") && !isSuperchunkError(error, "IO")) throw error;
+      yield { path: key, kind: kind === "folder" ? "folder" : "file" };
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 /** From what a person types to a store and a key: paths, `file:` and `http(s):` URLs. */
-import { stat } from "node:fs/promises";
+import { realpath, stat } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SuperchunkError } from "../errors.ts";
@@ -19,20 +19,24 @@ export async function locate(location: string): Promise<Location> {
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
   if (scheme === "http" || scheme === "https") return locateUrl(location);
   if (scheme !== undefined && scheme !== "file") {
-    throw new SuperchunkError("UNSUPPORTED", `addresses that start with ${scheme}:// are not read; give a path, or an http(s):// address`, { path: location });
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `addresses that start with ${scheme}:// are not read; give a path, or an http(s):// address`,
+      { path: location },
+    );
   }
   return locatePath(resolve(scheme === "file" ? fileURLToPath(location) : location), location);
 }
 
 async function locatePath(path: string, typed: string): Promise<Location> {
-  let isFolder: boolean;
   try {
-    isFolder = (await stat(path)).isDirectory();
+    if ((await stat(path)).isDirectory()) return { store: new FileStore(path), path: "" };
+    // Who names a link means what it leads to; links inside of an archive are another matter.
+    const real = await realpath(path);
+    return { store: new FileStore(dirname(real)), path: basename(real) };
   } catch (cause) {
     throw new SuperchunkError("NOT_FOUND", "there is no such file or folder", { path: typed, cause });
   }
-  if (isFolder) return { store: new FileStore(path), path: "" };
-  return { store: new FileStore(dirname(path)), path: basename(path) };
 }
 
 /** The last part of the URL's path is the key, so that an archive that is a file has one. */
