@@ -8,7 +8,7 @@ import { SuperchunkError } from "../errors.ts";
 import { checkFolder, checkKey } from "../store/key.ts";
 import { checkCount, checkRange, type ResolvedRange, resolveRange } from "../store/range.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
-import { explainError, isAbsence } from "./fs-errors.ts";
+import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 import { Folders, joinPath, lstat } from "./fs-folders.ts";
 import { type Handle, Handles } from "./fs-handles.ts";
 import { describeFile, isTemporary } from "./fs-publish.ts";
@@ -225,9 +225,16 @@ export class FolderReader implements ReadableStore {
     if (entry.isFile()) return isTemporary(entry.name) ? undefined : "object";
     if (entry.isDirectory()) return "folder";
     if (!entry.isSymbolicLink()) return undefined;
-    // A link that leads out is listed for what it looks like, and refused only when something is read through it.
-    const info = fs.statSync(path, { throwIfNoEntry: false });
-    if (info === undefined) return undefined;
-    return info.isDirectory() ? "folder" : "object";
+    // A link that leads out, in a circle, or where one may not look is listed all the same, for the folder's other
+    // entries' sake; what is read through it is refused.
+    try {
+      const info = fs.statSync(path, { throwIfNoEntry: false });
+      if (info === undefined) return undefined;
+      return info.isDirectory() ? "folder" : "object";
+    } catch (error) {
+      if (isAbsence(error)) return undefined;
+      if (systemCode(error) === undefined) throw error;
+      return "object";
+    }
   }
 }

@@ -31,7 +31,11 @@ export interface WriteOptions {
 }
 
 /** Writes a whole source from the start of a file; resolves with its size. Nothing is under way when it settles. */
-export async function writeSource(file: FileHandle, source: PutSource, options: WriteOptions): Promise<number> {
+export async function writeSource(
+  file: FileHandle,
+  source: PutSource,
+  options: WriteOptions,
+): Promise<number> {
   const { stable, durable, signal } = options;
   const writer = new PieceWriter(file, stable || source instanceof Uint8Array, durable);
   try {
