@@ -3,8 +3,8 @@ import { Unzlib, zlibSync } from "fflate";
 import { ByteReader } from "../bytes/reader.ts";
 import { SuperchunkError } from "../errors.ts";
 
-/** Input that is given to fflate at once: deflate makes at most 1032 bytes of one, so 16 MB come back at most. */
-const STEP = 16384;
+/** Input that is given to fflate at once: deflate makes at most 1032 bytes of one, so 1 MB comes back at most. */
+const STEP = 1024;
 /** zlib's own header and checksum. */
 const SMALLEST_STREAM = 8;
 const ADLER_MODULUS = 65521;

@@ -26,10 +26,11 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
     checkMagic(bytes, name);
   } catch (error) {
     if (!isSuperchunkError(error, "BAD_MAGIC") || CLAIMED.test(name)) throw error;
-    throw new SuperchunkError("UNSUPPORTED", `not an archive that superchunk knows: ${error.summary}`, {
-      ...error.details,
-      path: name,
-    });
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `not an archive that superchunk knows: it starts with the bytes ${error.details.found}, not with "blpk"`,
+      error.details,
+    );
   }
   return { dialect: DIALECTS[decodeHeader(bytes, name).version] };
 }

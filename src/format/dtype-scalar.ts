@@ -3,7 +3,7 @@ import { SuperchunkError } from "../errors.ts";
 import type { ByteOrder, DType, TimeUnit } from "./types.ts";
 
 /** Bytes of an item at most: numpy's own limit. [FD-04] */
-export const MAX_ITEM_SIZE = 2 ** 31 - 1;
+export const MAX_ITEM_SIZE: number = 2 ** 31 - 1;
 
 /** numpy's names of plain types. [FD.1] */
 const NAMES: Readonly<Record<string, string>> = {
@@ -57,7 +57,7 @@ const UNITS: readonly string[] = [
 ];
 
 const NUMBER = /^([<>=|]?)([biufc])(\d{1,3})$/;
-const STRING = /^([<>=|]?)([SaUV])(\d{1,10})$/;
+const STRING = /^([<>=|]?)([SaUV])(\d{0,10})$/;
 const TIME = /^([<>=|]?)([Mm])8(?:\[(\d{0,10})([A-Za-zµμ]+)\])?$/;
 const TIME_NAME = /^(datetime|timedelta)64(\[.*\])?$/;
 const OBJECT = /^\|?O(?:[48])?$/;

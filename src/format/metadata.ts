@@ -166,7 +166,7 @@ async function checkDigest(
 export interface SectionOptions {
   /** Default adler32. */
   readonly checksum?: ChecksumName;
-  /** Default zlib; dropped where it does not make the text shorter. */
+  /** Default zlib; dropped where it makes the text longer. */
   readonly codec?: "none" | "zlib";
   /** Default 6. */
   readonly level?: number;
@@ -181,7 +181,7 @@ export async function encodeSection(value: JsonValue, options: SectionOptions = 
   const { checksum = "adler32", level = 6, deflate = deflateZlib } = options;
   const text = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true }));
   const packed = options.codec === "none" ? text : deflate(text, level);
-  const stored = packed.length < text.length ? packed : text; // [FM.1-08]
+  const stored = packed.length > text.length ? text : packed; // [FM.1-08]
   const maxMetaSize = options.maxMetaSize ?? text.length * 10;
   if (stored.length > maxMetaSize) {
     throw new SuperchunkError(
@@ -199,7 +199,11 @@ export async function encodeSection(value: JsonValue, options: SectionOptions = 
   const writer = new ByteWriter(SECTION_HEADER_LENGTH + maxMetaSize + digest.length);
   writer.put(table.magic.at, SECTION_MAGIC);
   writer.uint8(table.checksum.at, checksumNumber(checksum), "meta-checksum");
-  writer.uint8(table.codec.at, stored === text ? 0 : 1, "meta-codec");
+  writer.uint8(
+    table.codec.at,
+    stored === text ? CODECS.indexOf("none") : CODECS.indexOf("zlib"),
+    "meta-codec",
+  );
   writer.uint8(table.level.at, level, "meta-level");
   writer.uint32(table.metaSize.at, text.length, "meta-size");
   writer.uint32(table.maxMetaSize.at, maxMetaSize, "max-meta-size");

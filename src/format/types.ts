@@ -30,7 +30,20 @@ export type JsonObject = { readonly [key: string]: JsonValue };
 
 /** Time units of datetime64 and timedelta64; `generic` where none is given. */
 export type TimeUnit =
-  | "Y" | "M" | "W" | "D" | "h" | "m" | "s" | "ms" | "us" | "ns" | "ps" | "fs" | "as" | "generic";
+  | "Y"
+  | "M"
+  | "W"
+  | "D"
+  | "h"
+  | "m"
+  | "s"
+  | "ms"
+  | "us"
+  | "ns"
+  | "ps"
+  | "fs"
+  | "as"
+  | "generic";
 
 /** Byte order of the items; `none` where it means nothing (one byte, strings of bytes, structs). */
 export type ByteOrder = "little" | "big" | "none";
@@ -38,15 +51,30 @@ export type ByteOrder = "little" | "big" | "none";
 /** A numpy data type. `itemSize` in bytes, sub-array dimensions included. @see FORMAT.md [FD] */
 export type DType =
   | { readonly kind: "bool"; readonly itemSize: 1; readonly byteOrder: "none" }
-  | { readonly kind: "int" | "uint" | "float" | "complex"; readonly itemSize: number; readonly byteOrder: ByteOrder }
-  | { readonly kind: "datetime" | "timedelta"; readonly itemSize: 8; readonly byteOrder: ByteOrder; readonly unit: TimeUnit; readonly scale: number }
+  | {
+      readonly kind: "int" | "uint" | "float" | "complex";
+      readonly itemSize: number;
+      readonly byteOrder: ByteOrder;
+    }
+  | {
+      readonly kind: "datetime" | "timedelta";
+      readonly itemSize: 8;
+      readonly byteOrder: ByteOrder;
+      readonly unit: TimeUnit;
+      readonly scale: number;
+    }
   /** `S5`: bytes, padded with zeros. */
   | { readonly kind: "bytes"; readonly itemSize: number; readonly byteOrder: "none" }
   /** `U3`: four bytes a character. */
   | { readonly kind: "unicode"; readonly itemSize: number; readonly byteOrder: ByteOrder }
   /** `V2`: raw bytes. */
   | { readonly kind: "void"; readonly itemSize: number; readonly byteOrder: "none" }
-  | { readonly kind: "struct"; readonly itemSize: number; readonly byteOrder: "none"; readonly fields: readonly Field[] }
+  | {
+      readonly kind: "struct";
+      readonly itemSize: number;
+      readonly byteOrder: "none";
+      readonly fields: readonly Field[];
+    }
   /** Python objects: known, never read. */
   | { readonly kind: "object"; readonly itemSize: 8; readonly byteOrder: "none" };
 

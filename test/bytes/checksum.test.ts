@@ -1,0 +1,55 @@
+import { createHash } from "node:crypto";
+import { crc32 as zlibCrc32 } from "node:zlib";
+import { expect, it } from "vitest";
+import { crc32c, type DigestName, digest, loadCrc32c, loadDigest } from "../../src/bytes/checksum.ts";
+import { toHex, utf8 } from "../format/hex.ts";
+
+const HASHES = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"] as const;
+const large = Uint8Array.from({ length: 200_001 }, (_, i) => (i * 7919) >> 3);
+
+it.each(HASHES)("[FC-03] %s is the raw digest of node:crypto", async (name) => {
+  for (const bytes of [new Uint8Array(0), utf8("abc"), large]) {
+    expect(toHex(await digest(name, bytes))).toBe(createHash(name).update(bytes).digest("hex"));
+  }
+});
+
+it("[FC-03] adler32 and crc32 are four bytes, lowest first", async () => {
+  // Published check values: adler32 of "Wikipedia" is 11e60398, crc32 of "123456789" is cbf43926.
+  expect(toHex(await digest("adler32", utf8("Wikipedia")))).toBe("9803e611");
+  expect(toHex(await digest("crc32", utf8("123456789")))).toBe("2639f4cb");
+  expect(toHex(await digest("adler32", new Uint8Array(0)))).toBe("01000000");
+});
+
+it("crc32 of many bytes is that of zlib", async () => {
+  const found = new DataView((await digest("crc32", large)).buffer).getUint32(0, true);
+  // node:zlib has crc32 since 20.15.
+  expect(found).toBe(zlibCrc32(large));
+});
+
+it("crc32c is Castagnoli's: the check value of RFC 3720", async () => {
+  expect(await crc32c(utf8("123456789"))).toBe(0xe3069283);
+  expect(await crc32c(new Uint8Array(32))).toBe(0x8a9136aa);
+  const sum = await loadCrc32c();
+  expect(sum(new Uint8Array(0))).toBe(0);
+});
+
+it("None is the empty digest", async () => {
+  expect(await digest("None", utf8("abc"))).toEqual(new Uint8Array(0));
+});
+
+it("digests that are asked for at the same time do not mix", async () => {
+  const names: DigestName[] = ["md5", "crc32", "sha512", "adler32", "md5", "sha1"];
+  const inputs = names.map((_, i) => utf8("x".repeat(i * 1000)));
+  const alone: string[] = [];
+  for (const [i, name] of names.entries()) alone.push(toHex(await digest(name, inputs[i] ?? large)));
+  const together = await Promise.all(names.map((name, i) => digest(name, inputs[i] ?? large)));
+  expect(together.map(toHex)).toEqual(alone);
+});
+
+it("a loaded digest is synchronous, and its results are not overwritten by the next one", async () => {
+  const md5 = await loadDigest("md5");
+  const first = md5(utf8("a"));
+  const kept = toHex(first);
+  md5(utf8("b"));
+  expect(toHex(first)).toBe(kept);
+});

@@ -1,0 +1,187 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { MAX_INTEGER_DIGITS, MAX_JSON_DEPTH, parseJson, stringifyJson } from "../../src/format/json.ts";
+import type { JsonValue } from "../../src/format/types.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { errorOf, hex, utf8 } from "./hex.ts";
+
+const parse = (text: string): JsonValue => parseJson(text, "meta/sizes");
+
+describe("reading", () => {
+  it("[FJ-01] bare NaN and infinities are numbers", () => {
+    expect(parse("[NaN, Infinity, -Infinity, -1.5e3]")).toEqual([
+      Number.NaN,
+      Number.POSITIVE_INFINITY,
+      Number.NEGATIVE_INFINITY,
+      -1500,
+    ]);
+  });
+
+  it("[FJ-02] integers beyond 2^53 are exact, smaller ones numbers", () => {
+    expect(parse("[9007199254740991, 9007199254740992, -9007199254740993, 1388534400000000000]")).toEqual([
+      9007199254740991,
+      9007199254740992n,
+      -9007199254740993n,
+      1388534400000000000n,
+    ]);
+    expect(parse("1e300")).toBe(1e300);
+    expect(Object.is(parse("-0"), 0)).toBe(true);
+    expect(Object.is(parse("-0.0"), -0)).toBe(true);
+  });
+
+  it("[FJ-02] the attributes of a zipline table keep their nanoseconds", () => {
+    const attrs = parseJson(
+      readFileSync(join(corpusFolder, "ctable/bcolz-daily-equities/__attrs__")),
+      "__attrs__",
+    );
+    expect(attrs).toMatchObject({
+      start_session_ns: 1388534400000000000n,
+      end_session_ns: 1393632000000000000n,
+    });
+  });
+
+  it("[FJ-03] the last of equal names wins, and __proto__ is a name like others", () => {
+    expect(parse('{"a": 1, "a": 2}')).toEqual({ a: 2 });
+    const value = parse('{"__proto__": {"polluted": true}, "constructor": 1}') as Record<string, unknown>;
+    expect(Object.keys(value)).toEqual(["__proto__", "constructor"]);
+    expect(value["polluted"]).toBeUndefined();
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+
+  it("[FJ-04] text is UTF-8; escapes and surrogate pairs are understood, DEL may stand as it is", () => {
+    expect(parseJson(utf8('"Ω😀\\u03a9\\ud83d\\ude00\\n\\/\\"\u007f\u0085"'), "a")).toBe(
+      'Ω😀Ω😀\n/"\u007f\u0085',
+    );
+    expect(parse('"\\ud83d"')).toBe("\ud83d");
+    expect(errorOf(() => parseJson(hex("22 ff 22"), "a")).code).toBe("BAD_FIELD");
+    expect(parseJson(hex("ef bb bf 7b 7d"), "a")).toEqual({});
+  });
+
+  it("agrees with JSON.parse on any JSON whose integers are safe", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.integer({ min: 0, max: 3 }), (value, indent) => {
+        const text = JSON.stringify(value, null, indent);
+        fc.pre(!/\d{16}/.test(text));
+        // -0 is written as 0 by JSON.stringify, so both see the same text.
+        expect(parse(text)).toEqual(JSON.parse(text, (_, each) => (Object.is(each, -0) ? 0 : each)));
+      }),
+    );
+  });
+
+  it.each([
+    ["[1,]", 3],
+    ["{'a': 1}", 1],
+    ["[1 2]", 3],
+    ['{"a" 1}', 5],
+    ['"a\nb"', 2],
+    ['"\\x41"', 1],
+    ["01", 1],
+    ["+1", 0],
+    [".5", 0],
+    ["nan", 0],
+    ["[1]]", 3],
+    ["True", 0],
+    ['{"é": tru}', 7],
+  ])("%s is BAD_FIELD at byte %i", (text, offset) => {
+    const error = errorOf(() => parse(text));
+    expect(error.code).toBe("BAD_FIELD");
+    expect(error.details).toMatchObject({ path: "meta/sizes", offset });
+    expect(error.message).not.toContain("\n");
+  });
+
+  it("a document cut at any byte is refused, mostly as TRUNCATED", () => {
+    const text = '{"shape": [1000, -2.5e3], "a\\u00e9": "b\\n", "c": [true, null, NaN, -Infinity, {}]}';
+    let truncated = 0;
+    for (let length = 0; length < text.length; length++) {
+      const error = errorOf(() => parse(text.slice(0, length)));
+      expect(["TRUNCATED", "BAD_FIELD"]).toContain(error.code);
+      if (error.code === "TRUNCATED") truncated++;
+    }
+    expect(truncated).toBeGreaterThan(text.length - 8);
+  });
+
+  it("[FJ-05] depth, digits and number of values are limited, with LIMIT", () => {
+    expect(parse("[".repeat(MAX_JSON_DEPTH) + "]".repeat(MAX_JSON_DEPTH))).toBeDefined();
+    expect(errorOf(() => parse("[".repeat(MAX_JSON_DEPTH + 2))).code).toBe("LIMIT");
+    expect(errorOf(() => parse('{"a":'.repeat(1e5))).code).toBe("LIMIT");
+    expect(errorOf(() => parse("9".repeat(MAX_INTEGER_DIGITS + 1))).code).toBe("LIMIT");
+    expect(errorOf(() => parse(`[${"0,".repeat(4_000_001)}0]`)).code).toBe("LIMIT");
+    expect(errorOf(() => parseJson(new Uint8Array((64 << 20) + 1), "a")).code).toBe("LIMIT");
+  });
+
+  it("any text gives a value or an error of this library", () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.constantFrom(...'{}[]",:-0123eE.\\untrfalsNIiy \u0000é') }),
+        (text) => {
+          try {
+            parse(text);
+          } catch (error) {
+            expect(isSuperchunkError(error)).toBe(true);
+          }
+        },
+      ),
+      { numRuns: 2000 },
+    );
+    expect.hasAssertions();
+  });
+});
+
+describe("writing", () => {
+  const value: JsonValue = {
+    "a é": [1, -1.5, 2n ** 60n, Number.NaN, Number.NEGATIVE_INFINITY],
+    b: {},
+    c: [],
+    d: [null, true, "x\n"],
+  };
+
+  it("[FJ-06] strict JSON has digits for bigint and names for NaN", () => {
+    const text = stringifyJson(value);
+    expect(text).toBe(
+      '{"a é":[1,-1.5,1152921504606846976,"NaN","-Infinity"],"b":{},"c":[],"d":[null,true,"x\\n"]}',
+    );
+    expect(() => JSON.parse(text)).not.toThrow();
+  });
+
+  it("indent is that of JSON.stringify", () => {
+    const plain = { a: [1, { b: [] }], c: {}, d: "e" };
+    expect(stringifyJson(plain, { indent: 2 })).toBe(JSON.stringify(plain, null, 2));
+  });
+
+  it("[FJ-07] Python's style is that of json.dumps", () => {
+    // What json.dumps of Python 3.11 gives for the same value.
+    expect(stringifyJson(value, { python: true })).toBe(
+      '{"a \\u00e9": [1, -1.5, 1152921504606846976, NaN, -Infinity], "b": {}, "c": [], "d": [null, true, "x\\n"]}',
+    );
+    expect(stringifyJson({ k: "v", u: "Ω😀" }, { python: true, compact: true })).toBe(
+      '{"k":"v","u":"\\u03a9\\ud83d\\ude00"}',
+    );
+    const floats = [1e-5, 1.5e-7, 0.0001, 123456789.125, 1e16, 1e22, 1.7976931348623157e308, 5e-324, -0];
+    expect(stringifyJson(floats, { python: true })).toBe(
+      "[1e-05, 1.5e-07, 0.0001, 123456789.125, 1e+16, 1e+22, 1.7976931348623157e+308, 5e-324, -0.0]",
+    );
+  });
+
+  it("parse(stringify(value)) is the value, in Python's style", () => {
+    const json = fc.letrec<{ value: JsonValue }>((tie) => ({
+      value: fc.oneof(
+        { depthSize: "small" },
+        fc.constant(null),
+        fc.boolean(),
+        fc.double(),
+        fc.bigInt({ min: 2n ** 53n, max: 2n ** 90n }),
+        fc.string({ unit: "binary" }),
+        fc.array(tie("value")),
+        fc.dictionary(fc.string(), tie("value")),
+      ),
+    })).value;
+    fc.assert(
+      fc.property(json, fc.boolean(), (each, compact) => {
+        expect(parse(stringifyJson(each, { python: true, compact }))).toEqual(each);
+      }),
+    );
+  });
+});
