@@ -32,6 +32,10 @@ export class Handles {
   /** Path to handle, least recently used first. */
   readonly #open = new Map<string, Handle>();
 
+  /** Files in use now. */
+  #busy = 0;
+  readonly #awaitingRelease: (() => void)[] = [];
+
   /** `limit` is the number of files kept open, from 0. */
   constructor(limit: number) {
     this.#limit = limit;
@@ -49,12 +53,14 @@ export class Handles {
         this.#open.delete(path);
         this.#open.set(path, kept);
         kept.uses++;
+        this.#busy++;
         return kept;
       }
       this.drop(path);
     }
     const handle = this.#openFile(path);
     if (typeof handle === "string") return handle;
+    this.#busy++;
     if (this.#open.size >= this.#limit) this.#dropOldest();
     if (this.#limit > 0) this.#open.set(path, handle);
     else handle.dropped = true;
@@ -64,7 +70,24 @@ export class Handles {
   /** Gives a handle back. */
   release(handle: Handle): void {
     handle.uses--;
+    this.#busy--;
     closeUnused(handle);
+    for (const resolve of this.#awaitingRelease.splice(0)) resolve();
+  }
+
+  /**
+   * The same as {@link acquire}, but where the process has too many files open and some of them are being read here,
+   * it waits for one of those to be given back.
+   */
+  async acquireSoon(path: string): Promise<Handle | NotAFile> {
+    for (;;) {
+      try {
+        return this.acquire(path);
+      } catch (error) {
+        if (!isHandleShortage(error) || this.#busy === 0) throw error;
+        await new Promise<void>((resolve) => this.#awaitingRelease.push(resolve));
+      }
+    }
   }
 
   /** Closes the file at a path, once nobody reads it: before it is replaced or removed. */
@@ -121,7 +144,7 @@ export class Handles {
     try {
       return fs.openSync(path, READ_FLAGS);
     } catch (error) {
-      if (!isHandleShortage(error) || this.#open.size === 0) throw error;
+      if (!isHandleShortage(error)) throw error;
       this.dropAll();
       return fs.openSync(path, READ_FLAGS);
     }

@@ -10,7 +10,7 @@ import { checkCount, checkRange, type ResolvedRange, resolveRange } from "../sto
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 import { Folders, joinPath, lstat } from "./fs-folders.ts";
-import { type Handle, Handles } from "./fs-handles.ts";
+import { type Handle, Handles, type NotAFile } from "./fs-handles.ts";
 import { describeFile, isTemporary } from "./fs-publish.ts";
 import { allocateTarget, readFully, readFullySync } from "./fs-read.ts";
 
@@ -86,7 +86,7 @@ export class FolderReader implements ReadableStore {
   ): Promise<number | undefined> {
     checkCount(offset, "offset", key);
     options?.signal?.throwIfAborted();
-    const handle = this.#acquire(key);
+    const handle = await this.#acquireSoon(key);
     if (handle === undefined) return undefined;
     try {
       return await readFully(handle.fd, offset, target, options?.signal);
@@ -168,20 +168,35 @@ export class FolderReader implements ReadableStore {
     this.checkKey(key);
     try {
       const path = this.folders.locate(key);
-      if (path === undefined) return undefined;
-      const opened = this.handles.acquire(path);
-      if (typeof opened !== "string") return opened;
-      if (opened === "absent") return undefined;
+      const opened = path === undefined ? "absent" : this.handles.acquire(path);
+      if (path === undefined || opened !== "link") return this.#accept(opened, key);
       const real = this.folders.follow(path, key);
-      const behind = real === undefined ? "absent" : this.handles.acquire(real);
-      if (behind === "absent") return undefined;
-      if (behind !== "link") return behind;
-      throw new SuperchunkError("UNSAFE_PATH", "a symbolic link changed while it was followed", {
-        path: this.describe(key),
-      });
+      return real === undefined ? undefined : this.#accept(this.handles.acquire(real), key);
     } catch (error) {
       throw explainError(error, this.describe(key), "opening", false);
     }
+  }
+
+  /** The same, waiting where too many files are open. */
+  async #acquireSoon(key: string): Promise<Handle | undefined> {
+    this.checkKey(key);
+    try {
+      const path = this.folders.locate(key);
+      const opened = path === undefined ? "absent" : await this.handles.acquireSoon(path);
+      if (path === undefined || opened !== "link") return this.#accept(opened, key);
+      const real = this.folders.follow(path, key);
+      return real === undefined ? undefined : this.#accept(await this.handles.acquireSoon(real), key);
+    } catch (error) {
+      throw explainError(error, this.describe(key), "opening", false);
+    }
+  }
+
+  #accept(opened: Handle | NotAFile, key: string): Handle | undefined {
+    if (opened === "absent") return undefined;
+    if (opened !== "link") return opened;
+    throw new SuperchunkError("UNSAFE_PATH", "a symbolic link changed while it was followed", {
+      path: this.describe(key),
+    });
   }
 
   async #read(
@@ -190,7 +205,7 @@ export class FolderReader implements ReadableStore {
     choose: (handle: Handle) => ResolvedRange,
   ): Promise<Uint8Array | undefined> {
     options?.signal?.throwIfAborted();
-    const handle = this.#acquire(key);
+    const handle = await this.#acquireSoon(key);
     if (handle === undefined) return undefined;
     try {
       const { offset, length } = choose(handle);
