@@ -13,7 +13,7 @@ const GENERATED = new URL("../src/kernels/generated/", import.meta.url);
 
 // stub runtime: kernels allocate nothing. noAssert and no bounds checks: they check lengths themselves.
 const FLAGS = ["--runtime", "stub", "--enable", "simd", "--enable", "bulk-memory", "-O3", "--noAssert"];
-const LAYOUT = ["--initialMemory", "2", "--stackSize", "0"];
+const LAYOUT = ["--stackSize", "0"];
 
 const sources = await readSources();
 await mkdir(GENERATED, { recursive: true });

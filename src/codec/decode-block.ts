@@ -4,8 +4,7 @@
 import { SuperchunkError } from "../errors.ts";
 import type { DecodeKernel, StreamKernel } from "./decode-kernel.ts";
 import { blockLength } from "./header.ts";
-import { type Inflater, inflaterOf } from "./inflaters.ts";
-import type { ChunkHeader } from "./types.ts";
+import type { ChunkHeader, Compressor } from "./types.ts";
 
 /** Why a kernel refused, by its negative result. @see src/kernels/README.md */
 const REASONS: readonly string[] = [
@@ -18,8 +17,6 @@ const REASONS: readonly string[] = [
   "the checksum inside the stream differs",
 ];
 
-const NOT_THIS_FORMAT = -4;
-
 /** Everything that is the same for all blocks of a chunk. */
 export interface BlockDecoder {
   readonly kernel: DecodeKernel;
@@ -27,14 +24,11 @@ export interface BlockDecoder {
   /** Blocks are decoded to here first and unfiltered from here. Room for a block and slack. */
   readonly scratch: number;
   readonly decodeStream: StreamKernel;
-  /** What a library threw, where a stream made it. */
-  readonly failure: { cause?: unknown };
 }
 
-/** Puts together what decodes the chunk's blocks. @throws UNSUPPORTED where a library is needed and not loaded */
+/** Puts together what decodes the chunk's blocks. */
 export function makeBlockDecoder(kernel: DecodeKernel, header: ChunkHeader, scratch: number): BlockDecoder {
-  const failure = {};
-  return { kernel, header, scratch, decodeStream: streamKernelOf(kernel, header, failure), failure };
+  return { kernel, header, scratch, decodeStream: streamKernelOf(kernel, header.compressor) };
 }
 
 /**
@@ -77,7 +71,7 @@ export function decodeBlock(
     } else {
       const written = decodeStream(at, compressed, to, streamLength);
       if (written !== streamLength)
-        throw badStream(decoder, block, i, offset + at - src, streamLength, written);
+        throw badStream(header, block, i, offset + at - src, streamLength, written);
     }
     at += compressed;
     to += streamLength;
@@ -95,46 +89,19 @@ function filterOf(
   return undefined;
 }
 
-function streamKernelOf(
-  kernel: DecodeKernel,
-  header: ChunkHeader,
-  failure: BlockDecoder["failure"],
-): StreamKernel {
-  const inflater = inflaterOf(header.compressor);
-  if (inflater !== undefined) return inflaterCall(kernel, inflater, failure);
-  switch (header.compressor) {
+function streamKernelOf({ calls }: DecodeKernel, compressor: Compressor): StreamKernel {
+  switch (compressor) {
     case "blosclz":
-      return kernel.calls.decodeBlosclz;
+      return calls.decodeBlosclz;
     case "lz4":
-      return kernel.calls.decodeLz4;
+      return calls.decodeLz4;
     case "snappy":
-      return kernel.calls.decodeSnappy;
+      return calls.decodeSnappy;
     case "zlib":
-      return kernel.calls.decodeZlib;
+      return calls.decodeZlib;
     case "zstd":
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        'zstd is not loaded yet; await prepare("zstd") before decoding synchronously',
-        { field: "compressor", found: "zstd" },
-      );
+      return calls.decodeZstd;
   }
-}
-
-/** A library as if it were a kernel: addresses become views, and what it throws becomes the cause of a result. */
-function inflaterCall(
-  { memory }: DecodeKernel,
-  inflater: Inflater,
-  failure: BlockDecoder["failure"],
-): StreamKernel {
-  return (src, srcLength, dst, dstLength) => {
-    const input = memory.bytes.subarray(src, src + srcLength);
-    try {
-      return inflater.inflate(input, memory.bytes.subarray(dst, dst + dstLength));
-    } catch (cause) {
-      failure.cause = cause;
-      return NOT_THIS_FORMAT;
-    }
-  };
 }
 
 function badStreamLength(
@@ -154,7 +121,7 @@ function badStreamLength(
 }
 
 function badStream(
-  { header, failure }: BlockDecoder,
+  header: ChunkHeader,
   block: number,
   stream: number,
   offset: number,
@@ -165,6 +132,6 @@ function badStream(
   return new SuperchunkError(
     "BAD_CHUNK",
     `stream ${stream} of block ${block} at byte ${offset} does not decode to ${expected} bytes of ${header.compressor}: ${reason}; the chunk is damaged`,
-    { offset, field: "stream", expected, found: written, cause: failure.cause },
+    { offset, field: "stream", expected, found: written },
   );
 }

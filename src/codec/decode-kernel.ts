@@ -17,18 +17,23 @@ export interface DecodeKernels {
   readonly decodeLz4: StreamKernel;
   readonly decodeSnappy: StreamKernel;
   readonly decodeZlib: StreamKernel;
+  readonly decodeZstd: StreamKernel;
   readonly unshuffle: FilterKernel;
   readonly bitunshuffle: FilterKernel;
+  readonly hostBase: () => number;
 }
 
 /** Kernels together with their memory. Serves one call at a time. */
 export class DecodeKernel {
   readonly calls: DecodeKernels;
   readonly memory: KernelMemory;
+  /** Address from which on the memory is the host's. */
+  readonly base: number;
 
   constructor(calls: DecodeKernels) {
     this.calls = calls;
     this.memory = new KernelMemory(calls.memory);
+    this.base = calls.hostBase();
   }
 }
 
@@ -43,6 +48,11 @@ const idle: DecodeKernel[] = [];
 /** Compiles the kernels without blocking. */
 export function prepareDecodeKernels(): Promise<void> {
   return decodeModule.prepare();
+}
+
+/** True where an instance can be made without compiling first. */
+export function areDecodeKernelsCompiled(): boolean {
+  return decodeModule.isCompiled;
 }
 
 /** An instance that is the caller's own until it is given back. */

@@ -17,7 +17,7 @@ import {
 import { decodeBlock, makeBlockDecoder } from "./decode-block.ts";
 import { giveBackKernel, takeKernel } from "./decode-kernel.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "./header.ts";
-import { HOST_BASE, SLACK } from "./kernel-module.ts";
+import { SLACK } from "./kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 
 /** Reads a chunk's header and checks it against the chunk's real length. @throws as {@link decodeHeader} */
@@ -139,11 +139,11 @@ function decodeInto(
   let longest = 0;
   for (let i = first; i < end; i++) longest = Math.max(longest, (ends[i] ?? 0) - (starts[i] ?? 0));
   const room = blockLength(header, first) + SLACK;
-  const scratch = HOST_BASE;
-  const target = scratch + room;
-  const input = target + room;
   const kernel = takeKernel();
   try {
+    const scratch = kernel.base;
+    const target = scratch + room;
+    const input = target + room;
     kernel.memory.reserve(input + longest + SLACK);
     const decoder = makeBlockDecoder(kernel, header, scratch);
     const { bytes: memory } = kernel.memory;

@@ -12,7 +12,6 @@ export { type Deflater, registerDeflater } from "./deflaters.ts";
 export { encode, encodeInto, encodeSync } from "./encode.ts";
 export { prepareEncode } from "./encode-prepare.ts";
 export { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
-export { type Inflater, registerInflater } from "./inflaters.ts";
 export { type DecodeLease, leaseDecoder } from "./lease.ts";
 export { isReady, prepare } from "./prepare.ts";
 export type {
@@ -31,13 +30,13 @@ export function info(chunk: Uint8Array): ChunkHeader {
   return decodeHeader(chunk);
 }
 
-/** {@link decodeSync}, after loading what the chunk's compressor needs. */
+/** {@link decodeSync}, after compiling the kernels without blocking. */
 export async function decode(chunk: Uint8Array, options: DecodeOptions = {}): Promise<Uint8Array> {
   await prepare(readChunkHeader(chunk, options).compressor);
   return decodeSync(chunk, options);
 }
 
-/** {@link decodeRangeSync}, after loading what the chunk's compressor needs. */
+/** {@link decodeRangeSync}, after compiling the kernels without blocking. */
 export async function decodeRange(
   chunk: Uint8Array,
   start: number,

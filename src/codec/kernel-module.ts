@@ -21,8 +21,14 @@ export class KernelModule {
     this.#base64 = base64;
   }
 
+  /** True once {@link instantiate} need not compile. */
+  get isCompiled(): boolean {
+    return this.#module !== undefined;
+  }
+
   /** Compiles without blocking; a browser's main thread may refuse to do it at once. */
   prepare(): Promise<void> {
+    if (this.#module !== undefined) return Promise.resolve();
     this.#compiling ??= WebAssembly.compile(fromBase64(this.#base64)).then((module) => {
       this.#module = module;
     });

@@ -8,7 +8,7 @@ import { checkExpectations, checkGiven } from "./decode.ts";
 import { decodeBlock, makeBlockDecoder } from "./decode-block.ts";
 import { type DecodeKernel, giveBackKernel, takeKernel } from "./decode-kernel.ts";
 import { decodeHeader, HEADER_LENGTH } from "./header.ts";
-import { HOST_BASE, SLACK } from "./kernel-module.ts";
+import { SLACK } from "./kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 
 /** The memory of a kernel, the caller's own until {@link DecodeLease.release}. */
@@ -65,10 +65,11 @@ class KernelLease implements DecodeLease {
   #kernel: DecodeKernel | undefined;
 
   constructor(kernel: DecodeKernel, inputLength: number) {
-    kernel.memory.reserve(HOST_BASE + inputLength + SLACK);
+    const { base, memory } = kernel;
+    memory.reserve(base + inputLength + SLACK);
     this.#kernel = kernel;
     this.#inputLength = inputLength;
-    this.input = kernel.memory.bytes.subarray(HOST_BASE, HOST_BASE + inputLength);
+    this.input = memory.bytes.subarray(base, base + inputLength);
   }
 
   decode(
@@ -123,7 +124,8 @@ class KernelLease implements DecodeLease {
         },
       );
     }
-    return this.#owned().memory.bytes.subarray(HOST_BASE, HOST_BASE + available);
+    const { base, memory } = this.#owned();
+    return memory.bytes.subarray(base, base + available);
   }
 
   #owned(): DecodeKernel {
@@ -141,16 +143,16 @@ class KernelLease implements DecodeLease {
   ): Uint8Array<ArrayBuffer> {
     const kernel = this.#owned();
     if (header.memcpyed) {
-      const at = HOST_BASE + HEADER_LENGTH + start - base;
+      const at = kernel.base + HEADER_LENGTH + start - base;
       return kernel.memory.bytes.subarray(at, at + length);
     }
     const table = readBlockTable(head, header);
     const [first, end] = blocksOf(header, start, length);
     checkExpansion(header, table, first, end);
-    const scratch = HOST_BASE + this.#inputLength + SLACK;
+    const scratch = kernel.base + this.#inputLength + SLACK;
     const target = scratch + header.blocksize + SLACK;
     kernel.memory.reserve(target + (end - first) * header.blocksize + SLACK);
-    decodeBlockRow(kernel, header, table, [first, end], { input: HOST_BASE - base, scratch, target });
+    decodeBlockRow(kernel, header, table, [first, end], { input: kernel.base - base, scratch, target });
     const from = target + start - first * header.blocksize;
     return kernel.memory.bytes.subarray(from, from + length);
   }

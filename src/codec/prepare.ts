@@ -1,28 +1,23 @@
 /**
- * What must be loaded before synchronous calls. Knows which compressor needs what.
+ * What must be compiled before synchronous calls. Knows the decoding kernels.
  */
-import { prepareDecodeKernels } from "./decode-kernel.ts";
-import { inflaterOf, registerInflater } from "./inflaters.ts";
-import type { Compressor, CompressorName } from "./types.ts";
-import { inflateZstd } from "./zstd-frames.ts";
-import { loadZstd } from "./zstd-library.ts";
+import { areDecodeKernelsCompiled, prepareDecodeKernels } from "./decode-kernel.ts";
+import type { CompressorName } from "./types.ts";
 
-const prepared = new Set<CompressorName>();
-
-/** True where {@link decodeSync} and its like can decode chunks of the compressor in this engine now. */
-export function isReady(compressor: CompressorName): boolean {
-  return prepared.has(compressor);
+/**
+ * True where {@link decodeSync} and its like decode chunks of the compressor without compiling anything first.
+ *
+ * All compressors are decoded by kernels in one module today; the question names one, so that this may change.
+ */
+export function isReady(_compressor: CompressorName): boolean {
+  return areDecodeKernelsCompiled();
 }
 
-/** Compiles the kernels and loads the library that the compressor needs; done once, cheap afterwards. */
-export async function prepare(compressor: CompressorName): Promise<void> {
-  if (prepared.has(compressor)) return;
-  await prepareDecodeKernels();
-  if (compressor === "zstd") {
-    await loadZstd();
-    const name: Compressor = "zstd";
-    if (inflaterOf(name) === undefined)
-      registerInflater(name, { name: "@hpcc-js/wasm-zstd", inflate: inflateZstd });
-  }
-  prepared.add(compressor);
+/**
+ * Compiles what decoding the compressor's chunks needs; done once, cheap afterwards.
+ *
+ * Synchronous calls compile by themselves where they must, which the main thread of some browsers refuses.
+ */
+export function prepare(_compressor: CompressorName): Promise<void> {
+  return prepareDecodeKernels();
 }

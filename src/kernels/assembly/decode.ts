@@ -4,4 +4,10 @@ export { decodeBlosclz } from "./decode-blosclz";
 export { decodeLz4 } from "./decode-lz4";
 export { decodeSnappy } from "./decode-snappy";
 export { decodeZlib } from "./decode-zlib";
+export { decodeZstd } from "./decode-zstd";
 export { unshuffle } from "./decode-shuffle";
+
+/** Where the host's part of the memory starts. */
+export function hostBase(): usize {
+  return (__heap_base + 63) & ~63;
+}

@@ -1,0 +1,131 @@
+// Finite State Entropy tables of zstd. @see RFC 8878, 4.1
+//
+// A state is 8 bytes: u16 base of the next state, u8 bits to add to it, u8 extra bits of the value, u32 base of the value.
+
+/** Normalised counts of the table that is read, i16 for each symbol; -1 is "less than one". */
+const COUNTS = memory.data(256 * 2, 16);
+/** The next occurrence of each symbol while a table is filled. */
+const NEXT = memory.data(256 * 2, 16);
+/** The symbol of each state while a table is filled. */
+const SYMBOLS = memory.data(512, 16);
+
+/** Accuracy log of the counts that were read last. */
+export let countsLog: u32 = 0;
+/** How many symbols they have. */
+let countsLength: u32 = 0;
+
+/**
+ * Reads normalised counts; returns the bytes that they take, or 0 where they are wrong or cut off.
+ */
+export function readCounts(src: usize, end: usize, maxLog: u32, maxSymbol: u32): usize {
+  const room = end - src;
+  if (room == 0) return 0;
+  // Reads go up to 8 bytes past the end; what was *used* is compared with the end afterwards, and while zeros are skipped.
+  let at: usize = 4;
+  const log = (<u32>load<u8>(src) & 15) + 5;
+  if (log > maxLog) return 0;
+  let remaining: i32 = (1 << log) + 1;
+  let threshold: i32 = 1 << log;
+  let width: u32 = log + 1;
+  let symbol: u32 = 0;
+  let zero = false;
+  while (remaining > 1 && symbol <= maxSymbol) {
+    if (zero) {
+      let skip: u32;
+      do {
+        skip = (load<u32>(src + (at >> 3)) >> <u32>(at & 7)) & 3;
+        at += 2;
+        if (skip > maxSymbol + 1 - symbol) return 0;
+        for (let i: u32 = 0; i < skip; i++) store<i16>(COUNTS + ((symbol + i) << 1), 0);
+        symbol += skip;
+      } while (skip == 3);
+      if (symbol > maxSymbol) break;
+    }
+    if (at >> 3 > room) return 0;
+    const bits = <i32>(load<u32>(src + (at >> 3)) >> <u32>(at & 7));
+    const most = (threshold << 1) - 1 - remaining;
+    let count = bits & (threshold - 1);
+    if (count < most) {
+      at += width - 1;
+    } else {
+      count = bits & ((threshold << 1) - 1);
+      if (count >= threshold) count -= most;
+      at += width;
+    }
+    count--;
+    remaining -= count < 0 ? -count : count;
+    store<i16>(COUNTS + (symbol << 1), <i16>count);
+    symbol++;
+    zero = count == 0;
+    while (remaining < threshold) {
+      width--;
+      threshold >>= 1;
+      if (threshold == 0) return 0;
+    }
+  }
+  const used = (at + 7) >> 3;
+  if (remaining != 1 || used > room) return 0;
+  countsLog = log;
+  countsLength = symbol;
+  return used;
+}
+
+/** Takes counts from a table of i16, as if they had been read. */
+export function setCounts(from: usize, length: u32, log: u32): void {
+  memory.copy(COUNTS, from, length << 1);
+  countsLog = log;
+  countsLength = length;
+}
+
+/**
+ * Fills a table from the counts. `values` has, for each symbol, u32 with the value's base and u8 with its extra bits
+ * (`extras`), or is 0: then the symbol is the value.
+ */
+export function fillTable(table: usize, values: usize, extras: usize): void {
+  const log = countsLog;
+  const size: u32 = 1 << log;
+  const mask = size - 1;
+  let high = size - 1;
+  for (let s: u32 = 0; s < countsLength; s++) {
+    const count = load<i16>(COUNTS + (s << 1));
+    if (count == -1) {
+      store<u8>(SYMBOLS + high, <u8>s);
+      high--;
+      store<u16>(NEXT + (s << 1), 1);
+    } else {
+      store<u16>(NEXT + (s << 1), <u16>count);
+    }
+  }
+  const step = (size >> 1) + (size >> 3) + 3;
+  let place: u32 = 0;
+  for (let s: u32 = 0; s < countsLength; s++) {
+    const count = <i32>load<i16>(COUNTS + (s << 1));
+    for (let i: i32 = 0; i < count; i++) {
+      store<u8>(SYMBOLS + place, <u8>s);
+      do {
+        place = (place + step) & mask;
+      } while (place > high);
+    }
+  }
+  for (let u: u32 = 0; u < size; u++) {
+    const s = <u32>load<u8>(SYMBOLS + u);
+    const next = <u32>load<u16>(NEXT + (s << 1));
+    store<u16>(NEXT + (s << 1), <u16>(next + 1));
+    const bits = log - (31 - clz<u32>(next));
+    storeState(table + (u << 3), (next << bits) - size, bits, s, values, extras);
+  }
+}
+
+/** Fills a table of one state that stays where it is. */
+export function fillSingle(table: usize, symbol: u32, values: usize, extras: usize): void {
+  storeState(table, 0, 0, symbol, values, extras);
+}
+
+// @ts-ignore: decorator
+@inline
+function storeState(at: usize, next: u32, bits: u32, symbol: u32, values: usize, extras: usize): void {
+  store<u16>(at, <u16>next);
+  store<u8>(at, <u8>bits, 2);
+  store<u8>(at, values == 0 ? 0 : load<u8>(extras + symbol), 3);
+  store<u32>(at, values == 0 ? symbol : load<u32>(values + (symbol << 2)), 4);
+}

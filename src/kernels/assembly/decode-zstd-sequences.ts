@@ -1,0 +1,230 @@
+// The sequences of a zstd block: runs of literals and matches. @see RFC 8878, 3.1.1.3.2
+import { copyMatch, copyWild } from "./copy";
+import { bitLength, fill, peek } from "./decode-bits";
+import { countsLog, fillSingle, fillTable, readCounts, setCounts } from "./decode-fse";
+
+const TOO_LONG: i32 = -2;
+const BAD_REFERENCE: i32 = -3;
+const NOT_THIS_FORMAT: i32 = -4;
+
+const LENGTHS = memory.data(512 * 8, 16);
+const OFFSETS = memory.data(256 * 8, 16);
+const MATCHES = memory.data(512 * 8, 16);
+
+// prettier-ignore
+const LENGTH_BASES = memory.data<u32>([
+  0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,18,20,22,24,28,32,40,48,64,128,256,512,1024,2048,4096,8192,16384,32768,65536,
+]);
+// prettier-ignore
+const LENGTH_EXTRAS = memory.data<u8>([0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,1,2,2,3,3,4,6,7,8,9,10,11,12,13,14,15,16]);
+// prettier-ignore
+const MATCH_BASES = memory.data<u32>([
+  3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,37,39,41,43,47,51,59,67,83,
+  99,131,259,515,1027,2051,4099,8195,16387,32771,65539,
+]);
+// prettier-ignore
+const MATCH_EXTRAS = memory.data<u8>([
+  0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,1,2,2,3,3,4,4,5,7,8,9,10,11,12,13,14,15,16,
+]);
+// prettier-ignore
+const OFFSET_BASES = memory.data<u32>([
+  1,2,4,8,16,32,64,128,256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,2097152,4194304,8388608,
+  16777216,33554432,67108864,134217728,268435456,536870912,1073741824,2147483648,
+]);
+// prettier-ignore
+const OFFSET_EXTRAS = memory.data<u8>([
+  0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,
+]);
+
+// prettier-ignore
+const LENGTH_DEFAULTS = memory.data<i16>([4,3,2,2,2,2,2,2,2,2,2,2,2,1,1,1,2,2,2,2,2,2,2,2,2,3,2,1,1,1,1,1,-1,-1,-1,-1]);
+// prettier-ignore
+const MATCH_DEFAULTS = memory.data<i16>([
+  1,4,3,2,2,2,2,2,2,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,-1,-1,-1,-1,-1,-1,-1,
+]);
+// prettier-ignore
+const OFFSET_DEFAULTS = memory.data<i16>([1,1,1,1,1,1,2,2,2,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,-1,-1,-1,-1,-1]);
+
+/** Accuracy logs of the frame's tables; -1: none yet. */
+let lengthsLog: i32 = -1;
+let offsetsLog: i32 = -1;
+let matchesLog: i32 = -1;
+let recent1: u32 = 1;
+let recent2: u32 = 4;
+let recent3: u32 = 8;
+
+/** The log of the table that `readTable` read. */
+let readLog: i32 = 0;
+
+/** Forgets the tables and offsets of the frame before. */
+export function resetSequences(): void {
+  lengthsLog = -1;
+  offsetsLog = -1;
+  matchesLog = -1;
+  recent1 = 1;
+  recent2 = 4;
+  recent3 = 8;
+}
+
+/**
+ * Decodes the sequences section from `src` to `end` with the block's literals to `op`; returns the bytes written, or an
+ * error. Matches reach back to `dst`.
+ */
+export function decodeSequences(
+  src: usize, end: usize,
+  literals: usize, literalsLength: usize,
+  dst: usize, op: usize, opEnd: usize,
+): i32 {
+  if (src >= end) return NOT_THIS_FORMAT;
+  const start = op;
+  const literalsEnd = literals + literalsLength;
+  let count = <u32>load<u8>(src);
+  src++;
+  if (count >= 128) {
+    if (count == 255) {
+      if (end - src < 2) return NOT_THIS_FORMAT;
+      count = <u32>load<u16>(src) + 0x7f00;
+      src += 2;
+    } else {
+      if (end - src < 1) return NOT_THIS_FORMAT;
+      count = ((count - 128) << 8) + <u32>load<u8>(src);
+      src++;
+    }
+  }
+  if (count != 0) {
+    if (end - src < 1) return NOT_THIS_FORMAT;
+    const modes = <u32>load<u8>(src);
+    src++;
+    if ((modes & 3) != 0) return NOT_THIS_FORMAT;
+    let taken = readTable(src, end, modes >> 6, LENGTHS, lengthsLog, 9, 35, LENGTH_DEFAULTS, 36, 6, LENGTH_BASES, LENGTH_EXTRAS);
+    if (taken < 0) return NOT_THIS_FORMAT;
+    lengthsLog = readLog;
+    src += taken;
+    taken = readTable(src, end, (modes >> 4) & 3, OFFSETS, offsetsLog, 8, 31, OFFSET_DEFAULTS, 29, 5, OFFSET_BASES, OFFSET_EXTRAS);
+    if (taken < 0) return NOT_THIS_FORMAT;
+    offsetsLog = readLog;
+    src += taken;
+    taken = readTable(src, end, (modes >> 2) & 3, MATCHES, matchesLog, 9, 52, MATCH_DEFAULTS, 53, 6, MATCH_BASES, MATCH_EXTRAS);
+    if (taken < 0) return NOT_THIS_FORMAT;
+    matchesLog = readLog;
+    src += taken;
+
+    let left = bitLength(src, end);
+    if (left < 0) return NOT_THIS_FORMAT;
+    let window = fill(src, left);
+    let lengthState = LENGTHS + (<usize>peek(window, lengthsLog) << 3);
+    window <<= <u64>lengthsLog;
+    let offsetState = OFFSETS + (<usize>peek(window, offsetsLog) << 3);
+    window <<= <u64>offsetsLog;
+    let matchState = MATCHES + (<usize>peek(window, matchesLog) << 3);
+    left -= lengthsLog + offsetsLog + matchesLog;
+    let r1 = recent1;
+    let r2 = recent2;
+    let r3 = recent3;
+    while (true) {
+      if (left < 0) return NOT_THIS_FORMAT;
+      window = fill(src, left);
+      const offsetBits = <u32>load<u8>(offsetState, 3);
+      let offset = load<u32>(offsetState, 4) + peek(window, offsetBits);
+      const matchBits = <u32>load<u8>(matchState, 3);
+      const lengthBits = <u32>load<u8>(lengthState, 3);
+      left -= <i32>offsetBits;
+      // 57 bits hold an offset of up to 25 bits with two lengths of 16; else the window is filled again.
+      if (offsetBits + matchBits + lengthBits > 57) {
+        window = fill(src, left);
+      } else {
+        window <<= <u64>offsetBits;
+      }
+      const match = <usize>(load<u32>(matchState, 4) + peek(window, matchBits));
+      window <<= <u64>matchBits;
+      const run = <usize>(load<u32>(lengthState, 4) + peek(window, lengthBits));
+      left -= <i32>(matchBits + lengthBits);
+
+      if (offset > 3) {
+        offset -= 3;
+        r3 = r2;
+        r2 = r1;
+        r1 = offset;
+      } else {
+        const which = offset - (run == 0 ? 0 : 1);
+        if (which == 0) {
+          offset = r1;
+        } else {
+          if (which == 1) {
+            offset = r2;
+          } else {
+            offset = which == 2 ? r3 : r1 - 1;
+            r3 = r2;
+          }
+          r2 = r1;
+          r1 = offset;
+        }
+      }
+
+      if (run > literalsEnd - literals) return NOT_THIS_FORMAT;
+      if (run + match > opEnd - op) return TOO_LONG;
+      copyWild(literals, op, run);
+      literals += run;
+      op += run;
+      if (<usize>offset - 1 >= op - dst) return BAD_REFERENCE;
+      copyMatch(op, offset, match);
+      op += match;
+
+      if (--count == 0) break;
+      window = fill(src, left);
+      let bits = <u32>load<u8>(lengthState, 2);
+      lengthState = LENGTHS + ((<usize>load<u16>(lengthState) + <usize>peek(window, bits)) << 3);
+      window <<= <u64>bits;
+      left -= <i32>bits;
+      bits = <u32>load<u8>(matchState, 2);
+      matchState = MATCHES + ((<usize>load<u16>(matchState) + <usize>peek(window, bits)) << 3);
+      window <<= <u64>bits;
+      left -= <i32>bits;
+      bits = <u32>load<u8>(offsetState, 2);
+      offsetState = OFFSETS + ((<usize>load<u16>(offsetState) + <usize>peek(window, bits)) << 3);
+      left -= <i32>bits;
+    }
+    if (left != 0) return NOT_THIS_FORMAT;
+    recent1 = r1;
+    recent2 = r2;
+    recent3 = r3;
+  } else if (src != end) {
+    return NOT_THIS_FORMAT;
+  }
+  const rest = literalsEnd - literals;
+  if (rest > opEnd - op) return TOO_LONG;
+  memory.copy(op, literals, rest);
+  return <i32>(op + rest - start);
+}
+
+/** Reads one of the three tables and sets `readLog`; returns the bytes that it takes, or -1 where it is damaged. */
+function readTable(
+  src: usize, end: usize, mode: u32,
+  table: usize, oldLog: i32, maxLog: u32, maxSymbol: u32,
+  defaults: usize, defaultsLength: u32, defaultsLog: u32,
+  bases: usize, extras: usize,
+): i32 {
+  if (mode == 0) {
+    setCounts(defaults, defaultsLength, defaultsLog);
+    fillTable(table, bases, extras);
+    readLog = <i32>defaultsLog;
+    return 0;
+  }
+  if (mode == 1) {
+    if (src >= end) return -1;
+    const symbol = <u32>load<u8>(src);
+    if (symbol > maxSymbol) return -1;
+    fillSingle(table, symbol, bases, extras);
+    readLog = 0;
+    return 1;
+  }
+  if (mode == 2) {
+    const taken = readCounts(src, end, maxLog, maxSymbol);
+    if (taken == 0) return -1;
+    fillTable(table, bases, extras);
+    readLog = <i32>countsLog;
+    return <i32>taken;
+  }
+  readLog = oldLog;
+  return oldLog < 0 ? -1 : 0;
+}
