@@ -24,7 +24,9 @@ const SYNC_WIDTH = 4;
  * No operation leaves the root: a symbolic link is followed where its target stays under the root, and refused with
  * `UNSAFE_PATH` elsewhere. Reads see a file as it is at the call: kept handles are compared with the path each time.
  * Durable means synced with its folder entries; on Windows folders cannot be synced, so a new entry (never the old
- * object) may be lost if the machine crashes right after, and on macOS the drive's cache is flushed too.
+ * object) may be lost if the machine crashes right after, and on macOS the drive's cache is flushed too. `ifAbsent` is exact and
+ * needs hard links, which FAT has not (`UNSUPPORTED`); `ifVersion` is best effort, see `publishFile`. Deleting is durable
+ * after a `sync` of anything in the same folder.
  */
 export class FileStore extends FolderReader implements WritableStore {
   async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {

@@ -27,7 +27,7 @@ export function parseLength(response: Response): number | undefined {
 /** ETag, else the time of the last change with the size; undefined where the server tells neither. */
 export function parseVersion(response: Response, size: number | undefined): string | undefined {
   const etag = response.headers.get("etag");
-  if (etag !== null) return etag;
+  if (etag !== null) return etag.replace(/^W\//, ""); // weak in one answer and strong in another is still one version
   const time = response.headers.get("last-modified");
   return time === null || size === undefined ? undefined : `${time} ${size}`;
 }

@@ -84,7 +84,9 @@ export class HttpStore implements ReadableStore {
   async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
     return this.#send(key, "GET", {}, options, async (response, path) => {
       if (response.status !== 200) throw await this.#refuse(response, path);
-      return readBody(response, Number.MAX_SAFE_INTEGER, path);
+      const bytes = await readBody(response, Number.MAX_SAFE_INTEGER, path);
+      this.#remember(key, parseVersion(response, bytes.length));
+      return bytes;
     });
   }
 
@@ -108,7 +110,9 @@ export class HttpStore implements ReadableStore {
     const told = await this.#send(key, "HEAD", {}, options, async (response, path) => {
       if (response.status === 405 || response.status === 501) return "untold";
       if (response.status !== 200) throw await this.#refuse(response, path);
-      return describeSize(response, parseLength(response)) ?? "untold";
+      const size = parseLength(response);
+      if (size !== undefined) this.#remember(key, parseVersion(response, size));
+      return describeSize(response, size) ?? "untold";
     });
     return told === "untold" ? this.#probe(key, options) : told;
   }
@@ -220,24 +224,23 @@ export class HttpStore implements ReadableStore {
     return whole.slice(offset, offset + length);
   }
 
+  /** Remembers the first version of a key; of a server that tells none, nothing. */
+  #remember(key: string, version: string | undefined): void {
+    if (version === undefined || this.#versions.has(key)) return;
+    const [oldest] = this.#versions.size >= MAX_VERSIONS ? this.#versions.keys() : [];
+    if (oldest !== undefined) this.#versions.delete(oldest);
+    this.#versions.set(key, version);
+  }
+
   #checkVersion(key: string, found: string | undefined): void {
-    if (found === undefined) return;
+    this.#remember(key, found);
     const expected = this.#versions.get(key);
-    if (expected === undefined) {
-      const [oldest] = this.#versions.size >= MAX_VERSIONS ? this.#versions.keys() : [];
-      if (oldest !== undefined) this.#versions.delete(oldest);
-      this.#versions.set(key, found);
-    } else if (expected !== found) {
-      throw new SuperchunkError(
-        "STALE",
-        "the object was changed on the server since it was first read; open it anew",
-        {
-          path: this.describe(key),
-          expected,
-          found,
-        },
-      );
-    }
+    if (found === undefined || found === expected) return;
+    throw new SuperchunkError(
+      "STALE",
+      "the object was changed on the server since it was first read; open it anew",
+      { path: this.describe(key), expected, found },
+    );
   }
 
   async #refuse(response: Response, path: string): Promise<SuperchunkError> {

@@ -184,6 +184,19 @@ describe("the HTTP store", () => {
       expect(await store.getRange("x", { offset: 0, length: 2 })).toEqual(Uint8Array.of(1, 2));
     }));
 
+  it("says STALE also where the object changed after its size was told, or after it was read whole", () =>
+    withServer(async (server, store) => {
+      for (const look of [() => store.stat("x"), () => store.get("x")]) {
+        server.objects.set("x", BYTES);
+        await look();
+        const changed = BYTES.map((byte) => byte + 1);
+        server.objects.set("x", changed);
+        await expect(store.getRange("x", { suffixLength: 4 })).rejects.toMatchObject({ code: "STALE" });
+        expect(await store.get("x")).toEqual(changed);
+        await store.close();
+      }
+    }));
+
   it("takes time and size for the version where there is no ETag", () =>
     withServer(async (server, store) => {
       let time = "Mon, 02 Nov 2026 10:00:00 GMT";
