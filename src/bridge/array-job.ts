@@ -33,7 +33,7 @@ const DEFAULT_CLEVEL = 5;
 
 /** Values and how they are stored. */
 export interface SourceArray {
-  readonly archive: ChunkedArchive;
+  readonly archive: ArrayArchive | BytesArchive;
   readonly dtype: DType;
   readonly shape: readonly number[];
   readonly order: "C" | "F";

@@ -3,8 +3,7 @@
  *
  * Knows archives and the codec; must not know where the chunks go.
  */
-import { encode } from "../codec/encode.ts";
-import { decode, decodeHeader } from "../codec/index.ts";
+import { decode, decodeHeader, encode } from "../codec/index.ts";
 import type { ChunkHeader } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ArrayJob, JobLayout } from "./array-job.ts";
@@ -47,12 +46,13 @@ async function* copyChunks(
   onChunk: OnChunk,
 ): AsyncGenerator<Uint8Array> {
   const { archive } = job.source;
-  const itemSize = job.type.itemSize > 255 ? 1 : job.type.itemSize;
+  // Plain bytes were compressed as items of whatever size their writer guessed.
+  const itemSize = archive.kind === "bytes" ? undefined : job.type.itemSize > 255 ? 1 : job.type.itemSize;
   let index = first;
   for await (const { place, bytes } of archive.encodedChunks(first, end, { signal })) {
     const header = decodeHeader(bytes, bytes.length);
     checkHeader(job, layout, index, place.key, header);
-    if (header.typesize !== itemSize) counts.oddTypesize++;
+    if (itemSize !== undefined && header.typesize !== itemSize) counts.oddTypesize++;
     if (header.nbytes !== layout.cellBytes) {
       counts.padded++;
       yield await fillUp(job, layout, bytes, header);

@@ -45,7 +45,13 @@ export async function planJobs(
   archive: Archive,
   options: LayoutOptions & OpenOptions,
 ): Promise<ConversionJobs> {
-  const found: Collected = { arrays: [], refused: [], groups: new Map(), renamed: [], notes: [] };
+  const found: Collected = {
+    arrays: [],
+    refused: [],
+    groups: new Map(),
+    renamed: [],
+    notes: [...archive.warnings],
+  };
   if (archive.kind === "bytes") await addArray(found, "", sourceOfBytes(archive, options), options);
   else if (archive.kind === "table") await addColumns(found, "", archive, archive.names, options);
   else await addArchive(found, "", archive, options);
