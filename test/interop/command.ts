@@ -1,0 +1,11 @@
+/** Runs the built command, as its users do. */
+import { join } from "node:path";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import { type ProgramResult, runProgram } from "./program.ts";
+
+/** Runs `superchunk` with these arguments. */
+export function runCommand(...args: readonly string[]): Promise<ProgramResult> {
+  return runProgram(process.execPath, [join(repositoryRoot, "dist", "cli", "main.js"), ...args], {
+    timeoutSeconds: 120,
+  });
+}

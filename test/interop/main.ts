@@ -1,0 +1,69 @@
+/** One run: makes the peers ready, runs the suites, counts. Ends with the line `N passed, N failed`. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Checks } from "./checks.ts";
+import { convert } from "./convert.ts";
+import { fixtures } from "./fixtures.ts";
+import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
+import type { Suite } from "./suite.ts";
+
+const SUITES: readonly Suite[] = [fixtures, convert];
+
+/** Runs the named suites, or all. Resolves with the exit code: 0 where every check passed, 1, or 2 for wrong use. */
+export async function main(names: readonly string[]): Promise<number> {
+  const unknown = names.filter((name) => !SUITES.some((suite) => suite.name === name));
+  if (unknown.length > 0) {
+    console.error(
+      `no suite "${unknown.join('", "')}"; there are ${SUITES.map(({ name }) => name).join(", ")}`,
+    );
+    return 2;
+  }
+  const suites = SUITES.filter(({ name }) => names.length === 0 || names.includes(name));
+  const checks = new Checks();
+  const peers = await readyPeers(suites, checks);
+  for (const suite of suites) {
+    const started = performance.now();
+    const before = { ...checks };
+    const folder = await mkdtemp(join(tmpdir(), "superchunk-interop-"));
+    try {
+      await suite.run({ checks, folder, peer: (name) => peers.get(name) });
+    } catch (error) {
+      checks.fail(
+        `suite ${suite.name}`,
+        error instanceof Error ? (error.stack ?? error.message) : String(error),
+      );
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+    const passed = checks.passed - before.passed;
+    console.log(
+      `${suite.name}: ${passed} passed, ${checks.failed - before.failed} failed, ${seconds(started)}`,
+    );
+    // A suite that looked at nothing proves nothing.
+    if (passed === 0) checks.fail(`suite ${suite.name}`, "no check passed");
+  }
+  console.log(`${checks.passed} passed, ${checks.failed} failed`);
+  return checks.failed === 0 ? 0 : 1;
+}
+
+async function readyPeers(suites: readonly Suite[], checks: Checks): Promise<Map<PeerName, ReadyPeer>> {
+  const started = performance.now();
+  const wanted = peerNames.filter((name) => suites.some(({ peers }) => peers.includes(name)));
+  const ready = new Map<PeerName, ReadyPeer>();
+  for (const peer of await preparePeers(wanted)) {
+    if ("read" in peer) {
+      ready.set(peer.name, peer);
+      continue;
+    }
+    console.log(`absent${peer.optional ? " (optional)" : ""}: ${peer.name}: ${peer.absent}`);
+    if (process.env["CI"] === "true" && !peer.optional)
+      checks.fail(`peer ${peer.name}`, "is absent, and CI=true");
+  }
+  console.log(`peers: ${[...ready.keys()].join(", ")}, ${seconds(started)}`);
+  return ready;
+}
+
+function seconds(since: number): string {
+  return `${((performance.now() - since) / 1000).toFixed(1)} s`;
+}

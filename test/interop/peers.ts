@@ -1,0 +1,124 @@
+/**
+ * The programs that we are compared with, and how each is asked.
+ *
+ * To add one: a recipe with its `requirements/NAME.txt`, a reader in `readers/`, and an entry here.
+ */
+import { join } from "node:path";
+import { type ExactJson, parseExactJson, repositoryRoot } from "../fixtures/manifest.ts";
+import type { Answer, Job } from "./answers.ts";
+import { type Absent, type Environment, type EnvironmentRecipe, prepareEnvironment } from "./environments.ts";
+import { lastLines, runProgram } from "./program.ts";
+import { readWithZarrita } from "./zarrita.ts";
+
+const ZARR: EnvironmentRecipe = { name: "zarr", pythons: ["3.12", "3.13"] };
+
+interface Peer {
+  /** Undefined where it runs in this process. */
+  readonly recipe?: EnvironmentRecipe;
+  readonly reader?: readonly string[];
+  /** A run with CI=true passes without it. */
+  readonly optional?: boolean;
+}
+
+const PEERS = {
+  "zarr-python": { recipe: ZARR, reader: ["zarr_python.py"] },
+  zarrs: { recipe: ZARR, reader: ["zarr_python.py", "--zarrs"] },
+  tensorstore: { recipe: ZARR, reader: ["tensorstore_reader.py"] },
+  zarrita: {},
+  "zarr 2.18": { recipe: { name: "zarr2", pythons: ["3.11"] }, reader: ["zarr2_transformer.py"] },
+  bloscpack: {
+    recipe: { name: "bloscpack", pythons: ["3.9"], build: "bloscpack-build" },
+    reader: ["bloscpack_reader.py"],
+  },
+  "bcolz-zipline": { recipe: { name: "bcolz-zipline", pythons: ["3.11"] }, reader: ["bcolz_reader.py"] },
+  // Needs a compiler and Debian's libraries, which not every machine has; its fork reads nearly all the same.
+  "bcolz 1.2.1": {
+    recipe: {
+      name: "bcolz",
+      pythons: ["3.7"],
+      build: "bcolz-build",
+      debian: ["libblosc-dev", "libblosc1", "libsnappy1v5", "liblz4-1", "libzstd1"],
+    },
+    reader: ["bcolz_reader.py"],
+    optional: true,
+  },
+} as const satisfies Record<string, Peer>;
+
+export type PeerName = keyof typeof PEERS;
+
+/** Names of all peers. */
+export const peerNames: readonly PeerName[] = Object.keys(PEERS) as PeerName[];
+
+/** A peer that is there. */
+export interface ReadyPeer {
+  readonly name: PeerName;
+  /** Reads all jobs in one process; answers in the order of the jobs. */
+  read(jobs: readonly Job[]): Promise<Answer[]>;
+}
+
+/** A peer that is not there, and why. */
+export interface AbsentPeer extends Absent {
+  readonly name: PeerName;
+  readonly optional: boolean;
+}
+
+/** Makes the peers ready, those of different environments at the same time. */
+export async function preparePeers(names: readonly PeerName[]): Promise<(ReadyPeer | AbsentPeer)[]> {
+  const environments = new Map<EnvironmentRecipe, Promise<Environment | Absent>>();
+  return Promise.all(
+    names.map(async (name) => {
+      const { recipe, reader, optional }: Peer = PEERS[name];
+      if (recipe === undefined || reader === undefined) return { name, read: readWithZarrita };
+      const preparing = environments.get(recipe) ?? prepareEnvironment(recipe);
+      environments.set(recipe, preparing);
+      const environment = await preparing;
+      if ("absent" in environment) return { name, optional: optional ?? false, ...environment };
+      return { name, read: (jobs) => askReader(environment, reader, jobs) };
+    }),
+  );
+}
+
+async function askReader(
+  { executable, env }: Environment,
+  [script = "", ...args]: readonly string[],
+  jobs: readonly Job[],
+): Promise<Answer[]> {
+  const result = await runProgram(
+    executable,
+    [join(repositoryRoot, "test", "interop", "readers", script), ...args],
+    {
+      input: JSON.stringify(
+        jobs.map((job, id) => ({ id, ...job })),
+        (_, value) => (typeof value === "bigint" ? String(value) : value),
+      ),
+      env: { ...env, PYTHONDONTWRITEBYTECODE: "1", PYTHONIOENCODING: "utf-8" },
+    },
+  );
+  const answers = new Map<ExactJson, Answer>();
+  for (const line of result.stdout.split("\n")) {
+    if (line.trim() === "") continue;
+    const said = parseExactJson(line) as unknown as RawAnswer;
+    answers.set(said.id, toAnswer(said));
+  }
+  // A reader that crashed has answered for none of the jobs that followed.
+  return jobs.map(
+    (_, id) => answers.get(id) ?? { kind: "error", error: `no answer from ${script}, ${lastLines(result)}` },
+  );
+}
+
+interface RawAnswer {
+  readonly id: number;
+  readonly error?: string;
+  readonly members?: readonly string[];
+  readonly shape?: readonly number[];
+  readonly sha256?: string;
+  readonly attrs?: ExactJson;
+}
+
+function toAnswer({ error, members, shape, sha256, attrs }: RawAnswer): Answer {
+  if (error !== undefined) return { kind: "error", error };
+  if (members !== undefined) return { kind: "group", members, attrs: attrs ?? null };
+  if (shape === undefined || sha256 === undefined)
+    return { kind: "error", error: "the answer has no values" };
+  return { kind: "values", shape, sha256, attrs: attrs ?? null };
+}
