@@ -24,6 +24,7 @@ export interface EncodeKernels {
   readonly encodeLz4: StreamEncodeKernel;
   readonly encodeLz4hc: StreamEncodeKernel;
   readonly encodeSnappy: StreamEncodeKernel;
+  readonly encodeZlib: StreamEncodeKernel;
   readonly shuffle: FilterKernel;
   readonly bitshuffle: FilterKernel;
 }

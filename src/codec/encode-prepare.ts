@@ -3,7 +3,6 @@
  */
 import { deflaterOf, registerDeflater } from "./deflaters.ts";
 import { prepareEncodeKernels } from "./encode-kernel.ts";
-import { zlibDeflater } from "./encode-zlib.ts";
 import { zstdDeflater } from "./encode-zstd.ts";
 import type { CompressorName } from "./types.ts";
 import { loadZstd } from "./zstd-library.ts";
@@ -11,12 +10,11 @@ import { loadZstd } from "./zstd-library.ts";
 /**
  * Compiles the kernels and loads the library that encoding with `cname` needs; done once, cheap afterwards.
  *
- * Needed before synchronous calls with `zlib` and `zstd`, and on the main thread of a browser.
+ * Needed before synchronous calls with `zstd`, and on the main thread of a browser.
  */
 export async function prepareEncode(cname: CompressorName = "lz4"): Promise<void> {
   await prepareEncodeKernels();
   if (deflaterOf(cname) !== undefined) return;
-  if (cname === "zlib") registerDeflater(cname, zlibDeflater());
   if (cname === "zstd") {
     await loadZstd();
     registerDeflater(cname, zstdDeflater());

@@ -49,6 +49,8 @@ function kernelOf(
       return [calls.encodeBlosclz, clevel | (split ? BLOSCLZ_SPLIT : 0)];
     case "snappy":
       return [calls.encodeSnappy, 0];
+    case "zlib":
+      return [calls.encodeZlib, clevel];
     default:
       throw new SuperchunkError(
         "UNSUPPORTED",

@@ -1,4 +1,5 @@
-// LZ4, the high-compression encoder: chains of all earlier places with the same four bytes, and a look ahead before a match is taken.
+// LZ4, the high-compression encoder: chains of all earlier places with the same four bytes, and a look for a longer
+// match inside each match that is found.
 import { LAST_LITERALS, LAST_START, MAX_DISTANCE, MIN_MATCH, putLastLiterals, putSequence } from "./encode-lz4-sequence";
 import { matchLength } from "./encode-match";
 
@@ -7,9 +8,7 @@ const HEAD_BITS: u32 = 15;
 const HEADS_LENGTH: usize = 4 << HEAD_BITS;
 /** By the lowest 16 bits of a place: how far back the next one of its chain is; 0: none. 128 KiB. */
 const CHAIN_LENGTH: usize = 2 << 16;
-/** A match of this length is taken without a look ahead. */
-const GOOD_LENGTH: usize = 256;
-
+let startFound: usize = 0;
 let distanceFound: usize = 0;
 
 // @ts-ignore: decorator
@@ -37,12 +36,19 @@ function insert(src: usize, from: usize, to: usize, work: usize): void {
   }
 }
 
-/** The longest match at a place that is longer than `least`, or 0; `distanceFound` tells how far back. */
-function longestMatch(src: usize, place: usize, matchEnd: usize, least: usize, attempts: i32, work: usize): usize {
+/**
+ * The longest match that contains `place`, begins at `low` or later, and is longer than `least`: its length, or 0.
+ * `least` is more than `place - low`.
+ * `startFound` and `distanceFound` tell where it begins and how far back its bytes are.
+ */
+function widestMatch(
+  src: usize, low: usize, place: usize, matchEnd: usize, least: usize, attempts: i32, work: usize,
+): usize {
   const at = src + place;
   const bytes = load<u32>(at);
-  let before = <usize>load<u32>(headOf(work, bytes));
+  const before = <usize>load<u32>(headOf(work, bytes));
   if (before == 0) return 0;
+  const reach = place - low;
   let candidate = before - 1;
   let best = least;
   let longest: usize = 0;
@@ -50,19 +56,26 @@ function longestMatch(src: usize, place: usize, matchEnd: usize, least: usize, a
     const distance = place - candidate;
     if (distance > MAX_DISTANCE) break;
     const from = src + candidate;
-    // A longer match agrees in its last four bytes as well.
-    if (load<u32>(from + best - 3) == load<u32>(at + best - 3) && load<u32>(from) == bytes) {
-      const length = MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
+    // However far it extends backwards, a longer match contains these two bytes.
+    const end = best - 1 - reach;
+    if (
+      (candidate + best <= reach || load<u16>(from + end) == load<u16>(at + end)) && load<u32>(from) == bytes
+    ) {
+      const forward = MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
+      const most = min(reach, candidate);
+      let backward: usize = 0;
+      while (backward < most && load<u8>(from - backward - 1) == load<u8>(at - backward - 1)) backward++;
+      const length = backward + forward;
       if (length > best) {
         best = length;
         longest = length;
         distanceFound = distance;
-        if (at + length >= matchEnd) break;
+        startFound = place - backward;
       }
     }
     if (--attempts == 0) break;
     const back = <usize>load<u16>(chainOf(work, candidate));
-    if (back == 0 || back > candidate) break;
+    if (back == 0) break;
     candidate -= back;
   }
   return longest;
@@ -84,34 +97,62 @@ export function encodeLz4hc(src: usize, srcLength: usize, dst: usize, dstLength:
     while (place <= last) {
       insert(src, inserted, place, work);
       inserted = place;
-      let length = longestMatch(src, place, matchEnd, MIN_MATCH - 1, attempts, work);
+      let length = widestMatch(src, place, place, matchEnd, MIN_MATCH - 1, attempts, work);
       if (length == 0) {
         place++;
         continue;
       }
+      let start = place;
       let distance = distanceFound;
-      // A better match may start one or two places later.
-      let ahead: usize = 1;
-      while (ahead <= 2 && place + ahead <= last && length < GOOD_LENGTH) {
-        insert(src, inserted, place + ahead, work);
-        inserted = place + ahead;
-        const longer = longestMatch(src, place + ahead, matchEnd, length + ahead - 1, attempts, work);
-        if (longer == 0) {
-          ahead++;
-          continue;
-        }
-        place += ahead;
-        length = longer;
-        distance = distanceFound;
-        ahead = 1;
-      }
-      while (place > anchor && place > distance && load<u8>(src + place - 1) == load<u8>(src + place - 1 - distance)) {
-        place--;
+      while (start > anchor && start > distance && load<u8>(src + start - 1) == load<u8>(src + start - 1 - distance)) {
+        start--;
         length++;
       }
-      to = putSequence(to, limit, src + anchor, place - anchor, distance, length);
+      // A longer match may begin inside this one, and a yet longer one inside that. What is left of a match before the
+      // next one is written when it is known where the next one begins.
+      const firstStart = start, firstLength = length, firstDistance = distance;
+      let earlierStart: usize = 0, earlierLength: usize = 0, earlierDistance: usize = 0;
+      while (true) {
+        const probe = start + length - (earlierLength == 0 ? 2 : 3);
+        if (probe > last) break;
+        insert(src, inserted, probe, work);
+        inserted = max(inserted, probe);
+        const longer = widestMatch(src, start, probe, matchEnd, length, attempts, work);
+        if (longer == 0) break;
+        if (earlierLength == 0) {
+          // The first one reaches this far as well: what was between is not needed.
+          if (startFound <= firstStart + firstLength) {
+            start = firstStart;
+            length = firstLength;
+            distance = firstDistance;
+          }
+          if (startFound - start >= MIN_MATCH) {
+            earlierStart = start;
+            earlierLength = length;
+            earlierDistance = distance;
+          }
+        } else if (startFound >= max(start + MIN_MATCH, earlierStart + earlierLength + MIN_MATCH - 1)) {
+          const piece = min(earlierLength, start - earlierStart);
+          to = putSequence(to, limit, src + anchor, earlierStart - anchor, earlierDistance, piece);
+          if (to == 0) return -2;
+          anchor = earlierStart + piece;
+          earlierStart = start;
+          earlierLength = length;
+          earlierDistance = distance;
+        }
+        start = startFound;
+        distance = distanceFound;
+        length = longer;
+      }
+      if (earlierLength != 0) {
+        const piece = min(earlierLength, start - earlierStart);
+        to = putSequence(to, limit, src + anchor, earlierStart - anchor, earlierDistance, piece);
+        if (to == 0) return -2;
+        anchor = earlierStart + piece;
+      }
+      to = putSequence(to, limit, src + anchor, start - anchor, distance, length);
       if (to == 0) return -2;
-      place += length;
+      place = start + length;
       anchor = place;
     }
   }

@@ -66,7 +66,7 @@ function encodePiece(src: usize, end: usize, start: usize, limit: usize): usize 
       }
       // Matches that follow one another need no literals between them.
       while (true) {
-        const length = 4 + matchLength(candidate + 4, at + 4, end);
+        const length: usize = 4 + matchLength(candidate + 4, at + 4, end);
         to = putCopies(to, limit, at - candidate, length);
         if (to == 0) return 0;
         at += length;

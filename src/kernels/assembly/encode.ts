@@ -3,5 +3,6 @@ export { encodeBlosclz } from "./encode-blosclz";
 export { encodeLz4 } from "./encode-lz4";
 export { encodeLz4hc } from "./encode-lz4hc";
 export { encodeSnappy } from "./encode-snappy";
+export { encodeZlib } from "./encode-zlib";
 export { bitshuffle } from "./encode-bitshuffle";
 export { shuffle } from "./encode-shuffle";
