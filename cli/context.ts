@@ -16,7 +16,7 @@ export class Context {
 
   constructor(io: Io) {
     this.io = io;
-    this.out = new Output(io.stdout);
+    this.out = new Output(io.stdout, io.signal);
     this.signal = io.signal;
   }
 

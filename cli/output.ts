@@ -4,6 +4,7 @@
  * Knows streams; must not know archives.
  */
 import type { Readable, Writable } from "node:stream";
+import { setImmediate } from "node:timers/promises";
 
 /** A stream that may be a terminal. */
 export type TerminalStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
@@ -26,14 +27,17 @@ const BUFFERED = 1 << 16;
 /** Writes text in pieces of about 64 kB and bytes at once, and waits where the stream asks for it. */
 export class Output {
   readonly #stream: TerminalStream;
+  readonly #signal: AbortSignal;
   readonly isTerminal: boolean;
   /** True once anything has been printed. */
   started = false;
   #pending = "";
   #failure: Error | undefined;
 
-  constructor(stream: TerminalStream) {
+  /** Printing ends with the reason of `signal` once that is aborted. */
+  constructor(stream: TerminalStream, signal: AbortSignal) {
     this.#stream = stream;
+    this.#signal = signal;
     this.isTerminal = stream.isTTY === true;
     stream.on("error", (error: Error) => {
       this.#failure ??= error;
@@ -66,12 +70,16 @@ export class Output {
     if (text !== "") await this.#write(text);
   }
 
-  #write(piece: string | Uint8Array): Promise<void> {
-    return new Promise((resolve, reject) => {
+  async #write(piece: string | Uint8Array): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
       const fail = (error: Error): void => reject(isClosedPipe(error) ? new ClosedPipe() : error);
       if (this.#failure !== undefined) fail(this.#failure);
       else this.#stream.write(piece, (error) => (error ? fail(error) : resolve()));
     });
+    // Reads of small chunks and writes to a pipe may all be synchronous: without a turn of the event loop now and
+    // then, no signal would ever be seen.
+    await setImmediate();
+    this.#signal.throwIfAborted();
   }
 }
 

@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { resolveSelection } from "../../src/array/selection.ts";
 import type { Archive, ArrayArchive, BytesArchive, LongOptions, Selection } from "../../src/array/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { open } from "../../src/node/index.ts";
 import { columnNamesOf, noColumns } from "../columns.ts";
@@ -81,7 +81,7 @@ async function printArchive(
     if (chosen.kind !== "table") await printBytes(chosen, format, options.slice, context, long);
     return;
   }
-  const sources = sourcesOf(chosen, options.slice);
+  const sources = select(chosen, options.slice);
   const [first] = sources;
   if (format === "csv") await printCsv(context.out, sources, long);
   else if (format === "json") {
@@ -101,6 +101,15 @@ function choose(archive: Archive, column: string | undefined): Archive {
   if (column === undefined) return archive;
   if (archive.kind === "bytes" || columnNamesOf(archive).length === 0) throw noColumns(archive);
   return archive.column(column);
+}
+
+/** The selected values. Errors name the archive. */
+function select(archive: Archive, slice: string | undefined): ValueSource[] {
+  try {
+    return sourcesOf(archive, slice);
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.at({ path: archive.store.describe(archive.path) }) : error;
+  }
 }
 
 function sourcesOf(archive: Archive, slice: string | undefined): ValueSource[] {
@@ -137,7 +146,7 @@ async function printBytes(
   context: Context,
   long: LongOptions,
 ): Promise<void> {
-  const [source] = sourcesOf(archive, slice);
+  const [source] = select(archive, slice);
   if (source === undefined) return;
   let header = format === "npy" ? encodeNpyHeader(source.dtype, source.shape) : undefined;
   const pieces = slice === undefined ? archive.streamBytes(long) : readByteBatches(source, long);

@@ -13,7 +13,11 @@ async function names(store: ReadableStore, folder: string): Promise<string[]> {
 }
 
 describe("mounted stores", () => {
-  const left = new MemoryStore({ "a/x": text("1"), "a/b/y": text("22"), z: text("333") });
+  const left = new MemoryStore([
+    ["a/x", text("1")],
+    ["a/b/y", text("22")],
+    ["z", text("333")],
+  ]);
   const store = new MountedStore(
     new Map([
       ["whole", { store: left, path: "" }],
@@ -33,7 +37,8 @@ describe("mounted stores", () => {
     expect(await store.get("one")).toEqual(text("333"));
     expect(await store.getRange("whole/z", { offset: 1, length: 9 })).toEqual(text("33"));
     expect((await store.stat("part/x"))?.size).toBe(1);
-    for (const key of ["whole", "other", "part/nothing", "one/below"]) expect(await store.get(key)).toBeUndefined();
+    for (const key of ["whole", "other", "part/nothing", "one/below"])
+      expect(await store.get(key)).toBeUndefined();
   });
 
   it("are named by the stores that they come from", () => {
@@ -45,4 +50,3 @@ describe("mounted stores", () => {
     expect(() => new MountedStore(new Map([["a/b", { store: left, path: "" }]]))).toThrow(SuperchunkError);
   });
 });
-

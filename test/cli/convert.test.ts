@@ -1,0 +1,264 @@
+/** `convert` as a user runs it; what Zarr readers make of the result is tested with the bridge and the readers. */
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Interruption } from "../../cli/failure.ts";
+import { corpusFolder, loadArchives } from "../fixtures/manifest.ts";
+import { runCli } from "./harness.ts";
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-convert-"));
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const corpus = (path: string): string => join(corpusFolder, ...path.split("/"));
+const readJson = (...parts: string[]) => JSON.parse(readFileSync(join(folder, ...parts), "utf8"));
+
+const LINE =
+  /^\d+ chunks? copied, (\d+ padded, )?\d+ recoded, [\d,]+ bytes( \([^)]+\))?, \d+ shards?, \d+\.\d\d seconds(, verified)?\n$/;
+
+describe("one archive", () => {
+  it.each(loadArchives().filter((fixture) => !fixture.refuse))(
+    "$path is converted, read back, and ends with one line",
+    async ({ file }) => {
+      const { code, out } = await runCli(["convert", file, join(folder, "out.zarr"), "--verify"]);
+      expect(code).toBe(0);
+      expect(out).toMatch(LINE);
+      expect(readJson("out.zarr", "zarr.json").zarr_format).toBe(3);
+      expect(readdirSync(join(folder, "out.zarr"))).not.toContain(".superchunk-convert.json");
+    },
+  );
+
+  it.each([
+    ["blz-superchunk/aborted", 3, "INCOMPLETE"],
+    ["carray/bcolz-object", 1, "UNSUPPORTED"],
+  ])("%s is refused with exit code %d, and nothing looks finished", async (path, exit, reason) => {
+    const report = join(folder, "report.json");
+    const { code, out, err } = await runCli([
+      "convert",
+      corpus(path),
+      join(folder, "out"),
+      "--json",
+      "--report",
+      report,
+    ]);
+    expect(code).toBe(exit);
+    expect(err).toMatch(/^superchunk: [^\n]+\n$/);
+    expect(JSON.parse(out)).toMatchObject({ error: { code: reason } });
+    expect(readJson("report.json")).toMatchObject({
+      archives: [{ path: corpus(path), status: "failed", code: reason }],
+    });
+    expect(existsSync(join(folder, "out", "zarr.json"))).toBe(false);
+  });
+
+  it("with --json tells what was done in fields", async () => {
+    const { out } = await runCli([
+      "convert",
+      corpus("carray/blz-f8"),
+      join(folder, "out"),
+      "--json",
+      "--verify",
+    ]);
+    expect(JSON.parse(out)).toMatchObject({
+      source: corpus("carray/blz-f8"),
+      destination: join(folder, "out"),
+      chunksCopied: 7,
+      chunksPadded: 0,
+      chunksRecoded: 0,
+      shards: 1,
+      nbytes: 5600,
+      verified: true,
+    });
+  });
+
+  it("with --chunks-per-shard or --shard-size is cut as asked", async () => {
+    await runCli(["convert", corpus("carray/blz-f8"), join(folder, "a"), "--chunks-per-shard", "2"]);
+    expect(readJson("a", "zarr.json").chunk_grid.configuration.chunk_shape).toEqual([200]);
+    const { out } = await runCli([
+      "convert",
+      corpus("carray/blz-f8"),
+      join(folder, "b"),
+      "--shard-size",
+      "2400",
+      "--json",
+    ]);
+    expect(JSON.parse(out).shards).toBe(3);
+    const both = [
+      "convert",
+      corpus("carray/blz-f8"),
+      join(folder, "c"),
+      "--shard-size",
+      "1M",
+      "--chunks-per-shard",
+      "2",
+    ];
+    expect((await runCli(both)).code).toBe(2);
+  });
+
+  it("of plain bytes takes dtype, shape and dimension names", async () => {
+    const options = ["--dtype", "<f4", "--shape", "10,225", "--dimension-names", "day,minute"];
+    const { code } = await runCli([
+      "convert",
+      corpus("bloscpack-3/sum-none.blp"),
+      join(folder, "out"),
+      ...options,
+    ]);
+    expect(code).toBe(0);
+    expect(readJson("out", "zarr.json")).toMatchObject({
+      shape: [10, 225],
+      data_type: "float32",
+      dimension_names: ["day", "minute"],
+    });
+    for (const wrong of [
+      ["--dtype", "nonsense"],
+      ["--shape", "3,3"],
+      ["--shape", "3,x"],
+    ]) {
+      expect(
+        (await runCli(["convert", corpus("bloscpack-3/sum-none.blp"), join(folder, "x"), ...wrong])).code,
+      ).toBe(2);
+    }
+  });
+
+  it("--no-recode refuses where chunks cannot be copied", async () => {
+    const { code, err } = await runCli([
+      "convert",
+      corpus("bloscpack-3/array-f4-3d-fortran.blp"),
+      join(folder, "out"),
+      "--no-recode",
+    ]);
+    expect(code).toBe(1);
+    expect(err).toContain("do not end on rows");
+  });
+
+  it("--dry-run says what would happen and writes nothing", async () => {
+    const plan = await runCli([
+      "convert",
+      corpus("bloscpack-3/array-f4-3d-fortran.blp"),
+      join(folder, "out"),
+      "--dry-run",
+    ]);
+    expect(plan.code).toBe(0);
+    expect(plan.out).toMatch(
+      /^array {2}action .*\n\/ {6}recode {2}7 x 9 x 11 .* float32\nchunks of 1024 bytes do not end on rows/,
+    );
+    const json = await runCli([
+      "convert",
+      corpus("ctable/bcolz-daily-equities"),
+      join(folder, "out"),
+      "--dry-run",
+      "--json",
+    ]);
+    expect(JSON.parse(json.out)).toMatchObject({ kind: "group", nbytes: 6328 });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("refuses a destination that exists, and replaces it with --overwrite", async () => {
+    const target = join(folder, "out");
+    await runCli(["convert", corpus("carray/blz-f8"), target]);
+    const again = await runCli(["convert", corpus("carray/bcolz-bool"), target]);
+    expect(again.code).toBe(1);
+    expect(readJson("out", "zarr.json").data_type).toBe("float64");
+    expect((await runCli(["convert", corpus("carray/bcolz-bool"), target, "--overwrite"])).code).toBe(0);
+    expect(readJson("out", "zarr.json").data_type).toBe("bool");
+    expect(
+      (await runCli(["convert", corpus("carray/bcolz-bool"), target, "--overwrite", "--resume"])).code,
+    ).toBe(2);
+  });
+
+  it("never writes into, over or around its source", async () => {
+    cpSync(corpus("carray/blz-f8"), join(folder, "a", "source"), { recursive: true });
+    const source = join(folder, "a", "source");
+    for (const target of [source, join(source, "out"), join(folder, "a"), folder]) {
+      const { code } = await runCli(["convert", source, target, "--overwrite"]);
+      expect(code).toBe(1);
+    }
+    expect((await runCli(["verify", source])).code).toBe(0);
+  });
+
+  it("names targets that are not there yet as wrong use, and what exists", async () => {
+    const { code, err } = await runCli(["convert", "--to", "blz", "a", "b"]);
+    expect(code).toBe(2);
+    expect(err).toContain("Allowed choices are zarr");
+  });
+});
+
+describe("many archives", () => {
+  it("of a whole folder become one hierarchy; what cannot be converted is reported at the end", async () => {
+    const report = join(folder, "report.json");
+    const { code, out, err } = await runCli([
+      "convert",
+      corpusFolder,
+      join(folder, "all"),
+      "--report",
+      report,
+    ]);
+    expect(code).toBe(3);
+    expect(out).toMatch(/^67 archives converted, 2 failed: \d+ chunks copied, /);
+    expect(err).toMatch(/superchunk: not converted: \S+aborted\S* [^\n]+ \(INCOMPLETE\)\n/);
+    expect(err).toMatch(/superchunk: not converted: \S+bcolz-object: [^\n]+ \(UNSUPPORTED\)\n/);
+    const entries: { status: string }[] = readJson("report.json").archives;
+    expect(entries).toHaveLength(69);
+    expect(entries.filter((entry) => entry.status === "failed")).toHaveLength(2);
+    expect(readJson("all", "zarr.json").node_type).toBe("group");
+    expect(readJson("all", "carray", "blz-f8", "zarr.json").shape).toEqual([700]);
+    expect(existsSync(join(folder, "all", "blz-superchunk", "aborted", "zarr.json"))).toBe(false);
+  });
+
+  it("named one by one lie beside each other under their own names", async () => {
+    const sources = [corpus("carray/blz-f8"), corpus("bloscpack-3/array-f8.blp"), corpus("ctable")];
+    const { code } = await runCli(["convert", ...sources, join(folder, "out"), "--verify"]);
+    expect(code).toBe(0);
+    expect(readdirSync(join(folder, "out")).sort()).toEqual([
+      "array-f8.blp",
+      "blz-f8",
+      "ctable",
+      "zarr.json",
+    ]);
+    expect(Object.keys(readJson("out", "zarr.json").consolidated_metadata.metadata)).toContain(
+      "ctable/bcolz-mixed/price",
+    );
+    const twice = await runCli([
+      "convert",
+      corpus("carray/blz-f8"),
+      corpus("carray/../carray/blz-f8"),
+      join(folder, "x"),
+    ]);
+    expect(twice.code).toBe(2);
+  });
+
+  it("--dry-run gives a line for each, and notes refusals in the exit code", async () => {
+    const { code, out } = await runCli(["convert", corpus("carray"), join(folder, "out"), "--dry-run"]);
+    expect(code).toBe(1);
+    expect(out).toMatch(/^copy +5\.47 KiB {2}\S+blz-f8 -> \/blz-f8$/m);
+    expect(out).toMatch(/^recode +3\.52 KiB {2}\S+bcolz-i4-snappy -> \/bcolz-i4-snappy: .*snappy/m);
+    expect(out).toMatch(/^refuse +32 bytes {2}\S+bcolz-object -> \/bcolz-object: .*pickles/m);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("of a folder that holds none end with 1", async () => {
+    writeFileSync(join(folder, "notes.txt"), "nothing of interest");
+    expect((await runCli(["convert", folder, join(tmpdir(), "superchunk-never-made")])).code).toBe(1);
+    expect(existsSync(join(tmpdir(), "superchunk-never-made"))).toBe(false);
+  });
+});
+
+describe("an interruption", () => {
+  it("ends with 130, leaves nothing that looks finished, and --resume goes on", async () => {
+    const source = join(folder, "source");
+    cpSync(corpus("carray/blz-f8"), source, { recursive: true });
+    const target = join(folder, "out");
+    const controller = new AbortController();
+    controller.abort(new Interruption("SIGINT"));
+    const broken = await runCli(["convert", source, target], { signal: controller.signal });
+    expect(broken.code).toBe(130);
+    expect(broken.err).toBe("superchunk: interrupted\n");
+    expect(existsSync(join(target, "zarr.json"))).toBe(false);
+    expect((await runCli(["convert", source, target, "--resume"])).code).toBe(0);
+    expect(readJson("out", "zarr.json").shape).toEqual([700]);
+  });
+});

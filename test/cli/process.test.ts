@@ -1,0 +1,175 @@
+/** The command as a process of its own: pipes, signals, exit codes as a shell sees them. */
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { build } from "esbuild";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
+
+let folder: string;
+let main: string;
+
+/** Built from the sources as they are, so that a stale `dist` cannot pass for the product. */
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-process-"));
+  copyFileSync(join(repositoryRoot, "package.json"), join(folder, "package.json"));
+  symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
+  main = join(folder, "dist", "cli", "main.js");
+  await build({
+    entryPoints: [join(repositoryRoot, "cli", "main.ts")],
+    outfile: main,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    packages: "external",
+    target: "node20",
+    logLevel: "silent",
+  });
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function start(...argv: string[]): ChildProcessWithoutNullStreams {
+  return spawn(process.execPath, [main, ...argv], { env: { ...process.env, TERM: "xterm" } });
+}
+
+interface Ended {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+async function end(child: ChildProcessWithoutNullStreams): Promise<Ended> {
+  let out = "";
+  let err = "";
+  child.stdout.on("data", (piece) => {
+    out += piece;
+  });
+  child.stderr.on("data", (piece) => {
+    err += piece;
+  });
+  const [code] = (await once(child, "close")) as [number | null];
+  return { code, out, err };
+}
+
+/** The array `carray/blz-f8` again and again: `times` x 700 rows, its chunk files linked. */
+function repeatArray(name: string, times: number): string {
+  const source = join(corpusFolder, "carray", "blz-f8");
+  const root = join(folder, name);
+  cpSync(join(source, "meta"), join(root, "meta"), { recursive: true });
+  mkdirSync(join(root, "data"));
+  const sizes = JSON.parse(readFileSync(join(root, "meta", "sizes"), "utf8"));
+  writeFileSync(
+    join(root, "meta", "sizes"),
+    JSON.stringify({ ...sizes, shape: [700 * times], nbytes: 5600 * times }),
+  );
+  for (let i = 0; i < 7; i++)
+    copyFileSync(join(source, "data", `__${i}.blp`), join(root, "data", `__${i}.blp`));
+  for (let i = 7; i < 7 * times; i++)
+    linkSync(join(root, "data", `__${i % 7}.blp`), join(root, "data", `__${i}.blp`));
+  return root;
+}
+
+describe("the process", () => {
+  it("prints results to stdout, nothing to stderr, and ends with 0", async () => {
+    const { code, out, err } = await end(start("info", join(corpusFolder, "carray", "blz-f8"), "--json"));
+    expect([code, err]).toEqual([0, ""]);
+    expect(JSON.parse(out)).toMatchObject({ dialect: "carray", shape: [700] });
+  });
+
+  it.each([
+    [2, ["info"]],
+    [1, ["info", "nothing-of-this-name"]],
+    [3, ["verify", join(corpusFolder, "blz-superchunk", "aborted")]],
+    [0, ["--version"]],
+  ])("ends with %d for %j", async (code, argv) => {
+    expect((await end(start(...argv))).code).toBe(code);
+  });
+
+  it("ends quietly, as done, when the reader of its output goes away", async () => {
+    const child = start("cat", repeatArray("long", 150));
+    let err = "";
+    child.stderr.on("data", (piece) => {
+      err += piece;
+    });
+    child.stdout.once("data", () => child.stdout.destroy());
+    const [code] = (await once(child, "close")) as [number | null];
+    expect([code, err]).toEqual([0, ""]);
+  });
+
+  it("ends with 130 on SIGINT", async () => {
+    const child = start("cat", repeatArray("stopped", 150));
+    child.stdout.once("data", () => child.kill("SIGINT"));
+    const { code, err } = await end(child);
+    expect([code, err]).toEqual([130, "superchunk: interrupted\n"]);
+  });
+
+  it("stopped while converting leaves no temporary file and no finished look, and --resume goes on", async () => {
+    const source = repeatArray("source", 1000);
+    const target = join(folder, "out.zarr");
+    const child = start("convert", source, target, "--chunks-per-shard", "10");
+    const ended = end(child);
+    const hasBegun = () => existsSync(join(target, "c", "3"));
+    while (child.exitCode === null && !hasBegun()) await new Promise((resolve) => setImmediate(resolve));
+    child.kill("SIGINT");
+    const { code, err } = await ended;
+    expect([code, err]).toEqual([130, "superchunk: interrupted\n"]);
+    const shards = readdirSync(join(target, "c"));
+    expect(shards.length).toBeLessThan(700);
+    expect(shards.every((name) => /^\d+$/.test(name))).toBe(true);
+    expect(readdirSync(target).sort()).toEqual([".superchunk-convert.json", "c"]);
+    const resumed = await end(
+      start("convert", source, target, "--chunks-per-shard", "10", "--resume", "--verify", "--json"),
+    );
+    expect(resumed.code).toBe(0);
+    const result = JSON.parse(resumed.out);
+    expect(result).toMatchObject({ shards: 700, verified: true });
+    expect(result.shardsKept).toBeGreaterThanOrEqual(shards.length);
+    expect(result.chunksCopied).toBe(7000 - 10 * result.shardsKept);
+  });
+
+  it("reads an archive over HTTP with ranges", async () => {
+    const bytes = readFileSync(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
+    const server = createServer((request, response) => {
+      const range = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? "");
+      const [from, to] =
+        range === null
+          ? [0, bytes.length - 1]
+          : [Number(range[1]), Math.min(Number(range[2]), bytes.length - 1)];
+      const part = bytes.subarray(from, to + 1);
+      const headers = { "accept-ranges": "bytes", "content-length": part.length, etag: '"1"' };
+      if (range === null) response.writeHead(200, headers);
+      else response.writeHead(206, { ...headers, "content-range": `bytes ${from}-${to}/${bytes.length}` });
+      response.end(request.method === "HEAD" ? undefined : part);
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    try {
+      const { code, out, err } = await end(
+        start("cat", `http://127.0.0.1:${port}/x/array-f8.blp`, "--slice", ":2", "--format", "json"),
+      );
+      expect([code, err]).toEqual([0, ""]);
+      expect(JSON.parse(out)).toEqual([1.5484064169080625, "NaN"]);
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+});
