@@ -66,13 +66,18 @@ describe("cells", () => {
 
   it("made anew cover the array, are near the size that is asked for, and never larger where an item is not", () => {
     fc.assert(
-      fc.property(shapes, fc.integer({ min: 1, max: 16 }), fc.integer({ min: 16, max: 2000 }), (shape, itemSize, target) => {
-        const cells = chooseCells(shape, itemSize, target);
-        let total = 0;
-        for (let index = 0; index < cells.count; index++) total += cellItems(cells, index);
-        expect(total).toBe(product(shape));
-        expect(fullCellItems(cells) * itemSize).toBeLessThanOrEqual(Math.max(target, itemSize));
-      }),
+      fc.property(
+        shapes,
+        fc.integer({ min: 1, max: 16 }),
+        fc.integer({ min: 16, max: 2000 }),
+        (shape, itemSize, target) => {
+          const cells = chooseCells(shape, itemSize, target);
+          let total = 0;
+          for (let index = 0; index < cells.count; index++) total += cellItems(cells, index);
+          expect(total).toBe(product(shape));
+          expect(fullCellItems(cells) * itemSize).toBeLessThanOrEqual(Math.max(target, itemSize));
+        },
+      ),
     );
   });
 });
@@ -80,43 +85,57 @@ describe("cells", () => {
 describe("shards", () => {
   it("hold every cell once, in contiguous runs, at the slot and position that Zarr computes", () => {
     fc.assert(
-      fc.property(shapes, fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 9 }), fc.boolean(), (shape, target, chunksPerShard, reversed) => {
-        const cells = chooseCells(shape, 1, target);
-        const shards = planShards(cells, 1, { chunksPerShard });
-        const box = cellShape(cells);
-        const turn = (values: readonly number[]): readonly number[] => (reversed ? [...values].reverse() : values);
-        const counts = shape.map((n, axis) => Math.ceil(n / (box[axis] ?? 1)));
-        expect(shards.capacity).toBeLessThanOrEqual(chunksPerShard);
-        expect(shards.capacity).toBe(product(shards.cells));
-        expect(shards.shape).toEqual(box.map((n, axis) => n * (shards.cells[axis] ?? 1)));
-        let next = 0;
-        for (let shard = 0; shard < shards.count; shard++) {
-          const { first, end } = shardCells(shards, shard);
-          expect(first).toBe(next);
-          next = end;
-          const position = shardPosition(shards, shard);
-          for (let cell = first; cell < end; cell++) {
-            let rest = cell;
-            const at = counts.map(() => 0);
-            for (let axis = counts.length - 1; axis >= 0; axis--) {
-              at[axis] = rest % (counts[axis] ?? 1);
-              rest = Math.floor(rest / (counts[axis] ?? 1));
+      fc.property(
+        shapes,
+        fc.integer({ min: 1, max: 40 }),
+        fc.integer({ min: 1, max: 9 }),
+        fc.boolean(),
+        (shape, target, chunksPerShard, reversed) => {
+          const cells = chooseCells(shape, 1, target);
+          const shards = planShards(cells, 1, { chunksPerShard });
+          const box = cellShape(cells);
+          const turn = (values: readonly number[]): readonly number[] =>
+            reversed ? [...values].reverse() : values;
+          const counts = shape.map((n, axis) => Math.ceil(n / (box[axis] ?? 1)));
+          expect(shards.capacity).toBeLessThanOrEqual(chunksPerShard);
+          expect(shards.capacity).toBe(product(shards.cells));
+          expect(shards.shape).toEqual(box.map((n, axis) => n * (shards.cells[axis] ?? 1)));
+          let next = 0;
+          for (let shard = 0; shard < shards.count; shard++) {
+            const { first, end } = shardCells(shards, shard);
+            expect(first).toBe(next);
+            next = end;
+            const position = shardPosition(shards, shard);
+            for (let cell = first; cell < end; cell++) {
+              let rest = cell;
+              const at = counts.map(() => 0);
+              for (let axis = counts.length - 1; axis >= 0; axis--) {
+                at[axis] = rest % (counts[axis] ?? 1);
+                rest = Math.floor(rest / (counts[axis] ?? 1));
+              }
+              expect(at.map((n, axis) => Math.floor(n / (shards.cells[axis] ?? 1)))).toEqual(position);
+              const inside = turn(at.map((n, axis) => n % (shards.cells[axis] ?? 1)));
+              const slot = inside.reduce((sum, n, axis) => sum * (turn(shards.cells)[axis] ?? 1) + n, 0);
+              expect(indexSlot(shards, cell - first, reversed)).toBe(slot);
             }
-            expect(at.map((n, axis) => Math.floor(n / (shards.cells[axis] ?? 1)))).toEqual(position);
-            const inside = turn(at.map((n, axis) => n % (shards.cells[axis] ?? 1)));
-            const slot = inside.reduce((sum, n, axis) => sum * (turn(shards.cells)[axis] ?? 1) + n, 0);
-            expect(indexSlot(shards, cell - first, reversed)).toBe(slot);
           }
-        }
-        expect(next).toBe(cells.count);
-      }),
+          expect(next).toBe(cells.count);
+        },
+      ),
     );
   });
 
   it("are of whole chunks, about 128 MiB unless asked otherwise", () => {
     const cells = matchCells([954 * 131_072], 131_072);
-    expect(cells && planShards(cells, 8)).toMatchObject({ capacity: 128, count: 8, lastCount: 954 - 7 * 128 });
-    expect(cells && planShards(cells, 8, { shardSize: 3_000_000 })).toMatchObject({ capacity: 2, count: 477 });
+    expect(cells && planShards(cells, 8)).toMatchObject({
+      capacity: 128,
+      count: 8,
+      lastCount: 954 - 7 * 128,
+    });
+    expect(cells && planShards(cells, 8, { shardSize: 3_000_000 })).toMatchObject({
+      capacity: 2,
+      count: 477,
+    });
     expect(cells && planShards(cells, 8, { shardSize: 1 })).toMatchObject({ capacity: 1, count: 954 });
   });
 
@@ -128,7 +147,11 @@ describe("shards", () => {
   it.each([0, -1, 1.5, Number.NaN])("refuse %s chunks or bytes", (value) => {
     const cells = matchCells([100], 10);
     if (cells === undefined) throw new Error("no match");
-    expect(() => planShards(cells, 1, { chunksPerShard: value })).toThrow(expect.objectContaining({ code: "BAD_ARGUMENT" }));
-    expect(() => planShards(cells, 1, { shardSize: value })).toThrow(expect.objectContaining({ code: "BAD_ARGUMENT" }));
+    expect(() => planShards(cells, 1, { chunksPerShard: value })).toThrow(
+      expect.objectContaining({ code: "BAD_ARGUMENT" }),
+    );
+    expect(() => planShards(cells, 1, { shardSize: value })).toThrow(
+      expect.objectContaining({ code: "BAD_ARGUMENT" }),
+    );
   });
 });

@@ -38,7 +38,9 @@ export async function readWithZarrita(store: ReadableStore, path: string, big = 
   const array = await zarr.open.v3(zarr.root(zarritaStore(store)).resolve(path), { kind: "array" });
   // zarrita 0.7.5 cannot select from a dimension without items.
   if (array.shape.includes(0)) return new Uint8Array();
-  const { data, shape, stride } = (await zarr.get(array, null)) as unknown as {
+  const { data, shape, stride } = (await (array.shape.length === 0
+    ? array.getChunk([])
+    : zarr.get(array, null))) as unknown as {
     data: ArrayBufferView & { get?: (i: number) => unknown; length: number };
     shape: number[];
     stride: number[];
@@ -59,4 +61,15 @@ export async function readWithZarrita(store: ReadableStore, path: string, big = 
     out.set(big ? item.reverse() : item, i * size);
   }
   return out;
+}
+
+/** All keys of a store, sorted. */
+export async function keysOf(store: ReadableStore, folder = ""): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { name, kind } of store.list(folder)) {
+    const key = folder === "" ? name : `${folder}/${name}`;
+    if (kind === "folder") found.push(...(await keysOf(store, key)));
+    else found.push(key);
+  }
+  return found.sort();
 }

@@ -18,7 +18,9 @@ describe("shard index", () => {
     index.set(0, 0, 0x0102);
     const bytes = await index.encode();
     // crc32c by google-crc32c 1.9.0 of the 32 bytes in front of it.
-    expect(Buffer.from(bytes).toString("hex")).toBe(`${"00".repeat(8)}0201${"00".repeat(6)}${"ff".repeat(16)}85e36e23`);
+    expect(Buffer.from(bytes).toString("hex")).toBe(
+      `${"00".repeat(8)}0201${"00".repeat(6)}${"ff".repeat(16)}85e36e23`,
+    );
     expect(await decodeShardIndex(bytes, 2, 1000, "x")).toEqual([{ offset: 0, nbytes: 0x0102 }, undefined]);
   });
 
@@ -30,26 +32,44 @@ describe("shard index", () => {
     for (let at = 0; at < bytes.length; at++) {
       const damaged = bytes.slice();
       damaged[at] = (damaged[at] ?? 0) ^ 1;
-      await expect(decodeShardIndex(damaged, 3, 1000, "x")).rejects.toMatchObject({ code: "CHECKSUM_MISMATCH", details: { path: "x" } });
+      await expect(decodeShardIndex(damaged, 3, 1000, "x")).rejects.toMatchObject({
+        code: "CHECKSUM_MISMATCH",
+        details: { path: "x" },
+      });
     }
   });
 
   it("is refused where an entry leads out of the chunks, or is absent by half", async () => {
-    for (const [offset, nbytes] of [[0, 949], [948, 1], [2 ** 53, 1]] as const) {
+    for (const [offset, nbytes] of [
+      [0, 949],
+      [948, 1],
+      [2 ** 53, 1],
+    ] as const) {
       const index = new ShardIndex(3);
       index.set(1, offset, nbytes);
-      await expect(decodeShardIndex(await index.encode(), 3, 1000, "x")).rejects.toMatchObject({ code: "BAD_FIELD" });
+      await expect(decodeShardIndex(await index.encode(), 3, 1000, "x")).rejects.toMatchObject({
+        code: "BAD_FIELD",
+      });
     }
     expect(shardIndexLength(3)).toBe(52);
   });
 
   it("is refused where the shard is shorter than it", async () => {
-    await expect(decodeShardIndex(new Uint8Array(10), 3, 10, "x")).rejects.toMatchObject({ code: "TRUNCATED" });
+    await expect(decodeShardIndex(new Uint8Array(10), 3, 10, "x")).rejects.toMatchObject({
+      code: "TRUNCATED",
+    });
   });
 });
 
 describe("shard", () => {
-  const chunks = [filled(3, 1), filled(600_000, 2), filled(5, 3), filled(7, 4), filled(300_000, 5), filled(300_000, 6)];
+  const chunks = [
+    filled(3, 1),
+    filled(600_000, 2),
+    filled(5, 3),
+    filled(7, 4),
+    filled(300_000, 5),
+    filled(300_000, 6),
+  ];
 
   it("is its chunks back to back, then the index, and reads back", async () => {
     const store = new MemoryStore();
@@ -72,7 +92,13 @@ describe("shard", () => {
 
   it("puts the entries into the slots that are asked for", async () => {
     const store = new MemoryStore();
-    await store.put("s", shardPieces([filled(1, 1), filled(2, 2)], 2, (k) => 1 - k));
-    expect((await openShard(store, "s", 2)).entries).toEqual([{ offset: 1, nbytes: 2 }, { offset: 0, nbytes: 1 }]);
+    await store.put(
+      "s",
+      shardPieces([filled(1, 1), filled(2, 2)], 2, (k) => 1 - k),
+    );
+    expect((await openShard(store, "s", 2)).entries).toEqual([
+      { offset: 1, nbytes: 2 },
+      { offset: 0, nbytes: 1 },
+    ]);
   });
 });
