@@ -11,36 +11,22 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
-  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { buildPackage } from "./built.ts";
 
 let folder: string;
 let main: string;
 
-/** Built from the sources as they are, so that a stale `dist` cannot pass for the product. */
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "superchunk-process-"));
-  copyFileSync(join(repositoryRoot, "package.json"), join(folder, "package.json"));
-  symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
-  main = join(folder, "dist", "cli", "main.js");
-  await build({
-    entryPoints: [join(repositoryRoot, "cli", "main.ts")],
-    outfile: main,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    packages: "external",
-    target: "node20",
-    logLevel: "silent",
-  });
+  main = await buildPackage(folder);
 });
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
