@@ -1,0 +1,62 @@
+/**
+ * Runs the tests on every supported major of Node: `node scripts/node-matrix.mjs [MAJOR…]`.
+ *
+ * The binaries come from npm and are kept in `.cache/node`. Without arguments the major that runs this is left
+ * out: `npm test` has tested it. The first version that is supported is tested as that very version.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** Newest version of each major, but the oldest that `engines` in package.json allows. */
+const VERSIONS = ["20.15.0", "22", "24"];
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const platform = process.platform === "win32" ? "win" : process.platform;
+const packageName = `node-${platform}-${process.arch}`;
+const chosen = process.argv.slice(2);
+
+const results = [];
+for (const version of VERSIONS) {
+  const isOwn = process.versions.node === version || process.versions.node.startsWith(`${version}.`);
+  const wanted = chosen.length > 0 ? chosen.some((major) => version.split(".")[0] === major) : !isOwn;
+  if (!wanted) continue;
+  const node = findNode(version);
+  const found = spawnSync(node, ["--version"], { encoding: "utf8" }).stdout?.trim() ?? "";
+  if (!found.startsWith(`v${version}`))
+    throw new Error(`${node} is Node ${found || "that does not run"}, not ${version}`);
+  console.log(`\n== tests on Node ${found}`);
+  const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
+  const { status } = spawnSync(node, [vitest, "run", "--reporter=dot"], { cwd: root, stdio: "inherit" });
+  results.push({ version: found, passed: status === 0 });
+}
+
+for (const { version, passed } of results) console.log(`Node ${version}: ${passed ? "passed" : "FAILED"}`);
+if (results.length === 0) throw new Error(`no version to test; there are ${VERSIONS.join(", ")}`);
+process.exitCode = results.every(({ passed }) => passed) ? 0 : 1;
+
+/** The binary of a version, installed if it is not there. */
+function findNode(version) {
+  const folder = join(root, ".cache", "node", version);
+  const binary = join(folder, "node_modules", packageName, "bin", platform === "win" ? "node.exe" : "node");
+  if (existsSync(binary)) return binary;
+  mkdirSync(folder, { recursive: true });
+  // A package of its own, or npm would install into the project.
+  writeFileSync(join(folder, "package.json"), "{}\n");
+  const install = [
+    "install",
+    "--no-save",
+    "--no-package-lock",
+    "--no-audit",
+    "--no-fund",
+    "--loglevel=error",
+  ];
+  const { status } = spawnSync("npm", [...install, `${packageName}@${version}`], {
+    cwd: folder,
+    stdio: "inherit",
+    shell: process.platform === "win32",
+  });
+  if (status !== 0 || !existsSync(binary)) throw new Error(`npm could not install ${packageName}@${version}`);
+  return binary;
+}
