@@ -17,7 +17,7 @@ export interface VerifyContext {
   /** How messages name the archive. */
   readonly path: string;
   readonly warnings: readonly string[];
-  /** Why the values are not decoded, if so: then headers and digests are checked, not payloads. */
+  /** Why the values are not read, if so: then nothing is. */
   readonly unreadable: string | undefined;
   decode(chunk: FetchedChunk, out: Uint8Array): Promise<void>;
 }
@@ -27,7 +27,11 @@ export async function verifySequence(context: VerifyContext, options: LongOption
   const { sequence, path } = context;
   const tally = new Tally(context, options);
   for (const message of context.warnings) tally.warn("WARNING", message, { path });
-  if (context.unreadable !== undefined) tally.warn("UNSUPPORTED", context.unreadable, { path });
+  if (context.unreadable !== undefined) {
+    // What such chunks should decode to is not known either.
+    tally.warn("UNSUPPORTED", context.unreadable, { path });
+    return tally.report();
+  }
   for (let at = 0; at < sequence.nchunks; at += PLACES) {
     options.signal?.throwIfAborted();
     const places = await tally.guard(() =>
@@ -105,10 +109,8 @@ class Tally {
 
   async chunk(chunk: FetchedChunk): Promise<void> {
     const { place, header } = chunk;
-    if (this.#context.unreadable === undefined) {
-      if (this.#out.length < header.nbytes) this.#out = new Uint8Array(header.nbytes);
-      await this.#context.decode(chunk, this.#out.subarray(0, header.nbytes));
-    }
+    if (this.#out.length < header.nbytes) this.#out = new Uint8Array(header.nbytes);
+    await this.#context.decode(chunk, this.#out.subarray(0, header.nbytes));
     this.#checkTypesize(chunk);
     if (place.prologue > 0 && chunk.behind > 0) {
       this.warn("TRAILING", `${chunk.behind} bytes or more lie behind the chunk; they are ignored`, {

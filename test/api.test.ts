@@ -1,0 +1,15 @@
+/** The public surface: what each entry point exports is a decision, not an accident. */
+import { expect, test } from "vitest";
+import * as zarr from "../src/bridge/index.ts";
+import * as blosc from "../src/codec/index.ts";
+import * as core from "../src/index.ts";
+import * as node from "../src/node/index.ts";
+
+test.each([
+  ["superchunk", core],
+  ["superchunk/node", node],
+  ["superchunk/zarr", zarr],
+  ["superchunk/blosc", blosc],
+] as const)("%s exports what it says", (_, entry) => {
+  expect(Object.keys(entry).sort()).toMatchSnapshot();
+});
