@@ -15,6 +15,7 @@ import { assertApart, finishDestination, prepareDestination } from "./destinatio
 import { fingerprintSource, recordOptions } from "./fingerprint.ts";
 import { indexSlot, shardCells } from "./grid.ts";
 import { runPooled } from "./pool.ts";
+import { type Publisher, publishDirectly } from "./publisher.ts";
 import { shardKey } from "./shard-keys.ts";
 import { shardPieces } from "./shard-writer.ts";
 import { verifyArray } from "./verify-conversion.ts";
@@ -50,7 +51,8 @@ export async function convertArchive(
   if (archive.store === target) assertApart(archive.path, prefix);
   const record = { source: await fingerprintSource(jobs, options), options: recordOptions(options) };
   const state = await prepareDestination(target, prefix, record, options);
-  const result = await runJobs(jobs, target, prefix, state === "unfinished", options);
+  const keep = state === "unfinished" ? "shards" : "nothing";
+  const result = await runJobs(jobs, { target, prefix, publisher: publishDirectly(target), keep }, options);
   await finishDestination(target, prefix);
   return result;
 }
@@ -60,23 +62,28 @@ export function assertConvertible({ refused: [first] }: ConversionJobs): void {
   if (first !== undefined) throw first.error;
 }
 
-/** Runs planned jobs at a destination that is ready; keeps the finished parts of an earlier run if told so. */
+/** Where a run goes, and what it finds there. */
+export interface RunPlace {
+  readonly target: WritableStore;
+  readonly prefix: string;
+  readonly publisher: Publisher;
+  /**
+   * What of an earlier run is kept: arrays whose document is there, and of others the shards; only the former
+   * where shards may be there without being durable.
+   */
+  readonly keep: "nothing" | "arrays" | "shards";
+}
+
+/** Runs planned jobs at a destination that is ready. */
 export async function runJobs(
   jobs: ConversionJobs,
-  target: WritableStore,
-  prefix: string,
-  keepFinished: boolean,
+  place: RunPlace,
   options: ConvertOptions,
 ): Promise<ConvertResult> {
   const started = performance.now();
-  const run = new ConversionRun(jobs, target, prefix, options);
-  if (keepFinished) await run.findFinished();
-  await runPooled(
-    run.tasks(),
-    SHARDS_AT_ONCE,
-    (task, signal) => run.write(task, keepFinished, signal),
-    options.signal,
-  );
+  const run = new ConversionRun(jobs, place, options);
+  if (place.keep !== "nothing") await run.findFinished();
+  await runPooled(run.tasks(), SHARDS_AT_ONCE, (task, signal) => run.write(task, signal), options.signal);
   await run.publishGroups();
   return run.result((performance.now() - started) / 1000);
 }
@@ -90,8 +97,7 @@ interface ShardTask {
 /** The state of one conversion. */
 class ConversionRun {
   readonly #jobs: ConversionJobs;
-  readonly #target: WritableStore;
-  readonly #prefix: string;
+  readonly #place: RunPlace;
   readonly #options: ConvertOptions;
   readonly #total: number;
   readonly #counts: ChunkCounts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
@@ -102,19 +108,22 @@ class ConversionRun {
   #written = 0;
   #done = 0;
 
-  constructor(jobs: ConversionJobs, target: WritableStore, prefix: string, options: ConvertOptions) {
+  constructor(jobs: ConversionJobs, place: RunPlace, options: ConvertOptions) {
     this.#jobs = jobs;
-    this.#target = target;
-    this.#prefix = prefix;
+    this.#place = place;
     this.#options = options;
     this.#total = jobs.arrays.reduce((total, { source }) => total + source.archive.nbytes, 0);
   }
 
-  /** Finds the arrays that an earlier run has finished: their documents are there. */
+  /** Finds the arrays that an earlier run has finished: their documents are there, whole. */
   async findFinished(): Promise<void> {
+    const { target, prefix } = this.#place;
     for (const job of this.#jobs.arrays) {
-      const key = joinKey(this.#prefix, job.node, "zarr.json");
-      if ((await this.#target.stat(key, { signal: this.#options.signal })) !== undefined)
+      const stored = await target.get(joinKey(prefix, job.node, "zarr.json"), {
+        signal: this.#options.signal,
+      });
+      const wanted = encodeDocument(job.document);
+      if (stored?.length === wanted.length && stored.every((byte, i) => byte === wanted[i]))
         this.#finished.add(job);
     }
   }
@@ -134,28 +143,22 @@ class ConversionRun {
     }
   }
 
-  async write({ job, shard }: ShardTask, keepFinished: boolean, signal: AbortSignal): Promise<void> {
-    if (shard >= 0 && job.layout !== undefined)
-      await this.#writeShard(job, job.layout, shard, keepFinished, signal);
+  async write({ job, shard }: ShardTask, signal: AbortSignal): Promise<void> {
+    if (shard >= 0 && job.layout !== undefined) await this.#writeShard(job, job.layout, shard, signal);
     const left = (this.#left.get(job) ?? 1) - 1;
     this.#left.set(job, left);
     if (left > 0) return;
     // Compared before the document makes the array visible.
-    if (this.#options.verify === true) await verifyArray(job, this.#target, this.#prefix, { signal });
+    if (this.#options.verify === true)
+      await verifyArray(job, this.#place.target, this.#place.prefix, { signal });
     await this.#publish(joinKey(job.node, "zarr.json"), job.document, signal);
   }
 
-  async #writeShard(
-    job: ArrayJob,
-    layout: JobLayout,
-    shard: number,
-    keepFinished: boolean,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const key = shardKey(this.#prefix, job, layout, shard);
+  async #writeShard(job: ArrayJob, layout: JobLayout, shard: number, signal: AbortSignal): Promise<void> {
+    const key = shardKey(this.#place.prefix, job, layout, shard);
     const range = shardCells(layout.shards, shard);
     this.#shards++;
-    if (keepFinished && (await this.#target.stat(key, { signal })) !== undefined) {
+    if (this.#place.keep === "shards" && (await this.#place.target.stat(key, { signal })) !== undefined) {
       this.#kept++;
       this.#progress(job, shardBytes(job, layout, shard));
       return;
@@ -165,8 +168,7 @@ class ConversionRun {
     );
     const slots = (k: number): number => indexSlot(layout.shards, k, layout.reversed);
     const source = layout.sharded ? shardPieces(chunks, layout.shards.capacity, slots) : chunks;
-    const { size } = await this.#target.put(key, source, { signal });
-    this.#written += size;
+    this.#written += await this.#place.publisher.putShard(key, source, signal);
   }
 
   /** Groups from the innermost to the root, whose document tells all others. */
@@ -185,9 +187,11 @@ class ConversionRun {
   }
 
   async #publish(key: string, document: JsonObject, signal: AbortSignal | undefined): Promise<void> {
-    const bytes = new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
-    await this.#target.put(joinKey(this.#prefix, key), bytes, { signal });
-    this.#written += bytes.length;
+    this.#written += await this.#place.publisher.putDocument(
+      joinKey(this.#place.prefix, key),
+      encodeDocument(document),
+      signal,
+    );
   }
 
   #progress(job: ArrayJob, nbytes: number): void {
@@ -231,6 +235,11 @@ class ConversionRun {
       renamed,
     };
   }
+}
+
+/** The bytes of a document as it is stored. */
+export function encodeDocument(document: JsonObject): Uint8Array {
+  return new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
 }
 
 function shardBytes({ source }: ArrayJob, { cells, shards }: JobLayout, shard: number): number {

@@ -24,8 +24,6 @@ export interface ConversionRecord {
 export interface DestinationOptions extends StoreOptions {
   readonly resume?: boolean | undefined;
   readonly overwrite?: boolean | undefined;
-  /** The record survives a power loss (default true). */
-  readonly durable?: boolean | undefined;
 }
 
 /** What was found: nothing, or an unfinished conversion to go on with. */
@@ -51,11 +49,11 @@ export async function prepareDestination(
   if (prefix !== "" && (await store.stat(prefix, { signal })) !== undefined) {
     throw conflict(path, "the destination is a file; name another");
   }
-  const text = recordText(record);
   const names = await entryNames(store, prefix, signal);
   const hasObjects = names.length > 0 && (await holdsObjects(store, prefix, signal));
   if (hasObjects && resume) {
-    await checkRecord(store, prefix, record, signal);
+    const difference = await compareRecord(store, prefix, record, signal);
+    if (difference !== "same") throw conflict(path, DIFFERENCES[difference]);
     return "unfinished";
   }
   if (hasObjects) {
@@ -79,7 +77,7 @@ export async function prepareDestination(
     await store.delete(joinKey(prefix, "zarr.json"), { signal });
     await deleteTree(store, prefix, new Set([joinKey(prefix, RECORD_NAME)]), signal);
   }
-  await store.put(joinKey(prefix, RECORD_NAME), encode(text), { signal, durable: options.durable ?? true });
+  await putRecord(store, prefix, record, { signal });
   return "fresh";
 }
 
@@ -117,38 +115,53 @@ export function assertApart(source: string, destination: string): void {
   throw conflict(destination, `the destination ${how} (${source}); name another`);
 }
 
-async function checkRecord(
+/** Leaves the record at a place that is known to be ours. */
+export async function putRecord(
+  store: WritableStore,
+  prefix: string,
+  record: ConversionRecord,
+  options: { readonly durable?: boolean; readonly signal?: AbortSignal | undefined } = {},
+): Promise<void> {
+  await store.put(joinKey(prefix, RECORD_NAME), encode(recordText(record)), options);
+}
+
+/** The part in which a stored record differs from this one; `"none"` where there is none that can be read. */
+export async function compareRecord(
   store: ReadableStore,
   prefix: string,
   record: ConversionRecord,
-  signal: AbortSignal | undefined,
-): Promise<void> {
+  signal?: AbortSignal,
+): Promise<"same" | "source" | "options" | "none"> {
   const key = joinKey(prefix, RECORD_NAME);
   const bytes = await store.get(key, { signal });
-  const path = store.describe(prefix);
-  if (bytes === undefined) {
-    throw conflict(
-      path,
-      "there is no unfinished conversion to go on with; the destination was finished, or made by something else",
-    );
-  }
-  const stored = parseJson(bytes, store.describe(key));
+  const stored = bytes && readRecord(bytes, store.describe(key));
+  if (stored === undefined) return "none";
+  const wanted = parseJson(recordText(record), key) as JsonObject;
   for (const part of ["source", "options"] as const) {
-    const found =
-      typeof stored === "object" && stored !== null && !Array.isArray(stored)
-        ? (stored as JsonObject)[part]
-        : undefined;
-    if (
-      found === undefined ||
-      stringifyJson(found) !== stringifyJson(parseJson(encode(stringifyJson(record[part])), path))
-    ) {
-      throw conflict(
-        path,
-        `the unfinished conversion there ${part === "source" ? "has another source, or the source has changed since" : "was started with other options"}; overwrite starts anew`,
-      );
-    }
+    if (stringifyJson(stored[part] ?? null) !== stringifyJson(wanted[part] ?? null)) return part;
+  }
+  return "same";
+}
+
+/** A record that cannot be read, as a power loss may leave it, counts as none. */
+function readRecord(bytes: Uint8Array, path: string): JsonObject | undefined {
+  try {
+    const stored = parseJson(bytes, path);
+    return typeof stored === "object" && stored !== null && !Array.isArray(stored)
+      ? (stored as JsonObject)
+      : undefined;
+  } catch (error) {
+    if (error instanceof SuperchunkError && error.isDamage) return undefined;
+    throw error;
   }
 }
+
+const DIFFERENCES = {
+  source:
+    "the unfinished conversion there has another source, or the source has changed since; overwrite starts anew",
+  options: "the unfinished conversion there was started with other options; overwrite starts anew",
+  none: "there is no unfinished conversion to go on with; the destination was finished, or made by something else",
+} as const;
 
 function recordText({ source, options }: ConversionRecord): string {
   return stringifyJson({ format: "superchunk-convert", version: 1, source, options });

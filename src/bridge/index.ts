@@ -11,12 +11,6 @@ export type {
 } from "./convert-options.ts";
 export { assertApart } from "./destination.ts";
 export type { Renaming } from "./node-names.ts";
-export {
-  convertTree,
-  isArchive,
-  planTree,
-  type TreeEntry,
-  type TreePlanEntry,
-  type TreeResult,
-} from "./tree.ts";
+export { convertTree, isArchive, planTree } from "./tree.ts";
+export type { TreeEntry, TreePlanEntry, TreeResult } from "./tree-types.ts";
 export { type ConversionCheck, verifyConversion } from "./verify-conversion.ts";

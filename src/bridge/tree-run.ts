@@ -1,0 +1,233 @@
+/**
+ * The state of the conversion of a folder of archives: what was converted, what failed, what is left to publish.
+ */
+import { open } from "../array/open.ts";
+import { type ErrorCode, isSuperchunkError } from "../errors.ts";
+import type { JsonObject } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import type { ReadableStore, WritableStore } from "../store/types.ts";
+import { type ConversionJobs, planJobs } from "./conversion-jobs.ts";
+import { assertConvertible, encodeDocument, runJobs } from "./convert.ts";
+import type { ConvertOptions, ConvertResult } from "./convert-options.ts";
+import {
+  type ConversionRecord,
+  compareRecord,
+  deleteTree,
+  finishDestination,
+  putRecord,
+} from "./destination.ts";
+import { fingerprintSource, recordOptions } from "./fingerprint.ts";
+import { BatchPublisher, type Publisher, publishDirectly } from "./publisher.ts";
+import type { TreeEntry, TreeResult } from "./tree-types.ts";
+import { consolidate, groupDocument } from "./zarr-metadata.ts";
+
+/** Above this many nodes their documents are not repeated in the root's: it would no longer fit in memory. */
+const MOST_CONSOLIDATED = 5000;
+
+/** How a failed archive is reported. A full or read-only destination, and what is no fault of an archive, is thrown. */
+export function failureOf(error: unknown): { code: ErrorCode; message: string } {
+  if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;
+  return { code: error.code, message: error.message };
+}
+
+/** One run of `convertTree`. */
+export class TreeRun {
+  readonly #store: ReadableStore;
+  readonly #target: WritableStore;
+  readonly #prefix: string;
+  readonly #resumed: boolean;
+  readonly #count: number;
+  readonly #options: ConvertOptions;
+  readonly #batch: BatchPublisher | undefined;
+  readonly #publisher: Publisher;
+  readonly #entries: TreeEntry[] = [];
+  readonly #documents = new Map<string, JsonObject>();
+  readonly #fractions = new Map<string, number>();
+  #groups = 0;
+  #bytes = 0;
+  #nodes = 0;
+
+  constructor(
+    store: ReadableStore,
+    target: WritableStore,
+    prefix: string,
+    resumed: boolean,
+    count: number,
+    options: ConvertOptions,
+  ) {
+    this.#store = store;
+    this.#target = target;
+    this.#prefix = prefix;
+    this.#resumed = resumed;
+    this.#count = count;
+    this.#options = options;
+    this.#batch = target.sync === undefined ? undefined : new BatchPublisher(target);
+    this.#publisher = this.#batch ?? publishDirectly(target);
+  }
+
+  async convert(key: string, node: string, signal: AbortSignal): Promise<void> {
+    const where = { path: this.#store.describe(key), node };
+    try {
+      const result = await this.#convertOne(key, node, signal);
+      this.#entries.push({ ...where, status: "converted", result });
+    } catch (error) {
+      this.#options.signal?.throwIfAborted();
+      this.#entries.push({ ...where, status: "failed", ...failureOf(error) });
+    }
+    this.#fractions.delete(key);
+    await this.#batch?.flushIfFull(signal);
+    this.#progress(where.path);
+  }
+
+  async #convertOne(key: string, node: string, signal: AbortSignal): Promise<ConvertResult> {
+    const prefix = joinKey(this.#prefix, node);
+    const jobs = await planJobs(await open(this.#store, key, { signal }), { ...this.#options, signal });
+    assertConvertible(jobs);
+    const record = {
+      source: await fingerprintSource(jobs, { signal }),
+      options: recordOptions(this.#options),
+    };
+    const keep = await this.#takePlace(prefix, record, signal);
+    const onProgress = ({ done, total }: { done: number; total: number }): void => {
+      this.#fractions.set(key, total === 0 ? 0 : done / total);
+      this.#progress(this.#store.describe(key));
+    };
+    try {
+      const place = { target: this.#target, prefix, publisher: this.#publisher, keep };
+      const result = await runJobs(jobs, place, { ...this.#options, signal, onProgress });
+      this.#remember(node, jobs);
+      return result;
+    } catch (error) {
+      // An abort leaves the shards for a later run; damage leaves nothing.
+      if (!signal.aborted && isSuperchunkError(error)) {
+        this.#batch?.forget(prefix);
+        await deleteTree(this.#target, prefix, new Set());
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * Leaves the archive's record, and tells what of an earlier run may be kept. Records stay until all is done: they
+   * tell a finished archive from one whose source has changed since, which is converted anew.
+   */
+  async #takePlace(
+    prefix: string,
+    record: ConversionRecord,
+    signal: AbortSignal,
+  ): Promise<"nothing" | "arrays" | "shards"> {
+    if (this.#resumed) {
+      // Shards of a batch may be there without their bytes, after a power loss: only documents tell.
+      if ((await compareRecord(this.#target, prefix, record, signal)) === "same")
+        return this.#batch ? "arrays" : "shards";
+      await deleteTree(this.#target, prefix, new Set(), signal);
+    }
+    await putRecord(this.#target, prefix, record, { durable: false, signal });
+    return "nothing";
+  }
+
+  /** Keeps the documents for the root's, as long as they are few. */
+  #remember(node: string, jobs: ConversionJobs): void {
+    this.#nodes += jobs.arrays.length + jobs.groups.size;
+    if (this.#nodes > MOST_CONSOLIDATED) {
+      this.#documents.clear();
+      return;
+    }
+    for (const [path, document] of jobs.groups) this.#documents.set(joinKey(node, path), document);
+    for (const { node: path, document } of jobs.arrays) this.#documents.set(joinKey(node, path), document);
+  }
+
+  /** A group for each folder that an archive was converted in, the innermost first, the root last. */
+  async publishGroups(): Promise<void> {
+    await this.#batch?.finish(this.#options.signal);
+    const folders = new Set<string>();
+    for (const { node, status } of this.#entries) {
+      if (status === "failed") continue;
+      const parts = node.split("/");
+      for (let depth = 1; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
+    }
+    const ordered = [...folders].sort((a, b) => b.length - a.length);
+    for (const folder of ordered) {
+      await this.#publish(folder, groupDocument({}));
+      if (this.#nodes <= MOST_CONSOLIDATED) this.#documents.set(folder, groupDocument({}));
+    }
+    const below = new Map([...this.#documents].sort(([a], [b]) => (a < b ? -1 : 1)));
+    await this.#publish(
+      "",
+      this.#nodes <= MOST_CONSOLIDATED ? consolidate(groupDocument({}), below) : groupDocument({}),
+    );
+  }
+
+  async #publish(node: string, document: JsonObject): Promise<void> {
+    const key = joinKey(this.#prefix, node, "zarr.json");
+    const { size } = await this.#target.put(key, encodeDocument(document), { signal: this.#options.signal });
+    this.#groups++;
+    this.#bytes += size;
+  }
+
+  /** Removes the records, the root's last. */
+  async finish(): Promise<void> {
+    for (const { node, status } of this.#entries) {
+      if (status === "converted") await finishDestination(this.#target, joinKey(this.#prefix, node));
+    }
+    await finishDestination(this.#target, this.#prefix);
+  }
+
+  #progress(label: string): void {
+    const under = [...this.#fractions.values()].reduce((total, fraction) => total + fraction, 0);
+    this.#options.onProgress?.({ done: this.#entries.length + under, total: this.#count, label });
+  }
+
+  renamed(): ConvertResult["renamed"] {
+    return this.#results().flatMap(({ node, result }) =>
+      result.renamed.map(({ from, to }) => ({ from, to: joinKey(node, to) })),
+    );
+  }
+
+  #results(): { node: string; path: string; result: ConvertResult }[] {
+    return this.#entries.flatMap(({ node, path, result }) =>
+      result === undefined ? [] : [{ node, path, result }],
+    );
+  }
+
+  sum(seconds: number): TreeResult {
+    const results = this.#results();
+    const total = (
+      member:
+        | "arrays"
+        | "groups"
+        | "chunksCopied"
+        | "chunksPadded"
+        | "chunksRecoded"
+        | "shards"
+        | "shardsKept"
+        | "bytesWritten"
+        | "nbytes",
+    ): number => results.reduce((sum, { result }) => sum + result[member], 0);
+    const notes =
+      this.#nodes > MOST_CONSOLIDATED
+        ? [`metadata is not consolidated: ${this.#nodes} nodes are more than ${MOST_CONSOLIDATED}`]
+        : [];
+    return {
+      arrays: total("arrays"),
+      groups: total("groups") + this.#groups,
+      chunksCopied: total("chunksCopied"),
+      chunksPadded: total("chunksPadded"),
+      chunksRecoded: total("chunksRecoded"),
+      shards: total("shards"),
+      shardsKept: total("shardsKept"),
+      bytesWritten: total("bytesWritten") + this.#bytes,
+      nbytes: total("nbytes"),
+      seconds,
+      verified: this.#options.verify === true,
+      notes: [
+        ...results.flatMap(({ path, result }) => result.notes.map((note) => `${path}: ${note}`)),
+        ...notes,
+      ],
+      renamed: [],
+      converted: results.length,
+      failed: this.#entries.length - results.length,
+      entries: [...this.#entries].sort((a, b) => (a.path < b.path ? -1 : 1)),
+    };
+  }
+}
