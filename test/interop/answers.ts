@@ -14,6 +14,18 @@ export interface Job {
   readonly arrayPath?: string;
   /** List all that is below a group, or the columns of a table. */
   readonly group?: boolean;
+  /** Bytes of the file at the path that hold a Blosc chunk, or the data to encode as one. */
+  readonly offset?: number;
+  readonly length?: number;
+  /** Settings with which the data become a chunk, the shuffle by its number in c-blosc. */
+  readonly encode?: {
+    readonly cname: string;
+    readonly clevel: number;
+    readonly shuffle: number;
+    readonly typesize: number;
+  };
+  /** File that the chunk is written to. */
+  readonly to?: string;
   /** Fill value that the array must have. */
   readonly fill?: ExactJson;
 }

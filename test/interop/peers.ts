@@ -12,6 +12,14 @@ import { readWithZarrita } from "./zarrita.ts";
 
 const ZARR: EnvironmentRecipe = { name: "zarr", pythons: ["3.12", "3.13"] };
 
+/** Needs a compiler and Debian's libraries, which not every machine has; its fork reads nearly all the same. */
+const BCOLZ: EnvironmentRecipe = {
+  name: "bcolz",
+  pythons: ["3.7"],
+  build: "bcolz-build",
+  debian: ["libblosc-dev", "libblosc1", "libsnappy1v5", "liblz4-1", "libzstd1"],
+};
+
 interface Peer {
   /** Undefined where it runs in this process. */
   readonly recipe?: EnvironmentRecipe;
@@ -31,17 +39,10 @@ const PEERS = {
     reader: ["bloscpack_reader.py"],
   },
   "bcolz-zipline": { recipe: { name: "bcolz-zipline", pythons: ["3.11"] }, reader: ["bcolz_reader.py"] },
-  // Needs a compiler and Debian's libraries, which not every machine has; its fork reads nearly all the same.
-  "bcolz 1.2.1": {
-    recipe: {
-      name: "bcolz",
-      pythons: ["3.7"],
-      build: "bcolz-build",
-      debian: ["libblosc-dev", "libblosc1", "libsnappy1v5", "liblz4-1", "libzstd1"],
-    },
-    reader: ["bcolz_reader.py"],
-    optional: true,
-  },
+  "python-blosc": { recipe: { name: "python-blosc", pythons: ["3.11"] }, reader: ["blosc_codec.py"] },
+  "bcolz 1.2.1": { recipe: BCOLZ, reader: ["bcolz_reader.py"], optional: true },
+  // The library that bcolz was built with.
+  "c-blosc": { recipe: BCOLZ, reader: ["blosc_codec.py", "--library"], optional: true },
 } as const satisfies Record<string, Peer>;
 
 export type PeerName = keyof typeof PEERS;
