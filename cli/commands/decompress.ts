@@ -7,7 +7,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import type { Archive, ArrayArchive, BytesArchive, LongOptions } from "../../src/array/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { FileStore, open } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
@@ -47,6 +47,10 @@ Examples:
           signal: context.signal,
         });
         await decompress(spooled, "stdin", target, options, context);
+      } catch (error) {
+        // Who gave stdin knows nothing of the file that it was kept in.
+        if (!isSuperchunkError(error) || !error.details.path?.endsWith(basename(spooled))) throw error;
+        throw new SuperchunkError(error.code, error.summary, { ...error.details, path: "stdin" });
       } finally {
         await rm(spooled, { force: true });
       }

@@ -30,6 +30,7 @@ export async function printJsonRecords(
 
 function rowText(list: ValueList | undefined, source: ValueSource, row: number, count: number): string {
   if (list === undefined) return "null";
+  if (source.rowShape.length === 0) return jsonText(toJsonValue(list.at(row), source.dtype));
   const each = list.length / count;
   const flat = Array.from({ length: each }, (_, i) => toJsonValue(list.at(row * each + i), source.dtype));
   return jsonText(nest(flat, source.rowShape) as PlainJson);

@@ -1,5 +1,6 @@
 /** `cat --format text`: lines for people. Knows layout; must not know archives. */
 import type { LongOptions } from "../../src/array/types.ts";
+import type { DType } from "../../src/format/types.ts";
 import type { Output } from "../output.ts";
 import { formatCount } from "../units.ts";
 import { type CellColumn, cellColumns, printable, pushCells } from "./cell-text.ts";
@@ -29,32 +30,24 @@ export async function printText(
     cellColumns(options.header ? source.name : "", source.dtype, source.rowShape),
   );
   const rows = Math.min(...sources.map((source) => source.rows));
+  const names = columns.map((column) => printable(column.name));
   let widths: number[] | undefined;
   await eachRange(out, rows, options, async (from, to) => {
     for await (const batch of readBatches(sources, from, to, options)) {
-      const lines = rowCells(batch, sources);
-      if (widths === undefined) {
-        widths = measure(columns, lines, options.header);
-        if (options.header)
-          await out.line(
-            align(
-              columns.map((column) => printable(column.name)),
-              columns,
-              widths,
-            ),
-          );
+      for (const lines of rowCells(batch, sources)) {
+        if (widths === undefined) {
+          widths = measure(columns, lines, options.header);
+          if (options.header) await out.line(align(names, columns, widths));
+        }
+        for (const cells of lines) {
+          const waiting = out.line(align(cells, columns, widths));
+          if (waiting !== undefined) await waiting;
+        }
       }
-      for (const cells of lines) await out.line(align(cells, columns, widths));
     }
   });
   if (widths === undefined && options.header) {
-    await out.line(
-      align(
-        columns.map((column) => printable(column.name)),
-        columns,
-        measure(columns, [], true),
-      ),
-    );
+    await out.line(align(names, columns, measure(columns, [], true)));
   }
 }
 
@@ -71,18 +64,33 @@ async function eachRange(
   await print(rows - EXCERPT.edge, rows);
 }
 
-/** The cells of each row of a batch. */
-export function rowCells(batch: RowBatch, sources: readonly ValueSource[]): string[][] {
+/** Rows whose cells are in memory at a time: of narrow rows a batch has a million. */
+const ROWS_AT_ONCE = 4096;
+
+/** The cells of each row of a batch, some thousand rows at a time. */
+function* rowCells(batch: RowBatch, sources: readonly ValueSource[]): Generator<string[][]> {
   const rows = batch.end - batch.first;
-  return Array.from({ length: rows }, (_, row) => {
-    const cells: string[] = [];
-    sources.forEach((source, s) => {
-      const list = batch.lists[s];
-      const each = list === undefined || rows === 0 ? 0 : list.length / rows;
-      for (let i = row * each; i < (row + 1) * each; i++) pushCells(list?.at(i), source.dtype, [], cells);
-    });
-    return cells.map(printable);
+  for (let at = 0; at < rows; at += ROWS_AT_ONCE) {
+    const length = Math.min(ROWS_AT_ONCE, rows - at);
+    yield Array.from({ length }, (_, i) => cellsOfRow(batch, sources, at + i, rows));
+  }
+}
+
+function cellsOfRow(batch: RowBatch, sources: readonly ValueSource[], row: number, rows: number): string[] {
+  const cells: string[] = [];
+  sources.forEach((source, s) => {
+    const list = batch.lists[s];
+    const each = list === undefined ? 0 : list.length / rows;
+    for (let i = row * each; i < (row + 1) * each; i++) pushPrintable(list?.at(i), source.dtype, cells);
   });
+  return cells;
+}
+
+function pushPrintable(value: unknown, dtype: DType, cells: string[]): void {
+  const first = cells.length;
+  pushCells(value, dtype, [], cells);
+  if (typeof value === "number" || typeof value === "bigint") return;
+  for (let c = first; c < cells.length; c++) cells[c] = printable(cells[c] ?? "");
 }
 
 function measure(columns: readonly CellColumn[], lines: readonly string[][], header: boolean): number[] {
@@ -109,12 +117,21 @@ async function printBlocks(out: Output, source: ValueSource, options: TextOption
   const plane = source.shape.at(-2) ?? 1;
   await eachRange(out, source.rows, options, async (from, to) => {
     for await (const batch of readBatches([source], from, to, options)) {
-      for (const cells of rowCells(batch, [source])) {
-        for (let line = 0, at = 0; at < cells.length; at += width, line++) {
-          await out.line(cells.slice(at, at + width).join("  "));
-          if ((line + 1) % plane === 0) await out.line("");
-        }
+      for (const rows of rowCells(batch, [source])) {
+        for (const cells of rows) await printPlanes(out, cells, width, plane);
       }
     }
   });
+}
+
+async function printPlanes(
+  out: Output,
+  cells: readonly string[],
+  width: number,
+  plane: number,
+): Promise<void> {
+  for (let line = 1, at = 0; at < cells.length; at += width, line++) {
+    await out.line(cells.slice(at, at + width).join("  "));
+    if (line % plane === 0) await out.line("");
+  }
 }

@@ -369,6 +369,13 @@ describe("decompress", () => {
     expect(sha256(bytes)).toBe(findFixture(source).sha256);
   });
 
+  it("names stdin where what came from there is damaged", async () => {
+    const stdin = readFileSync(damage("bloscpack-3/sum-sha1.blp"));
+    const { code, err } = await runCli(["decompress", "-", join(folder, "out")], { stdin });
+    expect(code).toBe(3);
+    expect(err).toMatch(/^superchunk: stdin: chunk 2: [^\n]+\n$/);
+  });
+
   it("leaves nothing behind where the archive is damaged", async () => {
     const found = await runCli(["decompress", damage("bloscpack-3/sum-sha1.blp"), join(folder, "out")]);
     expect(found.code).toBe(3);
