@@ -1,0 +1,125 @@
+/**
+ * One generation of an array of ours: `meta/sizes` and the `meta/storage` that belongs to it, read as one.
+ * @see FORMAT.md [FG]
+ */
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { parseStorage, type StoredStorage } from "../format/folder.ts";
+import { parseJson, stringifyJson } from "../format/json.ts";
+import { parseLayout, type StoredLayout } from "../format/layout.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import { type ArrayFolder, type FolderMetadata, readFolder } from "./array-folder.ts";
+import type { OpenOptions } from "./types.ts";
+
+/** Read features that this library knows. [FZ-09] */
+export const READ_FEATURES: readonly string[] = ["layout"];
+/** Write features that this library knows. [FZ-09] */
+export const WRITE_FEATURES: readonly string[] = [];
+/** Times that the two files are read until they belong together. */
+const MAX_TRIES = 100;
+
+/** A generation as read. */
+export interface Generation {
+  readonly folder: ArrayFolder;
+  readonly layout: StoredLayout;
+  readonly storage: StoredStorage;
+  /** `meta/sizes` as it was read. */
+  readonly sizes: Uint8Array;
+  /** The dtype's fields lie in a folder each. */
+  readonly hasColumns: boolean;
+}
+
+/** True where `meta/sizes` has a layout; what else is wrong with it is told by who reads it. */
+export function hasLayout({ sizes, storage }: FolderMetadata): boolean {
+  if (sizes === undefined || storage === undefined) return false;
+  try {
+    return asObject(parseJson(sizes, ""))["layout"] !== undefined;
+  } catch (error) {
+    if (isSuperchunkError(error)) return false;
+    throw error;
+  }
+}
+
+/**
+ * Reads the newest generation; `found` is what has been read already. `rows` shows only that many rows.
+ *
+ * @throws UNSUPPORTED for a read feature that is not known; NOT_FOUND where there is no layout any more; BAD_FIELD and
+ * the other codes of damage
+ */
+export async function readGeneration(
+  store: ReadableStore,
+  path: string,
+  found: FolderMetadata | undefined,
+  options: OpenOptions,
+  rows?: number,
+): Promise<Generation> {
+  let { sizes, storage } = found ?? (await readBoth(store, path, options));
+  for (let tries = 0; ; tries++) {
+    const sizesPath = store.describe(joinKey(path, "meta/sizes"));
+    if (sizes === undefined || storage === undefined) throw gone(sizesPath);
+    const layout = parseLayout(asObject(parseJson(sizes, sizesPath)), sizesPath);
+    if (layout === undefined) throw gone(sizesPath);
+    const text = layout.storage === undefined ? storage : encodeJson(layout.storage);
+    const storagePath =
+      layout.storage === undefined ? store.describe(joinKey(path, "meta/storage")) : sizesPath;
+    const parsed = parseStorage(text, storagePath);
+    checkReadFeatures(parsed, storagePath);
+    const declared = asObject(parsed.raw["superchunk"] ?? null);
+    if (declared["revision"] === layout.revision) {
+      const folder = readFolder(store, path, { sizes, storage: text }, options, rows);
+      const hasColumns = declared["columns"] === true && folder.dtype.kind === "struct";
+      return { folder, layout, storage: parsed, sizes, hasColumns };
+    }
+    if (tries >= MAX_TRIES) {
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `superchunk.revision is ${String(declared["revision"])}, but meta/sizes belongs to revision ${layout.revision}. One of the files is of another time; run "superchunk repair", or look for another copy`,
+        {
+          path: storagePath,
+          field: "superchunk.revision",
+          expected: layout.revision,
+          found: declared["revision"],
+        },
+      );
+    }
+    // A writer was between the two.
+    ({ sizes, storage } = await readBoth(store, path, options));
+  }
+}
+
+async function readBoth(store: ReadableStore, path: string, options: StoreOptions): Promise<FolderMetadata> {
+  const [sizes, storage] = await Promise.all([
+    store.get(joinKey(path, "meta/sizes"), options),
+    store.get(joinKey(path, "meta/storage"), options),
+  ]);
+  return { sizes, storage };
+}
+
+function checkReadFeatures({ superchunk }: StoredStorage, path: string): void {
+  const unknown = (superchunk?.readFeatures ?? []).filter((feature) => !READ_FEATURES.includes(feature));
+  if (unknown.length === 0) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `the array has the features ${unknown.join(", ")}, which this version of superchunk cannot read. Look for a newer superchunk`,
+    { path, field: "superchunk.readFeatures", expected: READ_FEATURES, found: unknown },
+  );
+}
+
+/** Write features of an array that are not known here: then it is opened for reading only. */
+export function unknownWriteFeatures({ superchunk }: StoredStorage): readonly string[] {
+  return (superchunk?.writeFeatures ?? []).filter((feature) => !WRITE_FEATURES.includes(feature));
+}
+
+/** A metadata file as this library writes it. */
+export function encodeJson(value: JsonValue): Uint8Array {
+  return new TextEncoder().encode(`${stringifyJson(value, { python: true })}\n`);
+}
+
+function asObject(value: JsonValue): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+function gone(path: string): SuperchunkError {
+  return new SuperchunkError("NOT_FOUND", "there is no array any more", { path });
+}

@@ -1,0 +1,345 @@
+/**
+ * An array that a writer may change while it is read.
+ *
+ * A reader keeps the rows that it opened. What has been read counts only once `meta/sizes` proves that no name came to
+ * mean another file meanwhile; where a file is gone, the same rows are looked up in the newest generation, as long as
+ * its edition says that they are the same. Must not know how an array is read. @see FORMAT.md [FG]
+ */
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { parseJson } from "../format/json.ts";
+import { parseLayout, type StoredLayout } from "../format/layout.ts";
+import type { Dialect, DType, JsonObject, JsonValue } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import type {
+  ArrayArchive,
+  ArraySlice,
+  ChunkInfo,
+  ChunkSummary,
+  EncodedChunk,
+  LongOptions,
+  OpenOptions,
+  Selection,
+  VerifyReport,
+} from "./types.ts";
+
+/** Times that a read is tried anew because a writer was faster. */
+const MAX_TRIES = 1000;
+
+/** One generation, opened. */
+export interface Opened {
+  /** Reads this generation and knows of no other. */
+  readonly array: ArrayArchive;
+  readonly layout: StoredLayout;
+  /** `meta/sizes` as it was read. */
+  readonly sizes: Uint8Array;
+}
+
+/** Opens the newest generation, all of it or its first `rows`. */
+export type Reopen = (rows: number | undefined, signal: AbortSignal | undefined) => Promise<Opened>;
+
+/** What an array and its columns share: the generation that they show. */
+export class LiveState {
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly #reopen: Reopen;
+  #opened: Opened;
+  /** What `meta/sizes` held when it was last found to be of the same epoch. */
+  #seen: Uint8Array;
+
+  constructor(store: ReadableStore, path: string, opened: Opened, reopen: Reopen) {
+    this.store = store;
+    this.path = path;
+    this.#opened = opened;
+    this.#seen = opened.sizes;
+    this.#reopen = reopen;
+  }
+
+  get opened(): Opened {
+    return this.#opened;
+  }
+
+  /** Moves on to the newest generation. True where that is another one. */
+  async refresh(signal: AbortSignal | undefined): Promise<boolean> {
+    const before = this.#opened.layout;
+    const newest = await this.#reopen(undefined, signal);
+    this.#opened = newest;
+    this.#seen = newest.sizes;
+    return before.generation !== newest.layout.generation || before.id !== newest.layout.id;
+  }
+
+  /**
+   * True where all that was read by `opened` counts; false where the newest generation has taken its place, and it must be
+   * read anew.
+   *
+   * @throws STALE where the rows have changed since they were opened
+   */
+  async confirm(opened: Opened, signal: AbortSignal | undefined): Promise<boolean> {
+    const changed = await this.#readChanged(signal);
+    if (changed !== undefined) {
+      const path = this.store.describe(this.#sizesKey());
+      const layout = parseLayout(asObject(parseJson(changed, path)), path);
+      if (layout?.id !== opened.layout.id) throw this.#stale("another array has taken its place");
+      if (layout.epoch !== opened.layout.epoch) {
+        await this.#follow(signal);
+        return false;
+      }
+      this.#seen = changed;
+    }
+    return opened.layout.epoch === this.#opened.layout.epoch;
+  }
+
+  /**
+   * After a failure of reading by `opened`: true where a newer generation has taken its place and it must be read anew,
+   * false where the failure is to be told.
+   *
+   * @throws STALE where the rows have changed since they were opened
+   */
+  async renew(error: unknown, opened: Opened, signal: AbortSignal | undefined): Promise<boolean> {
+    if (!isSuperchunkError(error)) return false;
+    if (!error.isDamage && error.code !== "STALE" && error.code !== "NOT_FOUND") return false;
+    if (opened !== this.#opened) return true;
+    const bytes = await this.store.get(this.#sizesKey(), { signal });
+    if (bytes !== undefined && isEqual(bytes, opened.sizes)) return false;
+    await this.#follow(signal);
+    return this.#opened.layout.generation !== opened.layout.generation;
+  }
+
+  /** Takes the newest generation, if its rows are those that were opened. */
+  async #follow(signal: AbortSignal | undefined): Promise<void> {
+    const { array, layout } = this.#opened;
+    let newest: Opened;
+    try {
+      newest = await this.#reopen(array.shape[0], signal);
+    } catch (error) {
+      if (isSuperchunkError(error, "NOT_FOUND")) throw this.#stale("the array has been removed");
+      throw error;
+    }
+    if (newest.layout.id !== layout.id) throw this.#stale("another array has taken its place");
+    if (newest.layout.edition !== layout.edition) throw this.#stale("a writer has changed or removed rows");
+    this.#opened = newest;
+    this.#seen = newest.sizes;
+  }
+
+  /** The newest `meta/sizes`, where it is not what was seen last. */
+  async #readChanged(signal: AbortSignal | undefined): Promise<Uint8Array | undefined> {
+    const key = this.#sizesKey();
+    const seen = this.#seen;
+    if (this.store.readIntoSync !== undefined) {
+      const now = new Uint8Array(seen.length + 1);
+      const length = this.store.readIntoSync(key, 0, now);
+      if (length === seen.length && isEqual(seen, now.subarray(0, length))) return undefined;
+    }
+    const bytes = await this.store.get(key, { signal });
+    if (bytes === undefined) throw this.#stale("the array has been removed");
+    return isEqual(seen, bytes) ? undefined : bytes;
+  }
+
+  #sizesKey(): string {
+    return joinKey(this.path, "meta/sizes");
+  }
+
+  #stale(what: string): SuperchunkError {
+    const { generation } = this.#opened.layout;
+    return new SuperchunkError(
+      "STALE",
+      `${what} since generation ${generation} was opened; call refresh(), or open it again`,
+      { path: this.store.describe(this.path), field: "generation", expected: generation },
+    );
+  }
+}
+
+/** True where both have the same bytes. */
+export function isEqual(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
+
+function asObject(value: JsonValue): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+/** The array, or one of its columns. */
+export class LiveArray implements ArrayArchive {
+  readonly kind = "array";
+  readonly order = "C";
+  readonly #state: LiveState;
+  readonly #column: string | undefined;
+
+  constructor(state: LiveState, column?: string) {
+    this.#state = state;
+    this.#column = column;
+  }
+
+  get dialect(): Dialect {
+    return this.#array.dialect;
+  }
+  get store(): ReadableStore {
+    return this.#state.store;
+  }
+  get path(): string {
+    return this.#state.path;
+  }
+  get attrs(): JsonObject {
+    return this.#array.attrs;
+  }
+  get metadata(): JsonObject {
+    return this.#array.metadata;
+  }
+  get warnings(): readonly string[] {
+    return this.#array.warnings;
+  }
+  get dtype(): DType {
+    return this.#array.dtype;
+  }
+  get shape(): readonly number[] {
+    return this.#array.shape;
+  }
+  get fillValue(): JsonValue | undefined {
+    return this.#array.fillValue;
+  }
+  get chunkLength(): number | undefined {
+    return this.#array.chunkLength;
+  }
+  get columnNames(): readonly string[] {
+    return this.#array.columnNames;
+  }
+  get nbytes(): number {
+    return this.#array.nbytes;
+  }
+  get nchunks(): number {
+    return this.#array.nchunks;
+  }
+  get chunkBytes(): number {
+    return this.#array.chunkBytes;
+  }
+  /** Number of the commit whose rows are shown. */
+  get generation(): number {
+    return this.#state.opened.layout.generation;
+  }
+
+  column(name: string): ArrayArchive {
+    this.#array.column(name); // NOT_FOUND where there is none
+    return new LiveArray(this.#state, name);
+  }
+
+  /** Moves on to what the last writer committed. True where something was. */
+  refresh(options: StoreOptions = {}): Promise<boolean> {
+    return this.#state.refresh(options.signal);
+  }
+
+  get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+    return this.#once(options, (array) => array.get(selection, options));
+  }
+  getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+    return this.#once(options, (array) => array.getBytes(selection, options));
+  }
+  readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
+    return this.#once(options, (array) => array.readBytes(start, end, options));
+  }
+  summary(options: OpenOptions = {}): Promise<ChunkSummary> {
+    return this.#once(options, (array) => array.summary(options));
+  }
+  storedBytes(options: OpenOptions = {}): Promise<number> {
+    return this.#once(options, (array) => array.storedBytes(options));
+  }
+  verify(options: LongOptions = {}): Promise<VerifyReport> {
+    return this.#verify(options);
+  }
+
+  chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
+    return this.#each(options, (array) => array.chunks(options));
+  }
+  streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
+    return this.#each(options, (array) => array.streamBytes(options));
+  }
+  listChunks(options: LongOptions = {}): AsyncIterable<ChunkInfo> {
+    return this.#each(options, (array) => array.listChunks(options));
+  }
+  encodedChunks(
+    first = 0,
+    end: number = this.nchunks,
+    options: LongOptions = {},
+  ): AsyncIterable<EncodedChunk> {
+    return this.#each(options, (array, done) => array.encodedChunks(first + done, end, options), true);
+  }
+
+  async close(): Promise<void> {
+    await this.store.close?.();
+  }
+
+  get #array(): ArrayArchive {
+    const { array } = this.#state.opened;
+    return this.#column === undefined ? array : array.column(this.#column);
+  }
+
+  /** Runs a read until what it read was not changed by a writer meanwhile. */
+  async #once<T>(options: OpenOptions, read: (array: ArrayArchive) => Promise<T>): Promise<T> {
+    const state = this.#state;
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const { opened } = state;
+      let outcome: T;
+      try {
+        outcome = await read(this.#array);
+      } catch (error) {
+        if (await state.renew(error, opened, options.signal)) continue;
+        throw error;
+      }
+      if (await state.confirm(opened, options.signal)) return outcome;
+    }
+    throw this.#neverStill();
+  }
+
+  /** The same for reads that hand out parts: each is confirmed before it is; what was handed out is not repeated. */
+  async *#each<T>(
+    options: LongOptions,
+    read: (array: ArrayArchive, done: number) => AsyncIterable<T>,
+    skips = false,
+  ): AsyncGenerator<T> {
+    const state = this.#state;
+    let done = 0;
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const { opened } = state;
+      try {
+        let at = skips ? done : 0;
+        let isCurrent = true;
+        for await (const part of read(this.#array, done)) {
+          isCurrent = await state.confirm(opened, options.signal);
+          if (!isCurrent) break;
+          if (at++ < done) continue;
+          done++;
+          tries = 0;
+          yield part;
+        }
+        if (isCurrent) return;
+      } catch (error) {
+        if (!(await state.renew(error, opened, options.signal))) throw error;
+      }
+    }
+    throw this.#neverStill();
+  }
+
+  /** What is found counts only where no writer can have been the cause. */
+  async #verify(options: LongOptions): Promise<VerifyReport> {
+    const state = this.#state;
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const { opened } = state;
+      const report = await this.#array.verify(options);
+      if (!report.ok && (await state.renew(FINDINGS, opened, options.signal))) continue;
+      if (await state.confirm(opened, options.signal)) return report;
+    }
+    throw this.#neverStill();
+  }
+
+  #neverStill(): SuperchunkError {
+    return new SuperchunkError(
+      "STALE",
+      `writers changed the places of the rows ${MAX_TRIES} times while they were read; try again when they are done`,
+      { path: this.store.describe(this.path) },
+    );
+  }
+}
+
+/** Stands for damage that `verify` found. */
+const FINDINGS = new SuperchunkError("INCOMPLETE", "verify found damage");

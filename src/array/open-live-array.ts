@@ -1,0 +1,62 @@
+/** Opens an array whose layout is in `meta/sizes`. @see FORMAT.md [FG] */
+import type { JsonObject } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import type { ReadableStore } from "../store/types.ts";
+import {
+  type ArrayFace,
+  type FolderMetadata,
+  nestedArray,
+  plainArray,
+  readAttributes,
+} from "./array-folder.ts";
+import { type Generation, hasLayout, readGeneration } from "./generation.ts";
+import { LayoutSequence } from "./layout-sequence.ts";
+import { LiveArray, LiveState, type Opened } from "./live-array.ts";
+import type { ArrayArchive, OpenOptions } from "./types.ts";
+
+export { hasLayout };
+
+/** Opens the array at `path`, whose metadata have been read. */
+export async function openLiveArray(
+  store: ReadableStore,
+  path: string,
+  found: FolderMetadata,
+  options: OpenOptions,
+): Promise<ArrayArchive> {
+  const { verify } = options;
+  const reopen = async (
+    rows: number | undefined,
+    first?: FolderMetadata,
+    signal?: AbortSignal,
+  ): Promise<Opened> => {
+    const generation = await readGeneration(store, path, first, { verify, signal }, rows);
+    const attrs = await readAttributes(store, joinKey(path, "meta/attributes"), { signal });
+    return { array: showGeneration(generation, attrs), layout: generation.layout, sizes: generation.sizes };
+  };
+  const opened = await reopen(undefined, found, options.signal);
+  return new LiveArray(new LiveState(store, path, opened, (rows, signal) => reopen(rows, undefined, signal)));
+}
+
+/** One generation as an array that knows of no other. */
+export function showGeneration(generation: Generation, attrs: JsonObject): ArrayArchive {
+  const { folder, layout, hasColumns } = generation;
+  const { store, path, dtype } = folder;
+  const key = (name: string): string => joinKey(path, "meta", name);
+  const face: ArrayFace = {
+    dialect: "blz-superchunk",
+    attrs,
+    metadataKeys: [key("sizes"), key("storage"), key("attributes")],
+    sequence: (dataFolder, rowBytes) =>
+      new LayoutSequence(store, {
+        folder: dataFolder,
+        layout,
+        heldRows: folder.heldRows,
+        rows: folder.shape[0] ?? 0,
+        rowBytes,
+        chunklen: folder.chunklen,
+        sizesPath: store.describe(key("sizes")),
+      }),
+  };
+  if (hasColumns && dtype.kind === "struct") return nestedArray(folder, dtype, face);
+  return plainArray(folder, face);
+}

@@ -1,0 +1,183 @@
+/**
+ * The layout in `meta/sizes` of an array that this library writes: which superchunks, in which order, with how many
+ * of their chunks, make up the array. Bytes <-> plain objects. @see FORMAT.md [FG]
+ */
+import { SuperchunkError } from "../errors.ts";
+import { stringifyJson } from "./json.ts";
+import type { JsonObject, JsonValue } from "./types.ts";
+
+/** Superchunks with consecutive numbers, of which the same number of chunks counts. [FG-02] */
+export interface Run {
+  /** Number of the first superchunk. */
+  readonly first: number;
+  /** Superchunks in the run. */
+  readonly count: number;
+  /** Chunks of each that count: its first ones. */
+  readonly chunks: number;
+}
+
+/** A superchunk whose chunks replace chunks of the array. [FG-04] */
+export interface Patch {
+  readonly number: number;
+  /** For each of its chunks the chunk of the array that it replaces; -1 where it replaces none any more. */
+  readonly chunks: readonly number[];
+}
+
+/** The layout of one generation. */
+export interface StoredLayout {
+  /** Counts commits. [FG-01] */
+  readonly generation: number;
+  /** Names the array as long as it exists, so that another one at the same place is told from it. [FG-01] */
+  readonly id: string;
+  /** Rises before a number is used anew: within an epoch, a name means one file. [FG-05] */
+  readonly epoch: number;
+  /** Rises where rows that were there change or go. [FG-06] */
+  readonly edition: number;
+  /** No file has this number or a higher one. [FG-03] */
+  readonly next: number;
+  /** The highest number below {@link FIRST_LOOSE} that was used in this epoch. [FG-03] */
+  readonly plain: number;
+  readonly runs: readonly Run[];
+  readonly patches: readonly Patch[];
+  /** Which `meta/storage` belongs to it: its `superchunk.revision`. [FG-07] */
+  readonly revision: number;
+  /** What `meta/storage` is about to be, where both change together. [FG-07] */
+  readonly storage?: JsonObject;
+}
+
+/** What {@link parseLayout} needs to know of the array, and what {@link encodeSizes} writes beside the layout. */
+export interface SizesFacts {
+  readonly shape: readonly number[];
+  readonly nbytes: number;
+  readonly cbytes: number;
+}
+
+/** Numbers below are places: superchunk p is `__p__`. From here on they are free for what has no place yet. [FG-03] */
+export const FIRST_LOOSE = 1_000_000_001;
+/** Numbers at most: a name has up to 15 digits. */
+const LAST_NUMBER = 999_999_999_999_999;
+
+/** Parses the layout in a parsed `meta/sizes`; undefined where there is none. Throws `BAD_FIELD`. [FG-01] */
+export function parseLayout(sizes: JsonObject, path: string): StoredLayout | undefined {
+  const stored = sizes["layout"];
+  if (stored === undefined) return undefined;
+  if (!isObject(stored)) throw bad(path, "layout", "an object", stored);
+  const { id, storage } = stored;
+  if (typeof id !== "string" || id === "") throw bad(path, "layout.id", "a string", id);
+  if (storage !== undefined && !isObject(storage)) throw bad(path, "layout.storage", "an object", storage);
+  const layout: StoredLayout = {
+    generation: countOf(sizes["generation"], "generation", path),
+    id,
+    epoch: countOf(stored["epoch"], "layout.epoch", path),
+    edition: countOf(stored["edition"], "layout.edition", path),
+    revision: countOf(stored["revision"], "layout.revision", path),
+    next: numberOf(stored["next"], "layout.next", path),
+    plain: countOf(stored["plain"], "layout.plain", path),
+    runs: listOf(stored["superchunks"], "layout.superchunks", path).map((run) => parseRun(run, path)),
+    patches: listOf(stored["patches"] ?? [], "layout.patches", path).map((patch) => parsePatch(patch, path)),
+    ...(storage === undefined ? {} : { storage }),
+  };
+  checkTwins(layout, path);
+  return layout;
+}
+
+function parseRun(stored: JsonValue, path: string): Run {
+  const field = "layout.superchunks";
+  const [first, count, chunks] = listOf(stored, field, path);
+  const run = {
+    first: numberOf(first, field, path),
+    count: countOf(count, field, path),
+    chunks: countOf(chunks, field, path),
+  };
+  if (run.count < 1 || run.chunks < 1) throw bad(path, field, "[number, count, chunks] from 1", stored);
+  if (run.first + run.count - 1 > LAST_NUMBER || !Number.isSafeInteger(run.count * run.chunks))
+    throw bad(path, field, `numbers up to ${LAST_NUMBER}`, stored);
+  return run;
+}
+
+function parsePatch(stored: JsonValue, path: string): Patch {
+  const field = "layout.patches";
+  const [number, chunks] = listOf(stored, field, path);
+  return {
+    number: numberOf(number, field, path),
+    chunks: listOf(chunks, field, path).map((chunk) => (chunk === -1 ? -1 : countOf(chunk, field, path))),
+  };
+}
+
+/** No file stands for two things, and no chunk is replaced twice. [FG-02] [FG-04] */
+function checkTwins({ runs, patches }: StoredLayout, path: string): void {
+  const spans = [
+    ...runs.map(({ first, count }) => ({ first, end: first + count })),
+    ...patches.map(({ number }) => ({ first: number, end: number + 1 })),
+  ].sort((a, b) => a.first - b.first);
+  spans.forEach((span, i) => {
+    const before = spans[i - 1];
+    if (before !== undefined && before.end > span.first)
+      throw bad(path, "layout.superchunks", "each superchunk once", span.first);
+  });
+  const replaced = new Set<number>();
+  for (const { chunks } of patches) {
+    for (const chunk of chunks) {
+      if (chunk < 0) continue;
+      if (replaced.has(chunk)) throw bad(path, "layout.patches", "each chunk once", chunk);
+      replaced.add(chunk);
+    }
+  }
+}
+
+/** Chunks that the runs count. */
+export function countChunks(runs: readonly Run[]): number {
+  return runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
+}
+
+/** `meta/sizes` as bytes, with the layout beside what the BLZ document has. [FG-01] */
+export function encodeSizes(facts: SizesFacts, layout: StoredLayout): Uint8Array {
+  const { generation, id, epoch, edition, revision, next, plain, runs, patches, storage } = layout;
+  const sizes: JsonObject = {
+    shape: facts.shape,
+    nbytes: facts.nbytes,
+    cbytes: facts.cbytes,
+    generation,
+    layout: {
+      id,
+      epoch,
+      edition,
+      revision,
+      next,
+      plain,
+      superchunks: runs.map(({ first, count, chunks }) => [first, count, chunks]),
+      patches: patches.map(({ number, chunks }) => [number, chunks]),
+      ...(storage === undefined ? {} : { storage }),
+    },
+  };
+  return new TextEncoder().encode(`${stringifyJson(sizes, { python: true })}\n`);
+}
+
+function isObject(value: JsonValue): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function listOf(value: JsonValue | undefined, field: string, path: string): readonly JsonValue[] {
+  if (Array.isArray(value)) return value;
+  throw bad(path, field, "a list", value);
+}
+
+function countOf(value: JsonValue | undefined, field: string, path: string): number {
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
+  throw bad(path, field, "an integer from 0 to 2^53 - 1", value);
+}
+
+function numberOf(value: JsonValue | undefined, field: string, path: string): number {
+  const number = countOf(value, field, path);
+  if (number >= 1 && number <= LAST_NUMBER) return number;
+  throw bad(path, field, `a number from 1 to ${LAST_NUMBER}`, value);
+}
+
+function bad(path: string, field: string, expected: string, found: JsonValue | undefined): SuperchunkError {
+  const text = found === undefined ? "missing" : stringifyJson(found).slice(0, 80);
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `${field} is ${text}; expected ${expected}. The metadata are damaged; run "superchunk repair", or look for another copy`,
+    { path, field, expected, found },
+  );
+}
