@@ -3,7 +3,7 @@ import { SuperchunkError } from "../errors.ts";
 import type { DType, JsonValue } from "../format/types.ts";
 import { type ArrayFacts, ArrayReading } from "./array-reading.ts";
 import { type ArchiveParts, ChunkedBase } from "./chunked-base.ts";
-import type { ArrayArchive, ArraySlice, LongOptions, Selection } from "./types.ts";
+import type { ArrayArchive, ArraySlice, ChunksOptions, LongOptions, Selection } from "./types.ts";
 import { assertReadable, whyUnreadable } from "./values.ts";
 
 export class PlainArray extends ChunkedBase implements ArrayArchive {
@@ -50,10 +50,22 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   }
 
   async get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+    const now = selection ? this.#getNow(selection, options) : undefined;
+    if (now !== undefined) return now.value;
     this.assertReadable();
     const { length, end } = this.#reading.measure(selection);
     await this.proveRoom(length, end, options.signal);
     return this.#reading.get(selection, options);
+  }
+
+  /** One value at once, where that does; a promise for each step would cost more than the steps. */
+  #getNow(selection: Selection, options: LongOptions): { readonly value: unknown } | undefined {
+    const at = this.#reading.offsetOf(selection);
+    if (at === undefined) return undefined;
+    this.assertReadable();
+    options.signal?.throwIfAborted();
+    const bytes = this.reader.readNow(at, at + this.dtype.itemSize);
+    return bytes === undefined ? undefined : { value: this.#reading.valueOf(bytes) };
   }
 
   async getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
@@ -63,14 +75,17 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     return this.#reading.getBytes(selection, options);
   }
 
-  chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
+  chunks(options: ChunksOptions = {}): AsyncIterable<ArraySlice> {
     this.assertReadable();
-    return this.#reading.slabs(this.#slabRows(), options);
+    const rows = this.order === "C" ? this.chunkLength : undefined;
+    return rows === undefined ? this.#reading.slabs(undefined, options) : this.#chunkSlices(options);
   }
 
-  /** Rows of the first dimension that `chunks` gives at a time: a chunk's, where chunks are rows of it. */
-  #slabRows(): number | undefined {
-    return this.order === "C" ? this.chunkLength : undefined;
+  /** The chunks themselves as slices, where they are rows of the first dimension. */
+  async *#chunkSlices(options: ChunksOptions): AsyncGenerator<ArraySlice> {
+    const rowShape = this.shape.slice(1);
+    for await (const bytes of this.decodedChunks(options, options.reuse !== true))
+      yield this.#reading.sliceOf(bytes, rowShape);
   }
 
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {

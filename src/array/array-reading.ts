@@ -50,6 +50,38 @@ export class ArrayReading {
     return { length, end: (last + 1) * dtype.itemSize };
   }
 
+  /** Byte offset of the one item that a selection of integers names; undefined for any other, and for wrong ones. */
+  offsetOf(selection: Selection): number | undefined {
+    const { shape, dtype, order } = this.#facts;
+    if (selection.length !== shape.length || shape.length === 0) return undefined;
+    let index = 0;
+    for (let i = 0; i < shape.length; i++) {
+      const d = order === "F" ? shape.length - 1 - i : i;
+      const entry = selection[d];
+      const length = shape[d] ?? 0;
+      if (typeof entry !== "number" || !Number.isInteger(entry) || entry < 0 || entry >= length)
+        return undefined;
+      index = index * length + entry;
+    }
+    return index * dtype.itemSize;
+  }
+
+  /** The one value of an item's bytes. */
+  valueOf(bytes: Uint8Array): unknown {
+    const data = toValues(bytes, this.#facts.dtype, 1);
+    return "get" in data ? data.get(0) : data[0];
+  }
+
+  /** Whole rows as a slice; takes the bytes over. */
+  sliceOf(bytes: Uint8Array, rowShape: readonly number[]): ArraySlice {
+    const { dtype, shape } = this.#facts;
+    const row = elementsOf(rowShape);
+    // Rows of nothing cannot be counted by their bytes; such an array has no chunks.
+    const rows = row * dtype.itemSize === 0 ? (shape[0] ?? 0) : bytes.length / (row * dtype.itemSize);
+    const sliced = [rows, ...rowShape];
+    return { data: toValues(bytes, dtype, rows * row), shape: sliced, stride: stridesOf(sliced) };
+  }
+
   /** The selected values; a scalar where every entry is an integer. Copies; throws `BAD_ARGUMENT`. */
   async get(selection: Selection | null | undefined, options: LongOptions): Promise<ArraySlice | unknown> {
     const extents = resolveSelection(selection, this.#facts.shape);

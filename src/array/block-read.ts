@@ -22,33 +22,61 @@ export async function readHead(
   signal?: AbortSignal,
 ): Promise<ChunkHead> {
   const path = store.describe(place.key);
-  const first = await readAt(
-    store,
-    place,
-    -place.prologue,
-    Math.min(FIRST_READ, place.prologue + place.available),
-    signal,
-  );
-  return (await completeHead(first, place, path, (length) =>
-    readAt(store, place, 0, length, signal),
-  )) as ChunkHead;
+  const first = await readAt(store, place, -place.prologue, firstLength(place), signal);
+  const { header, bytes, length } = startHead(first, place, path);
+  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length) };
+  return finishHead(header, await readAt(store, place, 0, length, signal), length, place, path);
 }
 
-function completeHead(
+function readHeadNow(store: SyncStore, place: PlacedChunk, path: string): ChunkHead {
+  const first = readNow(store, place, -place.prologue, firstLength(place));
+  const { header, bytes, length } = startHead(first, place, path);
+  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length) };
+  return finishHead(header, readNow(store, place, 0, length), length, place, path);
+}
+
+function firstLength(place: PlacedChunk): number {
+  return Math.min(FIRST_READ, place.prologue + place.available);
+}
+
+/** Checks the first bytes of a chunk, and tells how many its head has. */
+function startHead(
   first: Uint8Array,
   place: PlacedChunk,
   path: string,
-  more: (length: number) => Promise<Uint8Array>,
-): ChunkHead | Promise<ChunkHead> {
+): { header: ChunkHeader; bytes: Uint8Array; length: number } {
   if (place.prologue > 0) checkPrologue(first, path);
   const bytes = first.subarray(Math.min(place.prologue, first.length));
   const header = checkChunkHeader(bytes, place, path);
-  const length = headLength(header);
-  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length) };
-  return more(length).then((whole) => {
-    if (whole.length < length) throw cutShort(place, path, length, whole.length);
-    return { header, bytes: whole };
-  });
+  return { header, bytes, length: headLength(header) };
+}
+
+function finishHead(
+  header: ChunkHeader,
+  bytes: Uint8Array,
+  length: number,
+  place: PlacedChunk,
+  path: string,
+): ChunkHead {
+  if (bytes.length < length) throw cutShort(place, path, length, bytes.length);
+  return { header, bytes };
+}
+
+/** Decoded bytes `[start, end)` of a chunk from a store that reads at once; undefined where that does not do. */
+export function readPartNow(
+  store: ReadableStore,
+  place: PlacedChunk,
+  start: number,
+  end: number,
+): Uint8Array | undefined {
+  if (!readsNow(store)) return undefined;
+  const path = store.describe(place.key);
+  const head = readHeadNow(store, place, path);
+  if (!isReady(head.header.compressor)) return undefined;
+  const range = rangeOf(head, place, path, start, end);
+  const out = new Uint8Array(end - start);
+  decodePart(head, place, path, range, readNow(store, place, range.offset, range.length), start, end, out);
+  return out;
 }
 
 /** Decoded bytes `[start, end)` of a chunk into `out`. */
@@ -95,6 +123,20 @@ function decodePart(
   }
 }
 
+/** A store that has the capability to read at once. */
+type SyncStore = ReadableStore & Required<Pick<ReadableStore, "readIntoSync">>;
+
+function readsNow(store: ReadableStore): store is SyncStore {
+  return store.readIntoSync !== undefined;
+}
+
+function readNow(store: SyncStore, place: PlacedChunk, at: number, length: number): Uint8Array {
+  const target = new Uint8Array(length);
+  const read = store.readIntoSync(place.key, place.offset + at, target);
+  if (read === undefined) throw missingChunk(store.describe(place.key), place);
+  return read === length ? target : target.subarray(0, read);
+}
+
 async function readAt(
   store: ReadableStore,
   place: PlacedChunk,
@@ -102,13 +144,8 @@ async function readAt(
   length: number,
   signal?: AbortSignal,
 ): Promise<Uint8Array> {
+  if (readsNow(store)) return readNow(store, place, at, length);
   const offset = place.offset + at;
-  if (store.readIntoSync !== undefined) {
-    const target = new Uint8Array(length);
-    const read = store.readIntoSync(place.key, offset, target);
-    if (read === undefined) throw missingChunk(store.describe(place.key), place);
-    return target.subarray(0, read);
-  }
   const bytes = await store.getRange(place.key, { offset, length }, { signal });
   if (bytes === undefined) throw missingChunk(store.describe(place.key), place);
   return bytes;

@@ -4,17 +4,19 @@
  * A chunk with a digest is read whole and checked once, and remembered as verified; single blocks are read from
  * chunks without a digest, and from those verified before.
  */
-import { decodeSync, isReady, prepare } from "../codec/index.ts";
-import { isSuperchunkError } from "../errors.ts";
-import { readHead, readPart } from "./block-read.ts";
+import { readHead, readPart, readPartNow } from "./block-read.ts";
+import { type ChunkDecoder, callingThread, type DecodedChunk } from "./chunk-decoder.ts";
 import { type FetchedChunk, fetchChunks } from "./chunk-fetch.ts";
 import { IndexSet } from "./index-set.ts";
 import type { RunBatch } from "./selection.ts";
 import type { ChunkSequence, PlacedChunk } from "./sequence.ts";
 import type { LongOptions } from "./types.ts";
 
-/** Decoded bytes that are collected before they are read together. */
-const BATCH_BYTES = 16 << 20;
+/** Runs and chunks that are collected before they are read together: what bounds the memory that they take. */
+const BATCH_RUNS = 1 << 16;
+const BATCH_CHUNKS = 1 << 14;
+/** Places that are made at a time. */
+const PLACES = 1024;
 /** Chunks up to this size are read whole: asking twice costs more than decoding. */
 const WHOLE = 16384;
 
@@ -27,15 +29,64 @@ interface ChunkRuns {
   bytes: number;
 }
 
+/** Options of a scan. */
+export interface ScanOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** The decoded bytes are the caller's own. */
+  readonly own?: boolean | undefined;
+  /** Check digests, whatever the archive was opened with. */
+  readonly verify?: boolean | undefined;
+}
+
 export class SequenceReader {
   readonly sequence: ChunkSequence;
+  readonly #decoder: ChunkDecoder;
   readonly #verify: boolean;
   /** Chunks whose digest was found right. */
   readonly #verified = new IndexSet();
 
-  constructor(sequence: ChunkSequence, verify: boolean) {
+  constructor(sequence: ChunkSequence, verify: boolean, decoder: ChunkDecoder = callingThread) {
     this.sequence = sequence;
     this.#verify = verify;
+    this.#decoder = decoder;
+  }
+
+  /** The decoded chunks `[first, end)`, in order. */
+  scan(first: number, end: number, options: ScanOptions = {}): AsyncGenerator<DecodedChunk> {
+    const { sequence } = this;
+    async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
+      for (let at = first; at < end; at += PLACES)
+        yield await sequence.places(at, Math.min(end, at + PLACES), options.signal);
+    }
+    return this.decodePlaces(places(), (end - first) * sequence.chunkBytes, options);
+  }
+
+  /** The decoded chunks of the places, in order; about `expected` bytes of them. */
+  async *decodePlaces(
+    places: AsyncIterable<readonly PlacedChunk[]>,
+    expected: number,
+    { signal, own, verify = this.#verify }: ScanOptions = {},
+  ): AsyncGenerator<DecodedChunk> {
+    const run = { verify, signal, own, expected };
+    for await (const chunk of this.#decoder.decodeChunks(this.sequence.store, places, run)) {
+      if (verify) this.#verified.add(chunk.place.index);
+      yield chunk;
+    }
+  }
+
+  /**
+   * Decoded bytes `[start, end)` at once, of one chunk from a store that reads at once; undefined where there is
+   * more to do.
+   */
+  readNow(start: number, end: number): Uint8Array | undefined {
+    const { sequence } = this;
+    if (sequence.store.readIntoSync === undefined) return undefined;
+    const index = Math.floor(start / sequence.chunkBytes);
+    const inChunk = start - index * sequence.chunkBytes;
+    const place = sequence.placeNow(index);
+    if (place === undefined || inChunk + end - start > place.nbytes) return undefined;
+    if (!this.#mayReadBlocks(place)) return undefined;
+    return readPartNow(sequence.store, place, inChunk, inChunk + end - start);
   }
 
   /** Decoded bytes `[start, end)`, which the caller has checked against `nbytes`. */
@@ -60,15 +111,17 @@ export class SequenceReader {
   ): Promise<void> {
     const { chunkBytes } = this.sequence;
     const pending: ChunkRuns[] = [];
-    let pendingBytes = 0;
+    let pendingRuns = 0;
     let done = 0;
     const flush = async (): Promise<void> => {
-      await this.#copyRuns(pending, out, options);
+      await this.#copyRuns(pending, out, options.signal, (bytes) => {
+        done += bytes;
+        options.onProgress?.({ done, total: out.length });
+      });
       pending.length = 0;
-      done += pendingBytes;
-      pendingBytes = 0;
-      options.onProgress?.({ done, total: out.length });
+      pendingRuns = 0;
     };
+    const isFull = (): boolean => pendingRuns >= BATCH_RUNS || pending.length >= BATCH_CHUNKS;
     for (const batch of batches) {
       for (let i = 0; i < batch.count; i++) {
         let source = (batch.source[i] ?? 0) * itemSize;
@@ -80,7 +133,7 @@ export class SequenceReader {
           const length = Math.min(left, chunkBytes - inChunk);
           let runs = pending[pending.length - 1];
           if (runs === undefined || runs.place.index !== index) {
-            if (pendingBytes >= BATCH_BYTES) await flush();
+            if (isFull()) await flush();
             runs = {
               place: await this.#place(index, options.signal),
               source: [],
@@ -94,13 +147,13 @@ export class SequenceReader {
           runs.target.push(target);
           runs.length.push(length);
           runs.bytes += length;
-          pendingBytes += length;
+          pendingRuns++;
           source += length;
           target += length;
           left -= length;
         }
       }
-      if (pendingBytes >= BATCH_BYTES) await flush();
+      if (isFull()) await flush();
     }
     await flush();
   }
@@ -113,36 +166,58 @@ export class SequenceReader {
     return place;
   }
 
-  async #copyRuns(pending: readonly ChunkRuns[], out: Uint8Array, options: LongOptions): Promise<void> {
+  async #copyRuns(
+    pending: readonly ChunkRuns[],
+    out: Uint8Array,
+    signal: AbortSignal | undefined,
+    onDone: (bytes: number) => void,
+  ): Promise<void> {
     const whole: ChunkRuns[] = [];
     const parts: ChunkRuns[] = [];
     for (const runs of pending) (this.#wantsBlocks(runs) ? parts : whole).push(runs);
-    await this.#copyWhole(whole, out, options);
-    for (const runs of parts) await this.#copyParts(runs, out, options.signal);
+    await this.#copyWhole(whole, out, signal, onDone);
+    for (const runs of parts) {
+      signal?.throwIfAborted();
+      await this.#copyParts(runs, out, signal);
+      onDone(runs.bytes);
+    }
   }
 
   #wantsBlocks({ place, bytes }: ChunkRuns): boolean {
-    if (place.nbytes <= WHOLE || bytes * 2 > place.nbytes) return false;
+    return place.nbytes > WHOLE && bytes * 2 <= place.nbytes && this.#mayReadBlocks(place);
+  }
+
+  /** A digest covers the whole chunk: parts of it are read only once it was found right. */
+  #mayReadBlocks(place: PlacedChunk): boolean {
     return !this.#verify || place.checksum === "None" || this.#verified.has(place.index);
   }
 
-  async #copyWhole(wanted: readonly ChunkRuns[], out: Uint8Array, options: LongOptions): Promise<void> {
-    const places = wanted.map((runs) => runs.place);
-    let scratch = new Uint8Array(0);
+  async #copyWhole(
+    wanted: readonly ChunkRuns[],
+    out: Uint8Array,
+    signal: AbortSignal | undefined,
+    onDone: (bytes: number) => void,
+  ): Promise<void> {
+    if (wanted.length === 0) return;
+    const ofPlace = new Map(wanted.map((runs) => [runs.place, runs]));
+    const target = (place: PlacedChunk): Uint8Array | undefined => {
+      const runs = ofPlace.get(place);
+      if (runs?.source.length !== 1 || runs.bytes !== place.nbytes) return undefined;
+      const at = runs.target[0] ?? 0;
+      return out.subarray(at, at + place.nbytes);
+    };
+    async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
+      yield wanted.map((runs) => runs.place);
+    }
+    const expected = wanted.length * this.sequence.chunkBytes;
+    const run = { verify: this.#verify, signal, expected, target };
     let next = 0;
-    for await (const chunk of this.fetch(places, options.signal)) {
+    for await (const chunk of this.#decoder.decodeChunks(this.sequence.store, places(), run)) {
+      if (this.#verify) this.#verified.add(chunk.place.index);
       const runs = wanted[next++];
       if (runs === undefined) break;
-      const { nbytes } = chunk.header;
-      if (runs.source.length === 1 && runs.bytes === nbytes) {
-        const target = runs.target[0] ?? 0;
-        await this.decode(chunk, out.subarray(target, target + nbytes));
-        continue;
-      }
-      if (scratch.length < nbytes) scratch = new Uint8Array(nbytes);
-      const decoded = scratch.subarray(0, nbytes);
-      await this.decode(chunk, decoded);
-      copyOut(runs, 0, runs.source.length, decoded, 0, out);
+      if (target(chunk.place) === undefined) copyOut(runs, 0, runs.source.length, chunk.bytes, 0, out);
+      onDone(runs.bytes);
     }
   }
 
@@ -187,23 +262,6 @@ export class SequenceReader {
     for await (const chunk of fetchChunks(this.sequence.store, places, { verify: this.#verify, signal })) {
       if (this.#verify) this.#verified.add(chunk.place.index);
       yield chunk;
-    }
-  }
-
-  /** Decodes a fetched chunk into `out`, which has its size. */
-  async decode(chunk: FetchedChunk, out: Uint8Array): Promise<void> {
-    const { header, place } = chunk;
-    if (header.nbytes === 0) return;
-    if (!isReady(header.compressor)) await prepare(header.compressor);
-    try {
-      decodeSync(chunk.bytes, { out });
-    } catch (error) {
-      if (!isSuperchunkError(error)) throw error;
-      throw error.at({
-        path: this.sequence.store.describe(place.key),
-        chunk: place.index,
-        offset: place.offset,
-      });
     }
   }
 }

@@ -4,6 +4,7 @@ import type { Dialect, JsonObject } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { readHead } from "./block-read.ts";
 import { SequenceReader } from "./byte-reader.ts";
+import type { ChunkDecoder } from "./chunk-decoder.ts";
 import { fetchChunks, toHex } from "./chunk-fetch.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
 import { sizeOfObjects } from "./stored-size.ts";
@@ -34,6 +35,8 @@ export interface ArchiveParts {
   readonly metadataKeys: readonly string[];
   readonly sequence: ChunkSequence;
   readonly verify: boolean;
+  /** What decodes many chunks; absent: the calling thread. */
+  readonly decoder?: ChunkDecoder | undefined;
   /** How `info` tells the cut: rows of a chunk, or bytes. */
   readonly cut: { readonly chunkLength: number } | { readonly chunkBytes: number };
   readonly clevel: number | undefined;
@@ -65,7 +68,7 @@ export abstract class ChunkedBase {
     this.nbytes = parts.sequence.nbytes;
     this.nchunks = parts.sequence.nchunks;
     this.chunkBytes = parts.sequence.chunkBytes;
-    this.reader = new SequenceReader(parts.sequence, parts.verify);
+    this.reader = new SequenceReader(parts.sequence, parts.verify, parts.decoder);
   }
 
   /** Throws `UNSUPPORTED` where the data must not be read (Python objects). */
@@ -177,27 +180,19 @@ export abstract class ChunkedBase {
     throw new RangeError(`chunk ${index} was not fetched`);
   }
 
-  /** Decoded bytes in stored order, chunk by chunk: views that are valid until the next one is asked for. */
-  protected async *decodedChunks(options: LongOptions): AsyncGenerator<Uint8Array> {
+  /**
+   * Decoded bytes in stored order, chunk by chunk: views that are valid until the next one is asked for, or with
+   * `own` arrays of the caller's own.
+   */
+  protected async *decodedChunks(options: LongOptions, own = false): AsyncGenerator<Uint8Array> {
     this.assertReadable();
-    const out = new Uint8Array(Math.min(this.chunkBytes, this.nbytes, UNPROVEN_RESULT));
     let done = 0;
-    for (let at = 0; at < this.nchunks; at += PLACES) {
-      const places = await this.parts.sequence.places(
-        at,
-        Math.min(this.nchunks, at + PLACES),
-        options.signal,
-      );
-      for await (const chunk of this.reader.fetch(places, options.signal)) {
-        const { nbytes } = chunk.header;
-        const target = nbytes <= out.length ? out.subarray(0, nbytes) : new Uint8Array(nbytes);
-        await this.reader.decode(chunk, target);
-        // A table's shorter column can end inside a chunk of this one.
-        const shown = nbytesOfChunk(chunk.place.index, this.nbytes, this.chunkBytes);
-        yield target.subarray(0, Math.min(shown, nbytes));
-        done += shown;
-        options.onProgress?.({ done, total: this.nbytes });
-      }
+    for await (const { place, bytes } of this.reader.scan(0, this.nchunks, { signal: options.signal, own })) {
+      // A table's shorter column can end inside a chunk of this one.
+      const shown = nbytesOfChunk(place.index, this.nbytes, this.chunkBytes);
+      yield shown < bytes.length ? bytes.subarray(0, shown) : bytes;
+      done += shown;
+      options.onProgress?.({ done, total: this.nbytes });
     }
   }
 
@@ -207,7 +202,7 @@ export abstract class ChunkedBase {
       itemSize: this.parts.itemSize,
       path: this.store.describe(this.path),
       warnings: this.warnings,
-      decode: (chunk, out) => this.reader.decode(chunk, out),
+      scan: (places, signal) => this.reader.decodePlaces(places, this.nbytes, { signal, verify: true }),
       unreadable: this.unreadable(),
     };
     return verifySequence(context, options);

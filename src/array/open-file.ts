@@ -40,6 +40,7 @@ export async function openFile(
     metadataKeys: [],
     sequence,
     verify: options.verify ?? true,
+    decoder: options.decoder,
     cut: { chunkBytes: sequence.chunkBytes },
     clevel: undefined,
     itemSize: undefined,

@@ -2,6 +2,7 @@
 import type { Compressor, Shuffle } from "../codec/types.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
+import type { ChunkDecoder } from "./chunk-decoder.ts";
 import type { TypedValues } from "./values.ts";
 
 /** A slice as zarrita has it: half-open, with a step; null means "to the end". */
@@ -33,6 +34,17 @@ export interface OpenOptions {
   readonly signal?: AbortSignal | undefined;
   /** Check digests before a payload is used (default true). */
   readonly verify?: boolean | undefined;
+  /** What decodes where many chunks are read (default: the calling thread). */
+  readonly decoder?: ChunkDecoder | undefined;
+}
+
+/** Options of {@link ArrayArchive.chunks}. */
+export interface ChunksOptions extends LongOptions {
+  /**
+   * The values of a slice are valid only until the next one is asked for (default false: they are the caller's own).
+   * Saves making, and clearing, new memory for each.
+   */
+  readonly reuse?: boolean | undefined;
 }
 
 /** A part of an array as `get` gives it: values in native byte order. `stride` in elements. */
@@ -142,7 +154,10 @@ export interface ChunkedArchive extends ArchiveBase {
   storedBytes(options?: OpenOptions): Promise<number>;
   /** Decoded bytes in stored byte order and stored memory order, `[start, end)`. */
   readBytes(start: number, end: number, options?: LongOptions): Promise<Uint8Array>;
-  /** All decoded bytes in C order, stored byte order, piece by piece, with flat memory. */
+  /**
+   * All decoded bytes in C order, stored byte order, piece by piece, with flat memory. Each piece is valid until the
+   * next one is asked for.
+   */
   streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
   /** Encoded chunks `[first, end)` in order, headers and digests checked, neighbouring chunks in one read. */
   encodedChunks(first?: number, end?: number, options?: LongOptions): AsyncIterable<EncodedChunk>;
@@ -175,7 +190,7 @@ export interface ArrayArchive extends ChunkedArchive {
   /** The same as bytes: C order, stored byte order, items of a struct as stored. */
   getBytes(selection?: Selection | null, options?: LongOptions): Promise<Uint8Array>;
   /** Values chunk by chunk along the first dimension (whole rows), in order. */
-  chunks(options?: LongOptions): AsyncIterable<ArraySlice>;
+  chunks(options?: ChunksOptions): AsyncIterable<ArraySlice>;
 }
 
 /** A table: columns of one length. */

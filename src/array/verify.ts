@@ -5,7 +5,7 @@
 
 import { isSuperchunkError } from "../errors.ts";
 import { digestLength } from "../format/checksums.ts";
-import { type FetchedChunk, fetchChunks } from "./chunk-fetch.ts";
+import type { DecodedChunk } from "./chunk-decoder.ts";
 import type { ChunkSequence, PlacedChunk } from "./sequence.ts";
 import type { ArrayArchive, Finding, LongOptions, VerifyReport } from "./types.ts";
 
@@ -19,7 +19,11 @@ export interface VerifyContext {
   readonly warnings: readonly string[];
   /** Why the values are not read, if so: then nothing is. */
   readonly unreadable: string | undefined;
-  decode(chunk: FetchedChunk, out: Uint8Array): Promise<void>;
+  /** The decoded chunks of the places, in order, their digests checked. */
+  scan(
+    places: AsyncIterable<readonly PlacedChunk[]>,
+    signal: AbortSignal | undefined,
+  ): AsyncIterable<DecodedChunk>;
 }
 
 /** Verifies one sequence. Throws only where it is aborted or the store fails. */
@@ -32,15 +36,7 @@ export async function verifySequence(context: VerifyContext, options: LongOption
     tally.warn("UNSUPPORTED", context.unreadable, { path });
     return tally.report();
   }
-  for (let at = 0; at < sequence.nchunks; at += PLACES) {
-    options.signal?.throwIfAborted();
-    const places = await tally.guard(() =>
-      sequence.places(at, Math.min(sequence.nchunks, at + PLACES), options.signal),
-    );
-    // Where the tables are damaged, single places may still be found one at a time; the first error says why not.
-    if (places === undefined) return tally.report();
-    await verifyPlaces(tally, sequence, places, options.signal);
-  }
+  if (!(await verifyChunks(tally, context, options.signal))) return tally.report();
   await tally.guard(async () => {
     for (const name of await listLeftovers(sequence, options.signal)) {
       tally.warn(
@@ -68,26 +64,55 @@ async function listLeftovers(
   }
 }
 
-/** After an error the chunks behind the damaged one are fetched in a new run. */
-async function verifyPlaces(
+/**
+ * Looks at every chunk; after an error at the ones behind the damaged one, in a new run. False where the tables that
+ * tell the chunks' places are damaged: single places may still be found further on, but the first error says why not.
+ */
+async function verifyChunks(
   tally: Tally,
-  sequence: ChunkSequence,
-  places: readonly PlacedChunk[],
+  { sequence, scan }: VerifyContext,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<boolean> {
   let next = 0;
-  while (next < places.length) {
+  let lost: { readonly error: unknown } | undefined;
+  async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
+    for (let at = next; at < sequence.nchunks; at += PLACES) {
+      const end = Math.min(sequence.nchunks, at + PLACES);
+      try {
+        yield await sequence.places(at, end, signal);
+      } catch {
+        // The ones in front of the damage, one by one.
+        for (let index = at; index < end; index++) {
+          try {
+            yield await sequence.places(index, index + 1, signal);
+          } catch (error) {
+            lost = { error };
+            return;
+          }
+        }
+      }
+    }
+  }
+  while (lost === undefined && next < sequence.nchunks) {
+    signal?.throwIfAborted();
     await tally.guard(
       async () => {
-        for await (const chunk of fetchChunks(sequence.store, places.slice(next), { verify: true, signal })) {
-          next = chunk.place.index - (places[0]?.index ?? 0);
-          await tally.chunk(chunk);
+        for await (const chunk of scan(places(), signal)) {
+          next = chunk.place.index;
+          tally.chunk(chunk);
           next++;
         }
       },
-      () => next++,
+      () => {
+        lost = undefined; // found again, in its turn
+        next++;
+      },
     );
   }
+  if (lost === undefined) return true;
+  const { error } = lost;
+  await tally.guard(() => Promise.reject(error));
+  return false;
 }
 
 /** Counts, and collects findings. */
@@ -96,7 +121,6 @@ class Tally {
   readonly #options: LongOptions;
   readonly #findings: Finding[] = [];
   readonly #typesizes = new Set<number>();
-  #out = new Uint8Array(0);
   #chunks = 0;
   #nbytes = 0;
   #cbytes = 0;
@@ -107,10 +131,8 @@ class Tally {
     this.#options = options;
   }
 
-  async chunk(chunk: FetchedChunk): Promise<void> {
-    const { place, header } = chunk;
-    if (this.#out.length < header.nbytes) this.#out = new Uint8Array(header.nbytes);
-    await this.#context.decode(chunk, this.#out.subarray(0, header.nbytes));
+  chunk(chunk: DecodedChunk): void {
+    const { place } = chunk;
     this.#checkTypesize(chunk);
     if (place.prologue > 0 && chunk.behind > 0) {
       this.warn("TRAILING", `${chunk.behind} bytes or more lie behind the chunk; they are ignored`, {
@@ -119,22 +141,21 @@ class Tally {
       });
     }
     this.#chunks++;
-    this.#nbytes += header.nbytes;
-    this.#cbytes += header.ctbytes;
+    this.#nbytes += chunk.bytes.length;
+    this.#cbytes += chunk.ctbytes;
     if (digestLength(place.checksum) > 0) this.#digests++;
     this.#options.onProgress?.({ done: this.#nbytes, total: this.#context.sequence.nbytes });
   }
 
-  #checkTypesize({ place, header }: FetchedChunk): void {
+  #checkTypesize({ place, typesize }: DecodedChunk): void {
     const { itemSize } = this.#context;
     // Blosc stores item sizes over 255 as 1.
     const expected = itemSize === undefined || itemSize > 255 ? 1 : itemSize;
-    if (itemSize === undefined || header.typesize === expected || this.#typesizes.has(header.typesize))
-      return;
-    this.#typesizes.add(header.typesize);
+    if (itemSize === undefined || typesize === expected || this.#typesizes.has(typesize)) return;
+    this.#typesizes.add(typesize);
     this.warn(
       "TYPESIZE",
-      `typesize is ${header.typesize}, but an item of the dtype has ${itemSize} bytes: the values are right, they may compress worse`,
+      `typesize is ${typesize}, but an item of the dtype has ${itemSize} bytes: the values are right, they may compress worse`,
       {
         path: this.#describe(place),
         chunk: place.index,
