@@ -33,7 +33,7 @@ function storedText({ cbytes, ratio }: ArchiveFacts): string {
 }
 
 /** `8 of 128 rows, zstd 5, shuffle, typesize 8`. */
-export function chunksText(chunks: ChunkFacts): string {
+function chunksText(chunks: ChunkFacts): string {
   const { nchunks, chunkLength, chunkBytes, cname, clevel, shuffle, typesize } = chunks;
   const words = [formatCount(nchunks)];
   if (chunkLength !== undefined) words[0] += ` of ${formatPlural(chunkLength, "row")}`;

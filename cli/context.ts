@@ -1,5 +1,4 @@
 /** What every command gets: its streams, and where it leaves its exit code. */
-import type { Command } from "commander";
 import { stringifyJson } from "../src/format/json.ts";
 import type { JsonValue } from "../src/format/types.ts";
 import { describeFailure, EXIT } from "./failure.ts";
@@ -40,6 +39,3 @@ export class Context {
     await this.out.line(stringifyJson(value as JsonValue, { indent: 2 }));
   }
 }
-
-/** Adds one command to the program. */
-export type AddCommand = (program: Command, context: Context) => void;

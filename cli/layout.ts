@@ -24,7 +24,7 @@ export function alignRows(
 }
 
 /** A dtype in numpy's spelling; a structured one as its fields, `{id: <u4, v: <f4 x 3}`. */
-export function dtypeText(dtype: DType): string {
+function dtypeText(dtype: DType): string {
   if (dtype.kind !== "struct") return String(formatDType(dtype));
   const fields = dtype.fields.map(({ name, dtype: inner, shape }) => {
     const dimensions = shape.map((length) => ` x ${length}`).join("");

@@ -44,7 +44,7 @@ export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIt
 }
 
 /** True for a folder of the file system; false for files, URLs and what is not there. */
-export async function isFolder(path: string): Promise<boolean> {
+async function isFolder(path: string): Promise<boolean> {
   if (/^https?:\/\//i.test(path)) return false;
   return stat(path).then(
     (found) => found.isDirectory(),
