@@ -60,7 +60,7 @@ report();
 
 /** What we make of the chunk: its digest, or the error. */
 function decodeOurs(chunk) {
-  const begin = performance.now();
+  const begin = process.cpuUsage();
   let result;
   try {
     const out = new Uint8Array(blosc.decodeSync(chunk, { maxNbytes: MAX_NBYTES }));
@@ -74,7 +74,8 @@ function decodeOurs(chunk) {
     result = { error };
     counts.refused++;
   }
-  const taken = performance.now() - begin;
+  // Time of the processor, not of the clock: the machine may be busy with something else.
+  const taken = process.cpuUsage(begin).user / 1000;
   if (taken > TOO_SLOW_MS) fail(chunk, `took ${taken.toFixed(0)} ms`);
   return result;
 }

@@ -232,29 +232,31 @@ function decodeFour(src: usize, end: usize, size: u32): bool {
   const three = quarter << 1;
   const four = quarter * 3;
   while (at < stop) {
-    let w1 = fill(src1, left1);
-    let w2 = fill(src2, left2);
-    let w3 = fill(src3, left3);
-    let w4 = fill(src4, left4);
+    // The lowest bit marks where the window began: the zeros below it count the bits that were used.
+    let w1 = fill(src1, left1) | 1;
+    let w2 = fill(src2, left2) | 1;
+    let w3 = fill(src3, left3) | 1;
+    let w4 = fill(src4, left4) | 1;
     for (let i = 0; i < 5; i++) {
-      const e1 = <u32>load<u16>(TREE + (<usize>(w1 >> shift) << 1));
-      const e2 = <u32>load<u16>(TREE + (<usize>(w2 >> shift) << 1));
-      const e3 = <u32>load<u16>(TREE + (<usize>(w3 >> shift) << 1));
-      const e4 = <u32>load<u16>(TREE + (<usize>(w4 >> shift) << 1));
-      store<u8>(at, <u8>(e1 >> 8));
-      store<u8>(at + two, <u8>(e2 >> 8));
-      store<u8>(at + three, <u8>(e3 >> 8));
-      store<u8>(at + four, <u8>(e4 >> 8));
+      const e1 = <u64>load<u16>(<usize>(w1 >> shift) << 1, TREE);
+      const e2 = <u64>load<u16>(<usize>(w2 >> shift) << 1, TREE);
+      const e3 = <u64>load<u16>(<usize>(w3 >> shift) << 1, TREE);
+      const e4 = <u64>load<u16>(<usize>(w4 >> shift) << 1, TREE);
+      store<u8>(at, <u8>(<u32>e1 >> 8));
+      store<u8>(at + two, <u8>(<u32>e2 >> 8));
+      store<u8>(at + three, <u8>(<u32>e3 >> 8));
+      store<u8>(at + four, <u8>(<u32>e4 >> 8));
       at++;
-      w1 <<= <u64>(e1 & 255);
-      w2 <<= <u64>(e2 & 255);
-      w3 <<= <u64>(e3 & 255);
-      w4 <<= <u64>(e4 & 255);
-      left1 -= <i32>(e1 & 255);
-      left2 -= <i32>(e2 & 255);
-      left3 -= <i32>(e3 & 255);
-      left4 -= <i32>(e4 & 255);
+      // WebAssembly shifts by the lowest six bits, which are the code's length.
+      w1 <<= e1;
+      w2 <<= e2;
+      w3 <<= e3;
+      w4 <<= e4;
     }
+    left1 -= <i32>ctz<u64>(w1);
+    left2 -= <i32>ctz<u64>(w2);
+    left3 -= <i32>ctz<u64>(w3);
+    left4 -= <i32>ctz<u64>(w4);
     if ((left1 | left2 | left3 | left4) < 0) return false;
   }
   const done = rounds * 5;

@@ -112,11 +112,11 @@ export function decodeSequences(
     let left = bitLength(src, end);
     if (left < 0) return NOT_THIS_FORMAT;
     let window = fill(src, left);
-    let lengthState = LENGTHS + (<usize>peek(window, lengthsLog) << 3);
+    let lengthState = load<u64>(<usize>peek(window, lengthsLog) << 3, LENGTHS);
     window <<= <u64>lengthsLog;
-    let offsetState = OFFSETS + (<usize>peek(window, offsetsLog) << 3);
+    let offsetState = load<u64>(<usize>peek(window, offsetsLog) << 3, OFFSETS);
     window <<= <u64>offsetsLog;
-    let matchState = MATCHES + (<usize>peek(window, matchesLog) << 3);
+    let matchState = load<u64>(<usize>peek(window, matchesLog) << 3, MATCHES);
     left -= lengthsLog + offsetsLog + matchesLog;
     let r1 = recent1;
     let r2 = recent2;
@@ -124,21 +124,20 @@ export function decodeSequences(
     while (true) {
       if (left < 0) return NOT_THIS_FORMAT;
       window = fill(src, left);
-      const offsetBits = <u32>load<u8>(offsetState, 3);
-      let offset = load<u32>(offsetState, 4) + peek(window, offsetBits);
-      const matchBits = <u32>load<u8>(matchState, 3);
-      const lengthBits = <u32>load<u8>(lengthState, 3);
-      left -= <i32>offsetBits;
+      const offsetBits = extraOf(offsetState);
+      const matchBits = extraOf(matchState);
+      const lengthBits = extraOf(lengthState);
+      let offset = baseOf(offsetState) + peek(window, offsetBits);
       // 57 bits hold an offset of up to 25 bits with two lengths of 16; else the window is filled again.
       if (offsetBits + matchBits + lengthBits > 57) {
-        window = fill(src, left);
+        window = fill(src, left - <i32>offsetBits);
       } else {
         window <<= <u64>offsetBits;
       }
-      const match = <usize>(load<u32>(matchState, 4) + peek(window, matchBits));
+      const match = <usize>(baseOf(matchState) + peek(window, matchBits));
       window <<= <u64>matchBits;
-      const run = <usize>(load<u32>(lengthState, 4) + peek(window, lengthBits));
-      left -= <i32>(matchBits + lengthBits);
+      const run = <usize>(baseOf(lengthState) + peek(window, lengthBits));
+      left -= <i32>(offsetBits + matchBits + lengthBits);
 
       if (offset > 3) {
         offset -= 3;
@@ -172,17 +171,17 @@ export function decodeSequences(
 
       if (--count == 0) break;
       window = fill(src, left);
-      let bits = <u32>load<u8>(lengthState, 2);
-      lengthState = LENGTHS + ((<usize>load<u16>(lengthState) + <usize>peek(window, bits)) << 3);
+      let bits = bitsOf(lengthState);
+      left -= <i32>bits;
+      lengthState = load<u64>((nextOf(lengthState) + <usize>peek(window, bits)) << 3, LENGTHS);
       window <<= <u64>bits;
+      bits = bitsOf(matchState);
       left -= <i32>bits;
-      bits = <u32>load<u8>(matchState, 2);
-      matchState = MATCHES + ((<usize>load<u16>(matchState) + <usize>peek(window, bits)) << 3);
+      matchState = load<u64>((nextOf(matchState) + <usize>peek(window, bits)) << 3, MATCHES);
       window <<= <u64>bits;
+      bits = bitsOf(offsetState);
       left -= <i32>bits;
-      bits = <u32>load<u8>(offsetState, 2);
-      offsetState = OFFSETS + ((<usize>load<u16>(offsetState) + <usize>peek(window, bits)) << 3);
-      left -= <i32>bits;
+      offsetState = load<u64>((nextOf(offsetState) + <usize>peek(window, bits)) << 3, OFFSETS);
     }
     if (left != 0) return NOT_THIS_FORMAT;
     recent1 = r1;
@@ -195,6 +194,32 @@ export function decodeSequences(
   if (rest > opEnd - op) return TOO_LONG;
   memory.copy(op, literals, rest);
   return <i32>(op + rest - start);
+}
+
+// The parts of a state, which is loaded at once. @see decode-fse.ts
+
+// @ts-ignore: decorator
+@inline
+function nextOf(state: u64): usize {
+  return <usize>state & 0xffff;
+}
+
+// @ts-ignore: decorator
+@inline
+function bitsOf(state: u64): u32 {
+  return (<u32>state >> 16) & 255;
+}
+
+// @ts-ignore: decorator
+@inline
+function extraOf(state: u64): u32 {
+  return <u32>state >> 24;
+}
+
+// @ts-ignore: decorator
+@inline
+function baseOf(state: u64): u32 {
+  return <u32>(state >> 32);
 }
 
 /** Reads one of the three tables and sets `readLog`; returns the bytes that it takes, or -1 where it is damaged. */
