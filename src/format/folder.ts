@@ -8,6 +8,10 @@ import type { DType, JsonObject, JsonValue } from "./types.ts";
 /** Dimensions of an array at most, as in numpy 2. */
 const MAX_DIMENSIONS = 64;
 
+/** Version of our own additions that is read, and the features that a reader must know and this one does. [FZ-09] */
+const DECLARED_VERSION = 1;
+const READ_FEATURES: ReadonlySet<string> = new Set(["layout"]);
+
 /** `meta/sizes`. */
 export interface StoredSizes {
   /** At least one dimension; the first counts rows. */
@@ -72,7 +76,10 @@ export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
   };
 }
 
-/** Parses `meta/storage` of bcolz, blz and the BLZ document. Throws `BAD_FIELD`, `UNSUPPORTED`, `LIMIT`. [FA-06] */
+/**
+ * Parses `meta/storage` of bcolz, blz and the BLZ document. Throws `BAD_FIELD`, `LIMIT`, and `UNSUPPORTED` for a
+ * dtype or a declared read feature that is not known. [FA-06] [FZ-09]
+ */
 export function parseStorage(bytes: Uint8Array, path: string): StoredStorage {
   const raw = parseObject(bytes, path);
   const stored = raw["dtype"];
@@ -120,12 +127,26 @@ function parseDeclaration(stored: JsonValue | undefined, path: string): Superchu
   if (!isObject(stored)) throw bad(path, "superchunk", "an object", stored);
   const superchunklen = countOf(stored["superchunklen"], "superchunk.superchunklen", path);
   if (superchunklen < 1) throw bad(path, "superchunk.superchunklen", "at least 1", superchunklen);
+  const version = countOf(stored["version"], "superchunk.version", path);
+  const readFeatures = featuresOf(stored, "readFeatures", path);
+  if (version !== DECLARED_VERSION) throw newer(path, "superchunk.version", DECLARED_VERSION, version);
+  const unknown = readFeatures.find((feature) => !READ_FEATURES.has(feature));
+  if (unknown !== undefined) throw newer(path, "superchunk.readFeatures", [...READ_FEATURES], unknown);
   return {
-    version: countOf(stored["version"], "superchunk.version", path),
+    version,
     superchunklen,
-    readFeatures: featuresOf(stored, "readFeatures", path),
+    readFeatures,
     writeFeatures: featuresOf(stored, "writeFeatures", path),
   };
+}
+
+/** The error for an array that needs more than this version can read. */
+function newer(path: string, field: string, expected: unknown, found: unknown): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `${field} has ${JSON.stringify(found)}, which this version of superchunk cannot read. Look for a newer superchunk`,
+    { path, field, expected, found },
+  );
 }
 
 function featuresOf(stored: JsonObject, key: string, path: string): string[] {

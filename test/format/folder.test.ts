@@ -110,16 +110,20 @@ describe("storage", () => {
     expect(storage('{"dtype": "<i4", "chunklen": 8}')).toMatchObject({ cparams: {}, dflt: null });
   });
 
-  it("[FZ-09] the declaration of additions is read, its absence too", () => {
-    const declared = storage(
-      '{"dtype": "<i4", "chunklen": 8, "superchunk": {"version": 1, "superchunklen": 16, "readFeatures": ["patch"]}}',
-    );
-    expect(declared.superchunk).toEqual({
+  it("[FZ-09] the declaration of additions is read, and unknown read features and versions are refused", () => {
+    const declared = (members: string) =>
+      storage(`{"dtype": "<i4", "chunklen": 8, "superchunk": {"superchunklen": 16, ${members}}}`);
+    expect(declared('"version": 1, "readFeatures": ["layout"], "writeFeatures": ["x"]').superchunk).toEqual({
       version: 1,
       superchunklen: 16,
-      readFeatures: ["patch"],
-      writeFeatures: [],
+      readFeatures: ["layout"],
+      writeFeatures: ["x"],
     });
+    for (const members of ['"version": 1, "readFeatures": ["of-tomorrow"]', '"version": 2']) {
+      const error = errorOf(() => declared(members));
+      expect(error.code).toBe("UNSUPPORTED");
+      expect(error.message).toContain("Look for a newer superchunk");
+    }
     expect(storage('{"dtype": "<i4", "chunklen": 8}').superchunk).toBeUndefined();
   });
 

@@ -1,0 +1,71 @@
+/** FORMAT.md itself: every annotation of its dumps is what the library decodes, and every rule has a test. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import { describeDump } from "./dump-fields.ts";
+import { parseDumps } from "./hexdump.ts";
+
+const text = readFileSync(join(repositoryRoot, "FORMAT.md"), "utf8");
+const dumps = parseDumps(text);
+
+describe("dumps", () => {
+  it("FORMAT.md has dumps", () => {
+    expect(dumps.length).toBeGreaterThan(20);
+  });
+
+  it("each section about bytes ends with a dump", () => {
+    const sections = text.split(/^## /m).slice(1);
+    const without = sections
+      .filter((section) => !section.includes("```hexdump"))
+      .map((section) => section.split("\n")[0]);
+    expect(sections.length).toBe(14);
+    expect(without).toEqual(["14. Words"]);
+  });
+
+  it.each(dumps.map((dump) => [dump.line, dump.kind, dump] as const))(
+    "the dump at line %i (%s) decodes to its annotations",
+    async (_line, _kind, dump) => {
+      const { fields, results } = await describeDump(dump);
+      expect(dump.notes.map(({ length, name, value }) => [length, name, value])).toEqual(fields);
+      expect(Object.fromEntries(dump.results)).toEqual(results);
+    },
+  );
+});
+
+describe("rules", () => {
+  const rules = [...text.matchAll(/^- \[(F[A-Z\d.]+-\d\d)\]/gm)].map(([, id = ""]) => id);
+  const tests = readTests(join(repositoryRoot, "test"));
+  const cited = new Set(
+    tests.flatMap((source) => [...source.matchAll(/\[(F[A-Z\d.]+-\d\d)\]/g)].map(([, id = ""]) => id)),
+  );
+
+  it("there are rules and tests", () => {
+    expect(rules.length).toBeGreaterThan(80);
+    expect(tests.length).toBeGreaterThan(10);
+  });
+
+  it("no id is given twice", () => {
+    expect(rules.filter((id, i) => rules.indexOf(id) !== i)).toEqual([]);
+  });
+
+  it("every rule is cited by a test", () => {
+    expect(rules.filter((id) => !cited.has(id))).toEqual([]);
+  });
+
+  it("every id that a test, a source file or the text itself cites is a rule", () => {
+    const sources = readTests(join(repositoryRoot, "src"));
+    expect(sources.length).toBeGreaterThan(10);
+    const all = [text, ...sources].flatMap((source) =>
+      [...source.matchAll(/\[(F[A-Z\d.]+-\d\d)\]/g)].map(([, id = ""]) => id),
+    );
+    expect([...new Set([...all, ...cited])].filter((id) => !rules.includes(id))).toEqual([]);
+  });
+});
+
+/** Texts of all TypeScript files under a folder, but this one. */
+function readTests(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts") && !name.endsWith("format-md.test.ts"))
+    .map((name) => readFileSync(join(folder, name), "utf8"));
+}

@@ -1,0 +1,79 @@
+/** Annotated hex dumps of FORMAT.md: fenced blocks with the language `hexdump`, one field a line. */
+import { hex } from "./hex.ts";
+
+/** One dump: what it is said to be, its bytes, and its annotations in order. */
+export interface HexDump {
+  /** Line of FORMAT.md where the block starts, from 1. */
+  readonly line: number;
+  readonly kind: string;
+  /** Words behind the kind. */
+  readonly rest: string;
+  readonly bytes: Uint8Array;
+  readonly notes: readonly DumpNote[];
+  /** What `# name = value` lines behind the bytes say of the whole. */
+  readonly results: ReadonlyMap<string, string>;
+}
+
+/** One annotated field: where it starts, how long it is, what it is said to be. */
+export interface DumpNote {
+  readonly at: number;
+  readonly length: number;
+  readonly name: string;
+  readonly value: string;
+}
+
+const LINE = /^([\da-f]{4}) {2}((?:[\da-f]{2} )*[\da-f]{2})(?:\s{3,}(\S.*))?$/;
+
+/** All dumps of a text. Throws where a line is not one of a dump, or the offsets do not follow one another. */
+export function parseDumps(text: string): HexDump[] {
+  const lines = text.split("\n");
+  const dumps: HexDump[] = [];
+  for (let i = 0; i < lines.length; i++) {
+    const head = /^```hexdump (\S+) ?(.*)$/.exec(lines[i] ?? "");
+    if (head === null) continue;
+    const line = i + 1;
+    const body: string[] = [];
+    for (i++; lines[i] !== "```"; i++) {
+      const each = lines[i];
+      if (each === undefined) throw new Error(`line ${line}: the dump has no end`);
+      body.push(each);
+    }
+    dumps.push({ line, kind: head[1] ?? "", rest: head[2] ?? "", ...parseBody(body, line) });
+  }
+  return dumps;
+}
+
+function parseBody(body: readonly string[], line: number): Pick<HexDump, "bytes" | "notes" | "results"> {
+  const bytes: number[] = [];
+  const notes: { at: number; length: number; name: string; value: string }[] = [];
+  const results = new Map<string, string>();
+  for (const each of body) {
+    if (each.startsWith("# ")) {
+      const [name = "", value = ""] = split(each.slice(2));
+      results.set(name, value);
+      continue;
+    }
+    const match = LINE.exec(each);
+    if (match === null) throw new Error(`FORMAT.md, dump of line ${line}: not a line of a dump: ${each}`);
+    const [, at = "", pairs = "", note] = match;
+    if (Number.parseInt(at, 16) !== bytes.length)
+      throw new Error(`FORMAT.md, dump of line ${line}: byte ${bytes.length} is called ${at}`);
+    const part = hex(pairs);
+    if (note !== undefined) {
+      const [name = "", value = ""] = split(note);
+      notes.push({ at: bytes.length, length: 0, name, value });
+    }
+    const last = notes.at(-1);
+    if (last === undefined)
+      throw new Error(`FORMAT.md, dump of line ${line}: the first bytes have no annotation`);
+    last.length += part.length;
+    bytes.push(...part);
+  }
+  return { bytes: Uint8Array.from(bytes), notes, results };
+}
+
+/** `name = value`, or a name alone. */
+function split(note: string): string[] {
+  const at = note.indexOf(" = ");
+  return at < 0 ? [note, ""] : [note.slice(0, at), note.slice(at + 3)];
+}

@@ -1,0 +1,175 @@
+/** The rules of FORMAT.md about folders, on folders small enough to read. */
+import { describe, expect, it } from "vitest";
+import { open } from "../../src/array/open.ts";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { open as openPath } from "../../src/node/index.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { findFixture } from "../fixtures/manifest.ts";
+import { hex, rejectionOf, utf8 } from "./hex.ts";
+import { ABC, jsonOf, makeFile, openFolder, stored } from "./small-archives.ts";
+
+const uint8Sizes = (rows: number) => `{"shape": [${rows}], "nbytes": ${rows}}`;
+const uint8Storage = (chunklen: number, more = "") =>
+  `{"dtype": "uint8", "chunklen": ${chunklen}, "cparams": {"clevel": 5, "shuffle": false}${more}}`;
+const carrayFile = (chunk: Uint8Array): Uint8Array =>
+  Uint8Array.from([...hex("62 6c 70 6b 01 00 00 00 01 00 00 00 00 00 00 00"), ...chunk]);
+
+describe("folders of superchunks", () => {
+  const meta = { "meta/sizes": uint8Sizes(10), "meta/storage": uint8Storage(4) };
+
+  it("[FZ-01] [FZ-06] superchunks follow one another by number, and each has as many chunks as it has", async () => {
+    const first = await makeFile({ chunks: ABC.slice(0, 2), spare: 1 });
+    const second = await makeFile({ chunks: ABC.slice(2) });
+    expect(
+      await jsonOf(await openFolder({ ...meta, "data/__1__.bin": first, "data/__2__.bin": second })),
+    ).toEqual([...utf8("abcdefghij")]);
+    const single = Object.fromEntries(
+      await Promise.all(
+        Array.from(
+          { length: 10 },
+          async (_, i) =>
+            [`data/__${i + 1}__.bin`, await makeFile({ chunks: [stored(Uint8Array.of(i))] })] as const,
+        ),
+      ),
+    );
+    const many = await openFolder({
+      "meta/sizes": uint8Sizes(10),
+      "meta/storage": uint8Storage(1),
+      ...single,
+    });
+    expect(await jsonOf(many)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+
+  it("[FZ-04] a nested dtype has a folder for each field, and their names are safe", async () => {
+    const nested = (await openPath(findFixture("blz-superchunk/nested").file)) as ArrayArchive;
+    expect(nested.columnNames).toEqual(["a", "b"]);
+    for (const name of ["..", "a/b", ""]) {
+      const storage = `{"dtype": [["${name}", "<i4"], ["b", "<i4"]], "chunklen": 4}`;
+      const opened = openFolder({
+        "meta/sizes": '{"shape": [2]}',
+        "meta/storage": storage,
+        "data/b/__1__.bin": "x",
+      });
+      expect(["UNSAFE_PATH", "INCOMPLETE"]).toContain((await rejectionOf(opened.then(jsonOf))).code);
+    }
+  });
+
+  it("[FZ-05] user attributes are in meta/attributes", async () => {
+    const array = await openFolder({
+      ...meta,
+      "meta/attributes": '{"n": 1}',
+      "data/__1__.bin": await makeFile({ chunks: ABC }),
+    });
+    expect(array.attrs).toEqual({ n: 1 });
+    const list = { ...meta, "meta/attributes": "[1]", "data/__1__.bin": await makeFile({ chunks: ABC }) };
+    expect((await rejectionOf(openFolder(list))).code).toBe("BAD_FIELD");
+  });
+
+  it("[FZ-07] a missing superchunk is INCOMPLETE, one too many is left over", async () => {
+    const first = await makeFile({ chunks: ABC.slice(0, 2) });
+    const missing = await openFolder({ ...meta, "data/__1__.bin": first });
+    expect((await rejectionOf(jsonOf(missing))).code).toBe("INCOMPLETE");
+    const more = await openFolder({
+      ...meta,
+      "data/__1__.bin": await makeFile({ chunks: ABC }),
+      "data/__2__.bin": first,
+    });
+    expect(await jsonOf(more)).toEqual([...utf8("abcdefghij")]);
+  });
+
+  it("[FZ-08] a superchunk's own sizes are those of the array", async () => {
+    const wrong = [
+      { chunks: ABC, chunkSize: 5 },
+      { chunks: ABC, lastChunk: 1 },
+      { chunks: [...ABC.slice(0, 2), ABC[0] ?? new Uint8Array(0), ...ABC] },
+    ];
+    for (const parts of wrong) {
+      const array = await openFolder({ ...meta, "data/__1__.bin": await makeFile(parts) });
+      expect((await rejectionOf(jsonOf(array))).code).toBe("BAD_FIELD");
+    }
+    const short = { "meta/sizes": uint8Sizes(2), "meta/storage": uint8Storage(4) };
+    expect(
+      await jsonOf(
+        await openFolder({ ...short, "data/__1__.bin": await makeFile({ chunks: ABC.slice(2) }) }),
+      ),
+    ).toEqual([...utf8("ij")]);
+  });
+
+  it("[FZ-02] nbytes in meta/sizes is what shape and dtype make", async () => {
+    const error = await rejectionOf(
+      openFolder({
+        ...meta,
+        "meta/sizes": '{"shape": [10], "nbytes": 11}',
+        "data/__1__.bin": await makeFile({ chunks: ABC }),
+      }),
+    );
+    expect(error.details).toMatchObject({ field: "nbytes", expected: 10, found: 11 });
+  });
+});
+
+describe("carrays and tables", () => {
+  const files = Object.fromEntries(ABC.map((chunk, i) => [`data/__${i}.blp`, carrayFile(chunk)]));
+  const meta = { "meta/sizes": uint8Sizes(10), "meta/storage": uint8Storage(4) };
+
+  it("[FA-01] the data files tell a carray from a BLZ array, and without rows the metadata do", async () => {
+    expect((await openFolder({ ...meta, ...files })).dialect).toBe("carray");
+    expect((await openFolder({ ...meta, "data/__1__.bin": await makeFile({ chunks: ABC }) })).dialect).toBe(
+      "blz-superchunk",
+    );
+    const empty = { "meta/sizes": uint8Sizes(0), "meta/storage": uint8Storage(4) };
+    expect((await openFolder(empty)).dialect).toBe("blz-superchunk");
+    expect((await openFolder({ ...empty, __attrs__: "{}" })).dialect).toBe("carray");
+    expect((await openFolder({ ...empty, "meta/storage": uint8Storage(4, ', "bparams": {}') })).dialect).toBe(
+      "carray",
+    );
+  });
+
+  it("[FA-02] a chunk file has a version 1 header with one chunk", async () => {
+    expect(await jsonOf(await openFolder({ ...meta, ...files }))).toEqual([...utf8("abcdefghij")]);
+    for (const [at, byte] of [
+      [0, 0x50],
+      [4, 2],
+      [5, 1],
+      [8, 2],
+    ] as const) {
+      const damaged = (files["data/__0.blp"] ?? new Uint8Array(0)).slice();
+      damaged[at] = byte;
+      const error = await rejectionOf(
+        jsonOf(await openFolder({ ...meta, ...files, "data/__0.blp": damaged })),
+      );
+      expect(["BAD_MAGIC", "BAD_FIELD", "TRUNCATED"]).toContain(error.code);
+    }
+  });
+
+  it("[FA-03] [FA-04] the last chunk holds the rest, and files beyond it are ignored", async () => {
+    const array = await openFolder({ ...meta, ...files, "data/__3.blp": "left over" });
+    expect(await jsonOf(array)).toEqual([...utf8("abcdefghij")]);
+    const report = await array.verify();
+    expect(report.ok).toBe(true);
+    expect(report.findings.map(({ code }) => code)).toEqual(["LEFTOVER"]);
+    const { "data/__1.blp": _, ...missing } = files;
+    expect((await rejectionOf(jsonOf(await openFolder({ ...meta, ...missing })))).code).toBe("INCOMPLETE");
+  });
+
+  it("[FT-03] [FT-04] a table is as long as its shortest column, and columns are cut as they like", async () => {
+    const folder = (name: string, objects: Readonly<Record<string, Uint8Array | string>>) =>
+      Object.entries(objects).map(
+        ([key, value]) => [`${name}/${key}`, typeof value === "string" ? utf8(value) : value] as const,
+      );
+    const short = {
+      "meta/sizes": '{"shape": [3, 2]}',
+      "meta/storage": uint8Storage(8),
+      "data/__0.blp": carrayFile(stored(utf8("123456"))),
+    };
+    const store = new MemoryStore([
+      ["__rootdirs__", utf8('{"names": ["x", "y"]}')],
+      ...folder("x", { ...meta, ...files }),
+      ...folder("y", short),
+    ]);
+    const table = await open(store);
+    if (table.kind !== "table") throw new Error("not a table");
+    expect(table.length).toBe(3);
+    expect(await jsonOf(table.column("x"))).toEqual([...utf8("abc")]);
+    expect(table.column("y").shape).toEqual([3, 2]);
+  });
+});
