@@ -46,13 +46,11 @@ async function* copyChunks(
   onChunk: OnChunk,
 ): AsyncGenerator<Uint8Array> {
   const { archive } = job.source;
-  // Plain bytes were compressed as items of whatever size their writer guessed.
-  const itemSize = archive.kind === "bytes" ? undefined : job.type.itemSize > 255 ? 1 : job.type.itemSize;
   let index = first;
   for await (const { place, bytes } of archive.encodedChunks(first, end, { signal })) {
     const header = decodeHeader(bytes, bytes.length);
     checkHeader(job, layout, index, place.key, header);
-    if (itemSize !== undefined && header.typesize !== itemSize) counts.oddTypesize++;
+    if (isOdd(job, header.typesize)) counts.oddTypesize++;
     if (header.nbytes !== layout.cellBytes) {
       counts.padded++;
       yield await fillUp(job, layout, bytes, header);
@@ -67,6 +65,15 @@ async function* copyChunks(
     index++;
   }
   if (index !== end) throw missing(job, end - first, index - first);
+}
+
+/** True for a typesize that no writer has a reason to choose. */
+function isOdd({ source: { archive, dtype } }: ArrayJob, typesize: number): boolean {
+  // Plain bytes have the size that their writer guessed; bcolz 1.2 gives strings that of a character.
+  if (archive.kind === "bytes") return false;
+  if (dtype.kind === "bytes" && typesize === 1) return false;
+  if (dtype.kind === "unicode" && (typesize === 4 || typesize === 1)) return false;
+  return typesize !== (dtype.itemSize > 255 ? 1 : dtype.itemSize);
 }
 
 /** Only the last chunk may differ from a whole one: shorter, or longer than the rows that count. */
