@@ -4,9 +4,15 @@
  * @module
  */
 
-export { open } from "./array/open.ts";
-export { findArchives, type FoundArchive } from "./array/discover.ts";
+export {
+  type ChunkDecoder,
+  callingThread,
+  type DecodedChunk,
+  type DecodeRun,
+} from "./array/chunk-decoder.ts";
+export { type FoundArchive, findArchives } from "./array/discover.ts";
 export { type PlainJson, toJsonValue, toJsonValues, toNestedJson } from "./array/json-values.ts";
+export { open } from "./array/open.ts";
 export type {
   Archive,
   ArrayArchive,
@@ -16,6 +22,7 @@ export type {
   ChunkInfo,
   ChunkPlace,
   ChunkSummary,
+  ChunksOptions,
   EncodedChunk,
   Finding,
   LongOptions,
@@ -38,10 +45,28 @@ export {
   type ValueContainer,
 } from "./array/values.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
-export { parseJson, stringifyJson } from "./format/json.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
-export type { ByteOrder, ChecksumName, Dialect, DType, Field, JsonObject, JsonValue, TimeUnit } from "./format/types.ts";
+export { parseJson, stringifyJson } from "./format/json.ts";
+export type {
+  ByteOrder,
+  ChecksumName,
+  Dialect,
+  DType,
+  Field,
+  JsonObject,
+  JsonValue,
+  TimeUnit,
+} from "./format/types.ts";
 export { type ForeignStore, fromZarrita } from "./store/foreign.ts";
 export { HttpStore, type HttpStoreOptions } from "./store/http.ts";
 export { MemoryStore } from "./store/memory.ts";
-export type { ByteRange, ListEntry, ObjectInfo, PutOptions, PutSource, ReadableStore, StoreOptions, WritableStore } from "./store/types.ts";
+export type {
+  ByteRange,
+  ListEntry,
+  ObjectInfo,
+  PutOptions,
+  PutSource,
+  ReadableStore,
+  StoreOptions,
+  WritableStore,
+} from "./store/types.ts";

@@ -9,6 +9,7 @@ import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { PlainArray } from "./array-archive.ts";
+import type { ChunkDecoder } from "./chunk-decoder.ts";
 import type { ArchiveParts } from "./chunked-base.ts";
 import { NestedArray } from "./nested-archive.ts";
 import { elementsOf } from "./selection.ts";
@@ -36,6 +37,7 @@ export interface ArrayFolder {
   readonly metadata: JsonObject;
   readonly warnings: readonly string[];
   readonly verify: boolean;
+  readonly decoder: ChunkDecoder | undefined;
 }
 
 /** Reads what `meta/sizes` and `meta/storage` say. `rows` shows only that many rows. Throws `INCOMPLETE`, `BAD_FIELD`. */
@@ -87,6 +89,7 @@ export function readFolder(
     metadata: { sizes: sizes.raw, storage: storage.raw },
     warnings: [],
     verify: options.verify ?? true,
+    decoder: options.decoder,
   };
 }
 
@@ -152,6 +155,7 @@ function oneColumn(
     metadataKeys: face.metadataKeys,
     sequence: face.sequence(dataFolder, elementsOf(shape.slice(1)) * dtype.itemSize),
     verify: folder.verify,
+    decoder: folder.decoder,
     cut: { chunkLength: chunklen },
     clevel: folder.clevel,
     itemSize: dtype.itemSize,

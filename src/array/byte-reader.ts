@@ -58,16 +58,16 @@ export class SequenceReader {
       for (let at = first; at < end; at += PLACES)
         yield await sequence.places(at, Math.min(end, at + PLACES), options.signal);
     }
-    return this.decodePlaces(places(), (end - first) * sequence.chunkBytes, options);
+    return this.decodePlaces(places(), end - first, options);
   }
 
-  /** The decoded chunks of the places, in order; about `expected` bytes of them. */
+  /** The decoded chunks of the places, in order; about `count` of them. */
   async *decodePlaces(
     places: AsyncIterable<readonly PlacedChunk[]>,
-    expected: number,
+    count: number,
     { signal, own, verify = this.#verify }: ScanOptions = {},
   ): AsyncGenerator<DecodedChunk> {
-    const run = { verify, signal, own, expected };
+    const run = { verify, signal, own, chunks: count, nbytes: count * this.sequence.chunkBytes };
     for await (const chunk of this.#decoder.decodeChunks(this.sequence.store, places, run)) {
       if (verify) this.#verified.add(chunk.place.index);
       yield chunk;
@@ -209,8 +209,8 @@ export class SequenceReader {
     async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
       yield wanted.map((runs) => runs.place);
     }
-    const expected = wanted.length * this.sequence.chunkBytes;
-    const run = { verify: this.#verify, signal, expected, target };
+    const nbytes = wanted.length * this.sequence.chunkBytes;
+    const run = { verify: this.#verify, signal, chunks: wanted.length, nbytes, target };
     let next = 0;
     for await (const chunk of this.#decoder.decodeChunks(this.sequence.store, places(), run)) {
       if (this.#verify) this.#verified.add(chunk.place.index);

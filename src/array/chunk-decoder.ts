@@ -29,8 +29,9 @@ export interface DecodeRun {
   /** Check digests. */
   readonly verify: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** About how many decoded bytes will be asked for: tells whether other threads pay. */
-  readonly expected: number;
+  /** About how many chunks, and decoded bytes, will be asked for: tells whether other threads pay. */
+  readonly chunks: number;
+  readonly nbytes: number;
   /** Where a chunk's bytes, `place.nbytes` of them, shall go; undefined: wherever the decoder likes. */
   readonly target?: ((place: PlacedChunk) => Uint8Array | undefined) | undefined;
   /** Bytes that are handed out are the caller's own. */

@@ -39,6 +39,10 @@ export interface FetchedChunk {
 export interface FetchOptions {
   readonly verify: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** Buffers to read into, and where they are put back: spares the making of new ones at every call. */
+  readonly buffers?: Uint8Array[] | undefined;
+  /** Reads under way ahead of the consumer (default 3). */
+  readonly readAhead?: number | undefined;
 }
 
 interface Span {
@@ -55,7 +59,7 @@ export async function* fetchChunks(
   options: FetchOptions,
 ): AsyncGenerator<FetchedChunk> {
   const spans = joinSpans(places);
-  const idle: Uint8Array[] = [];
+  const idle = options.buffers ?? [];
   const reading: {
     span: Span;
     bytes: Promise<Uint8Array | undefined>;
@@ -73,7 +77,7 @@ export async function* fetchChunks(
     bytes.catch(() => undefined); // reported when its turn comes
     reading.push({ span, bytes, buffer: () => buffer });
   };
-  for (let i = 0; i < READ_AHEAD; i++) startNext();
+  for (let i = 0; i < (options.readAhead ?? READ_AHEAD); i++) startNext();
   try {
     for (let current = reading.shift(); current !== undefined; current = reading.shift()) {
       options.signal?.throwIfAborted();
@@ -118,6 +122,11 @@ function* joinSpans(places: Iterable<PlacedChunk>): Generator<Span> {
   if (span !== undefined) yield span;
 }
 
+/** Chunks differ a little in length: their buffers shall fit the next one too. */
+function roundUp(length: number): number {
+  return length > TRUSTED_BUFFER ? length : (length + 0xffff) & ~0xffff;
+}
+
 /** Reads a span as far as the object goes; undefined where there is no object. */
 async function readSpan(
   store: ReadableStore,
@@ -135,7 +144,7 @@ async function readSpan(
     const bytes = await store.getRange(span.key, { offset: span.start, length }, { signal });
     return bytes === undefined ? undefined : { bytes, buffer: undefined };
   }
-  const buffer = idle !== undefined && idle.length >= length ? idle : new Uint8Array(length);
+  const buffer = idle !== undefined && idle.length >= length ? idle : new Uint8Array(roundUp(length));
   const target = buffer.subarray(0, length);
   const read =
     store.readIntoSync !== undefined && (length <= SYNC_READ || store.readInto === undefined)

@@ -202,7 +202,7 @@ export abstract class ChunkedBase {
       itemSize: this.parts.itemSize,
       path: this.store.describe(this.path),
       warnings: this.warnings,
-      scan: (places, signal) => this.reader.decodePlaces(places, this.nbytes, { signal, verify: true }),
+      scan: (places, signal) => this.reader.decodePlaces(places, this.nchunks, { signal, verify: true }),
       unreadable: this.unreadable(),
     };
     return verifySequence(context, options);

@@ -6,4 +6,5 @@
 export type { FileStoreOptions } from "./fs-reader.ts";
 export { FileStore } from "./fs-store.ts";
 export { type Location, locate } from "./locate.ts";
-export { open } from "./open.ts";
+export { type OpenPathOptions, open } from "./open.ts";
+export { decoderOf, type ThreadOptions } from "./threads.ts";

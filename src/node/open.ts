@@ -2,16 +2,23 @@
 import { open as openIn } from "../array/open.ts";
 import type { Archive, OpenOptions } from "../array/types.ts";
 import { locate } from "./locate.ts";
+import { decoderOf, type ThreadOptions } from "./threads.ts";
+
+/** Options of `open` for paths and URLs. */
+export interface OpenPathOptions extends OpenOptions, ThreadOptions {}
 
 /**
  * Opens the archive at a path or an `http(s):` URL; its `close()` releases the store too.
  *
- * Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage.
+ * Where many chunks are read, worker threads decode them (`threads: 0` turns that off).
+ *
+ * Throws `BAD_ARGUMENT`, `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage.
  */
-export async function open(location: string, options: OpenOptions = {}): Promise<Archive> {
+export async function open(location: string, options: OpenPathOptions = {}): Promise<Archive> {
   const { store, path } = await locate(location);
   try {
-    return await openIn(store, path, options);
+    const decoder = options.decoder ?? decoderOf(options);
+    return await openIn(store, path, { signal: options.signal, verify: options.verify, decoder });
   } catch (error) {
     await store.close?.();
     throw error;

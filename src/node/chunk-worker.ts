@@ -1,0 +1,170 @@
+/**
+ * A worker thread: does one job after the other.
+ *
+ * Reads files by itself, at once: a thread that decodes has nothing else to do meanwhile, and the bytes stay in its
+ * processor's cache. Knows jobs; must not know their order among workers.
+ */
+import { parentPort } from "node:worker_threads";
+import { type DecodeChunk, decodeFetched } from "../array/chunk-decoder.ts";
+import { fetchChunks } from "../array/chunk-fetch.ts";
+import { decodeHeader, decodeSync, encode, prepare } from "../codec/index.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { FolderReader } from "./fs-reader.ts";
+import { loadNativeBlosc } from "./native-blosc.ts";
+import {
+  type DecodeBytes,
+  type DecodeJob,
+  type DecodePlaces,
+  type EncodeJob,
+  FACTS,
+  type Job,
+  packError,
+  type Reply,
+  unpackPlaces,
+} from "./thread-messages.ts";
+
+/** Stores that are remembered with the folders that they have examined. */
+const MAX_STORES = 16;
+/** Chunks up to this decoded size get room before they have been looked at. */
+const TRUSTED = 64 << 20;
+
+const stores = new Map<number, FolderReader>();
+/** Read into, used again. */
+const buffers: Uint8Array[] = [];
+
+async function run(job: Job): Promise<Reply> {
+  try {
+    return job.kind === "encode" ? await runEncode(job) : await runDecode(job);
+  } catch (error) {
+    return { buffers: [], facts: new Float64Array(0), error: packError(error) };
+  }
+}
+
+async function runEncode({ blosc, input, length, options }: EncodeJob): Promise<Reply> {
+  const data = new Uint8Array(input, 0, length);
+  const chunk =
+    blosc === "native" ? (await loadNativeBlosc()).encode(data, options) : await encode(data, options);
+  return { buffers: [chunk.buffer as ArrayBuffer], facts: new Float64Array([chunk.length]), input };
+}
+
+async function runDecode(job: DecodeJob): Promise<Reply> {
+  const facts: number[] = [];
+  const outputs: ArrayBuffer[] = [];
+  let error: Reply["error"];
+  try {
+    const decode: DecodeChunk | undefined =
+      job.blosc === "native" ? (await loadNativeBlosc()).decode : undefined;
+    const room = makeRoom(job, outputs);
+    if (job.kind === "places") await decodePlaces(job, decode, room, facts);
+    else await decodeBytes(job, decode, room, facts);
+  } catch (cause) {
+    error = packError(cause);
+    if (job.own) outputs.length = Math.min(outputs.length, facts.length / FACTS);
+  }
+  const input = job.kind === "bytes" ? job.input : undefined;
+  return { buffers: outputs, facts: Float64Array.from(facts), input, error };
+}
+
+type Room = (nbytes: number, total: number) => Uint8Array;
+
+/** Room for the next chunk, in the job's buffer or in one of its own. */
+function makeRoom(job: DecodeJob, outputs: ArrayBuffer[]): Room {
+  if (job.own) {
+    return (nbytes) => {
+      const buffer = new ArrayBuffer(nbytes);
+      outputs.push(buffer);
+      return new Uint8Array(buffer);
+    };
+  }
+  if (job.output !== undefined) outputs.push(job.output);
+  let at = 0;
+  return (nbytes, total) => {
+    let [buffer] = outputs;
+    if (at === 0 && (buffer === undefined || buffer.byteLength < total)) {
+      buffer = new ArrayBuffer(total > TRUSTED ? total : (total + 0xffff) & ~0xffff);
+      outputs[0] = buffer;
+    }
+    at += nbytes;
+    return new Uint8Array(buffer ?? new ArrayBuffer(nbytes), at - nbytes, nbytes);
+  };
+}
+
+async function decodePlaces(
+  job: DecodePlaces,
+  decode: DecodeChunk | undefined,
+  room: Room,
+  facts: number[],
+): Promise<void> {
+  const places = unpackPlaces(job.places);
+  const total = places.reduce((sum, place) => sum + place.nbytes, 0);
+  const reader = readerOf(job);
+  const store = readingAtOnce(reader);
+  try {
+    const options = { verify: job.verify, buffers, readAhead: 1 };
+    for await (const chunk of fetchChunks(store, places, options)) {
+      const { header, behind } = chunk;
+      await decodeFetched(store, chunk, room(header.nbytes, total), decode);
+      facts.push(header.nbytes, header.ctbytes, header.typesize, behind);
+    }
+  } finally {
+    await reader.close();
+  }
+}
+
+async function decodeBytes(
+  { input, sizes }: DecodeBytes,
+  decode: DecodeChunk | undefined,
+  room: Room,
+  facts: number[],
+): Promise<void> {
+  let total = 0;
+  for (let i = 1; i < sizes.length; i += 2) total += sizes[i] ?? 0;
+  let at = 0;
+  for (let i = 0; i < sizes.length; i += 2) {
+    const ctbytes = sizes[i] ?? 0;
+    const chunk = new Uint8Array(input, at, ctbytes);
+    at += ctbytes;
+    const header = decodeHeader(chunk);
+    const out = room(header.nbytes, total);
+    await prepare(header.compressor);
+    if (header.nbytes > 0) {
+      if (decode === undefined) decodeSync(chunk, { out });
+      else decode(chunk, out);
+    }
+    facts.push(header.nbytes, ctbytes, header.typesize, 0);
+  }
+}
+
+function readerOf({ store, root }: DecodePlaces): FolderReader {
+  let reader = stores.get(store);
+  if (reader === undefined) {
+    const [oldest] = stores.keys();
+    if (stores.size >= MAX_STORES && oldest !== undefined) stores.delete(oldest);
+    reader = new FolderReader(root, { maxOpenFiles: 4 });
+    stores.set(store, reader);
+  }
+  return reader;
+}
+
+/** The same store without the capability to read in the background. */
+function readingAtOnce(reader: FolderReader): ReadableStore {
+  return {
+    describe: (key) => reader.describe(key),
+    get: (key, options) => reader.get(key, options),
+    getRange: (key, range, options) => reader.getRange(key, range, options),
+    stat: (key, options) => reader.stat(key, options),
+    list: (folder, options) => reader.list(folder, options),
+    readIntoSync: (key, offset, target) => reader.readIntoSync(key, offset, target),
+  };
+}
+
+let turn: Promise<void> = Promise.resolve();
+
+parentPort?.on("message", ({ id, job }: { id: number; job: Job }) => {
+  turn = turn.then(async () => {
+    const reply = await run(job);
+    const transfer = reply.input === undefined ? reply.buffers : [...reply.buffers, reply.input];
+    parentPort?.postMessage({ id, reply }, transfer);
+  });
+});
+parentPort?.postMessage({ ready: true });

@@ -1,0 +1,306 @@
+/**
+ * Decodes the chunks of an archive in worker threads, in order, with bounded memory.
+ *
+ * Files of this library's own store are read by the threads themselves; what other stores give is fetched and checked
+ * here, and handed over. Knows jobs and their order; must not know how threads run.
+ */
+import {
+  type ChunkDecoder,
+  type DecodedChunk,
+  type DecodeRun,
+  decodeInThread,
+} from "../array/chunk-decoder.ts";
+import { fetchChunks } from "../array/chunk-fetch.ts";
+import type { PlacedChunk } from "../array/sequence.ts";
+import { isSuperchunkError } from "../errors.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { BufferShelf } from "./buffer-shelf.ts";
+import { FolderReader } from "./fs-reader.ts";
+import { FileStore } from "./fs-store.ts";
+import {
+  type BloscChoice,
+  type DecodeBytes,
+  type DecodePlaces,
+  FACTS,
+  packPlaces,
+  packTogether,
+  type Reply,
+  unpackError,
+} from "./thread-messages.ts";
+import type { WorkerPool } from "./worker-pool.ts";
+
+/** Decoded bytes of a job: enough to make a message worth its while, little enough to stay in a cache. */
+const JOB_BYTES = 2 << 20;
+const MIN_JOB_BYTES = 256 << 10;
+const JOB_CHUNKS = 512;
+/** Decoded bytes under way in all runs together; two jobs of a run are always allowed. */
+const MAX_UNDER_WAY = 64 << 20;
+/** Decoded bytes from which on threads are started, and from which on running ones are used. */
+const WORTH_STARTING = 32 << 20;
+const WORTH_USING = 4 << 20;
+
+/** Some chunks that are decoded together. */
+interface Batch {
+  readonly places: readonly PlacedChunk[];
+  readonly nbytes: number;
+  /** Fetched here; undefined: the thread reads them. */
+  readonly fetched: Pick<DecodeBytes, "input" | "sizes"> | undefined;
+}
+
+/** A job under way. */
+interface Slot {
+  readonly batch: Batch;
+  readonly reply: Promise<Reply>;
+}
+
+export class ThreadDecoder implements ChunkDecoder {
+  readonly #pool: WorkerPool;
+  readonly #blosc: BloscChoice;
+  readonly #inputs = new BufferShelf();
+  readonly #outputs = new BufferShelf();
+  readonly #alone: ChunkDecoder;
+  #underWay = 0;
+
+  /** `alone` decodes what is not worth a thread. */
+  constructor(pool: WorkerPool, blosc: BloscChoice = "wasm", alone: ChunkDecoder = decodeInThread()) {
+    this.#pool = pool;
+    this.#blosc = blosc;
+    this.#alone = alone;
+  }
+
+  async *decodeChunks(
+    store: ReadableStore,
+    batches: AsyncIterable<readonly PlacedChunk[]>,
+    run: DecodeRun,
+  ): AsyncGenerator<DecodedChunk> {
+    const worth = this.#pool.isRunning ? WORTH_USING : WORTH_STARTING;
+    if (run.chunks < 2 || run.nbytes < worth || !(await this.#pool.start())) {
+      yield* this.#alone.decodeChunks(store, batches, run);
+      return;
+    }
+    const slots: Slot[] = [];
+    const source = this.#prepare(store, batches, run)[Symbol.asyncIterator]();
+    let feeding: Promise<void> | undefined;
+    let failure: { readonly error: unknown } | undefined;
+    let exhausted = false;
+    const feed = async (): Promise<void> => {
+      try {
+        const next = await source.next();
+        if (next.done === true) exhausted = true;
+        else slots.push(this.#submit(store, next.value, run));
+      } catch (error) {
+        // The chunks in front of it come first.
+        failure = { error };
+        exhausted = true;
+      }
+      feeding = undefined;
+    };
+    let onAbort = (): void => undefined;
+    const listener = (): void => onAbort();
+    const orAbort = <T>(promise: Promise<T>): Promise<T> =>
+      new Promise((resolve, reject) => {
+        onAbort = () => reject(run.signal?.reason);
+        promise.then(resolve, reject);
+      });
+    run.signal?.addEventListener("abort", listener);
+    try {
+      for (;;) {
+        run.signal?.throwIfAborted();
+        while (!exhausted && this.#hasRoom(slots)) {
+          feeding ??= feed();
+          const [first] = slots;
+          await orAbort(first === undefined ? feeding : Promise.race([feeding, first.reply]));
+          if (feeding !== undefined) break; // the first result came before the next job was fetched
+        }
+        const slot = slots.shift();
+        if (slot === undefined) break;
+        yield* this.#deliver(await orAbort(slot.reply), slot, store, run);
+      }
+      if (failure !== undefined) throw failure.error;
+    } finally {
+      run.signal?.removeEventListener("abort", listener);
+      await feeding;
+      await source.return?.(undefined);
+    }
+  }
+
+  #hasRoom(slots: readonly Slot[]): boolean {
+    if (slots.length < 2) return true;
+    return slots.length < 2 * this.#pool.size + 1 && this.#underWay < MAX_UNDER_WAY;
+  }
+
+  #submit(store: ReadableStore, batch: Batch, run: DecodeRun): Slot {
+    const { fetched, places, nbytes } = batch;
+    const own = run.own === true;
+    const output = own ? undefined : this.#outputs.take(nbytes);
+    const common = { blosc: this.#blosc, own, output };
+    const transfer = output === undefined ? [] : [output];
+    this.#underWay += nbytes;
+    const reply =
+      fetched === undefined
+        ? this.#pool.run({ ...common, ...placesJob(store as FolderReader, places, run.verify) }, transfer)
+        : this.#pool.run({ ...common, kind: "bytes", ...fetched }, [...transfer, fetched.input]);
+    const counted = reply.finally(() => {
+      this.#underWay -= nbytes;
+    });
+    counted.catch(() => undefined); // thrown when its turn comes
+    return { batch, reply: counted };
+  }
+
+  /** Hands out a job's chunks; its buffer is used again after the last of them. */
+  *#deliver(reply: Reply, { batch }: Slot, store: ReadableStore, run: DecodeRun): Generator<DecodedChunk> {
+    const { buffers, facts, input, error } = reply;
+    if (input !== undefined) this.#inputs.put(input);
+    let at = 0;
+    const count = facts.length / FACTS;
+    for (let i = 0; i < count; i++) {
+      const place = batch.places[i];
+      const [nbytes = 0, ctbytes = 0, typesize = 0, behind = 0] = facts.subarray(i * FACTS, (i + 1) * FACTS);
+      const buffer = run.own === true ? buffers[i] : buffers[0];
+      if (place === undefined || buffer === undefined)
+        throw new RangeError("a thread answered something else");
+      const decoded = new Uint8Array(buffer, run.own === true ? 0 : at, nbytes);
+      at += nbytes;
+      const target = run.target?.(place);
+      target?.set(decoded);
+      yield { place, bytes: target ?? decoded, ctbytes, typesize, behind };
+    }
+    if (run.own !== true) for (const buffer of buffers) this.#outputs.put(buffer);
+    if (error === undefined) return;
+    throw locateError(unpackError(error), store, batch.places[count]);
+  }
+
+  /** Cuts the chunks into batches, fetching them where a thread cannot. */
+  async *#prepare(
+    store: ReadableStore,
+    batches: AsyncIterable<readonly PlacedChunk[]>,
+    run: DecodeRun,
+  ): AsyncGenerator<Batch> {
+    const share = Math.floor(run.nbytes / (2 * this.#pool.size));
+    const jobBytes = Math.max(MIN_JOB_BYTES, Math.min(JOB_BYTES, share));
+    const reopens = isOwnFolder(store);
+    for await (const places of batches) {
+      if (reopens) {
+        for (const group of groupPlaces(places, jobBytes))
+          yield { places: group, nbytes: bytesOf(group), fetched: undefined };
+      } else yield* this.#fetch(store, places, jobBytes, run);
+    }
+  }
+
+  /** Fetches chunks; where one is damaged, those in front of it are handed over, and then it throws. */
+  async *#fetch(
+    store: ReadableStore,
+    places: readonly PlacedChunk[],
+    jobBytes: number,
+    run: DecodeRun,
+  ): AsyncGenerator<Batch> {
+    let input = new FetchedInput(this.#inputs);
+    let failure: { readonly error: unknown } | undefined;
+    const chunks = fetchChunks(store, places, { verify: run.verify, signal: run.signal });
+    try {
+      for await (const { place, bytes } of chunks) {
+        input.add(place, bytes);
+        if (input.nbytes < jobBytes) continue;
+        yield input.finish();
+        input = new FetchedInput(this.#inputs);
+      }
+    } catch (error) {
+      failure = { error };
+    }
+    if (input.count > 0) yield input.finish();
+    if (failure !== undefined) throw failure.error;
+  }
+}
+
+/** Fetched chunks that are put together for one job. */
+class FetchedInput {
+  readonly #shelf: BufferShelf;
+  readonly #places: PlacedChunk[] = [];
+  readonly #sizes: number[] = [];
+  #buffer = new ArrayBuffer(0);
+  #used = 0;
+  nbytes = 0;
+
+  constructor(shelf: BufferShelf) {
+    this.#shelf = shelf;
+  }
+
+  get count(): number {
+    return this.#places.length;
+  }
+
+  add(place: PlacedChunk, bytes: Uint8Array): void {
+    this.#reserve(this.#used + bytes.length);
+    new Uint8Array(this.#buffer).set(bytes, this.#used);
+    this.#used += bytes.length;
+    this.#places.push(place);
+    this.#sizes.push(bytes.length, place.nbytes);
+    this.nbytes += place.nbytes;
+  }
+
+  finish(): Batch {
+    const fetched = { input: this.#buffer, sizes: Float64Array.from(this.#sizes) };
+    return { places: this.#places, nbytes: this.nbytes, fetched };
+  }
+
+  #reserve(needed: number): void {
+    if (this.#buffer.byteLength >= needed) return;
+    const room = Math.max(needed, 2 * this.#buffer.byteLength);
+    const larger = this.#shelf.take(room) ?? new ArrayBuffer(room);
+    new Uint8Array(larger).set(new Uint8Array(this.#buffer, 0, this.#used));
+    this.#shelf.put(this.#buffer);
+    this.#buffer = larger;
+  }
+}
+
+/** Places in groups of about `jobBytes` decoded bytes that can be packed together. */
+function* groupPlaces(places: readonly PlacedChunk[], jobBytes: number): Generator<PlacedChunk[]> {
+  let group: PlacedChunk[] = [];
+  let nbytes = 0;
+  for (const place of places) {
+    const [first] = group;
+    if (
+      first !== undefined &&
+      (nbytes >= jobBytes || group.length >= JOB_CHUNKS || !packTogether(first, place))
+    ) {
+      yield group;
+      group = [];
+      nbytes = 0;
+    }
+    group.push(place);
+    nbytes += place.nbytes;
+  }
+  if (group.length > 0) yield group;
+}
+
+function bytesOf(places: readonly PlacedChunk[]): number {
+  return places.reduce((sum, place) => sum + place.nbytes, 0);
+}
+
+/** Only this library's own stores, not what others made of them, read the same in another thread. */
+function isOwnFolder(store: ReadableStore): store is FolderReader {
+  const made = store.constructor;
+  return made === FileStore || made === FolderReader;
+}
+
+const storeIds = new WeakMap<ReadableStore, number>();
+let lastStoreId = 0;
+
+function placesJob(
+  store: FolderReader,
+  places: readonly PlacedChunk[],
+  verify: boolean,
+): Pick<DecodePlaces, "kind" | "store" | "root" | "places" | "verify"> {
+  let id = storeIds.get(store);
+  if (id === undefined) {
+    id = ++lastStoreId;
+    storeIds.set(store, id);
+  }
+  return { kind: "places", store: id, root: store.root, places: packPlaces(places), verify };
+}
+
+/** Chunks that were fetched here do not know their place in the thread. */
+function locateError(error: Error, store: ReadableStore, place: PlacedChunk | undefined): Error {
+  if (place === undefined || !isSuperchunkError(error) || error.details.path !== undefined) return error;
+  return error.at({ path: store.describe(place.key), chunk: place.index, offset: place.offset });
+}
