@@ -45,9 +45,14 @@ const MAX_IDLE_MEMORY = 32 * 1024 * 1024;
 const decodeModule = new KernelModule(wasm);
 const idle: DecodeKernel[] = [];
 
-/** Compiles the kernels without blocking. */
+let preparing: Promise<void> | undefined;
+
+/** Compiles the kernels and makes a first instance without blocking. */
 export function prepareDecodeKernels(): Promise<void> {
-  return decodeModule.prepare();
+  preparing ??= decodeModule.instantiateAsync().then((instance) => {
+    if (idle.length === 0) idle.push(kernelOf(instance));
+  });
+  return preparing;
 }
 
 /** True where an instance can be made without compiling first. */
@@ -57,10 +62,14 @@ export function areDecodeKernelsCompiled(): boolean {
 
 /** An instance that is the caller's own until it is given back. */
 export function takeKernel(): DecodeKernel {
-  return idle.pop() ?? new DecodeKernel(decodeModule.instantiate().exports as unknown as DecodeKernels);
+  return idle.pop() ?? kernelOf(decodeModule.instantiate());
 }
 
 /** Gives an instance back. Views of its memory must not be used any more. */
 export function giveBackKernel(kernel: DecodeKernel): void {
   if (idle.length < MAX_IDLE && kernel.memory.length <= MAX_IDLE_MEMORY) idle.push(kernel);
+}
+
+function kernelOf(instance: WebAssembly.Instance): DecodeKernel {
+  return new DecodeKernel(instance.exports as unknown as DecodeKernels);
 }

@@ -26,13 +26,19 @@ export class KernelModule {
     return this.#module !== undefined;
   }
 
-  /** Compiles without blocking; a browser's main thread may refuse to do it at once. */
+  /** Compiles without blocking; the main thread of some browsers refuses to do it at once. */
   prepare(): Promise<void> {
     if (this.#module !== undefined) return Promise.resolve();
     this.#compiling ??= WebAssembly.compile(fromBase64(this.#base64)).then((module) => {
       this.#module = module;
     });
     return this.#compiling;
+  }
+
+  /** A new instance, made without blocking. */
+  async instantiateAsync(): Promise<WebAssembly.Instance> {
+    await this.prepare();
+    return this.#module === undefined ? this.instantiate() : WebAssembly.instantiate(this.#module);
   }
 
   /** A new instance, compiling at once where {@link prepare} was not awaited. */

@@ -1,6 +1,7 @@
 // Bit unshuffle. A block of n elements holds 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
 // element, element 0 in the lowest bit. c-blosc filters only where n is a multiple of 8, and copies all else (since 1.7).
-import { interleave8Registers, unshuffle } from "./decode-shuffle";
+import { interleave8Registers } from "./decode-interleave";
+import { unshuffle } from "./decode-shuffle";
 
 /** Room for 128 elements of 255 bytes, 128 bytes a stream. */
 const TILE = memory.data(128 * 255, 16);

@@ -1,0 +1,318 @@
+// Transposition of tiles of bytes by perfect shuffles: k rounds interleave 2^k streams.
+
+// @ts-ignore: decorator
+@inline
+function low(a: v128, b: v128): v128 {
+  return i8x16.shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+// @ts-ignore: decorator
+@inline
+function high(a: v128, b: v128): v128 {
+  return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
+/** Interleaves 2 streams, `pitch` bytes apart, of 16 bytes each into 16 pieces of 2 bytes, `stride` bytes apart. */
+// @ts-ignore: decorator
+@inline
+export function interleave2(src: usize, pitch: usize, dst: usize, stride: usize): void {
+  const r0 = v128.load(src);
+  src += pitch;
+  const r1 = v128.load(src);
+  const a0 = low(r0, r1), a1 = high(r0, r1);
+  if (stride == 2) {
+    v128.store(dst, a0, 0);
+    v128.store(dst, a1, 16);
+  } else {
+    v128.store16_lane(dst, a0, 0);
+    dst += stride;
+    v128.store16_lane(dst, a0, 1);
+    dst += stride;
+    v128.store16_lane(dst, a0, 2);
+    dst += stride;
+    v128.store16_lane(dst, a0, 3);
+    dst += stride;
+    v128.store16_lane(dst, a0, 4);
+    dst += stride;
+    v128.store16_lane(dst, a0, 5);
+    dst += stride;
+    v128.store16_lane(dst, a0, 6);
+    dst += stride;
+    v128.store16_lane(dst, a0, 7);
+    dst += stride;
+    v128.store16_lane(dst, a1, 0);
+    dst += stride;
+    v128.store16_lane(dst, a1, 1);
+    dst += stride;
+    v128.store16_lane(dst, a1, 2);
+    dst += stride;
+    v128.store16_lane(dst, a1, 3);
+    dst += stride;
+    v128.store16_lane(dst, a1, 4);
+    dst += stride;
+    v128.store16_lane(dst, a1, 5);
+    dst += stride;
+    v128.store16_lane(dst, a1, 6);
+    dst += stride;
+    v128.store16_lane(dst, a1, 7);
+  }
+}
+
+/** Interleaves 4 streams, `pitch` bytes apart, of 16 bytes each into 16 pieces of 4 bytes, `stride` bytes apart. */
+// @ts-ignore: decorator
+@inline
+export function interleave4(src: usize, pitch: usize, dst: usize, stride: usize): void {
+  const r0 = v128.load(src);
+  src += pitch;
+  const r1 = v128.load(src);
+  src += pitch;
+  const r2 = v128.load(src);
+  src += pitch;
+  const r3 = v128.load(src);
+  const a0 = low(r0, r2), a1 = high(r0, r2);
+  const a2 = low(r1, r3), a3 = high(r1, r3);
+  const b0 = low(a0, a2), b1 = high(a0, a2);
+  const b2 = low(a1, a3), b3 = high(a1, a3);
+  if (stride == 4) {
+    v128.store(dst, b0, 0);
+    v128.store(dst, b1, 16);
+    v128.store(dst, b2, 32);
+    v128.store(dst, b3, 48);
+  } else {
+    v128.store32_lane(dst, b0, 0);
+    dst += stride;
+    v128.store32_lane(dst, b0, 1);
+    dst += stride;
+    v128.store32_lane(dst, b0, 2);
+    dst += stride;
+    v128.store32_lane(dst, b0, 3);
+    dst += stride;
+    v128.store32_lane(dst, b1, 0);
+    dst += stride;
+    v128.store32_lane(dst, b1, 1);
+    dst += stride;
+    v128.store32_lane(dst, b1, 2);
+    dst += stride;
+    v128.store32_lane(dst, b1, 3);
+    dst += stride;
+    v128.store32_lane(dst, b2, 0);
+    dst += stride;
+    v128.store32_lane(dst, b2, 1);
+    dst += stride;
+    v128.store32_lane(dst, b2, 2);
+    dst += stride;
+    v128.store32_lane(dst, b2, 3);
+    dst += stride;
+    v128.store32_lane(dst, b3, 0);
+    dst += stride;
+    v128.store32_lane(dst, b3, 1);
+    dst += stride;
+    v128.store32_lane(dst, b3, 2);
+    dst += stride;
+    v128.store32_lane(dst, b3, 3);
+  }
+}
+
+/** Interleaves 8 vectors into 128 bytes: byte 0 of each, byte 1 of each, … */
+// @ts-ignore: decorator
+@inline
+export function interleave8Registers(
+  r0: v128, r1: v128, r2: v128, r3: v128, r4: v128, r5: v128, r6: v128, r7: v128,
+  dst: usize,
+): void {
+  const a0 = low(r0, r4), a1 = high(r0, r4);
+  const a2 = low(r1, r5), a3 = high(r1, r5);
+  const a4 = low(r2, r6), a5 = high(r2, r6);
+  const a6 = low(r3, r7), a7 = high(r3, r7);
+  const b0 = low(a0, a4), b1 = high(a0, a4);
+  const b2 = low(a1, a5), b3 = high(a1, a5);
+  const b4 = low(a2, a6), b5 = high(a2, a6);
+  const b6 = low(a3, a7), b7 = high(a3, a7);
+  const c0 = low(b0, b4), c1 = high(b0, b4);
+  const c2 = low(b1, b5), c3 = high(b1, b5);
+  const c4 = low(b2, b6), c5 = high(b2, b6);
+  const c6 = low(b3, b7), c7 = high(b3, b7);
+  v128.store(dst, c0, 0);
+  v128.store(dst, c1, 16);
+  v128.store(dst, c2, 32);
+  v128.store(dst, c3, 48);
+  v128.store(dst, c4, 64);
+  v128.store(dst, c5, 80);
+  v128.store(dst, c6, 96);
+  v128.store(dst, c7, 112);
+}
+
+/** Interleaves 8 streams, `pitch` bytes apart, of 16 bytes each into 16 pieces of 8 bytes, `stride` bytes apart. */
+// @ts-ignore: decorator
+@inline
+export function interleave8(src: usize, pitch: usize, dst: usize, stride: usize): void {
+  const r0 = v128.load(src);
+  src += pitch;
+  const r1 = v128.load(src);
+  src += pitch;
+  const r2 = v128.load(src);
+  src += pitch;
+  const r3 = v128.load(src);
+  src += pitch;
+  const r4 = v128.load(src);
+  src += pitch;
+  const r5 = v128.load(src);
+  src += pitch;
+  const r6 = v128.load(src);
+  src += pitch;
+  const r7 = v128.load(src);
+  const a0 = low(r0, r4), a1 = high(r0, r4);
+  const a2 = low(r1, r5), a3 = high(r1, r5);
+  const a4 = low(r2, r6), a5 = high(r2, r6);
+  const a6 = low(r3, r7), a7 = high(r3, r7);
+  const b0 = low(a0, a4), b1 = high(a0, a4);
+  const b2 = low(a1, a5), b3 = high(a1, a5);
+  const b4 = low(a2, a6), b5 = high(a2, a6);
+  const b6 = low(a3, a7), b7 = high(a3, a7);
+  const c0 = low(b0, b4), c1 = high(b0, b4);
+  const c2 = low(b1, b5), c3 = high(b1, b5);
+  const c4 = low(b2, b6), c5 = high(b2, b6);
+  const c6 = low(b3, b7), c7 = high(b3, b7);
+  if (stride == 8) {
+    v128.store(dst, c0, 0);
+    v128.store(dst, c1, 16);
+    v128.store(dst, c2, 32);
+    v128.store(dst, c3, 48);
+    v128.store(dst, c4, 64);
+    v128.store(dst, c5, 80);
+    v128.store(dst, c6, 96);
+    v128.store(dst, c7, 112);
+  } else {
+    v128.store64_lane(dst, c0, 0);
+    dst += stride;
+    v128.store64_lane(dst, c0, 1);
+    dst += stride;
+    v128.store64_lane(dst, c1, 0);
+    dst += stride;
+    v128.store64_lane(dst, c1, 1);
+    dst += stride;
+    v128.store64_lane(dst, c2, 0);
+    dst += stride;
+    v128.store64_lane(dst, c2, 1);
+    dst += stride;
+    v128.store64_lane(dst, c3, 0);
+    dst += stride;
+    v128.store64_lane(dst, c3, 1);
+    dst += stride;
+    v128.store64_lane(dst, c4, 0);
+    dst += stride;
+    v128.store64_lane(dst, c4, 1);
+    dst += stride;
+    v128.store64_lane(dst, c5, 0);
+    dst += stride;
+    v128.store64_lane(dst, c5, 1);
+    dst += stride;
+    v128.store64_lane(dst, c6, 0);
+    dst += stride;
+    v128.store64_lane(dst, c6, 1);
+    dst += stride;
+    v128.store64_lane(dst, c7, 0);
+    dst += stride;
+    v128.store64_lane(dst, c7, 1);
+  }
+}
+
+/** Interleaves 16 streams, `pitch` bytes apart, of 16 bytes each into 16 pieces of 16 bytes, `stride` bytes apart. */
+// @ts-ignore: decorator
+@inline
+export function interleave16(src: usize, pitch: usize, dst: usize, stride: usize): void {
+  const r0 = v128.load(src);
+  src += pitch;
+  const r1 = v128.load(src);
+  src += pitch;
+  const r2 = v128.load(src);
+  src += pitch;
+  const r3 = v128.load(src);
+  src += pitch;
+  const r4 = v128.load(src);
+  src += pitch;
+  const r5 = v128.load(src);
+  src += pitch;
+  const r6 = v128.load(src);
+  src += pitch;
+  const r7 = v128.load(src);
+  src += pitch;
+  const r8 = v128.load(src);
+  src += pitch;
+  const r9 = v128.load(src);
+  src += pitch;
+  const r10 = v128.load(src);
+  src += pitch;
+  const r11 = v128.load(src);
+  src += pitch;
+  const r12 = v128.load(src);
+  src += pitch;
+  const r13 = v128.load(src);
+  src += pitch;
+  const r14 = v128.load(src);
+  src += pitch;
+  const r15 = v128.load(src);
+  const a0 = low(r0, r8), a1 = high(r0, r8);
+  const a2 = low(r1, r9), a3 = high(r1, r9);
+  const a4 = low(r2, r10), a5 = high(r2, r10);
+  const a6 = low(r3, r11), a7 = high(r3, r11);
+  const a8 = low(r4, r12), a9 = high(r4, r12);
+  const a10 = low(r5, r13), a11 = high(r5, r13);
+  const a12 = low(r6, r14), a13 = high(r6, r14);
+  const a14 = low(r7, r15), a15 = high(r7, r15);
+  const b0 = low(a0, a8), b1 = high(a0, a8);
+  const b2 = low(a1, a9), b3 = high(a1, a9);
+  const b4 = low(a2, a10), b5 = high(a2, a10);
+  const b6 = low(a3, a11), b7 = high(a3, a11);
+  const b8 = low(a4, a12), b9 = high(a4, a12);
+  const b10 = low(a5, a13), b11 = high(a5, a13);
+  const b12 = low(a6, a14), b13 = high(a6, a14);
+  const b14 = low(a7, a15), b15 = high(a7, a15);
+  const c0 = low(b0, b8), c1 = high(b0, b8);
+  const c2 = low(b1, b9), c3 = high(b1, b9);
+  const c4 = low(b2, b10), c5 = high(b2, b10);
+  const c6 = low(b3, b11), c7 = high(b3, b11);
+  const c8 = low(b4, b12), c9 = high(b4, b12);
+  const c10 = low(b5, b13), c11 = high(b5, b13);
+  const c12 = low(b6, b14), c13 = high(b6, b14);
+  const c14 = low(b7, b15), c15 = high(b7, b15);
+  const d0 = low(c0, c8), d1 = high(c0, c8);
+  const d2 = low(c1, c9), d3 = high(c1, c9);
+  const d4 = low(c2, c10), d5 = high(c2, c10);
+  const d6 = low(c3, c11), d7 = high(c3, c11);
+  const d8 = low(c4, c12), d9 = high(c4, c12);
+  const d10 = low(c5, c13), d11 = high(c5, c13);
+  const d12 = low(c6, c14), d13 = high(c6, c14);
+  const d14 = low(c7, c15), d15 = high(c7, c15);
+  v128.store(dst, d0);
+  dst += stride;
+  v128.store(dst, d1);
+  dst += stride;
+  v128.store(dst, d2);
+  dst += stride;
+  v128.store(dst, d3);
+  dst += stride;
+  v128.store(dst, d4);
+  dst += stride;
+  v128.store(dst, d5);
+  dst += stride;
+  v128.store(dst, d6);
+  dst += stride;
+  v128.store(dst, d7);
+  dst += stride;
+  v128.store(dst, d8);
+  dst += stride;
+  v128.store(dst, d9);
+  dst += stride;
+  v128.store(dst, d10);
+  dst += stride;
+  v128.store(dst, d11);
+  dst += stride;
+  v128.store(dst, d12);
+  dst += stride;
+  v128.store(dst, d13);
+  dst += stride;
+  v128.store(dst, d14);
+  dst += stride;
+  v128.store(dst, d15);
+}

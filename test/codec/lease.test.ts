@@ -1,0 +1,127 @@
+import { expect, test } from "vitest";
+import {
+  blockRanges,
+  decodeSync,
+  headLength,
+  info,
+  isReady,
+  leaseDecoder,
+  prepare,
+} from "../../src/codec/index.ts";
+import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
+import { readFixtureChunks } from "./fixture-chunks.ts";
+
+const chunks = readFixtureChunks("c-blosc-1.21.7").filter(({ nbytes }) => nbytes > 500);
+
+/** LZ4 of `length` zeros, for chunks that are large when decoded. */
+function zeros(length: number): Uint8Array {
+  const runs = Math.floor((length - 1 - 5 - 19) / 255);
+  const rest = length - 1 - 5 - 19 - 255 * runs;
+  return new Uint8Array([0x1f, 0, 1, 0, ...new Array<number>(runs).fill(255), rest, 0x50, 0, 0, 0, 0, 0]);
+}
+
+test("what was prepared is ready", async () => {
+  await prepare("zstd");
+  expect(isReady("zstd")).toBe(true);
+});
+
+test("ranges decode in leased memory to the same bytes as whole chunks", () => {
+  for (const { chunk, name } of chunks) {
+    const whole = decodeSync(chunk);
+    const lease = leaseDecoder(chunk.length);
+    lease.input.set(chunk);
+    for (const [start, length] of [
+      [0, 1],
+      [1, 130],
+      [whole.length >> 1, 200],
+      [whole.length - 3, 3],
+      [7, 0],
+    ] as const) {
+      expect(
+        Buffer.compare(lease.decodeRange(start, length), whole.subarray(start, start + length)),
+        name,
+      ).toBe(0);
+    }
+    lease.release();
+  }
+});
+
+test("blocks that alone were read into leased memory decode to the same bytes", () => {
+  for (const { chunk, name } of chunks) {
+    const whole = decodeSync(chunk);
+    const head = chunk.slice(0, headLength(info(chunk)));
+    const start = Math.min(300, whole.length - 20);
+    const range = blockRanges(head, start, 20);
+    const lease = leaseDecoder(range.length);
+    lease.input.set(chunk.subarray(range.offset, range.offset + range.length));
+    expect(
+      Buffer.compare(lease.decodeBlocks(head, range, start, 20), whole.subarray(start, start + 20)),
+      name,
+    ).toBe(0);
+    lease.release();
+  }
+});
+
+test("leases that are held at the same time do not share memory", () => {
+  const leases = chunks.slice(0, 12).map(({ chunk }) => {
+    const lease = leaseDecoder(chunk.length);
+    lease.input.set(chunk);
+    return { lease, chunk };
+  });
+  const views = leases.map(({ lease }) => lease.decode());
+  for (const [i, { chunk }] of leases.entries())
+    expect(Buffer.compare(views[i] ?? chunk, decodeSync(chunk))).toBe(0);
+  for (const { lease } of leases) lease.release();
+});
+
+test("the input may hold less than was leased for", () => {
+  const chunk = chunks[0]?.chunk ?? new Uint8Array(0);
+  const lease = leaseDecoder(chunk.length + 100);
+  lease.input.fill(0xff);
+  lease.input.set(chunk);
+  expect(Buffer.compare(lease.decode(chunk.length), decodeSync(chunk))).toBe(0);
+  expect(errorOf(() => lease.decode(chunk.length - 1))).toMatchObject({ code: "TRUNCATED" });
+  expect(errorOf(() => lease.decode(chunk.length + 101))).toMatchObject({ code: "BAD_ARGUMENT" });
+  lease.release();
+});
+
+test("decoding where the memory must grow keeps the input", () => {
+  const stream = zeros(5_000_000);
+  const chunk = makeChunk({
+    flags: FLAGS.lz4 | FLAGS.notSplit,
+    nbytes: 20_000_000,
+    blocksize: 5_000_000,
+    blocks: [[stream], [stream], [stream], [stream]],
+  });
+  const lease = leaseDecoder(chunk.length);
+  lease.input.set(chunk);
+  const decoded = lease.decode();
+  expect(decoded.length).toBe(20_000_000);
+  expect(decoded.every((byte) => byte === 0)).toBe(true);
+  // Again: the memory is large enough now.
+  expect(lease.decodeRange(19_999_999, 1)).toEqual(new Uint8Array(1));
+  lease.release();
+});
+
+test("an error leaves the lease usable", () => {
+  const chunk = makeChunk({
+    flags: FLAGS.lz4 | FLAGS.notSplit,
+    nbytes: 5,
+    blocks: [[new Uint8Array([0x50, 1, 2, 3, 4, 5])]],
+  });
+  const lease = leaseDecoder(chunk.length);
+  lease.input.set(chunk);
+  expect(errorOf(() => lease.decode(chunk.length, { expectedNbytes: 6 }))).toMatchObject({
+    code: "BAD_FIELD",
+  });
+  expect(lease.decode()).toEqual(new Uint8Array([1, 2, 3, 4, 5]));
+  lease.release();
+});
+
+test.each([-1, 0.5, Number.NaN])("a lease of %d bytes is BAD_ARGUMENT", (length) => {
+  expect(errorOf(() => leaseDecoder(length))).toMatchObject({ code: "BAD_ARGUMENT" });
+});
+
+test("a lease of more than WebAssembly can have is LIMIT", () => {
+  expect(errorOf(() => leaseDecoder(2 ** 33))).toMatchObject({ code: "LIMIT" });
+});
