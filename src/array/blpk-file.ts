@@ -216,7 +216,7 @@ export async function readChunkNbytes(
   const offset = file.starts[index] ?? 0;
   const bytes = await store.getRange(file.key, { offset, length: 16 }, { signal });
   try {
-    return decodeChunkHeader(bytes ?? new Uint8Array(0)).nbytes;
+    return decodeChunkHeader(bytes ?? new Uint8Array(0), Number.MAX_SAFE_INTEGER).nbytes;
   } catch (error) {
     throw isSuperchunkError(error) ? error.at({ path: file.path, chunk: index, offset }) : error;
   }

@@ -75,7 +75,7 @@ function headerAt(
   chunk: number,
 ): ReturnType<typeof decodeHeader> {
   try {
-    return decodeHeader(bytes);
+    return decodeHeader(bytes, Number.MAX_SAFE_INTEGER);
   } catch (error) {
     throw isSuperchunkError(error) ? error.at({ path, offset, chunk }) : error;
   }
