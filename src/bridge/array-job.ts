@@ -11,7 +11,6 @@ import type {
   OpenOptions,
 } from "../array/types.ts";
 import { SuperchunkError } from "../errors.ts";
-import { formatDType } from "../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import type { LayoutOptions } from "./convert-options.ts";
 import {
@@ -241,9 +240,4 @@ function badArgument(archive: ChunkedArchive, field: string, reason: string): Su
     path: archive.store.describe(archive.path),
     field,
   });
-}
-
-/** The numpy spelling of a source's dtype, for plans and fingerprints. */
-export function dtypeText(source: SourceArray): JsonValue {
-  return formatDType(source.dtype);
 }

@@ -168,7 +168,9 @@ class ConversionRun {
     );
     const slots = (k: number): number => indexSlot(layout.shards, k, layout.reversed);
     const source = layout.sharded ? shardPieces(chunks, layout.shards.capacity, slots) : chunks;
-    this.#written += await this.#place.publisher.putShard(key, source, signal);
+    // Shards end side by side: the sum is read after the wait, not before it.
+    const size = await this.#place.publisher.putShard(key, source, signal);
+    this.#written += size;
   }
 
   /** Groups from the innermost to the root, whose document tells all others. */
@@ -187,11 +189,12 @@ class ConversionRun {
   }
 
   async #publish(key: string, document: JsonObject, signal: AbortSignal | undefined): Promise<void> {
-    this.#written += await this.#place.publisher.putDocument(
+    const size = await this.#place.publisher.putDocument(
       joinKey(this.#place.prefix, key),
       encodeDocument(document),
       signal,
     );
+    this.#written += size;
   }
 
   #progress(job: ArrayJob, nbytes: number): void {

@@ -8,6 +8,7 @@ import { ShardIndex } from "./shard-index.ts";
 
 /** Small chunks are gathered up to this many bytes, so that a piece costs few promises and system calls. */
 const GATHER = 512 * 1024;
+const SMALL = 16 * 1024;
 
 /**
  * The pieces of a shard. Chunks are taken in the order of their bytes; `slotOf(k)` tells the index slot of the
@@ -19,14 +20,14 @@ export async function* shardPieces(
   slotOf: (k: number) => number = (k) => k,
 ): AsyncGenerator<Uint8Array> {
   const index = new ShardIndex(capacity);
-  let gathered: Uint8Array | undefined;
+  let gathered = new Uint8Array(SMALL);
   let filled = 0;
   let offset = 0;
   let k = 0;
   for await (const chunk of chunks) {
     index.set(slotOf(k++), offset, chunk.length);
     offset += chunk.length;
-    if (filled + chunk.length > GATHER && gathered !== undefined && filled > 0) {
+    if (filled + chunk.length > GATHER && filled > 0) {
       yield gathered.subarray(0, filled);
       filled = 0;
     }
@@ -34,10 +35,17 @@ export async function* shardPieces(
       yield chunk;
       continue;
     }
-    gathered ??= new Uint8Array(GATHER);
+    if (filled + chunk.length > gathered.length) gathered = grow(gathered, filled);
     gathered.set(chunk, filled);
     filled += chunk.length;
   }
-  if (gathered !== undefined && filled > 0) yield gathered.subarray(0, filled);
+  if (filled > 0) yield gathered.subarray(0, filled);
   yield await index.encode();
+}
+
+/** Goes from the small buffer, which is enough for most small arrays, to the large one in one step. */
+function grow(gathered: Uint8Array, filled: number): Uint8Array<ArrayBuffer> {
+  const large = new Uint8Array(GATHER);
+  large.set(gathered.subarray(0, filled));
+  return large;
 }

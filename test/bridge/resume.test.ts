@@ -273,6 +273,19 @@ describe("damage while converting", () => {
 });
 
 describe("running", () => {
+  it("counts the bytes that are there in the end, however many shards are written at a time", async () => {
+    const { archive } = await makeSource();
+    const target = new MemoryStore();
+    const result = await convertArchive(archive, target, "out", { chunksPerShard: 1 });
+    const stored = await Promise.all(
+      (await keysOf(target)).map(async (key) => (await target.get(key))?.length ?? 0),
+    );
+    expect(result).toMatchObject({
+      shards: 10,
+      bytesWritten: stored.reduce((total, size) => total + size, 0),
+    });
+  });
+
   it("tells its progress up to the whole, and ends with the signal's reason when aborted", async () => {
     const { archive } = await makeSource();
     const seen: number[] = [];

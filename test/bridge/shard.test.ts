@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeShardIndex, ShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
 import { openShard, readShardChunks } from "../../src/bridge/shard-reader.ts";
@@ -100,5 +101,29 @@ describe("shard", () => {
       { offset: 1, nbytes: 2 },
       { offset: 0, nbytes: 1 },
     ]);
+  });
+});
+
+describe("many chunks of any size", () => {
+  it("come back from the shard as they went in", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.oneof(fc.integer({ min: 1, max: 50_000 }), fc.integer({ min: 400_000, max: 600_000 })), {
+          minLength: 1,
+          maxLength: 12,
+        }),
+        async (sizes) => {
+          const chunks = sizes.map((size, i) => filled(size, i + 1));
+          const store = new MemoryStore();
+          await store.put("s", shardPieces(chunks, chunks.length));
+          const open = await openShard(store, "s", chunks.length);
+          let k = 0;
+          for await (const chunk of readShardChunks(store, open, [...chunks.keys()]))
+            expect(Buffer.compare(chunk, chunks[k++] ?? chunk)).toBe(0);
+          expect(k).toBe(chunks.length);
+        },
+      ),
+      { numRuns: 30 },
+    );
   });
 });

@@ -47,6 +47,10 @@ describe("a folder of archives", () => {
     }
     expect(await readWithZarrita(target, "out/notes.blp")).toEqual(Uint8Array.of(1, 2, 3));
     expect((await keysOf(target)).filter((key) => key.includes(".superchunk"))).toEqual([]);
+    const stored = await Promise.all(
+      (await keysOf(target)).map(async (key) => (await target.get(key))?.length ?? 0),
+    );
+    expect(result.bytesWritten).toBe(stored.reduce((total, size) => total + size, 0));
   });
 
   it("has its metadata consolidated in the root, as zarrita and zarr-python read it", async () => {
