@@ -14,7 +14,7 @@ import { addAttributes } from "./zarr-attributes.ts";
 import { groupDocument } from "./zarr-metadata.ts";
 
 /** An array that cannot be converted, and why. */
-export interface RefusedArray {
+interface RefusedArray {
   readonly node: string;
   readonly source: SourceArray;
   readonly error: SuperchunkError;

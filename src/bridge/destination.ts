@@ -10,7 +10,7 @@ import { joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../store/types.ts";
 
 /** Name of the record that lies beside an unfinished conversion. */
-export const RECORD_NAME = ".superchunk-convert.json";
+const RECORD_NAME = ".superchunk-convert.json";
 /** Entry names by which a folder shows that it holds Zarr, of this version or the one before. */
 const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarray", RECORD_NAME]);
 

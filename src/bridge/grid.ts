@@ -8,11 +8,11 @@
 import { SuperchunkError } from "../errors.ts";
 
 /** Uncompressed bytes that a shard holds unless asked otherwise: 128 MiB. */
-export const DEFAULT_SHARD_SIZE: number = 128 * 1024 * 1024;
+const DEFAULT_SHARD_SIZE: number = 128 * 1024 * 1024;
 /** Uncompressed bytes of a chunk that is made anew: 1 MiB. */
 export const RECODED_CHUNK_SIZE: number = 1024 * 1024;
 /** Most chunks in a shard: keeps its index at 1 MiB, which readers fetch before the first value. */
-export const MAX_CHUNKS_PER_SHARD = 65_536;
+const MAX_CHUNKS_PER_SHARD = 65_536;
 /** Most bytes of one Blosc chunk. */
 const MAX_CHUNK_BYTES = 2_147_483_647 - 16;
 

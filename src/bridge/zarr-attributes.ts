@@ -9,7 +9,7 @@ import type { SourceArray } from "./array-job.ts";
 import type { ZarrType } from "./zarr-dtype.ts";
 
 /** The attribute in which we say what Zarr's metadata cannot: numpy's dtype, a column's stored name. */
-export const OWN_ATTRIBUTE = "superchunk";
+const OWN_ATTRIBUTE = "superchunk";
 /** Where xarray keeps dimension names of Zarr v2 arrays; Zarr v3 has a member for them. */
 const STORED_DIMENSIONS = "_ARRAY_DIMENSIONS";
 
