@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import asc from "assemblyscript/asc";
+import { inlineZstd } from "./inline-zstd.mjs";
 
 const ENTRIES = ["decode", "encode"];
 const ASSEMBLY = new URL("../src/kernels/assembly/", import.meta.url);
@@ -17,6 +18,7 @@ const LAYOUT = ["--stackSize", "0"];
 
 const sources = await readSources();
 await mkdir(GENERATED, { recursive: true });
+await inlineZstd(GENERATED);
 for (const entry of ENTRIES) {
   if (!sources.has(`${entry}.ts`)) continue;
   const digest = await digestOf(entry);

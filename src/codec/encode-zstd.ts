@@ -7,16 +7,11 @@ import { zstdLibrary } from "./zstd-library.ts";
 /** zstd's highest level, which c-blosc asks for by name. */
 const MAX_LEVEL = 22;
 
-/** An encoder on the loaded library. @throws UNSUPPORTED (on use) before it is loaded */
+/** An encoder on the library that {@link loadZstd} loads. */
 export function zstdDeflater(): Deflater {
   return {
-    name: "@hpcc-js/wasm-zstd",
-    deflate(src, dst, clevel) {
-      const stream = zstdLibrary().compress(src, zstdLevel(clevel));
-      if (stream.length > dst.length) return -1;
-      dst.set(stream);
-      return stream.length;
-    },
+    name: "zstd (WebAssembly)",
+    deflate: (src, dst, clevel) => zstdLibrary().compress(src, dst, zstdLevel(clevel)),
   };
 }
 
