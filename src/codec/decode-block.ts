@@ -2,7 +2,7 @@
  * Decodes one block that lies in a kernel's memory. Knows streams, splits and filters; must not know where blocks come from.
  */
 import { SuperchunkError } from "../errors.ts";
-import type { DecodeKernel, StreamKernel } from "./decode-kernel.ts";
+import { type DecodeKernel, NEED_ALL, type StreamKernel } from "./decode-kernel.ts";
 import { blockLength } from "./header.ts";
 import type { ChunkHeader, Compressor } from "./types.ts";
 
@@ -69,7 +69,7 @@ export function decodeBlock(
       }
       memory.bytes.copyWithin(to, at, at + compressed);
     } else {
-      const written = decodeStream(at, compressed, to, streamLength);
+      const written = decodeStream(at, compressed, to, streamLength, NEED_ALL);
       if (written !== streamLength)
         throw badStream(header, block, i, offset + at - src, streamLength, written);
     }
@@ -89,7 +89,8 @@ function filterOf(
   return undefined;
 }
 
-function streamKernelOf({ calls }: DecodeKernel, compressor: Compressor): StreamKernel {
+/** The kernel that decodes the compressor's streams. */
+export function streamKernelOf({ calls }: DecodeKernel, compressor: Compressor): StreamKernel {
   switch (compressor) {
     case "blosclz":
       return calls.decodeBlosclz;

@@ -4,8 +4,20 @@
 import { wasm } from "../kernels/generated/decode.ts";
 import { KernelMemory, KernelModule } from "./kernel-module.ts";
 
-/** A kernel that decodes a stream: bytes written, or a negative error. All numbers are addresses and lengths. */
-export type StreamKernel = (src: number, srcLength: number, dst: number, dstLength: number) => number;
+/**
+ * A kernel that decodes a stream: bytes written, or a negative error. All numbers are addresses and lengths. Those of the LZ
+ * compressors stop once `need` bytes are there, without looking at the rest.
+ */
+export type StreamKernel = (
+  src: number,
+  srcLength: number,
+  dst: number,
+  dstLength: number,
+  need: number,
+) => number;
+
+/** A `need` that no stream reaches: all of it is decoded and checked. */
+export const NEED_ALL = 0xffff_ffff as const;
 
 /** A kernel that undoes a filter on a block. */
 export type FilterKernel = (src: number, dst: number, length: number, typesize: number) => void;
@@ -20,6 +32,8 @@ export interface DecodeKernels {
   readonly decodeZstd: StreamKernel;
   readonly unshuffle: FilterKernel;
   readonly bitunshuffle: FilterKernel;
+  /** Puts together some elements of a shuffled block: `pitch` is how far its streams are apart. */
+  readonly unshuffleRows: (src: number, pitch: number, count: number, dst: number, typesize: number) => void;
   readonly hostBase: () => number;
 }
 

@@ -16,6 +16,7 @@ import {
 } from "./block-table.ts";
 import { decodeBlock, makeBlockDecoder } from "./decode-block.ts";
 import { giveBackKernel, takeKernel } from "./decode-kernel.ts";
+import { decodePart } from "./decode-part.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "./header.ts";
 import { SLACK } from "./kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
@@ -141,6 +142,12 @@ function decodeInto(
   const room = blockLength(header, first) + SLACK;
   const kernel = takeKernel();
   try {
+    if (end - first === 1) {
+      const at = (starts[first] ?? 0) - base;
+      const from = start - first * header.blocksize;
+      const part = { block: first, from, to: from + length };
+      if (decodePart(kernel, header, bytes.subarray(at, at + longest), part, out)) return;
+    }
     const scratch = kernel.base;
     const target = scratch + room;
     const input = target + room;

@@ -8,8 +8,8 @@ const BAD_REFERENCE: i32 = -3;
 /** Distances beyond this one are spelt in two more bytes. */
 const FAR: usize = 8191;
 
-/** Decodes one BloscLZ stream; returns the bytes written, or an error of the README. */
-export function decodeBlosclz(src: usize, srcLength: usize, dst: usize, dstLength: usize): i32 {
+/** Decodes one BloscLZ stream; returns the bytes written, or an error of the README. Stops once `need` bytes are there. */
+export function decodeBlosclz(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
   if (srcLength == 0) return ENDS_EARLY;
   let ip = src;
   const ipEnd = src + srcLength;
@@ -19,6 +19,7 @@ export function decodeBlosclz(src: usize, srcLength: usize, dst: usize, dstLengt
   let control = <usize>load<u8>(ip) & 31;
   ip += 1;
   while (true) {
+    if (op - dst >= need) return <i32>(op - dst);
     if (control < 32) {
       const literals = control + 1;
       if (literals > ipEnd - ip) return ENDS_EARLY;

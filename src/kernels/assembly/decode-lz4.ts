@@ -5,13 +5,14 @@ const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
 const BAD_REFERENCE: i32 = -3;
 
-/** Decodes one LZ4 block; returns the bytes written, or an error of the README. */
-export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: usize): i32 {
+/** Decodes one LZ4 block; returns the bytes written, or an error of the README. Stops once `need` bytes are there. */
+export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
   let ip = src;
   const ipEnd = src + srcLength;
   let op = dst;
   const opEnd = dst + dstLength;
   while (ip < ipEnd) {
+    if (op - dst >= need) return <i32>(op - dst);
     const token = <usize>load<u8>(ip);
     ip += 1;
     let literals = token >> 4;

@@ -35,34 +35,39 @@ export function unshuffle(src: usize, dst: usize, length: usize, typesize: usize
   const count = length / typesize;
   const whole = count * typesize;
   if (whole != length) memory.copy(dst + whole, src + whole, length - whole);
+  unshuffleRows(src, count, count, dst, typesize);
+}
+
+/** Puts together `count` elements from streams whose bytes for them start at `src`, `pitch` bytes apart. */
+export function unshuffleRows(src: usize, pitch: usize, count: usize, dst: usize, typesize: usize): void {
   if (typesize == 1) {
-    memory.copy(dst, src, whole);
+    memory.copy(dst, src, count);
   } else if (count < 16) {
-    unshuffleFew(src, count, dst, typesize);
+    unshuffleFew(src, pitch, count, dst, typesize);
   } else if (typesize < 4) {
-    unshuffle2(src, count, count, dst, typesize);
-    if (typesize == 3) unshuffle2(src + count, count, count, dst + 1, typesize);
+    unshuffle2(src, pitch, count, dst, typesize);
+    if (typesize == 3) unshuffle2(src + pitch, pitch, count, dst + 1, typesize);
   } else if (typesize < 8) {
-    unshuffle4(src, count, count, dst, typesize);
+    unshuffle4(src, pitch, count, dst, typesize);
     // The streams that are left, together with some before them: all groups have the same width.
-    if (typesize != 4) unshuffle4(src + (typesize - 4) * count, count, count, dst + typesize - 4, typesize);
+    if (typesize != 4) unshuffle4(src + (typesize - 4) * pitch, pitch, count, dst + typesize - 4, typesize);
   } else if (typesize < 16) {
-    unshuffle8(src, count, count, dst, typesize);
-    if (typesize != 8) unshuffle8(src + (typesize - 8) * count, count, count, dst + typesize - 8, typesize);
+    unshuffle8(src, pitch, count, dst, typesize);
+    if (typesize != 8) unshuffle8(src + (typesize - 8) * pitch, pitch, count, dst + typesize - 8, typesize);
   } else {
     let first: usize = 0;
-    for (; first + 16 <= typesize; first += 16) unshuffle16(src + first * count, count, count, dst + first, typesize);
-    if (first != typesize) unshuffle16(src + (typesize - 16) * count, count, count, dst + typesize - 16, typesize);
+    for (; first + 16 <= typesize; first += 16) unshuffle16(src + first * pitch, pitch, count, dst + first, typesize);
+    if (first != typesize) unshuffle16(src + (typesize - 16) * pitch, pitch, count, dst + typesize - 16, typesize);
   }
 }
 
-function unshuffleFew(src: usize, count: usize, dst: usize, typesize: usize): void {
+function unshuffleFew(src: usize, pitch: usize, count: usize, dst: usize, typesize: usize): void {
   for (let j: usize = 0; j < typesize; j++) {
     let to = dst + j;
     for (let i: usize = 0; i < count; i++) {
-      store<u8>(to, load<u8>(src));
-      src += 1;
+      store<u8>(to, load<u8>(src + i));
       to += typesize;
     }
+    src += pitch;
   }
 }

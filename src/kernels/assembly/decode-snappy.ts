@@ -6,8 +6,8 @@ const TOO_LONG: i32 = -2;
 const BAD_REFERENCE: i32 = -3;
 const NOT_THIS_FORMAT: i32 = -4;
 
-/** Decodes one Snappy block whose stored length must be `dstLength`; returns it, or an error of the README. */
-export function decodeSnappy(src: usize, srcLength: usize, dst: usize, dstLength: usize): i32 {
+/** Decodes one Snappy block whose stored length must be `dstLength`; returns it, or an error of the README. Stops once `need` bytes are there. */
+export function decodeSnappy(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
   let ip = src;
   const ipEnd = src + srcLength;
   let op = dst;
@@ -25,6 +25,7 @@ export function decodeSnappy(src: usize, srcLength: usize, dst: usize, dstLength
   } while (byte >= 128);
   if (promised != <u64>dstLength) return promised > <u64>dstLength ? TOO_LONG : NOT_THIS_FORMAT;
   while (ip < ipEnd) {
+    if (op - dst >= need) return <i32>(op - dst);
     const tag = <usize>load<u8>(ip);
     ip += 1;
     const kind = tag & 3;

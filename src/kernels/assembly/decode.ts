@@ -5,7 +5,7 @@ export { decodeLz4 } from "./decode-lz4";
 export { decodeSnappy } from "./decode-snappy";
 export { decodeZlib } from "./decode-zlib";
 export { decodeZstd } from "./decode-zstd";
-export { unshuffle } from "./decode-shuffle";
+export { unshuffle, unshuffleRows } from "./decode-shuffle";
 
 /** Where the host's part of the memory starts. */
 export function hostBase(): usize {
