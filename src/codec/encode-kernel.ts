@@ -1,6 +1,7 @@
 /**
  * The instance of the encoding kernels, and where a chunk's parts lie in its memory. Must not know headers.
  */
+import { SuperchunkError } from "../errors.ts";
 import { wasm } from "../kernels/generated/encode.ts";
 import { HOST_BASE, KernelMemory, KernelModule, SLACK } from "./kernel-module.ts";
 
@@ -34,6 +35,9 @@ const WORK_LENGTH = 262_144;
 /** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
 const MAX_IDLE_MEMORY = 32 * 1024 * 1024;
 
+/** Bytes that a WebAssembly memory can have. */
+const ADDRESSES = 2 ** 32;
+
 /** Addresses of the parts of an encode call. */
 export interface EncodeLayout {
   /** Tables of an encoder. */
@@ -66,6 +70,15 @@ export class EncodeKernel {
     const block = work + WORK_LENGTH;
     const filtered = align(block + blocksize + SLACK);
     const chunk = align(filtered + blocksize + SLACK);
+    // The kernels add the length of what is to be written to an address before they compare: that must not wrap around.
+    const highest = chunk + chunkLength + 1.01 * blocksize + SLACK;
+    if (highest > ADDRESSES) {
+      throw new SuperchunkError(
+        "LIMIT",
+        `a chunk of up to ${chunkLength} bytes with blocks of ${blocksize} does not fit WebAssembly's memory; take smaller blocks.`,
+        { field: "blocksize", expected: ADDRESSES, found: highest },
+      );
+    }
     this.memory.reserve(chunk + chunkLength + SLACK);
     return { work, block, filtered, chunk };
   }
@@ -73,20 +86,30 @@ export class EncodeKernel {
 
 const encodeModule = new KernelModule(wasm);
 let idle: EncodeKernel | undefined;
+let preparing: Promise<void> | undefined;
 
-/** Compiles the kernels without blocking. */
+/** Compiles the kernels and makes an instance without blocking, once. */
 export function prepareEncodeKernels(): Promise<void> {
-  return encodeModule.prepare();
+  preparing ??= encodeModule.instantiateAsync().then((instance) => {
+    idle ??= kernelOf(instance);
+  });
+  return preparing;
 }
 
 /** Calls `use` with an instance that is its own meanwhile. Views of its memory must not be used afterwards. */
 export function withEncodeKernel<T>(use: (kernel: EncodeKernel) => T): T {
-  const kernel = idle ?? new EncodeKernel(encodeModule.instantiate().exports as unknown as EncodeKernels);
+  const kernel = idle ?? kernelOf(encodeModule.instantiate());
   // Taken, so that a call from within a call gets another one.
   idle = undefined;
-  const result = use(kernel);
-  if (kernel.memory.length <= MAX_IDLE_MEMORY) idle = kernel;
-  return result;
+  try {
+    return use(kernel);
+  } finally {
+    if (kernel.memory.length <= MAX_IDLE_MEMORY) idle = kernel;
+  }
+}
+
+function kernelOf(instance: WebAssembly.Instance): EncodeKernel {
+  return new EncodeKernel(instance.exports as unknown as EncodeKernels);
 }
 
 function align(address: number): number {

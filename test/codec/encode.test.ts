@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { splitsBlocks } from "../../src/codec/block-size.ts";
+import { withEncodeKernel } from "../../src/codec/encode-kernel.ts";
 import { settleEncode } from "../../src/codec/encode-settings.ts";
 import {
   type CompressorName,
@@ -124,6 +125,18 @@ describe("sizes", () => {
       details: { field: "nbytes", expected: 2_147_483_631, found: 2_147_483_632 },
       summary: expect.stringContaining("cut them into several chunks"),
     });
+  });
+});
+
+describe("memory", () => {
+  test("blocks so large that addresses would wrap around are refused before any memory is taken", () => {
+    const kernel = withEncodeKernel((taken) => taken);
+    const before = kernel.memory.length;
+    expect(errorOf(() => kernel.layOut(715_827_542, 2_147_483_647))).toMatchObject({
+      code: "LIMIT",
+      details: { field: "blocksize" },
+    });
+    expect(kernel.memory.length).toBe(before);
   });
 });
 

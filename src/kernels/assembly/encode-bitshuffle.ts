@@ -1,6 +1,7 @@
 // Bit shuffle. A block of n elements becomes 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
 // element, element 0 in the lowest bit. Where n is no multiple of 8 the block is copied as it is, as c-blosc does (since 1.7).
-import { spread8, spreadElements } from "./encode-shuffle";
+import { spreadElements } from "./encode-shuffle";
+import { spread8 } from "./encode-tiles";
 
 /** Room for 128 elements of 255 bytes, in the kernel's part of the memory. */
 const TILE: usize = 32768;
