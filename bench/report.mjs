@@ -1,0 +1,48 @@
+/** Where benchmarks keep their data, and how they print and save figures. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** The folder for data that are made once; `BENCH_DATA` chooses another disk. */
+export function workFolder() {
+  const folder = process.env.BENCH_DATA ?? join(root, ".cache", "bench");
+  mkdirSync(folder, { recursive: true });
+  return folder;
+}
+
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)];
+}
+
+/** Prints rows of names and numbers under a title. */
+export function printTable(title, head, rows) {
+  const cells = [head, ...rows].map((row) => row.map(format));
+  const widths = head.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
+  console.log(`\n${title}`);
+  for (const row of cells)
+    console.log(
+      `  ${row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]) : cell.padStart(widths[i]))).join("  ")}`,
+    );
+}
+
+function format(cell) {
+  if (typeof cell !== "number") return String(cell);
+  return Number.isInteger(cell) ? String(cell) : cell.toPrecision(3);
+}
+
+/** Saves results with the machine and the engine that made them. */
+export function saveResults(name, results) {
+  const folder = join(root, "bench", "results");
+  mkdirSync(folder, { recursive: true });
+  const machine = {
+    node: process.version,
+    cpu: cpus()[0]?.model,
+    cores: cpus().length,
+    date: new Date().toISOString(),
+  };
+  writeFileSync(join(folder, `${name}.json`), `${JSON.stringify({ machine, ...results }, undefined, 2)}\n`);
+}

@@ -1,0 +1,34 @@
+/**
+ * `npm run bench [-- NAME…]`: runs the benchmarks one after the other, each in a process of its own. Every benchmark runs the
+ * peers in the same call, prints the ratios, losses too, and saves JSON in bench/results/.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const folder = fileURLToPath(new URL(".", import.meta.url));
+
+/** A benchmark is a file that runs when it is started: bench/NAME/{NAME,decode,encode}.mjs or bench/NAME.mjs. */
+const all = {
+  decode: "codec/decode.mjs",
+  encode: "codec/encode.mjs",
+  read: "read/read.mjs",
+  convert: "convert/convert.mjs",
+};
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !(name in all));
+if (unknown.length > 0) {
+  console.error(`no benchmark ${unknown.join(", ")}; there are ${Object.keys(all).join(", ")}`);
+  process.exit(2);
+}
+let failed = 0;
+for (const [name, file] of Object.entries(all)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue;
+  if (!existsSync(`${folder}${file}`))
+    throw new Error(`bench/${file} is missing; there are ${readdirSync(folder).join(", ")}`);
+  console.log(`\n== ${name}`);
+  const { status } = spawnSync(process.execPath, ["--expose-gc", `${folder}${file}`], { stdio: "inherit" });
+  if (status !== 0) failed++;
+}
+process.exit(failed === 0 ? 0 : 1);
