@@ -54,6 +54,7 @@ export function readBlockTable(head: Uint8Array, header: ChunkHeader): BlockTabl
  * The bytes that are needed to decode `length` bytes of a chunk from `start` on.
  *
  * @param head the first {@link headLength} bytes of the chunk, at least
+ * @param table what {@link readBlockTable} made of them, where it is known already
  * @throws BAD_ARGUMENT where the chunk has no such bytes; TRUNCATED, BAD_FIELD
  */
 export function findBlockRange(
@@ -61,6 +62,7 @@ export function findBlockRange(
   header: ChunkHeader,
   start: number,
   length: number,
+  table?: BlockTable,
 ): BlockRange {
   checkRange(header, start, length);
   if (header.memcpyed) {
@@ -70,7 +72,7 @@ export function findBlockRange(
   }
   const [firstBlock, endBlock] = blocksOf(header, start, length);
   if (firstBlock === endBlock) return { firstBlock, endBlock, offset: headLength(header), length: 0 };
-  const { starts, ends } = readBlockTable(head, header);
+  const { starts, ends } = table ?? readBlockTable(head, header);
   let from = header.ctbytes;
   let to = 0;
   for (let i = firstBlock; i < endBlock; i++) {

@@ -74,13 +74,14 @@ export function decodeBlocks(
 ): Uint8Array {
   const header = decodeHeader(head, Number.MAX_SAFE_INTEGER);
   checkExpectations(header, options);
-  const needed = checkGiven(head, header, range, bytes.length, start, length);
+  const table = header.memcpyed ? undefined : readBlockTable(head, header);
+  const needed = checkGiven(head, header, range, bytes.length, start, length, table);
   const out = outputOf(options.out, length);
-  if (header.memcpyed) {
+  if (table === undefined) {
     const from = needed.offset - range.offset;
     out.set(bytes.subarray(from, from + length));
   } else if (length > 0) {
-    decodeInto(bytes, range.offset, header, readBlockTable(head, header), start, length, out);
+    decodeInto(bytes, range.offset, header, table, start, length, out);
   }
   return out;
 }
@@ -93,8 +94,9 @@ export function checkGiven(
   available: number,
   start: number,
   length: number,
+  table?: BlockTable,
 ): BlockRange {
-  const needed = findBlockRange(head, header, start, length);
+  const needed = findBlockRange(head, header, start, length, table);
   const end = range.offset + available;
   if (needed.offset < range.offset || needed.offset + needed.length > end) {
     throw new SuperchunkError(

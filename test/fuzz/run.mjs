@@ -2,13 +2,14 @@
  * Mutation fuzzing of chunk decoding: `node test/fuzz/run.mjs [--iterations N | --seconds S] [--seed N] [--python PATH]
  * [--library MODULE] [--save FOLDER]`.
  *
- * Damages chunks of real producers. Decoding must give exactly nbytes, the same twice, or a SuperchunkError, in little time,
+ * Damages chunks of real producers, and longer ones of our own. Decoding must give exactly nbytes, the same twice, or a SuperchunkError, in little time,
  * and must leave the bytes around the result alone. Where a Python with python-blosc is given, libblosc decodes them too:
  * where both accept, the bytes must be the same; where only we refuse, the report counts which law was broken.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { SAMPLES } from "../../bench/codec/samples.mjs";
 import { makeMutator } from "./mutations.mjs";
 import { decodeByReference, describeReference } from "./reference.mjs";
 
@@ -36,7 +37,7 @@ console.log(
   reference === undefined ? "no libblosc to compare with (--python)" : `compared with ${reference}`,
 );
 
-const originals = readOriginals();
+const originals = [...readOriginals(), ...(await makeOriginals())];
 const mutate = makeMutator(Number(options.seed));
 const counts = { chunks: 0, accepted: 0, refused: 0, same: 0, onlyOurs: 0, onlyTheirs: 0, crashed: 0 };
 const laws = new Map();
@@ -159,6 +160,28 @@ function readOriginals() {
     const { chunks: entries } = JSON.parse(readFileSync(new URL(name, folder), "utf8"));
     for (const { offset, length } of entries)
       chunks.push(Uint8Array.from(bytes.subarray(offset, offset + length)));
+  }
+  return chunks;
+}
+
+/** Chunks of our own with longer streams than the fixtures have: all parts of zstd's and zlib's formats are in them. */
+async function makeOriginals() {
+  const chunks = [];
+  for (const { typesize, make } of Object.values(SAMPLES)) {
+    const data = make(24_000);
+    for (const [cname, clevel] of [
+      ["lz4", 5],
+      ["blosclz", 5],
+      ["snappy", 5],
+      ["zlib", 1],
+      ["zlib", 9],
+      ["zstd", 1],
+      ["zstd", 7],
+    ]) {
+      for (const shuffle of ["noshuffle", "shuffle"]) {
+        chunks.push(await blosc.encode(data, { cname, clevel, shuffle, typesize }));
+      }
+    }
   }
   return chunks;
 }
