@@ -5,6 +5,7 @@ import { isSuperchunkError, SuperchunkError } from "../src/errors.ts";
 import { parseDType } from "../src/format/dtype.ts";
 import { stringifyJson } from "../src/format/json.ts";
 import type { DType, JsonValue } from "../src/format/types.ts";
+import { encoderOf } from "../src/node/index.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
 import { formatCount, formatExactSize, formatPlural } from "./units.ts";
@@ -24,6 +25,7 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertOptions
     verify: flags.verify,
     resume: flags.resume,
     overwrite: flags.overwrite,
+    encoder: encoderOf(),
   };
 }
 

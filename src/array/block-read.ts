@@ -75,7 +75,8 @@ export function readPartNow(
   if (!isReady(head.header.compressor)) return undefined;
   const range = rangeOf(head, place, path, start, end);
   const out = new Uint8Array(end - start);
-  decodePart(head, place, path, range, readNow(store, place, range.offset, range.length), start, end, out);
+  const bytes = readNow(store, place, range.offset, range.length, roomFor(range.length));
+  decodePart(head, place, path, range, bytes, start, end, out);
   return out;
 }
 
@@ -123,6 +124,16 @@ function decodePart(
   }
 }
 
+/** Blocks are read into it by calls that do not let others in between. */
+let room = new Uint8Array(0);
+const MAX_ROOM = 1 << 20;
+
+function roomFor(length: number): Uint8Array | undefined {
+  if (length > MAX_ROOM) return undefined;
+  if (room.length < length) room = new Uint8Array(Math.min(MAX_ROOM, 2 * length));
+  return room.subarray(0, length);
+}
+
 /** A store that has the capability to read at once. */
 type SyncStore = ReadableStore & Required<Pick<ReadableStore, "readIntoSync">>;
 
@@ -130,8 +141,13 @@ function readsNow(store: ReadableStore): store is SyncStore {
   return store.readIntoSync !== undefined;
 }
 
-function readNow(store: SyncStore, place: PlacedChunk, at: number, length: number): Uint8Array {
-  const target = new Uint8Array(length);
+function readNow(
+  store: SyncStore,
+  place: PlacedChunk,
+  at: number,
+  length: number,
+  target: Uint8Array = new Uint8Array(length),
+): Uint8Array {
   const read = store.readIntoSync(place.key, place.offset + at, target);
   if (read === undefined) throw missingChunk(store.describe(place.key), place);
   return read === length ? target : target.subarray(0, read);

@@ -3,8 +3,8 @@
  *
  * Knows archives and the codec; must not know where the chunks go.
  */
-import { decode, decodeHeader, encode } from "../codec/index.ts";
-import type { ChunkHeader } from "../codec/types.ts";
+import { decode, decodeHeader, encodeAhead } from "../codec/index.ts";
+import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ArrayJob, JobLayout } from "./array-job.ts";
 import { type CellRange, cellItems } from "./grid.ts";
@@ -32,9 +32,10 @@ export function chunksOfCells(
   counts: ChunkCounts,
   signal: AbortSignal,
   onChunk: OnChunk,
+  encoder: ChunkEncoder,
 ): AsyncIterable<Uint8Array> {
   const take = layout.matchesChunks ? copyChunks : recodeChunks;
-  return take(job, layout, range, counts, signal, onChunk);
+  return take(job, layout, range, counts, signal, onChunk, encoder);
 }
 
 async function* copyChunks(
@@ -44,6 +45,7 @@ async function* copyChunks(
   counts: ChunkCounts,
   signal: AbortSignal,
   onChunk: OnChunk,
+  encoder: ChunkEncoder,
 ): AsyncGenerator<Uint8Array> {
   const { archive } = job.source;
   let index = first;
@@ -53,10 +55,11 @@ async function* copyChunks(
     if (isOdd(job, header.typesize)) counts.oddTypesize++;
     if (header.nbytes !== layout.cellBytes) {
       counts.padded++;
-      yield await fillUp(job, layout, bytes, header);
+      yield await fillUp(job, layout, bytes, header, encoder);
     } else if (job.replacesSnappy && header.compressor === "snappy" && !header.memcpyed) {
       counts.recoded++;
-      yield await encode(await decode(bytes, { expectedNbytes: header.nbytes }), settingsOf(job, header));
+      const items = await decode(bytes, { expectedNbytes: header.nbytes });
+      yield await encoder.encode(items, settingsOf(job, header));
     } else {
       counts.copied++;
       yield bytes;
@@ -108,9 +111,10 @@ async function fillUp(
   layout: JobLayout,
   bytes: Uint8Array,
   header: ChunkHeader,
+  encoder: ChunkEncoder,
 ): Promise<Uint8Array> {
   const items = await decode(bytes, { expectedNbytes: header.nbytes });
-  return encode(padItems(items, layout.cellBytes, job.type.fill.item), settingsOf(job, header));
+  return encoder.encode(padItems(items, layout.cellBytes, job.type.fill.item), settingsOf(job, header));
 }
 
 function padItems(items: Uint8Array, length: number, fillItem: Uint8Array): Uint8Array {
@@ -122,7 +126,7 @@ function padItems(items: Uint8Array, length: number, fillItem: Uint8Array): Uint
   return whole;
 }
 
-function settingsOf(job: ArrayJob, header?: ChunkHeader): Parameters<typeof encode>[1] {
+function settingsOf(job: ArrayJob, header?: ChunkHeader): EncodeOptions {
   const { clevel, cname, shuffle, typesize } = job.blosc;
   const from = header ?? { compressor: cname, shuffle, typesize };
   return {
@@ -140,11 +144,16 @@ async function* recodeChunks(
   counts: ChunkCounts,
   signal: AbortSignal,
   onChunk: OnChunk,
+  encoder: ChunkEncoder,
 ): AsyncGenerator<Uint8Array> {
+  async function* wholeCells(): AsyncGenerator<Uint8Array> {
+    for await (const items of recodedCells(job, layout, { first, end }, signal))
+      yield padItems(items, layout.cellBytes, job.type.fill.item);
+  }
   let cell = first;
-  for await (const items of recodedCells(job, layout, { first, end }, signal)) {
+  for await (const chunk of encodeAhead(wholeCells(), settingsOf(job), encoder)) {
     counts.recoded++;
-    yield await encode(padItems(items, layout.cellBytes, job.type.fill.item), settingsOf(job));
+    yield chunk;
     onChunk(cellItems(layout.cells, cell++) * job.source.dtype.itemSize);
   }
 }

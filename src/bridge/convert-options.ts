@@ -1,5 +1,6 @@
 /** What callers may ask of a conversion, and what they learn of it. Types only. */
 import type { LongOptions } from "../array/types.ts";
+import type { ChunkEncoder } from "../codec/types.ts";
 import type { DType, JsonValue } from "../format/types.ts";
 import type { ShardSizing } from "./grid.ts";
 import type { Renaming } from "./node-names.ts";
@@ -28,6 +29,8 @@ export interface ConvertOptions extends LayoutOptions, LongOptions {
   readonly overwrite?: boolean | undefined;
   /** Read the whole result back and compare it with the source. */
   readonly verify?: boolean | undefined;
+  /** What encodes chunks that cannot be copied (default: the calling thread). */
+  readonly encoder?: ChunkEncoder | undefined;
 }
 
 /** What becomes of an array: copied chunk by chunk, recoded, only described (no values), or refused. */

@@ -3,6 +3,7 @@
  * a conversion that was broken off never looks finished.
  */
 import type { Archive, OpenOptions } from "../array/types.ts";
+import { encodeHere } from "../codec/index.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
@@ -163,9 +164,9 @@ class ConversionRun {
       this.#progress(job, shardBytes(job, layout, shard));
       return;
     }
-    const chunks = chunksOfCells(job, layout, range, this.#counts, signal, (nbytes) =>
-      this.#progress(job, nbytes),
-    );
+    const onChunk = (nbytes: number): void => this.#progress(job, nbytes);
+    const encoder = this.#options.encoder ?? encodeHere;
+    const chunks = chunksOfCells(job, layout, range, this.#counts, signal, onChunk, encoder);
     const slots = (k: number): number => indexSlot(layout.shards, k, layout.reversed);
     const source = layout.sharded ? shardPieces(chunks, layout.shards.capacity, slots) : chunks;
     // Shards end side by side: the sum is read after the wait, not before it.

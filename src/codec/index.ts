@@ -10,12 +10,14 @@ import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 export { type Deflater, registerDeflater } from "./deflaters.ts";
 export { encode, encodeInto, encodeSync } from "./encode.ts";
+export { encodeAhead, encodeHere } from "./encode-ahead.ts";
 export { prepareEncode } from "./encode-prepare.ts";
 export { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
 export { type DecodeLease, leaseDecoder } from "./lease.ts";
 export { isReady, prepare } from "./prepare.ts";
 export type {
   BlockRange,
+  ChunkEncoder,
   ChunkHeader,
   Compressor,
   CompressorName,

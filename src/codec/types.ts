@@ -53,6 +53,18 @@ export interface EncodeOptions {
   readonly blocksize?: number;
 }
 
+/** Encodes chunks, in the calling thread or elsewhere. */
+export interface ChunkEncoder {
+  /** How many chunks are worth asking for at a time. */
+  readonly parallel: number;
+  /**
+   * One chunk, in a buffer of its own; `data` may change once it is there.
+   *
+   * @throws as `encode`
+   */
+  encode(data: Uint8Array, options: EncodeOptions): Promise<Uint8Array>;
+}
+
 /** Settings of every decoding call. */
 export interface DecodeOptions {
   /** Where the result goes; at least as long as it. A new array where absent. */

@@ -7,4 +7,4 @@ export type { FileStoreOptions } from "./fs-reader.ts";
 export { FileStore } from "./fs-store.ts";
 export { type Location, locate } from "./locate.ts";
 export { type OpenPathOptions, open } from "./open.ts";
-export { decoderOf, type ThreadOptions } from "./threads.ts";
+export { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";

@@ -29,15 +29,27 @@ import {
 } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
-/** Decoded bytes of a job: enough to make a message worth its while, little enough to stay in a cache. */
-const JOB_BYTES = 2 << 20;
-const MIN_JOB_BYTES = 256 << 10;
 const JOB_CHUNKS = 512;
 /** Decoded bytes under way in all runs together; two jobs of a run are always allowed. */
 const MAX_UNDER_WAY = 64 << 20;
-/** Decoded bytes from which on threads are started, and from which on running ones are used. */
-const WORTH_STARTING = 32 << 20;
-const WORTH_USING = 4 << 20;
+
+/** When threads are used, and for how much at a time. All in decoded bytes. */
+export interface ThreadTuning {
+  /** From here on threads are started, where none run. */
+  readonly worthStarting: number;
+  /** From here on threads that run are used. */
+  readonly worthUsing: number;
+  /** Of a job: enough to make a message worth its while, little enough to stay in a cache. */
+  readonly jobBytes: number;
+  readonly minJobBytes: number;
+}
+
+const TUNING: ThreadTuning = {
+  worthStarting: 32 << 20,
+  worthUsing: 4 << 20,
+  jobBytes: 2 << 20,
+  minJobBytes: 256 << 10,
+};
 
 /** Some chunks that are decoded together. */
 interface Batch {
@@ -59,13 +71,20 @@ export class ThreadDecoder implements ChunkDecoder {
   readonly #inputs = new BufferShelf();
   readonly #outputs = new BufferShelf();
   readonly #alone: ChunkDecoder;
+  readonly #tuning: ThreadTuning;
   #underWay = 0;
 
   /** `alone` decodes what is not worth a thread. */
-  constructor(pool: WorkerPool, blosc: BloscChoice = "wasm", alone: ChunkDecoder = decodeInThread()) {
+  constructor(
+    pool: WorkerPool,
+    blosc: BloscChoice = "wasm",
+    alone: ChunkDecoder = decodeInThread(),
+    tuning: ThreadTuning = TUNING,
+  ) {
     this.#pool = pool;
     this.#blosc = blosc;
     this.#alone = alone;
+    this.#tuning = tuning;
   }
 
   async *decodeChunks(
@@ -73,7 +92,8 @@ export class ThreadDecoder implements ChunkDecoder {
     batches: AsyncIterable<readonly PlacedChunk[]>,
     run: DecodeRun,
   ): AsyncGenerator<DecodedChunk> {
-    const worth = this.#pool.isRunning ? WORTH_USING : WORTH_STARTING;
+    const { worthUsing, worthStarting } = this.#tuning;
+    const worth = this.#pool.isRunning ? worthUsing : worthStarting;
     if (run.chunks < 2 || run.nbytes < worth || !(await this.#pool.start())) {
       yield* this.#alone.decodeChunks(store, batches, run);
       return;
@@ -177,7 +197,8 @@ export class ThreadDecoder implements ChunkDecoder {
     run: DecodeRun,
   ): AsyncGenerator<Batch> {
     const share = Math.floor(run.nbytes / (2 * this.#pool.size));
-    const jobBytes = Math.max(MIN_JOB_BYTES, Math.min(JOB_BYTES, share));
+    const { minJobBytes, jobBytes: most } = this.#tuning;
+    const jobBytes = Math.max(minJobBytes, Math.min(most, share));
     const reopens = isOwnFolder(store);
     for await (const places of batches) {
       if (reopens) {

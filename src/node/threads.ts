@@ -3,8 +3,11 @@
  */
 import { availableParallelism } from "node:os";
 import { type ChunkDecoder, callingThread } from "../array/chunk-decoder.ts";
+import { encodeHere } from "../codec/index.ts";
+import type { ChunkEncoder } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";
+import { ThreadEncoder } from "./thread-encoder.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 /** Settings of worker threads. */
@@ -18,6 +21,7 @@ export interface ThreadOptions {
 const MAX_THREADS = 256;
 const pools = new Map<string, WorkerPool>();
 const decoders = new Map<WorkerPool, ChunkDecoder>();
+const encoders = new Map<WorkerPool, ChunkEncoder>();
 
 /** The pool for the options; undefined: no other threads. Throws `BAD_ARGUMENT`. */
 export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
@@ -50,4 +54,16 @@ export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
     decoders.set(pool, decoder);
   }
   return decoder;
+}
+
+/** The encoder for the options. Throws `BAD_ARGUMENT`. */
+export function encoderOf(options: ThreadOptions = {}): ChunkEncoder {
+  const pool = poolOf(options);
+  if (pool === undefined) return encodeHere;
+  let encoder = encoders.get(pool);
+  if (encoder === undefined) {
+    encoder = new ThreadEncoder(pool);
+    encoders.set(pool, encoder);
+  }
+  return encoder;
 }

@@ -1,0 +1,56 @@
+/** Encodes chunks in worker threads. Knows jobs; must not know how threads run. */
+import { encode } from "../codec/index.ts";
+import type { ChunkEncoder, EncodeOptions } from "../codec/types.ts";
+import { BufferShelf } from "./buffer-shelf.ts";
+import { type BloscChoice, unpackError } from "./thread-messages.ts";
+import type { WorkerPool } from "./worker-pool.ts";
+
+/** Shorter data are encoded here: handing them over would take longer. */
+const WORTH = 64 << 10;
+/** Bytes of data that wait for threads before the next is encoded here: what bounds the memory. */
+const MAX_UNDER_WAY = 64 << 20;
+
+export class ThreadEncoder implements ChunkEncoder {
+  readonly parallel: number;
+  readonly #pool: WorkerPool;
+  readonly #blosc: BloscChoice;
+  readonly #alone: ChunkEncoder["encode"];
+  readonly #worth: number;
+  readonly #inputs = new BufferShelf();
+  #underWay = 0;
+
+  /** `alone` encodes what is not worth a thread: data shorter than `worth`. */
+  constructor(
+    pool: WorkerPool,
+    blosc: BloscChoice = "wasm",
+    alone: ChunkEncoder["encode"] = encode,
+    worth: number = WORTH,
+  ) {
+    this.parallel = 2 * pool.size;
+    this.#pool = pool;
+    this.#blosc = blosc;
+    this.#alone = alone;
+    this.#worth = worth;
+  }
+
+  async encode(data: Uint8Array, options: EncodeOptions): Promise<Uint8Array> {
+    const { length } = data;
+    const crowded = this.#underWay > 0 && this.#underWay + length > MAX_UNDER_WAY;
+    if (length < this.#worth || crowded || !(await this.#pool.start())) return this.#alone(data, options);
+    const input = this.#inputs.take(length) ?? new ArrayBuffer(length);
+    new Uint8Array(input).set(data);
+    this.#underWay += length;
+    try {
+      const reply = await this.#pool.run({ kind: "encode", blosc: this.#blosc, input, length, options }, [
+        input,
+      ]);
+      if (reply.input !== undefined) this.#inputs.put(reply.input);
+      if (reply.error !== undefined) throw unpackError(reply.error);
+      const [chunk] = reply.buffers;
+      if (chunk === undefined) throw new RangeError("a thread answered something else");
+      return new Uint8Array(chunk, 0, reply.facts[0] ?? 0);
+    } finally {
+      this.#underWay -= length;
+    }
+  }
+}

@@ -1,0 +1,39 @@
+/** Bundles files of the sources for threads and processes that cannot load TypeScript. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { type BuildOptions, build } from "esbuild";
+
+const sources = fileURLToPath(new URL("../../src/node/", import.meta.url));
+
+/** A folder with bundles, and how to remove it. */
+export interface Bundles {
+  readonly folder: string;
+  /** The worker's file. */
+  readonly worker: URL;
+  remove(): Promise<void>;
+}
+
+/** Bundles the worker, and each of the given texts as a program that imports from `superchunk/node`. */
+export async function bundle(programs: Readonly<Record<string, string>> = {}): Promise<Bundles> {
+  const folder = await mkdtemp(join(tmpdir(), "superchunk-threads-"));
+  const common: BuildOptions = { bundle: true, platform: "node", format: "esm", external: ["koffi"] };
+  await build({
+    ...common,
+    entryPoints: [join(sources, "chunk-worker.ts")],
+    outfile: join(folder, "chunk-worker.js"),
+  });
+  for (const [name, contents] of Object.entries(programs)) {
+    await build({
+      ...common,
+      stdin: { contents, resolveDir: sources, loader: "ts" },
+      outfile: join(folder, name),
+    });
+  }
+  return {
+    folder,
+    worker: pathToFileURL(join(folder, "chunk-worker.js")),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}

@@ -1,0 +1,78 @@
+/** Programs that used threads end by themselves, also as bundles. */
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { SHAPE, writeRamp } from "./archives.ts";
+import { type Bundles, bundle } from "./bundle.ts";
+
+const run = promisify(execFile);
+
+const PREAMBLE = `
+  import { open } from "../array/open.ts";
+  import { callingThread } from "../array/chunk-decoder.ts";
+  import { FileStore } from "./fs-store.ts";
+  import { ThreadDecoder } from "./thread-decoder.ts";
+  import { WorkerPool } from "./worker-pool.ts";
+  const pool = new WorkerPool(2, new URL("./chunk-worker.js", import.meta.url));
+  const tuning = { worthStarting: 0, worthUsing: 0, jobBytes: 100000, minJobBytes: 0 };
+  const decoder = new ThreadDecoder(pool, "wasm", callingThread, tuning);
+  const archive = await open(new FileStore(process.argv[2] ?? ""), "", { decoder });
+`;
+
+const PROGRAMS = {
+  "whole.js": `${PREAMBLE}
+    const { chunks } = await archive.verify();
+    console.log(chunks, pool.isRunning);`,
+  "stopped.js": `${PREAMBLE}
+    for await (const piece of archive.streamBytes()) { console.log(piece.length, pool.isRunning); break; }`,
+  "left.js": `${PREAMBLE}
+    const pieces = archive.streamBytes()[Symbol.asyncIterator]();
+    console.log((await pieces.next()).value.length, pool.isRunning);`,
+  "failed.js": `${PREAMBLE}
+    const pieces = archive.streamBytes()[Symbol.asyncIterator]();
+    await pieces.next();
+    console.log("thrown", pool.isRunning);
+    throw new Error("on purpose");`,
+};
+
+let bundles: Bundles;
+let folder: string;
+let ramp: string;
+
+beforeAll(async () => {
+  bundles = await bundle(PROGRAMS);
+  folder = await mkdtemp(join(tmpdir(), "superchunk-exit-"));
+  ramp = await writeRamp(join(folder, "ramp"));
+});
+
+afterAll(async () => {
+  await bundles.remove();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Runs a program; killed, and so failing, where it does not end by itself. */
+function start(name: string): Promise<{ stdout: string; stderr: string }> {
+  return run(process.execPath, [join(bundles.folder, name), ramp], {
+    timeout: 30_000,
+    killSignal: "SIGKILL",
+  });
+}
+
+it("after everything was read", async () => {
+  expect((await start("whole.js")).stdout).toBe(`${SHAPE.nchunks} true\n`);
+});
+
+it("after a loop that was left in the middle", async () => {
+  expect((await start("stopped.js")).stdout).toBe(`${SHAPE.chunkItems * 8} true\n`);
+});
+
+it("with an iteration that nobody goes on with", async () => {
+  expect((await start("left.js")).stdout).toBe(`${SHAPE.chunkItems * 8} true\n`);
+});
+
+it("with an exception that nobody catches, and its exit code", async () => {
+  await expect(start("failed.js")).rejects.toMatchObject({ code: 1, stdout: "thrown true\n" });
+});
