@@ -31,8 +31,8 @@ export interface Generation {
 }
 
 /** True where `meta/sizes` has a layout; what else is wrong with it is told by who reads it. */
-export function hasLayout({ sizes, storage }: FolderMetadata): boolean {
-  if (sizes === undefined || storage === undefined) return false;
+export function hasLayout({ sizes }: FolderMetadata): boolean {
+  if (sizes === undefined) return false;
   try {
     return asObject(parseJson(sizes, ""))["layout"] !== undefined;
   } catch (error) {
@@ -57,10 +57,11 @@ export async function readGeneration(
   let { sizes, storage } = found ?? (await readBoth(store, path, options));
   for (let tries = 0; ; tries++) {
     const sizesPath = store.describe(joinKey(path, "meta/sizes"));
-    if (sizes === undefined || storage === undefined) throw gone(sizesPath);
+    if (sizes === undefined) throw gone(sizesPath);
     const layout = parseLayout(asObject(parseJson(sizes, sizesPath)), sizesPath);
     if (layout === undefined) throw gone(sizesPath);
     const text = layout.storage === undefined ? storage : encodeJson(layout.storage);
+    if (text === undefined) throw missingStorage(store.describe(joinKey(path, "meta/storage")));
     const storagePath =
       layout.storage === undefined ? store.describe(joinKey(path, "meta/storage")) : sizesPath;
     const parsed = parseStorage(text, storagePath);
@@ -118,6 +119,14 @@ export function encodeJson(value: JsonValue): Uint8Array {
 
 function asObject(value: JsonValue): JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+function missingStorage(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    "the file is missing, without which the array cannot be read. Look for a whole copy",
+    { path, expected: "a file", found: "nothing" },
+  );
 }
 
 function gone(path: string): SuperchunkError {

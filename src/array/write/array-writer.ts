@@ -1,0 +1,493 @@
+/**
+ * The state of an array that is being written: what is committed, what is planned, and the rows on their way.
+ *
+ * Plan, publish, commit, clean up: superchunks are put under new names and never changed; one replacement of
+ * `meta/sizes` makes them the array. `runs` counts whole chunks only: a short last one is written with each commit, from
+ * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
+ */
+import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
+import type { EncodeOptions } from "../../codec/types.ts";
+import { encodeSizes, FIRST_LOOSE, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
+import { elementsOf } from "../selection.ts";
+import { ChunkSource } from "./chunk-source.ts";
+import { type ColumnLayout, layOutColumns } from "./columns.ts";
+import { type ChunkEncoder, prepareEncode } from "./encoder.ts";
+import type { ArrayRoot } from "./root.ts";
+import { RowBuffer } from "./row-buffer.ts";
+import { appendRun, dropPatched, removedNumbers, splitLast, truncateRuns } from "./runs.ts";
+import type { ArraySettings } from "./settings.ts";
+import { type StoredChunk, superchunkPieces, totalLength } from "./superchunk-file.ts";
+
+/** What the last commit says. */
+export interface Committed {
+  readonly layout: StoredLayout;
+  readonly rows: number;
+  readonly cbytes: number;
+}
+
+/** A superchunk on its way: for each column its chunks. */
+interface Segment {
+  readonly number: number;
+  readonly columns: readonly (readonly StoredChunk[])[];
+}
+
+/** How the end of the array is to be written. */
+interface TailPlan {
+  /** Runs that stay as they are. */
+  readonly before: readonly Run[];
+  /** The superchunk behind them, and its whole and short chunks. */
+  readonly number: number | undefined;
+  readonly whole: number;
+  readonly short: number;
+  readonly patches: readonly Patch[];
+}
+
+/** Superchunks that wait to be published while the next one is made. */
+const MAX_WAITING = 1;
+
+export class ArrayWriter {
+  readonly root: ArrayRoot;
+  readonly encode: ChunkEncoder;
+  settings: ArraySettings;
+  columns: readonly ColumnLayout[];
+  committed: Committed;
+  /** Planned: whole chunks. */
+  runs: readonly Run[] = [];
+  patches: readonly Patch[] = [];
+  edition = 0;
+  next: number = FIRST_LOOSE;
+  plain = 0;
+  buffer: RowBuffer;
+  /** True where something is planned that is not committed. */
+  isDirty = false;
+  /** Encoded whole chunks behind the planned runs, for each column. */
+  #pending: StoredChunk[][] = [];
+  /** True once the rows of a short last chunk are in the buffer. */
+  #isTailLoaded = false;
+  readonly #waiting: Segment[] = [];
+  #publishing: Promise<void> | undefined;
+  #failure: { readonly error: unknown } | undefined;
+  /** Bytes published in this session, all columns; those of each file; and which of them no commit has named yet. */
+  sessionBytes = 0;
+  readonly #fileBytes = new Map<number, number>();
+  readonly #uncommitted = new Set<number>();
+  #generation: number;
+  #digest: DigestFunction | undefined;
+  #source: { committed: Committed; patches: readonly Patch[]; source: ChunkSource } | undefined;
+
+  constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, encode: ChunkEncoder) {
+    this.root = root;
+    this.encode = encode;
+    this.settings = settings;
+    this.committed = committed;
+    this.#generation = committed.layout.generation;
+    this.columns = this.#layOut();
+    this.buffer = this.#newBuffer();
+    this.#reset();
+  }
+
+  get rowBytes(): number {
+    const { dtype, rowShape } = this.settings;
+    return elementsOf(rowShape) * dtype.itemSize;
+  }
+
+  /** Rows, those on their way included. */
+  get rows(): number {
+    if (!this.#isTailLoaded) return this.committed.rows;
+    return this.wholeChunks * this.settings.chunklen + this.buffer.rows;
+  }
+
+  /** Whole chunks, those on their way included. */
+  get wholeChunks(): number {
+    return this.#runChunks + this.pendingChunks;
+  }
+
+  get pendingChunks(): number {
+    return this.#pending[0]?.length ?? 0;
+  }
+
+  /** True where rows or changes wait for a commit. */
+  get hasChanges(): boolean {
+    return this.isDirty;
+  }
+
+  get encodeOptions(): EncodeOptions {
+    const { cname, clevel, shuffle } = this.settings;
+    return { cname, clevel, shuffle };
+  }
+
+  /** Reads the chunks of the last commit, planned patches laid over them. */
+  source(): ChunkSource {
+    const { committed, patches, columns } = this;
+    const known = this.#source;
+    if (known?.committed === committed && known.patches === patches) return known.source;
+    const layout = { ...committed.layout, patches };
+    const source = new ChunkSource(this.root.store, this.root.path, layout, {
+      columns,
+      rows: committed.rows,
+      chunklen: this.settings.chunklen,
+    });
+    this.#source = { committed, patches, source };
+    return source;
+  }
+
+  /** Forgets all that is planned: back to the last commit. */
+  async rollBack(settings: ArraySettings = this.settings): Promise<void> {
+    this.#waiting.length = 0;
+    await this.#publishing;
+    if (settings !== this.settings) this.restart(settings);
+    this.#reset();
+  }
+
+  #reset(): void {
+    const { layout, rows } = this.committed;
+    const whole = this.rowBytes === 0 ? 0 : Math.floor(rows / this.settings.chunklen);
+    this.runs = truncateRuns(layout.runs, whole);
+    this.patches = layout.patches;
+    this.edition = layout.edition;
+    this.next = Math.max(this.next, layout.next);
+    this.plain = Math.max(this.plain, layout.plain);
+    this.buffer.clear();
+    this.#pending = this.columns.map(() => []);
+    this.#waiting.length = 0;
+    this.#failure = undefined;
+    this.#isTailLoaded = false;
+    this.isDirty = false;
+  }
+
+  /** Takes over other settings, which the next commit will go by: all chunks are to be written anew. */
+  restart(settings: ArraySettings): void {
+    this.settings = settings;
+    this.#digest = undefined;
+    this.#source = undefined;
+    this.columns = this.#layOut();
+    this.buffer = this.#newBuffer();
+    this.#pending = this.columns.map(() => []);
+    this.runs = [];
+    this.patches = [];
+    this.#isTailLoaded = true;
+    this.isDirty = true;
+  }
+
+  /** Makes the codec, the digest and the short last chunk ready. */
+  async prepare(): Promise<void> {
+    this.#digest ??= await loadDigest(this.settings.checksum);
+    await prepareEncode(this.settings.cname);
+    if (this.#isTailLoaded) return;
+    const { rows } = this.committed;
+    const { chunklen } = this.settings;
+    const short = this.rowBytes === 0 ? rows : rows % chunklen;
+    if (short > 0 && this.rowBytes > 0)
+      this.buffer.load(await this.source().decoded(Math.floor(rows / chunklen)), short);
+    else this.buffer.rows = this.rowBytes === 0 ? rows : 0;
+    this.#isTailLoaded = true;
+  }
+
+  /** Takes whole rows into the buffer as far as they fit and nothing else has to be done; the bytes taken. */
+  takeNow(items: Uint8Array): number {
+    if (!this.#isTailLoaded || this.rowBytes === 0 || items.length >= this.buffer.room * this.rowBytes)
+      return 0;
+    this.isDirty = true;
+    return this.buffer.take(items) * this.rowBytes;
+  }
+
+  /** Appends whole rows; {@link prepare} must have been awaited. */
+  async append(items: Uint8Array): Promise<void> {
+    if (items.length === 0) return;
+    this.isDirty = true;
+    const { chunklen } = this.settings;
+    const chunkBytes = chunklen * this.rowBytes;
+    const isPlain = this.columns.length === 1;
+    for (let at = 0; at < items.length; ) {
+      if (isPlain && this.buffer.rows === 0 && items.length - at >= chunkBytes) {
+        // A whole chunk is encoded from where it lies.
+        await this.addChunk([await this.encodeColumn(0, items.subarray(at, at + chunkBytes))]);
+        at += chunkBytes;
+        continue;
+      }
+      at += this.buffer.take(at === 0 ? items : items.subarray(at)) * this.rowBytes;
+      if (this.buffer.room === 0) await this.#encodeBuffer();
+    }
+  }
+
+  /** Counts rows of an array whose rows have no bytes. */
+  appendNothing(rows: number): void {
+    this.buffer.rows += rows;
+    this.isDirty = true;
+  }
+
+  /** Adds an encoded whole chunk, one for each column. The buffer must be empty. */
+  async addChunk(chunks: readonly StoredChunk[]): Promise<void> {
+    this.isDirty = true;
+    for (const [i, chunk] of chunks.entries()) this.#pending[i]?.push(chunk);
+    const { superchunklen } = this.settings;
+    const full = this.#fullRuns();
+    if (this.#runChunks - full.chunks + this.pendingChunks >= superchunklen)
+      await this.#closeSuperchunk(full);
+  }
+
+  /** Encoded whole chunks of one superchunk at most become a patch: each replaces the chunk of the array named with it. */
+  async publishPatch(chunks: readonly number[], columns: readonly (readonly StoredChunk[])[]): Promise<void> {
+    const number = this.takeLoose();
+    await this.publishSegment({ number, columns });
+    const replaced = new Set(chunks);
+    this.patches = [...dropPatched(this.patches, (chunk) => replaced.has(chunk)), { number, chunks }];
+    this.isDirty = true;
+  }
+
+  /** Encodes one chunk of a column. */
+  encodeColumn(index: number, data: Uint8Array): Promise<StoredChunk> {
+    return this.encodeItems(data, this.columns[index]?.itemSize ?? 1);
+  }
+
+  /** Encodes items of the given size as one chunk, with its digest. */
+  async encodeItems(data: Uint8Array, typesize: number): Promise<StoredChunk> {
+    const made = this.encode(data, { ...this.encodeOptions, typesize });
+    const bytes = made instanceof Uint8Array ? made : await made;
+    const digest = this.#digest;
+    if (digest === undefined) throw new RangeError("prepare() was not awaited");
+    return { bytes, digest: digest(bytes), nbytes: data.length };
+  }
+
+  /**
+   * Commits all that is planned. Durable when resolved; where it fails, the plan stays as it is and can be tried again.
+   * `change` is what the layout gets besides.
+   */
+  async commit(change: Partial<Pick<StoredLayout, "epoch" | "storage">> = {}): Promise<void> {
+    await this.prepare();
+    await this.drain();
+    const { before, number, whole, short, patches } = await this.#planTail();
+    const runs = number === undefined ? before : appendRun(before, number, whole + short);
+    const { layout } = this.committed;
+    const { storage: _storage, ...kept } = layout;
+    const newLayout: StoredLayout = {
+      ...kept,
+      generation: ++this.#generation,
+      edition: this.edition,
+      revision: this.settings.revision,
+      next: this.next,
+      plain: this.plain,
+      runs,
+      patches,
+      ...change,
+    };
+    await this.#commitLayout(newLayout);
+    this.runs = truncateRuns(runs, this.#runChunksOf(before) + whole);
+    this.patches = patches;
+    this.#pending = this.columns.map(() => []);
+    this.isDirty = false;
+  }
+
+  /** Commits the same rows under another layout. Nothing else may be planned. */
+  async recommit(change: Partial<Omit<StoredLayout, "id" | "generation">>): Promise<void> {
+    const { storage: _storage, ...kept } = this.committed.layout;
+    const layout: StoredLayout = { ...kept, next: this.next, ...change, generation: ++this.#generation };
+    await this.#commitLayout(layout);
+    const whole = this.rowBytes === 0 ? 0 : Math.floor(this.committed.rows / this.settings.chunklen);
+    this.runs = truncateRuns(layout.runs, whole);
+    this.patches = layout.patches;
+    this.edition = layout.edition;
+    this.plain = layout.plain;
+  }
+
+  /** A file that was put under another name than {@link publishSegment} would. */
+  adopt(number: number, bytes: number): void {
+    this.#uncommitted.add(number);
+    this.#fileBytes.set(number, bytes);
+  }
+
+  async #commitLayout(layout: StoredLayout): Promise<void> {
+    const rows = this.rows;
+    const before = this.committed;
+    const removed = [...removedNumbers(before.layout, layout)];
+    let cbytes = before.cbytes;
+    for (const number of removed) cbytes -= await this.bytesOf(number);
+    const orphans: number[] = [];
+    for (const number of this.#uncommitted) {
+      if (names(layout, number)) cbytes += this.#fileBytes.get(number) ?? 0;
+      else orphans.push(number);
+    }
+    cbytes = Math.max(0, cbytes);
+    const shape = [rows, ...this.settings.rowShape];
+    await this.root.commit(encodeSizes({ shape, nbytes: rows * this.rowBytes, cbytes }, layout));
+    this.committed = { layout, rows, cbytes };
+    this.#uncommitted.clear();
+    this.removeNumbers([...removed, ...orphans]);
+  }
+
+  /** Removes the superchunks of these numbers, in the background. */
+  removeNumbers(numbers: readonly number[], columns: readonly ColumnLayout[] = this.columns): void {
+    for (const number of numbers) this.#fileBytes.delete(number);
+    const { root } = this;
+    root.remove(
+      (function* keys() {
+        for (const number of numbers)
+          for (const { folder } of columns) yield `${folder}/${superchunkName(number)}`;
+      })(),
+    );
+  }
+
+  /** Writes the chunks that wait, and a short last one, as a superchunk; merges small ones before it as they add up. */
+  async #planTail(): Promise<TailPlan> {
+    const short = this.rowBytes > 0 && this.buffer.rows > 0 ? 1 : 0;
+    const pending = this.pendingChunks;
+    if (pending + short === 0)
+      return { before: this.runs, number: undefined, whole: 0, short, patches: this.patches };
+    const { superchunklen } = this.settings;
+    let before: readonly Run[] = this.runs;
+    let whole = pending;
+    for (let last = splitLast(before); pending > 0 && last !== undefined; last = splitLast(before)) {
+      const { chunks } = last.last;
+      if (chunks >= superchunklen || chunks > whole || chunks + whole + short > superchunklen) break;
+      whole += chunks;
+      before = last.before;
+    }
+    const columns = await this.#collect(whole - pending);
+    if (short > 0) {
+      for (let i = 0; i < this.columns.length; i++)
+        columns[i]?.push(await this.encodeColumn(i, this.buffer.column(i)));
+    }
+    const number = this.takeLoose();
+    await this.publishSegment({ number, columns });
+    const start = this.#runChunksOf(before);
+    const patches = dropPatched(this.patches, (chunk) => chunk >= start);
+    return { before, number, whole, short, patches };
+  }
+
+  /** The last `merged` chunks of the committed runs, and those that wait. */
+  async #collect(merged: number): Promise<StoredChunk[][]> {
+    const columns: StoredChunk[][] = [];
+    const source = merged > 0 ? this.source() : undefined;
+    const end = this.#runChunks;
+    for (let i = 0; i < this.columns.length; i++) {
+      const chunks: StoredChunk[] = [];
+      if (source !== undefined)
+        for await (const chunk of source.encoded(i, end - merged, end)) chunks.push(chunk);
+      columns.push([...chunks, ...(this.#pending[i] ?? [])]);
+    }
+    return columns;
+  }
+
+  /** Makes a full superchunk of the small ones at the end and the chunks that wait. */
+  async #closeSuperchunk(full: { readonly runs: readonly Run[]; readonly chunks: number }): Promise<void> {
+    const { superchunklen } = this.settings;
+    const columns = await this.#collect(this.#runChunks - full.chunks);
+    const number = this.#takeName(full.chunks / superchunklen);
+    this.patches = dropPatched(this.patches, (chunk) => chunk >= full.chunks);
+    this.runs = appendRun(full.runs, number, superchunklen);
+    this.#pending = this.columns.map(() => []);
+    this.#waiting.push({ number, columns });
+    if (this.#waiting.length > MAX_WAITING) await this.drain(MAX_WAITING);
+    else this.#startPublishing();
+  }
+
+  /** Publishes what waits until at most `left` superchunks do. Throws what went wrong; then it can be tried again. */
+  async drain(left = 0): Promise<void> {
+    while (this.#waiting.length > left || this.#failure !== undefined) {
+      if (this.#failure !== undefined) {
+        const { error } = this.#failure;
+        this.#failure = undefined;
+        throw error;
+      }
+      this.#startPublishing();
+      await this.#publishing;
+    }
+  }
+
+  #startPublishing(): void {
+    const [segment] = this.#waiting;
+    if (segment === undefined || this.#publishing !== undefined) return;
+    this.#publishing = this.publishSegment(segment)
+      .then(
+        () => {
+          if (this.#waiting[0] === segment) this.#waiting.shift();
+        },
+        (error: unknown) => {
+          this.#failure = { error };
+        },
+      )
+      .then(() => {
+        this.#publishing = undefined;
+        if (this.#failure === undefined) this.#startPublishing();
+      });
+  }
+
+  /** Publishes one superchunk, in all columns. */
+  async publishSegment({ number, columns }: Segment): Promise<void> {
+    const { chunklen, checksum, superchunklen } = this.settings;
+    let bytes = 0;
+    this.#uncommitted.add(number);
+    for (const [i, { folder, rowBytes, itemSize }] of this.columns.entries()) {
+      const chunkBytes = chunklen * rowBytes;
+      const pieces = superchunkPieces(columns[i] ?? [], { chunkBytes, checksum, itemSize, superchunklen });
+      await this.root.publish(`${folder}/${superchunkName(number)}`, pieces);
+      bytes += totalLength(pieces);
+    }
+    this.#fileBytes.set(number, bytes);
+    this.sessionBytes += bytes;
+  }
+
+  /** A number that has no place. */
+  takeLoose(): number {
+    return this.next++;
+  }
+
+  /** The number of the superchunk at a place: its own, if that was never used in this epoch. */
+  #takeName(place: number): number {
+    const own = place + 1;
+    if (own <= this.plain || own >= FIRST_LOOSE) return this.takeLoose();
+    this.plain = own;
+    return own;
+  }
+
+  /** Bytes of the files of a number, all columns. */
+  async bytesOf(number: number): Promise<number> {
+    const known = this.#fileBytes.get(number);
+    if (known !== undefined) return known;
+    let bytes = 0;
+    for (const { folder } of this.columns)
+      bytes += (await this.root.store.stat(`${folder}/${superchunkName(number)}`))?.size ?? 0;
+    return bytes;
+  }
+
+  /** The runs of full superchunks at the front, and their chunks. */
+  #fullRuns(): { runs: readonly Run[]; chunks: number } {
+    const { superchunklen } = this.settings;
+    const end = this.runs.findIndex((run) => run.chunks < superchunklen);
+    const runs = end < 0 ? this.runs : this.runs.slice(0, end);
+    return { runs, chunks: this.#runChunksOf(runs) };
+  }
+
+  async #encodeBuffer(): Promise<void> {
+    const chunks: StoredChunk[] = [];
+    for (let i = 0; i < this.columns.length; i++)
+      chunks.push(await this.encodeColumn(i, this.buffer.column(i)));
+    this.buffer.clear();
+    await this.addChunk(chunks);
+  }
+
+  get #runChunks(): number {
+    return this.#runChunksOf(this.runs);
+  }
+
+  #runChunksOf(runs: readonly Run[]): number {
+    return runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
+  }
+
+  #layOut(): readonly ColumnLayout[] {
+    const { dtype, rowShape, hasColumns } = this.settings;
+    return layOutColumns(this.root.path, dtype, rowShape, hasColumns);
+  }
+
+  #newBuffer(): RowBuffer {
+    return new RowBuffer(this.columns, this.settings.chunklen, this.settings.dtype.itemSize, this.rowBytes);
+  }
+}
+
+function names({ runs, patches }: StoredLayout, number: number): boolean {
+  return (
+    runs.some(({ first, count }) => number >= first && number < first + count) ||
+    patches.some((patch) => patch.number === number)
+  );
+}

@@ -1,0 +1,84 @@
+/**
+ * Growing, shrinking, deleting rows. Each plans on an {@link ArrayWriter} with nothing else planned; the caller commits.
+ */
+import type { ArrayWriter } from "./array-writer.ts";
+import { joinField, splitField } from "./columns.ts";
+import { encodeItem } from "./item-bytes.ts";
+import { dropPatched, truncateRuns } from "./runs.ts";
+import type { StoredChunk } from "./superchunk-file.ts";
+
+/** Adds rows of the default value, until there are `rows`. */
+export async function grow(writer: ArrayWriter, rows: number): Promise<void> {
+  if (writer.rowBytes === 0) {
+    writer.appendNothing(rows - writer.rows);
+    return;
+  }
+  const { dtype, dflt, chunklen } = writer.settings;
+  const item = encodeItem(dtype, dflt);
+  const { buffer } = writer;
+  const fill = Math.min(rows - writer.rows, chunklen - buffer.rows);
+  if (buffer.rows > 0) await writer.append(repeat(item, fill * writer.rowBytes));
+  const whole = Math.floor((rows - writer.rows) / chunklen);
+  if (whole > 0) {
+    const items = repeat(item, chunklen * writer.rowBytes);
+    const chunks: StoredChunk[] = [];
+    for (const [i, column] of writer.columns.entries()) {
+      const data = new Uint8Array(chunklen * column.rowBytes);
+      splitField(items, dtype.itemSize, column, data, 0);
+      chunks.push(await writer.encodeColumn(i, data));
+    }
+    for (let i = 0; i < whole; i++) await writer.addChunk(chunks);
+  }
+  const rest = rows - writer.rows;
+  if (rest > 0) await writer.append(repeat(item, rest * writer.rowBytes));
+}
+
+function repeat(item: Uint8Array, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  bytes.set(item.subarray(0, length));
+  for (let filled = item.length; filled > 0 && filled < length; filled *= 2)
+    bytes.copyWithin(filled, 0, filled);
+  return bytes;
+}
+
+/** Leaves the first `rows` rows. What was cut off is in no chunk that counts. */
+export async function shrink(writer: ArrayWriter, rows: number): Promise<void> {
+  writer.edition++;
+  writer.isDirty = true;
+  if (writer.rowBytes === 0) {
+    writer.buffer.rows = rows;
+    return;
+  }
+  const { chunklen } = writer.settings;
+  const whole = Math.floor(rows / chunklen);
+  const short = rows % chunklen;
+  if (whole < writer.wholeChunks) {
+    const columns = short > 0 ? await writer.source().decoded(whole) : [];
+    writer.buffer.load(columns, short);
+    writer.runs = truncateRuns(writer.runs, whole);
+    writer.patches = dropPatched(writer.patches, (chunk) => chunk >= whole);
+  } else writer.buffer.rows = short;
+}
+
+/** Takes the rows `[start, end)` out; those behind them move up, and are written anew. */
+export async function deleteRows(writer: ArrayWriter, start: number, end: number): Promise<void> {
+  const { rows } = writer;
+  if (end <= start) return;
+  if (writer.rowBytes === 0) {
+    await shrink(writer, rows - (end - start));
+    return;
+  }
+  const { chunklen, dtype } = writer.settings;
+  const source = writer.source();
+  await shrink(writer, start);
+  for (let index = Math.floor(end / chunklen); index * chunklen < rows; index++) {
+    const columns = await source.decoded(index);
+    const held = Math.min(chunklen, rows - index * chunklen);
+    const items = new Uint8Array(held * writer.rowBytes);
+    writer.columns.forEach((column, i) => {
+      joinField(columns[i] ?? new Uint8Array(0), column, items, dtype.itemSize);
+    });
+    const from = Math.max(0, end - index * chunklen);
+    await writer.append(items.subarray(from * writer.rowBytes));
+  }
+}

@@ -1,0 +1,256 @@
+/** Making an array on a store, and opening one for writing. @see FORMAT.md [FG] */
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { parseDType } from "../../format/dtype.ts";
+import { encodeSizes, FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
+import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
+import { readAttributes } from "../array-folder.ts";
+import { encodeJson, type Generation, readGeneration, unknownWriteFeatures } from "../generation.ts";
+import { ArrayWriter } from "./array-writer.ts";
+import { grow } from "./changes.ts";
+import { type ChunkEncoder, encodeHere } from "./encoder.ts";
+import { recover } from "./recover.ts";
+import { ArrayRoot } from "./root.ts";
+import { type ArraySettings, type CutOptions, settleSettings, storageOf } from "./settings.ts";
+import { commitStorage } from "./storage-commit.ts";
+import { WritableArray } from "./writable-array.ts";
+
+/** Held while an array is open for writing. */
+export interface WriterLock {
+  release(): Promise<void>;
+}
+
+/** How an array is opened for writing. */
+export interface WriteOptions {
+  /** Makes chunks; default: in the calling thread. */
+  readonly encode?: ChunkEncoder | undefined;
+  /** Keeps other writers out. Without one, the commits alone do: the slower of two writers fails with `CONFLICT`. */
+  readonly lock?: (() => Promise<WriterLock>) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What is to be made. */
+export interface CreateOptions extends CutOptions, WriteOptions {
+  /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. */
+  readonly dtype: JsonValue | DType;
+  /** Rows and the shape of a row; default no rows of single values. Rows are filled with the default value. */
+  readonly shape?: number | readonly number[] | undefined;
+  /** Default value; default zero, empty, NaT. */
+  readonly dflt?: JsonValue | undefined;
+  readonly attrs?: JsonObject | undefined;
+  /** The fields of a nested dtype lie in a folder each (default true), so that one is read without the others. */
+  readonly columns?: boolean | undefined;
+  /** Removes an array that is there (default false: `CONFLICT`). */
+  readonly overwrite?: boolean | undefined;
+}
+
+/**
+ * Makes an array at a key of a store (`""` is its root) and opens it for writing. It is there, empty, at once and as a
+ * whole, or not at all.
+ *
+ * @throws CONFLICT where something is there already; BAD_ARGUMENT, LIMIT, UNSUPPORTED; NO_SPACE, IO
+ */
+export async function createArray(
+  store: WritableStore,
+  path: string,
+  options: CreateOptions,
+): Promise<WritableArray> {
+  const shape = shapeOf(options.shape ?? 0);
+  const [rows = 0, ...rowShape] = shape;
+  const dtype = isParsed(options.dtype) ? options.dtype : parseDType(options.dtype, store.describe(path));
+  const hasColumns = dtype.kind === "struct" && options.columns !== false;
+  const base = { dtype, rowShape, hasColumns, dflt: options.dflt ?? null, revision: 0 };
+  const expected = options.expectedlen === undefined && rows > 0 ? { expectedlen: rows } : {};
+  const settings = settleSettings(base, { ...options, ...expected });
+  const lock = await options.lock?.();
+  try {
+    await clearPlace(store, path, options.overwrite === true);
+    const attrs = options.attrs ?? {};
+    await store.put(joinKey(path, "meta/attributes"), encodeJson(attrs), { durable: true });
+    const layout: StoredLayout = {
+      generation: 1,
+      id: newId(),
+      epoch: 0,
+      edition: 0,
+      revision: 0,
+      next: FIRST_LOOSE,
+      plain: 0,
+      runs: [],
+      patches: [],
+      storage: storageOf(settings),
+    };
+    const sizes = encodeSizes({ shape: [0, ...rowShape], nbytes: 0, cbytes: 0 }, layout);
+    await store.put(joinKey(path, "meta/sizes"), sizes, { durable: true, ifAbsent: true });
+    const root = new ArrayRoot(store, path, sizes);
+    const writer = new ArrayWriter(
+      root,
+      settings,
+      { layout, rows: 0, cbytes: 0 },
+      options.encode ?? encodeHere,
+    );
+    await commitStorage(writer);
+    await writer.prepare();
+    if (rows > 0) {
+      await grow(writer, rows);
+      await writer.commit();
+    }
+    return new WritableArray(writer, attrs, lock);
+  } catch (error) {
+    await lock?.release();
+    throw error;
+  }
+}
+
+/**
+ * Opens the array at a key of a store for writing, and brings in order what an interrupted writer left.
+ *
+ * @throws NOT_FOUND, CONFLICT (another writer holds the lock), READ_ONLY (the store cannot write, or the array has write
+ * features that are not known here), UNSUPPORTED, and the codes of damage
+ */
+export async function openWritable(
+  store: ReadableStore,
+  path: string,
+  options: WriteOptions = {},
+): Promise<WritableArray> {
+  if (!isWritable(store)) throw readOnly(store, path, "the store cannot write");
+  const lock = await options.lock?.();
+  try {
+    const generation = await readOurs(store, path, options.signal);
+    const unknown = unknownWriteFeatures(generation.storage);
+    if (unknown.length > 0) {
+      throw readOnly(
+        store,
+        path,
+        `the array has the features ${unknown.join(", ")}, which this version of superchunk cannot write; it can be read. Look for a newer superchunk`,
+      );
+    }
+    const attrs = await readAttributes(store, joinKey(path, "meta/attributes"), options);
+    const root = new ArrayRoot(store, path, generation.sizes);
+    const { layout, folder } = generation;
+    const cbytes = Number((folder.metadata["sizes"] as JsonObject)["cbytes"] ?? 0);
+    const committed = { layout, rows: folder.heldRows, cbytes };
+    const writer = new ArrayWriter(root, settingsOf(generation), committed, options.encode ?? encodeHere);
+    await recover(writer);
+    return new WritableArray(writer, attrs, lock);
+  } catch (error) {
+    await lock?.release();
+    throw error;
+  }
+}
+
+async function readOurs(
+  store: WritableStore,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<Generation> {
+  try {
+    return await readGeneration(store, path, undefined, { signal });
+  } catch (error) {
+    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+    const where = { path: store.describe(path) };
+    const isForeign = await hasSome(store, path, ["meta/sizes", "meta/storage", "__rootdirs__"]);
+    if (!isForeign) throw new SuperchunkError("NOT_FOUND", "there is no array", where);
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      'the archive was written by another program; "superchunk convert --to blz" makes an array of it that can be changed',
+      where,
+    );
+  }
+}
+
+/** The settings that a generation was written with. */
+export function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings {
+  const { cparams, superchunk } = storage;
+  const declared = storage.raw["superchunk"] as JsonObject;
+  return settleSettings(
+    {
+      dtype: folder.dtype,
+      rowShape: folder.shape.slice(1),
+      hasColumns,
+      dflt: storage.dflt,
+      revision: Number(declared["revision"] ?? 0),
+    },
+    {
+      cparams: {
+        cname: cparams.cname as "lz4" | undefined,
+        clevel: cparams.clevel,
+        shuffle: cparams.shuffle,
+      },
+      chunklen: storage.chunklen,
+      superchunklen: superchunk?.superchunklen,
+      checksum: declared["checksum"] as ChecksumName | undefined,
+      expectedlen: storage.expectedlen,
+    },
+  );
+}
+
+/** Makes sure that nothing is in the way; with `overwrite` by removing it, `meta/sizes` first. */
+async function clearPlace(store: WritableStore, path: string, overwrite: boolean): Promise<void> {
+  const data = joinKey(path, "data");
+  const isTaken =
+    (await hasSome(store, path, ["meta/sizes", "meta/storage", "__rootdirs__"])) ||
+    (await hasEntries(store, data));
+  if (!isTaken) return;
+  if (!overwrite) {
+    throw new SuperchunkError(
+      "CONFLICT",
+      "there is an archive already, or a part of one; choose another place, or overwrite it",
+      { path: store.describe(path) },
+    );
+  }
+  for (const name of ["meta/sizes", "__rootdirs__", "meta/storage", "meta/attributes", "__attrs__"])
+    await store.delete(joinKey(path, name));
+  await store.sync?.([]);
+  await removeTree(store, data);
+}
+
+async function removeTree(store: WritableStore, folder: string): Promise<void> {
+  const entries = [];
+  for await (const entry of store.list(folder)) entries.push(entry);
+  for (const { name, kind } of entries) {
+    const key = joinKey(folder, name);
+    if (kind === "folder") await removeTree(store, key);
+    await store.delete(key);
+  }
+}
+
+async function hasSome(store: ReadableStore, path: string, names: readonly string[]): Promise<boolean> {
+  for (const name of names) if ((await store.stat(joinKey(path, name))) !== undefined) return true;
+  return false;
+}
+
+async function hasEntries(store: ReadableStore, folder: string): Promise<boolean> {
+  try {
+    for await (const _ of store.list(folder)) return true;
+  } catch (error) {
+    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
+  }
+  return false;
+}
+
+function isParsed(dtype: JsonValue | DType): dtype is DType {
+  return typeof dtype === "object" && dtype !== null && "kind" in dtype && "itemSize" in dtype;
+}
+
+function shapeOf(shape: number | readonly number[]): readonly number[] {
+  const list = typeof shape === "number" ? [shape] : shape;
+  if (list.length > 0 && list.every((n) => Number.isSafeInteger(n) && n >= 0)) return list;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `shape [${list.join(", ")}] is not a list of one or more lengths`,
+    {
+      field: "shape",
+      found: shape,
+    },
+  );
+}
+
+function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function readOnly(store: ReadableStore, path: string, summary: string): SuperchunkError {
+  return new SuperchunkError("READ_ONLY", summary, { path: store.describe(path) });
+}

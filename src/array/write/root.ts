@@ -1,0 +1,122 @@
+/**
+ * The root folder of an array: publishing superchunks, committing generations, removing what no generation names.
+ * Knows the order that makes crashes harmless; must not know what is in the files. @see FORMAT.md [FG-09]
+ */
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { joinKey } from "../../store/key.ts";
+import type { WritableStore } from "../../store/types.ts";
+import { isEqual } from "../live-array.ts";
+
+/** Deletions under way at a time. */
+const AT_ONCE = 8;
+
+export class ArrayRoot {
+  readonly store: WritableStore;
+  readonly path: string;
+  /** What went wrong while superfluous files were removed: they lie there until the next writer comes. */
+  readonly warnings: string[] = [];
+  #committed: Uint8Array;
+  /** What was put as `meta/sizes` without an answer that it arrived. */
+  #attempted: Uint8Array | undefined;
+  #removing: Promise<void> = Promise.resolve();
+
+  /** `committed` is `meta/sizes` as it was read. */
+  constructor(store: WritableStore, path: string, committed: Uint8Array) {
+    this.store = store;
+    this.path = path;
+    this.#committed = committed;
+  }
+
+  get committed(): Uint8Array {
+    return this.#committed;
+  }
+
+  key(...parts: readonly string[]): string {
+    return joinKey(this.path, ...parts);
+  }
+
+  /** Puts a file under a name that no generation of this epoch has named; durable when resolved. */
+  async publish(key: string, pieces: readonly Uint8Array[]): Promise<void> {
+    const { store } = this;
+    const options = { durable: true, stablePieces: true };
+    for (let tries = 0; ; tries++) {
+      try {
+        await store.put(key, pieces, { ...options, ifAbsent: true });
+        return;
+      } catch (error) {
+        if (isSuperchunkError(error, "UNSUPPORTED")) {
+          // A file system without hard links cannot make a name only where it is new.
+          await store.put(key, pieces, options);
+          return;
+        }
+        if (!isSuperchunkError(error, "CONFLICT") || tries > 0) throw error;
+        // What is there is from an attempt that failed, unless another writer is at work.
+        await this.assertOurs();
+        await store.delete(key);
+      }
+    }
+  }
+
+  /**
+   * The commit: replaces `meta/sizes`, if it is still what this writer committed last. Durable when resolved.
+   *
+   * @throws CONFLICT where another writer was faster
+   */
+  async commit(sizes: Uint8Array): Promise<void> {
+    const { store } = this;
+    const key = this.key("meta/sizes");
+    const info = await store.stat(key);
+    await this.assertOurs();
+    this.#attempted = sizes;
+    await store.put(key, sizes, {
+      durable: true,
+      ...(info === undefined ? {} : { ifVersion: info.version }),
+    });
+    this.#committed = sizes;
+    this.#attempted = undefined;
+  }
+
+  /** Throws `CONFLICT` unless `meta/sizes` is what this writer put. */
+  async assertOurs(): Promise<void> {
+    const key = this.key("meta/sizes");
+    const current = await this.store.get(key);
+    if (current !== undefined) {
+      if (isEqual(current, this.#committed)) return;
+      if (this.#attempted !== undefined && isEqual(current, this.#attempted)) {
+        // The answer to an earlier commit got lost, not the commit.
+        this.#committed = this.#attempted;
+        return;
+      }
+    }
+    throw new SuperchunkError(
+      "CONFLICT",
+      current === undefined
+        ? "the array has been removed since it was opened; nothing was committed"
+        : "another writer has committed since the array was opened; nothing was committed. Open it again, and make sure that there is one writer at a time",
+      { path: this.store.describe(key), field: "generation" },
+    );
+  }
+
+  /** Removes files that no generation names, in the background; failures become warnings. */
+  remove(keys: Iterable<string>): void {
+    const rest = keys[Symbol.iterator]();
+    const removeNext = async (): Promise<void> => {
+      for (let next = rest.next(); next.done !== true; next = rest.next()) {
+        try {
+          await this.store.delete(next.value);
+        } catch (error) {
+          this.warnings.push(error instanceof Error ? error.message : String(error));
+        }
+      }
+    };
+    const before = this.#removing;
+    this.#removing = before.then(async () => {
+      await Promise.all(Array.from({ length: AT_ONCE }, removeNext));
+    });
+  }
+
+  /** Waits until nothing is being removed. */
+  settled(): Promise<void> {
+    return this.#removing;
+  }
+}

@@ -1,0 +1,79 @@
+/** Arithmetic of layouts: pure, without any store. @see FORMAT.md [FG-02] */
+import type { Patch, Run } from "../../format/layout.ts";
+
+/** The first `chunks` chunks of the runs. */
+export function truncateRuns(runs: readonly Run[], chunks: number): Run[] {
+  const kept: Run[] = [];
+  let left = chunks;
+  for (const run of runs) {
+    if (left <= 0) break;
+    const whole = Math.min(run.count, Math.floor(left / run.chunks));
+    if (whole > 0) kept.push({ ...run, count: whole });
+    left -= whole * run.chunks;
+    if (whole === run.count) continue;
+    if (left > 0) kept.push({ first: run.first + whole, count: 1, chunks: left });
+    break;
+  }
+  return kept;
+}
+
+/** The runs with one more superchunk behind them. */
+export function appendRun(runs: readonly Run[], number: number, chunks: number): Run[] {
+  const last = runs[runs.length - 1];
+  if (last !== undefined && last.chunks === chunks && last.first + last.count === number)
+    return [...runs.slice(0, -1), { ...last, count: last.count + 1 }];
+  return [...runs, { first: number, count: 1, chunks }];
+}
+
+/** The last superchunk of the runs, and the runs before it. */
+export function splitLast(
+  runs: readonly Run[],
+): { before: Run[]; last: { number: number; chunks: number } } | undefined {
+  const run = runs[runs.length - 1];
+  if (run === undefined) return undefined;
+  const before = runs.slice(0, -1);
+  if (run.count > 1) before.push({ ...run, count: run.count - 1 });
+  return { before, last: { number: run.first + run.count - 1, chunks: run.chunks } };
+}
+
+/** The patches without those of the chunks that `isDropped` names; a patch that replaces nothing any more goes. */
+export function dropPatched(patches: readonly Patch[], isDropped: (chunk: number) => boolean): Patch[] {
+  const kept: Patch[] = [];
+  for (const patch of patches) {
+    if (!patch.chunks.some((chunk) => chunk >= 0 && isDropped(chunk))) {
+      kept.push(patch);
+      continue;
+    }
+    const chunks = patch.chunks.map((chunk) => (chunk >= 0 && isDropped(chunk) ? -1 : chunk));
+    if (chunks.some((chunk) => chunk >= 0)) kept.push({ ...patch, chunks });
+  }
+  return kept;
+}
+
+/** Numbers of the superchunks that `before` names and `after` does not. */
+export function* removedNumbers(
+  before: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
+  after: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
+): Generator<number> {
+  const kept = [...after.runs].sort((a, b) => a.first - b.first);
+  const keptPatches = new Set(after.patches.map(({ number }) => number));
+  const isKept = (number: number): boolean => keptPatches.has(number) || findRun(kept, number);
+  for (const { first, count } of before.runs)
+    for (let i = 0; i < count; i++) if (!isKept(first + i)) yield first + i;
+  for (const { number } of before.patches) if (!isKept(number)) yield number;
+}
+
+/** True where a run of the sorted list has the number. */
+function findRun(sorted: readonly Run[], number: number): boolean {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const run = sorted[middle];
+    if (run === undefined) return false;
+    if (number < run.first) high = middle;
+    else if (number >= run.first + run.count) low = middle + 1;
+    else return true;
+  }
+  return false;
+}

@@ -1,0 +1,75 @@
+/**
+ * The bytes of a superchunk: version 3, walkable, with spare offsets, so that it is a Bloscpack file as well.
+ * @see FORMAT.md [FZ] [FG-08]
+ */
+import type { DigestFunction } from "../../bytes/checksum.ts";
+import { encodeHeader } from "../../format/header.ts";
+import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
+import type { ChecksumName } from "../../format/types.ts";
+
+const HEADER_LENGTH = 32;
+
+/** A chunk as it lies in a file. */
+export interface StoredChunk {
+  /** The Blosc chunk. */
+  readonly bytes: Uint8Array;
+  readonly digest: Uint8Array;
+  /** Decoded bytes. */
+  readonly nbytes: number;
+}
+
+/** What all superchunks of a column have in common. */
+export interface SuperchunkFacts {
+  /** Decoded bytes of every chunk but the last. */
+  readonly chunkBytes: number;
+  readonly checksum: ChecksumName;
+  readonly itemSize: number;
+  /** Chunks of a full superchunk: the entries of the offsets table. */
+  readonly superchunklen: number;
+}
+
+/** Header and offsets, then chunk, digest, chunk, digest, … The chunks are at least one. */
+export function superchunkPieces(chunks: readonly StoredChunk[], facts: SuperchunkFacts): Uint8Array[] {
+  const entries = Math.max(chunks.length, facts.superchunklen);
+  const offsets = new Array<number>(entries).fill(-1);
+  const pieces: Uint8Array[] = [new Uint8Array(0)];
+  let at = HEADER_LENGTH + entries * OFFSET_LENGTH;
+  chunks.forEach(({ bytes, digest }, i) => {
+    offsets[i] = at;
+    at += bytes.length + digest.length;
+    pieces.push(bytes);
+    if (digest.length > 0) pieces.push(digest);
+  });
+  const last = chunks[chunks.length - 1]?.nbytes ?? 0;
+  const spare = entries - chunks.length;
+  const header = encodeHeader({
+    version: 3,
+    headerLength: HEADER_LENGTH,
+    offsets: true,
+    metadata: false,
+    checksum: facts.checksum,
+    // Blosc takes larger items as single bytes.
+    typesize: facts.itemSize > 255 ? 1 : facts.itemSize,
+    // As Bloscpack: a single chunk that is shorter gives its own length.
+    chunkSize: chunks.length === 1 ? last : facts.chunkBytes,
+    lastChunk: last,
+    nchunks: chunks.length,
+    maxAppChunks: spare,
+    metaSize: spare,
+  });
+  const head = new Uint8Array(HEADER_LENGTH + entries * OFFSET_LENGTH);
+  head.set(header);
+  head.set(encodeOffsets(offsets), HEADER_LENGTH);
+  pieces[0] = head;
+  return pieces;
+}
+
+/** Bytes of a file of these pieces. */
+export function totalLength(pieces: readonly Uint8Array[]): number {
+  return pieces.reduce((sum, piece) => sum + piece.length, 0);
+}
+
+/** A chunk with its digest. */
+export function storedChunk(bytes: Uint8Array, nbytes: number, digest: DigestFunction): StoredChunk {
+  return { bytes, digest: digest(bytes), nbytes };
+}

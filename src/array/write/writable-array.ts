@@ -1,0 +1,369 @@
+/**
+ * An array that can be grown, shrunk and changed. One operation after another; each either happens as a whole or not at
+ * all, also in a crash. What `flush` (and every operation but `append` and `set`) returned from is durable.
+ * @see FORMAT.md [FG]
+ */
+import { SuperchunkError } from "../../errors.ts";
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { WritableStore } from "../../store/types.ts";
+import { encodeJson, readGeneration } from "../generation.ts";
+import { showGeneration } from "../open-live-array.ts";
+import type { ArrayArchive, ArraySlice, LongOptions, Selection, VerifyReport } from "../types.ts";
+import type { ArrayWriter } from "./array-writer.ts";
+import { deleteRows, grow, shrink } from "./changes.ts";
+import { fold, planFold, recode, settleNames } from "./compact.ts";
+import { itemsOf, type RowSource, readRows } from "./rows.ts";
+import { addColumn, deleteColumn, type NewColumn, renameColumn } from "./schema.ts";
+import { type CutOptions, settleSettings } from "./settings.ts";
+import { ValueSetter } from "./value-setter.ts";
+
+/** Entries of the patch map, and patches, above which they are folded into the superchunks. */
+const MAX_PATCHED_CHUNKS = 65536;
+const MAX_PATCHES = 1024;
+/** Bytes that `close` may copy to leave the plain layout, where the session wrote less. */
+const CHEAP_FOLD = 1 << 20;
+const DONE = Promise.resolve();
+
+export class WritableArray {
+  readonly #writer: ArrayWriter;
+  readonly #lock: { release(): Promise<void> } | undefined;
+  #attrs: JsonObject;
+  #tail: Promise<unknown> = DONE;
+  #underWay = 0;
+  #setter: ValueSetter | undefined;
+  #shown: { readonly sizes: Uint8Array; readonly array: ArrayArchive } | undefined;
+  #isClosed = false;
+
+  constructor(writer: ArrayWriter, attrs: JsonObject, lock?: { release(): Promise<void> }) {
+    this.#writer = writer;
+    this.#attrs = attrs;
+    this.#lock = lock;
+  }
+
+  get store(): WritableStore {
+    return this.#writer.root.store;
+  }
+  /** Key of the array's folder in its store. */
+  get path(): string {
+    return this.#writer.root.path;
+  }
+  get dtype(): DType {
+    return this.#writer.settings.dtype;
+  }
+  /** Rows that wait for `flush` included. */
+  get shape(): readonly number[] {
+    return [this.#writer.rows, ...this.#writer.settings.rowShape];
+  }
+  /** Rows. */
+  get length(): number {
+    return this.#writer.rows;
+  }
+  /** Rows of a chunk. */
+  get chunkLength(): number {
+    return this.#writer.settings.chunklen;
+  }
+  /** Chunks of a full superchunk. */
+  get superchunkLength(): number {
+    return this.#writer.settings.superchunklen;
+  }
+  get columnNames(): readonly string[] {
+    return this.#writer.columns.flatMap(({ name }) => (name === undefined ? [] : [name]));
+  }
+  /** User attributes. */
+  get attrs(): JsonObject {
+    return this.#attrs;
+  }
+  /** Number of the last commit. */
+  get generation(): number {
+    return this.#writer.committed.layout.generation;
+  }
+  /** Bytes of superchunks written since it was opened. */
+  get bytesWritten(): number {
+    return this.#writer.sessionBytes;
+  }
+  /** Superfluous files that could not be removed, in words: the next writer tries again. */
+  get warnings(): readonly string[] {
+    return this.#writer.root.warnings;
+  }
+
+  /**
+   * Appends rows. They are collected until a chunk is full, and count once `flush` has returned. Resolves with nothing to
+   * wait for where they just went into memory. The source must not be changed before it resolves.
+   *
+   * @throws BAD_ARGUMENT for values that do not fit, and for data that end inside a row (the whole rows before stay);
+   * NO_SPACE, IO (the rows are kept: `flush` tries again)
+   */
+  append(source: RowSource): Promise<void> {
+    if (this.#underWay === 0 && !this.#isClosed && this.#setter === undefined) {
+      const { settings } = this.#writer;
+      const items = itemsOf(source, settings);
+      if (
+        items !== undefined &&
+        items.length % this.#writer.rowBytes === 0 &&
+        this.#writer.takeNow(items) === items.length
+      )
+        return DONE;
+    }
+    return this.#run(async () => {
+      await this.#finishSetting();
+      const writer = this.#writer;
+      await writer.prepare();
+      const { settings } = writer;
+      for await (const items of readRows(source, settings)) await writer.append(items);
+    });
+  }
+
+  /** Commits what waits; durable when resolved. Where it fails nothing is lost, and it can be tried again. */
+  flush(): Promise<void> {
+    return this.#run(() => this.#commit());
+  }
+
+  /** Makes the array `rows` long: cuts rows off, or adds rows of the default value. Durable when resolved. */
+  resize(rows: number): Promise<void> {
+    if (!(Number.isSafeInteger(rows) && rows >= 0)) return Promise.reject(badRows("rows", rows, "0 or more"));
+    return this.#change(async (writer) => {
+      if (rows > writer.rows) await grow(writer, rows);
+      else if (rows < writer.rows) await shrink(writer, rows);
+    });
+  }
+
+  /**
+   * Takes the rows `[start, end)` out; those behind them move up. Durable when resolved. Resolves with the rows that were
+   * written anew for it.
+   */
+  async deleteRows(start: number, end: number): Promise<number> {
+    let moved = 0;
+    await this.#change(async (writer) => {
+      const { rows } = writer;
+      if (
+        !(
+          Number.isSafeInteger(start) &&
+          Number.isSafeInteger(end) &&
+          start >= 0 &&
+          start <= end &&
+          end <= rows
+        )
+      )
+        throw badRows("start, end", `${start}, ${end}`, `within the ${rows} rows`);
+      if (end === start) return;
+      moved = rows - end;
+      if (end === rows) await shrink(writer, start);
+      else await deleteRows(writer, start, end);
+    });
+    return moved;
+  }
+
+  /**
+   * Sets the selected values, to as many values or all to one. Changes are collected, and count once `flush` has
+   * returned; rows that wait are committed first. Throws `BAD_ARGUMENT`.
+   */
+  set(selection: Selection | null, values: unknown): Promise<void> {
+    return this.#run(async () => {
+      if (this.#setter === undefined) {
+        await this.#commit();
+        await this.#writer.prepare();
+        this.#setter = new ValueSetter(this.#writer);
+      }
+      await this.#setter.set(selection, values);
+    });
+  }
+
+  /** The selected values, those that wait included: they are committed first. A scalar where every entry is an integer. */
+  get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+    return this.#read((array) => array.get(selection, options));
+  }
+
+  /** The same as bytes: C order, stored byte order. */
+  getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+    return this.#read((array) => array.getBytes(selection, options));
+  }
+
+  /** Commits what waits, then reads everything and checks it. */
+  verify(options: LongOptions = {}): Promise<VerifyReport> {
+    return this.#read((array) => array.verify(options));
+  }
+
+  /** Changes attributes: a value sets, undefined deletes. Durable when resolved. */
+  setAttributes(changes: { readonly [name: string]: JsonValue | undefined }): Promise<void> {
+    return this.#run(async () => {
+      const attrs: Record<string, JsonValue> = Object.create(null);
+      for (const [name, value] of Object.entries({ ...this.#attrs, ...changes }))
+        if (value !== undefined) attrs[name] = value;
+      const { root } = this.#writer;
+      await root.assertOurs();
+      await root.store.put(root.key("meta/attributes"), encodeJson(attrs), { durable: true });
+      this.#attrs = attrs;
+    });
+  }
+
+  /** Adds a column, with as many rows of `values`, or all of the default. Durable when resolved. */
+  addColumn(column: NewColumn, values?: RowSource): Promise<void> {
+    return this.#alter((writer) => addColumn(writer, column, values));
+  }
+
+  /** Gives a column another name. Durable when resolved. */
+  renameColumn(from: string, to: string): Promise<void> {
+    return this.#alter((writer) => renameColumn(writer, from, to));
+  }
+
+  /** Removes a column. Durable when resolved. */
+  deleteColumn(name: string): Promise<void> {
+    return this.#alter((writer) => deleteColumn(writer, name));
+  }
+
+  /**
+   * Leaves the plain layout of the BLZ document: full superchunks and one last one, in order. With other settings all
+   * chunks are encoded anew. Durable when resolved.
+   */
+  compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
+    return this.#run(async () => {
+      await this.#commit();
+      const writer = this.#writer;
+      await writer.prepare();
+      const { settings } = writer;
+      if (Object.values(changes).every((value) => value === undefined)) await fold(writer, options);
+      else {
+        const { dtype, rowShape, hasColumns, dflt, revision } = settings;
+        const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1 };
+        await recode(writer, settleSettings(base, changes, settings), options);
+        await fold(writer, options);
+      }
+      await settleNames(writer);
+      await writer.root.settled();
+    });
+  }
+
+  /** Commits what waits, leaves the plain layout where that is cheap, and gives up the lock. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    try {
+      await this.#run(async () => {
+        await this.#commit();
+        await this.#tidy();
+        await this.#writer.root.settled();
+      });
+    } finally {
+      this.#isClosed = true;
+      await this.#lock?.release();
+    }
+  }
+
+  /** Gives up what waits since the last commit, and the lock. */
+  async abandon(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#tail.catch(() => undefined);
+    await this.#writer.rollBack();
+    await this.#writer.root.settled();
+    await this.#lock?.release();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Runs one operation when those before it are done. */
+  #run<T>(operation: () => Promise<T>): Promise<T> {
+    if (this.#isClosed) {
+      return Promise.reject(
+        new SuperchunkError("BAD_ARGUMENT", "the array is closed; open it again", {
+          path: this.store.describe(this.path),
+        }),
+      );
+    }
+    this.#underWay++;
+    const outcome = this.#tail.then(operation).finally(() => {
+      this.#underWay--;
+    });
+    this.#tail = outcome.catch(() => undefined);
+    return outcome;
+  }
+
+  /** Plans a change on top of a commit, and commits it; where that fails, the array stays as it was. */
+  #change(plan: (writer: ArrayWriter) => Promise<void>): Promise<void> {
+    return this.#run(async () => {
+      await this.#commit();
+      const writer = this.#writer;
+      await writer.prepare();
+      try {
+        await plan(writer);
+        if (writer.hasChanges) await writer.commit();
+      } catch (error) {
+        await writer.rollBack();
+        throw error;
+      }
+    });
+  }
+
+  /** The same for changes of columns, which commit by themselves, on a folded array. */
+  #alter(change: (writer: ArrayWriter) => Promise<void>): Promise<void> {
+    return this.#run(async () => {
+      await this.#commit();
+      const writer = this.#writer;
+      await writer.prepare();
+      await fold(writer);
+      try {
+        await change(writer);
+      } finally {
+        await writer.rollBack();
+      }
+      await writer.root.settled();
+    });
+  }
+
+  async #commit(): Promise<void> {
+    await this.#finishSetting();
+    const writer = this.#writer;
+    if (writer.hasChanges) await writer.commit();
+    const { patches } = writer.committed.layout;
+    const entries = patches.reduce((sum, { chunks }) => sum + chunks.length, 0);
+    if (patches.length > MAX_PATCHES || entries > MAX_PATCHED_CHUNKS) await fold(writer);
+  }
+
+  /** Makes patches of what was set. Where it fails the changes are kept. */
+  async #finishSetting(): Promise<void> {
+    if (this.#setter === undefined) return;
+    await this.#setter.finish();
+    await this.#writer.commit();
+    this.#setter = undefined;
+  }
+
+  async #tidy(): Promise<void> {
+    const writer = this.#writer;
+    if (writer.sessionBytes === 0) return;
+    const { rewritten } = await planFold(writer);
+    const { rows, cbytes, layout } = writer.committed;
+    const chunks = Math.max(1, Math.ceil(rows / writer.settings.chunklen));
+    const bytes = (rewritten.length * writer.settings.superchunklen * cbytes) / chunks;
+    if (layout.patches.length > 0 || bytes > Math.max(CHEAP_FOLD, writer.sessionBytes)) return;
+    await fold(writer);
+    if (writer.root.store.link !== undefined) await settleNames(writer);
+  }
+
+  #read<T>(read: (array: ArrayArchive) => Promise<T>): Promise<T> {
+    return this.#run(async () => {
+      await this.#commit();
+      return read(await this.#show());
+    });
+  }
+
+  /** The last commit, as an array that is read. */
+  async #show(): Promise<ArrayArchive> {
+    const { root } = this.#writer;
+    const sizes = root.committed;
+    if (this.#shown?.sizes !== sizes) {
+      const storage = await root.store.get(root.key("meta/storage"));
+      const generation = await readGeneration(root.store, root.path, { sizes, storage }, {});
+      this.#shown = { sizes, array: showGeneration(generation, this.#attrs) };
+    }
+    return this.#shown.array;
+  }
+}
+
+function badRows(field: string, found: unknown, expected: string): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", `${field} ${String(found)} must be ${expected}`, {
+    field,
+    expected,
+    found,
+  });
+}
