@@ -7,6 +7,7 @@ import { encodeHere } from "../codec/index.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
+import { runPooled } from "../store/pool.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { ArrayJob, JobLayout } from "./array-job.ts";
 import { type ChunkCounts, chunksOfCells } from "./chunk-source.ts";
@@ -15,7 +16,6 @@ import type { ConversionPlan, ConvertOptions, ConvertResult, LayoutOptions } fro
 import { assertApart, finishDestination, prepareDestination } from "./destination.ts";
 import { fingerprintSource, recordOptions } from "./fingerprint.ts";
 import { indexSlot, shardCells } from "./grid.ts";
-import { runPooled } from "./pool.ts";
 import { type Publisher, publishDirectly } from "./publisher.ts";
 import { shardKey } from "./shard-keys.ts";
 import { shardPieces } from "./shard-writer.ts";

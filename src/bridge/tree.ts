@@ -7,13 +7,13 @@
 import { findArchives } from "../array/discover.ts";
 import { open } from "../array/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { runPooled } from "../store/pool.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import { describeJobs, planJobs } from "./conversion-jobs.ts";
 import type { ConvertOptions } from "./convert-options.ts";
 import { assertApart, prepareDestination } from "./destination.ts";
 import { recordOptions } from "./fingerprint.ts";
 import { namePaths } from "./node-names.ts";
-import { runPooled } from "./pool.ts";
 import { failureOf, TreeRun } from "./tree-run.ts";
 import type { TreePlanEntry, TreeResult } from "./tree-types.ts";
 
