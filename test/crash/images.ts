@@ -1,0 +1,71 @@
+/** What is on a disk, and what an archive on it says. */
+import { expect } from "vitest";
+import { open } from "../../src/array/open.ts";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { openWritable } from "../../src/array/write/create.ts";
+import type { JsonObject } from "../../src/format/types.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { withCounting } from "../../src/store/wrappers/counting.ts";
+
+/** The objects of a store. */
+export type Image = Map<string, Uint8Array>;
+
+/** Copies all objects of a store. */
+export async function imageOf(store: MemoryStore, folder = ""): Promise<Image> {
+  const image: Image = new Map();
+  for await (const { name, kind } of store.list(folder)) {
+    const key = folder === "" ? name : `${folder}/${name}`;
+    if (kind === "folder") for (const [k, v] of await imageOf(store, key)) image.set(k, v);
+    else image.set(key, (await store.get(key)) ?? new Uint8Array(0));
+  }
+  return image;
+}
+
+/** All that an array says to its reader. */
+export interface Contents {
+  readonly shape: readonly number[];
+  readonly columns: readonly string[];
+  readonly bytes: string;
+  readonly attrs: JsonObject;
+}
+
+export async function contentsOf(array: ArrayArchive): Promise<Contents> {
+  return {
+    shape: array.shape,
+    columns: array.columnNames,
+    bytes: Buffer.from(await array.getBytes()).toString("base64"),
+    attrs: { ...array.attrs },
+  };
+}
+
+/**
+ * The law of crashes: a reader of the image sees exactly one of `allowed`, without writing; recovery by the next writer
+ * changes nothing that is read, leaves nothing over, and a second one changes nothing at all. Gives what was read.
+ */
+export async function checkImage(
+  image: Image,
+  allowed: readonly Contents[],
+  label: string,
+): Promise<Contents> {
+  const counted = withCounting(new MemoryStore(image));
+  const reader = (await open(counted.store)) as ArrayArchive;
+  const contents = await contentsOf(reader);
+  expect(allowed, label).toContainEqual(contents);
+  expect((await reader.verify()).findings, label).toEqual([]);
+  expect(counted.counts.writes, label).toBe(0);
+
+  const store = new MemoryStore(image);
+  await recoverOnce(store);
+  const recovered = (await open(store)) as ArrayArchive;
+  expect(await contentsOf(recovered), label).toEqual(contents);
+  expect((await recovered.verify()).findings, label).toEqual([]);
+  const once = await imageOf(store);
+  await recoverOnce(store);
+  expect(await imageOf(store), label).toEqual(once);
+  return contents;
+}
+
+async function recoverOnce(store: MemoryStore): Promise<void> {
+  const writer = await openWritable(store, "");
+  await writer.abandon();
+}

@@ -1,0 +1,230 @@
+/** A power cut before every step of every operation. */
+import { describe, expect, test } from "vitest";
+import { open } from "../../src/array/open.ts";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { type CreateOptions, createArray, openWritable } from "../../src/array/write/create.ts";
+import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+import { type Contents, checkImage, contentsOf, type Image, imageOf } from "./images.ts";
+import { randomFrom } from "./random.ts";
+
+const SEEDS = 3;
+
+type Operation = (array: WritableArray) => Promise<void>;
+
+interface Start {
+  readonly options: CreateOptions;
+  /** Brings the array into the state from which the operation starts. */
+  readonly before: Operation;
+}
+
+const ramp = (first: number, count: number): Int32Array =>
+  Int32Array.from({ length: count }, (_, i) => first + i);
+
+/** Chunks of 4 rows, superchunks of 4 chunks; merged, shrunk and patched parts. */
+const PLAIN: Start = {
+  options: { dtype: "<i4", chunklen: 4, superchunklen: 4, attrs: { a: 1 } },
+  before: async (array) => {
+    for (const count of [40, 5, 3, 9, 2]) {
+      await array.append(ramp(count * 100, count));
+      await array.flush();
+    }
+    await array.set([{ start: 3, stop: 30, step: 7 }], -5);
+    await array.flush();
+  },
+};
+
+/** Ended inside a full superchunk, whose name cannot be used anew. */
+const SHRUNK: Start = {
+  ...PLAIN,
+  before: async (array) => {
+    await array.append(ramp(0, 64));
+    await array.flush();
+    await array.resize(27);
+  },
+};
+
+const FIELDS = [
+  ["x", "<i4"],
+  ["y", "<f8", [2]],
+  ["z", "S3"],
+] as const;
+
+const NESTED: Start = {
+  options: { dtype: FIELDS as never, chunklen: 3, superchunklen: 3, checksum: "sha256" },
+  before: async (array) => {
+    for (let i = 0; i < 4; i++) {
+      await array.append([
+        [i, [i, 0.5], "a"],
+        [i + 10, [0, -1], "bc"],
+        [i + 20, [3, 4], ""],
+        [i + 30, [5, 6], "def"],
+      ]);
+      await array.flush();
+    }
+    await array.set([2], [[99, [9, 9], "zz"]]);
+    await array.flush();
+  },
+};
+
+const OPERATIONS: readonly [string, Start, Operation][] = [
+  ["append within a chunk", PLAIN, async (array) => flushed(array, array.append(ramp(7, 1)))],
+  ["append that merges superchunks", PLAIN, async (array) => flushed(array, array.append(ramp(7, 6)))],
+  ["append of several superchunks", PLAIN, async (array) => flushed(array, array.append(ramp(7, 50)))],
+  ["append behind a cut superchunk", SHRUNK, async (array) => flushed(array, array.append(ramp(7, 30)))],
+  ["growing", PLAIN, (array) => array.resize(90)],
+  ["shrinking into a chunk", PLAIN, (array) => array.resize(17)],
+  ["shrinking to nothing", PLAIN, (array) => array.resize(0)],
+  ["deleting rows", PLAIN, async (array) => void (await array.deleteRows(5, 23))],
+  [
+    "setting values",
+    PLAIN,
+    async (array) => flushed(array, array.set([{ start: 0, stop: 59, step: 9 }], 77)),
+  ],
+  ["setting values of many chunks", PLAIN, async (array) => flushed(array, array.set(null, 1))],
+  ["compacting", PLAIN, (array) => array.compact()],
+  ["compacting what was cut", SHRUNK, (array) => array.compact()],
+  ["compacting with other chunks", PLAIN, (array) => array.compact({ chunklen: 5, superchunklen: 4, checksum: "md5" })],
+  ["setting attributes", PLAIN, (array) => array.setAttributes({ a: undefined, b: [1, 2] })],
+  [
+    "closing",
+    PLAIN,
+    async (array) => {
+      await array.append(ramp(7, 6));
+      await array.close();
+    },
+  ],
+  [
+    "append to columns",
+    NESTED,
+    async (array) =>
+      flushed(
+        array,
+        array.append([
+          [1, [1, 1], "q"],
+          [2, [2, 2], "r"],
+        ]),
+      ),
+  ],
+  ["deleting rows of columns", NESTED, async (array) => void (await array.deleteRows(1, 6))],
+  [
+    "setting values of columns",
+    NESTED,
+    async (array) => flushed(array, array.set([{ start: 0, stop: 9, step: 4 }], [[7, [7, 7], "7"]])),
+  ],
+  ["compacting columns", NESTED, (array) => array.compact({ cparams: { cname: "zlib" } })],
+  [
+    "adding a column",
+    NESTED,
+    (array) =>
+      array.addColumn({ name: "w", dtype: { kind: "int", itemSize: 2, byteOrder: "little" }, dflt: 3 }),
+  ],
+  ["renaming a column", NESTED, (array) => array.renameColumn("y", "why")],
+  ["deleting a column", NESTED, (array) => array.deleteColumn("x")],
+];
+
+async function flushed(array: WritableArray, change: Promise<void>): Promise<void> {
+  await change;
+  await array.flush();
+}
+
+async function prepare(start: Start): Promise<Image> {
+  const store = new MemoryStore();
+  const array = await createArray(store, "", start.options);
+  await start.before(array);
+  await array.abandon();
+  return imageOf(store);
+}
+
+async function read(image: Image): Promise<Contents> {
+  return contentsOf((await open(new MemoryStore(image))) as ArrayArchive);
+}
+
+describe("a power cut before any step leaves the old or the new rows", () => {
+  for (const [name, start, operation] of OPERATIONS) {
+    test(name, async () => {
+      const base = await prepare(start);
+      const whole = new MemoryStore(base);
+      const array = await openWritable(whole, "");
+      await operation(array);
+      await array.abandon();
+      const old = await read(base);
+      const anew = await read(await imageOf(whole));
+      let seenOld = 0;
+      let seenNew = 0;
+      for (let failAt = 1, isDone = false; !isDone; failAt++) {
+        for (let seed = 0; seed < SEEDS; seed++) {
+          const random = randomFrom(failAt * 1000 + seed);
+          const store = new VolatileStore(base, { failAt, random });
+          const died = await runUntilPowerCut(store, operation);
+          if (!died) isDone = true;
+          const label = `${name}, power cut before step ${failAt}, seed ${seed}`;
+          const contents = await checkImage(store.image(), died ? [old, anew] : [anew], label);
+          if (JSON.stringify(contents) === JSON.stringify(anew)) seenNew++;
+          else seenOld++;
+        }
+      }
+      expect(seenNew).toBeGreaterThan(0);
+      // Compacting changes no rows.
+      if (JSON.stringify(old) !== JSON.stringify(anew)) expect(seenOld).toBeGreaterThan(0);
+    });
+  }
+});
+
+test("a power cut during recovery leaves the same rows, whatever the recovery was of", async () => {
+  const base = await prepare(PLAIN);
+  const old = await read(base);
+  for (const operation of [OPERATIONS[7]?.[2], OPERATIONS[10]?.[2], OPERATIONS[12]?.[2]]) {
+    if (operation === undefined) continue;
+    for (let failAt = 2; failAt < 60; failAt += 3) {
+      const store = new VolatileStore(base, { failAt, random: randomFrom(failAt) });
+      if (!(await runUntilPowerCut(store, operation))) break;
+      const image = store.image();
+      const contents = await read(image);
+      for (let again = 1, isDone = false; !isDone; again++) {
+        const second = new VolatileStore(image, { failAt: again, random: randomFrom(again) });
+        isDone = !(await runUntilPowerCut(second, async () => undefined));
+        await checkImage(second.image(), [contents], `recovery, power cut before step ${again} of ${failAt}`);
+      }
+    }
+  }
+  expect(old.shape).toEqual([59]);
+});
+
+/** True where the power went on the way. */
+async function runUntilPowerCut(store: VolatileStore, operation: Operation): Promise<boolean> {
+  try {
+    const array = await openWritable(store, "");
+    await operation(array);
+    await array.abandon();
+  } catch (error) {
+    if (!store.isDead) throw error;
+  }
+  return store.isDead;
+}
+
+test("a power cut while an array is made leaves none or a whole one", async () => {
+  for (let failAt = 1, isDone = false; !isDone; failAt++) {
+    const store = new VolatileStore([], { failAt, random: randomFrom(failAt) });
+    try {
+      await createArray(store, "", { ...PLAIN.options, shape: 30, dflt: 9 });
+    } catch (error) {
+      if (!store.isDead) throw error;
+    }
+    isDone = !store.isDead;
+    const image = store.image();
+    const again = new MemoryStore(image);
+    if (!image.has("meta/sizes")) {
+      await expect(open(again)).rejects.toMatchObject({ name: "SuperchunkError" });
+      await createArray(again, "", PLAIN.options);
+      continue;
+    }
+    const { shape } = await checkImage(
+      image,
+      [await read(image)],
+      `created, power cut before step ${failAt}`,
+    );
+    expect([0, 30]).toContain(shape[0]);
+  }
+});
