@@ -6,5 +6,7 @@
 export type { FileStoreOptions } from "./fs-reader.ts";
 export { FileStore } from "./fs-store.ts";
 export { type Location, locate } from "./locate.ts";
+export { loadNativeBlosc, type NativeBlosc } from "./native-blosc.ts";
 export { type OpenPathOptions, open } from "./open.ts";
+export type { BloscChoice } from "./thread-messages.ts";
 export { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";

@@ -2,7 +2,8 @@
 import { open as openIn } from "../array/open.ts";
 import type { Archive, OpenOptions } from "../array/types.ts";
 import { locate } from "./locate.ts";
-import { decoderOf, type ThreadOptions } from "./threads.ts";
+import { loadNativeBlosc } from "./native-blosc.ts";
+import { bloscOf, decoderOf, type ThreadOptions } from "./threads.ts";
 
 /** Options of `open` for paths and URLs. */
 export interface OpenPathOptions extends OpenOptions, ThreadOptions {}
@@ -17,6 +18,7 @@ export interface OpenPathOptions extends OpenOptions, ThreadOptions {}
 export async function open(location: string, options: OpenPathOptions = {}): Promise<Archive> {
   const { store, path } = await locate(location);
   try {
+    if (options.decoder === undefined && bloscOf(options) === "native") await loadNativeBlosc(); // or says why not
     const decoder = options.decoder ?? decoderOf(options);
     return await openIn(store, path, { signal: options.signal, verify: options.verify, decoder });
   } catch (error) {

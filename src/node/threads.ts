@@ -2,26 +2,44 @@
  * The threads of the process: one pool for each size, shared by all archives. Knows defaults; must not know jobs.
  */
 import { availableParallelism } from "node:os";
-import { type ChunkDecoder, callingThread } from "../array/chunk-decoder.ts";
+import { type ChunkDecoder, callingThread, decodeInThread } from "../array/chunk-decoder.ts";
 import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
+import { loadNativeBlosc } from "./native-blosc.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";
 import { ThreadEncoder } from "./thread-encoder.ts";
+import type { BloscChoice } from "./thread-messages.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 /** Settings of worker threads. */
 export interface ThreadOptions {
   /** Threads that decode and encode; default one for each processor; 0 or 1: everything in the calling thread. */
   readonly threads?: number | undefined;
+  /**
+   * `native`: whole chunks are decoded and encoded by the system's libblosc, which needs the package koffi; single
+   * blocks still by this library. Default: the environment variable SUPERCHUNK_BLOSC, else `wasm`.
+   */
+  readonly blosc?: BloscChoice | undefined;
   /** Where the worker's file lies, for bundlers that do not find it by themselves. */
   readonly workerUrl?: URL | undefined;
 }
 
 const MAX_THREADS = 256;
 const pools = new Map<string, WorkerPool>();
-const decoders = new Map<WorkerPool, ChunkDecoder>();
-const encoders = new Map<WorkerPool, ChunkEncoder>();
+const decoders = new Map<string, ChunkDecoder>();
+const encoders = new Map<string, ChunkEncoder>();
+
+/** Which Blosc the options, or else the environment, ask for. Throws `BAD_ARGUMENT`. */
+export function bloscOf(options: ThreadOptions = {}): BloscChoice {
+  const choice: string = options.blosc ?? (process.env["SUPERCHUNK_BLOSC"] || "wasm");
+  if (choice === "wasm" || choice === "native") return choice;
+  throw new SuperchunkError("BAD_ARGUMENT", `blosc is ${choice}, expected wasm or native`, {
+    field: "blosc",
+    expected: "wasm, native",
+    found: choice,
+  });
+}
 
 /** The pool for the options; undefined: no other threads. Throws `BAD_ARGUMENT`. */
 export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
@@ -35,35 +53,41 @@ export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
   }
   if (threads === 0 || (threads === 1 && options.threads === undefined)) return undefined;
   const url = workerUrl ?? new URL("./chunk-worker.js", import.meta.url);
-  const name = `${threads} ${url.href}`;
-  let pool = pools.get(name);
-  if (pool === undefined) {
-    pool = new WorkerPool(threads, url);
-    pools.set(name, pool);
-  }
-  return pool;
+  return remember(pools, `${threads} ${url.href}`, () => new WorkerPool(threads, url));
 }
 
 /** The decoder for the options. Throws `BAD_ARGUMENT`. */
 export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
+  const blosc = bloscOf(options);
+  const alone = blosc === "native" ? nativeDecoder : callingThread;
   const pool = poolOf(options);
-  if (pool === undefined) return callingThread;
-  let decoder = decoders.get(pool);
-  if (decoder === undefined) {
-    decoder = new ThreadDecoder(pool);
-    decoders.set(pool, decoder);
-  }
-  return decoder;
+  if (pool === undefined) return alone;
+  return remember(decoders, `${pool.name} ${blosc}`, () => new ThreadDecoder(pool, blosc, alone));
 }
 
 /** The encoder for the options. Throws `BAD_ARGUMENT`. */
 export function encoderOf(options: ThreadOptions = {}): ChunkEncoder {
+  const blosc = bloscOf(options);
+  const alone = blosc === "native" ? nativeEncoder : encodeHere;
   const pool = poolOf(options);
-  if (pool === undefined) return encodeHere;
-  let encoder = encoders.get(pool);
-  if (encoder === undefined) {
-    encoder = new ThreadEncoder(pool);
-    encoders.set(pool, encoder);
-  }
-  return encoder;
+  if (pool === undefined) return alone;
+  return remember(encoders, `${pool.name} ${blosc}`, () => new ThreadEncoder(pool, blosc, alone.encode));
+}
+
+const nativeDecoder: ChunkDecoder = {
+  async *decodeChunks(store, batches, run) {
+    const { decode } = await loadNativeBlosc();
+    yield* decodeInThread(decode).decodeChunks(store, batches, run);
+  },
+};
+
+const nativeEncoder: ChunkEncoder = {
+  parallel: 1,
+  encode: async (data, options) => (await loadNativeBlosc()).encode(data, options),
+};
+
+function remember<T>(known: Map<string, T>, name: string, make: () => T): T {
+  const found = known.get(name) ?? make();
+  known.set(name, found);
+  return found;
 }

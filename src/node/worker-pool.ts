@@ -24,6 +24,8 @@ type Message = { readonly ready: true } | { readonly id: number; readonly reply:
 export class WorkerPool {
   /** Threads at most. */
   readonly size: number;
+  /** Tells pools apart. */
+  readonly name: string;
   readonly #url: URL;
   readonly #threads: Thread[] = [];
   #starting: Promise<boolean> | undefined;
@@ -32,6 +34,7 @@ export class WorkerPool {
 
   constructor(size: number, url: URL) {
     this.size = size;
+    this.name = `${size} ${url.href}`;
     this.#url = url;
   }
 

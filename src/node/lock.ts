@@ -1,0 +1,224 @@
+/**
+ * The lock of a writer: a file that says who holds it. Knows processes and hosts; must not know what is written.
+ *
+ * It keeps two writers from working for nothing; what keeps the data whole are the commits, which compare before they swap.
+ */
+import { randomBytes } from "node:crypto";
+import * as fs from "node:fs";
+import { hostname } from "node:os";
+import { dirname, join } from "node:path";
+import { SuperchunkError } from "../errors.ts";
+import { explainError, systemCode } from "./fs-errors.ts";
+
+/** Who holds a lock. */
+export interface LockHolder {
+  readonly host: string;
+  /** Changes when the host is started anew; empty where the system does not tell. */
+  readonly boot: string;
+  readonly pid: number;
+  /** When the process was started, as the system counts it; empty where it does not tell. */
+  readonly started: string;
+  /** When the lock was taken, for people. */
+  readonly since: string;
+  /** Tells two locks of one process apart. */
+  readonly token: string;
+}
+
+/** A held lock. */
+export interface FileLock {
+  readonly path: string;
+  /** Gives it up; not an error where somebody broke it. */
+  release(): Promise<void>;
+}
+
+/** How a lock is taken. */
+export interface LockOptions {
+  /** Takes it from whoever holds it: the holder's next commit then fails, or yours. */
+  readonly breakLock?: boolean | undefined;
+}
+
+/** Times that the file is tried to be made, while others come and go. */
+const MAX_TRIES = 20;
+
+/**
+ * Takes the lock, making the file and its folder. A lock whose holder is proven dead (this host, and started anew since,
+ * or without such a process) is taken over.
+ *
+ * @throws CONFLICT naming the holder; READ_ONLY, NO_SPACE, IO
+ */
+export async function acquireLock(path: string, options: LockOptions = {}): Promise<FileLock> {
+  const me = describeMyself();
+  try {
+    fs.mkdirSync(dirname(path), { recursive: true });
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      if (makeFile(path, JSON.stringify(me))) return heldLock(path, me);
+      const text = readText(path);
+      if (text === undefined) continue; // given up in between
+      const holder = parseHolder(text);
+      if (options.breakLock !== true && !isProvenDead(holder)) throw held(path, holder);
+      takeAway(path, text);
+    }
+  } catch (error) {
+    throw explainError(error, path, "taking the lock", true);
+  }
+  throw new SuperchunkError("CONFLICT", "other writers take and give up the lock all the time; try again", { path });
+}
+
+function heldLock(path: string, me: LockHolder): FileLock {
+  return {
+    path,
+    async release() {
+      const text = readText(path);
+      if (text !== undefined && parseHolder(text)?.token === me.token) fs.rmSync(path, { force: true });
+    },
+  };
+}
+
+/** Makes the file with its text at once, so that nobody sees it empty; false where there is one. */
+function makeFile(path: string, text: string): boolean {
+  const temporary = join(dirname(path), `.lock.${randomBytes(8).toString("hex")}.tmp`);
+  fs.writeFileSync(temporary, text, { flag: "wx" });
+  try {
+    fs.linkSync(temporary, path);
+    return true;
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === "EEXIST") return false;
+    if (code !== "EPERM" && code !== "ENOTSUP" && code !== "EOPNOTSUPP" && code !== "ENOSYS") throw error;
+    return makePlain(path, text);
+  } finally {
+    fs.rmSync(temporary, { force: true });
+  }
+}
+
+/** For file systems without hard links. */
+function makePlain(path: string, text: string): boolean {
+  try {
+    fs.writeFileSync(path, text, { flag: "wx" });
+    return true;
+  } catch (error) {
+    if (systemCode(error) === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** Moves a lock away that was found to be nobody's; puts it back where it is another one by now. */
+function takeAway(path: string, text: string): void {
+  const aside = join(dirname(path), `.lock.${randomBytes(8).toString("hex")}.tmp`);
+  try {
+    fs.renameSync(path, aside);
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return; // another writer was faster
+    throw error;
+  }
+  if (readText(aside) !== text) {
+    try {
+      fs.linkSync(aside, path);
+    } catch (error) {
+      if (systemCode(error) !== "EEXIST") throw error;
+    }
+  }
+  fs.rmSync(aside, { force: true });
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return fs.readFileSync(path, "utf8");
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function parseHolder(text: string): LockHolder | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value !== "object" || value === null) return undefined;
+    const { host, boot, pid, started, since, token } = value as Partial<Record<keyof LockHolder, unknown>>;
+    if (typeof host !== "string" || typeof pid !== "number" || !Number.isSafeInteger(pid) || pid < 1) return undefined;
+    return {
+      host,
+      boot: String(boot ?? ""),
+      pid,
+      started: String(started ?? ""),
+      since: String(since ?? ""),
+      token: String(token ?? ""),
+    };
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** True only where nothing else can be: never for another host, never for a file that says nothing. */
+function isProvenDead(holder: LockHolder | undefined): boolean {
+  if (holder === undefined || holder.host !== hostname()) return false;
+  const boot = bootId();
+  if (boot !== "" && holder.boot !== "" && boot !== holder.boot) return true;
+  // The same host name without the same boot may be another container, whose processes are not seen.
+  if (boot === "" || holder.boot === "") return !isAlive(holder.pid);
+  if (!isAlive(holder.pid)) return true;
+  const started = startOf(holder.pid);
+  return started !== "" && holder.started !== "" && started !== holder.started;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return systemCode(error) !== "ESRCH";
+  }
+}
+
+function describeMyself(): LockHolder {
+  return {
+    host: hostname(),
+    boot: bootId(),
+    pid: process.pid,
+    started: startOf(process.pid),
+    since: new Date().toISOString(),
+    token: randomBytes(8).toString("hex"),
+  };
+}
+
+/** Linux: differs after each start of the host, and between the process id namespaces of containers. */
+function bootId(): string {
+  const boot = readSystem("/proc/sys/kernel/random/boot_id");
+  return boot === "" ? "" : `${boot}/${pidNamespace()}`;
+}
+
+function pidNamespace(): string {
+  try {
+    return fs.readlinkSync("/proc/self/ns/pid");
+  } catch {
+    return ""; // not Linux, or not allowed: then it does not tell anything apart
+  }
+}
+
+/** Linux: ticks from the start of the host to that of the process. */
+function startOf(pid: number): string {
+  const stat = readSystem(`/proc/${pid}/stat`);
+  // The name in parentheses may hold anything; field 22 counts from before it.
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+}
+
+function readSystem(path: string): string {
+  try {
+    return fs.readFileSync(path, "utf8").trim();
+  } catch {
+    return ""; // not Linux, or the process is gone: unknown
+  }
+}
+
+function held(path: string, holder: LockHolder | undefined): SuperchunkError {
+  const who =
+    holder === undefined
+      ? "somebody (the lock says nothing that can be read)"
+      : `process ${holder.pid} on ${holder.host} since ${holder.since}`;
+  return new SuperchunkError(
+    "CONFLICT",
+    `the array is being written by ${who}. Wait for it; if it is sure to be dead, break the lock (--break-lock)`,
+    { path, field: "lock", found: holder },
+  );
+}
