@@ -2,6 +2,10 @@
 import { bitLength, fill, peek } from "./decode-bits";
 import { countsLog, fillTable, readCounts } from "./decode-fse";
 
+const ENDS_EARLY: i32 = -1;
+const NOT_THIS_FORMAT: i32 = -4;
+const LEFT_OVER: i32 = -5;
+
 const MAX_BLOCK: u32 = 131072;
 const MAX_LOG: u32 = 11;
 const MAX_WEIGHTS: u32 = 255;
@@ -25,16 +29,16 @@ export function resetLiterals(): void {
   treeLog = 0;
 }
 
-/** Decodes the literals section; returns the bytes that it takes, or 0 where it is damaged. */
-export function decodeLiterals(src: usize, end: usize): usize {
+/** Decodes the literals section; returns the bytes that it takes, or an error of the README. */
+export function decodeLiterals(src: usize, end: usize): i32 {
   const room = end - src;
-  if (room < 1) return 0;
+  if (room < 1) return NOT_THIS_FORMAT;
   const first = <u32>load<u8>(src);
   const kind = first & 3;
   const format = (first >> 2) & 3;
   if (kind < 2) return plainLiterals(src, room, kind, format, first);
 
-  if (room < 3) return 0;
+  if (room < 3) return NOT_THIS_FORMAT;
   let head: usize = 3;
   let size: u32;
   let compressed: usize;
@@ -52,23 +56,25 @@ export function decodeLiterals(src: usize, end: usize): usize {
     size = <u32>(bits >> 4) & 262143;
     compressed = <usize>(bits >> 22) & 262143;
   }
-  if (size > MAX_BLOCK || room < head || compressed > room - head) return 0;
+  if (size > MAX_BLOCK || room < head || compressed > room - head) return NOT_THIS_FORMAT;
   let at = src + head;
   const stop = at + compressed;
   if (kind == 2) {
     const taken = readTree(at, stop);
-    if (taken == 0) return 0;
+    if (taken == 0) return NOT_THIS_FORMAT;
     at += taken;
   } else if (treeLog == 0) {
-    return 0;
+    return NOT_THIS_FORMAT;
   }
-  if (!(format == 0 ? decodeOne(at, stop, BUFFER, size) : decodeFour(at, stop, size))) return 0;
+  // Streams must be used up exactly (RFC 8878, 4.2.2), which libzstd's fastest decoder does not check.
+  const error = format == 0 ? decodeOne(at, stop, BUFFER, size) : decodeFour(at, stop, size);
+  if (error < 0) return error;
   literals = BUFFER;
   literalsLength = size;
-  return head + compressed;
+  return <i32>(head + compressed);
 }
 
-function plainLiterals(src: usize, room: usize, kind: u32, format: u32, first: u32): usize {
+function plainLiterals(src: usize, room: usize, kind: u32, format: u32, first: u32): i32 {
   let head: usize = 1;
   let size: u32 = first >> 3;
   if (format == 1) {
@@ -78,17 +84,17 @@ function plainLiterals(src: usize, room: usize, kind: u32, format: u32, first: u
     head = 3;
     size = (load<u32>(src) & 0xffffff) >> 4;
   }
-  if (size > MAX_BLOCK || room < head) return 0;
+  if (size > MAX_BLOCK || room < head) return NOT_THIS_FORMAT;
   literalsLength = size;
   if (kind == 0) {
-    if (<usize>size > room - head) return 0;
+    if (<usize>size > room - head) return NOT_THIS_FORMAT;
     literals = src + head;
-    return head + size;
+    return <i32>(head + size);
   }
-  if (room == head) return 0;
+  if (room == head) return NOT_THIS_FORMAT;
   memory.fill(BUFFER, load<u8>(src + head), size);
   literals = BUFFER;
-  return head + 1;
+  return <i32>(head + 1);
 }
 
 /** Reads the description of a tree and builds it; returns the bytes that it takes, or 0 where it is damaged. */
@@ -186,10 +192,10 @@ function buildTree(count: u32): bool {
   return true;
 }
 
-/** One stream of `size` bytes. */
-function decodeOne(src: usize, end: usize, dst: usize, size: u32): bool {
+/** One stream of `size` bytes; 0 or an error. */
+function decodeOne(src: usize, end: usize, dst: usize, size: u32): i32 {
   let left = bitLength(src, end);
-  if (left < 0) return false;
+  if (left < 0) return NOT_THIS_FORMAT;
   const shift = <u64>(64 - treeLog);
   const stop = dst + size;
   while (dst < stop) {
@@ -203,26 +209,26 @@ function decodeOne(src: usize, end: usize, dst: usize, size: u32): bool {
       left -= <i32>(entry & 255);
     }
     // Also bounds how far before the stream is read.
-    if (left < 0) return false;
+    if (left < 0) return ENDS_EARLY;
   }
-  return left == 0;
+  return left == 0 ? 0 : LEFT_OVER;
 }
 
-/** Four streams, the first three of the same length, side by side. */
-function decodeFour(src: usize, end: usize, size: u32): bool {
-  if (end - src < 10 || size < 6) return false;
+/** Four streams, the first three of the same length, side by side; 0 or an error. */
+function decodeFour(src: usize, end: usize, size: u32): i32 {
+  if (end - src < 10 || size < 6) return NOT_THIS_FORMAT;
   const src1 = src + 6;
   const src2 = src1 + <usize>load<u16>(src);
   const src3 = src2 + <usize>load<u16>(src, 2);
   const src4 = src3 + <usize>load<u16>(src, 4);
-  if (src4 >= end) return false;
+  if (src4 >= end) return NOT_THIS_FORMAT;
   const quarter: u32 = (size + 3) >> 2;
-  if (quarter * 3 > size) return false;
+  if (quarter * 3 > size) return NOT_THIS_FORMAT;
   let left1 = bitLength(src1, src2);
   let left2 = bitLength(src2, src3);
   let left3 = bitLength(src3, src4);
   let left4 = bitLength(src4, end);
-  if ((left1 | left2 | left3 | left4) < 0) return false;
+  if ((left1 | left2 | left3 | left4) < 0) return NOT_THIS_FORMAT;
   const shift = <u64>(64 - treeLog);
   let at = BUFFER;
   // The fourth stream is the shortest; five codes of eleven bits fit in the window.
@@ -257,19 +263,18 @@ function decodeFour(src: usize, end: usize, size: u32): bool {
     left2 -= <i32>ctz<u64>(w2);
     left3 -= <i32>ctz<u64>(w3);
     left4 -= <i32>ctz<u64>(w4);
-    if ((left1 | left2 | left3 | left4) < 0) return false;
+    if ((left1 | left2 | left3 | left4) < 0) return ENDS_EARLY;
   }
   const done = rounds * 5;
-  return (
-    finish(src1, left1, at, quarter - done) &&
-    finish(src2, left2, at + two, quarter - done) &&
-    finish(src3, left3, at + three, quarter - done) &&
-    finish(src4, left4, at + four, size - four - done)
-  );
+  let error = finish(src1, left1, at, quarter - done);
+  if (error == 0) error = finish(src2, left2, at + two, quarter - done);
+  if (error == 0) error = finish(src3, left3, at + three, quarter - done);
+  if (error == 0) error = finish(src4, left4, at + four, size - four - done);
+  return error;
 }
 
-/** The last bytes of a stream, which must use up its bits. */
-function finish(src: usize, left: i32, dst: usize, size: u32): bool {
+/** The last bytes of a stream, which must use up its bits; 0 or an error. */
+function finish(src: usize, left: i32, dst: usize, size: u32): i32 {
   const shift = <u64>(64 - treeLog);
   const stop = dst + size;
   while (dst < stop) {
@@ -277,7 +282,7 @@ function finish(src: usize, left: i32, dst: usize, size: u32): bool {
     store<u8>(dst, <u8>(entry >> 8));
     dst++;
     left -= <i32>(entry & 255);
-    if (left < 0) return false;
+    if (left < 0) return ENDS_EARLY;
   }
-  return left == 0;
+  return left == 0 ? 0 : LEFT_OVER;
 }

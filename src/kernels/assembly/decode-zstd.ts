@@ -93,7 +93,7 @@ function decodeFrame(src: usize, end: usize, dst: usize, opEnd: usize): i32 {
       op += size;
     } else if (kind == 2) {
       const taken = decodeLiterals(src, src + size);
-      if (taken == 0) return NOT_THIS_FORMAT;
+      if (taken < 0) return taken;
       const written = decodeSequences(src + taken, src + size, literals, literalsLength, dst, op, opEnd);
       if (written < 0) return written;
       op += written;
