@@ -44,6 +44,17 @@ export {
   UnicodeStringArray,
   type ValueContainer,
 } from "./array/values.ts";
+export {
+  type CreateOptions,
+  createArray,
+  openWritable,
+  type WriteOptions,
+  type WriterLock,
+} from "./array/write/create.ts";
+export type { RowSource } from "./array/write/rows.ts";
+export type { NewColumn } from "./array/write/schema.ts";
+export type { CompressionOptions, CutOptions } from "./array/write/settings.ts";
+export type { WritableArray } from "./array/write/writable-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
 export { parseJson, stringifyJson } from "./format/json.ts";

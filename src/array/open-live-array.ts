@@ -23,13 +23,13 @@ export async function openLiveArray(
   found: FolderMetadata,
   options: OpenOptions,
 ): Promise<ArrayArchive> {
-  const { verify } = options;
+  const { verify, decoder } = options;
   const reopen = async (
     rows: number | undefined,
     first?: FolderMetadata,
     signal?: AbortSignal,
   ): Promise<Opened> => {
-    const generation = await readGeneration(store, path, first, { verify, signal }, rows);
+    const generation = await readGeneration(store, path, first, { verify, decoder, signal }, rows);
     const attrs = await readAttributes(store, joinKey(path, "meta/attributes"), { signal });
     return { array: showGeneration(generation, attrs), layout: generation.layout, sizes: generation.sizes };
   };

@@ -10,3 +10,4 @@ export { loadNativeBlosc, type NativeBlosc } from "./native-blosc.ts";
 export { type OpenPathOptions, open } from "./open.ts";
 export type { BloscChoice } from "./thread-messages.ts";
 export { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";
+export { type CreatePathOptions, createArray, openWritable, type WritePathOptions } from "./write.ts";

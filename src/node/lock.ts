@@ -13,8 +13,12 @@ import { explainError, systemCode } from "./fs-errors.ts";
 /** Who holds a lock. */
 export interface LockHolder {
   readonly host: string;
+  /** The installation; empty where the system does not tell. */
+  readonly machine: string;
   /** Changes when the host is started anew; empty where the system does not tell. */
   readonly boot: string;
+  /** In which namespace the process number counts; empty where the system does not tell. */
+  readonly namespace: string;
   readonly pid: number;
   /** When the process was started, as the system counts it; empty where it does not tell. */
   readonly started: string;
@@ -61,7 +65,9 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
   } catch (error) {
     throw explainError(error, path, "taking the lock", true);
   }
-  throw new SuperchunkError("CONFLICT", "other writers take and give up the lock all the time; try again", { path });
+  throw new SuperchunkError("CONFLICT", "other writers take and give up the lock all the time; try again", {
+    path,
+  });
 }
 
 function heldLock(path: string, me: LockHolder): FileLock {
@@ -130,19 +136,24 @@ function readText(path: string): string | undefined {
   }
 }
 
-function parseHolder(text: string): LockHolder | undefined {
+function parseHolder(json: string): LockHolder | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = JSON.parse(json);
     if (typeof value !== "object" || value === null) return undefined;
-    const { host, boot, pid, started, since, token } = value as Partial<Record<keyof LockHolder, unknown>>;
-    if (typeof host !== "string" || typeof pid !== "number" || !Number.isSafeInteger(pid) || pid < 1) return undefined;
+    const { host, pid, ...rest } = value as Partial<Record<keyof LockHolder, unknown>>;
+    if (typeof host !== "string" || typeof pid !== "number" || !Number.isSafeInteger(pid) || pid < 1)
+      return undefined;
+    const text = (field: "machine" | "boot" | "namespace" | "started" | "since" | "token"): string =>
+      String(rest[field] ?? "");
     return {
       host,
-      boot: String(boot ?? ""),
+      machine: text("machine"),
+      boot: text("boot"),
+      namespace: text("namespace"),
       pid,
-      started: String(started ?? ""),
-      since: String(since ?? ""),
-      token: String(token ?? ""),
+      started: text("started"),
+      since: text("since"),
+      token: text("token"),
     };
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
@@ -152,11 +163,13 @@ function parseHolder(text: string): LockHolder | undefined {
 
 /** True only where nothing else can be: never for another host, never for a file that says nothing. */
 function isProvenDead(holder: LockHolder | undefined): boolean {
-  if (holder === undefined || holder.host !== hostname()) return false;
-  const boot = bootId();
-  if (boot !== "" && holder.boot !== "" && boot !== holder.boot) return true;
-  // The same host name without the same boot may be another container, whose processes are not seen.
-  if (boot === "" || holder.boot === "") return !isAlive(holder.pid);
+  if (holder === undefined) return false;
+  const me = describeMyself();
+  if (holder.host !== me.host || holder.machine !== me.machine) return false;
+  // Hosts of one name are told apart by their installation; without that, another start may be another host.
+  if (holder.boot !== me.boot) return me.machine !== "" && me.boot !== "" && holder.boot !== "";
+  // Processes of another container are not seen from here.
+  if (holder.namespace !== me.namespace) return false;
   if (!isAlive(holder.pid)) return true;
   const started = startOf(holder.pid);
   return started !== "" && holder.started !== "" && started !== holder.started;
@@ -174,7 +187,9 @@ function isAlive(pid: number): boolean {
 function describeMyself(): LockHolder {
   return {
     host: hostname(),
-    boot: bootId(),
+    machine: readSystem("/etc/machine-id"),
+    boot: readSystem("/proc/sys/kernel/random/boot_id"),
+    namespace: processNamespace(),
     pid: process.pid,
     started: startOf(process.pid),
     since: new Date().toISOString(),
@@ -182,13 +197,7 @@ function describeMyself(): LockHolder {
   };
 }
 
-/** Linux: differs after each start of the host, and between the process id namespaces of containers. */
-function bootId(): string {
-  const boot = readSystem("/proc/sys/kernel/random/boot_id");
-  return boot === "" ? "" : `${boot}/${pidNamespace()}`;
-}
-
-function pidNamespace(): string {
+function processNamespace(): string {
   try {
     return fs.readlinkSync("/proc/self/ns/pid");
   } catch {

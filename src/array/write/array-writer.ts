@@ -6,13 +6,13 @@
  * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
  */
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
-import type { EncodeOptions } from "../../codec/types.ts";
+import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { encodeSizes, FIRST_LOOSE, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { elementsOf } from "../selection.ts";
 import { ChunkSource } from "./chunk-source.ts";
 import { type ColumnLayout, layOutColumns } from "./columns.ts";
-import { type ChunkEncoder, prepareEncode } from "./encoder.ts";
+import { Encoding } from "./encode-chunk.ts";
 import type { ArrayRoot } from "./root.ts";
 import { RowBuffer } from "./row-buffer.ts";
 import { appendRun, dropPatched, removedNumbers, splitLast, truncateRuns } from "./runs.ts";
@@ -48,7 +48,7 @@ const MAX_WAITING = 1;
 
 export class ArrayWriter {
   readonly root: ArrayRoot;
-  readonly encode: ChunkEncoder;
+  readonly #encoding: Encoding;
   settings: ArraySettings;
   columns: readonly ColumnLayout[];
   committed: Committed;
@@ -61,8 +61,10 @@ export class ArrayWriter {
   buffer: RowBuffer;
   /** True where something is planned that is not committed. */
   isDirty = false;
-  /** Encoded whole chunks behind the planned runs, for each column. */
-  #pending: StoredChunk[][] = [];
+  /** Encoded whole chunks behind the planned runs, for each column; some still being made. */
+  #pending: (StoredChunk | Promise<StoredChunk>)[][] = [];
+  /** Chunks that are being made elsewhere. */
+  readonly #underWay = new Set<Promise<StoredChunk>>();
   /** True once the rows of a short last chunk are in the buffer. */
   #isTailLoaded = false;
   readonly #waiting: Segment[] = [];
@@ -76,9 +78,9 @@ export class ArrayWriter {
   #digest: DigestFunction | undefined;
   #source: { committed: Committed; patches: readonly Patch[]; source: ChunkSource } | undefined;
 
-  constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, encode: ChunkEncoder) {
+  constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, encoder?: ChunkEncoder) {
     this.root = root;
-    this.encode = encode;
+    this.#encoding = new Encoding(encoder);
     this.settings = settings;
     this.committed = committed;
     this.#generation = committed.layout.generation;
@@ -173,7 +175,7 @@ export class ArrayWriter {
   /** Makes the codec, the digest and the short last chunk ready. */
   async prepare(): Promise<void> {
     this.#digest ??= await loadDigest(this.settings.checksum);
-    await prepareEncode(this.settings.cname);
+    await this.#encoding.prepare(this.encodeOptions);
     if (this.#isTailLoaded) return;
     const { rows } = this.committed;
     const { chunklen } = this.settings;
@@ -202,13 +204,32 @@ export class ArrayWriter {
     for (let at = 0; at < items.length; ) {
       if (isPlain && this.buffer.rows === 0 && items.length - at >= chunkBytes) {
         // A whole chunk is encoded from where it lies.
-        await this.addChunk([await this.encodeColumn(0, items.subarray(at, at + chunkBytes))]);
+        await this.addChunk([await this.#begin(0, items.subarray(at, at + chunkBytes))]);
         at += chunkBytes;
         continue;
       }
       at += this.buffer.take(at === 0 ? items : items.subarray(at)) * this.rowBytes;
       if (this.buffer.room === 0) await this.#encodeBuffer();
     }
+    // The items are their owner's again.
+    await this.#made(0);
+  }
+
+  /** Begins to encode a chunk; at most as many at a time as the encoder likes. */
+  async #begin(column: number, data: Uint8Array): Promise<StoredChunk | Promise<StoredChunk>[]> {
+    if (this.#encoding.parallel === 1) return this.encodeColumn(column, data);
+    await this.#made(this.#encoding.parallel - 1);
+    const chunk = this.encodeColumn(column, data);
+    this.#underWay.add(chunk);
+    const forget = (): void => void this.#underWay.delete(chunk);
+    chunk.then(forget, forget);
+    return [chunk];
+  }
+
+  /** Waits until at most `left` chunks are being made. What goes wrong is thrown where the chunk is needed. */
+  async #made(left: number): Promise<void> {
+    while (this.#underWay.size > left)
+      await Promise.race([...this.#underWay].map((chunk) => chunk.catch(() => undefined)));
   }
 
   /** Counts rows of an array whose rows have no bytes. */
@@ -218,9 +239,9 @@ export class ArrayWriter {
   }
 
   /** Adds an encoded whole chunk, one for each column. The buffer must be empty. */
-  async addChunk(chunks: readonly StoredChunk[]): Promise<void> {
+  async addChunk(chunks: readonly (StoredChunk | readonly Promise<StoredChunk>[])[]): Promise<void> {
     this.isDirty = true;
-    for (const [i, chunk] of chunks.entries()) this.#pending[i]?.push(chunk);
+    for (const [i, chunk] of chunks.entries()) this.#pending[i]?.push(...(isList(chunk) ? chunk : [chunk]));
     const { superchunklen } = this.settings;
     const full = this.#fullRuns();
     if (this.#runChunks - full.chunks + this.pendingChunks >= superchunklen)
@@ -243,7 +264,7 @@ export class ArrayWriter {
 
   /** Encodes items of the given size as one chunk, with its digest. */
   async encodeItems(data: Uint8Array, typesize: number): Promise<StoredChunk> {
-    const made = this.encode(data, { ...this.encodeOptions, typesize });
+    const made = this.#encoding.encode(data, { ...this.encodeOptions, typesize });
     const bytes = made instanceof Uint8Array ? made : await made;
     const digest = this.#digest;
     if (digest === undefined) throw new RangeError("prepare() was not awaited");
@@ -364,7 +385,7 @@ export class ArrayWriter {
       const chunks: StoredChunk[] = [];
       if (source !== undefined)
         for await (const chunk of source.encoded(i, end - merged, end)) chunks.push(chunk);
-      columns.push([...chunks, ...(this.#pending[i] ?? [])]);
+      columns.push([...chunks, ...(await Promise.all(this.#pending[i] ?? []))]);
     }
     return columns;
   }
@@ -460,10 +481,9 @@ export class ArrayWriter {
   }
 
   async #encodeBuffer(): Promise<void> {
-    const chunks: StoredChunk[] = [];
-    for (let i = 0; i < this.columns.length; i++)
-      chunks.push(await this.encodeColumn(i, this.buffer.column(i)));
-    this.buffer.clear();
+    const chunks: (StoredChunk | readonly Promise<StoredChunk>[])[] = [];
+    for (let i = 0; i < this.columns.length; i++) chunks.push(await this.#begin(i, this.buffer.column(i)));
+    this.buffer.clear(this.#encoding.parallel > 1);
     await this.addChunk(chunks);
   }
 
@@ -483,6 +503,13 @@ export class ArrayWriter {
   #newBuffer(): RowBuffer {
     return new RowBuffer(this.columns, this.settings.chunklen, this.settings.dtype.itemSize, this.rowBytes);
   }
+}
+
+/** A promise in a list, so that it is not awaited on its way. */
+function isList(
+  chunk: StoredChunk | readonly Promise<StoredChunk>[],
+): chunk is readonly Promise<StoredChunk>[] {
+  return Array.isArray(chunk);
 }
 
 function names({ runs, patches }: StoredLayout, number: number): boolean {

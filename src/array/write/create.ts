@@ -1,4 +1,5 @@
 /** Making an array on a store, and opening one for writing. @see FORMAT.md [FG] */
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { encodeSizes, FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
@@ -9,7 +10,6 @@ import { readAttributes } from "../array-folder.ts";
 import { encodeJson, type Generation, readGeneration, unknownWriteFeatures } from "../generation.ts";
 import { ArrayWriter } from "./array-writer.ts";
 import { grow } from "./changes.ts";
-import { type ChunkEncoder, encodeHere } from "./encoder.ts";
 import { recover } from "./recover.ts";
 import { ArrayRoot } from "./root.ts";
 import { type ArraySettings, type CutOptions, settleSettings, storageOf } from "./settings.ts";
@@ -24,7 +24,7 @@ export interface WriterLock {
 /** How an array is opened for writing. */
 export interface WriteOptions {
   /** Makes chunks; default: in the calling thread. */
-  readonly encode?: ChunkEncoder | undefined;
+  readonly encoder?: ChunkEncoder | undefined;
   /** Keeps other writers out. Without one, the commits alone do: the slower of two writers fails with `CONFLICT`. */
   readonly lock?: (() => Promise<WriterLock>) | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -83,12 +83,7 @@ export async function createArray(
     const sizes = encodeSizes({ shape: [0, ...rowShape], nbytes: 0, cbytes: 0 }, layout);
     await store.put(joinKey(path, "meta/sizes"), sizes, { durable: true, ifAbsent: true });
     const root = new ArrayRoot(store, path, sizes);
-    const writer = new ArrayWriter(
-      root,
-      settings,
-      { layout, rows: 0, cbytes: 0 },
-      options.encode ?? encodeHere,
-    );
+    const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 }, options.encoder);
     await commitStorage(writer);
     await writer.prepare();
     if (rows > 0) {
@@ -130,7 +125,7 @@ export async function openWritable(
     const { layout, folder } = generation;
     const cbytes = Number((folder.metadata["sizes"] as JsonObject)["cbytes"] ?? 0);
     const committed = { layout, rows: folder.heldRows, cbytes };
-    const writer = new ArrayWriter(root, settingsOf(generation), committed, options.encode ?? encodeHere);
+    const writer = new ArrayWriter(root, settingsOf(generation), committed, options.encoder);
     await recover(writer);
     return new WritableArray(writer, attrs, lock);
   } catch (error) {

@@ -1,0 +1,48 @@
+/** Making arrays at paths, and opening them for writing: with a lock, and worker threads that encode. */
+import { join, resolve } from "node:path";
+import {
+  type CreateOptions,
+  createArray as createIn,
+  openWritable as openIn,
+  type WriteOptions,
+} from "../array/write/create.ts";
+import type { WritableArray } from "../array/write/writable-array.ts";
+import { FileStore } from "./fs-store.ts";
+import { acquireLock, type LockOptions } from "./lock.ts";
+import { encoderOf, type ThreadOptions } from "./threads.ts";
+
+/** Options of {@link openWritable}. */
+export interface WritePathOptions extends WriteOptions, LockOptions, ThreadOptions {}
+
+/** Options of {@link createArray}. */
+export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions {}
+
+/**
+ * Makes an array in a folder, which need not exist, and opens it for writing.
+ *
+ * @throws CONFLICT where something is there already, or another writer holds the lock; BAD_ARGUMENT, LIMIT, UNSUPPORTED;
+ * NO_SPACE, READ_ONLY, IO
+ */
+export function createArray(path: string, options: CreatePathOptions): Promise<WritableArray> {
+  const store = new FileStore(resolve(path));
+  return createIn(store, "", { ...options, ...writing(path, options) });
+}
+
+/**
+ * Opens the array in a folder for writing, and brings in order what an interrupted writer left.
+ *
+ * @throws NOT_FOUND; CONFLICT where another writer holds the lock; READ_ONLY, UNSUPPORTED, and the codes of damage
+ */
+export async function openWritable(path: string, options: WritePathOptions = {}): Promise<WritableArray> {
+  const store = new FileStore(resolve(path));
+  const isThere = (await store.stat("meta/sizes")) !== undefined;
+  // Without an array there is nothing to lock, and no folder is made.
+  return openIn(store, "", { ...options, ...(isThere ? writing(path, options) : {}) });
+}
+
+function writing(path: string, options: WritePathOptions): Pick<WriteOptions, "encoder" | "lock"> {
+  return {
+    encoder: options.encoder ?? encoderOf(options),
+    lock: options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)),
+  };
+}

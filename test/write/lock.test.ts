@@ -1,0 +1,97 @@
+import * as fs from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { acquireLock } from "../../src/node/lock.ts";
+
+let folder: string;
+beforeAll(() => {
+  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-lock-"));
+});
+afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
+
+const place = (name: string): string => join(folder, name, "meta", "lock");
+
+test("a held lock refuses and names its holder, and is free after its release", async () => {
+  const path = place("held");
+  const lock = await acquireLock(path);
+  await expect(acquireLock(path)).rejects.toMatchObject({
+    code: "CONFLICT",
+    message: expect.stringContaining(`process ${process.pid} on ${hostname()}`),
+  });
+  await lock.release();
+  expect(fs.readdirSync(join(path, ".."))).toEqual([]);
+  await (await acquireLock(path)).release();
+});
+
+/** Writes a lock file as another holder would, from what this process writes. */
+async function forge(path: string, changes: object): Promise<void> {
+  const lock = await acquireLock(path);
+  const mine = JSON.parse(fs.readFileSync(path, "utf8"));
+  await lock.release();
+  fs.writeFileSync(path, JSON.stringify({ ...mine, token: "other", ...changes }));
+}
+
+/** A process number that nobody has. */
+function deadPid(): number {
+  for (let pid = 4_000_000; ; pid--) {
+    try {
+      process.kill(pid, 0);
+    } catch {
+      return pid;
+    }
+  }
+}
+
+test("the lock of a process that is gone is taken over", async () => {
+  const path = place("dead");
+  await forge(path, { pid: deadPid() });
+  const lock = await acquireLock(path);
+  expect(JSON.parse(fs.readFileSync(path, "utf8")).pid).toBe(process.pid);
+  await lock.release();
+});
+
+test("the lock of a process whose number another one has by now is taken over", async () => {
+  const path = place("reused");
+  await forge(path, { started: "1" });
+  const lock = await acquireLock(path);
+  expect(JSON.parse(fs.readFileSync(path, "utf8")).started).not.toBe("1");
+  await lock.release();
+});
+
+test.each([
+  ["another host", { host: "elsewhere", pid: 1 }],
+  ["another installation under the same name", { machine: "other", boot: "other" }],
+  ["another container of the host", { namespace: "pid:[1]", pid: 999_999 }],
+])("the lock of %s is never taken over, unless it is broken", async (name, changes) => {
+  const path = place(name.replaceAll(" ", "-"));
+  await forge(path, changes);
+  await expect(acquireLock(path)).rejects.toMatchObject({ code: "CONFLICT" });
+  const lock = await acquireLock(path, { breakLock: true });
+  expect(JSON.parse(fs.readFileSync(path, "utf8")).token).not.toBe("other");
+  await lock.release();
+});
+
+test("a lock that says nothing is never taken over, unless it is broken", async () => {
+  const path = place("empty");
+  await (await acquireLock(path)).release();
+  fs.writeFileSync(path, "");
+  await expect(acquireLock(path)).rejects.toMatchObject({ code: "CONFLICT" });
+  await (await acquireLock(path, { breakLock: true })).release();
+  expect(fs.existsSync(path)).toBe(false);
+});
+
+test("who lost his lock does not give up that of another", async () => {
+  const path = place("lost");
+  const first = await acquireLock(path);
+  const second = await acquireLock(path, { breakLock: true });
+  await first.release();
+  expect(fs.existsSync(path)).toBe(true);
+  await second.release();
+});
+
+test("of many that take it at once, one at a time has it", async () => {
+  const path = place("many");
+  const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => acquireLock(path)));
+  expect(outcomes.filter(({ status }) => status === "fulfilled").length).toBe(1);
+});
