@@ -14,7 +14,9 @@ export { encodeAhead, encodeHere } from "./encode-ahead.ts";
 export { prepareEncode } from "./encode-prepare.ts";
 export { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
 export { type DecodeLease, leaseDecoder } from "./lease.ts";
+export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
 export { isReady, prepare } from "./prepare.ts";
+export { decodeStream, encodeZstdStream } from "./stream.ts";
 export type {
   BlockRange,
   ChunkEncoder,

@@ -1,0 +1,98 @@
+/**
+ * Blosc as a codec with the interface of the `numcodecs` package, which zarrita asks of its codecs.
+ *
+ * Knows configurations of Zarr v2 (`shuffle` a number) and v3 (a name, and `typesize`); must not know arrays.
+ *
+ * @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/blosc/index.html
+ * @example
+ * import { registry } from "zarrita";
+ * import { Blosc } from "superchunk/blosc";
+ * registry.set("blosc", async () => Blosc);
+ */
+import { SuperchunkError } from "../errors.ts";
+import { decodeSync } from "./decode.ts";
+import { encodeSync } from "./encode.ts";
+import { prepareEncode } from "./encode-prepare.ts";
+import { settleEncode } from "./encode-settings.ts";
+import { isReady, prepare } from "./prepare.ts";
+import type { CompressorName, EncodeOptions, Shuffle } from "./types.ts";
+
+/** What array metadata say of the codec; what is absent has numcodecs' default: lz4, 5, shuffle, automatic blocks. */
+export interface BloscConfig {
+  readonly cname?: string;
+  /** 0 to 9. */
+  readonly clevel?: number;
+  /** v3: a name; v2: 0, 1, 2, or -1 for bitshuffle of single bytes and shuffle of others. */
+  readonly shuffle?: string | number;
+  /** Bytes of an element, from 1; absent in v2: that of the array's data type, where it is told. */
+  readonly typesize?: number;
+  readonly blocksize?: number;
+}
+
+/** What is used of the array metadata that zarrita gives along. */
+export interface BloscContext {
+  readonly dataType?: unknown;
+}
+
+const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
+const ITEM_SIZES: Readonly<Record<string, number>> = { bool: 1, "v2:object": 8 };
+
+/** The codec `blosc`. Chunks of any settings are decoded; the configuration is for encoding. */
+export class Blosc {
+  static readonly codecId = "blosc";
+  readonly kind = "bytes_to_bytes";
+  readonly #options: EncodeOptions;
+
+  /** Throws `BAD_ARGUMENT` for what Blosc does not have. */
+  constructor(options: EncodeOptions) {
+    settleEncode(0, options);
+    this.#options = options;
+  }
+
+  /** From a codec's configuration in array metadata, a {@link BloscConfig}. Throws `BAD_ARGUMENT`. */
+  static fromConfig(config?: unknown, context?: BloscContext): Blosc {
+    const given: BloscConfig = typeof config === "object" && config !== null ? config : {};
+    const { cname = "lz4", clevel = 5, shuffle = 1, blocksize = 0 } = given;
+    // zarr-python writes 0 for chunks that are not shuffled.
+    const typesize = given.typesize || itemSizeOf(context?.dataType) || 1;
+    return new Blosc({
+      cname: cname as CompressorName, // checked by the constructor
+      clevel,
+      shuffle: readShuffle(shuffle, typesize),
+      typesize,
+      blocksize,
+    });
+  }
+
+  /** One chunk, in a buffer of its own. Throws as `encode`. */
+  async encode(data: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+    await prepareEncode(this.#options.cname);
+    return encodeSync(data, this.#options);
+  }
+
+  /** The decoded bytes: the beginning of `out`, or a new array. Throws as `decode`. */
+  async decode(chunk: Uint8Array, out?: Uint8Array): Promise<Uint8Array> {
+    if (!isReady("lz4")) await prepare("lz4"); // one module decodes them all
+    return decodeSync(chunk, { out });
+  }
+}
+
+function readShuffle(shuffle: string | number, typesize: number): Shuffle {
+  if (shuffle === -1) return typesize === 1 ? "bitshuffle" : "shuffle";
+  const found = typeof shuffle === "number" ? SHUFFLES[shuffle] : SHUFFLES.find((name) => name === shuffle);
+  if (found !== undefined) return found;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `shuffle is ${JSON.stringify(shuffle)}, but must be one of ${SHUFFLES.join(", ")}, or 0, 1, 2, -1`,
+    { field: "shuffle", expected: SHUFFLES, found: shuffle },
+  );
+}
+
+/** Bytes of an item of a data type as zarrita names it: `float64`, `v2:U10`. */
+function itemSizeOf(dataType: unknown): number | undefined {
+  if (typeof dataType !== "string") return undefined;
+  const text = /^v2:([US])(\d+)$/.exec(dataType);
+  if (text !== null) return Number(text[2]) * (text[1] === "U" ? 4 : 1);
+  const bits = /^(?:u?int|float)(\d+)$/.exec(dataType)?.[1];
+  return bits === undefined ? ITEM_SIZES[dataType] : Number(bits) / 8;
+}
