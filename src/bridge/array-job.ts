@@ -50,6 +50,8 @@ export interface ArrayJob {
   readonly type: ZarrType;
   readonly blosc: BloscSettings;
   readonly document: JsonObject;
+  /** The same array without shards: each chunk an object of its own. */
+  readonly chunkDocument: JsonObject;
   /** Undefined where there are no values. */
   readonly layout: JobLayout | undefined;
   /** Why chunks are recoded; undefined: they are copied. */
@@ -156,7 +158,7 @@ export async function planArray(
     notes: more,
   } = describeValues(source, type, options.dimensionNames, originalName);
   notes.push(...more);
-  const document = arrayDocument({
+  const description = {
     shape: [...shape, ...type.itemShape],
     dataType: type.dataType,
     fillValue: type.fill.json,
@@ -168,13 +170,14 @@ export async function planArray(
       : undefined,
     attributes,
     dimensionNames,
-  });
+  };
   return {
     node,
     source,
     type,
     blosc,
-    document,
+    document: arrayDocument(description),
+    chunkDocument: arrayDocument({ ...description, shardShape: undefined }),
     layout,
     recodes,
     replacesSnappy: options.recode !== false,

@@ -14,3 +14,6 @@ export type { Renaming } from "./node-names.ts";
 export { convertTree, isArchive, planTree } from "./tree.ts";
 export type { TreeEntry, TreePlanEntry, TreeResult } from "./tree-types.ts";
 export { type ConversionCheck, verifyConversion } from "./verify-conversion.ts";
+export { zarrView } from "./view.ts";
+export { findViewEntries, type ViewEntry, zarrTreeView } from "./view-tree.ts";
+export type { ViewNode, ViewOptions, ViewRange, ZarrView } from "./view-types.ts";

@@ -22,7 +22,7 @@ import type { TreeEntry, TreeResult } from "./tree-types.ts";
 import { consolidate, groupDocument } from "./zarr-metadata.ts";
 
 /** Above this many nodes their documents are not repeated in the root's: it would no longer fit in memory. */
-const MOST_CONSOLIDATED = 5000;
+export const MOST_CONSOLIDATED = 5000;
 
 /** How a failed archive is reported. A full or read-only destination, and what is no fault of an archive, is thrown. */
 export function failureOf(error: unknown): { code: ErrorCode; message: string } {

@@ -1,0 +1,194 @@
+/** What a view answers to keys, ranges, damage and change. */
+
+import { describe, expect, it } from "vitest";
+import * as zarr from "zarrita";
+import { open } from "../../src/array/open.ts";
+import { findViewEntries, zarrTreeView, zarrView } from "../../src/bridge/index.ts";
+import { decode } from "../../src/codec/index.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { HttpStore } from "../../src/store/http.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { withCounting } from "../../src/store/wrappers/counting.ts";
+import { loadFolder } from "../array/memory-archive.ts";
+import { putBloscpack, putCarray } from "../bridge/make-archive.ts";
+import { sha256 } from "../bridge/read-back.ts";
+import { type ArrayFixture, corpusFolder, findFixture } from "../fixtures/manifest.ts";
+import { serveObjects } from "../store/server.ts";
+import { documentOf, readThroughView } from "./read-view.ts";
+
+const values = Float64Array.from({ length: 250 }, (_, i) => i / 4);
+const bytes = new Uint8Array(values.buffer);
+
+async function sample(): Promise<{ store: MemoryStore; view: ReturnType<typeof zarrView> }> {
+  const store = new MemoryStore();
+  await putCarray(store, "a", bytes, 100, { dtype: "float64", shape: [250] });
+  return { store, view: zarrView(await open(store, "a")) };
+}
+
+describe("keys", () => {
+  it("answers the document and the chunks, and undefined for everything else", async () => {
+    const { view } = await sample();
+    expect(await view.get("/zarr.json")).toBeInstanceOf(Uint8Array);
+    expect(await view.get("/c/2")).toBeInstanceOf(Uint8Array);
+    const absent = [
+      "/c/3",
+      "/c/-1",
+      "/c/00",
+      "/c/1e0",
+      "/c/0/0",
+      "/c",
+      "/",
+      "",
+      "/.zarray",
+      "/.zgroup",
+      "/x/zarr.json",
+      "/../a",
+      "/c/9007199254740993",
+    ];
+    for (const key of absent) expect([key, await view.get(key)]).toEqual([key, undefined]);
+  });
+
+  it("gives whole chunks as they lie in the archive, byte for byte", async () => {
+    const { store, view } = await sample();
+    const stored = await store.get("a/data/__0.blp");
+    expect(await view.get("/c/0")).toEqual(stored?.slice(16));
+  });
+
+  it("fills a short last chunk up to a whole one, with the fill value behind its rows", async () => {
+    const { view } = await sample();
+    const chunk = await view.get("/c/2");
+    const decoded = await decode(chunk ?? new Uint8Array(), {});
+    expect(new Float64Array(decoded.slice().buffer)).toEqual(
+      Float64Array.from({ length: 100 }, (_, i) => (i < 50 ? (values[200 + i] ?? 0) : 0)),
+    );
+  });
+
+  it("gives ranges of what it would give whole, also from the end", async () => {
+    const { view } = await sample();
+    const whole = (await view.get("/c/2")) ?? new Uint8Array();
+    expect(await view.getRange("/c/2", { offset: 3, length: 10 })).toEqual(whole.slice(3, 13));
+    expect(await view.getRange("/c/2", { suffixLength: 5 })).toEqual(whole.slice(-5));
+    expect(await view.getRange("/c/9", { suffixLength: 5 })).toBeUndefined();
+    await expect(view.getRange("/c/2", { offset: -1, length: 5 })).rejects.toMatchObject({
+      code: "BAD_ARGUMENT",
+    });
+  });
+
+  it("hands out bytes that are the caller's own and start a buffer", async () => {
+    const { view } = await sample();
+    for (const key of ["/c/0", "/c/2", "/zarr.json"]) {
+      const first = (await view.get(key)) ?? new Uint8Array();
+      const before = first.slice();
+      expect([first.byteOffset, first.buffer.byteLength]).toEqual([0, first.length]);
+      first.fill(0xff);
+      expect(await view.get(key)).toEqual(before);
+    }
+  });
+
+  it("makes a chunk once for all who ask for it", async () => {
+    const { store } = await sample();
+    const { store: counted, counts } = withCounting(store);
+    const view = zarrView(await open(counted, "a"));
+    await view.get("/c/2");
+    const before = counts.requests;
+    await view.get("/c/2");
+    expect(counts.requests).toBe(before);
+  });
+
+  it("ends with the signal's reason", async () => {
+    const { view } = await sample();
+    const reason = new Error("enough");
+    await expect(view.get("/c/0", { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+  });
+});
+
+describe("damage", () => {
+  it("throws for a chunk that is missing, instead of showing fill values", async () => {
+    const { store, view } = await sample();
+    await store.delete("a/data/__1.blp");
+    await expect(view.get("/c/1")).rejects.toMatchObject({ code: "INCOMPLETE", details: { chunk: 1 } });
+    const array = await zarr.open.v3(zarr.root(view as never), { kind: "array" });
+    const failure = await zarr.get(array, null).catch((error: unknown) => error);
+    const cause = failure instanceof SuperchunkError ? failure : (failure as Error).cause;
+    expect(cause).toMatchObject({ code: "INCOMPLETE" });
+  });
+
+  it("throws for a chunk whose header contradicts the metadata", async () => {
+    const { store, view } = await sample();
+    const other = (await store.get("a/data/__2.blp")) ?? new Uint8Array();
+    await store.put("a/data/__1.blp", other);
+    await expect(view.get("/c/1")).rejects.toMatchObject({
+      code: "BAD_FIELD",
+      details: { chunk: 1, field: "nbytes" },
+    });
+  });
+
+  it("throws for a chunk whose digest is wrong", async () => {
+    const { store, path } = await loadFolder(`${corpusFolder}/blz-superchunk/i4-adler32-meta`);
+    const key = `${path === "" ? "" : `${path}/`}data/__1__.bin`;
+    const file = (await store.get(key)) ?? new Uint8Array();
+    const archive = await open(store, path);
+    if (archive.kind !== "array") throw new Error("not an array");
+    let at = 0;
+    for await (const { place, bytes: chunk } of archive.encodedChunks(0, 1))
+      at = place.offset + chunk.length - 1;
+    file[at] = (file[at] ?? 0) ^ 1;
+    await store.put(key, file);
+    await expect(zarrView(await open(store, path)).get("/c/0")).rejects.toMatchObject({
+      code: "CHECKSUM_MISMATCH",
+    });
+  });
+});
+
+describe("chunks that do not end on rows", () => {
+  it("are compressed anew, with the values that were stored", async () => {
+    const store = new MemoryStore();
+    const shape = [7, 5, 3];
+    const own = new Uint8Array(Int32Array.from({ length: 105 }, (_, i) => i * i).buffer);
+    await putBloscpack(store, "odd.blp", own, 68, { dtype: "<i4", shape });
+    const view = zarrView(await open(store, "odd.blp"));
+    expect(await readThroughView(view, "", "<i4")).toEqual(own);
+  });
+});
+
+describe("a tree", () => {
+  it("shows what a writer appended, without being made anew", async () => {
+    const store = new MemoryStore();
+    await putCarray(store, "t/a", bytes.subarray(0, 1200), 100, { dtype: "float64", shape: [150] });
+    const view = zarrTreeView(await findViewEntries(store, "t"));
+    expect((await documentOf(view, "a"))["shape"]).toEqual([150]);
+    expect(await view.get("/a/c/2")).toBeUndefined();
+    await putCarray(store, "t/a", bytes, 100, { dtype: "float64", shape: [250] });
+    // The chunk that grew contradicts the metadata that were read before: they are read again.
+    const decoded = await decode((await view.get("/a/c/1")) ?? new Uint8Array(), {});
+    expect(new Float64Array(decoded.slice().buffer)).toEqual(values.slice(100, 200));
+    expect((await documentOf(view, "a"))["shape"]).toEqual([250]);
+    expect(await readThroughView(view, "a", "<f8")).toEqual(bytes);
+  });
+
+  it("refuses two archives at one node", async () => {
+    const [entry] = await findViewEntries((await sample()).store);
+    if (entry === undefined) throw new Error("nothing found");
+    expect(() => zarrTreeView([entry, entry])).toThrow(
+      expect.objectContaining({ code: "BAD_ARGUMENT" }) as Error,
+    );
+  });
+
+  it("refuses a folder without archives", async () => {
+    await expect(findViewEntries(new MemoryStore())).rejects.toMatchObject({ code: "NOT_FOUND" });
+  });
+});
+
+describe("over HTTP", () => {
+  it("reads an array by ranges of what a plain file server has", async () => {
+    const name = "bloscpack-3/array-f8.blp";
+    const { readFile } = await import("node:fs/promises");
+    const server = await serveObjects([["array.blp", await readFile(`${corpusFolder}/${name}`)]]);
+    try {
+      const view = zarrView(await open(new HttpStore(server.url), "array.blp"));
+      expect(sha256(await readThroughView(view, "", "<f8"))).toBe((findFixture(name) as ArrayFixture).sha256);
+    } finally {
+      await server.close();
+    }
+  });
+});
