@@ -1,0 +1,195 @@
+/** One writer and readers, at every step of each other, by random schedules. */
+import { expect, test } from "vitest";
+import { open } from "../../src/array/open.ts";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { createArray, openWritable } from "../../src/array/write/create.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { type Interceptor, interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { imageOf } from "../crash/images.ts";
+import { randomFrom } from "../crash/random.ts";
+
+const SCHEDULES = Number(process.env["SCHEDULES"] ?? 2000);
+
+/** Lets one actor at a time make its next store call. */
+class Scheduler {
+  readonly #random: () => number;
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+  steps = 0;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  /** Waits for the turn of the caller. */
+  turn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
+  }
+
+  async run(actors: readonly (() => Promise<void>)[]): Promise<void> {
+    this.#running = actors.length;
+    const failures: unknown[] = [];
+    for (const actor of actors) {
+      actor()
+        .catch((error: unknown) => failures.push(error))
+        .finally(() => {
+          this.#running--;
+        });
+    }
+    while (this.#running > 0) {
+      // All actors come to their next call, or to their end.
+      await new Promise(setImmediate);
+      const [next] = this.#waiting.splice(Math.floor(this.#random() * this.#waiting.length), 1);
+      this.steps++;
+      next?.();
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+}
+
+type Gated = ReturnType<typeof gated>;
+
+/** The store as an actor sees it: every call waits for its turn. */
+function gated(
+  store: MemoryStore,
+  scheduler: Scheduler,
+  onCall?: (method: string, key: string) => Promise<void>,
+) {
+  const interceptor: Interceptor = {
+    async onCall(call, proceed) {
+      await scheduler.turn();
+      const outcome = await proceed();
+      await onCall?.(call.method, call.key);
+      return outcome;
+    },
+    onSync: (_call, proceed) => proceed(),
+    onList: () => scheduler.turn(),
+  };
+  return interceptStore(store, interceptor);
+}
+
+/** Without the calls that take no turn. */
+function withoutSync(store: Gated): Omit<Gated, "readIntoSync"> {
+  const { readIntoSync: _sync, ...rest } = store;
+  return rest;
+}
+
+const totals = { reads: 0, stale: 0, refound: 0, steps: 0 };
+
+async function play(seed: number): Promise<void> {
+  const random = randomFrom(seed);
+  const pick = (n: number): number => Math.floor(random() * n);
+  const store = new MemoryStore();
+  const first = await createArray(store, "", {
+    dtype: "<i4",
+    chunklen: 1 + pick(4),
+    superchunklen: 1 + pick(3),
+  });
+  let value = 0;
+  const ramp = (count: number): Int32Array => Int32Array.from({ length: count }, () => ++value);
+  await first.append(ramp(5 + pick(30)));
+  await first.close();
+
+  const byGeneration = new Map<number, string>();
+  const record = async (): Promise<void> => {
+    const array = (await open(new MemoryStore(await imageOf(store)))) as ArrayArchive & {
+      generation: number;
+    };
+    byGeneration.set(array.generation, Buffer.from(await array.getBytes()).toString("hex"));
+  };
+  await record();
+  const scheduler = new Scheduler(random);
+
+  const writer = async (): Promise<void> => {
+    const array = await openWritable(
+      gated(store, scheduler, async (method, key) => {
+        if (method === "put" && key === "meta/sizes") await record();
+      }),
+      "",
+    );
+    for (let i = 0; i < 6; i++) {
+      const n = array.length;
+      switch (pick(9)) {
+        case 0:
+          await array.resize(pick(n + 1));
+          break;
+        case 1:
+          await array.set([{ start: pick(n + 1), stop: n, step: 1 + pick(4) }], ++value);
+          await array.flush();
+          break;
+        case 2:
+          await array.deleteRows(pick(n + 1), n);
+          break;
+        case 3:
+          await array.compact();
+          break;
+        case 4:
+          await array.compact({ chunklen: 1 + pick(4), superchunklen: 1 + pick(3) });
+          break;
+        default:
+          await array.append(ramp(1 + pick(8)));
+          await array.flush();
+      }
+    }
+    await array.close();
+  };
+
+  const reader = async (): Promise<void> => {
+    const gate = gated(store, scheduler);
+    const array = (await open(pick(2) === 0 ? gate : withoutSync(gate))) as ArrayArchive & {
+      generation: number;
+      refresh(): Promise<boolean>;
+    };
+    let opened = array.generation;
+    for (let i = 0; i < 5; i++) {
+      const expected = byGeneration.get(opened);
+      try {
+        const found = await readSomehow(array, pick(4));
+        expect(found, `seed ${seed}, generation ${opened}`).toBe(expected);
+        totals.reads++;
+        if (array.generation !== opened) totals.refound++;
+      } catch (error) {
+        if (!isSuperchunkError(error, "STALE")) throw error;
+        totals.stale++;
+        await array.refresh();
+        opened = array.generation;
+      }
+    }
+    if (pick(2) === 0) await verifyOrStale(array);
+  };
+
+  await scheduler.run([writer, reader, reader]);
+  totals.steps += scheduler.steps;
+}
+
+/** All rows, by one way of reading or another. */
+async function readSomehow(array: ArrayArchive, way: number): Promise<string> {
+  const parts: Uint8Array[] = [];
+  if (way === 0) parts.push(await array.getBytes());
+  else if (way === 1) for await (const part of array.streamBytes()) parts.push(part.slice());
+  else if (way === 2)
+    for (let i = 0; i < (array.shape[0] ?? 0); i += 3)
+      parts.push(await array.getBytes([{ start: i, stop: i + 3, step: 1 }]));
+  else
+    for await (const { data } of array.chunks())
+      parts.push(new Uint8Array((data as Int32Array).slice().buffer));
+  return Buffer.concat(parts).toString("hex");
+}
+
+async function verifyOrStale(array: ArrayArchive): Promise<void> {
+  try {
+    expect((await array.verify()).findings).toEqual([]);
+  } catch (error) {
+    if (!isSuperchunkError(error, "STALE")) throw error;
+  }
+}
+
+test("a reader gets its generation's rows, the same rows found anew, or STALE: never others", async () => {
+  for (let seed = 1; seed <= SCHEDULES; seed++) await play(seed);
+  expect(totals.reads).toBeGreaterThan(SCHEDULES);
+  expect(totals.stale).toBeGreaterThan(SCHEDULES / 20);
+  expect(totals.refound).toBeGreaterThan(SCHEDULES / 100);
+}, 300_000);
