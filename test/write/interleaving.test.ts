@@ -14,8 +14,11 @@ const SCHEDULES = Number(process.env["SCHEDULES"] ?? 2000);
 /** Lets one actor at a time make its next store call. */
 class Scheduler {
   readonly #random: () => number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting: { readonly actor: number; readonly go: () => void }[] = [];
   #running = 0;
+  /** Who goes on as long as the burst lasts: others then sleep through whole operations of his. */
+  #favourite = 0;
+  #burst = 0;
   steps = 0;
 
   constructor(random: () => number) {
@@ -23,9 +26,9 @@ class Scheduler {
   }
 
   /** Waits for the turn of the caller. */
-  turn(): Promise<void> {
+  turn(actor: number): Promise<void> {
     return new Promise((resolve) => {
-      this.#waiting.push(resolve);
+      this.#waiting.push({ actor, go: resolve });
     });
   }
 
@@ -42,9 +45,15 @@ class Scheduler {
     while (this.#running > 0) {
       // All actors come to their next call, or to their end.
       await new Promise(setImmediate);
-      const [next] = this.#waiting.splice(Math.floor(this.#random() * this.#waiting.length), 1);
+      if (--this.#burst <= 0) {
+        this.#favourite = Math.floor(this.#random() * actors.length);
+        this.#burst = 2 ** (this.#random() * 8);
+      }
+      const favourite = this.#waiting.findIndex(({ actor }) => actor === this.#favourite);
+      const at = favourite >= 0 ? favourite : Math.floor(this.#random() * this.#waiting.length);
+      const [next] = this.#waiting.splice(at, 1);
       this.steps++;
-      next?.();
+      next?.go();
     }
     if (failures.length > 0) throw failures[0];
   }
@@ -56,17 +65,18 @@ type Gated = ReturnType<typeof gated>;
 function gated(
   store: MemoryStore,
   scheduler: Scheduler,
+  actor: number,
   onCall?: (method: string, key: string) => Promise<void>,
 ) {
   const interceptor: Interceptor = {
     async onCall(call, proceed) {
-      await scheduler.turn();
+      await scheduler.turn(actor);
       const outcome = await proceed();
       await onCall?.(call.method, call.key);
       return outcome;
     },
     onSync: (_call, proceed) => proceed(),
-    onList: () => scheduler.turn(),
+    onList: () => scheduler.turn(actor),
   };
   return interceptStore(store, interceptor);
 }
@@ -105,7 +115,7 @@ async function play(seed: number): Promise<void> {
 
   const writer = async (): Promise<void> => {
     const array = await openWritable(
-      gated(store, scheduler, async (method, key) => {
+      gated(store, scheduler, 0, async (method, key) => {
         if (method === "put" && key === "meta/sizes") await record();
       }),
       "",
@@ -137,8 +147,8 @@ async function play(seed: number): Promise<void> {
     await array.close();
   };
 
-  const reader = async (): Promise<void> => {
-    const gate = gated(store, scheduler);
+  const reader = async (actor: number): Promise<void> => {
+    const gate = gated(store, scheduler, actor);
     const array = (await open(pick(2) === 0 ? gate : withoutSync(gate))) as ArrayArchive & {
       generation: number;
       refresh(): Promise<boolean>;
@@ -161,7 +171,7 @@ async function play(seed: number): Promise<void> {
     if (pick(2) === 0) await verifyOrStale(array);
   };
 
-  await scheduler.run([writer, reader, reader]);
+  await scheduler.run([writer, () => reader(1), () => reader(2)]);
   totals.steps += scheduler.steps;
 }
 
