@@ -68,6 +68,7 @@ export type {
   JsonValue,
   TimeUnit,
 } from "./format/types.ts";
+export { BlobStore } from "./store/blob.ts";
 export { type ForeignStore, fromZarrita } from "./store/foreign.ts";
 export { HttpStore, type HttpStoreOptions } from "./store/http.ts";
 export { MemoryStore } from "./store/memory.ts";

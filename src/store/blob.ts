@@ -1,0 +1,90 @@
+/**
+ * Blobs as a store that reads: what a browser's user chose or dropped, read in ranges as it is needed.
+ *
+ * Knows the store contract; must not know what the bytes are.
+ */
+import { SuperchunkError } from "../errors.ts";
+import { checkFolder, checkKey } from "./key.ts";
+import { resolveRange } from "./range.ts";
+import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
+
+/** Blobs by their keys. Nothing is read before it is asked for. */
+export class BlobStore implements ReadableStore {
+  readonly #blobs = new Map<string, Blob>();
+
+  /** Blobs with their keys. Throws `UNSAFE_PATH` for what is no key. */
+  constructor(blobs: Iterable<readonly [string, Blob]>) {
+    for (const [key, blob] of blobs) {
+      checkKey(key);
+      this.#blobs.set(key, blob);
+    }
+  }
+
+  /** Files of an `<input type="file">`, with `webkitdirectory` too: keys are paths below the chosen folder, or names. */
+  static fromFiles(files: Iterable<File>): BlobStore {
+    return new BlobStore(
+      Array.from(files, (file) => {
+        const path = file.webkitRelativePath;
+        // Its first part is the chosen folder's own name.
+        return [path ? path.slice(path.indexOf("/") + 1) : file.name, file] as const;
+      }),
+    );
+  }
+
+  describe(key: string): string {
+    return `blob:${key}`;
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const blob = this.#find(key, options);
+    return blob && this.#read(key, blob);
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const blob = this.#find(key, options);
+    const { offset, length } = resolveRange(range, blob?.size ?? 0, this.describe(key));
+    return blob && this.#read(key, blob.slice(offset, offset + length));
+  }
+
+  async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    const blob = this.#find(key, options);
+    if (blob === undefined) return undefined;
+    const changed = "lastModified" in blob ? blob.lastModified : 0;
+    return { size: blob.size, version: `${blob.size}-${changed}` };
+  }
+
+  async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
+    checkFolder(folder);
+    const prefix = folder === "" ? "" : `${folder}/`;
+    const seen = new Map<string, ListEntry["kind"]>();
+    for (const key of this.#blobs.keys()) {
+      if (!key.startsWith(prefix)) continue;
+      const rest = key.slice(prefix.length);
+      const slash = rest.indexOf("/");
+      if (slash < 0) seen.set(rest, "object");
+      else seen.set(rest.slice(0, slash), "folder");
+    }
+    for (const [name, kind] of seen) {
+      options?.signal?.throwIfAborted();
+      yield { name, kind };
+    }
+  }
+
+  #find(key: string, options: StoreOptions | undefined): Blob | undefined {
+    checkKey(key);
+    options?.signal?.throwIfAborted();
+    return this.#blobs.get(key);
+  }
+
+  async #read(key: string, part: Blob): Promise<Uint8Array> {
+    try {
+      return new Uint8Array(await part.arrayBuffer());
+    } catch (cause) {
+      // A browser refuses what was changed since it was chosen.
+      throw new SuperchunkError("IO", "the file cannot be read; choose it again if it was changed", {
+        path: this.describe(key),
+        cause,
+      });
+    }
+  }
+}
