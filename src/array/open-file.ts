@@ -9,20 +9,25 @@ import { bloscpackSequence } from "./bloscpack-sequence.ts";
 import { type BlpkFile, openBlpkFile } from "./blpk-file.ts";
 import { PlainBytes } from "./bytes-archive.ts";
 import type { ArchiveParts } from "./chunked-base.ts";
+import { withJournal } from "./journal.ts";
 import { elementsOf } from "./selection.ts";
 import type { ArrayArchive, BytesArchive, OpenOptions } from "./types.ts";
 
-/** Opens the file at `key`, which exists. */
+/** Opens the file at `key`, which exists. A change in place that was interrupted is read as it will be. [FR-03] */
 export async function openFile(
-  store: ReadableStore,
+  inner: ReadableStore,
   key: string,
   options: OpenOptions,
 ): Promise<ArrayArchive | BytesArchive> {
-  const path = store.describe(key);
-  const [info, head] = await Promise.all([
-    store.stat(key, options),
-    store.getRange(key, { offset: 0, length: 32 }, options),
+  const path = inner.describe(key);
+  const [innerInfo, innerHead] = await Promise.all([
+    inner.stat(key, options),
+    inner.getRange(key, { offset: 0, length: 32 }, options),
   ]);
+  const store = innerHead === undefined ? inner : await withJournal(inner, key, innerHead, options);
+  const isChanged = store !== inner;
+  const info = isChanged ? await store.stat(key, options) : innerInfo;
+  const head = isChanged ? await store.getRange(key, { offset: 0, length: 32 }, options) : innerHead;
   if (info === undefined || head === undefined)
     throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
   const dialect = dialectOf(detectFile(head, path, info.size).dialect);

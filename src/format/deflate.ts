@@ -1,5 +1,9 @@
-/** zlib streams (RFC 1950) of metadata sections, through fflate, with the output's length known beforehand. */
-import { Unzlib, zlibSync } from "fflate";
+/**
+ * zlib streams (RFC 1950) of metadata sections: unpacked through fflate, with the output's length known beforehand, and
+ * packed through pako, which makes the same bytes as the zlib that Python has (Node.js has another one).
+ */
+import { Unzlib } from "fflate";
+import { deflate } from "pako";
 import { ByteReader } from "../bytes/reader.ts";
 import { SuperchunkError } from "../errors.ts";
 
@@ -48,9 +52,9 @@ export function inflateZlib(stream: Uint8Array, length: number, path: string, at
   return text;
 }
 
-/** Packs into a zlib stream. */
+/** Packs into a zlib stream, byte for byte as zlib 1.2 does at that level (0 to 9). */
 export function deflateZlib(bytes: Uint8Array, level: number): Uint8Array {
-  return zlibSync(bytes, {
+  return deflate(bytes, {
     level: Math.max(0, Math.min(9, Math.trunc(level))) as 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9,
   });
 }
