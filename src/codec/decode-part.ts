@@ -3,14 +3,19 @@
  * elements wants a few bytes. Knows where these lie in the block's streams, so that every stream is decoded only as far as
  * the last of them, and nothing is unfiltered but them. Must not judge: where anything is unusual, the whole block is decoded.
  */
+import type { BlockBytes } from "./block-bytes.ts";
 import { streamKernelOf } from "./decode-block.ts";
 import type { DecodeKernel } from "./decode-kernel.ts";
 import { blockLength } from "./header.ts";
 import { SLACK } from "./kernel-module.ts";
+import { lookUpLz4 } from "./lz4-lookup.ts";
 import type { ChunkHeader } from "./types.ts";
 
 /** Blocks below this are not worth it. Bytes. */
 const MIN_BLOCK = 1024;
+
+/** More bytes of a stream than this are decoded, not looked up one by one. */
+const MAX_LOOKED_UP = 64;
 
 /** A block and the bytes of it that are wanted. */
 export interface BlockPart {
@@ -28,7 +33,7 @@ export interface BlockPart {
 export function decodePart(
   kernel: DecodeKernel,
   header: ChunkHeader,
-  bytes: Uint8Array,
+  bytes: BlockBytes,
   part: BlockPart,
   out: Uint8Array,
 ): boolean {
@@ -41,20 +46,22 @@ export function decodePart(
   const target = kernel.base + nsplits * pitch + streamLength + SLACK;
   const input = target + (part.to - part.from) + 2 * header.typesize + SLACK;
   memory.reserve(input + Math.min(bytes.length, maxInput(need)) + SLACK);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const decodeStream = streamKernelOf(kernel, header.compressor);
+  const first = Math.floor(part.from / nsplits);
   let at = 0;
   for (let i = 0; i < nsplits; i++) {
     const room = bytes.length - at - 4;
-    const compressed = room < 0 ? -1 : view.getInt32(at, true);
+    const compressed = room < 0 ? -1 : readLength(bytes, at);
     if (compressed < 0 || compressed > room) return false;
     at += 4;
     const to = kernel.base + i * pitch;
+    const wanted = memory.bytes.subarray(to + first, to + need);
     if (compressed === streamLength) {
-      memory.bytes.set(bytes.subarray(at, at + need), to);
-    } else {
+      // A stored stream needs nothing before the wanted bytes.
+      wanted.set(bytes.read(at + first, wanted.length).subarray(0, wanted.length));
+    } else if (!lookUp(header, bytes, at, compressed, first, wanted)) {
       const length = Math.min(compressed, maxInput(need));
-      memory.bytes.set(bytes.subarray(at, at + length), input);
+      memory.bytes.set(bytes.read(at, length).subarray(0, length), input);
       if (decodeStream(input, length, to, streamLength, need) < need) return false;
     }
     at += compressed;
@@ -64,11 +71,28 @@ export function decodePart(
     out.set(memory.bytes.subarray(start, start + part.to - part.from));
     return true;
   }
-  const first = Math.floor(part.from / header.typesize);
   calls.unshuffleRows(kernel.base + first, pitch, need - first, target, header.typesize);
   const start = target + part.from - first * header.typesize;
   out.set(memory.bytes.subarray(start, start + part.to - part.from));
   return true;
+}
+
+function readLength(bytes: BlockBytes, at: number): number {
+  const word = bytes.read(at, 4);
+  return new DataView(word.buffer, word.byteOffset, 4).getInt32(0, true);
+}
+
+function lookUp(
+  header: ChunkHeader,
+  bytes: BlockBytes,
+  at: number,
+  length: number,
+  from: number,
+  out: Uint8Array,
+): boolean {
+  return (
+    header.compressor === "lz4" && out.length <= MAX_LOOKED_UP && lookUpLz4(bytes, at, length, from, out)
+  );
 }
 
 /** How many streams the block has, how many bytes of each are needed, and how far apart they are put. */
@@ -92,9 +116,9 @@ function layOut(
 }
 
 /**
- * Compressed bytes that hold `need` decoded ones in what encoders write: a literal of one byte takes two. Where they do not,
- * the kernel sees a cut stream.
+ * Compressed bytes that hold `need` decoded ones in what encoders write: they do not make data longer but for a control
+ * byte in 16 at most. Where they did, the kernel sees a cut stream.
  */
 function maxInput(need: number): number {
-  return 2 * need + 1024;
+  return need + (need >> 4) + 1024;
 }

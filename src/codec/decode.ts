@@ -5,7 +5,9 @@
  * One block at a time goes through a kernel's memory, so that this stays small (and in the processor's cache) however
  * large a chunk is.
  */
+
 import { SuperchunkError } from "../errors.ts";
+import { bytesInMemory } from "./block-bytes.ts";
 import {
   type BlockTable,
   blocksOf,
@@ -148,7 +150,7 @@ function decodeInto(
       const at = (starts[first] ?? 0) - base;
       const from = start - first * header.blocksize;
       const part = { block: first, from, to: from + length };
-      if (decodePart(kernel, header, bytes.subarray(at, at + longest), part, out)) return;
+      if (decodePart(kernel, header, bytesInMemory(bytes.subarray(at, at + longest)), part, out)) return;
     }
     const scratch = kernel.base;
     const target = scratch + room;

@@ -55,3 +55,51 @@ test("damage in the bytes that a part needs is BAD_CHUNK, as in the whole", asyn
     expect(errorOf(work)).toMatchObject({ code: "BAD_CHUNK" });
   }
 });
+
+test("a byte of an lz4 stream is found through overlapping and nested matches, without decoding", async () => {
+  // Long runs, short periods, and repeats of repeats, between stretches of noise.
+  const data = new Uint8Array(8 * 40_000);
+  let state = 7;
+  for (let i = 0; i < data.length; i++) {
+    state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff;
+    const stretch = (i >> 11) % 5;
+    data[i] =
+      stretch === 0
+        ? state >> 16
+        : stretch === 1
+          ? 7
+          : stretch === 2
+            ? i % 3
+            : stretch === 3
+              ? i % 251
+              : (data[i - 4096] ?? 1);
+  }
+  for (const options of [
+    { shuffle: "shuffle", typesize: 8 },
+    { shuffle: "noshuffle", typesize: 1 },
+  ] as const) {
+    const chunk = await encode(data, { cname: "lz4", clevel: 5, ...options });
+    expect(info(chunk).nblocks).toBeLessThan(4);
+    for (let at = 0; at + 8 <= data.length; at += 1237) {
+      const part = decodeRangeSync(chunk, at, 8);
+      if (Buffer.compare(part, data.subarray(at, at + 8)) !== 0) expect.fail(`bytes from ${at} on differ`);
+    }
+  }
+});
+
+test("any byte of a chunk changed: a part of it is right, refused, or other bytes of the same length", async () => {
+  const data = makeValues(8, 2000);
+  const chunk = await encode(data, { cname: "lz4", shuffle: "shuffle", typesize: 8, clevel: 5 });
+  let refused = 0;
+  for (let at = 16; at < chunk.length; at++) {
+    const damaged = chunk.slice();
+    damaged[at] = (damaged[at] ?? 0) ^ 0xff;
+    try {
+      expect(decodeRangeSync(damaged, 15_992, 8)).toHaveLength(8);
+    } catch (error) {
+      expect(error).toMatchObject({ name: "SuperchunkError" });
+      refused++;
+    }
+  }
+  expect(refused).toBeGreaterThan(0);
+});
