@@ -12,6 +12,7 @@ import type {
   ChunkInfo,
   ChunkSummary,
   EncodedChunk,
+  ListChunksOptions,
   LongOptions,
   OpenOptions,
   VerifyReport,
@@ -152,25 +153,27 @@ export abstract class ChunkedBase {
     }
   }
 
-  async *listChunks(options: LongOptions = {}): AsyncIterable<ChunkInfo> {
-    for (let at = 0; at < this.nchunks; at += PLACES) {
-      const places = await this.parts.sequence.places(
-        at,
-        Math.min(this.nchunks, at + PLACES),
-        options.signal,
-      );
+  async *listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
+    const { first = 0, digests = true, signal } = options;
+    const last = Math.min(options.end ?? this.nchunks, this.nchunks);
+    for (let at = first; at < last; at += PLACES) {
+      const places = await this.parts.sequence.places(at, Math.min(last, at + PLACES), signal);
       for (const place of places) {
-        options.signal?.throwIfAborted();
-        yield await this.#describeChunk(place, options.signal);
-        options.onProgress?.({ done: place.index + 1, total: this.nchunks });
+        signal?.throwIfAborted();
+        yield await this.#describeChunk(place, digests, signal);
+        options.onProgress?.({ done: place.index + 1 - first, total: last - first });
       }
     }
   }
 
-  async #describeChunk(place: PlacedChunk, signal: AbortSignal | undefined): Promise<ChunkInfo> {
+  async #describeChunk(
+    place: PlacedChunk,
+    digests: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<ChunkInfo> {
     const { index, key, offset, nbytes, available, checksum } = place;
     const where = { index, key, offset, nbytes, available, checksum };
-    if (checksum === "None") {
+    if (checksum === "None" || !digests) {
       const { header } = await readHead(this.store, place, signal);
       return { ...where, ...headerInfo(header), digest: undefined };
     }

@@ -17,6 +17,7 @@ import type {
   ChunkInfo,
   ChunkSummary,
   EncodedChunk,
+  ListChunksOptions,
   LongOptions,
   OpenOptions,
   Selection,
@@ -254,7 +255,7 @@ export class LiveArray implements ArrayArchive {
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
     return this.#each(options, (array) => array.streamBytes(options));
   }
-  listChunks(options: LongOptions = {}): AsyncIterable<ChunkInfo> {
+  listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
     return this.#each(options, (array) => array.listChunks(options));
   }
   encodedChunks(

@@ -47,6 +47,15 @@ export interface ChunksOptions extends LongOptions {
   readonly reuse?: boolean | undefined;
 }
 
+/** Options of {@link ChunkedArchive.listChunks}. */
+export interface ListChunksOptions extends LongOptions {
+  /** First chunk, and the one behind the last (default: all). */
+  readonly first?: number | undefined;
+  readonly end?: number | undefined;
+  /** Read stored digests, which lie behind the chunks (default true); false reads headers only, and gives none. */
+  readonly digests?: boolean | undefined;
+}
+
 /** A part of an array as `get` gives it: values in native byte order. `stride` in elements. */
 export interface ArraySlice {
   readonly data: TypedValues;
@@ -162,7 +171,7 @@ export interface ChunkedArchive extends ArchiveBase {
   /** Encoded chunks `[first, end)` in order, headers and digests checked, neighbouring chunks in one read. */
   encodedChunks(first?: number, end?: number, options?: LongOptions): AsyncIterable<EncodedChunk>;
   /** Places and headers of the chunks, in order. */
-  listChunks(options?: LongOptions): AsyncIterable<ChunkInfo>;
+  listChunks(options?: ListChunksOptions): AsyncIterable<ChunkInfo>;
 }
 
 /** A file of plain bytes. */

@@ -178,6 +178,11 @@ export function shardPosition(shards: ShardGrid, index: number): number[] {
   return unravel(index, shards.grid);
 }
 
+/** Position of cell `index` in the grid of cells, in the stored order of the axes. */
+export function cellPosition(cells: CellGrid, index: number): number[] {
+  return unravel(index, cellCounts(cells));
+}
+
 /**
  * Slot in a shard's index of its `k`-th cell. Slots count the cells in C order of the array's axes; where the
  * array is stored in Fortran order (`reversed`) that is not the order in which the cells follow one another.
@@ -203,7 +208,8 @@ function unravel(index: number, shape: readonly number[]): number[] {
   return position;
 }
 
-function cellCounts(cells: CellGrid): number[] {
+/** Cells along each axis, in the stored order of the axes. */
+export function cellCounts(cells: CellGrid): number[] {
   return cells.shape.map((n, i) => (i < cells.axis ? n : i === cells.axis ? cells.along : 1));
 }
 

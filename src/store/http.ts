@@ -260,7 +260,15 @@ export class HttpStore implements ReadableStore {
 }
 
 function describeSize(response: Response, size: number | undefined): ObjectInfo | undefined {
-  return size === undefined ? undefined : { size, version: parseVersion(response, size) ?? String(size) };
+  if (size === undefined) return undefined;
+  const etag = response.headers.get("etag");
+  const modified = Date.parse(response.headers.get("last-modified") ?? "");
+  return {
+    size,
+    version: parseVersion(response, size) ?? String(size),
+    ...(etag === null || etag.startsWith("W/") ? {} : { etag }),
+    ...(Number.isNaN(modified) ? {} : { modified }),
+  };
 }
 
 function parseBase(base: string | URL): URL {

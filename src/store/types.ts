@@ -22,6 +22,10 @@ export interface ObjectInfo {
   readonly size: number;
   /** Changes whenever the bytes do: an ETag, or size, time and inode. Compared for equality only. */
   readonly version: string;
+  /** When the bytes were last written, in milliseconds since 1970; absent where the store does not know. */
+  readonly modified?: number;
+  /** Strong ETag as the server sent it, quotes included; absent for what has none. */
+  readonly etag?: string;
 }
 
 /** One entry of a folder listing. */
