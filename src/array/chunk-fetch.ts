@@ -10,6 +10,7 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { digestLength } from "../format/checksums.ts";
 import { decodeHeader as decodeFileHeader } from "../format/header.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { breathe } from "./breather.ts";
 import type { PlacedChunk } from "./sequence.ts";
 
 /** Unneeded bytes between two chunks that are read along rather than asking twice. */
@@ -80,6 +81,7 @@ export async function* fetchChunks(
   for (let i = 0; i < (options.readAhead ?? READ_AHEAD); i++) startNext();
   try {
     for (let current = reading.shift(); current !== undefined; current = reading.shift()) {
+      await breathe();
       options.signal?.throwIfAborted();
       const { span } = current;
       const bytes = await current.bytes;

@@ -62,8 +62,8 @@ export async function prepareDestination(
       throw conflict(
         path,
         isUnfinished
-          ? "an unfinished conversion lies there; resume goes on with it, overwrite replaces it"
-          : "the destination exists; overwrite replaces it, or name another",
+          ? "an unfinished conversion lies there; resume (--resume) goes on with it, overwrite (--overwrite) replaces it"
+          : "the destination exists; overwrite (--overwrite) replaces it, or name another",
       );
     }
     if (!names.some((name) => ZARR_MARKS.has(name))) {

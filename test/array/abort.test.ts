@@ -1,0 +1,45 @@
+import { expect, test } from "vitest";
+import { open } from "../../src/array/open.ts";
+import { loadFolder } from "./memory-archive.ts";
+
+async function openSmall() {
+  const { store, path } = await loadFolder(
+    new URL("../../fixtures/corpus/carray/bcolz-f8-chunks", import.meta.url).pathname,
+  );
+  const archive = await open(store, path);
+  if (archive.kind !== "array") throw new Error("not an array");
+  return archive;
+}
+
+test("an aborted signal ends every long call with the signal's reason", async () => {
+  const archive = await openSmall();
+  const signal = AbortSignal.abort(new Error("enough"));
+  await expect(archive.get(null, { signal })).rejects.toThrow("enough");
+  await expect(archive.readBytes(0, 8000, { signal })).rejects.toThrow("enough");
+  await expect(archive.verify({ signal })).rejects.toThrow("enough");
+  await expect(archive.chunks({ signal })[Symbol.asyncIterator]().next()).rejects.toThrow("enough");
+  await expect(archive.encodedChunks(0, 8, { signal })[Symbol.asyncIterator]().next()).rejects.toThrow(
+    "enough",
+  );
+});
+
+test("a timer fires in the middle of a long verification, although every read is done at once", async () => {
+  const archive = await openSmall();
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(new Error("timer")), 1);
+  const forever = async () => {
+    for (;;) await archive.verify({ signal: controller.signal });
+  };
+  await expect(forever()).rejects.toThrow("timer");
+});
+
+test("progress ends at the total", async () => {
+  const archive = await openSmall();
+  let last = { done: 0, total: -1 };
+  await archive.verify({
+    onProgress: (progress) => {
+      last = progress;
+    },
+  });
+  expect(last).toMatchObject({ done: 8000, total: 8000 });
+});
