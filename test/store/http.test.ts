@@ -209,7 +209,11 @@ describe("the HTTP store", () => {
         }) as typeof writeHead;
         return false;
       };
-      expect(await store.stat("x")).toEqual({ size: 1000, version: `${time} 1000` });
+      expect(await store.stat("x")).toEqual({
+        size: 1000,
+        version: `${time} 1000`,
+        modified: Date.parse(time),
+      });
       await store.getRange("x", { offset: 0, length: 10 });
       time = "Mon, 02 Nov 2026 10:00:01 GMT";
       await expect(store.getRange("x", { offset: 0, length: 10 })).rejects.toMatchObject({ code: "STALE" });
