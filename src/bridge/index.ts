@@ -1,5 +1,11 @@
 /** The bridge to Zarr: the entry `superchunk/zarr`. */
 
+export { ZarrArray, type ZarrVerifyReport } from "../zarr/array.ts";
+export { ZarrGroup } from "../zarr/group.ts";
+export type { StoredChunk } from "../zarr/list-chunks.ts";
+export type { ArrayModel, ZarrDialect } from "../zarr/model.ts";
+export { type OpenZarrOptions, openZarr, openZarrArray } from "../zarr/open.ts";
+export type { ReadSettings } from "../zarr/reading.ts";
 export { convertArchive, planConversion } from "./convert.ts";
 export type {
   ConversionPlan,

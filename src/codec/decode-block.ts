@@ -17,6 +17,11 @@ const REASONS: readonly string[] = [
   "the checksum inside the stream differs",
 ];
 
+/** Why a stream kernel gave a negative result, in words. */
+export function streamFailure(result: number): string {
+  return REASONS[-result] ?? "it is damaged";
+}
+
 /** Everything that is the same for all blocks of a chunk. */
 export interface BlockDecoder {
   readonly kernel: DecodeKernel;
@@ -129,7 +134,7 @@ function badStream(
   expected: number,
   written: number,
 ): SuperchunkError {
-  const reason = written < 0 ? (REASONS[-written] ?? "it is damaged") : `it decodes to ${written} bytes`;
+  const reason = written < 0 ? streamFailure(written) : `it decodes to ${written} bytes`;
   return new SuperchunkError(
     "BAD_CHUNK",
     `stream ${stream} of block ${block} at byte ${offset} does not decode to ${expected} bytes of ${header.compressor}: ${reason}; the chunk is damaged`,

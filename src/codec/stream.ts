@@ -1,0 +1,66 @@
+/**
+ * Whole streams of zlib and zstd, as other formats store them: without a Blosc chunk around them.
+ *
+ * Knows the kernels' calls; must not know chunks.
+ */
+import { SuperchunkError } from "../errors.ts";
+import { maxRatioOf } from "./compressors.ts";
+import { streamFailure, streamKernelOf } from "./decode-block.ts";
+import { giveBackKernel, NEED_ALL, takeKernel } from "./decode-kernel.ts";
+import { SLACK } from "./kernel-module.ts";
+import { prepare } from "./prepare.ts";
+import { loadZstd, zstdLibrary } from "./zstd-library.ts";
+
+/** Bytes that a zstd frame takes beside its blocks, at most, and what a block of 128 KiB takes beside its data. */
+const FRAME_OVERHEAD = 64;
+
+/**
+ * Decodes a zlib stream (RFC 1950) or zstd frames (RFC 8878), their own checksums included.
+ *
+ * @param limit the most bytes that it may decode to
+ * @returns the decoded bytes, a buffer of their own
+ * @throws BAD_CHUNK where it is damaged or decodes to more, LIMIT where there is no memory for it
+ */
+export async function decodeStream(
+  compressor: "zlib" | "zstd",
+  stream: Uint8Array,
+  limit: number,
+): Promise<Uint8Array> {
+  await prepare(compressor);
+  // What the caller expects is a word of metadata: memory is taken for what the stream can hold.
+  const room = Math.min(limit, stream.length * maxRatioOf(compressor));
+  const kernel = takeKernel();
+  try {
+    const input = kernel.base + room + SLACK;
+    kernel.memory.reserve(input + stream.length + SLACK);
+    kernel.memory.bytes.set(stream, input);
+    const written = streamKernelOf(kernel, compressor)(input, stream.length, kernel.base, room, NEED_ALL);
+    if (written >= 0) return kernel.memory.bytes.slice(kernel.base, kernel.base + written);
+    throw new SuperchunkError(
+      "BAD_CHUNK",
+      `the ${compressor} stream does not decode to at most ${limit} bytes: ${streamFailure(written)}; the chunk is damaged`,
+      { field: "stream", expected: limit, found: written },
+    );
+  } finally {
+    giveBackKernel(kernel);
+  }
+}
+
+/**
+ * Encodes one zstd frame with its content size.
+ *
+ * @param level zstd's own, 1 to 22
+ * @throws LIMIT where there is no memory for it
+ */
+export async function encodeZstdStream(bytes: Uint8Array, level: number): Promise<Uint8Array> {
+  await loadZstd();
+  const out = new Uint8Array(bytes.length + (bytes.length >> 7) + FRAME_OVERHEAD);
+  const written = zstdLibrary().compress(bytes, out, level);
+  if (written < 0) {
+    throw new SuperchunkError("LIMIT", `zstd needs more than ${out.length} bytes for ${bytes.length}`, {
+      expected: out.length,
+      found: written,
+    });
+  }
+  return out.slice(0, written);
+}

@@ -1,0 +1,279 @@
+/** An opened Zarr array: its facts, its values, its chunks. */
+
+import { type Extent, elementsOf, resolveSelection, stridesOf } from "../array/selection.ts";
+import type { ArraySlice, Finding, LongOptions, Selection } from "../array/types.ts";
+import { toValues } from "../array/values.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import type { DType, JsonObject, JsonValue } from "../format/types.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { type Chain, leafOf, permute } from "./chain.ts";
+import { hasByteOrder, withByteOrder } from "./data-type.ts";
+import { listStoredChunks, type StoredChunk } from "./list-chunks.ts";
+import type { ArrayModel, ZarrDialect } from "./model.ts";
+import { ChunkReading, type ReadSettings } from "./reading.ts";
+import { swapItems } from "./swap-items.ts";
+
+/** What {@link ZarrArray.verify} did and found. */
+export interface ZarrVerifyReport {
+  readonly ok: boolean;
+  /** Stored chunks that were read. */
+  readonly chunks: number;
+  /** Stored bytes of the chunks. */
+  readonly cbytes: number;
+  readonly findings: readonly Finding[];
+}
+
+/** Bytes of a slab of `chunks()`, about. */
+const SLAB_BYTES = 16 << 20;
+
+/** A Zarr array of any version, sharded or not. */
+export class ZarrArray {
+  readonly kind = "array";
+  readonly dialect: ZarrDialect;
+  readonly store: ReadableStore;
+  readonly path: string;
+  /** Of the values in memory. */
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly order = "C";
+  readonly fillValue: JsonValue;
+  readonly attrs: JsonObject;
+  /** The document as stored. */
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  readonly dimensionNames: readonly (string | null)[] | undefined;
+  /** Bytes of all values. */
+  readonly nbytes: number;
+  /** What the document means, for those who write or convert. */
+  readonly model: ArrayModel;
+  protected readonly reading: ChunkReading;
+  /** In stored byte order. */
+  protected readonly storedFill: Uint8Array;
+  readonly #storedDType: DType;
+  readonly #isSwapped: boolean;
+
+  constructor(store: ReadableStore, model: ArrayModel, settings: ReadSettings = {}) {
+    this.store = store;
+    this.model = model;
+    this.dialect = model.dialect;
+    this.path = model.path;
+    this.dtype = model.dtype;
+    this.shape = model.shape;
+    this.fillValue = model.fillValue;
+    this.attrs = model.attributes;
+    this.metadata = model.document;
+    this.warnings = model.warnings;
+    this.dimensionNames = model.dimensionNames;
+    this.nbytes = elementsOf(model.shape) * model.dtype.itemSize;
+    const { endian } = leafOf(model.chain).serializer;
+    this.#isSwapped = model.dialect === "zarr3" && endian === "big" && hasByteOrder(model.dtype);
+    this.#storedDType = this.#isSwapped ? withByteOrder(model.dtype, "big") : model.dtype;
+    this.storedFill = this.#isSwapped ? swapItems(model.fillItem.slice(), model.dtype) : model.fillItem;
+    this.reading = new ChunkReading(store, model, this.storedFill, settings);
+  }
+
+  /** Shape of the smallest piece that is encoded by itself: an inner chunk, or a chunk; the first of unequal ones. */
+  get chunkShape(): readonly number[] {
+    return innermostShape(
+      this.model.chain,
+      this.model.axes.map((axis) => axis.lengths[0] ?? 1),
+    );
+  }
+
+  /** Shape of a shard, the first of unequal ones; undefined for an array without. */
+  get shardShape(): readonly number[] | undefined {
+    if (this.model.chain.serializer.kind === "bytes") return undefined;
+    return this.model.axes.map((axis) => axis.lengths[0] ?? 1);
+  }
+
+  /**
+   * The selected values; a scalar where every entry is an integer. Chunks that are not stored have the fill value.
+   * Throws `BAD_ARGUMENT`, `LIMIT` for more than memory holds, and for damage what is wrong with which shard and entry.
+   */
+  async get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+    const extents = resolveSelection(selection, this.shape);
+    const bytes = await this.#read(extents, options);
+    const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
+    const data = toValues(bytes, this.#storedDType, elementsOf(extents.map((extent) => extent.count)));
+    if (shape.length === 0 && extents.length > 0) return "get" in data ? data.get(0) : data[0];
+    return { data, shape, stride: stridesOf(shape) };
+  }
+
+  /** The same as bytes: C order, items in the byte order of `dtype`. */
+  async getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+    const bytes = await this.#read(resolveSelection(selection, this.shape), options);
+    return this.#isSwapped ? swapItems(bytes, this.dtype) : bytes;
+  }
+
+  /** Values along the first dimension, in order, in slices of whole chunks of about 16 MiB. */
+  async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
+    for (const selection of this.#slabs()) {
+      options.signal?.throwIfAborted();
+      const slice = (await this.get(selection, { signal: options.signal })) as ArraySlice;
+      yield slice;
+      this.#report(selection, options);
+    }
+  }
+
+  /** All values as bytes in C order, piece by piece, with flat memory. */
+  async *streamBytes(options: LongOptions = {}): AsyncGenerator<Uint8Array> {
+    for (const selection of this.#slabs()) {
+      options.signal?.throwIfAborted();
+      yield await this.getBytes(selection, { signal: options.signal });
+      this.#report(selection, options);
+    }
+  }
+
+  /** The chunks that are stored, with their places and sizes, without reading them. */
+  listChunks(options: LongOptions = {}): AsyncGenerator<StoredChunk> {
+    return listStoredChunks(this.store, this.model, this.reading.cache, options.signal);
+  }
+
+  /** Bytes that the array takes in its store, documents included; a shard counts once, with its holes. */
+  async storedBytes(options: LongOptions = {}): Promise<number> {
+    const keys = new Set(this.model.metadataKeys);
+    for await (const { key } of this.listChunks(options)) keys.add(key);
+    let total = 0;
+    for (const key of keys) total += (await this.store.stat(key, { signal: options.signal }))?.size ?? 0;
+    return total;
+  }
+
+  /** Reads and decodes every stored chunk; does not throw for what it finds. */
+  async verify(options: LongOptions = {}): Promise<ZarrVerifyReport> {
+    const findings: Finding[] = [];
+    let chunks = 0;
+    let cbytes = 0;
+    const report = (error: unknown): void => {
+      if (!isSuperchunkError(error) || !(error.isDamage || error.code === "UNSUPPORTED")) throw error;
+      const { path, chunk, offset } = error.details;
+      findings.push({
+        severity: "error",
+        code: error.code,
+        message: error.message,
+        ...(path === undefined ? {} : { path }),
+        ...(chunk === undefined ? {} : { chunk }),
+        ...(offset === undefined ? {} : { offset }),
+      });
+    };
+    for (const position of positionsOf(this.model)) {
+      options.signal?.throwIfAborted();
+      const one: ArrayModel = onlyChunk(this.model, position);
+      try {
+        for await (const chunk of listStoredChunks(this.store, one, this.reading.cache, options.signal)) {
+          chunks++;
+          cbytes += chunk.nbytes;
+          try {
+            await this.getBytes(selectionOf(chunk, this.shape), options);
+          } catch (error) {
+            report(error);
+          }
+        }
+      } catch (error) {
+        report(error);
+      }
+    }
+    return { ok: findings.length === 0, chunks, cbytes, findings };
+  }
+
+  /** Releases what the array holds; its store stays open. */
+  async close(): Promise<void> {}
+
+  async #read(extents: readonly Extent[], options: LongOptions): Promise<Uint8Array> {
+    options.signal?.throwIfAborted();
+    const counts = extents.map((extent) => extent.count);
+    const bytes = allocate(elementsOf(counts) * this.dtype.itemSize, this.store.describe(this.path));
+    if (bytes.length === 0) return bytes;
+    await this.reading.read(extents, { bytes, offset: 0, strides: stridesOf(counts) }, options.signal);
+    return bytes;
+  }
+
+  #report(selection: Selection | null, { onProgress }: LongOptions): void {
+    const [first] = selection ?? [];
+    const stop = typeof first === "object" && first !== null ? (first.stop ?? 0) : 0;
+    const rows = this.shape[0] ?? 1;
+    onProgress?.({
+      done: selection === null ? this.nbytes : (this.nbytes / rows) * stop,
+      total: this.nbytes,
+    });
+  }
+
+  /** Selections of whole rows that follow one another. */
+  *#slabs(): Generator<Selection | null> {
+    const [rows, ...rest] = this.shape;
+    if (rows === undefined) {
+      yield null;
+      return;
+    }
+    if (elementsOf(this.shape) === 0) return;
+    const rowBytes = Math.max(1, elementsOf(rest) * this.dtype.itemSize);
+    const length = this.chunkShape[0] ?? 1;
+    const step = Math.max(1, Math.floor(SLAB_BYTES / rowBytes / length)) * length;
+    for (let start = 0; start < rows; start += step) {
+      yield [{ start, stop: Math.min(rows, start + step), step: 1 }];
+    }
+  }
+}
+
+/** Room for a result. Throws `LIMIT` where the engine has none. */
+export function allocate(length: number, path: string): Uint8Array {
+  try {
+    return new Uint8Array(length);
+  } catch (cause) {
+    throw new SuperchunkError(
+      "LIMIT",
+      `a result of ${length} bytes does not fit in memory; read a smaller selection, or chunk by chunk`,
+      { path, found: length, cause },
+    );
+  }
+}
+
+function innermostShape(chain: Chain, shape: readonly number[]): readonly number[] {
+  const { serializer, order } = chain;
+  if (serializer.kind === "bytes") return shape;
+  const inner = innermostShape(serializer.inner, serializer.chunkShape);
+  if (order === undefined) return inner;
+  const turned = [...inner];
+  permute(
+    shape.map((_, d) => d),
+    order,
+  ).forEach((dimension, i) => {
+    turned[dimension] = inner[i] ?? 1;
+  });
+  return turned;
+}
+
+function* positionsOf({ axes }: ArrayModel): Generator<readonly number[]> {
+  const total = axes.reduce((product, { count }) => product * count, 1);
+  for (let index = 0; index < total; index++) {
+    const position = new Array<number>(axes.length).fill(0);
+    let rest = index;
+    for (let d = axes.length - 1; d >= 0; d--) {
+      const count = axes[d]?.count ?? 1;
+      position[d] = rest % count;
+      rest = Math.floor(rest / count);
+    }
+    yield position;
+  }
+}
+
+/** The same array with a grid of one chunk, so that a damaged shard does not hide the others. */
+function onlyChunk(model: ArrayModel, position: readonly number[]): ArrayModel {
+  return {
+    ...model,
+    axes: model.axes.map((axis, d) => ({
+      ...axis,
+      count: 1,
+      startOf: () => axis.startOf(position[d] ?? 0),
+      lengthOf: () => axis.lengthOf(position[d] ?? 0),
+    })),
+    chunkKey: () => model.chunkKey(position),
+  };
+}
+
+function selectionOf(chunk: StoredChunk, shape: readonly number[]): Selection {
+  return chunk.start.map((start, d) => ({
+    start: Math.min(start, shape[d] ?? 0),
+    stop: Math.min(start + (chunk.shape[d] ?? 1), shape[d] ?? 0),
+    step: 1,
+  }));
+}

@@ -1,0 +1,19 @@
+/** What a bytes-to-bytes codec of a chain does. Knows neither arrays nor stores. */
+
+/** One bytes-to-bytes codec, configured. */
+export interface Stage {
+  /** The codec's name in metadata. */
+  readonly name: string;
+  /** Set for a blosc stage: chunks that can be decoded in part. */
+  readonly isBlosc?: true;
+  /** Bytes that it adds, where that is the same for every input; undefined where the size varies. */
+  readonly fixedOverhead: number | undefined;
+  /**
+   * Decodes. `limit` is the most that may come out; exactly that where `exact`. Where `out` is given, which has
+   * `limit` bytes, the result may be (a view of) it.
+   * Throws `BAD_CHUNK`, `BAD_FIELD`, `TRUNCATED`, `CHECKSUM_MISMATCH`, `LIMIT`, without a place.
+   */
+  decode(bytes: Uint8Array, limit: number, exact: boolean, out?: Uint8Array): Promise<Uint8Array>;
+  /** Encodes. The result may be a new buffer or the input. */
+  encode(bytes: Uint8Array): Promise<Uint8Array>;
+}

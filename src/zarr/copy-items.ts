@@ -1,0 +1,113 @@
+/**
+ * Copies items between strided layouts: the one place where values of chunks move into results and back.
+ *
+ * Pure. A transposed array is only another order of strides, so that nothing is ever transposed in memory.
+ */
+
+/** Items of an n-dimensional array in a buffer. `offset` and `strides` in items, one stride for each dimension. */
+export interface ItemView {
+  readonly bytes: Uint8Array;
+  readonly offset: number;
+  readonly strides: readonly number[];
+}
+
+interface Axis {
+  readonly count: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Copies `counts` items of `itemSize` bytes from one view to another; both have the dimensions of `counts`. */
+export function copyItems(from: ItemView, to: ItemView, counts: readonly number[], itemSize: number): void {
+  if (counts.includes(0) || itemSize === 0) return;
+  const axes = mergeAxes(from.strides, to.strides, counts);
+  const inner = axes.pop() ?? { count: 1, from: 1, to: 1 };
+  const contiguous = inner.from === 1 && inner.to === 1;
+  const copyRun = contiguous ? undefined : laneCopier(from.bytes, to.bytes, itemSize);
+  const at = axes.map(() => 0);
+  let source = from.offset;
+  let target = to.offset;
+  for (;;) {
+    if (copyRun === undefined) {
+      const start = source * itemSize;
+      to.bytes.set(from.bytes.subarray(start, start + inner.count * itemSize), target * itemSize);
+    } else copyRun(source, target, inner);
+    let d = axes.length - 1;
+    for (; d >= 0; d--) {
+      const axis = axes[d];
+      if (axis === undefined) break;
+      const next = (at[d] ?? 0) + 1;
+      source += axis.from;
+      target += axis.to;
+      at[d] = next;
+      if (next < axis.count) break;
+      source -= axis.from * axis.count;
+      target -= axis.to * axis.count;
+      at[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+/** Writes one item to all places of a view. */
+export function fillItems(item: Uint8Array, to: ItemView, counts: readonly number[]): void {
+  copyItems({ bytes: item, offset: 0, strides: counts.map(() => 0) }, to, counts, item.length);
+}
+
+/** Repeats an item over a whole buffer. */
+export function repeatItem(item: Uint8Array, bytes: Uint8Array): Uint8Array {
+  const first = item[0] ?? 0;
+  if (item.every((byte) => byte === first)) return bytes.fill(first);
+  bytes.set(item.subarray(0, bytes.length));
+  for (let done = item.length; done < bytes.length; done *= 2) {
+    bytes.copyWithin(done, 0, Math.min(done, bytes.length - done));
+  }
+  return bytes;
+}
+
+/** Dimensions of one item go; neighbours that are one run in both layouts become one dimension. */
+function mergeAxes(from: readonly number[], to: readonly number[], counts: readonly number[]): Axis[] {
+  const axes = counts
+    .map((count, d): Axis => ({ count, from: from[d] ?? 0, to: to[d] ?? 0 }))
+    .filter((axis) => axis.count > 1)
+    .sort((a, b) => b.to - a.to);
+  const merged: Axis[] = [];
+  for (const axis of axes) {
+    const last = merged.at(-1);
+    if (last !== undefined && last.from === axis.from * axis.count && last.to === axis.to * axis.count) {
+      merged[merged.length - 1] = { count: last.count * axis.count, from: axis.from, to: axis.to };
+    } else merged.push(axis);
+  }
+  return merged;
+}
+
+type RunCopier = (source: number, target: number, axis: Axis) => void;
+
+/** Copies strided runs in words where size and alignment allow. Words are integers: NaN payloads stay as they are. */
+function laneCopier(from: Uint8Array, to: Uint8Array, itemSize: number): RunCopier {
+  const width = itemSize % 4 === 0 ? 4 : itemSize % 2 === 0 ? 2 : 1;
+  const aligned = from.byteOffset % width === 0 && to.byteOffset % width === 0;
+  const lane = aligned ? width : 1;
+  const source = lanesOf(from, lane);
+  const target = lanesOf(to, lane);
+  const per = itemSize / lane;
+  if (per === 1) {
+    return (s, t, { count, from: stepFrom, to: stepTo }) => {
+      for (let i = 0, a = s, b = t; i < count; i++, a += stepFrom, b += stepTo) target[b] = source[a] ?? 0;
+    };
+  }
+  return (s, t, { count, from: stepFrom, to: stepTo }) => {
+    for (let i = 0; i < count; i++) {
+      const a = (s + i * stepFrom) * per;
+      const b = (t + i * stepTo) * per;
+      for (let lane = 0; lane < per; lane++) target[b + lane] = source[a + lane] ?? 0;
+    }
+  };
+}
+
+function lanesOf(bytes: Uint8Array, width: number): Uint8Array | Uint16Array | Uint32Array {
+  const length = Math.floor(bytes.byteLength / width);
+  if (width === 4) return new Uint32Array(bytes.buffer, bytes.byteOffset, length);
+  if (width === 2) return new Uint16Array(bytes.buffer, bytes.byteOffset, length);
+  return bytes;
+}

@@ -1,0 +1,228 @@
+/**
+ * Innermost chunks: from encoded bytes, or the part of them that is needed, to items in the result.
+ *
+ * Knows stages and strides; must not know shards or grids.
+ */
+import { readHead, readPart } from "../array/block-read.ts";
+import { stridesOf } from "../array/selection.ts";
+import type { PlacedChunk } from "../array/sequence.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import type { ReadableStore } from "../store/types.ts";
+import type { Stage } from "./codecs/stage.ts";
+import { copyItems, type ItemView } from "./copy-items.ts";
+import { type ChunkPlace, placeDetails, readPlace } from "./place.ts";
+
+/** A part of one dimension of a chunk. */
+export interface ChunkExtent {
+  readonly start: number;
+  readonly count: number;
+  readonly step: number;
+}
+
+/** What is wanted of a chunk: which items, and where they go. Dimensions in the order in which they are stored. */
+export interface LeafJob {
+  readonly place: ChunkPlace;
+  readonly shape: readonly number[];
+  readonly extents: readonly ChunkExtent[];
+  readonly target: ItemView;
+  readonly stages: readonly Stage[];
+  readonly itemSize: number;
+}
+
+/** The run of a chunk's items from the first that is wanted to the last. */
+interface Span {
+  readonly first: number;
+  readonly count: number;
+}
+
+/** Parts smaller than this are not worth a second request to a store far away, in bytes. */
+const REMOTE_PART = 512 * 1024;
+/** The same for a store that reads at once. */
+const LOCAL_PART = 16 * 1024;
+
+/** True where fetching only a part of the chunk saves: no stages, or one that decodes blocks. */
+export function readsInPart(store: ReadableStore, job: LeafJob): boolean {
+  const { place, stages, shape, itemSize } = job;
+  if (place.memory !== undefined || place.nbytes === undefined) return false;
+  const { count } = spanOf(job);
+  const whole = itemsOf(shape);
+  if (stages.length === 0) return count < whole;
+  if (stages.length > 1 || stages[0]?.isBlosc !== true) return false;
+  const least = store.readIntoSync === undefined ? REMOTE_PART : LOCAL_PART;
+  return place.nbytes >= least && count * itemSize * 4 <= whole * itemSize;
+}
+
+/** Fetches and decodes the part that is wanted. Throws `BAD_FIELD`, `TRUNCATED`, `BAD_CHUNK`. */
+export async function readLeafPart(store: ReadableStore, job: LeafJob, signal?: AbortSignal): Promise<void> {
+  const { place, itemSize, shape } = job;
+  const { first, count } = spanOf(job);
+  const nbytes = itemsOf(shape) * itemSize;
+  const start = first * itemSize;
+  const length = count * itemSize;
+  if (job.stages.length === 0) {
+    checkSize(place.nbytes ?? nbytes, nbytes, place);
+    copySpan(job, await readPlace(store, place, start, length, signal), first);
+    return;
+  }
+  const available = place.nbytes ?? Number.POSITIVE_INFINITY;
+  const placed: PlacedChunk = {
+    index: place.slot ?? 0,
+    key: place.key,
+    offset: place.offset,
+    nbytes,
+    ctbytes: place.nbytes,
+    available,
+    checksum: "None",
+    prologue: 0,
+  };
+  const head = await readHead(store, placed, signal);
+  const bytes = new Uint8Array(length);
+  await readPart(store, placed, head, start, start + length, bytes, signal);
+  copySpan(job, bytes, first);
+}
+
+/** Room for decoded chunks, used again. */
+export class Shelf {
+  readonly #idle: Uint8Array[] = [];
+
+  take(length: number): Uint8Array {
+    const at = this.#idle.findIndex((each) => each.length === length);
+    return at < 0 ? new Uint8Array(length) : (this.#idle.splice(at, 1)[0] ?? new Uint8Array(length));
+  }
+
+  give(bytes: Uint8Array): void {
+    if (this.#idle.length < 8) this.#idle.push(bytes);
+  }
+}
+
+/** Decodes a whole chunk and copies what is wanted of it. Throws what the stages throw, with the chunk's place. */
+export async function decodeLeaf(job: LeafJob, encoded: Uint8Array, shelf: Shelf): Promise<void> {
+  const { place, shape, itemSize, stages } = job;
+  const nbytes = itemsOf(shape) * itemSize;
+  const direct = contiguousTarget(job, nbytes);
+  if (stages.length === 0) {
+    checkSize(encoded.length, nbytes, place);
+    if (direct !== undefined) direct.set(encoded);
+    else copyWhole(job, encoded);
+    return;
+  }
+  const out = direct ?? (stages.length === 1 ? shelf.take(nbytes) : undefined);
+  const decoded = await decodeStages(stages, encoded, nbytes, place, out);
+  if (direct === undefined) copyWhole(job, decoded);
+  else if (decoded.buffer !== direct.buffer) direct.set(decoded);
+  if (out !== undefined && direct === undefined) shelf.give(out);
+}
+
+/** Undoes the stages. Throws what they throw, with the chunk's place, and `BAD_FIELD` for another size than `nbytes`. */
+export async function decodeStages(
+  stages: readonly Stage[],
+  encoded: Uint8Array,
+  nbytes: number | undefined,
+  place: ChunkPlace,
+  out?: Uint8Array,
+): Promise<Uint8Array> {
+  const limits = limitsOf(stages, nbytes);
+  let bytes = encoded;
+  try {
+    for (let i = stages.length - 1; i >= 0; i--) {
+      const { limit, exact } = limits[i] ?? { limit: UNKNOWN_LIMIT, exact: false };
+      bytes = await (stages[i] as Stage).decode(bytes, limit, exact, i === 0 ? out : undefined);
+    }
+  } catch (error) {
+    throw isSuperchunkError(error) ? relocate(error, place) : error;
+  }
+  if (nbytes !== undefined) checkSize(bytes.length, nbytes, place);
+  return bytes;
+}
+
+/** A shard whose bytes are compressed may decode to this much at most. */
+const UNKNOWN_LIMIT = 2 ** 31 - 1;
+/** What a compressor may add to data that it cannot compress. */
+const EXPANSION = 1.01;
+const EXPANSION_BYTES = 1024;
+
+/** What each stage decodes to, as far as it is known. */
+function limitsOf(
+  stages: readonly Stage[],
+  nbytes: number | undefined,
+): { readonly limit: number; readonly exact: boolean }[] {
+  let limit = nbytes ?? UNKNOWN_LIMIT;
+  let exact = nbytes !== undefined;
+  return stages.map(({ fixedOverhead }) => {
+    const own = { limit: Math.floor(limit), exact };
+    if (fixedOverhead === undefined) {
+      limit = limit * EXPANSION + EXPANSION_BYTES;
+      exact = false;
+    } else limit += fixedOverhead;
+    return own;
+  });
+}
+
+/** Offsets of stages count from the encoded chunk: errors say where that is in its object. */
+function relocate(error: SuperchunkError, place: ChunkPlace): SuperchunkError {
+  const at = placeDetails(place);
+  return new SuperchunkError(error.code, error.summary, {
+    ...error.details,
+    ...at,
+    offset: at.offset + (error.details.offset ?? 0),
+  });
+}
+
+function checkSize(found: number, expected: number, place: ChunkPlace): void {
+  if (found === expected) return;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the chunk has ${found} bytes of values, but its shape and data type make it ${expected}. The chunk, its index entry or the metadata are damaged`,
+    { ...placeDetails(place), field: "chunk_shape", expected, found },
+  );
+}
+
+function itemsOf(shape: readonly number[]): number {
+  return shape.reduce((product, n) => product * n, 1);
+}
+
+function spanOf({ shape, extents }: LeafJob): Span {
+  const strides = stridesOf(shape);
+  let first = 0;
+  let last = 0;
+  extents.forEach(({ start, count, step }, d) => {
+    const stride = strides[d] ?? 1;
+    first += start * stride;
+    last += (start + (count - 1) * step) * stride;
+  });
+  return { first, count: last - first + 1 };
+}
+
+function copyWhole(job: LeafJob, bytes: Uint8Array): void {
+  copySpan(job, bytes, 0);
+}
+
+/** Copies out of a run of the chunk's items that begins with item `base`. */
+function copySpan({ shape, extents, target, itemSize }: LeafJob, bytes: Uint8Array, base: number): void {
+  const strides = stridesOf(shape);
+  let offset = -base;
+  extents.forEach(({ start }, d) => {
+    offset += start * (strides[d] ?? 1);
+  });
+  const from: ItemView = { bytes, offset, strides: extents.map(({ step }, d) => step * (strides[d] ?? 1)) };
+  copyItems(
+    from,
+    target,
+    extents.map(({ count }) => count),
+    itemSize,
+  );
+}
+
+/** The part of the target that is the chunk itself, where all of it is wanted and lies there in its own order. */
+function contiguousTarget(
+  { shape, extents, target, itemSize }: LeafJob,
+  nbytes: number,
+): Uint8Array | undefined {
+  const strides = stridesOf(shape);
+  const whole = extents.every(
+    ({ start, count, step }, d) =>
+      start === 0 && count === shape[d] && (count === 1 || (step === 1 && target.strides[d] === strides[d])),
+  );
+  const at = target.offset * itemSize;
+  return whole ? target.bytes.subarray(at, at + nbytes) : undefined;
+}

@@ -1,0 +1,394 @@
+/**
+ * Reads any selection of an array: which chunks it touches, through shards in shards, in as few requests as it takes.
+ *
+ * Knows chains and grids; values are made elsewhere. An index is read once for each shard and kept; that its object
+ * is still the same is checked behind the reads, so that bytes of two versions are never mixed.
+ */
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { runPooled } from "../store/pool.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { type Chain, innerGrid, permute, type ShardingSerializer } from "./chain.ts";
+import { combine, regularAxis, type Segment, segmentsOf } from "./chunk-grid.ts";
+import { fillItems, type ItemView } from "./copy-items.ts";
+import { Gate } from "./gate.ts";
+import {
+  type ChunkExtent,
+  decodeLeaf,
+  decodeStages,
+  type LeafJob,
+  readLeafPart,
+  readsInPart,
+  Shelf,
+} from "./leaf.ts";
+import type { ArrayModel } from "./model.ts";
+import { type ChunkPlace, checkLength } from "./place.ts";
+import { type KnownShard, ShardCache } from "./shard-cache.ts";
+
+/** Options of opening an array. */
+export interface ReadSettings {
+  /** Ranges that are at most this far apart are fetched in one request, in bytes (default 4096). */
+  readonly maxGap?: number | undefined;
+  /** Requests under way, at most (default 8). */
+  readonly concurrency?: number | undefined;
+  /** Index entries that are kept, over all shards (default 500,000). */
+  readonly cachedEntries?: number | undefined;
+  /** Objects are never changed while the array is open: saves asking for their version (default false). */
+  readonly immutable?: boolean | undefined;
+}
+
+const MAX_GAP = 4096;
+const CONCURRENCY = 8;
+/** A request is not made longer than this by joining, in bytes. */
+const MAX_REQUEST = 4 << 20;
+/** How often a read is begun again because a writer replaced the object. */
+const MAX_ATTEMPTS = 8;
+
+/** Reads chunks of one array. */
+export class ChunkReading {
+  readonly cache: ShardCache;
+  readonly #store: ReadableStore;
+  readonly #model: ArrayModel;
+  /** In stored byte order. */
+  readonly #fill: Uint8Array;
+  readonly #settings: ReadSettings;
+  readonly #gate: Gate;
+  readonly #shelf = new Shelf();
+
+  constructor(store: ReadableStore, model: ArrayModel, fill: Uint8Array, settings: ReadSettings) {
+    this.#store = store;
+    this.#model = model;
+    this.#fill = fill;
+    this.#settings = settings;
+    this.#gate = new Gate(settings.concurrency ?? CONCURRENCY);
+    this.cache = new ShardCache(store, settings.cachedEntries);
+  }
+
+  /** Reads a selection into a view with its dimensions, items in stored byte order. */
+  async read(extents: readonly ChunkExtent[], target: ItemView, signal?: AbortSignal): Promise<void> {
+    const { axes } = this.#model;
+    const lists = axes.map((axis, d) => [...segmentsOf(axis, extents[d] ?? { start: 0, count: 1, step: 1 })]);
+    const chunks = mapEach(combine(lists), (segments) => [...segments]);
+    await runPooled(
+      chunks,
+      this.#settings.concurrency ?? CONCURRENCY,
+      (segments, inner) => this.#readChunk(segments, moveView(target, segments), inner),
+      signal,
+    );
+  }
+
+  /** One object of the grid: a chunk or a shard. */
+  async #readChunk(segments: readonly Segment[], target: ItemView, signal: AbortSignal): Promise<void> {
+    const { axes, chain } = this.#model;
+    const position = segments.map(({ chunk }) => chunk);
+    const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+    const key = this.#model.chunkKey(position);
+    const place: ChunkPlace = {
+      key,
+      path: this.#store.describe(key),
+      offset: 0,
+      nbytes: undefined,
+      slot: undefined,
+      memory: undefined,
+    };
+    if (chain.serializer.kind === "bytes" || chain.stages.length > 0) {
+      const job = this.#leafJob(chain, place, shape, segments, target);
+      if (job !== undefined && !(await this.#readWholeObject(job, signal)))
+        this.#fillTarget(segments, target);
+      if (job === undefined) await this.#readPackedShard(chain, place, shape, segments, target, signal);
+      return;
+    }
+    await this.#readShard(chain, chain.serializer, place, shape, segments, target, signal);
+  }
+
+  /** A chunk that is an object of its own; false where there is none. */
+  async #readWholeObject(job: LeafJob, signal: AbortSignal): Promise<boolean> {
+    const { key } = job.place;
+    if (readsInPart(this.#store, { ...job, place: { ...job.place, nbytes: Number.MAX_SAFE_INTEGER } })) {
+      for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+        const info = await this.#store.stat(key, { signal });
+        if (info === undefined) return false;
+        const known = { ...job, place: { ...job.place, nbytes: info.size } };
+        if (!readsInPart(this.#store, known)) break;
+        if (await this.#holds(key, info.version, () => readLeafPart(this.#store, known, signal), signal))
+          return true;
+      }
+    }
+    const bytes = await this.#gate.run(() => this.#store.get(key, { signal }));
+    if (bytes === undefined) return false;
+    await decodeLeaf(job, bytes, this.#shelf);
+    return true;
+  }
+
+  /** A shard whose bytes went through further codecs: it must be fetched whole. */
+  async #readPackedShard(
+    chain: Chain,
+    place: ChunkPlace,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const bytes = await this.#gate.run(() => this.#store.get(place.key, { signal }));
+    if (bytes === undefined) return this.#fillTarget(extents, target);
+    const here: ChunkPlace = { ...place, memory: bytes, nbytes: bytes.length };
+    const jobs: LeafJob[] = [];
+    await this.#collect(chain, here, "", shape, extents, target, jobs, signal);
+    await this.#run(jobs, signal);
+  }
+
+  async #readShard(
+    chain: Chain,
+    serializer: ShardingSerializer,
+    place: ChunkPlace,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { key } = place;
+    const grid = innerGrid(serializer, permute(shape, chain.order));
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      let shard: KnownShard | undefined;
+      try {
+        shard = await this.#gate.run(() => this.cache.open(key, grid, serializer.index));
+      } catch (error) {
+        // A shard that is being replaced can give an index that is none: an unchanged one is damaged.
+        if (!isSuperchunkError(error) || !error.isDamage || !(await this.#isMoving(key, signal))) throw error;
+        continue;
+      }
+      if (shard === undefined) return this.#fillTarget(extents, target);
+      const { entries, version } = shard;
+      const done = await this.#holds(
+        key,
+        version,
+        async () => {
+          const jobs: LeafJob[] = [];
+          await this.#collectInner(
+            chain,
+            serializer,
+            place,
+            entries,
+            version,
+            shape,
+            extents,
+            target,
+            jobs,
+            signal,
+          );
+          await this.#run(jobs, signal);
+        },
+        signal,
+      );
+      if (done) return;
+      this.cache.forget(key);
+    }
+    throw new SuperchunkError(
+      "STALE",
+      `the shard was replaced ${MAX_ATTEMPTS} times while it was read; read again when its writer is done`,
+      { path: place.path },
+    );
+  }
+
+  /** Runs a read; false where the object is no longer the version that it was read for. */
+  async #holds(
+    key: string,
+    version: string,
+    read: () => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const isSame = async (): Promise<boolean> =>
+      this.#settings.immutable === true || (await this.#store.stat(key, { signal }))?.version === version;
+    try {
+      await read();
+    } catch (error) {
+      if (!isSuperchunkError(error) || (await isSame())) throw error;
+      return false;
+    }
+    return isSame();
+  }
+
+  async #isMoving(key: string, signal: AbortSignal): Promise<boolean> {
+    if (this.#settings.immutable === true) return false;
+    const before = await this.#store.stat(key, { signal });
+    await this.#store.getRange(key, { offset: 0, length: 1 }, { signal });
+    return before?.version !== (await this.#store.stat(key, { signal }))?.version;
+  }
+
+  /** What is wanted of a chunk of any chain, as jobs on innermost chunks; what is absent is filled at once. */
+  async #collect(
+    chain: Chain,
+    place: ChunkPlace,
+    version: string,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    jobs: LeafJob[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { serializer, stages } = chain;
+    const job = this.#leafJob(chain, place, shape, extents, target);
+    if (job !== undefined) {
+      jobs.push(job);
+      return;
+    }
+    if (serializer.kind === "bytes") return;
+    let here = place;
+    if (stages.length > 0) {
+      const encoded =
+        place.memory?.subarray(place.offset, place.offset + (place.nbytes ?? 0)) ??
+        (await this.#fetch(place.key, place.offset, place.nbytes ?? 0, place, signal));
+      const memory = await decodeStages(stages, encoded, undefined, place);
+      here = { ...place, offset: 0, nbytes: memory.length, memory };
+    }
+    const grid = innerGrid(serializer, permute(shape, chain.order));
+    const nested = { ...here, nbytes: here.nbytes ?? 0 };
+    const entries = await this.cache.openNested(nested, version, grid, serializer.index, signal);
+    await this.#collectInner(chain, serializer, here, entries, version, shape, extents, target, jobs, signal);
+  }
+
+  async #collectInner(
+    chain: Chain,
+    serializer: ShardingSerializer,
+    place: ChunkPlace,
+    entries: KnownShard["entries"],
+    version: string,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    jobs: LeafJob[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { chunkShape, inner } = serializer;
+    const stored = permute(shape, chain.order);
+    const grid = innerGrid(serializer, stored);
+    const view: ItemView = { ...target, strides: permute(target.strides, chain.order) };
+    const lists = permute(extents, chain.order).map((extent, d) => [
+      ...segmentsOf(regularAxis(stored[d] ?? 1, chunkShape[d] ?? 1), extent),
+    ]);
+    for (const segments of combine(lists)) {
+      let slot = 0;
+      segments.forEach(({ chunk }, d) => {
+        slot = slot * (grid[d] ?? 1) + chunk;
+      });
+      const entry = entries[slot];
+      const part = moveView(view, segments);
+      if (entry === undefined) {
+        this.#fillTarget(segments, part);
+        continue;
+      }
+      const at: ChunkPlace = { ...place, offset: place.offset + entry.offset, nbytes: entry.nbytes, slot };
+      const job = this.#leafJob(inner, at, chunkShape, segments, part);
+      if (job !== undefined) jobs.push({ ...job, extents: [...job.extents] });
+      else await this.#collect(inner, at, version, chunkShape, [...segments], part, jobs, signal);
+    }
+  }
+
+  /** The job of a chain without shards; undefined for one with. */
+  #leafJob(
+    chain: Chain,
+    place: ChunkPlace,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+  ): LeafJob | undefined {
+    if (chain.serializer.kind !== "bytes") return undefined;
+    return {
+      place,
+      shape: permute(shape, chain.order),
+      extents: permute(extents, chain.order),
+      target: { ...target, strides: permute(target.strides, chain.order) },
+      stages: chain.stages,
+      itemSize: this.#model.dtype.itemSize,
+    };
+  }
+
+  #fillTarget(extents: readonly ChunkExtent[], target: ItemView): void {
+    fillItems(
+      this.#fill,
+      target,
+      extents.map(({ count }) => count),
+    );
+  }
+
+  /** Runs jobs on one object: parts where that saves, else joined ranges, all in parallel. */
+  async #run(jobs: readonly LeafJob[], signal: AbortSignal): Promise<void> {
+    const whole: LeafJob[] = [];
+    const parts: LeafJob[] = [];
+    for (const job of jobs) {
+      if (job.place.memory !== undefined) {
+        const { memory, offset, nbytes = 0 } = job.place;
+        await decodeLeaf(
+          job,
+          checkLength(memory.subarray(offset, offset + nbytes), nbytes, job.place, offset),
+          this.#shelf,
+        );
+      } else (readsInPart(this.#store, job) ? parts : whole).push(job);
+    }
+    const requests: (() => Promise<void>)[] = parts.map(
+      (job) => () => this.#gate.run(() => readLeafPart(this.#store, job, signal)),
+    );
+    for (const group of joinJobs(whole, this.#settings.maxGap ?? MAX_GAP)) {
+      requests.push(() => this.#readGroup(group, signal));
+    }
+    if (requests.length === 1) await requests[0]?.();
+    else await runPooled(requests, this.#settings.concurrency ?? CONCURRENCY, (request) => request(), signal);
+  }
+
+  async #readGroup(jobs: readonly LeafJob[], signal: AbortSignal): Promise<void> {
+    const [first] = jobs;
+    if (first === undefined) return;
+    const start = first.place.offset;
+    const end = jobs.reduce((most, { place }) => Math.max(most, place.offset + (place.nbytes ?? 0)), start);
+    const bytes = await this.#fetch(first.place.key, start, end - start, first.place, signal);
+    for (const job of jobs) {
+      const at = job.place.offset - start;
+      await decodeLeaf(job, bytes.subarray(at, at + (job.place.nbytes ?? 0)), this.#shelf);
+    }
+  }
+
+  #fetch(
+    key: string,
+    offset: number,
+    length: number,
+    place: ChunkPlace,
+    signal: AbortSignal,
+  ): Promise<Uint8Array> {
+    return this.#gate.run(async () =>
+      checkLength(await this.#store.getRange(key, { offset, length }, { signal }), length, place, offset),
+    );
+  }
+}
+
+/** Jobs whose ranges are fetched together. */
+function* joinJobs(jobs: readonly LeafJob[], maxGap: number): Generator<LeafJob[]> {
+  const sorted = [...jobs].sort((a, b) => a.place.offset - b.place.offset);
+  let group: LeafJob[] = [];
+  let start = 0;
+  let end = 0;
+  for (const job of sorted) {
+    const { offset, nbytes = 0 } = job.place;
+    const joins = group.length > 0 && offset - end <= maxGap && offset + nbytes - start <= MAX_REQUEST;
+    if (!joins) {
+      if (group.length > 0) yield group;
+      group = [];
+      start = offset;
+      end = offset;
+    }
+    group.push(job);
+    end = Math.max(end, offset + nbytes);
+  }
+  if (group.length > 0) yield group;
+}
+
+/** The part of a view that belongs to segments. */
+function moveView(view: ItemView, segments: readonly Segment[]): ItemView {
+  let { offset } = view;
+  segments.forEach(({ target }, d) => {
+    offset += target * (view.strides[d] ?? 0);
+  });
+  return { ...view, offset };
+}
+
+function* mapEach<T, U>(items: Iterable<T>, make: (item: T) => U): Generator<U> {
+  for (const item of items) yield make(item);
+}
