@@ -58,6 +58,11 @@ export function loadDigest(name: DigestName): Promise<DigestFunction> {
   return made;
 }
 
+/** Takes a faster digest of the engine's, which must give the same bytes, in place of the one that is loaded. */
+export function registerDigest(name: Exclude<DigestName, "None">, digest: DigestFunction): void {
+  loaded.set(name, Promise.resolve(digest));
+}
+
 /** The digest of `bytes`, as it is stored. */
 export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8Array> {
   return (await loadDigest(name))(bytes);

@@ -3,6 +3,7 @@ import { open as openIn } from "../array/open.ts";
 import type { Archive, OpenOptions } from "../array/types.ts";
 import { locate } from "./locate.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
+import { useNativeDigests } from "./native-digest.ts";
 import { bloscOf, decoderOf, type ThreadOptions } from "./threads.ts";
 
 /** Options of `open` for paths and URLs. */
@@ -16,6 +17,7 @@ export interface OpenPathOptions extends OpenOptions, ThreadOptions {}
  * Throws `BAD_ARGUMENT`, `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage.
  */
 export async function open(location: string, options: OpenPathOptions = {}): Promise<Archive> {
+  useNativeDigests();
   const { store, path } = await locate(location);
   try {
     if (options.decoder === undefined && bloscOf(options) === "native") await loadNativeBlosc(); // or says why not

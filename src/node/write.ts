@@ -9,6 +9,7 @@ import {
 import type { WritableArray } from "../array/write/writable-array.ts";
 import { FileStore } from "./fs-store.ts";
 import { acquireLock, type LockOptions } from "./lock.ts";
+import { useNativeDigests } from "./native-digest.ts";
 import { encoderOf, type ThreadOptions } from "./threads.ts";
 
 /** Options of {@link openWritable}. */
@@ -40,9 +41,15 @@ export async function openWritable(path: string, options: WritePathOptions = {})
   return openIn(store, "", { ...options, ...(isThere ? writing(path, options) : {}) });
 }
 
+/** Compressors for which handing chunks over to threads pays; the others are faster than the handing over. */
+const SLOW: ReadonlySet<unknown> = new Set(["zlib", "zstd", "lz4hc"]);
+
 function writing(path: string, options: WritePathOptions): Pick<WriteOptions, "encoder" | "lock"> {
+  useNativeDigests();
+  const { cparams } = options as CreatePathOptions;
+  const encoder = options.threads !== undefined || SLOW.has(cparams?.cname) ? encoderOf(options) : undefined;
   return {
-    encoder: options.encoder ?? encoderOf(options),
+    encoder: options.encoder ?? encoder,
     lock: options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)),
   };
 }

@@ -7,12 +7,14 @@
  */
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
+import { digestLength } from "../../format/checksums.ts";
 import { encodeSizes, FIRST_LOOSE, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { elementsOf } from "../selection.ts";
+import { ChunkArena, type FilledBlocks } from "./arena.ts";
 import { ChunkSource } from "./chunk-source.ts";
 import { type ColumnLayout, layOutColumns } from "./columns.ts";
-import { Encoding } from "./encode-chunk.ts";
+import { Encoding, roomFor } from "./encode-chunk.ts";
 import type { ArrayRoot } from "./root.ts";
 import { RowBuffer } from "./row-buffer.ts";
 import { appendRun, dropPatched, removedNumbers, splitLast, truncateRuns } from "./runs.ts";
@@ -43,8 +45,18 @@ interface TailPlan {
   readonly patches: readonly Patch[];
 }
 
-/** Superchunks that wait to be published while the next one is made. */
-const MAX_WAITING = 1;
+/** A segment with what becomes of it. */
+interface Publication {
+  readonly segment: Segment;
+  /** Where its chunks lie, to be used again. */
+  readonly blocks: FilledBlocks;
+  /** Under way; never rejects. Undefined: to be tried again. */
+  publishing: Promise<void> | undefined;
+  failure: { readonly error: unknown } | undefined;
+}
+
+/** Superchunks that are being published while the next one is made. */
+const MAX_WAITING = 2;
 
 export class ArrayWriter {
   readonly root: ArrayRoot;
@@ -67,9 +79,8 @@ export class ArrayWriter {
   readonly #underWay = new Set<Promise<StoredChunk>>();
   /** True once the rows of a short last chunk are in the buffer. */
   #isTailLoaded = false;
-  readonly #waiting: Segment[] = [];
-  #publishing: Promise<void> | undefined;
-  #failure: { readonly error: unknown } | undefined;
+  readonly #arena = new ChunkArena();
+  readonly #waiting = new Set<Publication>();
   /** Bytes published in this session, all columns; those of each file; and which of them no commit has named yet. */
   sessionBytes = 0;
   readonly #fileBytes = new Map<number, number>();
@@ -136,8 +147,8 @@ export class ArrayWriter {
 
   /** Forgets all that is planned: back to the last commit. */
   async rollBack(settings: ArraySettings = this.settings): Promise<void> {
-    this.#waiting.length = 0;
-    await this.#publishing;
+    for (const { publishing } of this.#waiting) await publishing;
+    this.#waiting.clear();
     if (settings !== this.settings) this.restart(settings);
     this.#reset();
   }
@@ -152,8 +163,7 @@ export class ArrayWriter {
     this.plain = Math.max(this.plain, layout.plain);
     this.buffer.clear();
     this.#pending = this.columns.map(() => []);
-    this.#waiting.length = 0;
-    this.#failure = undefined;
+    this.#arena.giveBack(this.#arena.take());
     this.#isTailLoaded = false;
     this.isDirty = false;
   }
@@ -217,13 +227,30 @@ export class ArrayWriter {
 
   /** Begins to encode a chunk; at most as many at a time as the encoder likes. */
   async #begin(column: number, data: Uint8Array): Promise<StoredChunk | Promise<StoredChunk>[]> {
-    if (this.#encoding.parallel === 1) return this.encodeColumn(column, data);
+    if (this.#encoding.isHere) return this.#encodeToArena(column, data);
     await this.#made(this.#encoding.parallel - 1);
     const chunk = this.encodeColumn(column, data);
     this.#underWay.add(chunk);
     const forget = (): void => void this.#underWay.delete(chunk);
     chunk.then(forget, forget);
     return [chunk];
+  }
+
+  /** Encodes a chunk right behind the one before it. */
+  #encodeToArena(column: number, data: Uint8Array): StoredChunk {
+    const length = digestLength(this.settings.checksum);
+    const room = this.#arena.reserve(roomFor(data.length) + length);
+    const typesize = this.columns[column]?.itemSize ?? 1;
+    const bytes = this.#encoding.encodeTo(data, room, { ...this.encodeOptions, typesize });
+    const digest = room.subarray(bytes.length, bytes.length + length);
+    digest.set(this.#digestOf(bytes));
+    this.#arena.keep(bytes.length + length);
+    return { bytes, digest, nbytes: data.length };
+  }
+
+  #digestOf(bytes: Uint8Array): Uint8Array {
+    if (this.#digest === undefined) throw new RangeError("prepare() was not awaited");
+    return this.#digest(bytes);
   }
 
   /** Waits until at most `left` chunks are being made. What goes wrong is thrown where the chunk is needed. */
@@ -266,9 +293,7 @@ export class ArrayWriter {
   async encodeItems(data: Uint8Array, typesize: number): Promise<StoredChunk> {
     const made = this.#encoding.encode(data, { ...this.encodeOptions, typesize });
     const bytes = made instanceof Uint8Array ? made : await made;
-    const digest = this.#digest;
-    if (digest === undefined) throw new RangeError("prepare() was not awaited");
-    return { bytes, digest: digest(bytes), nbytes: data.length };
+    return { bytes, digest: this.#digestOf(bytes), nbytes: data.length };
   }
 
   /**
@@ -297,6 +322,7 @@ export class ArrayWriter {
     this.runs = truncateRuns(runs, this.#runChunksOf(before) + whole);
     this.patches = patches;
     this.#pending = this.columns.map(() => []);
+    this.#arena.giveBack(this.#arena.take());
     this.isDirty = false;
   }
 
@@ -398,40 +424,39 @@ export class ArrayWriter {
     this.patches = dropPatched(this.patches, (chunk) => chunk >= full.chunks);
     this.runs = appendRun(full.runs, number, superchunklen);
     this.#pending = this.columns.map(() => []);
-    this.#waiting.push({ number, columns });
-    if (this.#waiting.length > MAX_WAITING) await this.drain(MAX_WAITING);
-    else this.#startPublishing();
+    const blocks = this.#arena.take();
+    const publication = { segment: { number, columns }, blocks, publishing: undefined, failure: undefined };
+    this.#waiting.add(publication);
+    this.#start(publication);
+    await this.drain(MAX_WAITING);
   }
 
-  /** Publishes what waits until at most `left` superchunks do. Throws what went wrong; then it can be tried again. */
+  /** Waits until at most `left` superchunks are being published. Throws what went wrong; then it can be tried again. */
   async drain(left = 0): Promise<void> {
-    while (this.#waiting.length > left || this.#failure !== undefined) {
-      if (this.#failure !== undefined) {
-        const { error } = this.#failure;
-        this.#failure = undefined;
-        throw error;
+    while (this.#waiting.size > left) {
+      for (const publication of this.#waiting) {
+        const { failure } = publication;
+        if (failure !== undefined) {
+          publication.failure = undefined;
+          throw failure.error;
+        }
+        if (publication.publishing === undefined) this.#start(publication);
       }
-      this.#startPublishing();
-      await this.#publishing;
+      await Promise.race([...this.#waiting].map(({ publishing }) => publishing));
     }
   }
 
-  #startPublishing(): void {
-    const [segment] = this.#waiting;
-    if (segment === undefined || this.#publishing !== undefined) return;
-    this.#publishing = this.publishSegment(segment)
-      .then(
-        () => {
-          if (this.#waiting[0] === segment) this.#waiting.shift();
-        },
-        (error: unknown) => {
-          this.#failure = { error };
-        },
-      )
-      .then(() => {
-        this.#publishing = undefined;
-        if (this.#failure === undefined) this.#startPublishing();
-      });
+  #start(publication: Publication): void {
+    publication.publishing = this.publishSegment(publication.segment).then(
+      () => {
+        this.#waiting.delete(publication);
+        this.#arena.giveBack(publication.blocks);
+      },
+      (error: unknown) => {
+        publication.publishing = undefined;
+        publication.failure = { error };
+      },
+    );
   }
 
   /** Publishes one superchunk, in all columns. */

@@ -2,7 +2,6 @@
  * The bytes of a superchunk: version 3, walkable, with spare offsets, so that it is a Bloscpack file as well.
  * @see FORMAT.md [FZ] [FG-08]
  */
-import type { DigestFunction } from "../../bytes/checksum.ts";
 import { encodeHeader } from "../../format/header.ts";
 import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName } from "../../format/types.ts";
@@ -37,8 +36,8 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
   chunks.forEach(({ bytes, digest }, i) => {
     offsets[i] = at;
     at += bytes.length + digest.length;
-    pieces.push(bytes);
-    if (digest.length > 0) pieces.push(digest);
+    addPiece(pieces, bytes);
+    addPiece(pieces, digest);
   });
   const last = chunks[chunks.length - 1]?.nbytes ?? 0;
   const spare = entries - chunks.length;
@@ -64,12 +63,20 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
   return pieces;
 }
 
+/** Adds a piece; where it lies behind the last one in memory, that one becomes longer. */
+function addPiece(pieces: Uint8Array[], piece: Uint8Array): void {
+  if (piece.length === 0) return;
+  const last = pieces[pieces.length - 1];
+  if (
+    last !== undefined &&
+    last.buffer === piece.buffer &&
+    last.byteOffset + last.length === piece.byteOffset
+  )
+    pieces[pieces.length - 1] = new Uint8Array(last.buffer, last.byteOffset, last.length + piece.length);
+  else pieces.push(piece);
+}
+
 /** Bytes of a file of these pieces. */
 export function totalLength(pieces: readonly Uint8Array[]): number {
   return pieces.reduce((sum, piece) => sum + piece.length, 0);
-}
-
-/** A chunk with its digest. */
-export function storedChunk(bytes: Uint8Array, nbytes: number, digest: DigestFunction): StoredChunk {
-  return { bytes, digest: digest(bytes), nbytes };
 }

@@ -1,0 +1,49 @@
+/**
+ * Room for encoded chunks, used again and again: a chunk goes where the one before it ends, so that a superchunk is
+ * written in few long pieces, and nothing has to be collected. Must not know what a chunk is.
+ */
+
+/** Bytes of a block at least. */
+const BLOCK = 4 << 20;
+/** Blocks that are kept for the next chunks. */
+const MAX_IDLE = 16;
+
+/** Blocks that were filled, to be given back when their bytes are not needed any more. */
+export type FilledBlocks = readonly Uint8Array[];
+
+export class ChunkArena {
+  #blocks: Uint8Array[] = [];
+  #idle: Uint8Array[] = [];
+  #at = 0;
+
+  /** A place for at most `length` bytes; it is given out again unless {@link keep} follows. */
+  reserve(length: number): Uint8Array {
+    const last = this.#blocks[this.#blocks.length - 1];
+    if (last !== undefined && last.length - this.#at >= length)
+      return last.subarray(this.#at, this.#at + length);
+    const fits = this.#idle.findIndex((block) => block.length >= length);
+    const [idle] = fits >= 0 ? this.#idle.splice(fits, 1) : [];
+    const block = idle ?? new Uint8Array(Math.max(BLOCK, length));
+    this.#blocks.push(block);
+    this.#at = 0;
+    return block.subarray(0, length);
+  }
+
+  /** Keeps the first `length` bytes of the place that was reserved last. */
+  keep(length: number): void {
+    this.#at += length;
+  }
+
+  /** Hands over all blocks with what is kept in them; the next chunk begins a new one. */
+  take(): FilledBlocks {
+    const blocks = this.#blocks;
+    this.#blocks = [];
+    this.#at = 0;
+    return blocks;
+  }
+
+  /** Takes blocks back to be filled anew. */
+  giveBack(blocks: FilledBlocks): void {
+    for (const block of blocks) if (this.#idle.length < MAX_IDLE) this.#idle.push(block);
+  }
+}
