@@ -6,6 +6,7 @@ import { addConvert } from "./commands/convert.ts";
 import { addDecompress } from "./commands/decompress.ts";
 import { addInfo } from "./commands/info.ts";
 import { addLs } from "./commands/ls.ts";
+import { addServe } from "./commands/serve.ts";
 import { addVerify } from "./commands/verify.ts";
 import { Context } from "./context.ts";
 import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
@@ -86,7 +87,7 @@ function buildProgram(context: Context): Command {
       outputError: (text, write) => write(`${usageLine(text)}\n`),
     })
     .helpCommand("help [command]", "print the help of a command");
-  for (const add of [addInfo, addLs, addChunks, addCat, addVerify, addDecompress, addConvert])
+  for (const add of [addInfo, addLs, addChunks, addCat, addVerify, addDecompress, addConvert, addServe])
     add(program, context);
   return program;
 }

@@ -24,12 +24,14 @@ export class ArchiveView {
   readonly #jobs: ConversionJobs;
   readonly #arrays: ReadonlyMap<string, ArrayJob>;
   readonly #refused: ReadonlyMap<string, SuperchunkError>;
+  readonly #documents: ReadonlyMap<string, JsonObject>;
   readonly #made = new MadeChunks();
 
   private constructor(jobs: ConversionJobs, options: ViewOptions) {
     this.#options = options;
     this.#jobs = jobs;
     this.#arrays = new Map(jobs.arrays.map((job) => [job.node, job]));
+    this.#documents = nameDimensions(jobs);
     this.#refused = new Map(jobs.refused.map(({ node, error }) => [node, error]));
   }
 
@@ -44,9 +46,7 @@ export class ArchiveView {
 
   /** The documents of all nodes that can be read, by path; the group's own, if it is one, is at `""`. */
   documents(): Map<string, JsonObject> {
-    const documents = new Map<string, JsonObject>(this.#jobs.groups);
-    for (const [node, job] of this.#arrays) documents.set(node, job.chunkDocument);
-    return documents;
+    return new Map([...this.#jobs.groups, ...this.#documents]);
   }
 
   /** The nodes, the groups first. */
@@ -80,8 +80,8 @@ export class ArchiveView {
   #document(node: string): Uint8Array | undefined {
     const refusal = this.#refused.get(node);
     if (refusal !== undefined) throw refusal;
-    const array = this.#arrays.get(node);
-    if (array !== undefined) return encodeDocument(array.chunkDocument);
+    const array = this.#documents.get(node);
+    if (array !== undefined) return encodeDocument(array);
     const group = this.#jobs.groups.get(node);
     if (group === undefined) return undefined;
     const below = new Map<string, JsonObject>();
@@ -102,6 +102,24 @@ export class ArchiveView {
     if (isMade) this.#made.keep(name, bytes.slice());
     return bytes;
   }
+}
+
+/**
+ * The documents of the arrays, with names for dimensions that have none: xarray 2026 reads no Zarr v3 array without.
+ * The columns of a table share their rows; other dimensions are no other array's, so that sizes never collide.
+ */
+function nameDimensions({ archive, arrays, groups }: ConversionJobs): Map<string, JsonObject> {
+  const own = archive.path.split("/").at(-1) ?? "";
+  return new Map(
+    arrays.map(({ node, chunkDocument }) => {
+      if (chunkDocument["dimension_names"] !== undefined) return [node, chunkDocument];
+      const name = node.split("/").at(-1) || own;
+      const prefix = name === "" ? "dim" : `${name}_dim`;
+      const shape = chunkDocument["shape"] as readonly number[];
+      const names = shape.map((_, i) => (i === 0 && groups.size > 0 ? "row" : `${prefix}_${i}`));
+      return [node, { ...chunkDocument, dimension_names: names }];
+    }),
+  );
 }
 
 function describeJob({ node, source, chunkDocument }: ArrayJob): ViewNode {

@@ -8,6 +8,7 @@ export { FileStore } from "./fs-store.ts";
 export { type Location, locate } from "./locate.ts";
 export { loadNativeBlosc, type NativeBlosc } from "./native-blosc.ts";
 export { type OpenPathOptions, open } from "./open.ts";
+export { type ServedView, type ServeOptions, serveView } from "./serve.ts";
 export type { BloscChoice } from "./thread-messages.ts";
 export { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";
 export { type CreatePathOptions, createArray, openWritable, type WritePathOptions } from "./write.ts";

@@ -53,7 +53,13 @@ describe("every archive of the corpus", () => {
       for (const { path: node } of await allNodes(view)) {
         const converted = await documentAt(store, node === "" ? "zarr.json" : `${node}/zarr.json`);
         const shown = await documentOf(view, node);
-        expect(unsharded(shown)).toEqual(unsharded(converted));
+        // The view names dimensions that have no name: xarray reads no array without.
+        const names = converted["dimension_names"] ?? shown["dimension_names"];
+        const wanted =
+          shown["node_type"] === "array" ? { ...converted, dimension_names: names } : withoutInner(converted);
+        const found = shown["node_type"] === "array" ? shown : withoutInner(shown);
+        expect(unsharded(found)).toEqual(unsharded(wanted));
+        if (shown["node_type"] === "array") expect(names).toHaveLength((shown["shape"] as number[]).length);
         if (shown["node_type"] === "array") expect(asText(shown)).not.toContain("sharding_indexed");
       }
     },
@@ -120,6 +126,15 @@ async function allNodes(view: ZarrView): Promise<{ path: string }[]> {
   };
   await visit("");
   return found;
+}
+
+/** A group's document without those of its nodes, which are compared on their own. */
+function withoutInner({
+  consolidated_metadata,
+  ...document
+}: Record<string, unknown>): Record<string, unknown> {
+  const { metadata } = consolidated_metadata as { metadata: Record<string, unknown> };
+  return { ...document, members: Object.keys(metadata) };
 }
 
 /** A document with what sharding changes taken out. */

@@ -1,0 +1,108 @@
+/** `superchunk serve`: archives as Zarr over HTTP, as they lie there. */
+import { type Command, InvalidArgumentError } from "commander";
+import type { ViewNode } from "../../src/bridge/index.ts";
+import { zarrTreeView } from "../../src/bridge/index.ts";
+import { encoderOf, serveView } from "../../src/node/index.ts";
+import type { Context } from "../context.ts";
+import { describeFailure } from "../failure.ts";
+import { locateEntries } from "../served-entries.ts";
+import { formatPlural } from "../units.ts";
+import { printable } from "../values/cell-text.ts";
+
+const DEFAULT_PORT = 8765;
+
+interface ServeFlags {
+  readonly port: number;
+  readonly host: string;
+  readonly cors?: string | true;
+  readonly allowHost?: readonly string[];
+  readonly portable?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `serve PATH...`. */
+export function addServe(program: Command, context: Context): void {
+  program
+    .command("serve")
+    .description("show archives as Zarr v3 over HTTP, without converting or copying them")
+    .argument("<paths...>", "archives (files, folders, URLs) or folders of archives")
+    .option("--port <n>", "port to listen on; 0 takes any that is free", parsePort, DEFAULT_PORT)
+    .option("--host <address>", "address to listen on; 0.0.0.0 lets other machines in", "127.0.0.1")
+    .option("--cors [origin]", "let pages of an origin read what is served (default: of any)")
+    .option("--allow-host <name...>", "further names that the server answers to, for example behind a proxy")
+    .option("--portable", "only data types that every Zarr reader knows")
+    .option("--json", "print the address and what is served as JSON")
+    .addHelpText(
+      "after",
+      `
+Nothing is written. Whoever reaches the address can read the archives: by default
+that is this machine alone. Ctrl-C ends it.
+
+Examples:
+  superchunk serve daily_equities.bcolz
+  superchunk serve /data/bundles --port 9000 --cors`,
+    )
+    .action((paths: string[], flags: ServeFlags) => serve(paths, flags, context));
+}
+
+async function serve(paths: readonly string[], flags: ServeFlags, context: Context): Promise<void> {
+  const { entries, close } = await locateEntries(paths, context.signal);
+  try {
+    const view = zarrTreeView(entries, { portable: flags.portable, encoder: encoderOf() });
+    const served = await serveView(view, {
+      host: flags.host,
+      port: flags.port,
+      cors: flags.cors === true ? "*" : flags.cors,
+      allowedHosts: flags.allowHost,
+      onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
+    });
+    try {
+      const nodes = await view.list("", { signal: context.signal });
+      if (flags.json === true) await context.json({ url: served.url, archives: entries.length, nodes });
+      else for (const line of pasteLines(served.url, nodes, entries.length)) await context.out.line(line);
+      await context.out.flush();
+      await untilAborted(context.signal);
+    } finally {
+      await served.close();
+    }
+  } finally {
+    await close();
+  }
+}
+
+/** What to paste into the programs that read it. */
+function pasteLines(url: string, nodes: readonly ViewNode[], archives: number): string[] {
+  const readable = nodes.slice(1).filter(({ error }) => error === undefined);
+  const array = readable.find(({ kind }) => kind === "array");
+  const group = readable.find(({ kind, source }) => kind === "group" && source !== undefined);
+  const address = (node: ViewNode | undefined): string =>
+    node === undefined ? url : `${url}${node.path.split("/").map(encodeURIComponent).join("/")}`;
+  const first = address(array ?? group);
+  const dataset = group === undefined ? url : address(group);
+  const lines = [
+    `serving ${formatPlural(archives, "archive")} at ${url}`,
+    "",
+    `zarr-python   zarr.open(${JSON.stringify(first)}, mode="r")`,
+    `xarray        xr.open_zarr(${JSON.stringify(dataset)})`,
+    `zarrita       await zarr.open.v3(new zarr.FetchStore(${JSON.stringify(first)}))`,
+  ];
+  if (array !== undefined) {
+    const spec = `{"driver": "zarr3", "kvstore": ${JSON.stringify(`${address(array)}/`)}}`;
+    lines.push(`tensorstore   ts.open(${spec}).result()`);
+  }
+  for (const { path, error } of nodes)
+    if (error !== undefined) lines.push(`not readable  ${printable(path)}: ${printable(error)}`);
+  return [...lines, "", "Ctrl-C ends it."];
+}
+
+/** Ctrl-C is how a server is ended: no failure. */
+function untilAborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}
+
+function parsePort(text: string): number {
+  const port = Number(text);
+  if (/^\d+$/.test(text) && port <= 65535) return port;
+  throw new InvalidArgumentError("Expected a whole number from 0 to 65535.");
+}

@@ -1,0 +1,400 @@
+/** A served view, request by request. */
+import { once } from "node:events";
+import { connect } from "node:net";
+import { gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import * as zarr from "zarrita";
+import { open } from "../../src/array/open.ts";
+import type { ZarrView } from "../../src/bridge/index.ts";
+import { findViewEntries, zarrTreeView, zarrView } from "../../src/bridge/index.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { type ServedView, serveView } from "../../src/node/serve.ts";
+import { Gate } from "../../src/node/serve-gate.ts";
+import { makeHostCheck } from "../../src/node/serve-host.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { putCarray } from "../bridge/make-archive.ts";
+import { corpusStore, sha256 } from "../bridge/read-back.ts";
+import { type ArrayFixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
+import { readThroughView } from "../view/read-view.ts";
+import { ask } from "./ask.ts";
+
+const errors: string[] = [];
+const values = new Uint8Array(Float64Array.from({ length: 250 }, (_, i) => i / 4).buffer);
+let served: ServedView;
+let view: ZarrView;
+
+beforeAll(async () => {
+  const store = new MemoryStore();
+  await putCarray(store, "t/a", values, 100, {
+    dtype: "float64",
+    shape: [250],
+    attrs: { text: "long ".repeat(500) },
+  });
+  await putCarray(store, "t/broken", values, 100, { dtype: "float64", shape: [250] });
+  await store.delete("t/broken/data/__1.blp");
+  await putCarray(store, "t/<b>&/a%2Fb", values, 100, { dtype: "float64", shape: [250] });
+  view = zarrTreeView(await findViewEntries(store, "t"));
+  served = await serveView(view, { onError: (path) => errors.push(path) });
+});
+
+afterAll(() => served.close());
+
+describe("objects", () => {
+  it("are what the view gives", async () => {
+    for (const key of ["/zarr.json", "/a/zarr.json", "/a/c/0", "/a/c/2"]) {
+      const { status, bytes, headers } = await ask(served.url, key);
+      expect([key, status, headers["content-length"]]).toEqual([key, 200, String(bytes.length)]);
+      expect(new Uint8Array(bytes)).toEqual(await view.get(key));
+    }
+  });
+
+  it("have an ETag that stays, and a HEAD without a body", async () => {
+    const got = await ask(served.url, "/a/c/0");
+    const head = await ask(served.url, "/a/c/0", {}, "HEAD");
+    expect(head.bytes.length).toBe(0);
+    expect(head.headers["content-length"]).toBe(got.headers["content-length"]);
+    expect(head.headers.etag).toBe(got.headers.etag);
+    expect(got.headers.etag).toMatch(/^"[\w-]{27}"$/);
+    expect((await ask(served.url, "/a/c/1")).headers.etag).not.toBe(got.headers.etag);
+  });
+
+  it.each([
+    ["bytes=0-15", 0, 15],
+    ["bytes=16-", 16, undefined],
+    ["bytes=-7", -7, undefined],
+    ["bytes=-99999999", 0, undefined],
+    ["bytes=3-99999999", 3, undefined],
+  ])("are cut by the range %s", async (range, first, last) => {
+    const whole = (await view.get("/a/c/0")) ?? new Uint8Array();
+    const { status, bytes, headers } = await ask(served.url, "/a/c/0", { range });
+    const wanted = whole.slice(first, last === undefined ? undefined : last + 1);
+    expect(status).toBe(206);
+    expect(new Uint8Array(bytes)).toEqual(wanted);
+    const from = first < 0 ? whole.length + first : first;
+    expect(headers["content-range"]).toBe(`bytes ${from}-${from + wanted.length - 1}/${whole.length}`);
+  });
+
+  it.each(["bytes=99999999-", "bytes=-0"])("answer 416 to the range %s, with their size", async (range) => {
+    const whole = (await view.get("/a/c/0")) ?? new Uint8Array();
+    const { status, headers } = await ask(served.url, "/a/c/0", { range });
+    expect([status, headers["content-range"]]).toEqual([416, `bytes */${whole.length}`]);
+  });
+
+  it.each(["bytes=5-2", "lines=1-2", "bytes=0-1,4-5", "bytes=-"])("are sent whole for %s", async (range) => {
+    const { status, bytes } = await ask(served.url, "/a/c/0", { range });
+    expect([status, new Uint8Array(bytes)]).toEqual([200, await view.get("/a/c/0")]);
+  });
+
+  it("are sent only where the conditions hold", async () => {
+    const { headers } = await ask(served.url, "/a/c/0");
+    const etag = headers.etag ?? "";
+    const status = async (conditions: Record<string, string>): Promise<number> =>
+      (await ask(served.url, "/a/c/0", conditions)).status;
+    expect(await status({ "if-none-match": etag })).toBe(304);
+    expect(await status({ "if-none-match": `"other", W/${etag}` })).toBe(304);
+    expect(await status({ "if-none-match": "*" })).toBe(304);
+    expect(await status({ "if-none-match": '"other"' })).toBe(200);
+    expect(await status({ "if-match": etag })).toBe(200);
+    expect(await status({ "if-match": '"other"' })).toBe(412);
+    expect(await status({ "if-range": etag, range: "bytes=0-3" })).toBe(206);
+    expect(await status({ "if-range": '"other"', range: "bytes=0-3" })).toBe(200);
+  });
+
+  it("are compressed where they are documents and the client takes it", async () => {
+    const plain = await ask(served.url, "/a/zarr.json");
+    const packed = await ask(served.url, "/a/zarr.json", { "accept-encoding": "br, gzip;q=0.5" });
+    expect(packed.headers["content-encoding"]).toBe("gzip");
+    expect(packed.headers.vary).toContain("accept-encoding");
+    expect(packed.bytes.length).toBeLessThan(plain.bytes.length / 2);
+    expect(gunzipSync(packed.bytes)).toEqual(plain.bytes);
+    expect(packed.headers.etag).not.toBe(plain.headers.etag);
+    expect(
+      (await ask(served.url, "/a/zarr.json", { "accept-encoding": "gzip;q=0" })).headers["content-encoding"],
+    ).toBeUndefined();
+    expect(
+      (await ask(served.url, "/a/c/0", { "accept-encoding": "gzip" })).headers["content-encoding"],
+    ).toBeUndefined();
+  });
+
+  it("with a slash in their name are found however it is encoded", async () => {
+    const folder = `/${encodeURIComponent("<b>&")}`;
+    const twice = await ask(served.url, `${folder}/a%252Fb/zarr.json`);
+    const once = await ask(served.url, `${folder}/a%2Fb/zarr.json`);
+    expect([twice.status, once.status]).toEqual([200, 404]);
+    expect((await ask(served.url, "/%3Cb%3E%26/a%252Fb/c/0")).status).toBe(200);
+  });
+});
+
+describe("refusals", () => {
+  it("answers 404 to what does not exist, and to every path that leads out", async () => {
+    const paths = [
+      "/a/c/3",
+      "/a/.zarray",
+      "/nothing",
+      "/a",
+      "/../a/zarr.json",
+      "/..%2f..%2fetc/passwd",
+      "/a/%2e%2e/%2e%2e/etc/passwd",
+      "//etc/passwd",
+      "/a\\..\\b",
+      "/a/%00",
+      "/nothing/",
+    ];
+    for (const path of paths) expect([path, (await ask(served.url, path)).status]).toEqual([path, 404]);
+    expect((await ask(served.url, "/%zz")).status).toBe(400);
+  });
+
+  it("answers 422 and says why, never 404, where a chunk exists and cannot be read", async () => {
+    errors.length = 0;
+    const { status, bytes } = await ask(served.url, "/broken/c/1");
+    expect(status).toBe(422);
+    expect(JSON.parse(bytes.toString())).toMatchObject({
+      error: { code: "INCOMPLETE", message: expect.stringContaining("__1.blp") as string },
+    });
+    expect(errors).toEqual(["/broken/c/1"]);
+    const store = new zarr.FetchStore(`${served.url}broken`);
+    const array = await zarr.open.v3(store, { kind: "array" });
+    await expect(zarr.get(array, null)).rejects.toThrow();
+  });
+
+  it("answers only to its own names", async () => {
+    const port = String(served.port);
+    const statusFor = async (host: string): Promise<number> =>
+      (await ask(served.url, "/zarr.json", { host })).status;
+    for (const host of [`127.0.0.1:${port}`, "localhost", `LOCALHOST:${port}`, "[::1]:1"])
+      expect([host, await statusFor(host)]).toEqual([host, 200]);
+    for (const host of [
+      "evil.example",
+      `evil.example:${port}`,
+      "127.0.0.1.evil.example",
+      "localhost.",
+      "1.2.3.4",
+    ])
+      expect([host, await statusFor(host)]).toEqual([host, 421]);
+  });
+
+  it("takes addresses, but no names, where it listens on all", () => {
+    const check = makeHostCheck("0.0.0.0", ["proxy.example"]);
+    expect(["10.1.2.3:80", "[fe80::1]", "proxy.example", "localhost"].map(check)).toEqual([
+      true,
+      true,
+      true,
+      true,
+    ]);
+    expect(["evil.example", undefined, "a b", ""].map(check)).toEqual([false, false, false, false]);
+  });
+
+  it("refuses other methods, bodies, and headers without end", async () => {
+    const posted = await ask(served.url, "/zarr.json", {}, "POST");
+    expect([posted.status, posted.headers.allow]).toEqual([405, "GET, HEAD, OPTIONS"]);
+    expect(
+      (await ask(served.url, "/zarr.json", { "content-length": "5" }).catch(() => ({ status: 0 }))).status,
+    ).toBe(413);
+    expect((await ask(served.url, "/zarr.json", { "x-long": "x".repeat(20_000) })).status).toBe(431);
+    expect((await ask(served.url, `/${"x".repeat(20_000)}`)).status).toBe(431);
+  });
+});
+
+describe("lists", () => {
+  it("are JSON for programs, at every group", async () => {
+    const { headers, bytes } = await ask(served.url, "/");
+    expect(headers["content-type"]).toBe("application/json");
+    const { nodes } = JSON.parse(bytes.toString()) as { nodes: { path: string }[] };
+    expect(nodes.map(({ path }) => path)).toEqual(["", "<b>&", "a", "broken"]);
+    const below = JSON.parse((await ask(served.url, "/a/")).bytes.toString()) as { nodes: unknown[] };
+    expect(below.nodes).toMatchObject([
+      { path: "a", kind: "array", shape: [250], dataType: "float64", nbytes: 2000 },
+    ]);
+  });
+
+  it("are a page for people, in which names are only names", async () => {
+    const { headers, bytes } = await ask(served.url, "/", { accept: "text/html,*/*" });
+    expect(headers["content-type"]).toContain("text/html");
+    expect(headers["content-security-policy"]).toContain("default-src 'none'");
+    const page = bytes.toString();
+    expect(page).toContain('<a href="%3Cb%3E%26/">&lt;b&gt;&amp;</a>');
+    expect(page).not.toContain("<b>");
+    expect(page).toContain("float64");
+  });
+});
+
+describe("pages of other origins", () => {
+  it("may read nothing unless they are let in", async () => {
+    const { headers } = await ask(served.url, "/zarr.json", { origin: "https://page.example" });
+    expect(headers["access-control-allow-origin"]).toBeUndefined();
+  });
+
+  it("may read ranges and versions where they are", async () => {
+    const open = await serveView(view, { cors: "*" });
+    try {
+      const { headers } = await ask(open.url, "/zarr.json", { origin: "https://page.example" });
+      expect(headers["access-control-allow-origin"]).toBe("*");
+      expect(headers["access-control-expose-headers"]).toContain("Content-Range");
+      const asked = {
+        origin: "https://page.example",
+        "access-control-request-method": "GET",
+        "access-control-request-headers": "range",
+      };
+      const preflight = await ask(open.url, "/zarr.json", asked, "OPTIONS");
+      expect([preflight.status, preflight.headers["access-control-allow-headers"]]).toEqual([
+        204,
+        expect.stringContaining("Range"),
+      ]);
+    } finally {
+      await open.close();
+    }
+  });
+});
+
+describe("the server", () => {
+  it("says that a port is taken", async () => {
+    await expect(serveView(view, { port: served.port })).rejects.toMatchObject({
+      code: "IO",
+      message: expect.stringContaining("taken") as string,
+    });
+  });
+
+  it("ends its answers under way, and then all connections", async () => {
+    let release = (): void => undefined;
+    let asked = (): void => undefined;
+    const started = new Promise<void>((resolve) => {
+      asked = resolve;
+    });
+    const slow: ZarrView = {
+      get: () => {
+        asked();
+        return new Promise((resolve) => {
+          release = () => resolve(Uint8Array.of(1, 2, 3));
+        });
+      },
+      getRange: () => Promise.resolve(undefined),
+      list: () => Promise.resolve([]),
+    };
+    const running = await serveView(slow);
+    const idle = connect(running.port, "127.0.0.1");
+    await once(idle, "connect");
+    const reply = ask(running.url, "/c/0");
+    await started;
+    const closed = running.close();
+    release();
+    expect(new Uint8Array((await reply).bytes)).toEqual(Uint8Array.of(1, 2, 3));
+    idle.destroy();
+    await closed;
+    await expect(ask(running.url, "/c/0")).rejects.toThrow();
+  });
+
+  it("stops reading for clients that have gone", async () => {
+    let signal: AbortSignal | undefined;
+    const gone = new Promise<void>((resolve) => {
+      const hanging: ZarrView = {
+        get: (_, options) => {
+          signal = options?.signal;
+          signal?.addEventListener("abort", () => resolve());
+          client.destroy();
+          return new Promise(() => undefined);
+        },
+        getRange: () => Promise.resolve(undefined),
+        list: () => Promise.resolve([]),
+      };
+      let client = connect(0);
+      client.on("error", () => undefined);
+      void serveView(hanging).then((running) => {
+        client = connect(running.port, "127.0.0.1", () =>
+          client.write("GET /c/0 HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        );
+        void gone.then(() => running.close());
+      });
+    });
+    await gone;
+    expect(signal?.aborted).toBe(true);
+  });
+
+  it("tells no more than that it failed where it did not expect the failure", async () => {
+    const failing: ZarrView = {
+      get: () => Promise.reject(new Error("secret")),
+      getRange: () => Promise.resolve(undefined),
+      list: () => Promise.reject(new SuperchunkError("IO", "the network failed")),
+    };
+    const running = await serveView(failing);
+    try {
+      const object = await ask(running.url, "/c/0");
+      expect([object.status, object.bytes.toString().includes("secret")]).toEqual([500, false]);
+      expect((await ask(running.url, "/")).status).toBe(502);
+    } finally {
+      await running.close();
+    }
+  });
+});
+
+describe("the gate", () => {
+  it("lets no more in than it has places, in order, and forgets those that left", async () => {
+    const gate = new Gate();
+    const never = new AbortController().signal;
+    const first = await Promise.all(Array.from({ length: 64 }, () => gate.enter(never)));
+    const order: string[] = [];
+    const impatient = new AbortController();
+    const a = gate.enter(never).then((place) => (order.push("a"), place));
+    const left = gate.enter(impatient.signal).catch(() => order.push("left"));
+    const b = gate.enter(never).then((place) => (order.push("b"), place));
+    impatient.abort();
+    await left;
+    first[0]?.leave();
+    (await a).leave();
+    await b;
+    expect(order).toEqual(["left", "a", "b"]);
+  });
+
+  it("waits where the bodies under way hold too much", async () => {
+    const gate = new Gate();
+    const never = new AbortController().signal;
+    const big = await gate.enter(never);
+    big.hold(1 << 30);
+    let entered = false;
+    const next = gate.enter(never).then(() => {
+      entered = true;
+    });
+    await Promise.resolve();
+    expect(entered).toBe(false);
+    big.leave();
+    await next;
+    expect(entered).toBe(true);
+  });
+});
+
+describe("the corpus", () => {
+  it("has over HTTP the values that its producers wrote, as zarrita fetches them", async () => {
+    const all = await serveView(zarrTreeView(await findViewEntries(corpusStore), { portable: true }));
+    try {
+      let count = 0;
+      for (const fixture of loadArchives()) {
+        if (fixture.refuse || fixture.kind !== "array" || typeof fixture.dtype !== "string") continue;
+        const store = new zarr.FetchStore(`${all.url}${fixture.path}`);
+        const bytes = await readThroughView(
+          { get: (key) => store.get(key as `/${string}`) },
+          "",
+          fixture.dtype,
+        );
+        expect([fixture.path, sha256(bytes)]).toEqual([fixture.path, fixture.sha256]);
+        count++;
+      }
+      expect(count).toBeGreaterThan(30);
+    } finally {
+      await all.close();
+    }
+  });
+
+  it("serves a single opened archive at the root too", async () => {
+    const name = "bloscpack-3/array-f8.blp";
+    const running = await serveView(zarrView(await open(corpusStore, name)));
+    try {
+      const bytes = await readThroughView(
+        { get: async (key) => new Uint8Array((await ask(running.url, key)).bytes) },
+        "",
+        "<f8",
+      );
+      expect(sha256(bytes)).toBe((findFixture(name) as ArrayFixture).sha256);
+    } finally {
+      await running.close();
+    }
+  });
+});
