@@ -96,7 +96,7 @@ export async function* fetchChunks(
 }
 
 /** Most bytes that the chunk and its digest can take, its prologue not counted. */
-function boundOf(place: PlacedChunk): number {
+export function boundOf(place: PlacedChunk): number {
   const digest = digestLength(place.checksum);
   const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD;
   return Math.min(place.available, size + digest);
@@ -167,12 +167,25 @@ async function checkFetched(
   const start = place.offset - span.start;
   if (place.prologue > 0) checkPrologue(bytes.subarray(start - place.prologue, start), path);
   const room = bytes.subarray(Math.min(start, bytes.length), Math.min(bytes.length, start + boundOf(place)));
+  return checkChunk(room, place, path, options.verify);
+}
+
+/**
+ * Checks a chunk, all of whose bytes are there: header, room, and with `verify` the digest. `room`: the object from the
+ * chunk's header on, {@link boundOf} bytes or as far as it goes. Throws `TRUNCATED`, `BAD_FIELD`, `CHECKSUM_MISMATCH`.
+ */
+export async function checkChunk(
+  room: Uint8Array,
+  place: PlacedChunk,
+  path: string,
+  verify: boolean,
+): Promise<FetchedChunk> {
   const header = checkChunkHeader(room, place, path);
   checkRoom(room, header, place, path);
   const length = digestLength(place.checksum);
   const chunk = room.subarray(0, header.ctbytes);
   const digest = room.subarray(header.ctbytes, header.ctbytes + length);
-  if (length > 0 && options.verify) await checkDigest(chunk, digest, place, path);
+  if (length > 0 && verify) await checkDigest(chunk, digest, place, path);
   return { place, header, bytes: chunk, digest, behind: room.length - header.ctbytes - length };
 }
 

@@ -6,8 +6,17 @@
  */
 import { parentPort } from "node:worker_threads";
 import { type DecodeChunk, decodeFetched } from "../array/chunk-decoder.ts";
-import { fetchChunks } from "../array/chunk-fetch.ts";
-import { decodeHeader, decodeSync, encode, prepare } from "../codec/index.ts";
+import {
+  boundOf,
+  checkChunk,
+  checkPrologue,
+  type FetchedChunk,
+  fetchChunks,
+  missingChunk,
+} from "../array/chunk-fetch.ts";
+import type { PlacedChunk } from "../array/sequence.ts";
+import { decodeHeader, decodeSync, encode, leaseDecoder, prepare } from "../codec/index.ts";
+import { isSuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { FolderReader } from "./fs-reader.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
@@ -28,6 +37,11 @@ const MAX_STORES = 16;
 /** Chunks up to this decoded size get room before they have been looked at. */
 const TRUSTED = 64 << 20;
 
+/** Bytes of chunks that are read one by one: below, several in one read are faster; above, their size must prove true first. */
+const MIN_DIRECT = 64 << 10;
+const MAX_DIRECT = 16 << 20;
+
+const prologue = new Uint8Array(16);
 const stores = new Map<number, FolderReader>();
 /** Read into, used again. */
 const buffers: Uint8Array[] = [];
@@ -100,6 +114,16 @@ async function decodePlaces(
   const reader = readerOf(job);
   const store = readingAtOnce(reader);
   try {
+    const [first] = places;
+    if (decode === undefined && first !== undefined && readsDirectly(first)) {
+      for (const place of places) {
+        const { header, behind } = await decodeDirectly(reader, place, job.verify, (nbytes) =>
+          room(nbytes, total),
+        );
+        facts.push(header.nbytes, header.ctbytes, header.typesize, behind);
+      }
+      return;
+    }
     const options = { verify: job.verify, buffers, readAhead: 1 };
     for await (const chunk of fetchChunks(store, places, options)) {
       const { header, behind } = chunk;
@@ -108,6 +132,43 @@ async function decodePlaces(
     }
   } finally {
     await reader.close();
+  }
+}
+
+/** Chunks of middle size, as all of a job are but the last, are worth a read of their own. */
+function readsDirectly(place: PlacedChunk): boolean {
+  const bound = boundOf(place);
+  return bound >= MIN_DIRECT && bound <= MAX_DIRECT;
+}
+
+/** Reads a chunk straight into a kernel's memory and decodes it there: the bytes are copied once, into the result. */
+async function decodeDirectly(
+  reader: FolderReader,
+  place: PlacedChunk,
+  verify: boolean,
+  room: (nbytes: number) => Uint8Array,
+): Promise<FetchedChunk> {
+  const path = reader.describe(place.key);
+  if (place.prologue > 0) {
+    const read = reader.readIntoSync(place.key, place.offset - place.prologue, prologue);
+    if (read === undefined) throw missingChunk(path, place);
+    checkPrologue(prologue.subarray(0, Math.min(read, place.prologue)), path);
+  }
+  const lease = leaseDecoder(boundOf(place));
+  try {
+    const read = reader.readIntoSync(place.key, place.offset, lease.input);
+    if (read === undefined) throw missingChunk(path, place);
+    const chunk = await checkChunk(lease.input.subarray(0, read), place, path, verify);
+    const { header } = chunk;
+    const out = room(header.nbytes);
+    try {
+      if (header.nbytes > 0) out.set(lease.decode(header.ctbytes));
+    } catch (error) {
+      throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
+    }
+    return chunk;
+  } finally {
+    lease.release();
   }
 }
 
@@ -140,7 +201,7 @@ function readerOf({ store, root }: DecodePlaces): FolderReader {
   if (reader === undefined) {
     const [oldest] = stores.keys();
     if (stores.size >= MAX_STORES && oldest !== undefined) stores.delete(oldest);
-    reader = new FolderReader(root, { maxOpenFiles: 4 });
+    reader = new FolderReader(root, { maxOpenFiles: 2 });
     stores.set(store, reader);
   }
   return reader;
