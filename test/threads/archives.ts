@@ -3,15 +3,22 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { encodeSync } from "../../src/codec/index.ts";
 
-/** Items of a chunk, and chunks, of the archives made here. */
-export const SHAPE = { chunkItems: 4096, nchunks: 300 } as const;
+/** How an archive is cut. */
+export interface RampShape {
+  readonly chunkItems: number;
+  readonly nchunks: number;
+}
+
+/** Chunks of 32 KiB, several of which threads read together. */
+export const SHAPE: RampShape = { chunkItems: 4096, nchunks: 300 };
+/** Chunks of 128 KiB, which threads read one by one. */
+export const LARGER: RampShape = { chunkItems: 16384, nchunks: 160 };
 
 /** Bytes in front of a carray's chunk. */
 const PROLOGUE = Uint8Array.of(0x62, 0x6c, 0x70, 0x6b, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0);
 
 /** Writes a carray of int64 values 0, 1, 2, … and returns its path. */
-export async function writeRamp(path: string): Promise<string> {
-  const { chunkItems, nchunks } = SHAPE;
+export async function writeRamp(path: string, { chunkItems, nchunks }: RampShape = SHAPE): Promise<string> {
   const items = chunkItems * nchunks;
   await mkdir(join(path, "meta"), { recursive: true });
   await mkdir(join(path, "data"));

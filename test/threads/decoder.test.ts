@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type ChunkDecoder, callingThread } from "../../src/array/chunk-decoder.ts";
@@ -15,7 +15,7 @@ import { ThreadDecoder, type ThreadTuning } from "../../src/node/thread-decoder.
 import { WorkerPool } from "../../src/node/worker-pool.ts";
 import { loadFolder } from "../array/memory-archive.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
-import { chunkPath, SHAPE, writeRamp } from "./archives.ts";
+import { chunkPath, LARGER, SHAPE, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 
 /** Small jobs, and threads for however little there is. */
@@ -25,14 +25,16 @@ let bundles: Bundles;
 let pool: WorkerPool;
 let threads: ChunkDecoder;
 let folder: string;
-let ramp: string;
+let small: string;
+let larger: string;
 
 beforeAll(async () => {
   bundles = await bundle();
   pool = new WorkerPool(2, bundles.worker);
   threads = new ThreadDecoder(pool, "wasm", callingThread, EAGER);
   folder = await mkdtemp(join(tmpdir(), "superchunk-threads-"));
-  ramp = await writeRamp(join(folder, "ramp"));
+  small = await writeRamp(join(folder, "small"), SHAPE);
+  larger = await writeRamp(join(folder, "larger"), LARGER);
 });
 
 afterAll(async () => {
@@ -54,8 +56,12 @@ async function openCopy(path: string): Promise<Archive> {
 }
 
 /** A copy of the ramp with a change. */
-async function copyRamp(name: string, change: (path: string) => Promise<void>): Promise<string> {
-  const path = join(folder, name);
+async function copyRamp(
+  ramp: string,
+  name: string,
+  change: (path: string) => Promise<void>,
+): Promise<string> {
+  const path = join(folder, `${basename(ramp)} ${name}`);
   await cp(ramp, path, { recursive: true });
   await change(path);
   return path;
@@ -115,8 +121,12 @@ describe.each(loadArchives())("$path", ({ file }) => {
   });
 });
 
-describe("a carray of 300 chunks", () => {
-  const { chunkItems, nchunks } = SHAPE;
+describe.each([SHAPE, LARGER])("a carray of $nchunks chunks of $chunkItems items", (shape) => {
+  const { chunkItems, nchunks } = shape;
+  let ramp = "";
+  beforeAll(() => {
+    ramp = shape === SHAPE ? small : larger;
+  });
   const items = chunkItems * nchunks;
 
   it("comes in order, whole, as one selection", async () => {
@@ -175,7 +185,11 @@ describe("a carray of 300 chunks", () => {
   });
 });
 
-describe("damage", () => {
+describe.each([SHAPE, LARGER])("damage in $nchunks chunks of $chunkItems items", (shape) => {
+  let ramp = "";
+  beforeAll(() => {
+    ramp = shape === SHAPE ? small : larger;
+  });
   const change = [
     ["a chunk that does not decode", (bytes: Buffer) => bytes.fill(0xff, 60)],
     ["a header that promises something else", (bytes: Buffer) => bytes.fill(0x30, 16 + 4, 16 + 6)],
@@ -185,14 +199,14 @@ describe("damage", () => {
   it.each(change)(
     "%s is the same error at the same place, after the chunks in front of it",
     async (name, damage) => {
-      const path = await copyRamp(name, async (copy) => {
+      const path = await copyRamp(ramp, name, async (copy) => {
         const bytes = await readFile(chunkPath(copy, 150));
         await writeFile(chunkPath(copy, 150), damage(bytes));
       });
       const expected = await readUntilError(await openRamp(path, callingThread));
       const found = await readUntilError(await openRamp(path));
       const fetched = await readUntilError((await openCopy(path)) as ChunkedArchive);
-      expect(found.bytes).toBe(150 * SHAPE.chunkItems * 8);
+      expect(found.bytes).toBe(150 * shape.chunkItems * 8);
       expect(expected.bytes).toBe(found.bytes);
       expect(fetched.bytes).toBe(found.bytes);
       const { cause: _, ...details } = expected.error.details;
@@ -207,15 +221,15 @@ describe("damage", () => {
   );
 
   it("a missing file is INCOMPLETE, with its path and its chunk", async () => {
-    const path = await copyRamp("missing", (copy) => rm(chunkPath(copy, 7)));
+    const path = await copyRamp(ramp, "missing", (copy) => rm(chunkPath(copy, 7)));
     const { bytes, error } = await readUntilError(await openRamp(path));
-    expect(bytes).toBe(7 * SHAPE.chunkItems * 8);
+    expect(bytes).toBe(7 * shape.chunkItems * 8);
     expect(error).toMatchObject({ code: "INCOMPLETE", details: { path: chunkPath(path, 7), chunk: 7 } });
   });
 
   it("every damaged chunk is a finding of verify, and the others are counted", async () => {
-    const wrong = [0, 13, 14, 150, 299];
-    const path = await copyRamp("several", async (copy) => {
+    const wrong = [0, 13, 14, 150, shape.nchunks - 1];
+    const path = await copyRamp(ramp, "several", async (copy) => {
       for (const chunk of wrong) await writeFile(chunkPath(copy, chunk), "blpk?");
     });
     const report = await (await openRamp(path)).verify();
@@ -223,14 +237,14 @@ describe("damage", () => {
       wrong.map((chunk) => chunkPath(path, chunk)),
     );
     expect(report).toEqual(await (await openRamp(path, callingThread)).verify());
-    expect(report.chunks).toBe(SHAPE.nchunks - wrong.length);
+    expect(report.chunks).toBe(shape.nchunks - wrong.length);
   });
 });
 
 describe("ends", () => {
   it("an abort in the middle throws its reason, and the threads go on to serve others", async () => {
     const controller = new AbortController();
-    const archive = await openRamp(ramp);
+    const archive = await openRamp(small);
     const reason = new Error("enough");
     let pieces = 0;
     const reading = (async () => {
@@ -244,14 +258,14 @@ describe("ends", () => {
   });
 
   it("a reader that stops in the middle leaves nothing behind that hinders the next", async () => {
-    const archive = await openRamp(ramp);
+    const archive = await openRamp(small);
     for (let i = 0; i < 30; i++) for await (const _ of archive.streamBytes()) break;
     expect((await archive.verify()).ok).toBe(true);
   });
 
   it("a thread that dies is an IO error, not a hang; the next call starts another", async () => {
     const own = new WorkerPool(2, bundles.worker);
-    const archive = await openRamp(ramp, new ThreadDecoder(own, "wasm", callingThread, EAGER));
+    const archive = await openRamp(small, new ThreadDecoder(own, "wasm", callingThread, EAGER));
     const reading = (async () => {
       let pieces = 0;
       for await (const _ of archive.streamBytes()) if (++pieces === 5) await own.end();
@@ -266,7 +280,7 @@ describe("ends", () => {
     const note = (warning: Error): unknown => warnings.push(warning.message);
     process.on("warning", note);
     const none = new WorkerPool(2, new URL("missing.js", bundles.worker));
-    const archive = await openRamp(ramp, new ThreadDecoder(none, "wasm", callingThread, EAGER));
+    const archive = await openRamp(small, new ThreadDecoder(none, "wasm", callingThread, EAGER));
     expect((await archive.verify()).chunks).toBe(SHAPE.nchunks);
     expect((await archive.verify()).chunks).toBe(SHAPE.nchunks);
     process.off("warning", note);
@@ -277,7 +291,7 @@ describe("ends", () => {
     const file = join(bundles.folder, "broken.js");
     await writeFile(file, "throw new Error('broken');");
     const broken = new WorkerPool(2, pathToFileURL(file));
-    const archive = await openRamp(ramp, new ThreadDecoder(broken, "wasm", callingThread, EAGER));
+    const archive = await openRamp(small, new ThreadDecoder(broken, "wasm", callingThread, EAGER));
     expect((await archive.verify()).chunks).toBe(SHAPE.nchunks);
     expect(broken.isRunning).toBe(false);
   });
