@@ -19,10 +19,17 @@ class Scheduler {
   /** Who goes on as long as the burst lasts: others then sleep through whole operations of his. */
   #favourite = 0;
   #burst = 0;
+  #held: Promise<void> = Promise.resolve();
   steps = 0;
 
   constructor(random: () => number) {
     this.#random = random;
+  }
+
+  /** Nobody has a turn before this is done. */
+  hold(work: Promise<void>): Promise<void> {
+    this.#held = work;
+    return work;
   }
 
   /** Waits for the turn of the caller. */
@@ -45,6 +52,7 @@ class Scheduler {
     while (this.#running > 0) {
       // All actors come to their next call, or to their end.
       await new Promise(setImmediate);
+      await this.#held;
       if (--this.#burst <= 0) {
         this.#favourite = Math.floor(this.#random() * actors.length);
         this.#burst = 2 ** (this.#random() * 8);
@@ -116,7 +124,7 @@ async function play(seed: number): Promise<void> {
   const writer = async (): Promise<void> => {
     const array = await openWritable(
       gated(store, scheduler, 0, async (method, key) => {
-        if (method === "put" && key === "meta/sizes") await record();
+        if (method === "put" && key === "meta/sizes") await scheduler.hold(record());
       }),
       "",
     );

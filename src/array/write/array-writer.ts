@@ -236,6 +236,11 @@ export class ArrayWriter {
     return [chunk];
   }
 
+  /** Encodes a chunk that goes into the next superchunk or patch to be published. */
+  encodeNext(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
+    return this.#encoding.isHere ? this.#encodeToArena(column, data) : this.encodeColumn(column, data);
+  }
+
   /** Encodes a chunk right behind the one before it. */
   #encodeToArena(column: number, data: Uint8Array): StoredChunk {
     const length = digestLength(this.settings.checksum);
@@ -278,10 +283,10 @@ export class ArrayWriter {
   /** Encoded whole chunks of one superchunk at most become a patch: each replaces the chunk of the array named with it. */
   async publishPatch(chunks: readonly number[], columns: readonly (readonly StoredChunk[])[]): Promise<void> {
     const number = this.takeLoose();
-    await this.publishSegment({ number, columns });
     const replaced = new Set(chunks);
     this.patches = [...dropPatched(this.patches, (chunk) => replaced.has(chunk)), { number, chunks }];
     this.isDirty = true;
+    await this.#publishLater({ number, columns });
   }
 
   /** Encodes one chunk of a column. */
@@ -424,8 +429,13 @@ export class ArrayWriter {
     this.patches = dropPatched(this.patches, (chunk) => chunk >= full.chunks);
     this.runs = appendRun(full.runs, number, superchunklen);
     this.#pending = this.columns.map(() => []);
+    await this.#publishLater({ number, columns });
+  }
+
+  /** Publishes a superchunk while the next one is made; waits where too many are under way. */
+  async #publishLater(segment: Segment): Promise<void> {
     const blocks = this.#arena.take();
-    const publication = { segment: { number, columns }, blocks, publishing: undefined, failure: undefined };
+    const publication = { segment, blocks, publishing: undefined, failure: undefined };
     this.#waiting.add(publication);
     this.#start(publication);
     await this.drain(MAX_WAITING);

@@ -1,12 +1,16 @@
 /** Reads chunks of a committed layout, encoded or decoded, checked: for merging, changing and compacting. */
-import { decodeHeader, decodeSync, isReady, prepare } from "../../codec/index.ts";
+import { decodeSync, isReady, prepare } from "../../codec/index.ts";
 import type { StoredLayout } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { fetchChunks } from "../chunk-fetch.ts";
 import { LayoutSequence } from "../layout-sequence.ts";
+import type { PlacedChunk } from "../sequence.ts";
 import type { ColumnLayout } from "./columns.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
+
+/** Places that are made at a time. */
+const PLACES = 256;
 
 export class ChunkSource {
   readonly #store: ReadableStore;
@@ -46,19 +50,28 @@ export class ChunkSource {
     }
   }
 
+  /** The decoded bytes of some chunks of a column, in order: each valid until the next one is asked for. */
+  async *decodedEach(column: number, indices: readonly number[]): AsyncGenerator<Uint8Array> {
+    const sequence = this.#sequences[column];
+    if (sequence === undefined) return;
+    let scratch = new Uint8Array(0);
+    for (let at = 0; at < indices.length; at += PLACES) {
+      const places: PlacedChunk[] = [];
+      for (const index of indices.slice(at, at + PLACES))
+        places.push(...(await sequence.places(index, index + 1)));
+      for await (const { bytes, header } of fetchChunks(this.#store, places, { verify: true })) {
+        if (!isReady(header.compressor)) await prepare(header.compressor);
+        if (scratch.length < header.nbytes) scratch = new Uint8Array(header.nbytes);
+        yield decodeSync(bytes, { out: scratch.subarray(0, header.nbytes) });
+      }
+    }
+  }
+
   /** The decoded bytes of one chunk, for each column. */
   async decoded(index: number): Promise<Uint8Array[]> {
     const columns: Uint8Array[] = [];
-    for (let i = 0; i < this.#columns.length; i++) {
-      for await (const chunk of this.encoded(i, index, index + 1)) columns.push(await decodeStored(chunk));
-    }
+    for (let i = 0; i < this.#columns.length; i++)
+      for await (const bytes of this.decodedEach(i, [index])) columns.push(bytes);
     return columns;
   }
-}
-
-/** The decoded bytes of a chunk. */
-export async function decodeStored({ bytes }: StoredChunk): Promise<Uint8Array> {
-  const { compressor } = decodeHeader(bytes);
-  if (!isReady(compressor)) await prepare(compressor);
-  return decodeSync(bytes);
 }

@@ -1,6 +1,7 @@
 /**
- * Setting values: the chunks that they fall into are decoded, changed and kept, and become patches when the changes are
- * committed, or when they take too much room. Plans on an {@link ArrayWriter} with nothing else planned.
+ * Setting values: changes are collected by chunk. When they are committed, or take too much room, the chunks that they fall
+ * into are decoded, changed and encoded anew, in order, and become patches. Plans on an {@link ArrayWriter} with nothing else
+ * planned.
  */
 import { SuperchunkError } from "../../errors.ts";
 import { elementsOf, resolveSelection, runsOf } from "../selection.ts";
@@ -11,15 +12,24 @@ import { putItem } from "./item-bytes.ts";
 import { itemsOf, readRows } from "./rows.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
-/** Decoded bytes of changed chunks that are kept. */
-const MAX_KEPT = 48 << 20;
+/** Bytes of changes that are kept, and their number. */
+const MAX_BYTES = 32 << 20;
+const MAX_EDITS = 1 << 18;
+
+/** New bytes of a chunk from `at` on: `bytes`, or `bytes` again and again until `length`. */
+interface Edit {
+  readonly at: number;
+  readonly bytes: Uint8Array;
+  readonly length: number;
+}
 
 /** The changes since the last commit. */
 export class ValueSetter {
   readonly #writer: ArrayWriter;
-  /** Changed chunks by index, as items of the array. */
-  readonly #chunks = new Map<number, Uint8Array>();
-  #keptBytes = 0;
+  /** Changes by chunk, in the order in which they were made. */
+  readonly #edits = new Map<number, Edit[]>();
+  #count = 0;
+  #bytes = 0;
 
   constructor(writer: ArrayWriter) {
     this.#writer = writer;
@@ -38,6 +48,7 @@ export class ValueSetter {
     const items = await collectItems(writer, values, count);
     if (count === 0 || writer.rowBytes === 0) return;
     const isOne = items.length === itemSize;
+    const one = items.slice(0, itemSize);
     const chunkBytes = chunklen * writer.rowBytes;
     for (const batch of runsOf(extents, shape)) {
       for (let i = 0; i < batch.count; i++) {
@@ -46,11 +57,10 @@ export class ValueSetter {
         let left = batch.length * itemSize;
         while (left > 0) {
           const index = Math.floor(at / chunkBytes);
-          const target = this.#chunks.get(index) ?? (await this.#open(index));
           const inChunk = at - index * chunkBytes;
           const length = Math.min(left, chunkBytes - inChunk);
-          if (!isOne) target.set(items.subarray(from, from + length), inChunk);
-          else for (let b = 0; b < length; b += itemSize) target.set(items, inChunk + b);
+          this.#add(index, { at: inChunk, bytes: isOne ? one : items.slice(from, from + length), length });
+          if (this.#bytes > MAX_BYTES || this.#count > MAX_EDITS) await this.#spill(false);
           at += length;
           from += length;
           left -= length;
@@ -64,62 +74,80 @@ export class ValueSetter {
     await this.#spill(true);
   }
 
-  /** The items of a chunk, kept to be changed. */
-  async #open(index: number): Promise<Uint8Array> {
-    const writer = this.#writer;
-    if (this.#keptBytes >= MAX_KEPT) await this.#spill(false);
-    const items = index >= writer.wholeChunks ? writer.buffer.items() : await this.#load(index);
-    this.#chunks.set(index, items);
-    this.#keptBytes += items.length;
-    return items;
-  }
-
-  async #load(index: number): Promise<Uint8Array> {
-    const writer = this.#writer;
-    const { chunklen, dtype } = writer.settings;
-    const columns = await writer.source().decoded(index);
-    const [only] = columns;
-    if (writer.columns.length === 1 && only !== undefined) return only;
-    const items = new Uint8Array(chunklen * writer.rowBytes);
-    writer.columns.forEach((column, i) => {
-      joinField(columns[i] ?? new Uint8Array(0), column, items, dtype.itemSize);
-    });
-    return items;
+  #add(index: number, edit: Edit): void {
+    const edits = this.#edits.get(index);
+    if (edits === undefined) this.#edits.set(index, [edit]);
+    else edits.push(edit);
+    this.#count++;
+    this.#bytes += edit.bytes.length;
   }
 
   async #spill(isLast: boolean): Promise<void> {
     const writer = this.#writer;
+    await writer.drain(); // chunks of earlier patches are read
+    const indices = [...this.#edits.keys()].sort((a, b) => a - b);
+    const whole = indices.filter((index) => index < writer.wholeChunks);
     const { superchunklen } = writer.settings;
+    const source = writer.source();
+    const columns = writer.columns.map((_, i) => source.decodedEach(i, whole));
     let group = new PatchGroup(writer);
-    for (const [index, items] of [...this.#chunks].sort(([a], [b]) => a - b)) {
-      const columns = this.#split(items);
-      if (index >= writer.wholeChunks) {
-        writer.buffer.load(columns, items.length / writer.rowBytes);
-        continue;
+    try {
+      for (const index of whole) {
+        const parts: Uint8Array[] = [];
+        for (const column of columns) {
+          const next = await column.next();
+          if (next.done !== true) parts.push(next.value);
+        }
+        const changed = this.#change(index, parts);
+        const chunks: StoredChunk[] = [];
+        for (const [i, data] of changed.entries()) chunks.push(await writer.encodeNext(i, data));
+        group.add(index, chunks);
+        if (group.length < superchunklen) continue;
+        await group.publish();
+        group = new PatchGroup(writer);
       }
-      const chunks: StoredChunk[] = [];
-      for (const [i, data] of columns.entries()) chunks.push(await writer.encodeColumn(i, data));
-      group.add(index, chunks);
-      if (group.length < superchunklen) continue;
-      await group.publish();
-      group = new PatchGroup(writer);
+    } finally {
+      for (const column of columns) await column.return(undefined);
+    }
+    const short = writer.wholeChunks;
+    if (this.#edits.has(short)) {
+      const parts = writer.columns.map((_, i) => writer.buffer.column(i).slice());
+      writer.buffer.load(this.#change(short, parts), writer.buffer.rows);
     }
     if (isLast) await group.takeSmaller();
     await group.publish();
-    this.#chunks.clear();
-    this.#keptBytes = 0;
+    this.#edits.clear();
+    this.#count = 0;
+    this.#bytes = 0;
   }
 
-  #split(items: Uint8Array): Uint8Array[] {
-    const { rowBytes, columns, settings } = this.#writer;
-    if (columns.length === 1) return [items];
-    const rows = items.length / rowBytes;
-    return columns.map((column) => {
+  /** A chunk's columns with its changes made. The columns may be written into. */
+  #change(index: number, columns: readonly Uint8Array[]): readonly Uint8Array[] {
+    const writer = this.#writer;
+    const edits = this.#edits.get(index) ?? [];
+    const [only] = columns;
+    if (writer.columns.length === 1 && only !== undefined) {
+      for (const edit of edits) apply(edit, only);
+      return columns;
+    }
+    const { itemSize } = writer.settings.dtype;
+    const [first] = writer.columns;
+    const rows = first === undefined || only === undefined ? 0 : only.length / first.rowBytes;
+    const items = new Uint8Array(rows * writer.rowBytes);
+    writer.columns.forEach((column, i) => {
+      joinField(columns[i] ?? new Uint8Array(0), column, items, itemSize);
+    });
+    for (const edit of edits) apply(edit, items);
+    return writer.columns.map((column) => {
       const data = new Uint8Array(rows * column.rowBytes);
-      splitField(items, settings.dtype.itemSize, column, data, 0);
+      splitField(items, itemSize, column, data, 0);
       return data;
     });
   }
+}
+
+function apply({ at, bytes, length }: Edit, target: Uint8Array): void {
+  for (let done = 0; done < length; done += bytes.length) target.set(bytes, at + done);
 }
 
 /** Changed chunks that become one patch. */
