@@ -85,7 +85,11 @@ const OPERATIONS: readonly [string, Start, Operation][] = [
   ["setting values of many chunks", PLAIN, async (array) => flushed(array, array.set(null, 1))],
   ["compacting", PLAIN, (array) => array.compact()],
   ["compacting what was cut", SHRUNK, (array) => array.compact()],
-  ["compacting with other chunks", PLAIN, (array) => array.compact({ chunklen: 5, superchunklen: 4, checksum: "md5" })],
+  [
+    "compacting with other chunks",
+    PLAIN,
+    (array) => array.compact({ chunklen: 5, superchunklen: 4, checksum: "md5" }),
+  ],
   ["setting attributes", PLAIN, (array) => array.setAttributes({ a: undefined, b: [1, 2] })],
   [
     "closing",

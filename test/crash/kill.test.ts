@@ -1,0 +1,90 @@
+/** Real processes, killed at random moments of appending. */
+import { spawn } from "node:child_process";
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { createArray, open, openWritable } from "../../src/node/index.ts";
+import { randomFrom } from "./random.ts";
+
+const KILLS = Number(process.env["KILLS"] ?? 100);
+
+let folder: string;
+let entry: string;
+beforeAll(async () => {
+  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-kill-"));
+  entry = join(folder, "superchunk.mjs");
+  await build({
+    entryPoints: [fileURLToPath(new URL("../../src/node/index.ts", import.meta.url))],
+    outfile: entry,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    external: ["koffi"],
+  });
+});
+afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
+
+/** Runs the loop until it is killed, some time after its first word; the rows that it acknowledged. */
+function runAndKill(path: string, delay: number): Promise<{ acknowledged: number }> {
+  const child = spawn(
+    process.execPath,
+    [fileURLToPath(new URL("./append-loop.mjs", import.meta.url)), path, entry],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  );
+  let out = "";
+  let failure = "";
+  let timer: NodeJS.Timeout | undefined;
+  child.stdout.on("data", (data: Buffer) => {
+    out += data.toString();
+    timer ??= setTimeout(() => child.kill("SIGKILL"), delay);
+  });
+  child.stderr.on("data", (data: Buffer) => {
+    failure += data.toString();
+  });
+  return new Promise((resolve, reject) => {
+    child.on("error", reject);
+    child.on("close", (_code, signal) => {
+      if (signal !== "SIGKILL") return reject(new Error(`the loop ended by itself: ${failure}`));
+      // A line that was not finished is not said.
+      const said = out.slice(0, out.lastIndexOf("\n") + 1);
+      const last = [...said.matchAll(/(?:open|flushed) (\d+)\n/g)].pop();
+      resolve({ acknowledged: Number(last?.[1] ?? 0) });
+    });
+  });
+}
+
+test("after a SIGKILL at any moment all acknowledged rows are there, and nothing is wrong", async () => {
+  const path = join(folder, "array");
+  const array = await createArray(path, { dtype: "<i4", chunklen: 16, superchunklen: 8, threads: 0 });
+  await array.close();
+  const random = randomFrom(1);
+  let total = 0;
+  for (let kill = 0; kill < KILLS; kill++) {
+    const { acknowledged } = await runAndKill(path, random() * 40);
+    const reader = (await open(path, { threads: 0 })) as ArrayArchive;
+    const rows = reader.shape[0] ?? 0;
+    expect(rows).toBeGreaterThanOrEqual(acknowledged);
+    // At most one append was on its way.
+    expect(rows - acknowledged).toBeLessThan(37);
+    const bytes = await reader.getBytes();
+    const values = new Int32Array(bytes.buffer, bytes.byteOffset, rows);
+    expect(values.every((value, i) => value === i)).toBe(true);
+    await reader.close();
+    total = rows;
+  }
+  expect(total).toBeGreaterThan(KILLS);
+  // The lock of the dead is taken over, and what they left is removed.
+  const writer = await openWritable(path, { threads: 0 });
+  await writer.compact();
+  expect((await writer.verify()).findings).toEqual([]);
+  await writer.close();
+  const files = fs.readdirSync(join(path, "data"));
+  expect(files.sort()).toEqual(
+    Array.from({ length: Math.ceil(total / 128) }, (_, i) => `__${i + 1}__.bin`).sort(),
+  );
+  expect(fs.readdirSync(join(path, "meta")).sort()).toEqual(["attributes", "sizes", "storage"]);
+}, 300_000);
