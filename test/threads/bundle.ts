@@ -1,5 +1,5 @@
 /** Bundles files of the sources for threads and processes that cannot load TypeScript. */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -18,6 +18,7 @@ export interface Bundles {
 /** Bundles the worker, and each of the given texts as a program that imports from `superchunk/node`. */
 export async function bundle(programs: Readonly<Record<string, string>> = {}): Promise<Bundles> {
   const folder = await mkdtemp(join(tmpdir(), "superchunk-threads-"));
+  await writeFile(join(folder, "package.json"), '{ "type": "module" }'); // Node 20.15 does not guess it
   const common: BuildOptions = { bundle: true, platform: "node", format: "esm", external: ["koffi"] };
   await build({
     ...common,
