@@ -7,6 +7,29 @@ import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.
 /** Length of the version 1 file header in front of the chunk. @see FORMAT.md [FA] */
 export const PROLOGUE = 16;
 
+/**
+ * Bytes that the chunk files hold, of which `held` count. The last file can hold more rows: an append or a trim was
+ * broken off between it and `meta/sizes`, or is under way. [FA-10]
+ */
+export async function measureHeld(
+  store: ReadableStore,
+  path: string,
+  held: number,
+  chunkBytes: number,
+  rowBytes: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  if (chunkBytes === 0 || rowBytes === 0 || held % chunkBytes === 0) return held;
+  const last = Math.floor(held / chunkBytes);
+  const key = joinKey(path, "data", carrayChunkName(last));
+  const head = await store.getRange(key, { offset: 0, length: PROLOGUE + 8 }, { signal });
+  if (head === undefined || head.length < PROLOGUE + 8) return held; // reported where the chunk is read
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  const found = view.getUint32(PROLOGUE + 4, true);
+  const isLonger = found > held % chunkBytes && found <= chunkBytes && found % rowBytes === 0;
+  return isLonger ? last * chunkBytes + found : held;
+}
+
 export class CarraySequence implements ChunkSequence {
   readonly store: ReadableStore;
   readonly nbytes: number;
@@ -14,7 +37,7 @@ export class CarraySequence implements ChunkSequence {
   readonly nchunks: number;
   readonly hasChecksums: boolean = false;
   readonly #folder: string;
-  /** Bytes that the chunks hold; more than `nbytes` where a table's shorter column cuts this one. */
+  /** Bytes that the chunks hold; more than `nbytes` where a table's shorter column, or `meta/sizes`, cuts this one. */
   readonly #held: number;
 
   /** `nbytes` to show, of `held` bytes in chunks of `chunkBytes` under the folder `path`. */

@@ -13,8 +13,9 @@ import {
   readAttributes,
   readFolder,
 } from "./array-folder.ts";
-import { CarraySequence } from "./carray-sequence.ts";
+import { CarraySequence, measureHeld } from "./carray-sequence.ts";
 import { hasLayout, openLiveArray } from "./open-live-array.ts";
+import { elementsOf } from "./selection.ts";
 import { SuperchunkSequence } from "./superchunk-sequence.ts";
 import type { ArrayArchive, OpenOptions } from "./types.ts";
 
@@ -33,6 +34,12 @@ export async function openArrayFolder(
   if (hasLayout(found)) return openLiveArray(store, path, found, options);
   const folder = readFolder(store, path, found, options, rows);
   const layout = await findLayout(folder, options);
+  const plainRow = elementsOf(folder.shape.slice(1)) * folder.dtype.itemSize;
+  const counted = folder.heldRows * plainRow;
+  const held =
+    layout === "carray" && folder.dtype.kind !== "object"
+      ? await measureHeld(store, path, counted, folder.chunklen * plainRow, plainRow, options.signal)
+      : counted;
   const attrsKey = joinKey(path, layout === "carray" ? "__attrs__" : "meta/attributes");
   const face: ArrayFace = {
     dialect: layout === "carray" ? "carray" : "blz-superchunk",
@@ -42,7 +49,7 @@ export async function openArrayFolder(
       const nbytes = (folder.shape[0] ?? 0) * rowBytes;
       const chunkBytes = folder.chunklen * rowBytes;
       return layout === "carray"
-        ? new CarraySequence(store, path, nbytes, folder.heldRows * rowBytes, chunkBytes)
+        ? new CarraySequence(store, path, nbytes, held, chunkBytes)
         : new SuperchunkSequence(store, dataFolder, nbytes, chunkBytes);
     },
   };
