@@ -49,8 +49,8 @@ export class ZarrArray {
   protected readonly reading: ChunkReading;
   /** In stored byte order. */
   protected readonly storedFill: Uint8Array;
-  readonly #storedDType: DType;
-  readonly #isSwapped: boolean;
+  protected readonly storedDType: DType;
+  protected readonly isSwapped: boolean;
 
   constructor(store: ReadableStore, model: ArrayModel, settings: ReadSettings = {}) {
     this.store = store;
@@ -66,9 +66,9 @@ export class ZarrArray {
     this.dimensionNames = model.dimensionNames;
     this.nbytes = elementsOf(model.shape) * model.dtype.itemSize;
     const { endian } = leafOf(model.chain).serializer;
-    this.#isSwapped = model.dialect === "zarr3" && endian === "big" && hasByteOrder(model.dtype);
-    this.#storedDType = this.#isSwapped ? withByteOrder(model.dtype, "big") : model.dtype;
-    this.storedFill = this.#isSwapped ? swapItems(model.fillItem.slice(), model.dtype) : model.fillItem;
+    this.isSwapped = model.dialect === "zarr3" && endian === "big" && hasByteOrder(model.dtype);
+    this.storedDType = this.isSwapped ? withByteOrder(model.dtype, "big") : model.dtype;
+    this.storedFill = this.isSwapped ? swapItems(model.fillItem.slice(), model.dtype) : model.fillItem;
     this.reading = new ChunkReading(store, model, this.storedFill, settings);
   }
 
@@ -94,7 +94,7 @@ export class ZarrArray {
     const extents = resolveSelection(selection, this.shape);
     const bytes = await this.#read(extents, options);
     const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
-    const data = toValues(bytes, this.#storedDType, elementsOf(extents.map((extent) => extent.count)));
+    const data = toValues(bytes, this.storedDType, elementsOf(extents.map((extent) => extent.count)));
     if (shape.length === 0 && extents.length > 0) return "get" in data ? data.get(0) : data[0];
     return { data, shape, stride: stridesOf(shape) };
   }
@@ -102,7 +102,7 @@ export class ZarrArray {
   /** The same as bytes: C order, items in the byte order of `dtype`. */
   async getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
     const bytes = await this.#read(resolveSelection(selection, this.shape), options);
-    return this.#isSwapped ? swapItems(bytes, this.dtype) : bytes;
+    return this.isSwapped ? swapItems(bytes, this.dtype) : bytes;
   }
 
   /** Values along the first dimension, in order, in slices of whole chunks of about 16 MiB. */

@@ -1,0 +1,145 @@
+/** Makes new Zarr v3 arrays. Knows their documents. */
+import { SuperchunkError } from "../../errors.ts";
+import { stringifyJson } from "../../format/json.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { WritableStore } from "../../store/types.ts";
+import { hasByteOrder, parseDataType } from "../data-type.ts";
+import { DOCUMENT, parseDocument } from "../metadata-v3.ts";
+import { type OpenZarrOptions, openZarrArray } from "../open.ts";
+import { WritableZarrArray, type WriteSettings } from "./writable-array.ts";
+
+/** A new array in Zarr's words. */
+export interface ZarrSpecification {
+  readonly shape: readonly number[];
+  /** Zarr v3's `data_type`: `"float64"`, `{"name": "numpy.datetime64", …}`. */
+  readonly dataType: JsonValue;
+  /** Shape of a chunk; with `shardShape` or a nested `sharding_indexed`, of an inner chunk of the outermost shard. */
+  readonly chunkShape: readonly number[];
+  /** Shape of a shard; absent: one chunk an object. */
+  readonly shardShape?: readonly number[] | undefined;
+  /** Codecs of a chunk (default: bytes, and blosc with lz4 and shuffle). */
+  readonly codecs?: readonly JsonValue[] | undefined;
+  /** Where a shard's index is (default `end`). */
+  readonly indexLocation?: "start" | "end" | undefined;
+  /** Codecs of a shard's index (default: bytes little-endian, crc32c). */
+  readonly indexCodecs?: readonly JsonValue[] | undefined;
+  /** Stored order of the dimensions of a shard, or of a chunk without shards. */
+  readonly order?: readonly number[] | undefined;
+  /** A whole `chunk_grid` in place of the regular one, such as a rectilinear one. */
+  readonly chunkGrid?: JsonValue | undefined;
+  /** Default 0, false, empty. */
+  readonly fillValue?: JsonValue | undefined;
+  readonly attributes?: JsonObject | undefined;
+  readonly dimensionNames?: readonly (string | null)[] | undefined;
+  readonly separator?: "/" | "." | undefined;
+}
+
+/** Options of {@link createZarr}. */
+export interface CreateZarrOptions extends OpenZarrOptions, WriteSettings {}
+
+/** The document of a new array. Throws `UNSUPPORTED` for data types that are not known here. */
+export function zarrDocument(spec: ZarrSpecification): JsonObject {
+  const dtype = parseDataType(spec.dataType, { path: "the specification", field: "dataType" });
+  const bytes: JsonObject = hasByteOrder(dtype)
+    ? { name: "bytes", configuration: { endian: "little" } }
+    : { name: "bytes" };
+  const blosc: JsonObject = {
+    name: "blosc",
+    configuration: {
+      ...{ cname: "lz4", clevel: 5, shuffle: "shuffle" },
+      typesize: dtype.itemSize >= 1 && dtype.itemSize <= 255 ? dtype.itemSize : 1,
+      blocksize: 0,
+    },
+  };
+  const transpose: JsonValue[] =
+    spec.order === undefined ? [] : [{ name: "transpose", configuration: { order: spec.order } }];
+  const inner = spec.codecs ?? [bytes, blosc];
+  const codecs: JsonValue[] =
+    spec.shardShape === undefined
+      ? [...transpose, ...inner]
+      : [
+          ...transpose,
+          {
+            name: "sharding_indexed",
+            configuration: {
+              chunk_shape:
+                spec.order === undefined ? spec.chunkShape : spec.order.map((d) => spec.chunkShape[d] ?? 1),
+              codecs: inner,
+              index_codecs: spec.indexCodecs ?? [
+                { name: "bytes", configuration: { endian: "little" } },
+                { name: "crc32c" },
+              ],
+              index_location: spec.indexLocation ?? "end",
+            },
+          },
+        ];
+  const regular = { name: "regular", configuration: { chunk_shape: spec.shardShape ?? spec.chunkShape } };
+  return {
+    zarr_format: 3,
+    node_type: "array",
+    shape: spec.shape,
+    data_type: spec.dataType,
+    chunk_grid: spec.chunkGrid ?? regular,
+    chunk_key_encoding: { name: "default", configuration: { separator: spec.separator ?? "/" } },
+    fill_value: spec.fillValue ?? defaultFill(dtype.kind, spec.dataType),
+    codecs,
+    attributes: spec.attributes ?? {},
+    ...(spec.dimensionNames === undefined ? {} : { dimension_names: spec.dimensionNames }),
+    storage_transformers: [],
+  };
+}
+
+/**
+ * Makes an array without values at a path where nothing is. Throws `CONFLICT` where something is, `BAD_FIELD` for a
+ * specification that contradicts itself, `UNSUPPORTED` for what is not known here.
+ */
+export async function createZarr(
+  store: WritableStore,
+  path: string,
+  spec: ZarrSpecification,
+  options: CreateZarrOptions = {},
+): Promise<WritableZarrArray> {
+  const document = zarrDocument(spec);
+  const key = joinKey(path, DOCUMENT);
+  const model = parseDocument(document, path, store.describe(key));
+  if ("consolidated" in model) throw new SuperchunkError("BAD_ARGUMENT", "the specification is a group's");
+  const text = new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
+  await store.put(key, text, { ifAbsent: true, signal: options.signal });
+  return new WritableZarrArray(store, model, options);
+}
+
+/** Opens an array to write to it. Throws as {@link openZarrArray}. */
+export async function openZarrWriter(
+  store: WritableStore,
+  path = "",
+  options: CreateZarrOptions = {},
+): Promise<WritableZarrArray> {
+  const { model } = await openZarrArray(store, path, options);
+  return new WritableZarrArray(store, model, options);
+}
+
+/** Zero, in the form that the data type wants. */
+function defaultFill(kind: string, dataType: JsonValue): JsonValue {
+  switch (kind) {
+    case "bool":
+      return false;
+    case "complex":
+      return [0, 0];
+    case "bytes":
+    case "unicode":
+    case "void":
+      return "";
+    case "datetime":
+    case "timedelta":
+    case "int":
+    case "uint":
+    case "float":
+      return 0;
+    default:
+      throw new SuperchunkError("BAD_ARGUMENT", "this data type needs a fillValue", {
+        field: "fillValue",
+        found: dataType,
+      });
+  }
+}

@@ -1,0 +1,130 @@
+/** Encodes a chunk of any chain from its items; shards in shards too. Knows chains; must not know stores. */
+import { stridesOf } from "../../array/selection.ts";
+import { type Chain, innerGrid, permute, type ShardingSerializer } from "../chain.ts";
+import { combine } from "../chunk-grid.ts";
+import { copyItems } from "../copy-items.ts";
+import { encodeShardIndex, type ShardEntry, shardIndexLength } from "../shard-index.ts";
+import { type ChunkOrder, orderSlots } from "./chunk-order.ts";
+
+/** What is the same for all chunks of an array. */
+export interface EncodeSettings {
+  /** One item with the fill value, in stored byte order. */
+  readonly fill: Uint8Array;
+  /** Store chunks that hold nothing but the fill value (default: they are left out). */
+  readonly writeEmptyChunks: boolean;
+  readonly chunkOrder: ChunkOrder;
+}
+
+/**
+ * The bytes of a chunk of the given shape, or undefined where it holds nothing but the fill value and is left out.
+ * `items` are in C order and stored byte order.
+ */
+export async function encodeChunk(
+  chain: Chain,
+  items: Uint8Array,
+  shape: readonly number[],
+  settings: EncodeSettings,
+): Promise<Uint8Array | undefined> {
+  if (!settings.writeEmptyChunks && holdsOnly(items, settings.fill)) return undefined;
+  const stored = permute(shape, chain.order);
+  const turned = turnItems(items, shape, chain.order, settings.fill.length);
+  let bytes = turned;
+  if (chain.serializer.kind === "sharding") {
+    const chunks = await encodeInnerChunks(chain.serializer, turned, stored, settings);
+    const grid = innerGrid(chain.serializer, stored);
+    bytes = joinPieces(await layOutShard(chunks, grid, chain.serializer, settings.chunkOrder));
+  }
+  for (const stage of chain.stages) bytes = await stage.encode(bytes);
+  return bytes;
+}
+
+/** Puts the items of a chunk in the order in which its dimensions are stored. */
+export function turnItems(
+  items: Uint8Array,
+  shape: readonly number[],
+  order: readonly number[] | undefined,
+  itemSize: number,
+): Uint8Array {
+  if (order === undefined) return items;
+  const stored = permute(shape, order);
+  const bytes = new Uint8Array(items.length);
+  copyItems(
+    { bytes: items, offset: 0, strides: permute(stridesOf(shape), order) },
+    { bytes, offset: 0, strides: stridesOf(stored) },
+    stored,
+    itemSize,
+  );
+  return bytes;
+}
+
+/** The encoded inner chunks of a shard by slot; those that are left out are not in it. */
+async function encodeInnerChunks(
+  { chunkShape, inner }: ShardingSerializer,
+  items: Uint8Array,
+  shape: readonly number[],
+  settings: EncodeSettings,
+): Promise<Map<number, Uint8Array>> {
+  const itemSize = settings.fill.length;
+  const grid = shape.map((n, d) => n / (chunkShape[d] ?? 1));
+  const strides = stridesOf(shape);
+  const length = chunkShape.reduce((product, n) => product * n, itemSize);
+  const chunks = new Map<number, Uint8Array>();
+  let slot = 0;
+  for (const position of combine(grid.map((n) => Array.from({ length: n }, (_, i) => i)))) {
+    let offset = 0;
+    position.forEach((index, d) => {
+      offset += index * (chunkShape[d] ?? 1) * (strides[d] ?? 1);
+    });
+    const piece = new Uint8Array(length);
+    copyItems(
+      { bytes: items, offset, strides },
+      { bytes: piece, offset: 0, strides: stridesOf(chunkShape) },
+      chunkShape,
+      itemSize,
+    );
+    const encoded = await encodeChunk(inner, piece, chunkShape, settings);
+    if (encoded !== undefined) chunks.set(slot, encoded);
+    slot++;
+  }
+  return chunks;
+}
+
+/** The pieces of a shard with nothing but these chunks: chunks in their order, the index where it belongs. */
+export async function layOutShard(
+  chunks: ReadonlyMap<number, Uint8Array>,
+  grid: readonly number[],
+  { index }: ShardingSerializer,
+  order: ChunkOrder,
+): Promise<Uint8Array[]> {
+  const capacity = grid.reduce((product, n) => product * n, 1);
+  const entries = new Array<ShardEntry | undefined>(capacity).fill(undefined);
+  let offset = index.location === "start" ? shardIndexLength(capacity, index) : 0;
+  const pieces: Uint8Array[] = [];
+  for (const slot of orderSlots(chunks.keys(), grid, order)) {
+    const chunk = chunks.get(slot);
+    if (chunk === undefined) continue;
+    entries[slot] = { offset, nbytes: chunk.length };
+    offset += chunk.length;
+    pieces.push(chunk);
+  }
+  const bytes = await encodeShardIndex(entries, grid, index);
+  return index.location === "start" ? [bytes, ...pieces] : [...pieces, bytes];
+}
+
+/** True where every item is the given one, bit by bit: -0 is not 0, and one NaN not another. */
+export function holdsOnly(items: Uint8Array, item: Uint8Array): boolean {
+  const { length } = item;
+  for (let i = 0; i < length; i++) if (items[i] !== item[i]) return false;
+  for (let i = length; i < items.length; i++) if (items[i] !== items[i - length]) return false;
+  return true;
+}
+
+function joinPieces(pieces: readonly Uint8Array[]): Uint8Array {
+  const joined = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    joined.set(piece, at);
+    at += piece.length;
+  }
+  return joined;
+}

@@ -1,0 +1,159 @@
+/**
+ * Writing the inner chunks of one shard in any order, by several workers at once: index at the start, a slot reserved
+ * for each chunk.
+ *
+ * One worker reserves, all write, one finishes. A reservation is plain data and can be sent to other threads or
+ * processes. Nothing is visible under the shard's key before it is finished.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import type { WritableStore } from "../../store/types.ts";
+import { innerGrid, permute } from "../chain.ts";
+import {
+  encodeShardIndex,
+  type ShardEntry,
+  type ShardIndexLayout,
+  shardIndexLength,
+} from "../shard-index.ts";
+import { encodeChunk, turnItems } from "./encode-chunk.ts";
+import type { WritableZarrArray } from "./writable-array.ts";
+
+/** Room for all inner chunks of a shard. Plain data. */
+export interface ShardReservation {
+  /** Key that the finished shard gets. */
+  readonly key: string;
+  /** Key under which it is written. */
+  readonly temporaryKey: string;
+  readonly grid: readonly number[];
+  readonly layout: ShardIndexLayout;
+  /** Bytes that an encoded chunk may take. */
+  readonly slotBytes: number;
+}
+
+/** A written slot, to be told to {@link finishReserved}. */
+export interface WrittenSlot extends ShardEntry {
+  readonly slot: number;
+}
+
+/** What codecs may add to data that they cannot compress. */
+const OVERHEAD = 1.01;
+const OVERHEAD_BYTES = 1024;
+
+/**
+ * Reserves room for the shard at a position of the grid. `slotBytes`: most bytes of an encoded chunk (default: what
+ * values that cannot be compressed take).
+ *
+ * Throws `BAD_ARGUMENT` for an array whose shards have no index at the start, `UNSUPPORTED` for a store that cannot
+ * write into objects.
+ */
+export async function reserveShard(
+  array: WritableZarrArray,
+  position: readonly number[],
+  slotBytes?: number,
+): Promise<ShardReservation> {
+  const { axes, chain } = array.model;
+  const { serializer, stages } = chain;
+  if (serializer.kind === "bytes" || stages.length > 0 || serializer.index.location !== "start") {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "slots can only be reserved in shards with their index at the start",
+      {
+        path: array.store.describe(array.path),
+        field: "index_location",
+        expected: "start",
+      },
+    );
+  }
+  needsWriteRange(array.store, array.path);
+  const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+  const key = array.model.chunkKey(position);
+  const chunkBytes = serializer.chunkShape.reduce((product, n) => product * n, array.dtype.itemSize);
+  const reservation: ShardReservation = {
+    key,
+    temporaryKey: array.store.rename === undefined ? key : `${key}.writing`,
+    grid: innerGrid(serializer, permute(shape, chain.order)),
+    layout: serializer.index,
+    slotBytes: slotBytes ?? Math.ceil(chunkBytes * OVERHEAD) + OVERHEAD_BYTES,
+  };
+  // Zero bytes are no index: whoever looks before the end gets an error, where there is a checksum.
+  await array.store.put(reservation.temporaryKey, new Uint8Array(firstSlot(reservation)));
+  return reservation;
+}
+
+/** Encodes the values of one inner chunk, in C order and the byte order of the array's dtype, for {@link writeReserved}. */
+export async function encodeInnerChunk(array: WritableZarrArray, items: Uint8Array): Promise<Uint8Array> {
+  const { serializer, order } = array.model.chain;
+  if (serializer.kind === "bytes") throw new SuperchunkError("BAD_ARGUMENT", "the array has no shards");
+  const shape = [...serializer.chunkShape];
+  serializer.chunkShape.forEach((n, d) => {
+    shape[order?.[d] ?? d] = n;
+  });
+  const settings = { ...array.encodeSettings(), writeEmptyChunks: true };
+  const turned = turnItems(array.toStoredOrder(items), shape, order, array.dtype.itemSize);
+  const bytes = await encodeChunk(serializer.inner, turned, serializer.chunkShape, settings);
+  return bytes ?? new Uint8Array(0);
+}
+
+/** Writes an encoded chunk into its slot. Workers may do this in any order, at the same time. Throws `LIMIT` where it does not fit. */
+export async function writeReserved(
+  store: WritableStore,
+  reservation: ShardReservation,
+  slot: number,
+  encoded: Uint8Array,
+): Promise<WrittenSlot> {
+  const { slotBytes, temporaryKey, grid } = reservation;
+  const capacity = grid.reduce((product, n) => product * n, 1);
+  if (!Number.isInteger(slot) || slot < 0 || slot >= capacity) {
+    throw new SuperchunkError("BAD_ARGUMENT", `slot ${slot} is not one of the shard's ${capacity}`, {
+      field: "slot",
+      expected: `0 to ${capacity - 1}`,
+      found: slot,
+    });
+  }
+  if (encoded.length > slotBytes) {
+    throw new SuperchunkError(
+      "LIMIT",
+      `the chunk has ${encoded.length} bytes, but ${slotBytes} are reserved for it`,
+      {
+        path: store.describe(temporaryKey),
+        chunk: slot,
+        field: "slotBytes",
+        expected: slotBytes,
+        found: encoded.length,
+      },
+    );
+  }
+  const offset = firstSlot(reservation) + slot * slotBytes;
+  await needsWriteRange(store, temporaryKey).call(store, temporaryKey, offset, encoded);
+  return { slot, offset, nbytes: encoded.length };
+}
+
+/** Writes the index and gives the shard its name. Chunks that are not in `written` are absent. */
+export async function finishReserved(
+  store: WritableStore,
+  reservation: ShardReservation,
+  written: Iterable<WrittenSlot>,
+): Promise<void> {
+  const { grid, layout, key, temporaryKey } = reservation;
+  const entries = new Array<ShardEntry | undefined>(grid.reduce((product, n) => product * n, 1)).fill(
+    undefined,
+  );
+  for (const { slot, offset, nbytes } of written) entries[slot] = { offset, nbytes };
+  const index = await encodeShardIndex(entries, grid, layout);
+  await needsWriteRange(store, temporaryKey).call(store, temporaryKey, 0, index);
+  await store.sync?.([temporaryKey]);
+  if (temporaryKey !== key) await store.rename?.(temporaryKey, key);
+}
+
+function firstSlot({ grid, layout }: ShardReservation): number {
+  return shardIndexLength(
+    grid.reduce((product, n) => product * n, 1),
+    layout,
+  );
+}
+
+function needsWriteRange(store: WritableStore, key: string): NonNullable<WritableStore["writeRange"]> {
+  if (store.writeRange !== undefined) return store.writeRange;
+  throw new SuperchunkError("UNSUPPORTED", "the store cannot write into objects, which reserved slots need", {
+    path: store.describe(key),
+  });
+}

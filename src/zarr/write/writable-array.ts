@@ -1,0 +1,336 @@
+/** A Zarr array that is written to: whole chunks, and parts of them. */
+import { type Extent, elementsOf, resolveSelection, stridesOf } from "../../array/selection.ts";
+import type { Selection } from "../../array/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { runPooled } from "../../store/pool.ts";
+import type { WritableStore } from "../../store/types.ts";
+import { allocate, ZarrArray } from "../array.ts";
+import { innerGrid, permute, type ShardingSerializer } from "../chain.ts";
+import { combine, regularAxis, type Segment, segmentsOf } from "../chunk-grid.ts";
+import { copyItems, type ItemView, repeatItem } from "../copy-items.ts";
+import type { ArrayModel } from "../model.ts";
+import type { ReadSettings } from "../reading.ts";
+import { swapItems } from "../swap-items.ts";
+import type { ChunkOrder } from "./chunk-order.ts";
+import { type EncodeSettings, encodeChunk, layOutShard } from "./encode-chunk.ts";
+import { type ValueSource, viewBytes, viewValues } from "./item-source.ts";
+import { applyPlan, checkVersion, conditionOf, withObjectLock } from "./shard-apply.ts";
+import { planShardWrite, type ShardStrategy } from "./shard-plan.ts";
+
+/** How an array is written. */
+export interface WriteSettings {
+  /** How changed inner chunks get into a shard that is there (default `rewrite`). */
+  readonly strategy?: ShardStrategy | undefined;
+  /** Bytes of a shard that no chunk uses, above which `append` and `fixed` rewrite it (default: no limit for `append`, 64 MiB for `fixed`). */
+  readonly maxUnused?: number | undefined;
+  /** Order of the inner chunks in a shard that is written whole (default `row-major`). */
+  readonly chunkOrder?: ChunkOrder | undefined;
+  /** Store chunks that hold nothing but the fill value (default false). */
+  readonly writeEmptyChunks?: boolean | undefined;
+}
+
+/** Options of a single call: those of the array, unless given. */
+export interface SetOptions extends WriteSettings {
+  readonly signal?: AbortSignal | undefined;
+}
+
+const MAX_UNUSED = 64 << 20;
+/** How often a write is begun again because another writer was faster. */
+const MAX_ATTEMPTS = 16;
+/** Objects written at a time. */
+const CONCURRENCY = 4;
+
+/** An array in a store that can write. */
+export class WritableZarrArray extends ZarrArray {
+  declare readonly store: WritableStore;
+  readonly #settings: WriteSettings;
+
+  constructor(store: WritableStore, model: ArrayModel, settings: WriteSettings & ReadSettings = {}) {
+    super(store, model, settings);
+    this.#settings = settings;
+  }
+
+  /**
+   * Writes values to a selection: as many as it has items, in C order, or one for all. Other writers of the same
+   * objects are noticed where the store has conditional puts, and the write is done again on top of theirs.
+   * Throws `BAD_ARGUMENT`, `CONFLICT` where others are always faster.
+   */
+  async set(selection: Selection | null, values: ValueSource, options: SetOptions = {}): Promise<void> {
+    const extents = resolveSelection(selection, this.shape);
+    const counts = extents.map((extent) => extent.count);
+    await this.#write(extents, viewValues(values, this.storedDType, counts), options);
+  }
+
+  /** The same with items as bytes in the byte order of `dtype`. */
+  async setBytes(selection: Selection | null, bytes: Uint8Array, options: SetOptions = {}): Promise<void> {
+    const extents = resolveSelection(selection, this.shape);
+    const counts = extents.map((extent) => extent.count);
+    await this.#write(extents, viewBytes(this.toStoredOrder(bytes), this.dtype, counts), options);
+  }
+
+  /** Rewrites the shard at a position of the grid without the bytes that no chunk uses. Throws `BAD_ARGUMENT` where there are no shards. */
+  async compactShard(position: readonly number[], options: SetOptions = {}): Promise<void> {
+    const { serializer, stages } = this.model.chain;
+    if (serializer.kind === "bytes" || stages.length > 0) {
+      throw new SuperchunkError("BAD_ARGUMENT", "the array has no shards to compact", {
+        path: this.store.describe(this.path),
+      });
+    }
+    const nothing = async (): Promise<ReadonlyMap<number, undefined>> => new Map();
+    await this.#updateShard(position, serializer, nothing, { ...options, strategy: "rewrite" });
+  }
+
+  /** Items in the byte order in which the array stores them: the same, or a copy. */
+  toStoredOrder(items: Uint8Array): Uint8Array {
+    return this.isSwapped ? swapItems(items.slice(), this.dtype) : items;
+  }
+
+  /** What encoding the chunks of this array needs. */
+  encodeSettings(options: WriteSettings = {}): EncodeSettings {
+    return {
+      fill: this.storedFill,
+      writeEmptyChunks: options.writeEmptyChunks ?? this.#settings.writeEmptyChunks ?? false,
+      chunkOrder: options.chunkOrder ?? this.#settings.chunkOrder ?? "row-major",
+    };
+  }
+
+  async #write(extents: readonly Extent[], source: ItemView, options: SetOptions): Promise<void> {
+    if (extents.some((extent) => extent.count === 0)) return;
+    const lists = this.model.axes.map((axis, d) => [
+      ...segmentsOf(axis, extents[d] ?? { start: 0, count: 1, step: 1 }),
+    ]);
+    const chunks = (function* () {
+      for (const segments of combine(lists)) yield [...segments];
+    })();
+    const limit = this.store.put === undefined ? 1 : CONCURRENCY;
+    await runPooled(
+      chunks,
+      limit,
+      (segments, signal) => this.#writeChunk(segments, source, { ...options, signal }),
+      options.signal,
+    );
+  }
+
+  async #writeChunk(segments: readonly Segment[], source: ItemView, options: SetOptions): Promise<void> {
+    const { axes, chain } = this.model;
+    const position = segments.map(({ chunk }) => chunk);
+    const start = axes.map((axis, d) => axis.startOf(position[d] ?? 0));
+    const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+    const view = moveView(source, segments);
+    const { serializer, stages } = chain;
+    const whole = this.#coversAll(segments, start, shape);
+    if (serializer.kind === "sharding" && stages.length === 0) {
+      if (whole) await this.#putShard(position, serializer, segments, view, shape, options);
+      else {
+        await this.#updateShard(
+          position,
+          serializer,
+          () => this.#encodeChanges(serializer, segments, view, start, shape, options),
+          options,
+        );
+      }
+      return;
+    }
+    const key = this.model.chunkKey(position);
+    await this.#retry(key, async () => {
+      const version = (await this.store.stat(key, { signal: options.signal }))?.version;
+      const items = await this.#merge(segments, view, start, shape, whole, options);
+      const bytes = await encodeChunk(chain, items, shape, this.encodeSettings(options));
+      const target = { key, version, signal: options.signal };
+      if (bytes !== undefined) await this.store.put(key, bytes, conditionOf(target));
+      else if (version !== undefined) {
+        await checkVersion(this.store, target);
+        await this.store.delete(key, { signal: options.signal });
+      }
+    });
+  }
+
+  /** A shard of which nothing is kept: it is not even read. */
+  async #putShard(
+    position: readonly number[],
+    serializer: ShardingSerializer,
+    segments: readonly Segment[],
+    view: ItemView,
+    shape: readonly number[],
+    options: SetOptions,
+  ): Promise<void> {
+    const start = this.model.axes.map((axis, d) => axis.startOf(position[d] ?? 0));
+    const key = this.model.chunkKey(position);
+    const settings = this.encodeSettings(options);
+    const chunks = await this.#encodeChanges(serializer, segments, view, start, shape, options);
+    const present = new Map<number, Uint8Array>();
+    for (const [slot, bytes] of chunks) if (bytes !== undefined) present.set(slot, bytes);
+    const grid = innerGrid(serializer, permute(shape, this.model.chain.order));
+    await withObjectLock(this.store, key, async () => {
+      if (present.size === 0) await this.store.delete(key, { signal: options.signal });
+      else {
+        const pieces = await layOutShard(present, grid, serializer, settings.chunkOrder);
+        await this.store.put(key, pieces, { signal: options.signal, stablePieces: true });
+      }
+      this.reading.cache.forget(key);
+    });
+  }
+
+  /** Changes inner chunks of a shard by the strategy that is asked for. */
+  async #updateShard(
+    position: readonly number[],
+    serializer: ShardingSerializer,
+    encode: () => Promise<ReadonlyMap<number, Uint8Array | undefined>>,
+    options: SetOptions,
+  ): Promise<void> {
+    const { axes, chain } = this.model;
+    const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+    const grid = innerGrid(serializer, permute(shape, chain.order));
+    const key = this.model.chunkKey(position);
+    const layout = serializer.index;
+    const { chunkOrder } = this.encodeSettings(options);
+    const strategy = options.strategy ?? this.#settings.strategy ?? "rewrite";
+    const unlimited = strategy === "append" ? Number.POSITIVE_INFINITY : MAX_UNUSED;
+    const maxUnused = options.maxUnused ?? this.#settings.maxUnused ?? unlimited;
+    await this.#retry(key, async () => {
+      const known = await this.reading.cache.open(key, grid, layout);
+      const updates = await encode();
+      const target = { key, grid, layout, chunkOrder, version: known?.version, signal: options.signal };
+      const capacity = grid.reduce((product, n) => product * n, 1);
+      const state = known ?? { size: 0, entries: new Array<undefined>(capacity).fill(undefined) };
+      const plan = planShardWrite(
+        state,
+        updates,
+        layout,
+        known === undefined ? "rewrite" : strategy,
+        maxUnused,
+      );
+      if (plan.kind !== "delete" || known !== undefined) await applyPlan(this.store, target, plan);
+    });
+  }
+
+  /** Begins again, with what is stored then, where another writer was faster. */
+  async #retry(key: string, work: () => Promise<void>): Promise<void> {
+    await withObjectLock(this.store, key, async () => {
+      for (let attempt = 1; ; attempt++) {
+        this.reading.cache.forget(key);
+        try {
+          await work();
+          return;
+        } catch (error) {
+          if (!isSuperchunkError(error, "CONFLICT") || attempt === MAX_ATTEMPTS) throw error;
+        } finally {
+          this.reading.cache.forget(key);
+        }
+      }
+    });
+  }
+
+  /** The changed inner chunks, encoded, by slot; undefined for those that are left out. */
+  async #encodeChanges(
+    serializer: ShardingSerializer,
+    segments: readonly Segment[],
+    view: ItemView,
+    start: readonly number[],
+    shape: readonly number[],
+    options: SetOptions,
+  ): Promise<Map<number, Uint8Array | undefined>> {
+    const { order } = this.model.chain;
+    const { chunkShape, inner } = serializer;
+    const stored = permute(shape, order);
+    const grid = innerGrid(serializer, stored);
+    const turned: ItemView = { ...view, strides: permute(view.strides, order) };
+    const lists = permute(segments, order).map((extent, d) => [
+      ...segmentsOf(regularAxis(stored[d] ?? 1, chunkShape[d] ?? 1), extent),
+    ]);
+    const settings = this.encodeSettings(options);
+    const updates = new Map<number, Uint8Array | undefined>();
+    for (const each of combine(lists)) {
+      const parts = [...each];
+      let slot = 0;
+      parts.forEach(({ chunk }, d) => {
+        slot = slot * (grid[d] ?? 1) + chunk;
+      });
+      const items = await this.#mergeInner(parts, moveView(turned, parts), start, chunkShape, options);
+      updates.set(slot, await encodeChunk(inner, items, chunkShape, settings));
+    }
+    return updates;
+  }
+
+  /** The items of an inner chunk with the change in it, in the order in which dimensions are stored in the shard. */
+  async #mergeInner(
+    parts: readonly Segment[],
+    view: ItemView,
+    shardStart: readonly number[],
+    chunkShape: readonly number[],
+    options: SetOptions,
+  ): Promise<Uint8Array> {
+    const { order } = this.model.chain;
+    const start = [...shardStart];
+    const shape = [...shardStart];
+    const extents: Segment[] = [];
+    const strides = [...shardStart];
+    parts.forEach((part, d) => {
+      const dimension = order?.[d] ?? d;
+      start[dimension] = (shardStart[dimension] ?? 0) + part.chunk * (chunkShape[d] ?? 1);
+      shape[dimension] = chunkShape[d] ?? 1;
+      extents[dimension] = part;
+      strides[dimension] = view.strides[d] ?? 0;
+    });
+    const whole = this.#coversAll(extents, start, shape);
+    const target = stridesOf(chunkShape);
+    const own = [...target];
+    target.forEach((stride, d) => {
+      own[order?.[d] ?? d] = stride;
+    });
+    return this.#merge(extents, { ...view, strides }, start, shape, whole, options, own);
+  }
+
+  /** The items of a region of the array with the change in it; `strides` say in which order, C order by default. */
+  async #merge(
+    extents: readonly Segment[],
+    view: ItemView,
+    start: readonly number[],
+    shape: readonly number[],
+    whole: boolean,
+    options: SetOptions,
+    strides: readonly number[] = stridesOf(shape),
+  ): Promise<Uint8Array> {
+    const { itemSize } = this.dtype;
+    const bytes = allocate(elementsOf(shape) * itemSize, this.store.describe(this.path));
+    const isPadded = shape.some((length, d) => (start[d] ?? 0) + length > (this.shape[d] ?? 0));
+    if (!whole || isPadded) repeatItem(this.storedFill, bytes);
+    if (!whole) {
+      const region = shape.map((length, d) => ({
+        start: start[d] ?? 0,
+        count: Math.max(0, Math.min(length, (this.shape[d] ?? 0) - (start[d] ?? 0))),
+        step: 1,
+      }));
+      await this.reading.read(region, { bytes, offset: 0, strides }, options.signal);
+    }
+    let offset = 0;
+    extents.forEach((extent, d) => {
+      offset += extent.start * (strides[d] ?? 1);
+    });
+    const target = { bytes, offset, strides: extents.map(({ step }, d) => step * (strides[d] ?? 1)) };
+    copyItems(
+      view,
+      target,
+      extents.map(({ count }) => count),
+      itemSize,
+    );
+    return bytes;
+  }
+
+  /** True where everything of a region that lies in the array is written. */
+  #coversAll(extents: readonly Segment[], start: readonly number[], shape: readonly number[]): boolean {
+    return extents.every((extent, d) => {
+      const length = Math.min(shape[d] ?? 0, (this.shape[d] ?? 0) - (start[d] ?? 0));
+      return extent.start === 0 && extent.count === length && (extent.step === 1 || length === 1);
+    });
+  }
+}
+
+/** The part of a view that belongs to segments. */
+function moveView(view: ItemView, segments: readonly Segment[]): ItemView {
+  let { offset } = view;
+  segments.forEach(({ target }, d) => {
+    offset += target * (view.strides[d] ?? 0);
+  });
+  return { ...view, offset };
+}
