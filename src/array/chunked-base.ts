@@ -155,11 +155,14 @@ export abstract class ChunkedBase {
 
   async *listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
     const { first = 0, digests = true, signal } = options;
+    let key: string | undefined;
     const last = Math.min(options.end ?? this.nchunks, this.nchunks);
     for (let at = first; at < last; at += PLACES) {
       const places = await this.parts.sequence.places(at, Math.min(last, at + PLACES), signal);
       for (const place of places) {
         signal?.throwIfAborted();
+        if (place.key !== key) await options.onObject?.(place.key);
+        key = place.key;
         yield await this.#describeChunk(place, digests, signal);
         options.onProgress?.({ done: place.index + 1 - first, total: last - first });
       }

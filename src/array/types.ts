@@ -52,6 +52,8 @@ export interface ListChunksOptions extends LongOptions {
   /** First chunk, and the one behind the last (default: all). */
   readonly first?: number | undefined;
   readonly end?: number | undefined;
+  /** Awaited before anything of an object is read, whenever the object is another than that of the chunk before. */
+  readonly onObject?: ((key: string) => Promise<void>) | undefined;
   /** Read stored digests, which lie behind the chunks (default true); false reads headers only, and gives none. */
   readonly digests?: boolean | undefined;
 }

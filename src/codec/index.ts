@@ -16,7 +16,7 @@ export { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "./header.t
 export { type DecodeLease, leaseDecoder } from "./lease.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
 export { isReady, prepare } from "./prepare.ts";
-export { decodeStream, encodeZstdStream } from "./stream.ts";
+export { decodeStream, decodeStreamSync, encodeZstdStream } from "./stream.ts";
 export type {
   BlockRange,
   ChunkEncoder,

@@ -27,6 +27,11 @@ export async function decodeStream(
   limit: number,
 ): Promise<Uint8Array> {
   await prepare(compressor);
+  return decodeStreamSync(compressor, stream, limit);
+}
+
+/** The same at once, for a `compressor` that `prepare` was awaited for. */
+export function decodeStreamSync(compressor: "zlib" | "zstd", stream: Uint8Array, limit: number): Uint8Array {
   // What the caller expects is a word of metadata: memory is taken for what the stream can hold.
   const room = Math.min(limit, stream.length * maxRatioOf(compressor));
   const kernel = takeKernel();

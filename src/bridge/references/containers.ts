@@ -1,0 +1,253 @@
+/**
+ * Virtual chunk containers: where the objects that references point into lie, and who may read them.
+ *
+ * A reference's location belongs to the container with the longest prefix. Credentials are named here and never
+ * kept. Must not know stores or the forms of references. @see FORMAT.md [FR]
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { parseJson, stringifyJson } from "../../format/json.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { checkLocation, schemeOf } from "./location.ts";
+
+/** Kinds of stores that objects lie in. */
+export type ContainerStore = "local" | "http" | "s3" | "gcs" | "azure";
+
+const SCHEMES: Readonly<Record<string, ContainerStore>> = {
+  file: "local",
+  http: "http",
+  https: "http",
+  s3: "s3",
+  gs: "gcs",
+  gcs: "gcs",
+  az: "azure",
+  azure: "azure",
+  abfs: "azure",
+};
+
+/** A place that references point into. */
+export interface Container {
+  /** By which messages, options and credentials call it. */
+  readonly name: string;
+  /** What locations begin with; ends with `/`. */
+  readonly prefix: string;
+  readonly store: ContainerStore;
+  /** Where the objects lie now, in place of the prefix, where they were moved; ends with `/`. */
+  readonly location?: string;
+  readonly region?: string;
+  readonly endpoint?: string;
+  /** Read without credentials. */
+  readonly anonymous?: boolean;
+  /** Name of the credentials that are asked for when the references are opened. */
+  readonly credentials?: string;
+}
+
+/** What of a container can be changed without touching references. */
+export type ContainerChanges = Partial<Omit<Container, "name" | "prefix">>;
+
+const MEMBERS: readonly (keyof Container)[] = [
+  "name",
+  "prefix",
+  "store",
+  "location",
+  "region",
+  "endpoint",
+  "anonymous",
+  "credentials",
+];
+
+/** Containers by name, and the search for the one of a location. */
+export class Containers implements Iterable<Container> {
+  readonly #byName = new Map<string, Container>();
+  /** The longest prefix first. */
+  #ordered: readonly Container[] = [];
+  #last: Container | undefined;
+
+  constructor(containers: Iterable<Container> = []) {
+    for (const container of containers) this.add(container);
+  }
+
+  /** Adds a container. Throws `BAD_ARGUMENT` for a prefix without its final `/`, a name or a prefix that is taken. */
+  add(container: Container): void {
+    const checked = checkContainer(container);
+    const { name, prefix } = checked;
+    if (this.#byName.has(name))
+      throw badContainer(name, "name", "exists already; edit it, or take another name", name);
+    const twin = this.#ordered.find((each) => each.prefix === prefix);
+    if (twin !== undefined)
+      throw badContainer(name, "prefix", `is that of container "${twin.name}" already: ${prefix}`, prefix);
+    this.#put(checked);
+  }
+
+  /** Changes where a container's objects lie, or how they are read. Throws `NOT_FOUND` for a name that is not there. */
+  edit(name: string, changes: ContainerChanges): void {
+    this.#put(checkContainer({ ...this.get(name), ...changes }));
+  }
+
+  /** Removes a container that no reference needs. Throws `CONFLICT` where one of `locations` does, `NOT_FOUND`. */
+  remove(name: string, locations: Iterable<string>): void {
+    const container = this.get(name);
+    for (const location of locations) {
+      if (this.find(location) !== container) continue;
+      throw new SuperchunkError(
+        "CONFLICT",
+        `container "${name}" is needed by references, for example to ${location}; edit it instead`,
+        { field: "container", found: location },
+      );
+    }
+    this.#byName.delete(name);
+    this.#order();
+  }
+
+  /** The container of a name. Throws `NOT_FOUND`. */
+  get(name: string): Container {
+    const found = this.#byName.get(name);
+    if (found !== undefined) return found;
+    throw new SuperchunkError(
+      "NOT_FOUND",
+      `there is no container "${name}"; there are ${[...this.#byName.keys()].join(", ") || "none"}`,
+      { field: "container", found: name },
+    );
+  }
+
+  /** The container with the longest prefix of a location, if there is one. */
+  find(location: string): Container | undefined {
+    // References follow one another in the same container: but a longer prefix may still match.
+    if (this.#last !== undefined && this.#ordered.length === 1 && location.startsWith(this.#last.prefix))
+      return this.#last;
+    this.#last = this.#ordered.find(({ prefix }) => location.startsWith(prefix));
+    return this.#last;
+  }
+
+  /** The same. Throws `UNSAFE_PATH` for a location outside of every container, and for one that leads out of its own. */
+  match(location: string): Container {
+    checkLocation(location);
+    const found = this.find(location);
+    if (found !== undefined) return found;
+    const known = this.#ordered.map(({ name, prefix }) => `"${name}" (${prefix})`).join(", ");
+    throw new SuperchunkError(
+      "UNSAFE_PATH",
+      `the reference to ${location} is in no container; there ${known === "" ? "are none" : `is ${known}`}. ` +
+        "Give a container for it if it is to be read",
+      { field: "container", found: location },
+    );
+  }
+
+  [Symbol.iterator](): Iterator<Container> {
+    return this.#byName.values();
+  }
+
+  #put(container: Container): void {
+    this.#byName.set(container.name, container);
+    this.#order();
+  }
+
+  #order(): void {
+    this.#last = undefined;
+    this.#ordered = [...this.#byName.values()].sort((a, b) => b.prefix.length - a.prefix.length);
+  }
+}
+
+/** The container that a prefix gets unless told otherwise: named after its scheme, anonymous but for local files. */
+export function defaultContainer(prefix: string, name?: string): Container {
+  const store = storeOf(prefix);
+  return {
+    name: name ?? (store === "local" ? "local" : store),
+    prefix,
+    store,
+    ...(store === "s3" ? { region: "us-east-1" } : {}),
+    ...(store === "local" ? {} : { anonymous: true }),
+  };
+}
+
+/** Containers as the text of their file. @see FORMAT.md [FR-03] */
+export function formatContainers(containers: Iterable<Container>): string {
+  const list = [...containers].map((container) =>
+    Object.fromEntries(
+      MEMBERS.flatMap((member): [string, JsonValue][] => {
+        const value = container[member];
+        return value === undefined ? [] : [[member, value]];
+      }),
+    ),
+  );
+  return `${stringifyJson({ format: "superchunk-containers", version: 1, containers: list }, { indent: 2 })}\n`;
+}
+
+/** Containers from the text of their file. Throws `BAD_FIELD` for what no such file holds, `UNSUPPORTED` for another version. */
+export function parseContainers(text: string, path: string): Containers {
+  const document = parseJson(text, path) as JsonObject | null;
+  if (document?.["format"] !== "superchunk-containers")
+    throw badFile(path, "format", 'is not "superchunk-containers"', document?.["format"]);
+  if (document["version"] !== 1) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `containers of version ${String(document["version"])} are not read; use a newer superchunk`,
+      {
+        path,
+        field: "version",
+        expected: 1,
+        found: document["version"],
+      },
+    );
+  }
+  const list = document["containers"];
+  if (!Array.isArray(list)) throw badFile(path, "containers", "is not a list", list);
+  const containers = new Containers();
+  for (const each of list as readonly JsonValue[]) containers.add(parseContainer(each, path));
+  return containers;
+}
+
+function parseContainer(value: JsonValue, path: string): Container {
+  if (value === null || typeof value !== "object" || Array.isArray(value))
+    throw badFile(path, "containers", "has an entry that is no object", value);
+  const members = value as JsonObject;
+  for (const [member, found] of Object.entries(members)) {
+    if (!(MEMBERS as readonly string[]).includes(member))
+      throw badFile(path, member, "is no member of a container; secrets have no place here", member);
+    if (member === "anonymous" ? typeof found !== "boolean" : typeof found !== "string")
+      throw badFile(path, member, "has the wrong type", typeof found);
+  }
+  return members as unknown as Container;
+}
+
+function checkContainer(container: Container): Container {
+  const { name, prefix, location, store } = container;
+  if (typeof name !== "string" || !/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name))
+    throw badContainer(String(name), "name", "must be a word of letters, digits, dots and hyphens", name);
+  for (const [field, url] of [["prefix", prefix] as const, ["location", location] as const]) {
+    if (url === undefined && field === "location") continue;
+    if (url === undefined || !url.endsWith("/"))
+      throw badContainer(name, field, `must end with "/": ${url}/ is meant`, url);
+    checkLocation(url);
+    if (field === "prefix" && /^(?!file:)[a-z0-9+.-]+:\/\/\/?$/.test(url))
+      throw badContainer(name, field, "must name a host or a bucket", url);
+  }
+  if (storeOf(location ?? prefix) !== store)
+    throw badContainer(name, "store", `is "${store}", but ${location ?? prefix} is another kind`, store);
+  if (container.anonymous === true && container.credentials !== undefined)
+    throw badContainer(
+      name,
+      "credentials",
+      "are named, but the container is anonymous",
+      container.credentials,
+    );
+  return container;
+}
+
+function storeOf(prefix: string): ContainerStore {
+  const scheme = schemeOf(prefix);
+  const store = SCHEMES[scheme];
+  if (store !== undefined) return store;
+  throw new SuperchunkError("UNSUPPORTED", `objects at ${scheme}:// are not read`, {
+    field: "prefix",
+    expected: Object.keys(SCHEMES).join(", "),
+    found: scheme,
+  });
+}
+
+function badContainer(name: string, field: string, reason: string, found: unknown): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", `container "${name}": ${field} ${reason}`, { field, found });
+}
+
+function badFile(path: string, field: string, reason: string, found: unknown): SuperchunkError {
+  return new SuperchunkError("BAD_FIELD", `${field} ${reason}`, { path, field, found });
+}

@@ -1,0 +1,45 @@
+/**
+ * The documents of referenced arrays: Zarr v3 with a regular or a rectilinear grid, dimensions named.
+ *
+ * Knows what readers of references need in documents; must not know where chunks lie.
+ */
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { ArrayJob } from "../array-job.ts";
+
+/** Rows of the chunks of an array, one number for each chunk along the first axis. */
+export type RowCounts = readonly { readonly rows: number; readonly times: number }[];
+
+/**
+ * Names for the dimensions of an array that has none: xarray reads no Zarr v3 array without. The columns of a table
+ * share their rows; other dimensions are no other array's, so that their sizes never collide.
+ */
+export function nameDimensions(document: JsonObject, node: string, isColumn: boolean): JsonObject {
+  if (document["dimension_names"] !== undefined) return document;
+  const shape = document["shape"] as readonly number[];
+  const name = node.split("/").at(-1) ?? "";
+  const prefix = name === "" ? "dim" : `${name}_dim`;
+  const names = shape.map((_, i) => (i === 0 && isColumn ? "row" : `${prefix}_${i}`));
+  return { ...document, dimension_names: names };
+}
+
+/** The same array with a rectilinear grid: chunks of the given rows along the first axis, regular along the others. */
+export function withRows(document: JsonObject, counts: RowCounts): JsonObject {
+  const [, ...others] = chunkShapeOf(document);
+  const rows = counts.map(({ rows, times }): JsonValue => (times === 1 ? rows : [rows, times]));
+  return {
+    ...document,
+    chunk_grid: { name: "rectilinear", configuration: { kind: "inline", chunk_shapes: [rows, ...others] } },
+  };
+}
+
+/** Chunk shape of a document with a regular grid. */
+export function chunkShapeOf(document: JsonObject): readonly number[] {
+  const grid = document["chunk_grid"] as { configuration: { chunk_shape: readonly number[] } };
+  return grid.configuration.chunk_shape;
+}
+
+/** The node's name in documents: a job's own path below the archive's. */
+export function isColumnOf(job: ArrayJob, groups: ReadonlyMap<string, JsonObject>): boolean {
+  const parent = job.node.includes("/") ? job.node.slice(0, job.node.lastIndexOf("/")) : "";
+  return job.node !== "" && groups.has(parent);
+}

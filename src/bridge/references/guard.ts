@@ -1,0 +1,100 @@
+/**
+ * Guards: what tells that an object is still the one whose chunks were found.
+ *
+ * Knows what a store tells of an object; must not know references' forms.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
+import type { Guard } from "./types.ts";
+
+/** The guard of an object. Throws `UNSUPPORTED` where its store tells neither an ETag nor a time. */
+export function guardOf(info: ObjectInfo, path: string): Guard {
+  if (info.etag === undefined && info.modified === undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "neither an ETag nor a time of its last change is told of this object, so that a change could not be noticed; " +
+        "allow references without guards if the object never changes",
+      { path, field: "guard" },
+    );
+  }
+  return {
+    size: info.size,
+    ...(info.etag === undefined ? {} : { etag: info.etag }),
+    // Icechunk 2 keeps whole seconds: rounded down, an unchanged object would be refused.
+    ...(info.modified === undefined ? {} : { lastModified: Math.ceil(info.modified / 1000) }),
+  };
+}
+
+/** Compares an object with its guard. Throws `STALE` where it was changed since. */
+export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
+  const refuse = (field: string, expected: unknown, found: unknown): SuperchunkError =>
+    new SuperchunkError(
+      "STALE",
+      `the object has changed since it was referenced: its ${field} was ${String(expected)}, and is ${String(found)}; ` +
+        "write the references anew",
+      { path, field, expected, found },
+    );
+  if (info.size !== guard.size) throw refuse("size", guard.size, info.size);
+  if (guard.etag !== undefined && info.etag !== undefined) {
+    if (guard.etag !== info.etag) throw refuse("etag", guard.etag, info.etag);
+    return;
+  }
+  if (guard.lastModified !== undefined && info.modified !== undefined) {
+    const modified = info.modified / 1000;
+    if (modified > guard.lastModified) throw refuse("last-modified", guard.lastModified, modified);
+    return;
+  }
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "the references guard this object by what its store does not tell, so that a change could not be noticed",
+    { path, field: "guard" },
+  );
+}
+
+/** How an object was seen, and is compared again at the end of a scan. */
+export class SeenObjects {
+  readonly #store: ReadableStore;
+  /** Two hashes for each object in the order in which they were seen: a million objects take 16 MB. */
+  readonly #hashes: number[] = [];
+
+  constructor(store: ReadableStore) {
+    this.#store = store;
+  }
+
+  /** Looks at an object before anything of it is read. Throws `NOT_FOUND` where it is not there. */
+  async see(key: string, options: StoreOptions): Promise<ObjectInfo> {
+    const info = await this.#stat(key, options);
+    this.#hashes.push(...hashVersion(info.version));
+    return info;
+  }
+
+  /** Looks again at the `n`-th object seen. Throws `STALE` where it has changed meanwhile. */
+  async seeAgain(n: number, key: string, options: StoreOptions): Promise<ObjectInfo> {
+    const info = await this.#stat(key, options);
+    const [first, second] = hashVersion(info.version);
+    if (first === this.#hashes[2 * n] && second === this.#hashes[2 * n + 1]) return info;
+    throw new SuperchunkError(
+      "STALE",
+      "the object was changed while it was being referenced; try again when its writer is done",
+      { path: this.#store.describe(key) },
+    );
+  }
+
+  async #stat(key: string, options: StoreOptions): Promise<ObjectInfo> {
+    const info = await this.#store.stat(key, options);
+    if (info !== undefined) return info;
+    throw new SuperchunkError("NOT_FOUND", "there is no such object", { path: this.#store.describe(key) });
+  }
+}
+
+/** Two independent 32-bit hashes (FNV-1a with different starts). */
+function hashVersion(text: string): [number, number] {
+  let first = 0x811c9dc5;
+  let second = 0x01000193;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    first = Math.imul(first ^ code, 0x01000193);
+    second = Math.imul(second ^ (code + i), 0x85ebca6b);
+  }
+  return [first >>> 0, second >>> 0];
+}

@@ -1,0 +1,247 @@
+/**
+ * The chunks of one array as references: where each lies, and which are stored beside them.
+ *
+ * Headers are read and checked, payloads are not. Must not know the forms in which references are written.
+ */
+import type { ChunkInfo } from "../../array/types.ts";
+import { encodeHere } from "../../codec/index.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { JsonObject } from "../../format/types.ts";
+import type { ArrayJob, JobLayout } from "../array-job.ts";
+import { cellItems, cellPosition } from "../grid.ts";
+import { readCell } from "../view-array.ts";
+import { guardOf, SeenObjects } from "./guard.ts";
+import { toLocation } from "./location.ts";
+import type { ChunkReference, Guard, PlannedChunk, ReferenceCounts } from "./types.ts";
+
+const NEVER = new AbortController().signal;
+
+/** How chunks become references. */
+export interface ReferenceOptions {
+  /** Short last chunks are referenced as they are, in a grid that says so (default false: stored filled up). */
+  readonly rectilinear?: boolean | undefined;
+  /** Chunks of at most this many bytes are stored with the references (default 0). */
+  readonly inline?: number | undefined;
+  /** False: no guards, and what changes is not noticed (default true). */
+  readonly guard?: boolean | undefined;
+  /** Location of an object (default: what its store calls it, a path or a URL). */
+  readonly locate?: ((key: string) => string) | undefined;
+  readonly encoder?: ChunkEncoder | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** An object that references point into, and its guard. */
+export interface GuardedObject {
+  readonly location: string;
+  readonly guard: Guard;
+}
+
+/** An array that is referenced. */
+export class PlannedArray {
+  /** Path of its node. */
+  readonly node: string;
+  readonly document: JsonObject;
+  readonly job: ArrayJob;
+  /** Row of the array's grid at which this archive's chunks begin: not 0 where archives are joined. */
+  readonly #firstRow: number;
+  readonly #layout: JobLayout | undefined;
+  readonly #options: ReferenceOptions;
+  readonly #seen: SeenObjects;
+  /** Keys of the objects seen, in order. */
+  readonly #objects: string[] = [];
+
+  constructor(
+    node: string,
+    document: JsonObject,
+    job: ArrayJob,
+    options: ReferenceOptions,
+    joined: { readonly firstRow: number; readonly cellBytes: number } | undefined = undefined,
+  ) {
+    this.node = node;
+    this.document = document;
+    this.job = job;
+    this.#options = options;
+    this.#firstRow = joined?.firstRow ?? 0;
+    this.#layout =
+      joined === undefined || job.layout === undefined
+        ? job.layout
+        : { ...job.layout, cellBytes: joined.cellBytes };
+    this.#seen = new SeenObjects(job.source.archive.store);
+  }
+
+  /** Chunks of this archive in the array. */
+  get count(): number {
+    return this.#layout?.cells.count ?? 0;
+  }
+
+  /**
+   * The chunks from number `first` on, in the order in which they are stored. Throws the codes of damage, and
+   * `UNSUPPORTED` for objects that have no location or nothing to guard them by.
+   */
+  async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<PlannedChunk> {
+    const layout = this.#layout;
+    if (layout === undefined) return;
+    const { archive } = this.job.source;
+    const { signal } = this.#options;
+    let object: LocatedObject | undefined;
+    const onObject = async (key: string): Promise<void> => {
+      object = await this.#look(key);
+    };
+    let cell = first;
+    for await (const info of archive.listChunks({
+      first,
+      end: this.count,
+      digests: false,
+      onObject,
+      signal,
+    })) {
+      if (object === undefined) throw new RangeError("a chunk came before its object");
+      const native = this.#whyNative(layout, cell, info);
+      if (native === undefined) {
+        if (info.offset + info.ctbytes > object.size) throw this.#cutShort(info, object.size);
+        counts.virtual++;
+        const { location, guard } = object;
+        yield {
+          kind: "virtual",
+          node: this.node,
+          index: this.#position(layout, cell),
+          location,
+          guard,
+          offset: info.offset,
+          length: info.ctbytes,
+        } satisfies ChunkReference;
+      } else {
+        counts[native]++;
+        const { bytes } = await this.#read(layout, cell, native);
+        yield { kind: "native", node: this.node, index: this.#position(layout, cell), bytes, reason: native };
+      }
+      cell++;
+    }
+    if (cell !== this.count) throw this.#missing(cell);
+  }
+
+  /** The bytes of a chunk as a reader of the result must get them. */
+  async sample(cell: number): Promise<{ readonly index: readonly number[]; readonly bytes: Uint8Array }> {
+    const layout = this.#layout;
+    if (layout === undefined) throw new RangeError(`${this.node} has no chunks`);
+    const { bytes } = await this.#read(layout, cell, undefined);
+    return { index: this.#position(layout, cell), bytes };
+  }
+
+  /** Looks at every object again that chunks were found in. Throws `STALE` where one has changed meanwhile. */
+  async *recheck(): AsyncGenerator<GuardedObject> {
+    if (this.#options.guard === false) return;
+    const { archive } = this.job.source;
+    let n = 0;
+    for (const key of this.#objects) {
+      const info = await this.#seen.seeAgain(n++, key, { signal: this.#options.signal });
+      yield { location: this.#locate(key), guard: guardOf(info, archive.store.describe(key)) };
+    }
+  }
+
+  /** Number of the first chunk in the object that holds chunk `cell`: what an append can have changed. */
+  async firstInObject(cell: number): Promise<number> {
+    const { archive } = this.job.source;
+    const keyOf = async (index: number): Promise<string> => {
+      for await (const { key } of archive.listChunks({ first: index, end: index + 1, digests: false }))
+        return key;
+      throw this.#missing(index);
+    };
+    if (cell <= 0) return 0;
+    const wanted = await keyOf(cell);
+    // Chunks of an object follow one another.
+    let low = 0;
+    let high = cell;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((await keyOf(middle)) === wanted) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  async #look(key: string): Promise<LocatedObject> {
+    const location = this.#locate(key);
+    const { signal, guard } = this.#options;
+    const info = await this.#seen.see(key, { signal });
+    this.#objects.push(key);
+    const path = this.job.source.archive.store.describe(key);
+    return { location, size: info.size, guard: guard === false ? undefined : guardOf(info, path) };
+  }
+
+  #locate(key: string): string {
+    const { locate } = this.#options;
+    return locate === undefined
+      ? toLocation(this.job.source.archive.store.describe(key))
+      : toLocation(locate(key));
+  }
+
+  #whyNative(layout: JobLayout, cell: number, info: ChunkInfo): "padded" | "recoded" | "inlined" | undefined {
+    if (info.nbytes !== layout.cellBytes && !this.#mayBeShort(layout, cell, info.nbytes)) return "padded";
+    // The Blosc of numcodecs, which zarr-python and Icechunk's users have, is built without snappy.
+    if (info.compressor === "snappy" && !info.memcpyed) return "recoded";
+    return info.ctbytes <= (this.#options.inline ?? 0) ? "inlined" : undefined;
+  }
+
+  /** In a rectilinear grid the last chunk is as long as its rows. */
+  #mayBeShort({ cells }: JobLayout, cell: number, nbytes: number): boolean {
+    return (
+      this.#options.rectilinear === true && nbytes === cellItems(cells, cell) * this.job.source.dtype.itemSize
+    );
+  }
+
+  #read(layout: JobLayout, cell: number, reason: NativeReason): Promise<{ readonly bytes: Uint8Array }> {
+    const { encoder = encodeHere, signal = NEVER, rectilinear } = this.#options;
+    // A chunk that may be short must not be filled up.
+    const short = cellItems(layout.cells, cell) * this.job.source.dtype.itemSize;
+    const cellBytes = rectilinear === true && reason !== "padded" ? short : layout.cellBytes;
+    return readCell(this.job, { ...layout, cellBytes }, cell, signal, encoder);
+  }
+
+  #position({ cells, reversed }: JobLayout, cell: number): number[] {
+    const { source, type } = this.job;
+    const stored = cellPosition(cells, cell);
+    const own = source.shape.length === 0 ? [] : reversed ? stored.reverse() : stored;
+    const [first = 0, ...rest] = own;
+    const moved = own.length === 0 ? own : [first + this.#firstRow, ...rest];
+    return [...moved, ...type.itemShape.map(() => 0)];
+  }
+
+  #cutShort({ key, index, offset, ctbytes }: ChunkInfo, size: number): SuperchunkError {
+    return new SuperchunkError(
+      "TRUNCATED",
+      `the chunk at byte ${offset} takes ${ctbytes} bytes, but the file ends at byte ${size}. The file is cut short; look for a whole copy`,
+      {
+        path: this.job.source.archive.store.describe(key),
+        chunk: index,
+        offset,
+        expected: offset + ctbytes,
+        found: size,
+      },
+    );
+  }
+
+  #missing(found: number): SuperchunkError {
+    const { archive } = this.job.source;
+    return new SuperchunkError(
+      "INCOMPLETE",
+      `${this.count} chunks are counted, but ${found} were found; run "superchunk verify"`,
+      {
+        path: archive.store.describe(archive.path),
+        field: "nchunks",
+        expected: this.count,
+        found,
+      },
+    );
+  }
+}
+
+/** An object as it was seen before its chunks were. */
+interface LocatedObject {
+  readonly location: string;
+  readonly size: number;
+  readonly guard: Guard | undefined;
+}
+
+type NativeReason = "padded" | "recoded" | "inlined" | undefined;

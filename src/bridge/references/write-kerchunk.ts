@@ -1,0 +1,173 @@
+/**
+ * Writes sets of kerchunk references with their containers, and reads them back.
+ *
+ * Knows the order of writing: the set last of all it is made from, then the comparison with the source.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { joinKey } from "../../store/key.ts";
+import type { StoreOptions, WritableStore } from "../../store/types.ts";
+import { chunkKey } from "../zarr-metadata.ts";
+import type { OpenContainer } from "./container-reader.ts";
+import { type Container, Containers, defaultContainer, formatContainers } from "./containers.ts";
+import { formatKerchunkJson, type ReferenceFormat } from "./kerchunk-json.ts";
+import { writeKerchunkParquet } from "./kerchunk-parquet.ts";
+import { commonFolder } from "./location.ts";
+import { assertSame, containersKey, openReferences } from "./open-references.ts";
+import type { ReferencePlan } from "./plan.ts";
+import type { PlannedArray } from "./planned-array.ts";
+import { type ReferenceItem, streamReferences } from "./reference-stream.ts";
+import type { ReferenceCounts } from "./types.ts";
+import { zarr2ChunkKey } from "./zarr2-documents.ts";
+
+/** How a set of kerchunk references is written. */
+export interface KerchunkOptions extends StoreOptions {
+  /** JSON, or Parquet, which knows documents of Zarr v2 only. */
+  readonly form: "json" | "parquet";
+  /** Version of the documents (default 3 for JSON). */
+  readonly format?: ReferenceFormat | undefined;
+  /** Containers of the objects (default: one for their common folder). Every location must be in one of them. */
+  readonly containers?: Iterable<Container> | undefined;
+  /** Opens containers to read the result back; undefined: it is not read back. */
+  readonly openContainer?: OpenContainer | undefined;
+  /** Rows of a Parquet file. */
+  readonly recordSize?: number | undefined;
+  /** Replace a set that is there (default false: `CONFLICT`). */
+  readonly overwrite?: boolean | undefined;
+}
+
+/** What was written. */
+export interface ReferenceResult extends ReferenceCounts {
+  readonly arrays: number;
+  readonly containers: readonly Container[];
+  /** Chunks that were read back and compared with the source. */
+  readonly sampled: number;
+  readonly notes: readonly string[];
+}
+
+/** Writes references to archives at `path` of a store, and reads samples of every array back. */
+export async function writeKerchunk(
+  plans: AsyncIterable<ReferencePlan>,
+  target: WritableStore,
+  path: string,
+  options: KerchunkOptions,
+): Promise<ReferenceResult> {
+  const { form, signal } = options;
+  const format = form === "parquet" ? 2 : (options.format ?? 3);
+  if (form === "parquet" && options.format === 3)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "kerchunk's Parquet holds documents of Zarr v2 only; take JSON for Zarr v3",
+      { field: "format", expected: 2, found: 3 },
+    );
+  await assertFree(target, path, options);
+  const set = new ReferenceSet(plans, options.containers);
+  if (form === "json")
+    await target.put(path, formatKerchunkJson(set.items(), format), { signal, stablePieces: true });
+  else await writeKerchunkParquet(set.items(), target, path, { recordSize: options.recordSize, signal });
+  const containers = set.containers();
+  await target.put(containersKey(path), new TextEncoder().encode(formatContainers(containers)), { signal });
+  const { openContainer } = options;
+  let sampled = 0;
+  if (openContainer !== undefined) {
+    const store = await openReferences(target, path, { containers, openContainer, signal });
+    const key = format === 2 ? zarr2ChunkKey : chunkKey;
+    try {
+      sampled = await sampleArrays(set.arrays, (array, index) =>
+        store.get(`/${joinKey(array.node, key(index))}`, { signal }),
+      );
+    } finally {
+      await store.close();
+    }
+  }
+  return { ...set.result(), containers: [...containers], sampled };
+}
+
+/** The pieces of a set as they go by: counted, their locations matched with containers, their arrays kept. */
+export class ReferenceSet {
+  readonly arrays: PlannedArray[] = [];
+  readonly #plans: AsyncIterable<ReferencePlan>;
+  readonly #given: Containers | undefined;
+  readonly #counts: ReferenceCounts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
+  readonly #notes: string[] = [];
+  #common: string | undefined;
+  #location: string | undefined;
+
+  constructor(plans: AsyncIterable<ReferencePlan>, containers: Iterable<Container> | undefined) {
+    this.#plans = plans;
+    this.#given = containers === undefined ? undefined : new Containers(containers);
+  }
+
+  async *items(): AsyncGenerator<ReferenceItem> {
+    for await (const item of streamReferences(this.#noting(), this.#counts)) {
+      if (item.kind === "array") this.arrays.push(item.array);
+      if (item.kind === "virtual" && item.location !== this.#location) this.#note(item.location);
+      yield item;
+    }
+  }
+
+  /** The containers that the references need: those given, or one for all. */
+  containers(): Containers {
+    if (this.#given !== undefined) return this.#given;
+    return new Containers(this.#common === undefined ? [] : [defaultContainer(this.#common)]);
+  }
+
+  result(): Omit<ReferenceResult, "containers" | "sampled"> {
+    return { ...this.#counts, arrays: this.arrays.length, notes: this.#notes };
+  }
+
+  async *#noting(): AsyncGenerator<ReferencePlan> {
+    for await (const plan of this.#plans) {
+      this.#notes.push(...plan.notes);
+      yield plan;
+    }
+  }
+
+  #note(location: string): void {
+    this.#location = location;
+    if (this.#given !== undefined) {
+      this.#given.match(location);
+      return;
+    }
+    const known = this.#common;
+    if (known !== undefined && location.startsWith(known)) return;
+    this.#common = commonFolder(known === undefined ? [location] : [`${known}x`, location]);
+    if (this.#common === undefined) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `the archives lie in places without a common folder, ${known ?? ""} and ${location}; give a container for each`,
+        { field: "container", found: location },
+      );
+    }
+  }
+}
+
+/** Compares the first, a middle and the last chunk of every array with the source. Resolves with their number. */
+export async function sampleArrays(
+  arrays: readonly PlannedArray[],
+  read: (array: PlannedArray, index: readonly number[]) => Promise<Uint8Array | undefined>,
+): Promise<number> {
+  let sampled = 0;
+  for (const array of arrays) {
+    const { count } = array;
+    if (count === 0) continue;
+    for (const cell of new Set([0, count >> 1, count - 1])) {
+      const { index, bytes } = await array.sample(cell);
+      assertSame(await read(array, index), bytes, joinKey(array.node, chunkKey(index)));
+      sampled++;
+    }
+  }
+  return sampled;
+}
+
+async function assertFree(
+  target: WritableStore,
+  path: string,
+  { form, overwrite, signal }: KerchunkOptions,
+): Promise<void> {
+  if (overwrite === true) return;
+  const key = form === "json" ? path : joinKey(path, ".zmetadata");
+  if ((await target.stat(key, { signal })) === undefined) return;
+  throw new SuperchunkError("CONFLICT", "there is a set of references already; remove it, or overwrite it", {
+    path: target.describe(key),
+  });
+}
