@@ -10,10 +10,10 @@ import {
   type PlannedArray,
   planConversion,
 } from "../src/bridge/index.ts";
-import { isSuperchunkError, SuperchunkError } from "../src/errors.ts";
+import { isSuperchunkError } from "../src/errors.ts";
 import { stringifyJson } from "../src/format/json.ts";
 import type { JsonValue } from "../src/format/types.ts";
-import { FileStore, open } from "../src/node/index.ts";
+import { locateTarget, open } from "../src/node/index.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
 import { resultLine, toOptions, writeReport } from "./convert-report.ts";
@@ -31,11 +31,6 @@ export async function convertTo(
   flags: ConvertFlags,
   context: Context,
 ): Promise<void> {
-  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(destination)) {
-    throw new SuperchunkError("UNSUPPORTED", "the destination must be a folder of the file system", {
-      path: destination,
-    });
-  }
   for (const source of sources) await refuseOverlap(source, destination);
   const [only] = sources;
   if (only === undefined) return;
@@ -58,7 +53,7 @@ async function convertOne(
   flags: ConvertFlags,
   context: Context,
 ): Promise<void> {
-  const target = new FileStore(resolve(destination));
+  const { store: target } = locateTarget(destination);
   const bar = startProgress(context.io, "convert");
   try {
     const result = await convertArchive(archive, target, "", {
@@ -84,12 +79,13 @@ async function convertOne(
 
 /** Throws `CONFLICT` where the destination is the source, lies in it, or contains it. */
 async function refuseOverlap(source: string, destination: string): Promise<void> {
-  if (/^https?:\/\//i.test(source)) return;
-  assertApart(await realLocation(source), await realLocation(destination));
+  const [from, to] = await Promise.all([source, destination].map(realLocation));
+  if (from !== undefined && to !== undefined) assertApart(from, to);
 }
 
-/** The absolute path without symbolic links, also of what does not exist yet. */
+/** The absolute path without symbolic links, also of what does not exist yet; of an address, that without settings. */
 async function realLocation(path: string): Promise<string> {
+  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(path)) return path.replace(/\?.*$/s, "").replace(/\/+$/, "");
   const full = resolve(path);
   try {
     return await realpath(full);

@@ -9,7 +9,7 @@ import {
   type TreeResult,
 } from "../src/bridge/index.ts";
 import { SuperchunkError } from "../src/errors.ts";
-import { FileStore, type Location, locate } from "../src/node/index.ts";
+import { type Location, locate, locateTarget } from "../src/node/index.ts";
 import { type Mount, MountedStore } from "../src/store/mounted.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
@@ -22,7 +22,7 @@ import { printable } from "./values/cell-text.ts";
 
 /** True where a typed path is one archive, false for a folder in which archives may lie. */
 export async function isOneArchive(source: string): Promise<boolean> {
-  if (isUrl(source)) return true;
+  if (/^https?:/i.test(source)) return true;
   const { store, path } = await locate(source);
   try {
     return await isArchive(store, path);
@@ -76,7 +76,7 @@ function nameOf(source: string): string {
 }
 
 function isUrl(source: string): boolean {
-  return /^https?:\/\//i.test(source);
+  return /^(?:https?|s3):\/\//i.test(source);
 }
 
 async function convertBelow(
@@ -85,7 +85,7 @@ async function convertBelow(
   flags: ConvertFlags,
   context: Context,
 ): Promise<void> {
-  const target = new FileStore(resolve(destination));
+  const { store: target } = locateTarget(destination);
   const bar = startProgress(context.io, "convert", "archives");
   try {
     const options = { ...toOptions(flags, context), onProgress: bar.onProgress };

@@ -5,9 +5,11 @@
  */
 export type { FileStoreOptions } from "./fs-reader.ts";
 export { FileStore } from "./fs-store.ts";
-export { type Location, locate } from "./locate.ts";
+export { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 export { loadNativeBlosc, type NativeBlosc } from "./native-blosc.ts";
 export { type OpenPathOptions, open } from "./open.ts";
+export type { S3ClientOptions } from "./s3-options.ts";
+export { S3Store, type S3StoreOptions } from "./s3-store.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve.ts";
 export type { BloscChoice } from "./thread-messages.ts";
 export { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";

@@ -1,11 +1,15 @@
-/** From what a person types to a store and a key: paths, `file:` and `http(s):` URLs. */
+/** From what a person types to a store and a key: paths, `file:`, `http(s):` and `s3:` URLs. */
 import { realpath, stat } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SuperchunkError } from "../errors.ts";
 import { HttpStore } from "../store/http.ts";
-import type { ReadableStore } from "../store/types.ts";
+import { splitKey } from "../store/key.ts";
+import type { ReadableStore, WritableStore } from "../store/types.ts";
+import { withCoalescing } from "../store/wrappers/coalescing.ts";
 import { FileStore } from "./fs-store.ts";
+import { parseS3Address } from "./s3-address.ts";
+import { S3Store } from "./s3-store.ts";
 
 /** A place in a store. */
 export interface Location {
@@ -18,13 +22,8 @@ export interface Location {
 export async function locate(location: string): Promise<Location> {
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
   if (scheme === "http" || scheme === "https") return locateUrl(location);
-  if (scheme !== undefined && scheme !== "file") {
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      `addresses that start with ${scheme}:// are not read; give a path, or an http(s):// address`,
-      { path: location },
-    );
-  }
+  if (scheme === "s3") return locateS3(location);
+  if (scheme !== undefined && scheme !== "file") throw unknownScheme(scheme, location);
   return locatePath(resolve(scheme === "file" ? fileURLToPath(location) : location), location);
 }
 
@@ -39,11 +38,44 @@ async function locatePath(path: string, typed: string): Promise<Location> {
   }
 }
 
+/** A place that can be written, which need not exist: a folder, or `s3://bucket/prefix`. */
+export interface WritableLocation {
+  readonly store: WritableStore;
+  readonly path: string;
+}
+
+/** The store for a destination, with its root there. Throws `UNSUPPORTED` for addresses that cannot be written. */
+export function locateTarget(location: string): WritableLocation {
+  const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
+  if (scheme === "s3") return { store: new S3Store(parseS3Address(location)), path: "" };
+  if (scheme === "http" || scheme === "https")
+    throw new SuperchunkError("UNSUPPORTED", "nothing can be written to http(s):// addresses", {
+      path: location,
+    });
+  if (scheme !== undefined && scheme !== "file") throw unknownScheme(scheme, location);
+  return { store: new FileStore(resolve(scheme === "file" ? fileURLToPath(location) : location)), path: "" };
+}
+
+function unknownScheme(scheme: string, location: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `addresses that start with ${scheme}:// are not known; give a path, or an http(s):// or s3:// address`,
+    { path: location.replace(/\?.*$/s, "") },
+  );
+}
+
+/** The last part of the prefix is the key, so that an archive that is a file has one. */
+function locateS3(location: string): Location {
+  const { prefix = "", ...where } = parseS3Address(location);
+  const { folder, name } = splitKey(prefix);
+  return { store: withCoalescing(new S3Store({ ...where, prefix: folder })), path: name };
+}
+
 /** The last part of the URL's path is the key, so that an archive that is a file has one. */
 function locateUrl(location: string): Location {
   const url = new URL(location);
   const parts = url.pathname.split("/").filter((part) => part !== "");
   const key = parts.pop() ?? "";
   url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
-  return { store: new HttpStore(url.href), path: decodeURIComponent(key) };
+  return { store: withCoalescing(new HttpStore(url.href)), path: decodeURIComponent(key) };
 }

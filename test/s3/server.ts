@@ -1,0 +1,129 @@
+/**
+ * An S3-compatible server on loopback: s3rver, and in front of it what that lacks.
+ *
+ * s3rver 3.7 knows no conditional writes, and gets ranges wrong that count from the end or end at byte 0. The front
+ * adds both as Amazon documents them, writes of one key one at a time; it counts requests too, and fails those that a
+ * test wants to fail.
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import S3rver from "s3rver";
+
+/** Answers a request in place of the server; false: it is passed on. */
+export type Intercept = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+export interface TestS3 {
+  readonly endpoint: string;
+  readonly bucket: string;
+  /** `METHOD path range` of each request. */
+  readonly log: string[];
+  intercept: Intercept;
+  close(): Promise<void>;
+}
+
+/** What s3rver takes for right. */
+export const CREDENTIALS = { accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
+
+/** Starts a server with one empty bucket. */
+export async function startS3(): Promise<TestS3> {
+  const directory = await mkdtemp(join(tmpdir(), "superchunk-s3-"));
+  const bucket = "archives";
+  const back = new S3rver({
+    address: "127.0.0.1",
+    port: 0,
+    silent: true,
+    directory,
+    configureBuckets: [{ name: bucket, configs: [] }],
+    allowMismatchedSignatures: true,
+  });
+  const { port } = await back.run();
+  const log: string[] = [];
+  const turns = new Map<string, Promise<unknown>>();
+  const front = createServer((asked, response) => {
+    log.push(
+      `${asked.method} ${asked.url}${asked.headers.range === undefined ? "" : ` ${asked.headers.range}`}`,
+    );
+    if (running.intercept(asked, response)) return;
+    const key = (asked.url ?? "").replace(/\?.*$/, "");
+    const isWrite = asked.method === "PUT" || asked.method === "POST";
+    const turn = (isWrite ? (turns.get(key) ?? Promise.resolve()) : Promise.resolve()).then(async () => {
+      if (isWrite && !(await holds(asked, port, key))) {
+        asked.resume();
+        response.writeHead(412, { "content-type": "application/xml" });
+        response.end("<Error><Code>PreconditionFailed</Code><Message>no</Message></Error>");
+        return;
+      }
+      await pass(asked, response, port);
+    });
+    if (isWrite) turns.set(key, turn);
+    turn.catch(() => response.destroy());
+  });
+  await new Promise<void>((resolve) => front.listen(0, "127.0.0.1", resolve));
+  const running: TestS3 = {
+    endpoint: `http://127.0.0.1:${(front.address() as AddressInfo).port}`,
+    bucket,
+    log,
+    intercept: () => false,
+    close: async () => {
+      front.closeAllConnections();
+      await new Promise((resolve) => front.close(resolve));
+      await back.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+  return running;
+}
+
+async function holds(asked: IncomingMessage, port: number, key: string): Promise<boolean> {
+  const none = asked.headers["if-none-match"];
+  const match = asked.headers["if-match"];
+  if (none === undefined && match === undefined) return true;
+  const there = await fetch(`http://127.0.0.1:${port}${key}`, { method: "HEAD" });
+  if (none === "*") return there.status === 404;
+  return there.status === 200 && there.headers.get("etag") === match;
+}
+
+function pass(asked: IncomingMessage, response: ServerResponse, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const { "if-none-match": _, "if-match": __, range, ...headers } = asked.headers;
+    const sent = request(
+      { host: "127.0.0.1", port, method: asked.method, path: asked.url, headers },
+      (answer) => {
+        answer.on("end", resolve);
+        if (range !== undefined && answer.statusCode === 200) return cut(answer, range, response);
+        response.writeHead(answer.statusCode ?? 500, answer.headers);
+        answer.pipe(response);
+        answer.on("error", reject);
+      },
+    );
+    sent.on("error", reject);
+    asked.pipe(sent);
+  });
+}
+
+/** Answers a range out of the whole object. */
+function cut(answer: IncomingMessage, range: string, response: ServerResponse): void {
+  const pieces: Buffer[] = [];
+  answer.on("data", (piece: Buffer) => pieces.push(piece));
+  answer.on("end", () => {
+    const whole = Buffer.concat(pieces);
+    const [, from = "", to = ""] = /^bytes=(\d*)-(\d*)$/.exec(range) ?? [];
+    const first = from === "" ? Math.max(0, whole.length - Number(to)) : Number(from);
+    const last = from === "" || to === "" ? whole.length - 1 : Math.min(whole.length - 1, Number(to));
+    if (first > last) {
+      response.writeHead(416, { "content-type": "application/xml" });
+      response.end("<Error><Code>InvalidRange</Code><Message>no</Message></Error>");
+      return;
+    }
+    response.writeHead(206, {
+      ...answer.headers,
+      "content-length": last - first + 1,
+      "content-range": `bytes ${first}-${last}/${whole.length}`,
+    });
+    response.end(whole.subarray(first, last + 1));
+  });
+}
