@@ -1,7 +1,9 @@
 /** One run of the command: from arguments and streams to an exit code. Never throws, never exits the process. */
 import { Command, CommanderError } from "commander";
+import { addAppend } from "./commands/append.ts";
 import { addCat } from "./commands/cat.ts";
 import { addChunks } from "./commands/chunks.ts";
+import { addCompress } from "./commands/compress.ts";
 import { addConvert } from "./commands/convert.ts";
 import { addDecompress } from "./commands/decompress.ts";
 import { addInfo } from "./commands/info.ts";
@@ -87,7 +89,18 @@ function buildProgram(context: Context): Command {
       outputError: (text, write) => write(`${usageLine(text)}\n`),
     })
     .helpCommand("help [command]", "print the help of a command");
-  for (const add of [addInfo, addLs, addChunks, addCat, addVerify, addDecompress, addConvert, addServe])
+  for (const add of [
+    addInfo,
+    addLs,
+    addChunks,
+    addCat,
+    addVerify,
+    addCompress,
+    addDecompress,
+    addAppend,
+    addConvert,
+    addServe,
+  ])
     add(program, context);
   return program;
 }

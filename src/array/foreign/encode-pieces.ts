@@ -16,8 +16,11 @@ export async function* encodePieces(
 ): AsyncGenerator<EncodedPiece> {
   const parallel = encoder?.parallel ?? 1;
   if (encoder === undefined || parallel < 2) {
-    await prepareEncode(options.cname);
-    for await (const piece of pieces) yield { chunk: encodeSync(piece, options), nbytes: piece.length };
+    if (encoder === undefined) await prepareEncode(options.cname);
+    for await (const piece of pieces) {
+      const chunk = encoder === undefined ? encodeSync(piece, options) : await encoder.encode(piece, options);
+      yield { chunk, nbytes: piece.length };
+    }
     return;
   }
   const waiting: Promise<EncodedPiece>[] = [];

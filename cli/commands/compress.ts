@@ -1,0 +1,175 @@
+/** `superchunk compress`: what `blpk compress` does, and arrays from `.npy` files. */
+import { readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, resolve } from "node:path";
+import { type Command, Option } from "commander";
+import type { BloscpackOptions, CountOrFactor } from "../../src/array/foreign/bloscpack-options.ts";
+import {
+  compressArray,
+  compressBytes,
+  packArray,
+  packBytes,
+} from "../../src/array/foreign/bloscpack-write.ts";
+import { scratchBeside } from "../../src/array/foreign/chunk-spool.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
+import { parseJson } from "../../src/format/json.ts";
+import type { ChecksumName, JsonValue } from "../../src/format/types.ts";
+import { encoderOf, FileStore } from "../../src/node/index.ts";
+import {
+  addBloscOptions,
+  type BloscFlags,
+  bloscSettings,
+  integerOf,
+  parseChunkSize,
+  parseCountOrFactor,
+} from "../blosc-options.ts";
+import type { Context } from "../context.ts";
+import { type Input, openInput } from "../input.ts";
+import { startProgress } from "../progress.ts";
+import { formatRatio, formatSize } from "../units.ts";
+
+interface CompressFlags extends BloscFlags {
+  readonly chunkSize?: number | "max";
+  readonly checksum?: ChecksumName;
+  /** False for `--no-offsets`. */
+  readonly offsets: boolean;
+  readonly maxAppChunks?: CountOrFactor;
+  readonly metadata?: string;
+  readonly metaChecksum?: ChecksumName;
+  readonly metaCodec?: "none" | "zlib";
+  readonly metaLevel?: number;
+  readonly maxMetaSize?: CountOrFactor;
+  readonly bytes?: boolean;
+  readonly force?: boolean;
+}
+
+/** Adds `compress FILE [OUT]`. */
+export function addCompress(program: Command, context: Context): void {
+  const command = program
+    .command("compress")
+    .alias("c")
+    .description("compress a file into a Bloscpack file, as blpk does; a .npy file becomes an array")
+    .argument("<file>", 'file; "-" reads stdin')
+    .argument("[out]", 'file to write (default: FILE with ".blp" behind it); "-" writes stdout')
+    .option("-z, --chunk-size <size>", 'bytes of a chunk, such as 1M, or "max" (default: 1M)', parseChunkSize)
+    .addOption(
+      new Option("-k, --checksum <name>", "of each chunk (default: adler32)").choices(CHECKSUM_NAMES),
+    )
+    .option("-o, --no-offsets", "without a table of where the chunks are")
+    .option(
+      "--max-app-chunks <n>",
+      'room for chunks to come, or times the chunks of now (default: "10x")',
+      parseCountOrFactor,
+    )
+    .option("-m, --metadata <file>", "JSON file with metadata to store")
+    .addOption(
+      new Option("--meta-checksum <name>", "of the metadata (default: adler32)").choices(CHECKSUM_NAMES),
+    )
+    .addOption(new Option("--meta-codec <name>", "of the metadata (default: zlib)").choices(["none", "zlib"]))
+    .option("--meta-level <level>", "of zlib, 0 to 9 (default: 6)", integerOf(0, 9))
+    .option(
+      "--max-meta-size <bytes>",
+      'room for metadata, or times their length (default: "10x")',
+      parseCountOrFactor,
+    )
+    .option("--bytes", "take a .npy file as plain bytes, as blpk does")
+    .option("-f, --force", "replace OUT where it exists")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  superchunk compress notes.txt
+  superchunk compress prices.npy prices.blp --codec lz4 --checksum crc32
+  mysqldump shop | superchunk compress - shop.sql.blp --codec zstd`,
+    );
+  addBloscOptions(command, "8, or the item size of an array").action(
+    (file: string, out: string | undefined, flags: CompressFlags) =>
+      compress(file, out ?? (file === "-" ? "-" : `${file}.blp`), flags, context),
+  );
+}
+
+async function compress(file: string, out: string, flags: CompressFlags, context: Context): Promise<void> {
+  const input = await openInput(file, flags.bytes === true, context);
+  const bar = startProgress(context.io, `compress ${input.name}`);
+  const metadata = flags.metadata === undefined ? undefined : await readMetadata(flags.metadata);
+  const options: BloscpackOptions = {
+    ...bloscSettings(flags),
+    chunkSize: flags.chunkSize,
+    checksum: flags.checksum,
+    offsets: flags.offsets,
+    maxAppChunks: flags.maxAppChunks,
+    metadata,
+    metadataOptions: {
+      checksum: flags.metaChecksum,
+      codec: flags.metaCodec,
+      level: flags.metaLevel,
+      maxMetaSize: flags.maxMetaSize,
+    },
+    size: input.size,
+    force: flags.force,
+    encoder: encoderOf(),
+    signal: context.signal,
+    onProgress: bar.onProgress,
+  };
+  try {
+    if (out === "-") await print(input, options, context);
+    else await write(input, out, options, context, bar.finish);
+  } finally {
+    bar.finish();
+  }
+}
+
+async function readMetadata(file: string): Promise<JsonValue> {
+  let bytes: Uint8Array;
+  try {
+    bytes = await readFile(file);
+  } catch (cause) {
+    throw new SuperchunkError("NOT_FOUND", "the file of the metadata cannot be read", { path: file, cause });
+  }
+  return parseJson(bytes, file);
+}
+
+async function write(
+  input: Input,
+  out: string,
+  options: BloscpackOptions,
+  context: Context,
+  finishBar: () => void,
+): Promise<void> {
+  const full = resolve(out);
+  const store = new FileStore(dirname(full));
+  try {
+    const key = basename(full);
+    const { npy } = input;
+    if (options.force !== true && (await store.stat(key)) !== undefined)
+      throw new SuperchunkError("CONFLICT", "the file exists already; --force replaces it", { path: out });
+    const result =
+      npy === undefined
+        ? await compressBytes(input.pieces(), store, key, options)
+        : await compressArray({ ...npy, data: input.pieces() }, store, key, options);
+    finishBar();
+    const { nbytes, cbytes } = result;
+    const ratio = formatRatio(nbytes, cbytes);
+    context.message(
+      `${input.name} -> ${out}, ${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${ratio}`,
+    );
+  } finally {
+    await store.close?.();
+  }
+}
+
+async function print(input: Input, options: BloscpackOptions, context: Context): Promise<void> {
+  const store = new FileStore(tmpdir());
+  try {
+    const scratch = scratchBeside(store, "superchunk");
+    const { npy } = input;
+    const pieces =
+      npy === undefined
+        ? packBytes(input.pieces(), scratch, options)
+        : packArray({ ...npy, data: input.pieces() }, scratch, options);
+    for await (const piece of pieces) await context.out.bytes(piece);
+  } finally {
+    await store.close?.();
+  }
+}
