@@ -10,26 +10,23 @@ import {
   type DecodeRun,
   decodeInThread,
 } from "../array/chunk-decoder.ts";
-import { fetchChunks } from "../array/chunk-fetch.ts";
 import type { PlacedChunk } from "../array/sequence.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { BufferShelf } from "./buffer-shelf.ts";
 import { FolderReader } from "./fs-reader.ts";
 import { FileStore } from "./fs-store.ts";
+import { type Batch, bytesOf, fetchBatches, groupPlaces } from "./thread-batches.ts";
 import {
   type BloscChoice,
-  type DecodeBytes,
   type DecodePlaces,
   FACTS,
   packPlaces,
-  packTogether,
   type Reply,
   unpackError,
 } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
-const JOB_CHUNKS = 512;
 /** Decoded bytes under way in all runs together; two jobs of a run are always allowed. */
 const MAX_UNDER_WAY = 64 << 20;
 
@@ -50,14 +47,6 @@ const TUNING: ThreadTuning = {
   jobBytes: 2 << 20,
   minJobBytes: 256 << 10,
 };
-
-/** Some chunks that are decoded together. */
-interface Batch {
-  readonly places: readonly PlacedChunk[];
-  readonly nbytes: number;
-  /** Fetched here; undefined: the thread reads them. */
-  readonly fetched: Pick<DecodeBytes, "input" | "sizes"> | undefined;
-}
 
 /** A job under way. */
 interface Slot {
@@ -204,98 +193,9 @@ export class ThreadDecoder implements ChunkDecoder {
       if (reopens) {
         for (const group of groupPlaces(places, jobBytes))
           yield { places: group, nbytes: bytesOf(group), fetched: undefined };
-      } else yield* this.#fetch(store, places, jobBytes, run);
+      } else yield* fetchBatches(store, places, jobBytes, run, this.#inputs);
     }
   }
-
-  /** Fetches chunks; where one is damaged, those in front of it are handed over, and then it throws. */
-  async *#fetch(
-    store: ReadableStore,
-    places: readonly PlacedChunk[],
-    jobBytes: number,
-    run: DecodeRun,
-  ): AsyncGenerator<Batch> {
-    let input = new FetchedInput(this.#inputs);
-    let failure: { readonly error: unknown } | undefined;
-    const chunks = fetchChunks(store, places, { verify: run.verify, signal: run.signal });
-    try {
-      for await (const { place, bytes } of chunks) {
-        input.add(place, bytes);
-        if (input.nbytes < jobBytes) continue;
-        yield input.finish();
-        input = new FetchedInput(this.#inputs);
-      }
-    } catch (error) {
-      failure = { error };
-    }
-    if (input.count > 0) yield input.finish();
-    if (failure !== undefined) throw failure.error;
-  }
-}
-
-/** Fetched chunks that are put together for one job. */
-class FetchedInput {
-  readonly #shelf: BufferShelf;
-  readonly #places: PlacedChunk[] = [];
-  readonly #sizes: number[] = [];
-  #buffer = new ArrayBuffer(0);
-  #used = 0;
-  nbytes = 0;
-
-  constructor(shelf: BufferShelf) {
-    this.#shelf = shelf;
-  }
-
-  get count(): number {
-    return this.#places.length;
-  }
-
-  add(place: PlacedChunk, bytes: Uint8Array): void {
-    this.#reserve(this.#used + bytes.length);
-    new Uint8Array(this.#buffer).set(bytes, this.#used);
-    this.#used += bytes.length;
-    this.#places.push(place);
-    this.#sizes.push(bytes.length, place.nbytes);
-    this.nbytes += place.nbytes;
-  }
-
-  finish(): Batch {
-    const fetched = { input: this.#buffer, sizes: Float64Array.from(this.#sizes) };
-    return { places: this.#places, nbytes: this.nbytes, fetched };
-  }
-
-  #reserve(needed: number): void {
-    if (this.#buffer.byteLength >= needed) return;
-    const room = Math.max(needed, 2 * this.#buffer.byteLength);
-    const larger = this.#shelf.take(room) ?? new ArrayBuffer(room);
-    new Uint8Array(larger).set(new Uint8Array(this.#buffer, 0, this.#used));
-    this.#shelf.put(this.#buffer);
-    this.#buffer = larger;
-  }
-}
-
-/** Places in groups of about `jobBytes` decoded bytes that can be packed together. */
-function* groupPlaces(places: readonly PlacedChunk[], jobBytes: number): Generator<PlacedChunk[]> {
-  let group: PlacedChunk[] = [];
-  let nbytes = 0;
-  for (const place of places) {
-    const [first] = group;
-    if (
-      first !== undefined &&
-      (nbytes >= jobBytes || group.length >= JOB_CHUNKS || !packTogether(first, place))
-    ) {
-      yield group;
-      group = [];
-      nbytes = 0;
-    }
-    group.push(place);
-    nbytes += place.nbytes;
-  }
-  if (group.length > 0) yield group;
-}
-
-function bytesOf(places: readonly PlacedChunk[]): number {
-  return places.reduce((sum, place) => sum + place.nbytes, 0);
 }
 
 /** Only this library's own stores, not what others made of them, read the same in another thread. */
