@@ -7,6 +7,7 @@
  */
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
+import { isSuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { encodeSizes, FIRST_LOOSE, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
@@ -17,7 +18,7 @@ import { type ColumnLayout, layOutColumns } from "./columns.ts";
 import { Encoding, roomFor } from "./encode-chunk.ts";
 import type { ArrayRoot } from "./root.ts";
 import { RowBuffer } from "./row-buffer.ts";
-import { appendRun, dropPatched, removedNumbers, splitLast, truncateRuns } from "./runs.ts";
+import { appendRun, dropPatched, removedNumbers, replaceNumber, splitLast, truncateRuns } from "./runs.ts";
 import type { ArraySettings } from "./settings.ts";
 import { type StoredChunk, superchunkPieces, totalLength } from "./superchunk-file.ts";
 
@@ -55,6 +56,8 @@ interface Publication {
   failure: { readonly error: unknown } | undefined;
 }
 
+/** Names that are tried for one superchunk. */
+const MAX_NUMBERS = 1000;
 /** Superchunks that are being published while the next one is made. */
 const MAX_WAITING = 2;
 
@@ -85,6 +88,7 @@ export class ArrayWriter {
   sessionBytes = 0;
   readonly #fileBytes = new Map<number, number>();
   readonly #uncommitted = new Set<number>();
+  #deferred: { readonly error: unknown } | undefined;
   #generation: number;
   #digest: DigestFunction | undefined;
   #source: { committed: Committed; patches: readonly Patch[]; source: ChunkSource } | undefined;
@@ -149,6 +153,7 @@ export class ArrayWriter {
   async rollBack(settings: ArraySettings = this.settings): Promise<void> {
     for (const { publishing } of this.#waiting) await publishing;
     this.#waiting.clear();
+    this.#deferred = undefined;
     if (settings !== this.settings) this.restart(settings);
     this.#reset();
   }
@@ -204,7 +209,10 @@ export class ArrayWriter {
     return this.buffer.take(items) * this.rowBytes;
   }
 
-  /** Appends whole rows; {@link prepare} must have been awaited. */
+  /**
+   * Appends whole rows; {@link prepare} must have been awaited. Where a superchunk cannot be published all rows are taken
+   * all the same, before what went wrong is thrown.
+   */
   async append(items: Uint8Array): Promise<void> {
     if (items.length === 0) return;
     this.isDirty = true;
@@ -214,7 +222,7 @@ export class ArrayWriter {
     for (let at = 0; at < items.length; ) {
       if (isPlain && this.buffer.rows === 0 && items.length - at >= chunkBytes) {
         // A whole chunk is encoded from where it lies.
-        await this.addChunk([await this.#begin(0, items.subarray(at, at + chunkBytes))]);
+        await this.#addChunk([await this.#begin(0, items.subarray(at, at + chunkBytes))]);
         at += chunkBytes;
         continue;
       }
@@ -223,6 +231,7 @@ export class ArrayWriter {
     }
     // The items are their owner's again.
     await this.#made(0);
+    this.#throwDeferred();
   }
 
   /** Begins to encode a chunk; at most as many at a time as the encoder likes. */
@@ -271,7 +280,12 @@ export class ArrayWriter {
   }
 
   /** Adds an encoded whole chunk, one for each column. The buffer must be empty. */
-  async addChunk(chunks: readonly (StoredChunk | readonly Promise<StoredChunk>[])[]): Promise<void> {
+  async addChunk(chunks: readonly StoredChunk[]): Promise<void> {
+    await this.#addChunk(chunks);
+    this.#throwDeferred();
+  }
+
+  async #addChunk(chunks: readonly (StoredChunk | readonly Promise<StoredChunk>[])[]): Promise<void> {
     this.isDirty = true;
     for (const [i, chunk] of chunks.entries()) this.#pending[i]?.push(...(isList(chunk) ? chunk : [chunk]));
     const { superchunklen } = this.settings;
@@ -287,6 +301,7 @@ export class ArrayWriter {
     this.patches = [...dropPatched(this.patches, (chunk) => replaced.has(chunk)), { number, chunks }];
     this.isDirty = true;
     await this.#publishLater({ number, columns });
+    this.#throwDeferred();
   }
 
   /** Encodes one chunk of a column. */
@@ -310,10 +325,8 @@ export class ArrayWriter {
     await this.drain();
     const { before, number, whole, short, patches } = await this.#planTail();
     const runs = number === undefined ? before : appendRun(before, number, whole + short);
-    const { layout } = this.committed;
-    const { storage: _storage, ...kept } = layout;
     const newLayout: StoredLayout = {
-      ...kept,
+      ...this.committed.layout,
       generation: ++this.#generation,
       edition: this.edition,
       revision: this.settings.revision,
@@ -331,10 +344,19 @@ export class ArrayWriter {
     this.isDirty = false;
   }
 
-  /** Commits the same rows under another layout. Nothing else may be planned. */
-  async recommit(change: Partial<Omit<StoredLayout, "id" | "generation">>): Promise<void> {
-    const { storage: _storage, ...kept } = this.committed.layout;
-    const layout: StoredLayout = { ...kept, next: this.next, ...change, generation: ++this.#generation };
+  /** Commits the same rows under another layout. Nothing else may be planned. `storageIsPut`: it need not be in the layout. */
+  async recommit(
+    change: Partial<Omit<StoredLayout, "id" | "generation">>,
+    storageIsPut = false,
+  ): Promise<void> {
+    const { storage, ...kept } = this.committed.layout;
+    const layout: StoredLayout = {
+      ...kept,
+      ...(storage === undefined || storageIsPut ? {} : { storage }),
+      next: this.next,
+      ...change,
+      generation: ++this.#generation,
+    };
     await this.#commitLayout(layout);
     const whole = this.rowBytes === 0 ? 0 : Math.floor(this.committed.rows / this.settings.chunklen);
     this.runs = truncateRuns(layout.runs, whole);
@@ -400,8 +422,7 @@ export class ArrayWriter {
       for (let i = 0; i < this.columns.length; i++)
         columns[i]?.push(await this.encodeColumn(i, this.buffer.column(i)));
     }
-    const number = this.takeLoose();
-    await this.publishSegment({ number, columns });
+    const number = await this.publishSegment({ number: this.takeLoose(), columns });
     const start = this.#runChunksOf(before);
     const patches = dropPatched(this.patches, (chunk) => chunk >= start);
     return { before, number, whole, short, patches };
@@ -438,7 +459,18 @@ export class ArrayWriter {
     const publication = { segment, blocks, publishing: undefined, failure: undefined };
     this.#waiting.add(publication);
     this.#start(publication);
-    await this.drain(MAX_WAITING);
+    try {
+      await this.drain(MAX_WAITING);
+    } catch (error) {
+      this.#deferred ??= { error };
+    }
+  }
+
+  /** Throws what went wrong in publishing, once what was under way is in order. */
+  #throwDeferred(): void {
+    const deferred = this.#deferred;
+    this.#deferred = undefined;
+    if (deferred !== undefined) throw deferred.error;
   }
 
   /** Waits until at most `left` superchunks are being published. Throws what went wrong; then it can be tried again. */
@@ -457,8 +489,15 @@ export class ArrayWriter {
   }
 
   #start(publication: Publication): void {
+    const { number } = publication.segment;
     publication.publishing = this.publishSegment(publication.segment).then(
-      () => {
+      (got) => {
+        if (got !== number) {
+          this.runs = replaceNumber(this.runs, number, got);
+          this.patches = this.patches.map((patch) =>
+            patch.number === number ? { ...patch, number: got } : patch,
+          );
+        }
         this.#waiting.delete(publication);
         this.#arena.giveBack(publication.blocks);
       },
@@ -469,19 +508,34 @@ export class ArrayWriter {
     );
   }
 
-  /** Publishes one superchunk, in all columns. */
-  async publishSegment({ number, columns }: Segment): Promise<void> {
+  /** Publishes one superchunk, in all columns. The number that it got: another one where that is taken. */
+  async publishSegment(segment: Segment): Promise<number> {
+    let { number } = segment;
+    for (let tries = 0; ; tries++) {
+      // Whoever has the name may commit it yet; after a commit of ours he cannot, and it is removed.
+      this.#uncommitted.add(number);
+      try {
+        const bytes = await this.#putColumns(number, segment.columns);
+        this.#fileBytes.set(number, bytes);
+        this.sessionBytes += bytes;
+        return number;
+      } catch (error) {
+        if (!isSuperchunkError(error, "CONFLICT") || tries >= MAX_NUMBERS) throw error;
+        number = this.takeLoose();
+      }
+    }
+  }
+
+  async #putColumns(number: number, columns: Segment["columns"]): Promise<number> {
     const { chunklen, checksum, superchunklen } = this.settings;
     let bytes = 0;
-    this.#uncommitted.add(number);
     for (const [i, { folder, rowBytes, itemSize }] of this.columns.entries()) {
       const chunkBytes = chunklen * rowBytes;
       const pieces = superchunkPieces(columns[i] ?? [], { chunkBytes, checksum, itemSize, superchunklen });
       await this.root.publish(`${folder}/${superchunkName(number)}`, pieces);
       bytes += totalLength(pieces);
     }
-    this.#fileBytes.set(number, bytes);
-    this.sessionBytes += bytes;
+    return bytes;
   }
 
   /** A number that has no place. */
@@ -519,7 +573,7 @@ export class ArrayWriter {
     const chunks: (StoredChunk | readonly Promise<StoredChunk>[])[] = [];
     for (let i = 0; i < this.columns.length; i++) chunks.push(await this.#begin(i, this.buffer.column(i)));
     this.buffer.clear(this.#encoding.parallel > 1);
-    await this.addChunk(chunks);
+    await this.#addChunk(chunks);
   }
 
   get #runChunks(): number {

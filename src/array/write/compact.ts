@@ -75,14 +75,13 @@ export async function fold(writer: ArrayWriter, options: LongOptions = {}): Prom
     const end = Math.min(total, first + superchunklen);
     let number = kept.get(place);
     if (number === undefined || wanted.has(place)) {
-      number = writer.takeLoose();
       const columns: StoredChunk[][] = [];
       for (let i = 0; i < writer.columns.length; i++) {
         const chunks: StoredChunk[] = [];
         for await (const chunk of source.encoded(i, first, end)) chunks.push(chunk);
         columns.push(chunks);
       }
-      await writer.publishSegment({ number, columns });
+      number = await writer.publishSegment({ number: writer.takeLoose(), columns });
     }
     runs = appendRun(runs, number, end - first);
     options.onProgress?.({ done: end, total, label: "chunks" });

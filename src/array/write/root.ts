@@ -35,25 +35,20 @@ export class ArrayRoot {
     return joinKey(this.path, ...parts);
   }
 
-  /** Puts a file under a name that no generation of this epoch has named; durable when resolved. */
+  /**
+   * Puts a file under a name that no generation of this epoch has named; durable when resolved.
+   *
+   * @throws CONFLICT where there is such a file: of an attempt that failed, or of another writer who may commit it yet
+   */
   async publish(key: string, pieces: readonly Uint8Array[]): Promise<void> {
     const { store } = this;
     const options = { durable: true, stablePieces: true };
-    for (let tries = 0; ; tries++) {
-      try {
-        await store.put(key, pieces, { ...options, ifAbsent: true });
-        return;
-      } catch (error) {
-        if (isSuperchunkError(error, "UNSUPPORTED")) {
-          // A file system without hard links cannot make a name only where it is new.
-          await store.put(key, pieces, options);
-          return;
-        }
-        if (!isSuperchunkError(error, "CONFLICT") || tries > 0) throw error;
-        // What is there is from an attempt that failed, unless another writer is at work.
-        await this.assertOurs();
-        await store.delete(key);
-      }
+    try {
+      await store.put(key, pieces, { ...options, ifAbsent: true });
+    } catch (error) {
+      if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
+      // A file system without hard links cannot make a name only where it is new.
+      await store.put(key, pieces, options);
     }
   }
 

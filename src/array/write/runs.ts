@@ -25,6 +25,20 @@ export function appendRun(runs: readonly Run[], number: number, chunks: number):
   return [...runs, { first: number, count: 1, chunks }];
 }
 
+/** The runs with another superchunk in the place of one. */
+export function replaceNumber(runs: readonly Run[], from: number, to: number): Run[] {
+  return runs.flatMap((run) => {
+    const at = from - run.first;
+    if (at < 0 || at >= run.count) return [run];
+    const parts = [
+      { ...run, count: at },
+      { ...run, first: to, count: 1 },
+      { ...run, first: from + 1, count: run.count - at - 1 },
+    ];
+    return parts.filter(({ count }) => count > 0);
+  });
+}
+
 /** The last superchunk of the runs, and the runs before it. */
 export function splitLast(
   runs: readonly Run[],

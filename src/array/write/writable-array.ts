@@ -15,6 +15,7 @@ import { fold, planFold, recode, settleNames } from "./compact.ts";
 import { itemsOf, type RowSource, readRows } from "./rows.ts";
 import { addColumn, deleteColumn, type NewColumn, renameColumn } from "./schema.ts";
 import { type CutOptions, settleSettings } from "./settings.ts";
+import { commitStorage } from "./storage-commit.ts";
 import { ValueSetter } from "./value-setter.ts";
 
 /** Entries of the patch map, and patches, above which they are folded into the superchunks. */
@@ -91,7 +92,8 @@ export class WritableArray {
    * wait for where they just went into memory. The source must not be changed before it resolves.
    *
    * @throws BAD_ARGUMENT for values that do not fit, and for data that end inside a row (the whole rows before stay);
-   * NO_SPACE, IO (the rows are kept: `flush` tries again)
+   * NO_SPACE, IO (the rows that `length` counts are kept, and `flush` tries again: of a whole source all, of a stream
+   * those that had come)
    */
   append(source: RowSource): Promise<void> {
     if (this.#underWay === 0 && !this.#isClosed && this.#setter === undefined) {
@@ -315,6 +317,7 @@ export class WritableArray {
     await this.#finishSetting();
     const writer = this.#writer;
     if (writer.hasChanges) await writer.commit();
+    await commitStorage(writer);
     const { patches } = writer.committed.layout;
     const entries = patches.reduce((sum, { chunks }) => sum + chunks.length, 0);
     if (patches.length > MAX_PATCHES || entries > MAX_PATCHED_CHUNKS) await fold(writer);

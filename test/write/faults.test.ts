@@ -1,0 +1,365 @@
+/** Storage that fails, other writers, features of the future. */
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { open as openIn } from "../../src/array/open.ts";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { createArray, openWritable } from "../../src/array/write/create.ts";
+import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import { decodeHeader } from "../../src/format/header.ts";
+import { parseLayout } from "../../src/format/layout.ts";
+import type { JsonObject } from "../../src/format/types.ts";
+import * as node from "../../src/node/index.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import type { WritableStore } from "../../src/store/types.ts";
+import { withCounting } from "../../src/store/wrappers/counting.ts";
+import { withFaults } from "../../src/store/wrappers/faulty.ts";
+import { interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { imageOf } from "../crash/images.ts";
+
+const ramp = (first: number, count: number): Int32Array =>
+  Int32Array.from({ length: count }, (_, i) => first + i);
+const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 2 } as const;
+
+async function valuesOf(store: WritableStore): Promise<number[]> {
+  const bytes = await ((await openIn(store)) as ArrayArchive).getBytes();
+  return [...new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)];
+}
+
+async function started(): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  const array = await createArray(store, "", OPTIONS);
+  await array.append(ramp(0, 21));
+  await array.close();
+  return store;
+}
+
+/** Undefined where the opening itself failed, as planned. */
+async function openDespite(store: WritableStore, kind: string): Promise<WritableArray | undefined> {
+  try {
+    return await openWritable(store, "");
+  } catch (error) {
+    expect(error).toMatchObject({ code: kind === "error" ? "IO" : "NO_SPACE" });
+    return undefined;
+  }
+}
+
+/** Runs a step; where it fails as planned, once more. */
+async function insist(step: () => Promise<unknown>, kind: string): Promise<void> {
+  try {
+    await step();
+  } catch (error) {
+    expect(error).toMatchObject({ code: kind === "error" ? "IO" : "NO_SPACE" });
+    await step();
+  }
+}
+
+describe.each(["no-space", "error"] as const)("a call that fails (%s)", (kind) => {
+  test("loses no appended row: flushing again commits them all", async () => {
+    let failures = 0;
+    for (let failAt = 1; ; failAt++) {
+      const memory = await started();
+      const faulty = withFaults(memory, { failAt, kind, counts: "writes" });
+      const array = await openDespite(faulty.store, kind);
+      if (array === undefined) continue;
+      for (const step of [() => array.append(ramp(21, 30)), () => array.flush()]) {
+        try {
+          await step();
+        } catch (error) {
+          expect(error).toMatchObject({ code: kind === "error" ? "IO" : "NO_SPACE" });
+          failures++;
+        }
+      }
+      const committed = (await valuesOf(memory)).length;
+      expect([21, 51]).toContain(committed);
+      await insist(() => array.flush(), kind);
+      expect(await valuesOf(memory)).toEqual([...ramp(0, 51)]);
+      await insist(() => array.close(), kind);
+      const writer = await openWritable(memory, "");
+      await writer.abandon();
+      expect((await ((await openIn(memory)) as ArrayArchive).verify()).findings).toEqual([]);
+      if (!faulty.failed()) break;
+    }
+    expect(failures).toBeGreaterThan(3);
+  });
+
+  test.each([
+    ["resize", (a: WritableArray) => a.resize(6)],
+    ["deleteRows", (a: WritableArray) => a.deleteRows(3, 9)],
+    ["compact", (a: WritableArray) => a.compact({ chunklen: 3 })],
+  ])("leaves the array as it was, and usable: %s", async (_name, operation) => {
+    for (let failAt = 1; ; failAt++) {
+      const memory = await started();
+      const faulty = withFaults(memory, { failAt, kind, counts: "writes" });
+      const array = await openDespite(faulty.store, kind);
+      if (array === undefined) continue;
+      let isDone = true;
+      try {
+        await operation(array);
+      } catch (error) {
+        expect(error).toMatchObject({ code: kind === "error" ? "IO" : "NO_SPACE" });
+        isDone = false;
+      }
+      const before = await valuesOf(memory);
+      expect(array.length).toBe(before.length);
+      await array.append(ramp(1000, 1));
+      await insist(() => array.flush(), kind);
+      expect(await valuesOf(memory)).toEqual([...before, 1000]);
+      await insist(() => array.close(), kind);
+      if (isDone && !faulty.failed()) break;
+    }
+  });
+});
+
+test("of two writers without a lock the slower fails with CONFLICT, and the faster loses nothing", async () => {
+  const store = await started();
+  const one = await openWritable(store, "");
+  const two = await openWritable(store, "");
+  await one.append(ramp(21, 9));
+  await two.append(ramp(500, 9));
+  await one.flush();
+  await expect(two.flush()).rejects.toMatchObject({ code: "CONFLICT" });
+  await expect(two.resize(3)).rejects.toMatchObject({ code: "CONFLICT" });
+  await two.abandon();
+  await one.append(ramp(30, 1));
+  await one.close();
+  expect(await valuesOf(store)).toEqual([...ramp(0, 31)]);
+});
+
+test("a writer that was thought dead cannot commit what its successor has removed", async () => {
+  const store = await started();
+  const zombie = await openWritable(store, "");
+  await zombie.append(ramp(21, 40)); // full superchunks are published, not committed
+  await new Promise(setImmediate);
+  const successor = await openWritable(store, "");
+  await expect(zombie.flush()).rejects.toMatchObject({ code: "CONFLICT" });
+  await zombie.abandon();
+  await successor.append(ramp(21, 1));
+  await successor.close();
+  expect(await valuesOf(store)).toEqual([...ramp(0, 22)]);
+});
+
+async function changeStorage(
+  store: MemoryStore,
+  change: (declared: Record<string, unknown>) => void,
+): Promise<void> {
+  const storage = JSON.parse(new TextDecoder().decode(await store.get("meta/storage")));
+  change(storage.superchunk);
+  await store.put("meta/storage", new TextEncoder().encode(JSON.stringify(storage)));
+}
+
+test("[FZ-09] an unknown read feature refuses, an unknown write feature opens for reading only", async () => {
+  const store = await started();
+  await changeStorage(store, (declared) => {
+    declared["writeFeatures"] = ["mirrors"];
+  });
+  expect((await valuesOf(store)).length).toBe(21);
+  await expect(openWritable(store, "")).rejects.toMatchObject({
+    code: "READ_ONLY",
+    message: expect.stringContaining("mirrors"),
+  });
+  await changeStorage(store, (declared) => {
+    declared["readFeatures"] = ["layout", "folding"];
+  });
+  await expect(openIn(store)).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("folding"),
+  });
+  await expect(openWritable(store, "")).rejects.toMatchObject({ code: "UNSUPPORTED" });
+});
+
+test("[FG-08] every file is a version 3 file with spare offsets for the rest of a superchunk", async () => {
+  const store = new MemoryStore();
+  const array = await createArray(store, "", { ...OPTIONS, superchunklen: 5 });
+  for (const count of [3, 9, 22, 1]) {
+    await array.append(ramp(0, count));
+    await array.flush();
+  }
+  await array.set([3], 1);
+  await array.flush();
+  let files = 0;
+  for (const [key, bytes] of await imageOf(store, "data")) {
+    const header = decodeHeader(bytes, key);
+    expect(header).toMatchObject({
+      version: 3,
+      metadata: false,
+      offsets: true,
+      checksum: "crc32",
+      typesize: 4,
+    });
+    expect(header.nchunks + header.maxAppChunks).toBe(5);
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    let at = 32 + 8 * 5;
+    for (let i = 0; i < 5; i++) {
+      const offset = view.getBigInt64(32 + 8 * i, true);
+      expect(offset).toBe(i < header.nchunks ? BigInt(at) : -1n);
+      if (i < header.nchunks) at += view.getUint32(at + 12, true) + 4;
+    }
+    expect(at).toBe(bytes.length);
+    files++;
+  }
+  expect(files).toBe(4);
+  await array.close();
+});
+
+test("[FG-09] superchunks come before the commit that names them, and go after the one that does not", async () => {
+  const memory = await started();
+  const log: string[] = [];
+  const store = interceptStore(memory, {
+    async onCall(call, proceed) {
+      if (call.method === "put" || call.method === "delete") log.push(`${call.method} ${call.key}`);
+      return proceed();
+    },
+    onSync: (_call, proceed) => proceed(),
+    onList: () => undefined,
+  });
+  const array = await openWritable(store, "");
+  await array.append(ramp(0, 4));
+  await array.flush();
+  await array.close();
+  const put = log.findIndex((line) => line.startsWith("put data/"));
+  const commit = log.indexOf("put meta/sizes");
+  const removed = log.findIndex((line) => line.startsWith("delete data/"));
+  expect(put).toBeGreaterThanOrEqual(0);
+  expect(commit).toBeGreaterThan(put);
+  expect(removed).toBeGreaterThan(commit);
+});
+
+test("[FG-10] a name is used anew only after an epoch began that does not name it", async () => {
+  const memory = new MemoryStore();
+  const first = await createArray(memory, "", OPTIONS);
+  await first.append(ramp(0, 40));
+  await first.close();
+  const epochOf = async (): Promise<number> => {
+    const sizes = JSON.parse(new TextDecoder().decode(await memory.get("meta/sizes"))) as JsonObject;
+    return parseLayout(sizes, "")?.epoch ?? -1;
+  };
+  /** The epoch in which each name was made last. */
+  const made = new Map<string, number>();
+  for await (const { name } of memory.list("data")) made.set(`data/${name}`, await epochOf());
+  let reused = 0;
+  const store = interceptStore(memory, {
+    async onCall(call, proceed) {
+      const key = call.method === "link" ? String(call.args[1]) : call.key;
+      if ((call.method === "put" || call.method === "link") && key.startsWith("data/")) {
+        const now = await epochOf();
+        const before = made.get(key);
+        if (before !== undefined) {
+          expect(now, key).toBeGreaterThan(before);
+          reused++;
+        }
+        made.set(key, now);
+      }
+      return proceed();
+    },
+    onSync: (_call, proceed) => proceed(),
+    onList: () => undefined,
+  });
+  const array = await openWritable(store, "");
+  await array.resize(9);
+  await array.append(ramp(0, 30));
+  await array.flush();
+  await array.compact();
+  await array.set([0], 5);
+  await array.compact();
+  await array.close();
+  expect(reused).toBeGreaterThan(3);
+});
+
+test("opening an array of many superchunks reads three files", async () => {
+  const memory = new MemoryStore();
+  const array = await createArray(memory, "", { ...OPTIONS, chunklen: 1, superchunklen: 1, attrs: { a: 1 } });
+  await array.append(ramp(0, 500));
+  await array.close();
+  const { store, counts } = withCounting(memory);
+  await openIn(store);
+  expect(counts.log.filter((line) => !line.endsWith("__rootdirs__")).sort()).toEqual([
+    "get meta/attributes",
+    "get meta/sizes",
+    "get meta/storage",
+  ]);
+});
+
+describe("in a folder", () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = fs.mkdtempSync(join(tmpdir(), "superchunk-write-"));
+  });
+  afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
+
+  test("a second writer is refused, and after close the next one is not", async () => {
+    const path = join(folder, "locked");
+    const array = await node.createArray(path, OPTIONS);
+    await expect(node.openWritable(path)).rejects.toMatchObject({
+      code: "CONFLICT",
+      details: { field: "lock" },
+    });
+    await array.append(ramp(0, 5));
+    await array.close();
+    await using again = await node.openWritable(path);
+    expect(again.length).toBe(5);
+  });
+
+  test("a folder that vanishes is an error, not a new folder", async () => {
+    const path = join(folder, "gone");
+    const array = await node.createArray(path, OPTIONS);
+    await array.append(ramp(0, 5));
+    fs.rmSync(path, { recursive: true });
+    await expect(array.flush()).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(fs.existsSync(path)).toBe(false);
+    await array.abandon();
+  });
+
+  test("what is there is not overwritten unless asked for", async () => {
+    const path = join(folder, "taken");
+    await (await node.createArray(path, { ...OPTIONS, shape: 7 })).close();
+    await expect(node.createArray(path, OPTIONS)).rejects.toMatchObject({ code: "CONFLICT" });
+    const array = await node.createArray(path, { ...OPTIONS, shape: 3, overwrite: true });
+    expect(array.length).toBe(3);
+    await array.close();
+    expect(((await node.open(path)) as ArrayArchive).shape).toEqual([3]);
+  });
+
+  test("nothing is made where there is nothing to open", async () => {
+    const path = join(folder, "nothing");
+    await expect(node.openWritable(path)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(fs.existsSync(path)).toBe(false);
+  });
+
+  test.skipIf(process.getuid?.() === 0 || process.platform === "win32")(
+    "a folder without write permission is an error, and the array readable",
+    async () => {
+      const path = join(folder, "sealed");
+      await (await node.createArray(path, { ...OPTIONS, shape: 9 })).close();
+      fs.chmodSync(join(path, "data"), 0o555);
+      const array = await node.openWritable(path);
+      await array.append(ramp(0, 50));
+      await expect(array.flush()).rejects.toMatchObject({ code: "READ_ONLY" });
+      fs.chmodSync(join(path, "data"), 0o755);
+      await array.close();
+      expect(((await node.open(path)) as ArrayArchive).shape).toEqual([59]);
+    },
+  );
+
+  test("what other compressors and threads make is read back", async () => {
+    for (const cname of ["zstd", "zlib", "lz4hc"] as const) {
+      const path = join(folder, cname);
+      const array = await node.createArray(path, {
+        dtype: "<i4",
+        chunklen: 40_000,
+        superchunklen: 4,
+        threads: 2,
+        cparams: { cname },
+      });
+      for (let i = 0; i < 20; i++) await array.append(ramp(i * 33_333, 33_333));
+      await array.close();
+      const reader = (await node.open(path)) as ArrayArchive;
+      const bytes = await reader.getBytes();
+      expect(new Int32Array(bytes.buffer, bytes.byteOffset, 666_660).every((value, i) => value === i)).toBe(
+        true,
+      );
+      expect((await reader.verify()).findings).toEqual([]);
+    }
+  });
+});
