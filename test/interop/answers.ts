@@ -26,6 +26,27 @@ export interface Job {
   };
   /** File that the chunk is written to. */
   readonly to?: string;
+  /** What a writer is to make, or to do with what is at the path. */
+  readonly make?: "bytes" | "array" | "append" | "carray" | "chunklen" | "grow" | "trim" | "addcol";
+  /** File with the bytes to write. */
+  readonly from?: string;
+  readonly shape?: readonly number[];
+  readonly order?: "C" | "F";
+  readonly chunklen?: number;
+  readonly rows?: number;
+  /** JSON text of a Bloscpack file's metadata. */
+  readonly metadata?: string;
+  /** Settings of a Bloscpack file, as bloscpack names them. */
+  readonly settings?: {
+    readonly typesize: number;
+    readonly clevel: number;
+    readonly shuffle: boolean;
+    readonly cname: string;
+    readonly chunk_size?: number;
+    readonly offsets?: boolean;
+    readonly checksum?: string;
+    readonly max_app_chunks?: number | `${number}x`;
+  };
   /** Fill value that the array must have. */
   readonly fill?: ExactJson;
 }

@@ -6,10 +6,11 @@ import { Checks } from "./checks.ts";
 import { codec } from "./codec.ts";
 import { convert } from "./convert.ts";
 import { fixtures } from "./fixtures.ts";
+import { foreign } from "./foreign.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
 import type { Suite } from "./suite.ts";
 
-const SUITES: readonly Suite[] = [fixtures, codec, convert];
+const SUITES: readonly Suite[] = [fixtures, codec, foreign, convert];
 
 /** Runs the named suites, or all. Resolves with the exit code: 0 where every check passed, 1, or 2 for wrong use. */
 export async function main(names: readonly string[]): Promise<number> {

@@ -20,6 +20,10 @@ const BCOLZ: EnvironmentRecipe = {
   debian: ["libblosc-dev", "libblosc1", "libsnappy1v5", "liblz4-1", "libzstd1"],
 };
 
+const BLOSCPACK: EnvironmentRecipe = { name: "bloscpack", pythons: ["3.9"], build: "bloscpack-build" };
+
+const BCOLZ_ZIPLINE: EnvironmentRecipe = { name: "bcolz-zipline", pythons: ["3.11"] };
+
 interface Peer {
   /** Undefined where it runs in this process. */
   readonly recipe?: EnvironmentRecipe;
@@ -35,12 +39,18 @@ const PEERS = {
   zarrita: {},
   "zarr 2.18": { recipe: { name: "zarr2", pythons: ["3.11"] }, reader: ["zarr2_transformer.py"] },
   bloscpack: {
-    recipe: { name: "bloscpack", pythons: ["3.9"], build: "bloscpack-build" },
+    recipe: BLOSCPACK,
     reader: ["bloscpack_reader.py"],
   },
-  "bcolz-zipline": { recipe: { name: "bcolz-zipline", pythons: ["3.11"] }, reader: ["bcolz_reader.py"] },
+  "bloscpack, writing": {
+    recipe: BLOSCPACK,
+    reader: ["foreign_writer.py"],
+  },
+  "bcolz-zipline": { recipe: BCOLZ_ZIPLINE, reader: ["bcolz_reader.py"] },
+  "bcolz-zipline, writing": { recipe: BCOLZ_ZIPLINE, reader: ["foreign_writer.py"] },
   "python-blosc": { recipe: { name: "python-blosc", pythons: ["3.11"] }, reader: ["blosc_codec.py"] },
   "bcolz 1.2.1": { recipe: BCOLZ, reader: ["bcolz_reader.py"], optional: true },
+  "bcolz 1.2.1, writing": { recipe: BCOLZ, reader: ["foreign_writer.py"], optional: true },
   // The library that bcolz was built with.
   "c-blosc": { recipe: BCOLZ, reader: ["blosc_codec.py", "--library"], optional: true },
 } as const satisfies Record<string, Peer>;
