@@ -6,6 +6,37 @@ export type { StoredChunk } from "../zarr/list-chunks.ts";
 export type { ArrayModel, ZarrDialect } from "../zarr/model.ts";
 export { type OpenZarrOptions, openZarr, openZarrArray } from "../zarr/open.ts";
 export type { ReadSettings } from "../zarr/reading.ts";
+export {
+  createTransformerArray,
+  createTransformerGroup,
+  type TransformerSpecification,
+} from "../zarr/transformer-create.ts";
+export {
+  type PartialRequest,
+  type PartialWrite,
+  ShardingTransformer,
+  type TransformerSettings,
+} from "../zarr/transformer-store.ts";
+export type { ChunkOrder } from "../zarr/write/chunk-order.ts";
+export {
+  type CreateZarrOptions,
+  createZarr,
+  openZarrWriter,
+  type ZarrSpecification,
+} from "../zarr/write/create.ts";
+export { type FromZarritaOptions, writeFromZarrita, type ZarritaArray } from "../zarr/write/from-zarrita.ts";
+export type { ValueSource } from "../zarr/write/item-source.ts";
+export {
+  encodeInnerChunk,
+  finishReserved,
+  reserveShard,
+  type ShardReservation,
+  type WrittenSlot,
+  writeReserved,
+} from "../zarr/write/reserve.ts";
+export type { ShardStrategy } from "../zarr/write/shard-plan.ts";
+export { type SetOptions, WritableZarrArray, type WriteSettings } from "../zarr/write/writable-array.ts";
+export { type ZarritaStore, type ZarritaStoreOptions, zarritaStore } from "../zarr/zarrita-store.ts";
 export { convertArchive, planConversion } from "./convert.ts";
 export type {
   ConversionPlan,
@@ -17,6 +48,8 @@ export type {
 } from "./convert-options.ts";
 export { assertApart } from "./destination.ts";
 export type { Renaming } from "./node-names.ts";
+export { convertTransformer, type TransformerConversion } from "./transformer-convert.ts";
+export { exportToTransformer } from "./transformer-export.ts";
 export { convertTree, isArchive, planTree } from "./tree.ts";
 export type { TreeEntry, TreePlanEntry, TreeResult } from "./tree-types.ts";
 export { type ConversionCheck, verifyConversion } from "./verify-conversion.ts";

@@ -6,8 +6,8 @@
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/blosc/index.html
  */
 import { decode, encode, info } from "../../codec/index.ts";
-import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
-import { SuperchunkError } from "../../errors.ts";
+import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { asInteger, asText, badMember, below, type FieldPlace } from "../metadata-fields.ts";
 import type { Stage } from "./stage.ts";
@@ -20,6 +20,7 @@ export function bloscStage(configuration: JsonObject, itemSize: number, place: F
   const options = parseOptions(configuration, itemSize, place);
   return {
     name: "blosc",
+    v3: { name: "blosc", configuration: { ...options } },
     isBlosc: true,
     fixedOverhead: undefined,
     decode: decodeChunk,
@@ -34,7 +35,7 @@ async function decodeChunk(
   exact: boolean,
   out?: Uint8Array,
 ): Promise<Uint8Array> {
-  const { ctbytes } = info(bytes);
+  const { ctbytes } = headerOf(bytes);
   if (ctbytes !== bytes.length) {
     throw new SuperchunkError(
       "BAD_FIELD",
@@ -45,7 +46,21 @@ async function decodeChunk(
   return decode(bytes, { ...(exact ? { expectedNbytes: limit } : { maxNbytes: limit }), out });
 }
 
-function parseOptions(configuration: JsonObject, itemSize: number, place: FieldPlace): EncodeOptions {
+/** No program ever wrote another version or compressor under this codec's name: such bytes are damaged. */
+function headerOf(bytes: Uint8Array): ChunkHeader {
+  try {
+    return info(bytes);
+  } catch (error) {
+    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
+    throw new SuperchunkError("BAD_FIELD", error.summary, error.details);
+  }
+}
+
+function parseOptions(
+  configuration: JsonObject,
+  itemSize: number,
+  place: FieldPlace,
+): Required<EncodeOptions> {
   const cname = asText(configuration["cname"] ?? "lz4", below(place, "cname"));
   if (!COMPRESSORS.includes(cname))
     throw badMember(below(place, "cname"), `one of ${COMPRESSORS.join(", ")}`, cname);

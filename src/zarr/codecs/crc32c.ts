@@ -14,6 +14,7 @@ const LENGTH = 4;
 export function crc32cStage(): Stage {
   return {
     name: "crc32c",
+    v3: { name: "crc32c" },
     fixedOverhead: LENGTH,
     decode: verifyCrc32c,
     encode: appendCrc32c,

@@ -25,6 +25,7 @@ export function gzipStage(configuration: JsonObject, place: FieldPlace): Stage {
   const level = parseLevel(configuration, place);
   return {
     name: "gzip",
+    v3: { name: "gzip", configuration: { level } },
     fixedOverhead: undefined,
     decode: gunzip,
     encode: async (bytes) => gzipSync(bytes, { level, mtime: 0 }),
@@ -36,6 +37,7 @@ export function zlibStage(configuration: JsonObject, place: FieldPlace): Stage {
   const level = parseLevel(configuration, place);
   return {
     name: "zlib",
+    v3: undefined,
     fixedOverhead: undefined,
     decode: (bytes, limit) => decodeStream("zlib", bytes, limit),
     encode: async (bytes) => zlibSync(bytes, { level }),

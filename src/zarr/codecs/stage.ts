@@ -1,9 +1,12 @@
 /** What a bytes-to-bytes codec of a chain does. Knows neither arrays nor stores. */
+import type { JsonObject } from "../../format/types.ts";
 
 /** One bytes-to-bytes codec, configured. */
 export interface Stage {
   /** The codec's name in metadata. */
   readonly name: string;
+  /** The codec in Zarr v3's words; undefined where it has none for it. */
+  readonly v3: JsonObject | undefined;
   /** Set for a blosc stage: chunks that can be decoded in part. */
   readonly isBlosc?: true;
   /** Bytes that it adds, where that is the same for every input; undefined where the size varies. */

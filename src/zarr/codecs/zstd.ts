@@ -21,6 +21,7 @@ export function zstdStage(configuration: JsonObject, place: FieldPlace): Stage {
   if (level > MAX_LEVEL) throw badMember(below(place, "level"), `at most ${MAX_LEVEL}`, level);
   return {
     name: "zstd",
+    v3: { name: "zstd", configuration: { level, checksum: false } },
     fixedOverhead: undefined,
     decode: (bytes, limit) => decodeStream("zstd", bytes, limit),
     encode: (bytes) => encodeZstdStream(bytes, level === 0 ? DEFAULT_LEVEL : level),

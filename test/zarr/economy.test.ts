@@ -1,0 +1,140 @@
+/** What reading costs: requests and bytes, and what happens when objects change meanwhile. */
+import { expect, test } from "vitest";
+import type { ArraySlice } from "../../src/array/types.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import type { ReadableStore } from "../../src/store/types.ts";
+import { withCounting } from "../../src/store/wrappers/counting.ts";
+import { openZarrArray } from "../../src/zarr/open.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
+
+const LITTLE = { name: "bytes", configuration: { endian: "little" } };
+const base = {
+  shape: [4000],
+  dataType: "int32",
+  chunkShape: [100],
+  shardShape: [2000],
+  codecs: [LITTLE],
+} as const;
+
+async function makeStore(spec: object = {}): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  const array = await createZarr(store, "", { ...base, ...spec });
+  await array.set(
+    null,
+    Int32Array.from({ length: 4000 }, (_, i) => i),
+  );
+  return store;
+}
+
+const ranges = (log: readonly string[]): number =>
+  log.filter((call) => /^(get|getRange|readInto\w*) /.test(call)).length;
+
+test("an index is read once for each shard, then no more than the joined ranges, and no more than what they hold", async () => {
+  const { store, counts, reset } = withCounting(await makeStore());
+  const array = await openZarrArray(store, "", { maxGap: 0 });
+  reset();
+  await array.get([{ start: 0, stop: 2000, step: 1 }]);
+  expect(ranges(counts.log)).toBe(2);
+  expect(counts.bytesRead).toBe(20 * 16 + 4 + 8000);
+  reset();
+  await array.get([{ start: 0, stop: 2000, step: 1 }]);
+  expect(ranges(counts.log)).toBe(1);
+  reset();
+  expect(await array.get([1234])).toBe(1234);
+  expect(counts.bytesRead).toBe(4);
+  reset();
+  await array.get([{ start: 0, stop: 4000, step: 500 }]);
+  expect(counts.bytesRead).toBe(20 * 16 + 4 + 8 * 4);
+});
+
+test("ranges that are near are fetched together, those that are far are not", async () => {
+  const { store, counts, reset } = withCounting(await makeStore({ codecs: [LITTLE, { name: "crc32c" }] }));
+  for (const [maxGap, requests] of [
+    [0, 10],
+    [404, 1],
+  ] as const) {
+    const array = await openZarrArray(store, "", { maxGap });
+    await array.get([0]);
+    reset();
+    await array.get([{ start: 0, stop: 2000, step: 200 }]);
+    expect(ranges(counts.log)).toBe(requests);
+  }
+});
+
+test("of a large Blosc chunk only the blocks that are wanted are read", async () => {
+  const memory = new MemoryStore();
+  const written = await createZarr(memory, "", {
+    shape: [400_000],
+    dataType: "float64",
+    chunkShape: [200_000],
+    shardShape: [400_000],
+    codecs: [
+      LITTLE,
+      {
+        name: "blosc",
+        configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 8, blocksize: 65_536 },
+      },
+    ],
+  });
+  await written.set(
+    null,
+    Float64Array.from({ length: 400_000 }, (_, i) => Math.sin(i)),
+  );
+  const { store, counts, reset } = withCounting(memory);
+  const array = await openZarrArray(store);
+  reset();
+  expect(await array.get([300_001])).toBe(Math.sin(300_001));
+  expect(counts.bytesRead).toBeLessThan(70_000);
+});
+
+test("a shard that is replaced between two reads is read anew, and never with the index of the old one", async () => {
+  const memory = await makeStore();
+  const reader = await openZarrArray(memory);
+  expect(await reader.get([50])).toBe(50);
+  const { openZarrWriter } = await import("../../src/zarr/write/create.ts");
+  const writer = await openZarrWriter(memory);
+  await writer.set([{ start: 0, stop: 1000, step: 1 }], 0);
+  expect(await reader.get([50])).toBe(0);
+  expect(await reader.get([1500])).toBe(1500);
+});
+
+test("a shard that is replaced in the middle of a read gives the values of one version", async () => {
+  const memory = await makeStore();
+  const other = await makeStore();
+  const { openZarrWriter } = await import("../../src/zarr/write/create.ts");
+  await (await openZarrWriter(other)).set([{ start: 0, stop: 900, step: 1 }], 0);
+  const replacement = (await other.get("c/0")) ?? new Uint8Array(0);
+  let replaced = 0;
+  const store: ReadableStore = {
+    describe: (key) => memory.describe(key),
+    get: (key) => memory.get(key),
+    stat: (key) => memory.stat(key),
+    list: (folder) => memory.list(folder),
+    async getRange(key, range) {
+      const bytes = await memory.getRange(key, range);
+      // Right behind the index, before the chunks.
+      if (key === "c/0" && replaced++ === 0) await memory.put("c/0", replacement);
+      return bytes;
+    },
+  };
+  const array = await openZarrArray(store);
+  const { data } = (await array.get([{ start: 0, stop: 2000, step: 1 }])) as ArraySlice;
+  expect(Array.from(data as Int32Array)).toEqual(Array.from({ length: 2000 }, (_, i) => (i < 900 ? 0 : i)));
+});
+
+test("appending to a shard costs the same for the first chunk and the last", async () => {
+  const { store, counts, reset } = withCounting(new MemoryStore());
+  const array = await createZarr(
+    store,
+    "",
+    { ...base, shape: [100_000], shardShape: [100_000] },
+    { strategy: "append" },
+  );
+  const written: number[] = [];
+  for (let i = 0; i < 60; i++) {
+    reset();
+    await array.set([{ start: i * 100, stop: (i + 1) * 100, step: 1 }], i + 1);
+    written.push(counts.bytesWritten);
+  }
+  expect(new Set(written)).toEqual(new Set([400 + 1000 * 16 + 4]));
+});

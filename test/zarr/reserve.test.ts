@@ -1,0 +1,59 @@
+/** Shards whose slots are reserved: written in any order by several writers, finished once. */
+import { expect, test } from "vitest";
+import type { ArraySlice } from "../../src/array/types.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
+import {
+  encodeInnerChunk,
+  finishReserved,
+  reserveShard,
+  writeReserved,
+} from "../../src/zarr/write/reserve.ts";
+
+const specification = {
+  shape: [8, 8],
+  dataType: "int16",
+  chunkShape: [2, 4],
+  shardShape: [8, 8],
+  indexLocation: "start",
+  fillValue: -1,
+} as const;
+
+test("inner chunks written in any order are all there when the shard is finished, and not before", async () => {
+  const store = new MemoryStore();
+  const array = await createZarr(store, "", specification);
+  const plan = await reserveShard(array, [0, 0]);
+  const reservation = JSON.parse(JSON.stringify(plan)) as typeof plan;
+  const write = async (slot: number) => {
+    const items = new Int16Array(8).fill(slot);
+    const encoded = await encodeInnerChunk(array, new Uint8Array(items.buffer));
+    return writeReserved(store, reservation, slot, encoded);
+  };
+  const written = await Promise.all([6, 1, 3, 0].map(write));
+  expect(await array.get([0, 0])).toBe(-1);
+  await finishReserved(store, reservation, written);
+  const { data } = (await array.get()) as ArraySlice;
+  const expected = Array.from({ length: 64 }, (_, i) => {
+    const slot = Math.floor(i / 16) * 2 + (i % 8 >= 4 ? 1 : 0);
+    return [6, 1, 3, 0].includes(slot) ? slot : -1;
+  });
+  expect(Array.from(data as Int16Array)).toEqual(expected);
+  const before = (await store.stat("c/0/0"))?.size ?? 0;
+  await array.compactShard([0, 0]);
+  expect((await store.stat("c/0/0"))?.size).toBeLessThan(before);
+  expect(await array.get([7, 0])).toBe(6);
+});
+
+test("a chunk larger than its slot, a slot that is not there, and an index at the end are refused", async () => {
+  const store = new MemoryStore();
+  const array = await createZarr(store, "", specification);
+  const reservation = await reserveShard(array, [0, 0], 10);
+  await expect(writeReserved(store, reservation, 0, new Uint8Array(11))).rejects.toMatchObject({
+    code: "LIMIT",
+  });
+  await expect(writeReserved(store, reservation, 8, new Uint8Array(1))).rejects.toMatchObject({
+    code: "BAD_ARGUMENT",
+  });
+  const other = await createZarr(store, "end", { ...specification, indexLocation: "end" });
+  await expect(reserveShard(other, [0, 0])).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+});

@@ -1,0 +1,184 @@
+/** The sharding storage transformer: the draft's store interface, documents of zarr 2.18, and the ways in and out. */
+import { createHash } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { convertTransformer } from "../../src/bridge/transformer-convert.ts";
+import { exportToTransformer } from "../../src/bridge/transformer-export.ts";
+import { FileStore, open } from "../../src/node/index.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { withCounting } from "../../src/store/wrappers/counting.ts";
+import { openZarrArray } from "../../src/zarr/open.ts";
+import { createTransformerArray } from "../../src/zarr/transformer-create.ts";
+import { ShardingTransformer } from "../../src/zarr/transformer-store.ts";
+import { type ArrayFixture, findFixture, loadFixtures } from "../fixtures/manifest.ts";
+
+const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
+const sha256 = (data: Uint8Array): string => createHash("sha256").update(data).digest("hex");
+
+function makeStore(separator: "/" | "." = "/"): { inner: MemoryStore; store: ShardingTransformer } {
+  const inner = new MemoryStore();
+  const settings = { prefix: "data/root/a", chunksPerShard: [2, 3], chunkCounts: [5, 4], separator } as const;
+  return { inner, store: new ShardingTransformer(inner, settings) };
+}
+
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
+describe.each(["/", "."] as const)("a store of chunks with the separator %s", (separator) => {
+  const chunk = (row: number, column: number): string => `data/root/a/c${row}${separator}${column}`;
+
+  test("keeps chunks in shards by the shard-key arithmetic, with an index of pairs at the end and no checksum", async () => {
+    const { inner, store } = makeStore(separator);
+    await store.set(chunk(3, 1), bytes(1, 2, 3));
+    await store.set(chunk(2, 2), bytes(4));
+    const shard = (await inner.get(`data/root/a/c1${separator}0`)) ?? bytes();
+    expect(shard.length).toBe(4 + 6 * 16);
+    const view = new DataView(shard.buffer, shard.byteOffset + 4);
+    // Slot of (3, 1) in shard (1, 0): 1 * 3 + 1; of (2, 2): 0 * 3 + 2.
+    expect(
+      [2, 4].map((slot) => [view.getBigUint64(slot * 16, true), view.getBigUint64(slot * 16 + 8, true)]),
+    ).toEqual([
+      [0n, 1n],
+      [1n, 3n],
+    ]);
+    expect(view.getBigUint64(0, true)).toBe(2n ** 64n - 1n);
+    expect(await store.get(chunk(3, 1))).toEqual(bytes(1, 2, 3));
+    expect(await store.get(chunk(3, 0))).toBeUndefined();
+    expect(await store.get(chunk(0, 0))).toBeUndefined();
+  });
+
+  test("reads parts, writes parts, erases, and deletes a shard with its last chunk", async () => {
+    const { inner, store } = makeStore(separator);
+    await store.set(chunk(0, 0), bytes(1, 2, 3, 4, 5));
+    await store.set("other", bytes(9, 8));
+    expect(
+      await store.getPartialValues([
+        [chunk(0, 0), { offset: 1, length: 2 }],
+        [chunk(0, 0), { suffixLength: 2 }],
+        [chunk(0, 1), { offset: 0, length: 1 }],
+        ["other", undefined],
+      ]),
+    ).toEqual([bytes(2, 3), bytes(4, 5), undefined, bytes(9, 8)]);
+    await store.setPartialValues([
+      [chunk(0, 0), 4, bytes(7, 7)],
+      [chunk(0, 2), 1, bytes(6)],
+      ["other", 0, bytes(1)],
+    ]);
+    expect(await store.get(chunk(0, 0))).toEqual(bytes(1, 2, 3, 4, 7, 7));
+    expect(await store.get(chunk(0, 2))).toEqual(bytes(0, 6));
+    expect(await store.get("other")).toEqual(bytes(1, 8));
+    await store.erase(chunk(0, 0));
+    expect(await store.get(chunk(0, 0))).toBeUndefined();
+    await store.eraseValues([chunk(0, 2), "other"]);
+    expect(await collect(store.list())).toEqual([]);
+    expect(await inner.get(`data/root/a/c0${separator}0`)).toBeUndefined();
+  });
+
+  test("lists chunks in place of shards, below prefixes and folders", async () => {
+    const { store } = makeStore(separator);
+    for (const [row, column] of [
+      [0, 0],
+      [1, 2],
+      [4, 3],
+    ] as const)
+      await store.set(chunk(row, column), bytes(1));
+    await store.set("meta/root/a.array.json", bytes(1));
+    expect((await collect(store.list())).sort()).toEqual(
+      [chunk(0, 0), chunk(1, 2), chunk(4, 3), "meta/root/a.array.json"].sort(),
+    );
+    expect(await collect(store.listPrefix("data/root/a/c1"))).toEqual([chunk(1, 2)]);
+    expect(await store.listDir("")).toEqual({ keys: [], prefixes: ["data/", "meta/"] });
+    const below = await store.listDir("data/root/a/");
+    expect(below).toEqual(
+      separator === "/"
+        ? { keys: [], prefixes: ["data/root/a/c0/", "data/root/a/c1/", "data/root/a/c4/"] }
+        : { keys: [chunk(0, 0), chunk(1, 2), chunk(4, 3)], prefixes: [] },
+    );
+    await store.erasePrefix("data/root/a/c1");
+    expect(await collect(store.listPrefix("data/root/a/"))).toEqual([chunk(0, 0), chunk(4, 3)]);
+    await store.erasePrefix("");
+    expect(await collect(store.list())).toEqual([]);
+  });
+});
+
+test("reading a part of a chunk takes two reads: the index, and the range", async () => {
+  const { inner } = makeStore();
+  const counting = withCounting(inner);
+  const settings = { prefix: "data/root/a", chunksPerShard: [2, 3], chunkCounts: [5, 4] };
+  const store = new ShardingTransformer(counting.store, settings);
+  await store.set("data/root/a/c0/0", bytes(1, 2, 3, 4));
+  counting.reset();
+  expect(await store.getPartialValues([["data/root/a/c0/0", { offset: 1, length: 2 }]])).toEqual([
+    bytes(2, 3),
+  ]);
+  expect(counting.counts.log.filter((call) => call.startsWith("getRange"))).toHaveLength(2);
+  expect(counting.counts.bytesRead).toBe(6 * 16 + 2);
+});
+
+test("values of an array that is written with an order, a separator and a compressor read back", async () => {
+  for (const separator of ["/", "."] as const) {
+    for (const order of ["C", "F"] as const) {
+      const store = new MemoryStore();
+      const array = await createTransformerArray(store, "h", "g/a", {
+        shape: [7, 5],
+        dataType: "<f8",
+        chunkShape: [2, 2],
+        chunksPerShard: [2, 2],
+        compressor: { codec: "gzip", configuration: { level: 1 } },
+        separator,
+        order,
+      });
+      const values = Float64Array.from({ length: 35 }, (_, i) => i / 3);
+      await array.set(null, values);
+      await array.set([3, 3], -1);
+      values[18] = -1;
+      const again = await openZarrArray(store, "h/g/a");
+      expect(await again.get()).toMatchObject({ data: values, shape: [7, 5] });
+      expect(again.dialect).toBe("zarr3-transformer");
+    }
+  }
+});
+
+const rows = loadFixtures("zarr3-transformer").filter((row): row is ArrayFixture => row.kind === "array");
+
+test.each(rows)("$path becomes sharding_indexed by copying payloads", async (row) => {
+  const source = new FileStore(row.file);
+  const target = new MemoryStore();
+  const done = await convertTransformer(source, "", target, "z");
+  expect(done).toMatchObject({ arrays: 1, shards: row.chunks["shards_stored"] });
+  const from = await openZarrArray(source, row.arrayPath);
+  const to = await openZarrArray(target, `z/${row.arrayPath}`);
+  expect(to.dialect).toBe("zarr3");
+  expect(sha256(await to.getBytes())).toBe(row.sha256);
+  expect(to.attrs).toEqual(row.attrs);
+  const payloads = async (array: typeof to, store: MemoryStore | FileStore): Promise<string[]> => {
+    const found: string[] = [];
+    for await (const { key, offset, nbytes } of array.listChunks())
+      found.push(sha256((await store.getRange(key, { offset, length: nbytes })) ?? bytes()));
+    return found;
+  };
+  expect(await payloads(to, target)).toEqual(await payloads(from, source));
+});
+
+test("a Bloscpack file becomes transformer shards by copying its chunks", async () => {
+  const candidates = loadFixtures("bloscpack-3").filter((row) => !row.refuse && row.kind === "array");
+  let done = 0;
+  for (const row of candidates) {
+    const archive = await open(row.file);
+    if (archive.kind !== "array" || archive.chunkLength === undefined || typeof row.dtype !== "string")
+      continue;
+    if (archive.order === "F" && archive.shape.length > 1) continue;
+    if (archive.shape.length === 0) continue;
+    const target = new MemoryStore();
+    const { copied, padded } = await exportToTransformer(archive, target, "", "a", 2);
+    const array = await openZarrArray(target, "a");
+    expect(sha256(await array.getBytes())).toBe(
+      findFixture(row.path).kind === "array" ? (row as ArrayFixture).sha256 : "",
+    );
+    expect(copied + padded).toBe(archive.nchunks);
+    done++;
+  }
+  expect(done).toBeGreaterThan(3);
+});

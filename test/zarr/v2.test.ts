@@ -1,0 +1,103 @@
+/** Zarr v2 arrays and groups. Chunks are written here byte by byte, as the specification has them. */
+import { deflateSync, gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { encode } from "../../src/codec/index.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrWriter } from "../../src/zarr/write/create.ts";
+
+const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+const base = {
+  zarr_format: 2,
+  shape: [3, 5],
+  chunks: [2, 3],
+  dtype: "<i2",
+  compressor: null,
+  fill_value: -1,
+  filters: null,
+  order: "C",
+};
+
+/** Values 10 * row + column; chunk (1, 1) is not stored; places behind the array's end hold 99. */
+function chunkItems(row: number, column: number, order: string): Int16Array {
+  const items = new Int16Array(6);
+  for (let i = 0; i < 2; i++) {
+    for (let j = 0; j < 3; j++) {
+      const [r, c] = [2 * row + i, 3 * column + j];
+      items[order === "C" ? 3 * i + j : 2 * j + i] = r < 3 && c < 5 ? 10 * r + c : 99;
+    }
+  }
+  return items;
+}
+
+const expected = [0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 20, 21, 22, -1, -1];
+
+describe.each([
+  ["no compressor", null, async (bytes: Uint8Array) => bytes],
+  ["zlib", { id: "zlib", level: 1 }, async (bytes: Uint8Array) => new Uint8Array(deflateSync(bytes))],
+  ["gzip", { id: "gzip", level: 1 }, async (bytes: Uint8Array) => new Uint8Array(gzipSync(bytes))],
+  [
+    "blosc",
+    { id: "blosc", cname: "lz4", clevel: 5, shuffle: 1, blocksize: 0 },
+    (bytes: Uint8Array) => encode(bytes, { typesize: 2 }),
+  ],
+] as const)("%s", (_, compressor, pack) => {
+  test.each([
+    ["C", ".", "<i2"],
+    ["F", ".", "<i2"],
+    ["F", "/", ">i2"],
+    ["C", "/", ">i2"],
+  ])(
+    "order %s, separator %s, dtype %s: values, missing chunks, and writing",
+    async (order, separator, dtype) => {
+      const store = new MemoryStore();
+      await store.put("g/.zgroup", json({ zarr_format: 2 }));
+      await store.put(
+        "g/a/.zarray",
+        json({ ...base, order, compressor, dtype, dimension_separator: separator }),
+      );
+      await store.put("g/a/.zattrs", json({ unit: "m" }));
+      for (const [row, column] of [
+        [0, 0],
+        [0, 1],
+        [1, 0],
+      ] as const) {
+        const bytes = Buffer.from(chunkItems(row, column, order).buffer);
+        await store.put(
+          `g/a/${row}${separator}${column}`,
+          await pack(new Uint8Array(dtype === "<i2" ? bytes : bytes.swap16())),
+        );
+      }
+      const group = await openZarr(store, "g");
+      if (group.kind !== "group") throw new Error("no group");
+      expect(await group.members()).toEqual(["a"]);
+      const array = await openZarrArray(store, "g/a");
+      expect(array).toMatchObject({ dialect: "zarr2", attrs: { unit: "m" }, shape: [3, 5] });
+      expect(await array.get()).toMatchObject({ data: Int16Array.from(expected) });
+      const stored = Buffer.from(await array.getBytes());
+      expect(
+        Array.from(expected, (__, i) =>
+          dtype === "<i2" ? stored.readInt16LE(2 * i) : stored.readInt16BE(2 * i),
+        ),
+      ).toEqual(expected);
+      expect((await array.verify()).ok).toBe(true);
+      const writer = await openZarrWriter(store, "g/a");
+      await writer.set([{ start: 1, stop: 3, step: 1 }, 4], Int16Array.of(-100, -200));
+      expect(await array.get([null, 4])).toMatchObject({ data: Int16Array.of(4, -100, -200) });
+      expect(await array.get([2, 3])).toBe(-1);
+    },
+  );
+});
+
+test.each([
+  [{ filters: [{ id: "delta", dtype: "<i2" }] }, "UNSUPPORTED", "filters"],
+  [{ compressor: { id: "lzma" } }, "UNSUPPORTED", "compressor"],
+  [{ dtype: "|O" }, "UNSUPPORTED", "dtype"],
+  [{ order: "K" }, "BAD_FIELD", "order"],
+  [{ chunks: [2] }, "BAD_FIELD", "chunks"],
+  [{ dimension_separator: "-" }, "BAD_FIELD", "dimension_separator"],
+])("%j is refused by name", async (change, code, field) => {
+  const store = new MemoryStore();
+  await store.put(".zarray", json({ ...base, ...change }));
+  await expect(openZarr(store)).rejects.toMatchObject({ code, details: { field } });
+});
