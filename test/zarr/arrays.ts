@@ -1,4 +1,5 @@
 /** Arrays for tests: specifications of every kind of chain, and an array in memory to compare with. */
+import type { JsonValue } from "../../src/format/types.ts";
 import type { ZarrSpecification } from "../../src/zarr/write/create.ts";
 
 const LITTLE = { name: "bytes", configuration: { endian: "little" } };
@@ -15,10 +16,10 @@ const base = { shape: [13, 17], dataType: "int32", fillValue: -7 } as const;
 
 /** An inner shard of 2 by 3 chunks. */
 export function nested(
-  codecs: readonly object[],
+  codecs: readonly JsonValue[],
   location: "start" | "end" = "end",
-  indexCodecs: readonly object[] = [LITTLE, CRC],
-): object {
+  indexCodecs: readonly JsonValue[] = [LITTLE, CRC],
+): JsonValue {
   return {
     name: "sharding_indexed",
     configuration: { chunk_shape: [1, 2], codecs, index_codecs: indexCodecs, index_location: location },

@@ -72,7 +72,7 @@ test("of a large Blosc chunk only the blocks that are wanted are read", async ()
       LITTLE,
       {
         name: "blosc",
-        configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 8, blocksize: 65_536 },
+        configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 8, blocksize: 8192 },
       },
     ],
   });
