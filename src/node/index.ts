@@ -5,6 +5,7 @@
  */
 export type { FileStoreOptions } from "./fs-reader.ts";
 export { FileStore } from "./fs-store.ts";
+export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./link.ts";
 export { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 export { loadNativeBlosc, type NativeBlosc } from "./native-blosc.ts";
 export { type OpenPathOptions, open } from "./open.ts";

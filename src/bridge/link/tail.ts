@@ -1,0 +1,127 @@
+/**
+ * What stands behind the chunks of a linked file: a padded copy of a short last chunk, where there is one, and the index.
+ *
+ * Knows the bytes; must not know files beyond reading them. @see FORMAT.md [FL-02] [FL-03]
+ */
+import { crc32c } from "../../bytes/checksum.ts";
+import { decode, decodeHeader, encodeHere } from "../../codec/index.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { chunksOfCells } from "../chunk-source.ts";
+import { cellItems } from "../grid.ts";
+import { decodeShardIndex, ShardIndex, shardIndexLength } from "../shard-index.ts";
+import type { LinkedShard } from "./shards.ts";
+
+/** The bytes that are added to a file. */
+export interface Tail {
+  readonly bytes: Uint8Array;
+  readonly crc32c: number;
+  /** Bytes of the padded copy at the start. */
+  readonly padded: number;
+}
+
+/** Makes the tail of a file of `size` bytes. Reads the last chunk where it may be short. */
+export async function makeTail(shard: LinkedShard, size: number, signal: AbortSignal): Promise<Tail> {
+  const { places, layout } = shard;
+  const whole = await wholeLastChunk(shard, signal);
+  const index = new ShardIndex(layout.shards.capacity);
+  places.forEach(({ slot, offset, nbytes }, k) => {
+    if (whole !== undefined && k === places.length - 1) index.set(slot, size, whole.length);
+    else index.set(slot, offset, nbytes);
+  });
+  const entries = await index.encode();
+  const padded = whole?.length ?? 0;
+  const bytes = new Uint8Array(padded + entries.length);
+  if (whole !== undefined) bytes.set(whole);
+  bytes.set(entries, padded);
+  return { bytes, crc32c: await crc32c(bytes), padded };
+}
+
+/** A short last chunk of the array at its full length; undefined where the file's last chunk is whole. */
+async function wholeLastChunk(shard: LinkedShard, signal: AbortSignal): Promise<Uint8Array | undefined> {
+  const { job, layout } = shard;
+  const last = shard.first + shard.places.length - 1;
+  if (!mayBeShort(shard)) return undefined;
+  const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
+  const cells = { first: last, end: last + 1 };
+  for await (const chunk of chunksOfCells(job, layout, cells, counts, signal, () => {}, encodeHere))
+    if (counts.padded > 0) return chunk.slice();
+  return undefined;
+}
+
+/** True for the file with the array's last chunk, where not all of its rows count. */
+function mayBeShort({ job, layout, first, places }: LinkedShard): boolean {
+  const last = first + places.length - 1;
+  return cellItems(layout.cells, last) * job.source.dtype.itemSize < layout.cellBytes;
+}
+
+/**
+ * Reads the tail of a shard of `size` bytes and says what is wrong with it; undefined where the index leads to every chunk.
+ * Throws only what the store throws.
+ */
+export async function checkTail(
+  shard: LinkedShard,
+  store: ReadableStore,
+  key: string,
+  size: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { capacity } = shard.layout.shards;
+  const length = shardIndexLength(capacity);
+  if (size < length) return "the file is shorter than an index";
+  const bytes = await store.getRange(key, { offset: size - length, length }, { signal });
+  let entries: Awaited<ReturnType<typeof decodeShardIndex>>;
+  try {
+    entries = await decodeShardIndex(bytes ?? new Uint8Array(0), capacity, size, store.describe(key));
+  } catch (error) {
+    if (isSuperchunkError(error)) return error.summary.replace(/; convert it again$/, "");
+    throw error;
+  }
+  const wanted = new Map(shard.places.map((place, k) => [place.slot, { ...place, k }]));
+  for (const [slot, found] of entries.entries()) {
+    const place = wanted.get(slot);
+    if (place === undefined && found === undefined) continue;
+    const same = place !== undefined && found?.offset === place.offset && found.nbytes === place.nbytes;
+    const isLast = place?.k === shard.places.length - 1;
+    if (same && !(isLast && (await isShort(shard, signal)))) continue;
+    if (found !== undefined && isLast && mayBeShort(shard)) {
+      const reason = await checkPadded(shard, store, key, found, signal);
+      if (reason === undefined) continue;
+      return `entry ${slot} of the shard index: ${reason}`;
+    }
+    const text = (at: { offset: number; nbytes: number } | undefined): string =>
+      at === undefined ? "no chunk" : `${at.nbytes} bytes at byte ${at.offset}`;
+    return `entry ${slot} of the shard index leads to ${text(found)}, but the archive has ${text(place)}`;
+  }
+  return undefined;
+}
+
+async function isShort(shard: LinkedShard, signal: AbortSignal): Promise<boolean> {
+  return mayBeShort(shard) && (await wholeLastChunk(shard, signal)) !== undefined;
+}
+
+/** Says what is wrong with the padded copy of the last chunk. */
+async function checkPadded(
+  shard: LinkedShard,
+  store: ReadableStore,
+  key: string,
+  { offset, nbytes }: { readonly offset: number; readonly nbytes: number },
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const whole = await wholeLastChunk(shard, signal);
+  if (whole === undefined) return "it leads to another chunk than the archive's own whole one";
+  const bytes = await store.getRange(key, { offset, length: nbytes }, { signal });
+  try {
+    const found = bytes ?? new Uint8Array(0);
+    if (decodeHeader(found, found.length).nbytes !== shard.layout.cellBytes)
+      return "the padded copy of the last chunk has another length than a whole chunk";
+    const expectedNbytes = shard.layout.cellBytes;
+    const [copy, own] = [await decode(found, { expectedNbytes }), await decode(whole, { expectedNbytes })];
+    return copy.every((byte, i) => byte === own[i])
+      ? undefined
+      : "the padded copy of the last chunk has other values than the chunk";
+  } catch (error) {
+    if (isSuperchunkError(error)) return `the padded copy of the last chunk: ${error.summary}`;
+    throw error;
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * The files of a link: what linking needs of a file system beyond a store.
+ *
+ * Knows modes, inodes and hard links; must not know what is linked, or in which order.
+ */
+import * as fs from "node:fs";
+import { dirname, relative } from "node:path";
+import type { FileFacts, LinkFiles, LinkKind, LinkPlace } from "../bridge/link/types.ts";
+import { SuperchunkError } from "../errors.ts";
+import { splitKey } from "../store/key.ts";
+import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
+import { Folders, joinPath, syncFolder } from "./fs-folders.ts";
+import { writeFully } from "./fs-write.ts";
+
+/** The files below two folders: the archive's, and the Zarr array's. They may be one. */
+export function linkFilesIn(dataRoot: string, zarrRoot: string): LinkFiles {
+  return new FolderLinkFiles(new Folders(dataRoot), new Folders(zarrRoot));
+}
+
+class FolderLinkFiles implements LinkFiles {
+  readonly #data: Folders;
+  readonly #zarr: Folders;
+
+  constructor(data: Folders, zarr: Folders) {
+    this.#data = data;
+    this.#zarr = zarr;
+  }
+
+  describe({ side, key }: LinkPlace): string {
+    return this.#side(side).describe(key);
+  }
+
+  async inspect(at: LinkPlace): Promise<FileFacts | undefined> {
+    return this.#explain(at, "looking at it", false, async () => {
+      const path = this.#locate(at);
+      const info = path === undefined ? undefined : lookUp(path);
+      if (info === undefined) return undefined;
+      const kind = info.isFile()
+        ? "file"
+        : info.isDirectory()
+          ? "folder"
+          : info.isSymbolicLink()
+            ? "link"
+            : "other";
+      return {
+        kind,
+        size: Number(info.size),
+        mode: Number(info.mode) & 0o7777,
+        links: Number(info.nlink),
+        identity: `${info.dev}:${info.ino}`,
+      };
+    });
+  }
+
+  async writeTail(at: LinkPlace, offset: number, bytes: Uint8Array): Promise<void> {
+    await this.#change(at, "writing behind its chunks", async (file) => {
+      await writeFully(file, bytes, offset);
+      // What a longer tail left is cut off only once the new one is there.
+      if ((await file.stat()).size !== offset + bytes.length) await file.truncate(offset + bytes.length);
+    });
+  }
+
+  async truncate(at: LinkPlace, size: number): Promise<void> {
+    await this.#change(at, "cutting off what linking added", (file) => file.truncate(size));
+  }
+
+  async setMode(at: LinkPlace, mode: number): Promise<void> {
+    await this.#explain(at, "changing its permissions", true, () =>
+      fs.promises.chmod(this.#existing(at), mode),
+    );
+  }
+
+  async link(from: LinkPlace, to: LinkPlace, kind: LinkKind): Promise<void> {
+    await this.#explain(to, `linking it to ${this.describe(from)}`, true, async () => {
+      const source = this.#existing(from);
+      const { folder, name } = splitKey(to.key);
+      const parent = await this.#side(to.side).make(folder, true);
+      const target = joinPath(parent, name);
+      if (kind === "hard") await this.#hardLink(source, target, from);
+      else if (kind === "symbolic") await fs.promises.symlink(relative(parent, source), target);
+      else
+        await fs.promises.copyFile(
+          source,
+          target,
+          fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE,
+        );
+    });
+  }
+
+  async leadsTo(to: LinkPlace, from: LinkPlace): Promise<boolean> {
+    return this.#explain(to, "reading the link", false, async () => {
+      const path = this.#locate(to);
+      const source = this.#locate(from);
+      if (path === undefined || source === undefined || lookUp(path)?.isSymbolicLink() !== true) return false;
+      return fs.readlinkSync(path) === relative(dirname(path), source);
+    });
+  }
+
+  async remove(at: LinkPlace): Promise<void> {
+    await this.#explain(at, "removing it", true, async () => {
+      const path = this.#locate(at);
+      const info = path === undefined ? undefined : lookUp(path);
+      if (path === undefined || info === undefined) return;
+      if (!info.isDirectory()) return fs.promises.rm(path, { force: true });
+      try {
+        await fs.promises.rmdir(path);
+      } catch (error) {
+        const code = systemCode(error);
+        if (code !== "ENOTEMPTY" && code !== "EEXIST" && code !== "ENOENT") throw error; // EEXIST: Solaris
+      }
+      this.#side(at.side).forget();
+    });
+  }
+
+  async sync(places: readonly LinkPlace[]): Promise<void> {
+    const folders = new Set<string>();
+    for (const { side, key } of places) {
+      const folder = this.#side(side).find(splitKey(key).folder);
+      if (folder !== undefined) folders.add(folder);
+    }
+    for (const folder of folders) await syncFolder(folder);
+  }
+
+  #side(side: LinkPlace["side"]): Folders {
+    return side === "data" ? this.#data : this.#zarr;
+  }
+
+  #locate({ side, key }: LinkPlace): string | undefined {
+    const folders = this.#side(side);
+    return key === "" ? folders.find("") : folders.locate(key);
+  }
+
+  #existing(at: LinkPlace): string {
+    const path = this.#locate(at);
+    if (path !== undefined) return path;
+    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path: this.describe(at) });
+  }
+
+  async #hardLink(source: string, target: string, from: LinkPlace): Promise<void> {
+    try {
+      await fs.promises.link(source, target);
+    } catch (error) {
+      const code = systemCode(error);
+      if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EXDEV"].includes(code ?? "")) throw error;
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        code === "EXDEV"
+          ? "hard links cannot lead to another file system; link on the archive's own, or use --link symbolic or --link copy"
+          : `this file system makes no hard links (${code}); use --link symbolic or --link copy`,
+        { path: this.describe(from), found: code, cause: error },
+      );
+    }
+  }
+
+  /** Opens a file that is no link, changes it, and makes that durable. */
+  async #change(
+    at: LinkPlace,
+    doing: string,
+    change: (file: fs.promises.FileHandle) => Promise<unknown>,
+  ): Promise<void> {
+    await this.#explain(at, doing, true, async () => {
+      const file = await fs.promises.open(
+        this.#existing(at),
+        fs.constants.O_RDWR | (fs.constants.O_NOFOLLOW ?? 0),
+      );
+      try {
+        await change(file);
+        await file.datasync();
+      } finally {
+        await file.close();
+      }
+    });
+  }
+
+  async #explain<T>(at: LinkPlace, doing: string, writing: boolean, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw explainError(error, this.describe(at), doing, writing);
+    }
+  }
+}
+
+function lookUp(path: string): fs.BigIntStats | undefined {
+  try {
+    return fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
+  }
+}

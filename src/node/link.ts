@@ -1,0 +1,166 @@
+/** Linking archives at paths: `superchunk link` and `unlink`. */
+import * as fs from "node:fs";
+import { basename, join, relative, resolve } from "node:path";
+import { open } from "../array/open.ts";
+import type { Archive, Finding } from "../array/types.ts";
+import { linkArchive, planLink } from "../bridge/link/link.ts";
+import { LINK_RECORD, readLinkRecord } from "../bridge/link/record.ts";
+import type { LinkOptions, LinkPlan, LinkResult, LinkSite, UnlinkResult } from "../bridge/link/types.ts";
+import { unlinkArchive } from "../bridge/link/unlink.ts";
+import { verifyLink } from "../bridge/link/verify.ts";
+import { SuperchunkError } from "../errors.ts";
+import { FileStore } from "./fs-store.ts";
+import { linkFilesIn } from "./link-files.ts";
+import { locate } from "./locate.ts";
+import { acquireLock, type LockOptions } from "./lock.ts";
+
+/** Options of {@link link}. */
+export interface LinkPathOptions extends LinkOptions, LockOptions {}
+
+/**
+ * Makes the archive at a path a Zarr v3 array (a table: a group) where it lies: an array's folder itself, or for a single
+ * file the folder `destination`. It goes on with a link that was broken off, and repairs one that was damaged.
+ *
+ * @throws BAD_ARGUMENT where a destination is needed, or not; CONFLICT where a writer holds the archive, and what
+ * {@link linkArchive} throws
+ */
+export async function link(
+  path: string,
+  destination?: string,
+  options: LinkPathOptions = {},
+): Promise<LinkResult> {
+  return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
+}
+
+/** What {@link link} would do; writes nothing. */
+export async function planLinkAt(
+  path: string,
+  destination?: string,
+  options: LinkPathOptions = {},
+): Promise<LinkPlan> {
+  return atPath(path, destination, options, false, (archive, site) => planLink(archive, site, options));
+}
+
+async function atPath<T>(
+  path: string,
+  destination: string | undefined,
+  options: LinkPathOptions,
+  writes: boolean,
+  work: (archive: Archive, site: LinkSite) => Promise<T>,
+): Promise<T> {
+  const { store, path: key } = await locate(path);
+  try {
+    if (!(store instanceof FileStore)) {
+      throw new SuperchunkError("UNSUPPORTED", "only files can be linked; convert it instead", { path });
+    }
+    const root = store.describe("");
+    if (key !== "" && destination === undefined) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `name the folder that the file is to be a Zarr array in: superchunk link ${basename(path)} FOLDER`,
+        { path, field: "dst" },
+      );
+    }
+    if (key === "" && destination !== undefined && resolve(destination) !== root) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        'a folder becomes a Zarr array where it lies, and takes no destination; "superchunk convert" makes a copy elsewhere',
+        { path, field: "dst" },
+      );
+    }
+    const target = key === "" ? root : resolve(destination ?? "");
+    const site: LinkSite = {
+      target: new FileStore(target),
+      source: store,
+      files: linkFilesIn(root, target),
+      data: dataPath(target, root),
+    };
+    const lock = writes ? await lockFolder(root, key, options) : undefined;
+    try {
+      return await work(await open(store, key, { signal: options.signal }), site);
+    } finally {
+      await lock?.release();
+      await site.target.close?.();
+    }
+  } finally {
+    await store.close?.();
+  }
+}
+
+/**
+ * Undoes {@link link} at the folder that is the Zarr array.
+ *
+ * @throws NOT_FOUND where nothing is linked, and what {@link unlinkArchive} throws
+ */
+export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
+  const site = await siteAt(path);
+  try {
+    const record = await readLinkRecord(site.target, options.signal);
+    const lock =
+      record === undefined ? undefined : await lockFolder(site.source.describe(""), record.archive, options);
+    try {
+      return await unlinkArchive(site, options);
+    } finally {
+      await lock?.release();
+    }
+  } finally {
+    await site.source.close?.();
+    await site.target.close?.();
+  }
+}
+
+/** What is wrong with the Zarr view of a linked archive; undefined where nothing is linked at the path. */
+export async function verifyLinkAt(
+  path: string,
+  options: LinkPathOptions = {},
+): Promise<readonly Finding[] | undefined> {
+  if (!isFolder(path) || !fs.existsSync(join(path, LINK_RECORD))) return undefined;
+  const site = await siteAt(path);
+  try {
+    return await verifyLink(site, options);
+  } finally {
+    await site.source.close?.();
+    await site.target.close?.();
+  }
+}
+
+async function siteAt(path: string): Promise<LinkSite> {
+  const root = resolve(path);
+  if (!isFolder(root)) {
+    throw new SuperchunkError(
+      "NOT_FOUND",
+      "there is no such folder; name the folder that is the Zarr array",
+      {
+        path,
+      },
+    );
+  }
+  const target = new FileStore(root);
+  const record = await readLinkRecord(target);
+  const data = resolve(root, record?.data ?? ".");
+  return {
+    target,
+    source: new FileStore(data),
+    files: linkFilesIn(data, root),
+    data: dataPath(root, data),
+  };
+}
+
+/** Keeps writers of an array out. A folder without `meta/` (a table, a folder of files) has no writer of ours. */
+async function lockFolder(
+  root: string,
+  key: string,
+  options: LockOptions,
+): Promise<{ release(): Promise<void> } | undefined> {
+  if (key !== "" || !isFolder(join(root, "meta"))) return undefined;
+  return acquireLock(join(root, "meta", "lock"), options);
+}
+
+function isFolder(path: string): boolean {
+  return fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+/** As the record keeps it: with `/`, `.` where they are one. */
+function dataPath(target: string, root: string): string {
+  return relative(target, root).replaceAll("\\", "/") || ".";
+}
