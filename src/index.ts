@@ -11,6 +11,49 @@ export {
   type DecodeRun,
 } from "./array/chunk-decoder.ts";
 export { type FoundArchive, findArchives } from "./array/discover.ts";
+export { type AttributeChanges, changeAttributes } from "./array/foreign/attributes.ts";
+export { appendToBloscpack } from "./array/foreign/bloscpack-append.ts";
+export type {
+  BloscpackAppendOptions,
+  BloscpackAppendResult,
+} from "./array/foreign/bloscpack-append-plan.ts";
+export type {
+  BloscpackCompression,
+  BloscpackMetadataOptions,
+  BloscpackOptions,
+  CountOrFactor,
+} from "./array/foreign/bloscpack-options.ts";
+export {
+  type BloscpackArray,
+  type BloscpackResult,
+  compressArray,
+  compressBytes,
+} from "./array/foreign/bloscpack-write.ts";
+export type { CarrayCompression } from "./array/foreign/carray-settings.ts";
+export {
+  appendToCarray,
+  type CarrayOptions,
+  type CarrayResult,
+  type CarraySource,
+  type CarrayWriteOptions,
+  createCarray,
+  resizeCarray,
+  trimCarray,
+} from "./array/foreign/carray-write.ts";
+export {
+  type AddColumnOptions,
+  addColumn,
+  deleteColumn,
+  renameColumn,
+} from "./array/foreign/table-columns.ts";
+export {
+  appendToTable,
+  createTable,
+  type NewTableColumn,
+  resizeTable,
+  type TableResult,
+  trimTable,
+} from "./array/foreign/table-write.ts";
 export { type PlainJson, toJsonValue, toJsonValues, toNestedJson } from "./array/json-values.ts";
 export { open } from "./array/open.ts";
 export type {

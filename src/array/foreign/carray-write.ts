@@ -46,7 +46,7 @@ export interface CarrayOptions extends CarrayWriteOptions {
 }
 
 /** Rows of one dtype. */
-export interface RowSource {
+export interface CarraySource {
   readonly dtype: DType;
   /** Shape of a row; empty (the default) for single values. */
   readonly rowShape?: readonly number[] | undefined;
@@ -79,7 +79,7 @@ export interface StagedRows {
 export async function createCarray(
   store: WritableStore,
   path: string,
-  source: RowSource,
+  source: CarraySource,
   options: CarrayOptions = {},
 ): Promise<CarrayResult> {
   const sizesKey = joinKey(path, "meta/sizes");

@@ -8,7 +8,7 @@ import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { readCarray } from "./carray-state.ts";
 import { type CarrayOptions, createCarray } from "./carray-write.ts";
 import { commitColumns, findColumn, readTable, type TableState } from "./table-state.ts";
-import { checkNames, type NewColumn } from "./table-write.ts";
+import { checkNames, type NewTableColumn } from "./table-write.ts";
 
 /** Options of {@link addColumn}. */
 export interface AddColumnOptions extends Omit<CarrayOptions, "attrs"> {
@@ -24,7 +24,7 @@ export interface AddColumnOptions extends Omit<CarrayOptions, "attrs"> {
 export async function addColumn(
   store: WritableStore,
   path: string,
-  column: NewColumn,
+  column: NewTableColumn,
   options: AddColumnOptions = {},
 ): Promise<void> {
   const state = await readTable(store, path, options);

@@ -14,12 +14,12 @@ import { checkCount } from "./bloscpack-options.ts";
 import { type CarrayState, readCarray } from "./carray-state.ts";
 import {
   type CarrayOptions,
+  type CarraySource,
   type CarrayWriteOptions,
   cleanShrunk,
   commitRows,
   commitShrink,
   createCarray,
-  type RowSource,
   resizeState,
   type StagedRows,
   stageAppend,
@@ -27,7 +27,7 @@ import {
 import { readTable } from "./table-state.ts";
 
 /** A column to be made. */
-export interface NewColumn extends RowSource {
+export interface NewTableColumn extends CarraySource {
   readonly name: string;
   /** Its own settings, where they differ from the table's. */
   readonly options?: Pick<CarrayOptions, "cparams" | "chunklen" | "expectedlen" | "dflt"> | undefined;
@@ -47,7 +47,7 @@ export interface TableResult {
 export async function createTable(
   store: WritableStore,
   path: string,
-  columns: readonly NewColumn[],
+  columns: readonly NewTableColumn[],
   options: CarrayOptions = {},
 ): Promise<TableResult> {
   const rootdirs = joinKey(path, "__rootdirs__");
