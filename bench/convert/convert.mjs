@@ -40,7 +40,7 @@ function peer() {
   const cache = join(import.meta.dirname ?? "", "..", "..", ".cache", "interop");
   const environment = existsSync(cache) ? readdirSync(cache).find((name) => /^zarr-/.test(name)) : undefined;
   if (environment === undefined) return undefined;
-  const python = join(cache, environment, "bin", "python");
+  const python = join(cache, environment, "python", "bin", "python");
   return timed(() => {
     const { status, stderr } = spawnSync(python, [
       new URL("zarr_python.py", import.meta.url).pathname,
