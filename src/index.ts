@@ -96,6 +96,7 @@ export {
 } from "./array/write/create.ts";
 export type { RowSource } from "./array/write/rows.ts";
 export type { NewColumn } from "./array/write/schema.ts";
+export { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "./array/write/set-chunk.ts";
 export type { CompressionOptions, CutOptions } from "./array/write/settings.ts";
 export type { WritableArray } from "./array/write/writable-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";

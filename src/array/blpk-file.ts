@@ -30,6 +30,8 @@ export interface BlpkFile {
   /** What a walk found, where the offsets are absent. */
   readonly walked: WalkedChunks | undefined;
   readonly digestLength: number;
+  /** Where the offsets are, or would be: behind header and metadata. */
+  readonly tableAt: number;
 }
 
 /** Opens a file with a known size. `limit`: chunks needed at most, where the header does not tell their number. */
@@ -66,7 +68,7 @@ export async function openBlpkFile(
         walked: undefined,
       }
     : await walk(store, key, header, at, size, limit, length, signal);
-  return { key, path, size, header, metadata, digestLength: length, ...located };
+  return { key, path, size, header, metadata, digestLength: length, tableAt: at, ...located };
 }
 
 type Read = (offset: number, length: number) => Promise<Uint8Array>;

@@ -76,9 +76,22 @@ async function redo(store: InPlaceStore, key: string, writes: readonly JournalWr
     }
   }
   await store.sync([key]);
-  await store.writeRange(key, at, Uint8Array.of(WHOLE));
-  await store.sync([key]);
+  const version = versionAfter(writes);
+  if (version !== BUSY) {
+    await store.writeRange(key, at, Uint8Array.of(version));
+    await store.sync([key]);
+  }
   await store.delete(journalKey(key));
+}
+
+/** The version that the writes give the file; 3 where they do not touch it. A file that stays of version 4 may be changed twice. */
+function versionAfter(writes: readonly JournalWrite[]): number {
+  const { at } = HEADER_V3.version;
+  let version = WHOLE;
+  for (const { offset, bytes } of writes) {
+    if (offset <= at && offset + bytes.length > at) version = bytes[at - offset] ?? WHOLE;
+  }
+  return version;
 }
 
 async function versionOf(store: ReadableStore, key: string): Promise<number | undefined> {
@@ -113,7 +126,10 @@ export async function withJournal(
     }
     end = Math.max(end, offset + bytes.length);
   }
-  return overlay(store, key, [...writes, { offset: HEADER_V3.version.at, bytes: Uint8Array.of(WHOLE) }]);
+  return overlay(store, key, [
+    ...writes,
+    { offset: HEADER_V3.version.at, bytes: Uint8Array.of(versionAfter(writes)) },
+  ]);
 }
 
 /** A store in which the bytes of one object are written over. Only what reading an archive needs. */
