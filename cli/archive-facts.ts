@@ -41,6 +41,8 @@ export interface ArchiveFacts {
   readonly attrs: JsonObject;
   readonly columns: readonly ColumnFacts[] | null;
   readonly warnings: readonly string[];
+  /** What else the archive is, where it lies: `zarr3` where it is linked. */
+  readonly views?: readonly string[];
 }
 
 /** Everything that `info` tells; reads metadata, and one chunk header of each array. */

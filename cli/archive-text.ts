@@ -13,6 +13,7 @@ export function infoLines(facts: ArchiveFacts): string[] {
     ["dialect", facts.dialect],
     ["kind", facts.kind],
   ];
+  if (facts.views !== undefined) rows.push(["also", facts.views.join(", ")]);
   if (facts.dtype !== null) rows.push(["dtype", compact(facts.dtype)]);
   if (facts.kind === "table") rows.push(["rows", formatCount(facts.shape[0] ?? 0)]);
   if (facts.kind === "array") rows.push(["shape", shapeText(facts.shape)], ["order", facts.order ?? "C"]);

@@ -7,8 +7,10 @@ import { addCompress } from "./commands/compress.ts";
 import { addConvert } from "./commands/convert.ts";
 import { addDecompress } from "./commands/decompress.ts";
 import { addInfo } from "./commands/info.ts";
+import { addLink } from "./commands/link.ts";
 import { addLs } from "./commands/ls.ts";
 import { addServe } from "./commands/serve.ts";
+import { addUnlink } from "./commands/unlink.ts";
 import { addVerify } from "./commands/verify.ts";
 import { Context } from "./context.ts";
 import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
@@ -100,6 +102,8 @@ function buildProgram(context: Context): Command {
     addAppend,
     addConvert,
     addServe,
+    addLink,
+    addUnlink,
   ])
     add(program, context);
   return program;

@@ -1,6 +1,9 @@
 /** `superchunk info`: what an archive is. */
 import type { Command } from "commander";
+import type { Archive } from "../../src/array/types.ts";
+import { LINK_RECORD } from "../../src/bridge/link/record.ts";
 import { open } from "../../src/node/index.ts";
+import { joinKey } from "../../src/store/key.ts";
 import { describeArchive } from "../archive-facts.ts";
 import { infoLines } from "../archive-text.ts";
 import type { Context } from "../context.ts";
@@ -27,11 +30,17 @@ Examples:
     .action(async (path: string, options: InfoOptions) => {
       const archive = await open(path, { signal: context.signal });
       try {
-        const facts = await describeArchive(path, archive, { signal: context.signal });
+        const own = await describeArchive(path, archive, { signal: context.signal });
+        const facts = (await isLinked(archive)) ? { ...own, views: ["zarr3"] } : own;
         if (options.json === true) await context.json(facts);
         else for (const line of infoLines(facts)) await context.out.line(line);
       } finally {
         await archive.close();
       }
     });
+}
+
+/** True where the archive's folder is a Zarr array as well. */
+async function isLinked({ store, path }: Archive): Promise<boolean> {
+  return (await store.stat(joinKey(path, LINK_RECORD))) !== undefined;
 }

@@ -4,6 +4,7 @@ import type { Finding, VerifyReport } from "../../src/array/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
+import { verifyLinkAt } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
 import { startProgress } from "../progress.ts";
@@ -57,8 +58,7 @@ Examples:
       };
       if (json) await context.out.text('{"archives": [');
       for (const path of paths) {
-        for await (const each of archivesUnder(path, context.signal)) {
-          const outcome = await verifyOne(each, context);
+        for await (const outcome of outcomesOf(path, context)) {
           count(outcome, totals);
           if (json)
             await context.out.text(`${totals.archives === 1 ? "" : ","}\n${stringifyJson(toJson(outcome))}`);
@@ -80,6 +80,19 @@ interface Outcome {
   readonly error: SuperchunkError | undefined;
 }
 
+async function* outcomesOf(path: string, context: Context): AsyncIterable<Outcome> {
+  let seen = false;
+  for await (const each of archivesUnder(path, context.signal)) {
+    seen ||= each.path === path;
+    yield await verifyOne(each, context);
+  }
+  // A file that is linked elsewhere has its Zarr view in a folder that is no archive of its own.
+  const linked = seen ? undefined : await verifyLinkAt(path, { signal: context.signal });
+  if (linked === undefined) return;
+  const nothing: VerifyReport = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [] };
+  yield { path, dialect: "zarr3", report: withLink(nothing, linked), error: undefined };
+}
+
 async function verifyOne(named: NamedArchive, context: Context): Promise<Outcome> {
   const { path } = named;
   const bar = startProgress(context.io, `verify ${path}`);
@@ -89,7 +102,13 @@ async function verifyOne(named: NamedArchive, context: Context): Promise<Outcome
     dialect = archive.dialect;
     try {
       const report = await archive.verify({ signal: context.signal, onProgress: bar.onProgress });
-      return { path, dialect, report, error: undefined };
+      const linked = await verifyLinkAt(path, { signal: context.signal });
+      return {
+        path,
+        dialect,
+        report: linked === undefined ? report : withLink(report, linked),
+        error: undefined,
+      };
     } finally {
       await archive.close();
     }
@@ -99,6 +118,14 @@ async function verifyOne(named: NamedArchive, context: Context): Promise<Outcome
   } finally {
     bar.finish();
   }
+}
+
+/** What was found of the archive, and of the Zarr array that it is as well. */
+function withLink(report: VerifyReport, linked: readonly Finding[]): VerifyReport {
+  // Behind the chunk of a linked carray file stands its index.
+  const own = report.findings.filter(({ code }) => code !== "TRAILING");
+  const isRight = linked.every(({ severity }) => severity !== "error");
+  return { ...report, ok: report.ok && isRight, findings: [...own, ...linked] };
 }
 
 function count({ report, error }: Outcome, totals: Totals): void {

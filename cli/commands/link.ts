@@ -1,0 +1,117 @@
+/** `superchunk link`: an archive as a Zarr array where it lies. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import type { LinkPlan, LinkResult } from "../../src/bridge/link/types.ts";
+import { parseDType } from "../../src/format/dtype.ts";
+import { type LinkPathOptions, link, planLinkAt } from "../../src/node/index.ts";
+import type { Context } from "../context.ts";
+import { alignRows } from "../layout.ts";
+import { startProgress } from "../progress.ts";
+import { formatCount, formatPlural, formatSize } from "../units.ts";
+import { printable } from "../values/cell-text.ts";
+
+const KINDS = ["hard", "symbolic", "copy"] as const;
+
+interface LinkFlags {
+  readonly link: (typeof KINDS)[number];
+  readonly dtype?: string;
+  readonly shape?: readonly number[];
+  readonly dimensionNames?: readonly string[];
+  readonly dryRun?: boolean;
+  readonly breakLock?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `link PATH [DST]`. */
+export function addLink(program: Command, context: Context): void {
+  program
+    .command("link")
+    .description("make an archive a Zarr v3 array where it lies, by an index behind the chunks of each file")
+    .argument("<path>", "folder or file of one archive")
+    .argument("[dst]", "for a file: the folder that is to be the Zarr array")
+    .addOption(
+      new Option("--link <kind>", "how the shards are named: hard links, symbolic links, or copies")
+        .choices(KINDS)
+        .default("hard"),
+    )
+    .option("--dtype <dtype>", 'for plain bytes: what they are, for example "<f8" (default: uint8)')
+    .option("--shape <n,n,...>", "for plain bytes: the shape of the array", parseShape)
+    .option("--dimension-names <a,b,...>", "names of the dimensions", (text) =>
+      text.split(",").map((name) => name.trim()),
+    )
+    .option("--dry-run", "say what would happen, and write nothing")
+    .option("--break-lock", "take the lock of a writer that is sure to be dead")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+The data files get some bytes more and lose the permission to be written to (but
+not with --link copy, which leaves them alone); what reads them goes on reading
+them. Running it again completes what was broken off, and repairs what was
+damaged. "superchunk unlink" undoes it to the last byte.
+
+Examples:
+  superchunk link prices --dry-run
+  superchunk link prices
+  superchunk link signal.blp signal.zarr --dtype "<f4"`,
+    )
+    .action(async (path: string, destination: string | undefined, flags: LinkFlags) => {
+      const bar = startProgress(context.io, "link");
+      try {
+        const options: LinkPathOptions = {
+          kind: flags.link,
+          dtype: flags.dtype === undefined ? undefined : parseDType(flags.dtype, "--dtype"),
+          shape: flags.shape,
+          dimensionNames: flags.dimensionNames,
+          breakLock: flags.breakLock,
+          signal: context.signal,
+          onProgress: bar.onProgress,
+        };
+        const dry = flags.dryRun === true;
+        const result = dry
+          ? await planLinkAt(path, destination, options)
+          : await link(path, destination, options);
+        bar.finish();
+        if (flags.json === true) await context.json(result);
+        else await printResult(result, dry, context);
+      } finally {
+        bar.finish();
+      }
+    });
+}
+
+async function printResult(plan: LinkPlan | LinkResult, dry: boolean, context: Context): Promise<void> {
+  for (const note of plan.notes) context.message(`note: ${note}`);
+  if (dry) {
+    const header = ["file", "action", "shard", "chunks", "size", "added"];
+    const rows = plan.files.map((file) => [
+      printable(file.file),
+      file.action,
+      printable(file.shard),
+      formatCount(file.chunks),
+      formatSize(file.size),
+      `${formatSize(file.action === "keep" ? 0 : file.added)}${file.padded ? " (with a padded copy)" : ""}`,
+    ]);
+    for (const line of alignRows([header, ...rows], new Set([3, 4]))) await context.out.line(line);
+    for (const key of plan.documents) await context.out.line(`document  ${printable(key)}`);
+  }
+  const repairs = plan.files.filter(({ action }) => action === "repair");
+  for (const { file, reason } of repairs)
+    await context.out.line(`${dry ? "to repair" : "repaired"}  ${printable(`${file}: ${reason ?? ""}`)}`);
+  await context.out.line(summary(plan, dry));
+}
+
+function summary(plan: LinkPlan | LinkResult, dry: boolean): string {
+  const { destination, files, added, done, kind } = plan;
+  if (done) return `${printable(destination)} is a Zarr array already, and right`;
+  const how = { hard: "hard links", symbolic: "symbolic links", copy: "copies" }[kind];
+  const time = "seconds" in plan ? `, ${(plan.seconds * 1000).toFixed(0)} ms` : "";
+  return `${printable(destination)} ${dry ? "would be" : "is"} a Zarr array: ${formatPlural(files.length, "file")} (${how}), ${formatSize(added)} added${time}`;
+}
+
+function parseShape(text: string): readonly number[] {
+  const shape = text.split(/[,x]/).map((part) => part.trim());
+  if (!shape.every((part) => /^\d+$/.test(part) && Number.isSafeInteger(Number(part)))) {
+    throw new InvalidArgumentError('Expected whole numbers with commas between, for example "1000,256".');
+  }
+  return shape.map(Number);
+}
