@@ -27,7 +27,7 @@ export interface Job {
   /** File that the chunk is written to. */
   readonly to?: string;
   /** What a writer is to make, or to do with what is at the path. */
-  readonly make?: "bytes" | "array" | "append" | "carray" | "chunklen" | "grow" | "trim" | "addcol";
+  readonly make?: "zarr" | "bytes" | "array" | "append" | "carray" | "chunklen" | "grow" | "trim" | "addcol";
   /** File with the bytes to write. */
   readonly from?: string;
   readonly shape?: readonly number[];

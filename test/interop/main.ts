@@ -9,8 +9,9 @@ import { fixtures } from "./fixtures.ts";
 import { foreign } from "./foreign.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
 import type { Suite } from "./suite.ts";
+import { zarrArrays } from "./zarr-arrays.ts";
 
-const SUITES: readonly Suite[] = [fixtures, codec, foreign, convert];
+const SUITES: readonly Suite[] = [fixtures, codec, foreign, convert, zarrArrays];
 
 /** Runs the named suites, or all. Resolves with the exit code: 0 where every check passed, 1, or 2 for wrong use. */
 export async function main(names: readonly string[]): Promise<number> {
