@@ -1,6 +1,7 @@
 /** One run of the command: from arguments and streams to an exit code. Never throws, never exits the process. */
 import { Command, CommanderError } from "commander";
 import { addAppend } from "./commands/append.ts";
+import { addAttrs } from "./commands/attrs.ts";
 import { addCat } from "./commands/cat.ts";
 import { addChunks } from "./commands/chunks.ts";
 import { addCompress } from "./commands/compress.ts";
@@ -9,6 +10,7 @@ import { addDecompress } from "./commands/decompress.ts";
 import { addInfo } from "./commands/info.ts";
 import { addLink } from "./commands/link.ts";
 import { addLs } from "./commands/ls.ts";
+import { addResize } from "./commands/resize.ts";
 import { addServe } from "./commands/serve.ts";
 import { addUnlink } from "./commands/unlink.ts";
 import { addVerify } from "./commands/verify.ts";
@@ -100,6 +102,8 @@ function buildProgram(context: Context): Command {
     addCompress,
     addDecompress,
     addAppend,
+    addResize,
+    addAttrs,
     addConvert,
     addServe,
     addLink,

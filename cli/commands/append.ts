@@ -1,6 +1,5 @@
 /** `superchunk append`: bytes or rows behind those of a Bloscpack file, an array or a table. */
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import type { Command } from "commander";
 import { appendToBloscpack } from "../../src/array/foreign/bloscpack-append.ts";
 import type { CountOrFactor } from "../../src/array/foreign/bloscpack-options.ts";
@@ -9,14 +8,14 @@ import { appendToTable } from "../../src/array/foreign/table-write.ts";
 import type { Archive, ArrayArchive, TableArchive } from "../../src/array/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { parseJson } from "../../src/format/json.ts";
-import { encoderOf, locate, open, openWritable } from "../../src/node/index.ts";
-import { acquireLock } from "../../src/node/lock.ts";
-import { isWritable, type WritableStore } from "../../src/store/types.ts";
+import { encoderOf, open, openWritable } from "../../src/node/index.ts";
+import { isWritable } from "../../src/store/types.ts";
 import { checkRows, columnInputs } from "../append-rows.ts";
 import { addBloscOptions, type BloscFlags, bloscSettings, parseCountOrFactor } from "../blosc-options.ts";
 import type { Context } from "../context.ts";
 import { openInput } from "../input.ts";
 import { formatPlural, formatSize } from "../units.ts";
+import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
 
 interface AppendFlags extends BloscFlags {
   readonly inPlace?: boolean;
@@ -108,7 +107,7 @@ async function appendToFile(
   const input = await openInput(name, flags.bytes === true || archive.kind === "bytes", context);
   const { metadata } = flags;
   const { npy } = input;
-  await withLock(`${path}.lock`, flags, () =>
+  await withLock(`${path}.lock`, flags.breakLock, () =>
     withStore(path, async (store, key) => {
       const result = await appendToBloscpack(store, key, input.pieces(), {
         ...bloscSettings(flags),
@@ -138,7 +137,7 @@ async function appendToFolder(
   refuseFileOptions(path, flags);
   const input = await openInput(name, flags.bytes === true, context);
   checkRows(input, archive.dtype, archive.shape.slice(1));
-  await withLock(join(path, "meta", "lock"), flags, () =>
+  await withLock(carrayLock(path), flags.breakLock, () =>
     withStore(path, async (store, key) => {
       const options = { encoder: encoderOf(), signal: context.signal };
       report(path, await appendToCarray(store, key, input.pieces(), options), context);
@@ -185,7 +184,7 @@ async function appendRows(
   refuseFileOptions(path, flags);
   const columns = new Map(table.names.map((name) => [name, table.column(name)]));
   const sources = await columnInputs(inputs, columns, flags.bytes === true, context);
-  await withLock(join(path, ".lock"), flags, () =>
+  await withLock(tableLock(path), flags.breakLock, () =>
     withStore(path, async (store, key) => {
       const options = { encoder: encoderOf(), signal: context.signal };
       report(path, await appendToTable(store, key, sources, options), context);
@@ -216,27 +215,4 @@ function refuseFileOptions(path: string, flags: AppendFlags): void {
       field: given[0],
     },
   );
-}
-
-async function withLock(path: string, flags: AppendFlags, work: () => Promise<void>): Promise<void> {
-  const lock = await acquireLock(path, { breakLock: flags.breakLock });
-  try {
-    await work();
-  } finally {
-    await lock.release();
-  }
-}
-
-/** The store of a path that exists, for writing. */
-async function withStore(
-  path: string,
-  work: (store: WritableStore, key: string) => Promise<void>,
-): Promise<void> {
-  const { store, path: key } = await locate(path);
-  try {
-    if (!isWritable(store)) throw new SuperchunkError("READ_ONLY", "nothing is written there", { path });
-    await work(store, key);
-  } finally {
-    await store.close?.();
-  }
 }

@@ -1,0 +1,108 @@
+/** `superchunk attrs`: shows, sets and removes the user attributes of an array or a table. */
+import { type Command, InvalidArgumentError } from "commander";
+import { changeAttributes } from "../../src/array/foreign/attributes.ts";
+import type { Archive } from "../../src/array/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { parseJson } from "../../src/format/json.ts";
+import type { JsonValue } from "../../src/format/types.ts";
+import { open, openWritable } from "../../src/node/index.ts";
+import type { Context } from "../context.ts";
+import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
+
+interface AttrsFlags {
+  readonly set?: readonly (readonly [string, JsonValue])[];
+  readonly remove?: readonly string[];
+  readonly breakLock?: boolean;
+}
+
+/** Adds `attrs PATH`. */
+export function addAttrs(program: Command, context: Context): void {
+  program
+    .command("attrs")
+    .description(
+      "print the user attributes of an archive as JSON; set and remove those of an array or a table",
+    )
+    .argument("<path>", "archive")
+    .option(
+      "--set <name=json>",
+      "set an attribute; what is no JSON is taken as text; may be repeated",
+      collectPair,
+    )
+    .option("--remove <name>", "remove an attribute; may be repeated", collectName)
+    .option("--break-lock", "take the lock from whoever holds it")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  superchunk attrs prices.bcolz
+  superchunk attrs prices.bcolz --set currency=EUR --set scale=0.01 --remove draft`,
+    )
+    .action((path: string, flags: AttrsFlags) => run(path, flags, context));
+}
+
+async function run(path: string, flags: AttrsFlags, context: Context): Promise<void> {
+  const { set = [], remove = [], breakLock } = flags;
+  const archive = await open(path, { signal: context.signal });
+  try {
+    if (set.length + remove.length === 0) return await context.json(archive.attrs);
+    await change(archive, path, set, remove, breakLock);
+  } finally {
+    await archive.close();
+  }
+}
+
+async function change(
+  archive: Archive,
+  path: string,
+  set: readonly (readonly [string, JsonValue])[],
+  remove: readonly string[],
+  breakLock: boolean | undefined,
+): Promise<void> {
+  const isTable = archive.kind === "table";
+  if (isTable || archive.dialect === "carray") {
+    return withLock(isTable ? tableLock(path) : carrayLock(path), breakLock, () =>
+      withStore(path, (store, key) => changeAttributes(store, key, { set: Object.fromEntries(set), remove })),
+    );
+  }
+  if (archive.dialect !== "blz-superchunk" || archive.kind !== "array") {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      'the metadata of a Bloscpack file change with what is appended: "superchunk append --metadata"',
+      { path, field: "dialect", expected: "an array or a table", found: archive.dialect },
+    );
+  }
+  const missing = remove.find((name) => !Object.hasOwn(archive.attrs, name));
+  if (missing !== undefined)
+    throw new SuperchunkError("NOT_FOUND", `there is no attribute "${missing}"`, { path, field: missing });
+  const writer = await openWritable(path, { breakLock });
+  try {
+    await writer.setAttributes({
+      ...Object.fromEntries(remove.map((name) => [name, undefined])),
+      ...Object.fromEntries(set),
+    });
+  } finally {
+    await writer.close();
+  }
+}
+
+function collectPair(
+  text: string,
+  before: readonly (readonly [string, JsonValue])[] = [],
+): readonly (readonly [string, JsonValue])[] {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("Expected NAME=JSON, such as scale=0.01.");
+  return [...before, [text.slice(0, at), parseValue(text.slice(at + 1))]];
+}
+
+function parseValue(text: string): JsonValue {
+  try {
+    return parseJson(text, "--set");
+  } catch (error) {
+    if (error instanceof SuperchunkError && error.isDamage) return text;
+    throw error;
+  }
+}
+
+function collectName(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
+}

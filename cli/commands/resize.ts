@@ -1,0 +1,85 @@
+/** `superchunk resize`: cuts rows off the end of an array or a table, or puts default values behind them. */
+import type { Command } from "commander";
+import { resizeCarray } from "../../src/array/foreign/carray-write.ts";
+import { resizeTable } from "../../src/array/foreign/table-write.ts";
+import type { Archive } from "../../src/array/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { encoderOf, open, openWritable } from "../../src/node/index.ts";
+import { integerOf } from "../blosc-options.ts";
+import type { Context } from "../context.ts";
+import { formatPlural } from "../units.ts";
+import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
+
+interface ResizeFlags {
+  readonly breakLock?: boolean;
+}
+
+/** Adds `resize PATH ROWS`. */
+export function addResize(program: Command, context: Context): void {
+  program
+    .command("resize")
+    .description("make an array or a table so many rows long: cut rows off, or append default values")
+    .argument("<path>", "folder of an array or a table")
+    .argument("<rows>", "rows that it shall have", integerOf(0, Number.MAX_SAFE_INTEGER))
+    .option("--break-lock", "take the lock from whoever holds it")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  superchunk resize prices.bcolz 1000000
+  superchunk resize prices.bcolz 0`,
+    )
+    .action((path: string, rows: number, flags: ResizeFlags) => resize(path, rows, flags, context));
+}
+
+async function resize(
+  path: string,
+  rows: number,
+  { breakLock }: ResizeFlags,
+  context: Context,
+): Promise<void> {
+  const archive = await open(path, { signal: context.signal });
+  const before =
+    archive.kind === "table" ? archive.length : archive.kind === "array" ? (archive.shape[0] ?? 0) : 0;
+  try {
+    await change(archive, path, rows, breakLock, context);
+  } finally {
+    await archive.close();
+  }
+  context.message(`${path}: ${formatPlural(rows, "row")} now, ${formatPlural(before, "row")} before`);
+}
+
+async function change(
+  archive: Archive,
+  path: string,
+  rows: number,
+  breakLock: boolean | undefined,
+  context: Context,
+): Promise<void> {
+  const options = { encoder: encoderOf(), signal: context.signal };
+  if (archive.kind === "table") {
+    return withLock(tableLock(path), breakLock, () =>
+      withStore(path, async (store, key) => void (await resizeTable(store, key, rows, options))),
+    );
+  }
+  if (archive.dialect === "carray") {
+    return withLock(carrayLock(path), breakLock, () =>
+      withStore(path, async (store, key) => void (await resizeCarray(store, key, rows, options))),
+    );
+  }
+  if (archive.dialect === "blz-superchunk" && archive.kind === "array") {
+    const writer = await openWritable(path, { breakLock });
+    try {
+      await writer.resize(rows);
+      return await writer.close();
+    } catch (error) {
+      await writer.abandon();
+      throw error;
+    }
+  }
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "a Bloscpack file is only appended to; decompress it, and compress what is to stay",
+    { path, field: "dialect", expected: "an array or a table", found: archive.dialect },
+  );
+}

@@ -1,0 +1,97 @@
+/** `resize` and `attrs`, on arrays and tables of every kind. */
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { ArrayArchive, TableArchive } from "../../src/array/types.ts";
+import { createArray, open } from "../../src/node/index.ts";
+import { findFixture } from "../fixtures/manifest.ts";
+import { runCli } from "./harness.ts";
+
+let folder: string;
+const at = (name: string): string => join(folder, name);
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-change-"));
+  cpSync(findFixture("carray/bcolz-dflt-resized").file, at("carray"), { recursive: true });
+  cpSync(findFixture("ctable/bcolz-mixed").file, at("table"), { recursive: true });
+  const root = await createArray(at("root"), { dtype: "<f8", dflt: -1.5 });
+  await root.append(Float64Array.from({ length: 150 }, (_, i) => i));
+  await root.close();
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("resize", () => {
+  it.each(["carray", "root"])("cuts off and fills up with the default value: %s", async (name) => {
+    const { code, out, err } = await runCli(["resize", at(name), "20"]);
+    expect([code, out, err]).toEqual([0, "", `superchunk: ${at(name)}: 20 rows now, 150 rows before\n`]);
+    expect((await runCli(["resize", at(name), "23"])).code).toBe(0);
+    const array = (await open(at(name))) as ArrayArchive;
+    expect([array.shape, await array.get([20]), await array.get([22])]).toEqual([[23], -1.5, -1.5]);
+    expect((await runCli(["verify", at(name)])).code).toBe(0);
+  });
+
+  it("resizes all columns of a table", async () => {
+    expect((await runCli(["resize", at("table"), "7"])).code).toBe(0);
+    const table = (await open(at("table"))) as TableArchive;
+    expect([table.length, table.column("price").shape]).toEqual([7, [7]]);
+    expect((await runCli(["verify", at("table")])).code).toBe(0);
+  });
+
+  it("Bloscpack files are refused with 1, wrong numbers with 2", async () => {
+    const file = findFixture("bloscpack-3/array-f8.blp").file;
+    expect((await runCli(["resize", file, "2"])).code).toBe(1);
+    for (const rows of ["-1", "1.5", "x"])
+      expect((await runCli(["resize", at("carray"), rows])).code).toBe(2);
+  });
+
+  it("a lock of another writer keeps it out, until it is broken", async () => {
+    const holder = {
+      host: `not-${hostname()}`,
+      machine: "m",
+      boot: "b",
+      namespace: "",
+      pid: 1,
+      started: "",
+      since: "",
+      token: "t",
+    };
+    writeFileSync(at("carray/meta/lock"), JSON.stringify(holder));
+    const refused = await runCli(["resize", at("carray"), "5"]);
+    expect(refused.code).toBe(1);
+    expect(refused.err).toContain(holder.host);
+    expect((await runCli(["resize", at("carray"), "5", "--break-lock"])).code).toBe(0);
+    expect(existsSync(at("carray/meta/lock"))).toBe(false);
+  });
+});
+
+describe("attrs", () => {
+  it.each(["carray", "table", "root"])("prints, sets and removes: %s", async (name) => {
+    const argv = [
+      "attrs",
+      at(name),
+      "--set",
+      'a={"x": [1, null]}',
+      "--set",
+      "b=plain text",
+      "--set",
+      "c=1e300",
+    ];
+    expect(await runCli(argv)).toMatchObject({ code: 0, out: "", err: "" });
+    expect((await runCli(["attrs", at(name), "--remove", "b"])).code).toBe(0);
+    const { out } = await runCli(["attrs", at(name)]);
+    expect(JSON.parse(out)).toMatchObject({ a: { x: [1, null] }, c: 1e300 });
+    expect(JSON.parse(out)).not.toHaveProperty("b");
+    expect((await runCli(["attrs", at(name), "--remove", "b"])).code).toBe(1);
+    expect((await runCli(["attrs", at(name), "--set", "b"])).code).toBe(2);
+    expect(existsSync(join(at(name), "__attrs__"))).toBe(name !== "root");
+  });
+
+  it("those of a Bloscpack file are printed, not set", async () => {
+    const { file, attrs } = findFixture("bloscpack-3/cli-meta.blp");
+    expect(JSON.parse((await runCli(["attrs", file])).out)).toEqual(attrs);
+    const before = readFileSync(file);
+    expect((await runCli(["attrs", file, "--set", "a=1"])).code).toBe(1);
+    expect(readFileSync(file).equals(before)).toBe(true);
+  });
+});
