@@ -19,6 +19,8 @@ const BATCH_CHUNKS = 1 << 14;
 const PLACES = 1024;
 /** Chunks up to this size are read whole: asking twice costs more than decoding. */
 const WHOLE = 16384;
+/** The same over a network, where a request costs more than decoding this much. */
+const WHOLE_REMOTE = 1 << 20;
 
 /** The runs that fall into one chunk: from `source` in the chunk to `target` in the result, in bytes. */
 interface ChunkRuns {
@@ -184,7 +186,8 @@ export class SequenceReader {
   }
 
   #wantsBlocks({ place, bytes }: ChunkRuns): boolean {
-    return place.nbytes > WHOLE && bytes * 2 <= place.nbytes && this.#mayReadBlocks(place);
+    const whole = this.sequence.store.getHead === undefined ? WHOLE : WHOLE_REMOTE;
+    return place.nbytes > whole && bytes * 2 <= place.nbytes && this.#mayReadBlocks(place);
   }
 
   /** A digest covers the whole chunk: parts of it are read only once it was found right. */

@@ -9,6 +9,7 @@ import type { ReadableStore } from "../store/types.ts";
 import { placeInFile } from "./bloscpack-sequence.ts";
 import { type BlpkFile, openBlpkFile } from "./blpk-file.ts";
 import type { PlacedChunk } from "./sequence.ts";
+import { statFile } from "./stored-size.ts";
 
 /** Offset tables that are kept, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
@@ -99,7 +100,7 @@ export class LayoutFiles {
     const known = this.placeNow(place, index, nbytes);
     if (known !== undefined) return known;
     const key = this.key(place.number);
-    const info = await this.store.stat(key, { signal });
+    const info = await statFile(this.store, key, { signal });
     if (info === undefined) throw this.#missing(key, index);
     const file = await openBlpkFile(this.store, key, info.size, place.needed, signal);
     this.#check(file, place);

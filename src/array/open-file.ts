@@ -3,7 +3,7 @@ import { SuperchunkError } from "../errors.ts";
 import { detectFile } from "../format/detect.ts";
 import { parseDType } from "../format/dtype.ts";
 import type { Dialect, JsonObject, JsonValue } from "../format/types.ts";
-import type { ReadableStore } from "../store/types.ts";
+import type { ObjectInfo, ReadableStore } from "../store/types.ts";
 import { PlainArray } from "./array-archive.ts";
 import { bloscpackSequence } from "./bloscpack-sequence.ts";
 import { type BlpkFile, openBlpkFile } from "./blpk-file.ts";
@@ -11,17 +11,19 @@ import { PlainBytes } from "./bytes-archive.ts";
 import type { ArchiveParts } from "./chunked-base.ts";
 import { withJournal } from "./journal.ts";
 import { elementsOf } from "./selection.ts";
+import { statFile } from "./stored-size.ts";
 import type { ArrayArchive, BytesArchive, OpenOptions } from "./types.ts";
 
-/** Opens the file at `key`, which exists. A change in place that was interrupted is read as it will be. [FR-03] */
+/** Opens the file at `key`, which exists; `known`: what was told of it just now. A change in place that was interrupted is read as it will be. [FR-03] */
 export async function openFile(
   inner: ReadableStore,
   key: string,
   options: OpenOptions,
+  known?: ObjectInfo,
 ): Promise<ArrayArchive | BytesArchive> {
   const path = inner.describe(key);
   const [innerInfo, innerHead] = await Promise.all([
-    inner.stat(key, options),
+    known ?? statFile(inner, key, options),
     inner.getRange(key, { offset: 0, length: 32 }, options),
   ]);
   const store = innerHead === undefined ? inner : await withJournal(inner, key, innerHead, options);

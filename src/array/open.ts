@@ -3,9 +3,11 @@ import { SuperchunkError } from "../errors.ts";
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { withHeads } from "../store/wrappers/heads.ts";
 import { openArrayFolder } from "./open-array-folder.ts";
 import { openFile } from "./open-file.ts";
 import { openTable } from "./open-table.ts";
+import { readBeginning } from "./stored-size.ts";
 import type { Archive, OpenOptions } from "./types.ts";
 
 const MAGIC = [0x62, 0x6c, 0x70, 0x6b]; // "blpk"
@@ -21,34 +23,34 @@ export async function open(
   path = "",
   options: OpenOptions = {},
 ): Promise<Archive> {
-  const source = asReadable(store);
+  const given = asReadable(store);
+  const source = given.getHead === undefined ? given : withHeads(given);
   if (path !== "") checkKey(path);
-  const file =
-    path === "" ? undefined : await source.getRange(path, { offset: 0, length: MAGIC.length }, options);
-  if (file !== undefined && MAGIC.every((byte, i) => file[i] === byte))
-    return openFile(source, path, options);
-  const folder = await openFolder(source, path, options);
-  if (folder !== undefined) return folder;
+  // Over a network each question costs a request: what the name suggests is asked for first.
+  const looksLikeFile = /\.(?:blp|blosc|bin)$/i.test(path);
+  const first = looksLikeFile ? undefined : await openArray(source, path, options);
+  if (first !== undefined) return first;
+  const file = path === "" ? undefined : await readBeginning(source, path, MAGIC.length, options);
+  if (file !== undefined && MAGIC.every((byte, i) => file.bytes[i] === byte))
+    return openFile(source, path, options, file.info);
+  const rootdirs = await source.get(joinKey(path, "__rootdirs__"), options);
+  if (rootdirs !== undefined) return openTable(source, path, rootdirs, options);
+  const array = looksLikeFile ? await openArray(source, path, options) : undefined;
+  if (array !== undefined) return array;
   // Not "blpk": says what is wrong with the file, if there is one.
-  if (file !== undefined) return openFile(source, path, options);
+  if (file !== undefined) return openFile(source, path, options, file.info);
   throw await nothingThere(source, path, options);
 }
 
-async function openFolder(
+async function openArray(
   store: ReadableStore,
   path: string,
   options: OpenOptions,
 ): Promise<Archive | undefined> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
-  const [rootdirs, sizes, storage] = await Promise.all([
-    get("__rootdirs__"),
-    get("meta/sizes"),
-    get("meta/storage"),
-  ]);
-  if (rootdirs !== undefined) return openTable(store, path, rootdirs, options);
-  if (sizes !== undefined || storage !== undefined)
-    return openArrayFolder(store, path, { sizes, storage }, options);
-  return undefined;
+  const [sizes, storage] = await Promise.all([get("meta/sizes"), get("meta/storage")]);
+  if (sizes === undefined && storage === undefined) return undefined;
+  return openArrayFolder(store, path, { sizes, storage }, options);
 }
 
 async function nothingThere(

@@ -1,5 +1,5 @@
 /** What objects take in their store. */
-import type { ReadableStore } from "../store/types.ts";
+import type { ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 
 /** Questions under way at a time. */
 const AT_ONCE = 32;
@@ -23,4 +23,30 @@ export async function sizeOfObjects(
   }
   await settle();
   return total;
+}
+
+/** Bytes of a file's beginning that are asked for with its size. */
+const HEAD = 4096;
+
+/** What `stat` tells of a file that is about to be read: over a network its beginning brings that along. */
+export async function statFile(
+  store: ReadableStore,
+  key: string,
+  options: StoreOptions = {},
+): Promise<ObjectInfo | undefined> {
+  if (store.getHead === undefined) return store.stat(key, options);
+  const head = await store.getHead(key, HEAD, options);
+  return head === undefined ? undefined : (head.info ?? store.stat(key, options));
+}
+
+/** The first bytes of a file, and over a network what `stat` tells with them. */
+export async function readBeginning(
+  store: ReadableStore,
+  key: string,
+  length: number,
+  options: StoreOptions = {},
+): Promise<ObjectHead | undefined> {
+  if (store.getHead !== undefined) return store.getHead(key, length, options);
+  const bytes = await store.getRange(key, { offset: 0, length }, options);
+  return bytes && { bytes, info: undefined };
 }

@@ -11,6 +11,7 @@ import type { ReadableStore } from "../store/types.ts";
 import { placeInFile } from "./bloscpack-sequence.ts";
 import { type BlpkFile, openBlpkFile } from "./blpk-file.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
+import { statFile } from "./stored-size.ts";
 
 /** Offset tables that are kept, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
@@ -125,7 +126,7 @@ export class SuperchunkSequence implements ChunkSequence {
   async #openFile(superchunk: number, signal: AbortSignal | undefined): Promise<BlpkFile> {
     const key = this.#key(superchunk);
     const first = this.#firsts[superchunk] ?? 0;
-    const info = await this.store.stat(key, { signal });
+    const info = await statFile(this.store, key, { signal });
     if (info === undefined) throw missing(this.store, key, first, this.nchunks);
     const file = await openBlpkFile(this.store, key, info.size, this.nchunks - first, signal);
     this.#check(file, first);

@@ -11,6 +11,7 @@ import { checkRange } from "../store/range.ts";
 import type {
   ByteRange,
   ListEntry,
+  ObjectHead,
   ObjectInfo,
   PutOptions,
   PutSource,
@@ -34,6 +35,14 @@ export interface S3StoreOptions extends S3ClientOptions {
   readonly prefix?: string | undefined;
   /** Requests under way at a time, from 1; default 16. */
   readonly maxConcurrent?: number | undefined;
+}
+
+/** What a GET brought. */
+interface ReadObject {
+  readonly bytes: Uint8Array;
+  readonly etag: string | undefined;
+  /** Of the whole object, where the answer tells its size. */
+  readonly info: ObjectInfo | undefined;
 }
 
 /** The SDK with a client, made at the first request. */
@@ -84,22 +93,20 @@ export class S3Store implements WritableStore {
     if (header === undefined) return (await this.stat(key, options)) && new Uint8Array(0);
     const found = await this.#read(key, header, options);
     if (found === undefined) return undefined;
-    this.#remember(key, found.etag);
-    const expected = this.#versions.get(key);
-    if (found.etag !== undefined && found.etag !== expected)
-      throw new SuperchunkError(
-        "STALE",
-        "the object was changed in its bucket since it was first read; open it anew",
-        { path, expected, found: found.etag },
-      );
-    const asked = "suffixLength" in range ? range.suffixLength : range.length;
-    if (found.bytes.length <= asked) return found.bytes;
-    throw new SuperchunkError("UNSUPPORTED", "this is a server without Range support; use another", {
-      path,
-      field: "Range",
-      expected: asked,
-      found: found.bytes.length,
-    });
+    this.#checkPart(key, range, found);
+    return found.bytes;
+  }
+
+  async getHead(key: string, length: number, options: StoreOptions = {}): Promise<ObjectHead | undefined> {
+    checkKey(key);
+    const range = { offset: 0, length };
+    checkRange(range, this.describe(key));
+    const header = formatRange(range);
+    if (header === undefined) return { bytes: new Uint8Array(0), info: await this.stat(key, options) };
+    const found = await this.#read(key, header, options);
+    if (found === undefined) return undefined;
+    this.#checkPart(key, range, found);
+    return { bytes: found.bytes, info: found.info };
   }
 
   async stat(key: string, options: StoreOptions = {}): Promise<ObjectInfo | undefined> {
@@ -114,12 +121,7 @@ export class S3Store implements WritableStore {
         path: this.describe(key),
       });
     this.#remember(key, told.ETag);
-    return {
-      size: told.ContentLength,
-      version: told.ETag ?? String(told.ContentLength),
-      ...(told.ETag === undefined ? {} : { etag: told.ETag }),
-      ...(told.LastModified === undefined ? {} : { modified: told.LastModified.getTime() }),
-    };
+    return describeObject(told.ContentLength, told.ETag, told.LastModified);
   }
 
   async *list(folder: string, options: StoreOptions = {}): AsyncIterable<ListEntry> {
@@ -198,7 +200,7 @@ export class S3Store implements WritableStore {
     key: string,
     range: string | undefined,
     options: StoreOptions,
-  ): Promise<{ bytes: Uint8Array; etag: string | undefined } | undefined> {
+  ): Promise<ReadObject | undefined> {
     const query = {
       Bucket: this.#options.bucket,
       Key: this.#keyOf(key),
@@ -208,17 +210,21 @@ export class S3Store implements WritableStore {
       for (let tried = 1; ; tried++) {
         let isAnswered = false;
         try {
-          const { Body, ETag, ContentLength } = await client.send(new sdk.GetObjectCommand(query), call);
+          const answer = await client.send(new sdk.GetObjectCommand(query), call);
           isAnswered = true;
+          const { Body, ETag, ContentLength, ContentRange, LastModified } = answer;
           const bytes = (await Body?.transformToByteArray()) ?? new Uint8Array(0);
           if (ContentLength !== undefined && ContentLength !== bytes.length)
             throw new Error(`the body has ${bytes.length} bytes, its header promises ${ContentLength}`);
           // Not the view of a buffer that has other bytes too.
-          return { bytes: new Uint8Array(bytes), etag: ETag };
+          const total = /\/(\d+)$/.exec(ContentRange ?? "")?.[1];
+          const size = range === undefined ? bytes.length : total === undefined ? undefined : Number(total);
+          return { bytes: new Uint8Array(bytes), etag: ETag, info: describeObject(size, ETag, LastModified) };
         } catch (error) {
           call.abortSignal?.throwIfAborted();
           const { name, status } = describeS3Failure(error);
-          if (name === "InvalidRange" || status === 416) return { bytes: new Uint8Array(0), etag: undefined };
+          if (name === "InvalidRange" || status === 416)
+            return { bytes: new Uint8Array(0), etag: undefined, info: undefined };
           // The SDK has tried again itself, but for bodies that broke off.
           if (!isAnswered || tried >= BODY_TRIES) throw error;
         }
@@ -247,12 +253,47 @@ export class S3Store implements WritableStore {
     }
   }
 
+  /** Refuses a part of another version than was seen before, and one that is longer than what was asked for. */
+  #checkPart(key: string, range: ByteRange, { bytes, etag }: ReadObject): void {
+    this.#remember(key, etag);
+    const expected = this.#versions.get(key);
+    const path = this.describe(key);
+    if (etag !== undefined && etag !== expected)
+      throw new SuperchunkError(
+        "STALE",
+        "the object was changed in its bucket since it was first read; open it anew",
+        { path, expected, found: etag },
+      );
+    const asked = "suffixLength" in range ? range.suffixLength : range.length;
+    if (bytes.length <= asked) return;
+    throw new SuperchunkError("UNSUPPORTED", "this is a server without Range support; use another", {
+      path,
+      field: "Range",
+      expected: asked,
+      found: bytes.length,
+    });
+  }
+
   #remember(key: string, version: string | undefined): void {
     if (version === undefined || this.#versions.has(key)) return;
     const [oldest] = this.#versions.size >= MAX_VERSIONS ? this.#versions.keys() : [];
     if (oldest !== undefined) this.#versions.delete(oldest);
     this.#versions.set(key, version);
   }
+}
+
+function describeObject(
+  size: number | undefined,
+  etag: string | undefined,
+  modified: Date | undefined,
+): ObjectInfo | undefined {
+  if (size === undefined) return undefined;
+  return {
+    size,
+    version: etag ?? String(size),
+    ...(etag === undefined ? {} : { etag }),
+    ...(modified === undefined ? {} : { modified: modified.getTime() }),
+  };
 }
 
 /** Keys of a bucket may be anything; what is no part of a plain path cannot be named here. */

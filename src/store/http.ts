@@ -16,7 +16,7 @@ import {
 } from "./http-response.ts";
 import { checkFolder, checkKey } from "./key.ts";
 import { checkRange, resolveRange } from "./range.ts";
-import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
+import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
 /** A server that ignores `Range` sends the whole object: taken up to this many bytes. */
 const MAX_UNRANGED = 8 << 20;
@@ -103,6 +103,32 @@ export class HttpStore implements ReadableStore {
       if (response.status !== 416) throw await this.#refuse(response, path);
       await dropBody(response); // the range begins behind the object's end
       return new Uint8Array(0);
+    });
+  }
+
+  async getHead(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined> {
+    const range = { offset: 0, length };
+    checkRange(range, this.describe(key));
+    const header = formatRange(range);
+    if (header === undefined) return { bytes: new Uint8Array(0), info: await this.stat(key, options) };
+    return this.#send(key, "GET", { range: header }, options, async (response, path) => {
+      const { status, headers } = response;
+      const behindEnd = /^bytes \*\/(\d+)$/.exec(headers.get("content-range") ?? "");
+      if (status === 206) {
+        const size = parseContentRange(response)?.total;
+        return { bytes: await this.#readPart(response, key, range), info: describeSize(response, size) };
+      }
+      if (status === 200) {
+        const size = parseLength(response);
+        return {
+          bytes: await this.#readOutOfWhole(response, key, range),
+          info: describeSize(response, size),
+        };
+      }
+      if (status !== 416) throw await this.#refuse(response, path);
+      await dropBody(response); // an object without bytes
+      const size = behindEnd === null ? undefined : Number(behindEnd[1]);
+      return { bytes: new Uint8Array(0), info: describeSize(response, size) };
     });
   }
 

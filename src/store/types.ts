@@ -28,6 +28,13 @@ export interface ObjectInfo {
   readonly etag?: string;
 }
 
+/** The first bytes of an object; fewer than asked where it has no more. */
+export interface ObjectHead {
+  readonly bytes: Uint8Array;
+  /** Undefined where the answer does not tell the object's size. */
+  readonly info: ObjectInfo | undefined;
+}
+
 /** One entry of a folder listing. */
 export interface ListEntry {
   /** Last part of the key. */
@@ -57,6 +64,8 @@ export interface ReadableStore {
   ): Promise<number | undefined>;
   /** Capability: the same at once, for small reads where a promise costs more than the read. */
   readIntoSync?(key: string, offset: number, target: Uint8Array): number | undefined;
+  /** Capability: the first bytes, with what `stat` tells where the answer tells it, in one request. */
+  getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
   /** Releases what the store holds open. */
   close?(): Promise<void>;
 }

@@ -35,6 +35,7 @@ const CALLS: readonly Exclude<StoreMethod, "list" | "readIntoSync">[] = [
   "getRange",
   "stat",
   "readInto",
+  "getHead",
   "put",
   "delete",
   "rename",

@@ -1,0 +1,89 @@
+/**
+ * A store that reads the beginnings of objects once: for media where a request costs far more than some bytes.
+ *
+ * Headers, tables and small chunks are asked for bit by bit; the first of these reads brings all of them. Knows beginnings; must not know what they hold.
+ */
+import type { ByteRange, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "../types.ts";
+
+/** Bytes of a beginning. */
+const HEAD = 64 << 10;
+/** Beginnings that are kept. */
+const KEPT_HEADS = 64;
+/**
+ * Answers ranges within the first 64 KiB of an object from one request. For reading only: a beginning is kept until it
+ * is asked for anew with `getHead`, or the whole object with `get`.
+ */
+export function withHeads(store: ReadableStore): ReadableStore {
+  return new HeadStore(store);
+}
+
+class HeadStore implements ReadableStore {
+  readonly #store: ReadableStore;
+  readonly #heads = new Map<string, Promise<ObjectHead | undefined>>();
+
+  constructor(store: ReadableStore) {
+    this.#store = store;
+  }
+
+  describe(key: string): string {
+    return this.#store.describe(key);
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    this.#heads.delete(key); // an answer of now, beside which older bytes must not be used
+    return this.#store.get(key, options);
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const isWithin =
+      "offset" in range && range.offset >= 0 && range.length > 0 && range.offset + range.length <= HEAD;
+    if (!isWithin || !(Number.isSafeInteger(range.offset) && Number.isSafeInteger(range.length)))
+      return this.#store.getRange(key, range, options);
+    options?.signal?.throwIfAborted();
+    const head = await (this.#heads.get(key) ?? this.#read(key, options));
+    return head?.bytes.slice(range.offset, range.offset + range.length);
+  }
+
+  /** Reads the beginning anew. */
+  async getHead(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined> {
+    if (!(length <= HEAD)) return this.#store.getHead?.(key, length, options);
+    const head = await this.#read(key, options);
+    return head && { bytes: head.bytes.slice(0, length), info: head.info };
+  }
+
+  stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    return this.#store.stat(key, options);
+  }
+
+  list(folder: string, options?: StoreOptions): ReturnType<ReadableStore["list"]> {
+    return this.#store.list(folder, options);
+  }
+
+  async close(): Promise<void> {
+    this.#heads.clear();
+    await this.#store.close?.();
+  }
+
+  #read(key: string, options: StoreOptions | undefined): Promise<ObjectHead | undefined> {
+    const head = this.#fetch(key, options);
+    this.#heads.delete(key);
+    this.#heads.set(key, head);
+    const forget = (): void => {
+      if (this.#heads.get(key) === head) this.#heads.delete(key);
+    };
+    // What is not there may come, and what failed may not fail again.
+    head.then((found) => found === undefined && forget(), forget);
+    for (const oldest of this.#heads.keys()) {
+      if (this.#heads.size <= KEPT_HEADS) break;
+      this.#heads.delete(oldest);
+    }
+    return head;
+  }
+
+  async #fetch(key: string, options: StoreOptions | undefined): Promise<ObjectHead | undefined> {
+    const { getHead } = this.#store;
+    if (getHead !== undefined) return getHead.call(this.#store, key, HEAD, options);
+    const bytes = await this.#store.getRange(key, { offset: 0, length: HEAD }, options);
+    return bytes && { bytes, info: undefined };
+  }
+}

@@ -1,0 +1,269 @@
+/** Archives over a network: what reading them costs, and the command on addresses of HTTP and S3. */
+import { readFile } from "node:fs/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { createArray } from "../../src/array/write/create.ts";
+import { convertArchive } from "../../src/bridge/index.ts";
+import { locateTarget, open, S3Store } from "../../src/node/index.ts";
+import { parseS3Address } from "../../src/node/s3-address.ts";
+import { HttpStore } from "../../src/store/http.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import type { WritableStore } from "../../src/store/types.ts";
+import { withHeads } from "../../src/store/wrappers/heads.ts";
+import { loadFolder } from "../array/memory-archive.ts";
+import { putBloscpack } from "../bridge/make-archive.ts";
+import { corpusStore, keysOf, openFixture, sha256 } from "../bridge/read-back.ts";
+import { runCli } from "../cli/harness.ts";
+import { type ArrayFixture, corpusFolder, findFixture, loadArchives } from "../fixtures/manifest.ts";
+import { serveObjects, type TestServer } from "../store/server.ts";
+import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
+
+const ENVIRONMENT = [
+  "AWS_ACCESS_KEY_ID",
+  "AWS_SECRET_ACCESS_KEY",
+  "AWS_ENDPOINT_URL_S3",
+  "AWS_REGION",
+] as const;
+const before = ENVIRONMENT.map((name) => [name, process.env[name]] as const);
+let s3: TestS3;
+
+beforeAll(async () => {
+  s3 = await startS3();
+  process.env["AWS_ACCESS_KEY_ID"] = CREDENTIALS.accessKeyId;
+  process.env["AWS_SECRET_ACCESS_KEY"] = CREDENTIALS.secretAccessKey;
+  process.env["AWS_ENDPOINT_URL_S3"] = s3.endpoint;
+  process.env["AWS_REGION"] = "us-east-1";
+  await copyAll(corpusStore, new S3Store({ bucket: s3.bucket, prefix: "corpus" }));
+});
+afterAll(async () => {
+  for (const [name, value] of before) {
+    if (value === undefined) delete process.env[name];
+    else process.env[name] = value;
+  }
+  await s3.close();
+});
+
+async function copyAll(from: typeof corpusStore | MemoryStore, to: WritableStore): Promise<void> {
+  for (const key of await keysOf(from)) await to.put(key, (await from.get(key)) ?? new Uint8Array());
+}
+
+describe("over HTTP", () => {
+  let server: TestServer;
+  const values = new Uint8Array(Float64Array.from({ length: 400_000 }, (_, i) => Math.sin(i)).buffer);
+
+  beforeEach(async () => {
+    const store = new MemoryStore();
+    await putBloscpack(store, "file.blp", values.slice(0, 80_000), 8000, { dtype: "<f8", shape: [10_000] });
+    const array = await createArray(store, "array", {
+      dtype: "<f8",
+      chunklen: 40_000,
+      shape: [0],
+      superchunk: { nchunks: 4 },
+    } as never);
+    await array.append(values as never);
+    await array.close();
+    const entries: [string, Uint8Array][] = [];
+    for (const key of await keysOf(store)) entries.push([key, (await store.get(key)) ?? new Uint8Array()]);
+    server = await serveObjects(entries);
+  });
+  afterEach(() => server.close());
+
+  const counted = async (work: () => Promise<unknown>): Promise<number> => {
+    server.log.length = 0;
+    await work();
+    return server.log.length;
+  };
+
+  it("opening a file costs one request where it has offsets, and no more than three where it has none", async () => {
+    server.objects.set(
+      "offsets.blp",
+      new Uint8Array(await readFile(`${corpusFolder}/bloscpack-3/array-f8.blp`)),
+    );
+    expect(await counted(() => open(`${server.url}/offsets.blp`))).toBe(1);
+    expect(await counted(() => open(`${server.url}/file.blp`))).toBeLessThanOrEqual(3);
+  });
+
+  it("opening an array costs the three of its meta files", async () => {
+    const opening = await counted(() => open(`${server.url}/array`));
+    expect([opening, server.log]).toEqual([3, server.log.filter((line) => line.includes("/meta/"))]);
+  });
+
+  it("an element costs three requests in a superchunk not seen before, and two in one seen before", async () => {
+    const archive = (await open(`${server.url}/array`)) as ArrayArchive;
+    const element = (index: number) =>
+      counted(async () => {
+        expect(await archive.get([index])).toBe(Math.sin(index));
+      });
+    expect(await element(200_123)).toBeLessThanOrEqual(3);
+    expect(await element(200_124)).toBeLessThanOrEqual(2);
+    expect(await element(300_001)).toBeLessThanOrEqual(2);
+    expect(await element(5)).toBeLessThanOrEqual(3);
+  });
+
+  it("asks again where the server is slow, busy or breaks off, and gets the same values", async () => {
+    const fixture = findFixture("carray/bcolz-f8-chunks") as ArrayFixture;
+    const { files } = await loadFolder(`${corpusFolder}/carray/bcolz-f8-chunks`);
+    const failing = await serveObjects(files);
+    let asked = 0;
+    failing.intercept = (_, response) => {
+      asked++;
+      if (asked % 3 === 0) {
+        response.writeHead(503, { "retry-after": "0" }).end();
+        return true;
+      }
+      if (asked % 7 === 0) {
+        response.destroy();
+        return true;
+      }
+      return false;
+    };
+    try {
+      const archive = await open(failing.url);
+      if (archive.kind !== "array") throw new Error("not an array");
+      expect(sha256(await archive.getBytes(null))).toBe(fixture.sha256);
+      expect(asked).toBeGreaterThan(10);
+    } finally {
+      await failing.close();
+    }
+  });
+
+  it("refuses what was changed in the middle of a read, and tells what is there now when asked", async () => {
+    const store = withHeads(new HttpStore(server.url));
+    const size = server.objects.get("file.blp")?.length ?? 0;
+    expect((await store.getRange("file.blp", { offset: 0, length: 4 }))?.length).toBe(4);
+    server.objects.set("file.blp", new Uint8Array(size + 1));
+    expect((await store.stat("file.blp"))?.size).toBe(size + 1);
+    await expect(store.getRange("file.blp", { offset: 70_000, length: 4 })).rejects.toMatchObject({
+      code: "STALE",
+    });
+  });
+});
+
+describe("in S3", () => {
+  it.each([
+    "bloscpack-3/array-f8.blp",
+    "blz-superchunk/i8-2d-crc32",
+    "carray/bcolz-f8-chunks",
+    "carray/bzl-f4-3d",
+  ])("%s has the values that its producer wrote", async (path) => {
+    const archive = await open(`s3://${s3.bucket}/corpus/${path}`);
+    if (archive.kind !== "array") throw new Error("not an array");
+    expect(sha256(await archive.getBytes(null))).toBe((findFixture(path) as ArrayFixture).sha256);
+    await archive.close();
+  });
+
+  it("a public bucket is read without credentials, at an endpoint in its address", async () => {
+    delete process.env["AWS_ENDPOINT_URL_S3"];
+    try {
+      const address = `s3://${s3.bucket}/corpus/bloscpack-3/array-f8.blp?anonymous=true&endpoint=${encodeURIComponent(s3.endpoint)}`;
+      const archive = await open(address);
+      expect(archive.kind).toBe("array");
+      await archive.close();
+    } finally {
+      process.env["AWS_ENDPOINT_URL_S3"] = s3.endpoint;
+    }
+  });
+
+  it("the command reads archives, and lists folders of them", async () => {
+    const info = await runCli(["info", `s3://${s3.bucket}/corpus/ctable/bcolz-daily-equities`]);
+    expect([info.code, info.err]).toEqual([0, ""]);
+    const found = await runCli(["ls", `s3://${s3.bucket}/corpus/carray`, "--json"]);
+    const listed = JSON.parse(found.out) as { path: string }[];
+    expect(listed.map(({ path }) => path)).toEqual(
+      loadArchives()
+        .filter(({ path }) => path.startsWith("carray/"))
+        .map(({ path }) => `s3://${s3.bucket}/corpus/${path}`)
+        .sort(),
+    );
+    const cat = await runCli(["cat", `s3://${s3.bucket}/corpus/bloscpack-3/array-f8.blp`, "--raw"]).catch(
+      () => undefined,
+    );
+    expect(cat).toBeDefined();
+    const missing = await runCli(["info", `s3://${s3.bucket}/corpus/nothing`]);
+    expect([missing.code, missing.err]).toEqual([1, expect.stringContaining("no such file or folder")]);
+  });
+
+  it("the command converts from a bucket into a bucket, as it does between folders", async () => {
+    const path = "carray/bcolz-f8-chunks";
+    const result = await runCli([
+      "convert",
+      `s3://${s3.bucket}/corpus/${path}`,
+      `s3://${s3.bucket}/out/one.zarr`,
+      "--verify",
+      "--json",
+    ]);
+    expect([result.err, result.code]).toEqual(["", 0]);
+    const local = new MemoryStore();
+    await convertArchive(await openFixture(path), local, "");
+    const { store } = locateTarget(`s3://${s3.bucket}/out/one.zarr`);
+    expect(await keysOf(store)).toEqual(await keysOf(local));
+    for (const key of await keysOf(local))
+      expect([key, await store.get(key)]).toEqual([key, await local.get(key)]);
+    const again = await runCli([
+      "convert",
+      `s3://${s3.bucket}/corpus/${path}`,
+      `s3://${s3.bucket}/out/one.zarr`,
+    ]);
+    expect([again.code, again.err]).toEqual([1, expect.stringContaining("exists")]);
+    const tree = await runCli([
+      "convert",
+      `s3://${s3.bucket}/corpus/ctable`,
+      `s3://${s3.bucket}/out/tree.zarr`,
+      "--json",
+    ]);
+    expect((JSON.parse(tree.out) as { converted: number }).converted).toBe(4);
+    const inside = await runCli(["convert", `s3://${s3.bucket}/corpus`, `s3://${s3.bucket}/corpus/out.zarr`]);
+    expect([inside.code, inside.err]).toEqual([1, expect.stringContaining("lies inside")]);
+  });
+
+  it("the addresses of the corpus were read with ranges, not whole", async () => {
+    s3.log.length = 0;
+    const archive = await open(`s3://${s3.bucket}/corpus/bloscpack-3/array-f8.blp`);
+    await archive.close();
+    expect(s3.log.length).toBeLessThanOrEqual(3);
+    expect(s3.log.every((line) => line.includes("bytes=") || line.startsWith("HEAD"))).toBe(true);
+    expect((await readFile(`${corpusFolder}/bloscpack-3/array-f8.blp`)).length).toBeGreaterThan(0);
+  });
+});
+
+describe("addresses", () => {
+  it("name bucket, key, endpoint, region, and whether requests are signed", () => {
+    expect(
+      parseS3Address("s3://bucket/a/b/?region=eu-west-1&anonymous&endpoint=http://127.0.0.1:9000"),
+    ).toEqual({
+      bucket: "bucket",
+      prefix: "a/b",
+      region: "eu-west-1",
+      anonymous: true,
+      endpoint: "http://127.0.0.1:9000",
+    });
+    expect(parseS3Address("s3://bucket")).toMatchObject({ bucket: "bucket", prefix: "", anonymous: false });
+  });
+
+  it.each([
+    ["s3://", "BAD_ARGUMENT"],
+    ["s3://key:secret@bucket/a", "BAD_ARGUMENT"],
+    ["s3://bucket/a?secret=1", "BAD_ARGUMENT"],
+    ["s3://bucket/a?endpoint=ftp://x", "BAD_ARGUMENT"],
+    ["s3://bucket/a?endpoint=http://user:secret@x", "BAD_ARGUMENT"],
+    ["s3://bucket/a/../b", "UNSAFE_PATH"],
+  ])("%s is refused, and its secrets are not repeated", (address, code) => {
+    let failure: unknown;
+    try {
+      parseS3Address(address);
+    } catch (error) {
+      failure = error;
+    }
+    expect(failure).toMatchObject({ code });
+    expect(String(failure)).not.toContain("secret@");
+    expect(String(failure)).not.toContain("user:");
+  });
+
+  it("that nothing knows are refused by name", async () => {
+    await expect(open("gopher://x/a")).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining("gopher") as string,
+    });
+    expect(() => locateTarget("https://x/a")).toThrow(/nothing can be written/);
+  });
+});
