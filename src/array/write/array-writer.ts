@@ -6,6 +6,7 @@
  * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
  */
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
+import { decode } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
@@ -302,6 +303,19 @@ export class ArrayWriter {
     this.isDirty = true;
     await this.#publishLater({ number, columns });
     this.#throwDeferred();
+  }
+
+  /** An encoded chunk with the digest that the array's chunks have. {@link prepare} must have been awaited. */
+  withDigest(bytes: Uint8Array, nbytes: number): StoredChunk {
+    return { bytes, digest: this.#digestOf(bytes), nbytes };
+  }
+
+  /** Starts the buffer, which must be empty, with the first rows of a chunk of each column. */
+  async appendColumns(chunks: readonly StoredChunk[], rows: number): Promise<void> {
+    const columns: Uint8Array[] = [];
+    for (const { bytes } of chunks) columns.push(await decode(bytes));
+    this.buffer.load(columns, rows);
+    this.isDirty = true;
   }
 
   /** Encodes one chunk of a column. */

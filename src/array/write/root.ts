@@ -15,19 +15,19 @@ export class ArrayRoot {
   readonly path: string;
   /** What went wrong while superfluous files were removed: they lie there until the next writer comes. */
   readonly warnings: string[] = [];
-  #committed: Uint8Array;
+  #committed: Uint8Array | undefined;
   /** What was put as `meta/sizes` without an answer that it arrived. */
   #attempted: Uint8Array | undefined;
   #removing: Promise<void> = Promise.resolve();
 
-  /** `committed` is `meta/sizes` as it was read. */
-  constructor(store: WritableStore, path: string, committed: Uint8Array) {
+  /** `committed` is `meta/sizes` as it was read; undefined where there is none. */
+  constructor(store: WritableStore, path: string, committed: Uint8Array | undefined) {
     this.store = store;
     this.path = path;
     this.#committed = committed;
   }
 
-  get committed(): Uint8Array {
+  get committed(): Uint8Array | undefined {
     return this.#committed;
   }
 
@@ -65,7 +65,7 @@ export class ArrayRoot {
     this.#attempted = sizes;
     await store.put(key, sizes, {
       durable: true,
-      ...(info === undefined ? {} : { ifVersion: info.version }),
+      ...(info === undefined ? { ifAbsent: true } : { ifVersion: info.version }),
     });
     this.#committed = sizes;
     this.#attempted = undefined;
@@ -75,8 +75,9 @@ export class ArrayRoot {
   async assertOurs(): Promise<void> {
     const key = this.key("meta/sizes");
     const current = await this.store.get(key);
+    if (current === undefined && this.#committed === undefined) return;
     if (current !== undefined) {
-      if (isEqual(current, this.#committed)) return;
+      if (this.#committed !== undefined && isEqual(current, this.#committed)) return;
       if (this.#attempted !== undefined && isEqual(current, this.#attempted)) {
         // The answer to an earlier commit got lost, not the commit.
         this.#committed = this.#attempted;

@@ -32,7 +32,7 @@ export class WritableArray {
   #tail: Promise<unknown> = DONE;
   #underWay = 0;
   #setter: ValueSetter | undefined;
-  #shown: { readonly sizes: Uint8Array; readonly array: ArrayArchive } | undefined;
+  #shown: { readonly sizes: Uint8Array | undefined; readonly array: ArrayArchive } | undefined;
   #isClosed = false;
 
   constructor(writer: ArrayWriter, attrs: JsonObject, lock?: { release(): Promise<void> }) {
@@ -235,6 +235,11 @@ export class WritableArray {
     });
   }
 
+  /** Lets a plan that knows encoded chunks write into an array, and commits it. Of this library's own. */
+  fill(plan: (writer: ArrayWriter) => Promise<void>): Promise<void> {
+    return this.#change(plan);
+  }
+
   /** Commits what waits, leaves the plain layout where that is cheap, and gives up the lock. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
@@ -354,7 +359,7 @@ export class WritableArray {
   async #show(): Promise<ArrayArchive> {
     const { root } = this.#writer;
     const sizes = root.committed;
-    if (this.#shown?.sizes !== sizes) {
+    if (this.#shown === undefined || this.#shown.sizes !== sizes) {
       const storage = await root.store.get(root.key("meta/storage"));
       const generation = await readGeneration(root.store, root.path, { sizes, storage }, {});
       this.#shown = { sizes, array: showGeneration(generation, this.#attrs) };
