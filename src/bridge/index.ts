@@ -48,6 +48,45 @@ export type {
 } from "./convert-options.ts";
 export { assertApart } from "./destination.ts";
 export type { Renaming } from "./node-names.ts";
+export {
+  type ContainerCredentials,
+  type OpenContainer,
+  openWebContainer,
+} from "./references/container-reader.ts";
+export {
+  type Container,
+  type ContainerChanges,
+  type ContainerStore,
+  Containers,
+  defaultContainer,
+  formatContainers,
+  parseContainers,
+} from "./references/containers.ts";
+export { joinPlans } from "./references/join.ts";
+export { commonFolder, toLocation } from "./references/location.ts";
+export {
+  containersKey,
+  type OpenReferencesOptions,
+  openReferences,
+  type ReferenceStore,
+} from "./references/open-references.ts";
+export { type PlanOptions, planReferences, type ReferencePlan } from "./references/plan.ts";
+export type { GuardedObject, ReferencedArray, ReferenceOptions } from "./references/planned-array.ts";
+export { type ReferenceItem, streamReferences } from "./references/reference-stream.ts";
+export type {
+  ChunkReference,
+  Guard,
+  NativeChunk,
+  PlannedChunk,
+  ReferenceCounts,
+} from "./references/types.ts";
+export {
+  type KerchunkOptions,
+  type ReferenceResult,
+  ReferenceSet,
+  sampleArrays,
+  writeKerchunk,
+} from "./references/write-kerchunk.ts";
 export { convertTransformer, type TransformerConversion } from "./transformer-convert.ts";
 export { exportToTransformer } from "./transformer-export.ts";
 export { convertTree, isArchive, planTree } from "./tree.ts";

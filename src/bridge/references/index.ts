@@ -13,6 +13,7 @@ export {
   formatContainers,
   parseContainers,
 } from "./containers.ts";
+export { joinPlans } from "./join.ts";
 export { commonFolder, toLocation } from "./location.ts";
 export {
   containersKey,
@@ -21,7 +22,7 @@ export {
   type ReferenceStore,
 } from "./open-references.ts";
 export { type PlanOptions, planReferences, type ReferencePlan } from "./plan.ts";
-export type { GuardedObject, PlannedArray, ReferenceOptions } from "./planned-array.ts";
+export type { GuardedObject, ReferencedArray, ReferenceOptions } from "./planned-array.ts";
 export { type ReferenceItem, streamReferences } from "./reference-stream.ts";
 export type { ChunkReference, Guard, NativeChunk, PlannedChunk, ReferenceCounts } from "./types.ts";
 export {

@@ -10,7 +10,7 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { documentsOf } from "./kerchunk-json.ts";
-import type { PlannedArray } from "./planned-array.ts";
+import type { ReferencedArray } from "./planned-array.ts";
 import type { ReferenceItem } from "./reference-stream.ts";
 import type { PlannedChunk } from "./types.ts";
 
@@ -89,7 +89,7 @@ class ArrayRows {
   constructor(
     target: WritableStore,
     prefix: string,
-    { node, document }: PlannedArray,
+    { node, document }: ReferencedArray,
     recordSize: number,
     signal: AbortSignal | undefined,
   ) {
@@ -152,15 +152,16 @@ async function encodeRecord(record: RowFile): Promise<Uint8Array> {
   const buffer = parquetWriteBuffer({
     columnData: [
       { name: "path", data: path, type: "STRING" },
-      { name: "offset", data: offset, type: "INT64", nullable: false },
-      { name: "size", data: size, type: "INT64", nullable: false },
+      { name: "offset", data: offset, type: "INT64", nullable: false, statistics: true },
+      { name: "size", data: size, type: "INT64", nullable: false, statistics: true },
       { name: "raw", data: raw, type: "BYTE_ARRAY" },
-      { name: "object_size", data: objectSize, type: "INT64", nullable: false },
-      { name: "last_modified", data: modified, type: "INT64", nullable: false },
+      { name: "object_size", data: objectSize, type: "INT64", nullable: false, statistics: true },
+      { name: "last_modified", data: modified, type: "INT64", nullable: false, statistics: true },
       { name: "etag", data: etag, type: "STRING" },
     ],
     // fastparquet 2026 reads parts that are not compressed as zeros.
     codec: "SNAPPY",
+    // Without a count of nulls in the statistics fastparquet takes whole numbers for floats, which VirtualiZarr refuses.
     statistics: false,
     rowGroupSize: RECORD_SIZE,
   });

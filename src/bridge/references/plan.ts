@@ -13,7 +13,7 @@ import { assertConvertible } from "../convert.ts";
 import type { LayoutOptions } from "../convert-options.ts";
 import { cellItems, fullCellItems } from "../grid.ts";
 import { isColumnOf, nameDimensions, type RowCounts, withRows } from "./documents.ts";
-import { PlannedArray, type ReferenceOptions } from "./planned-array.ts";
+import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
 
 /** What decides what is referenced, and how. */
 export interface PlanOptions
@@ -29,7 +29,7 @@ export interface ReferencePlan {
   readonly source: string;
   /** Documents of groups by path, the outermost first. */
   readonly groups: ReadonlyMap<string, JsonObject>;
-  readonly arrays: readonly PlannedArray[];
+  readonly arrays: readonly ReferencedArray[];
   readonly notes: readonly string[];
 }
 

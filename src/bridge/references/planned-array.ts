@@ -7,6 +7,7 @@ import type { ChunkInfo } from "../../array/types.ts";
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { ArrayJob, JobLayout } from "../array-job.ts";
 import { cellItems, cellPosition } from "../grid.ts";
@@ -38,13 +39,67 @@ export interface GuardedObject {
 }
 
 /** An array that is referenced. */
-export class PlannedArray {
+export interface ReferencedArray {
+  /** Path of its node. */
+  readonly node: string;
+  readonly document: JsonObject;
+  readonly job: ArrayJob;
+  /** Chunks of the array. */
+  readonly count: number;
+  /** The chunks from number `first` on, in the order in which they are stored. */
+  chunks(counts: ReferenceCounts, first?: number): AsyncGenerator<PlannedChunk>;
+  /** The bytes of a chunk as a reader of the result must get them. */
+  sample(cell: number): Promise<{ readonly index: readonly number[]; readonly bytes: Uint8Array }>;
+  /** Looks at every object again that chunks were found in. Throws `STALE` where one has changed meanwhile. */
+  recheck(): AsyncGenerator<GuardedObject>;
+  /** Chunks that an earlier state had; undefined where its document is not that of an earlier state. */
+  chunksOf(before: JsonObject): number | undefined;
+  /** Number of the first chunk in the object that holds chunk `cell`: what an append can have changed. */
+  firstInObject(cell: number): Promise<number>;
+}
+
+/** Where the chunks of an archive lie in an array that several are joined to. */
+export interface JoinedPlace {
+  /** Chunks of the array in front of them. */
+  readonly firstRow: number;
+  /** Uncompressed bytes of a whole chunk. */
+  readonly cellBytes: number;
+  readonly isLast: boolean;
+}
+
+/**
+ * Chunks that the state of an array had whose document is `before`, of `count` now; `rows` of a chunk along the first
+ * axis, where that is how the array grows. Undefined where it is no earlier state.
+ */
+export function grownChunks(
+  before: JsonObject,
+  now: JsonObject,
+  count: number,
+  rows: number | undefined,
+): number | undefined {
+  const members = new Set([...Object.keys(before), ...Object.keys(now)]);
+  members.delete("shape");
+  members.delete("attributes");
+  for (const member of members)
+    if (stringifyJson(before[member] ?? null) !== stringifyJson(now[member] ?? null)) return undefined;
+  const grown = now["shape"] as readonly number[];
+  const shape = before["shape"] as readonly number[] | undefined;
+  if (!Array.isArray(shape) || shape.length !== grown.length) return undefined;
+  if (shape.some((n, axis) => (axis === 0 ? n > (grown[0] ?? 0) : n !== grown[axis]))) return undefined;
+  if (shape[0] === grown[0]) return count;
+  return rows === undefined ? undefined : Math.ceil((shape[0] ?? 0) / rows);
+}
+
+/** An array of one archive. */
+export class PlannedArray implements ReferencedArray {
   /** Path of its node. */
   readonly node: string;
   readonly document: JsonObject;
   readonly job: ArrayJob;
   /** Row of the array's grid at which this archive's chunks begin: not 0 where archives are joined. */
   readonly #firstRow: number;
+  /** Others follow in a rectilinear grid: there is no place for padding. */
+  readonly #mustFit: boolean;
   readonly #layout: JobLayout | undefined;
   readonly #options: ReferenceOptions;
   readonly #seen: SeenObjects;
@@ -56,13 +111,14 @@ export class PlannedArray {
     document: JsonObject,
     job: ArrayJob,
     options: ReferenceOptions,
-    joined: { readonly firstRow: number; readonly cellBytes: number } | undefined = undefined,
+    joined?: JoinedPlace,
   ) {
     this.node = node;
     this.document = document;
     this.job = job;
     this.#options = options;
     this.#firstRow = joined?.firstRow ?? 0;
+    this.#mustFit = options.rectilinear === true && joined?.isLast === false;
     this.#layout =
       joined === undefined || job.layout === undefined
         ? job.layout
@@ -112,6 +168,7 @@ export class PlannedArray {
           length: info.ctbytes,
         } satisfies ChunkReference;
       } else {
+        if (native === "padded" && this.#mustFit) throw this.#padded(info);
         counts[native]++;
         const { bytes } = await this.#read(layout, cell, native);
         yield { kind: "native", node: this.node, index: this.#position(layout, cell), bytes, reason: native };
@@ -138,6 +195,16 @@ export class PlannedArray {
       const info = await this.#seen.seeAgain(n++, key, { signal: this.#options.signal });
       yield { location: this.#locate(key), guard: guardOf(info, archive.store.describe(key)) };
     }
+  }
+
+  /**
+   * Chunks that an earlier state of this array had, as its document tells: those before are still the same chunks.
+   * Undefined where the document is that of another array, or of one that was longer.
+   */
+  chunksOf(before: JsonObject): number | undefined {
+    const layout = this.#layout;
+    const rows = layout?.cells.axis !== 0 || layout.reversed ? undefined : layout.cells.length;
+    return grownChunks(before, this.document, this.count, rows);
   }
 
   /** Number of the first chunk in the object that holds chunk `cell`: what an append can have changed. */
@@ -219,6 +286,15 @@ export class PlannedArray {
         expected: offset + ctbytes,
         found: size,
       },
+    );
+  }
+
+  #padded({ index, nbytes }: ChunkInfo): SuperchunkError {
+    const { archive } = this.job.source;
+    return new SuperchunkError(
+      "UNSUPPORTED",
+      `it has ${nbytes} bytes, not those of its rows alone, and no grid has padding in the middle; convert by copying`,
+      { path: archive.store.describe(archive.path), chunk: index, field: "concat" },
     );
   }
 

@@ -6,23 +6,25 @@
 import type { JsonObject } from "../../format/types.ts";
 import { groupDocument } from "../zarr-metadata.ts";
 import type { ReferencePlan } from "./plan.ts";
-import type { GuardedObject, PlannedArray } from "./planned-array.ts";
+import type { GuardedObject, ReferencedArray } from "./planned-array.ts";
 import type { PlannedChunk, ReferenceCounts } from "./types.ts";
 
 /** A piece of a set of references. */
 export type ReferenceItem =
   | { readonly kind: "group"; readonly node: string; readonly document: JsonObject }
-  | { readonly kind: "array"; readonly array: PlannedArray }
+  | { readonly kind: "array"; readonly array: ReferencedArray }
   | PlannedChunk
   | ({ readonly kind: "object" } & GuardedObject);
 
 /**
  * The pieces of all plans. Every object is compared again behind the archive's chunks, so that none is guarded by
- * what it was while a writer was at work; throws `STALE` where one has changed.
+ * what it was while a writer was at work; throws `STALE` where one has changed. `firstOf` tells from which chunk on an
+ * array is referenced (default: the first).
  */
 export async function* streamReferences(
   plans: AsyncIterable<ReferencePlan> | Iterable<ReferencePlan>,
   counts: ReferenceCounts,
+  firstOf: (array: ReferencedArray) => Promise<number> | number = () => 0,
 ): AsyncGenerator<ReferenceItem> {
   const groups = new Set<string>();
   for await (const { groups: own, arrays } of plans) {
@@ -37,7 +39,7 @@ export async function* streamReferences(
     }
     for (const array of arrays) {
       yield { kind: "array", array };
-      yield* array.chunks(counts);
+      yield* array.chunks(counts, await firstOf(array));
     }
     for (const array of arrays)
       for await (const object of array.recheck()) yield { kind: "object", ...object };

@@ -14,7 +14,7 @@ import { writeKerchunkParquet } from "./kerchunk-parquet.ts";
 import { commonFolder } from "./location.ts";
 import { assertSame, containersKey, openReferences } from "./open-references.ts";
 import type { ReferencePlan } from "./plan.ts";
-import type { PlannedArray } from "./planned-array.ts";
+import type { ReferencedArray } from "./planned-array.ts";
 import { type ReferenceItem, streamReferences } from "./reference-stream.ts";
 import type { ReferenceCounts } from "./types.ts";
 import { zarr2ChunkKey } from "./zarr2-documents.ts";
@@ -84,7 +84,7 @@ export async function writeKerchunk(
 
 /** The pieces of a set as they go by: counted, their locations matched with containers, their arrays kept. */
 export class ReferenceSet {
-  readonly arrays: PlannedArray[] = [];
+  readonly arrays: ReferencedArray[] = [];
   readonly #plans: AsyncIterable<ReferencePlan>;
   readonly #given: Containers | undefined;
   readonly #counts: ReferenceCounts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
@@ -97,8 +97,11 @@ export class ReferenceSet {
     this.#given = containers === undefined ? undefined : new Containers(containers);
   }
 
-  async *items(): AsyncGenerator<ReferenceItem> {
-    for await (const item of streamReferences(this.#noting(), this.#counts)) {
+  /** The pieces; `firstOf` as in `streamReferences`. */
+  async *items(
+    firstOf?: (array: ReferencedArray) => Promise<number> | number,
+  ): AsyncGenerator<ReferenceItem> {
+    for await (const item of streamReferences(this.#noting(), this.#counts, firstOf)) {
       if (item.kind === "array") this.arrays.push(item.array);
       if (item.kind === "virtual" && item.location !== this.#location) this.#note(item.location);
       yield item;
@@ -143,8 +146,8 @@ export class ReferenceSet {
 
 /** Compares the first, a middle and the last chunk of every array with the source. Resolves with their number. */
 export async function sampleArrays(
-  arrays: readonly PlannedArray[],
-  read: (array: PlannedArray, index: readonly number[]) => Promise<Uint8Array | undefined>,
+  arrays: readonly ReferencedArray[],
+  read: (array: ReferencedArray, index: readonly number[]) => Promise<Uint8Array | undefined>,
 ): Promise<number> {
   let sampled = 0;
   for (const array of arrays) {

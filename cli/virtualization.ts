@@ -1,0 +1,195 @@
+/** Runs `virtualize`: from flags to plans, from results to lines and JSON. */
+import { readFile } from "node:fs/promises";
+import { basename, dirname, resolve } from "node:path";
+import type { Archive } from "../src/array/types.ts";
+import {
+  type Container,
+  commonFolder,
+  defaultContainer,
+  joinPlans,
+  type PlanOptions,
+  parseContainers,
+  planReferences,
+  type ReferencePlan,
+  type ReferenceResult,
+  toLocation,
+  type ViewEntry,
+  writeKerchunk,
+} from "../src/bridge/index.ts";
+import { SuperchunkError } from "../src/errors.ts";
+import { encoderOf, locateTarget, openContainer, writeIcechunk } from "../src/node/index.ts";
+import { parseS3Address } from "../src/node/s3-address.ts";
+import type { VirtualizeFlags } from "./commands/virtualize.ts";
+import type { Context } from "./context.ts";
+import { openingLines } from "./opening-lines.ts";
+import { locateEntries } from "./served-entries.ts";
+import { formatCount, formatPlural } from "./units.ts";
+import { printable } from "./values/cell-text.ts";
+
+/** Writes references to the archives of the typed paths. */
+export async function virtualizeTo(
+  sources: readonly string[],
+  destination: string,
+  flags: VirtualizeFlags,
+  context: Context,
+): Promise<void> {
+  checkFlags(flags);
+  const { entries, close } = await locateEntries(sources, context.signal);
+  const opened: Archive[] = [];
+  try {
+    const containers = flags.containers === undefined ? undefined : await readContainers(flags.containers);
+    const plans = planAll(entries, flags, opened, context);
+    const own = [...(containers ?? [])];
+    const result =
+      flags.to === "icechunk"
+        ? await writeIcechunk(plans, destination, {
+            containers: own.length > 0 ? own : [commonContainer(entries, sources)],
+            update: flags.update,
+            message: flags.message,
+          })
+        : await writeSet(plans, destination, flags, own.length > 0 ? own : undefined, context);
+    await report(result, destination, flags, context);
+  } finally {
+    for (const archive of opened) if (isRemote(archive)) await archive.close();
+    await close();
+  }
+}
+
+function checkFlags(flags: VirtualizeFlags): void {
+  const refuse = (field: string, reason: string): SuperchunkError =>
+    new SuperchunkError("BAD_ARGUMENT", `--${field} ${reason}`, { field });
+  if (flags.to !== "kerchunk" && flags.zarrFormat !== undefined)
+    throw refuse("zarr-format", "is for kerchunk JSON: Icechunk has Zarr v3, kerchunk's Parquet Zarr v2");
+  if (flags.grid === "rectilinear" && (flags.to === "kerchunk-parquet" || flags.zarrFormat === "2"))
+    throw refuse("grid", "rectilinear needs Zarr v3: write Icechunk, or kerchunk JSON of Zarr v3");
+  if (flags.update === true && flags.to !== "icechunk")
+    throw refuse(
+      "update",
+      "is for Icechunk, which keeps commits; write a kerchunk set anew with --overwrite",
+    );
+  if (flags.overwrite === true && flags.to === "icechunk")
+    throw refuse("overwrite", "is for kerchunk; an Icechunk repository is added to with --update");
+}
+
+async function* planAll(
+  entries: readonly ViewEntry[],
+  flags: VirtualizeFlags,
+  opened: Archive[],
+  context: Context,
+): AsyncGenerator<ReferencePlan> {
+  const options: PlanOptions = {
+    rectilinear: flags.grid === "rectilinear",
+    inline: flags.inline,
+    guard: flags.guard,
+    portable: flags.portable,
+    dimensionNames: flags.dimensionNames,
+    columns: flags.column,
+    encoder: encoderOf(),
+    signal: context.signal,
+  };
+  const [only] = entries;
+  const joined: ReferencePlan[] = [];
+  for (const entry of entries) {
+    const archive = await entry.open({ signal: context.signal });
+    opened.push(archive);
+    const alone = entries.length === 1 || flags.concat === true;
+    const node = alone ? nodeOf(archive, (only ?? entry).node) : entry.node;
+    const plan = await planReferences(archive, { ...options, node });
+    if (flags.concat === true) joined.push(plan);
+    else yield plan;
+  }
+  if (flags.concat === true) yield joinPlans(joined, options);
+}
+
+/** A table alone is the root, as xarray wants it; an array alone has its name, since xarray opens no bare array. */
+function nodeOf(archive: Archive, name: string): string {
+  return archive.kind === "table" ? "" : (name.split("/").at(-1) ?? name).replace(/\.[^.]+$/, "");
+}
+
+/** One container for all: the folder that the sources have in common. */
+function commonContainer(entries: readonly ViewEntry[], sources: readonly string[]): Container {
+  const places = entries.map(({ source }) => toLocation(source));
+  const folder = commonFolder(places);
+  if (folder === undefined) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "the sources have no folder in common; give containers for them with --containers",
+      { field: "containers" },
+    );
+  }
+  const [first = ""] = sources;
+  if (!first.startsWith("s3://")) return defaultContainer(folder);
+  const { region, endpoint, anonymous } = parseS3Address(first);
+  return {
+    name: "s3",
+    prefix: folder,
+    store: "s3",
+    region: region ?? "us-east-1",
+    ...(endpoint === undefined ? {} : { endpoint }),
+    ...(anonymous === true ? { anonymous } : {}),
+  };
+}
+
+async function writeSet(
+  plans: AsyncIterable<ReferencePlan>,
+  destination: string,
+  flags: VirtualizeFlags,
+  containers: readonly Container[] | undefined,
+  context: Context,
+): Promise<ReferenceResult> {
+  const at = destination.replace(/\/+$/, "");
+  const isRemoteTarget = /^[a-z0-9+.-]+:\/\//i.test(at);
+  const folder = isRemoteTarget ? at.slice(0, at.lastIndexOf("/")) : dirname(resolve(at));
+  const name = isRemoteTarget ? at.slice(at.lastIndexOf("/") + 1) : basename(resolve(at));
+  const { store } = locateTarget(folder);
+  try {
+    return await writeKerchunk(plans, store, name, {
+      form: flags.to === "kerchunk" ? "json" : "parquet",
+      format: flags.zarrFormat === undefined ? undefined : flags.zarrFormat === "2" ? 2 : 3,
+      containers,
+      openContainer,
+      overwrite: flags.overwrite,
+      signal: context.signal,
+    });
+  } finally {
+    await store.close?.();
+  }
+}
+
+async function readContainers(path: string): Promise<Iterable<Container>> {
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (cause) {
+    throw new SuperchunkError("NOT_FOUND", "the file with containers cannot be read", { path, cause });
+  }
+  return parseContainers(text, path);
+}
+
+function isRemote({ store, path }: Archive): boolean {
+  return /^[a-z0-9+.-]+:\/\//i.test(store.describe(path));
+}
+
+async function report(
+  result: ReferenceResult & { readonly snapshot?: string; readonly kept?: number },
+  destination: string,
+  flags: VirtualizeFlags,
+  context: Context,
+): Promise<void> {
+  const lines = openingLines(destination, flags, result.containers);
+  if (flags.json === true) return context.json({ destination, form: flags.to, ...result, open: lines });
+  for (const note of result.notes) context.message(`note: ${note}`);
+  if (!flags.guard)
+    context.message("note: without guards nobody notices when an archive changes, and reads wrong values");
+  const stored = result.padded + result.recoded + result.inlined;
+  const kept = result.kept === undefined || result.kept === 0 ? "" : `, ${formatCount(result.kept)} kept`;
+  await context.out.line(
+    `${formatPlural(result.arrays, "array")}: ${formatPlural(result.virtual, "reference")}${kept}, ` +
+      `${formatPlural(stored, "chunk")} stored beside them, ${formatCount(result.sampled)} read back and compared`,
+  );
+  if (result.snapshot !== undefined) await context.out.line(`commit ${result.snapshot}`);
+  for (const [language, text] of Object.entries(lines))
+    await context.out.line(`\n${language}:\n${text.replace(/^/gm, "  ")}`);
+  for (const { name, prefix } of result.containers)
+    await context.out.line(`\ncontainer ${name}: ${printable(prefix)}`);
+}

@@ -1,0 +1,219 @@
+/**
+ * Icechunk repositories with virtual references, through `@earthmover/icechunk`.
+ *
+ * The package is an optional one with native code, loaded when it is used. Knows its calls; must not know archives.
+ */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import type * as Icechunk from "@earthmover/icechunk";
+import { type Container, type ContainerCredentials, Containers } from "../bridge/references/index.ts";
+import { SuperchunkError } from "../errors.ts";
+import { type RepositoryOptions, toIcechunkPrefix } from "./icechunk-options.ts";
+import { parseS3Address } from "./s3-address.ts";
+
+/** The package. */
+export type IcechunkModule = typeof Icechunk;
+
+/** Loads the package. Throws `UNSUPPORTED`, with the way out, where it is not there or does not run. */
+export async function loadIcechunk(): Promise<IcechunkModule> {
+  try {
+    return await import("@earthmover/icechunk");
+  } catch (cause) {
+    throw explainMissing(cause);
+  }
+}
+
+function explainMissing(cause: unknown): SuperchunkError {
+  const { platform, arch } = process;
+  const here = `${platform} ${arch}`;
+  const isInstalled = !(
+    cause instanceof Error && /Cannot find package '@earthmover\/icechunk'/.test(cause.message)
+  );
+  const text = cause instanceof Error ? `${cause.message} ${causesOf(cause)}` : String(cause);
+  const reason = !isInstalled
+    ? 'needs the package "@earthmover/icechunk", which is not installed: npm install @earthmover/icechunk'
+    : /GLIBC/i.test(text)
+      ? `needs a newer C library than this system has (glibc 2.38 or later, as in Debian 13 and Ubuntu 24.04; here ${here})`
+      : `has no build of "@earthmover/icechunk" for ${here}; there are ones for Linux x64 with glibc 2.38, macOS arm64 and Windows x64`;
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `Icechunk ${reason}. Without it, write kerchunk references (--to kerchunk) and open those with Icechunk's VirtualiZarr elsewhere`,
+    { field: "@earthmover/icechunk", expected: "a build for this platform", found: here, cause },
+  );
+}
+
+/** Native packages try one build after another, and tell all failures in a chain of causes. */
+function causesOf(error: Error): string {
+  const texts: string[] = [];
+  for (let each: unknown = error.cause; each instanceof Error && texts.length < 20; each = each.cause)
+    texts.push(each.message);
+  return texts.join(" ");
+}
+
+/** A repository that is opened or made, and whether it was there. */
+export interface OpenedRepository {
+  readonly repository: Icechunk.Repository;
+  readonly isNew: boolean;
+}
+
+/**
+ * Opens the repository at a folder or an `s3://` address, or makes one where `create` says so.
+ *
+ * Throws `NOT_FOUND`, `UNSUPPORTED`, `BAD_ARGUMENT` for credentials that are not given.
+ */
+export async function openRepository(
+  location: string,
+  create: "never" | "if-absent",
+  options: RepositoryOptions,
+): Promise<OpenedRepository> {
+  const containers = new Containers(options.containers);
+  const { Repository, Storage } = await loadIcechunk();
+  const access = accessOf(containers, options);
+  const config = configOf(containers);
+  try {
+    const storage = await storageOf(Storage, location, options);
+    const isThere = location.startsWith("s3://")
+      ? await Repository.exists(storage)
+      : existsSync(resolve(location, "repo")) || (existsSync(location) && (await Repository.exists(storage)));
+    if (!isThere && create === "never")
+      throw new SuperchunkError("NOT_FOUND", "there is no Icechunk repository here", { path: location });
+    const repository = isThere
+      ? await Repository.open(storage, config, access)
+      : await Repository.create(storage, config, undefined, access);
+    if (isThere && create !== "never") await repository.saveConfig();
+    return { repository, isNew: !isThere };
+  } catch (error) {
+    throw explainIcechunk(error, location);
+  }
+}
+
+async function storageOf(
+  Storage: IcechunkModule["Storage"],
+  location: string,
+  { endpoint, region, anonymous }: RepositoryOptions,
+): Promise<Icechunk.Storage> {
+  if (!location.startsWith("s3://")) return Storage.newLocalFilesystem(resolve(location));
+  const told = parseS3Address(location);
+  const own = {
+    endpoint: endpoint ?? told.endpoint,
+    region: region ?? told.region,
+    anonymous: anonymous ?? told.anonymous,
+  };
+  return Storage.newS3(
+    told.bucket,
+    told.prefix,
+    { type: own.anonymous === true ? "Anonymous" : "FromEnv" },
+    s3Options(own),
+  );
+}
+
+function s3Options({
+  endpoint,
+  region,
+  anonymous,
+}: Pick<RepositoryOptions, "endpoint" | "region" | "anonymous">): Icechunk.S3Options {
+  return {
+    region: region ?? "us-east-1",
+    anonymous: anonymous === true,
+    ...(endpoint === undefined
+      ? {}
+      : { endpointUrl: endpoint, allowHttp: endpoint.startsWith("http://"), forcePathStyle: true }),
+  };
+}
+
+/** Containers as Icechunk's configuration has them. */
+function configOf(containers: Containers): Icechunk.RepositoryConfig {
+  const entries = [...containers].map((container) => {
+    const urlPrefix = toIcechunkPrefix(container);
+    return [urlPrefix, { name: container.name, urlPrefix, store: storeConfig(container) }] as const;
+  });
+  return { virtualChunkContainers: Object.fromEntries(entries) };
+}
+
+function storeConfig({ prefix, store, region, endpoint, anonymous }: Container): Icechunk.ObjectStoreConfig {
+  switch (store) {
+    case "local":
+      return { type: "LocalFileSystem", field0: prefix.slice("file://".length) };
+    case "http":
+      return {
+        type: "Http",
+        field0: { opts: prefix.startsWith("http://") ? { allow_http: "true" } : {}, headers: {} },
+      };
+    case "s3":
+      return {
+        type: endpoint === undefined ? "S3" : "S3Compatible",
+        field0: s3Options({ endpoint, region, anonymous }),
+      };
+    case "gcs":
+      return { type: "Gcs", field0: {} };
+    case "azure":
+      return { type: "Azure", field0: {} };
+  }
+}
+
+/** Who may be read: every container given, with its credentials. */
+function accessOf(
+  containers: Containers,
+  { credentials = {} }: RepositoryOptions,
+): Record<string, Icechunk.Credentials | null> {
+  const access: Record<string, Icechunk.Credentials | null> = {};
+  for (const container of containers)
+    access[toIcechunkPrefix(container)] = credentialsOf(container, credentials);
+  return access;
+}
+
+function credentialsOf(
+  { name, store, credentials, anonymous }: Container,
+  given: Readonly<Record<string, ContainerCredentials>>,
+): Icechunk.Credentials | null {
+  const own = credentials === undefined ? undefined : given[credentials];
+  if (credentials !== undefined && anonymous !== true && own === undefined) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `container "${name}" asks for the credentials "${credentials}", which were not given`,
+      { field: "credentials", expected: credentials },
+    );
+  }
+  switch (store) {
+    case "local":
+    case "http":
+      return null;
+    case "s3": {
+      const { accessKeyId, secretAccessKey, sessionToken } = own ?? {};
+      if (accessKeyId !== undefined && secretAccessKey !== undefined) {
+        const session = sessionToken === undefined ? {} : { sessionToken };
+        return {
+          type: "S3",
+          field0: { type: "Static", field0: { accessKeyId, secretAccessKey, ...session } },
+        };
+      }
+      return { type: "S3", field0: { type: anonymous === true ? "Anonymous" : "FromEnv" } };
+    }
+    case "gcs":
+      return { type: "Gcs", field0: { type: anonymous === true ? "Anonymous" : "FromEnv" } };
+    case "azure":
+      return { type: "Azure", field0: { type: anonymous === true ? "Anonymous" : "FromEnv" } };
+  }
+}
+
+/** An error of the package as one of ours; ours stay as they are. */
+export function explainIcechunk(error: unknown, path: string): unknown {
+  if (!(error instanceof Error) || error instanceof SuperchunkError) return error;
+  const [first = ""] = error.message.split("\n");
+  const text = error.message;
+  if (/checksum of the object owning the virtual chunk has changed/.test(text)) {
+    return new SuperchunkError(
+      "STALE",
+      `an object has changed since it was referenced (${first}); update the references`,
+      { path, cause: error },
+    );
+  }
+  if (/no virtual chunk container|not authorized|authorize/i.test(text)) {
+    return new SuperchunkError("UNSAFE_PATH", `a container is missing or not authorised: ${first}`, {
+      path,
+      field: "container",
+      cause: error,
+    });
+  }
+  return new SuperchunkError("IO", `Icechunk failed: ${first}`, { path, cause: error });
+}

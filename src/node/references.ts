@@ -1,0 +1,101 @@
+/** `openReferences` for paths and addresses: kerchunk sets and Icechunk repositories. */
+import { resolve } from "node:path";
+import {
+  type Container,
+  type ContainerCredentials,
+  Containers,
+  type OpenReferencesOptions,
+  openReferences as openSet,
+  openWebContainer,
+  type ReferenceStore,
+} from "../bridge/references/index.ts";
+import { parseViewKey } from "../bridge/view.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { FileStore } from "./fs-store.ts";
+import { explainIcechunk, openRepository } from "./icechunk.ts";
+import type { RepositoryOptions } from "./icechunk-options.ts";
+import { locate } from "./locate.ts";
+import { S3Store } from "./s3-store.ts";
+
+/** How references at a path are opened. */
+export interface OpenPathReferencesOptions
+  extends OpenReferencesOptions,
+    Omit<RepositoryOptions, "containers" | "credentials"> {
+  /** What is at the path (default: `kerchunk`, JSON or Parquet). */
+  readonly form?: "kerchunk" | "icechunk" | undefined;
+  /** For Icechunk: branch (default `main`). */
+  readonly branch?: string | undefined;
+}
+
+/**
+ * Opens references at a path or an address as a store of zarrita's, with their guards enforced.
+ *
+ * Only the containers given, and those kept beside a kerchunk set that `authorize` names, are read. Throws
+ * `NOT_FOUND`, `BAD_FIELD`, `UNSUPPORTED`; reads throw `UNSAFE_PATH` for what is in no authorised container, and
+ * `STALE` for an object that has changed.
+ */
+export async function openReferences(
+  location: string,
+  options: OpenPathReferencesOptions = {},
+): Promise<ReferenceStore> {
+  if (options.form === "icechunk") return openIcechunk(location, options);
+  const { store, path } = await locate(location);
+  return openSet(store, path, { openContainer, ...options });
+}
+
+/** Opens a container's store: folders, S3, and what is read over HTTP. */
+export function openContainer(
+  container: Container,
+  credentials: ContainerCredentials | undefined,
+): ReadableStore {
+  const { store, prefix, location, region, endpoint, anonymous } = container;
+  const place = location ?? prefix;
+  if (store === "local") return new FileStore(resolve(place.slice("file://".length)));
+  if (store !== "s3") return openWebContainer(container, credentials);
+  const [, bucket = "", below = ""] = /^s3:\/\/([^/]+)\/(.*)$/.exec(place) ?? [];
+  const { accessKeyId, secretAccessKey, sessionToken } = credentials ?? {};
+  return new S3Store({
+    bucket,
+    prefix: below.replace(/\/+$/, ""),
+    region,
+    endpoint,
+    anonymous,
+    ...(accessKeyId === undefined || secretAccessKey === undefined
+      ? {}
+      : {
+          credentials: {
+            accessKeyId,
+            secretAccessKey,
+            ...(sessionToken === undefined ? {} : { sessionToken }),
+          },
+        }),
+  });
+}
+
+async function openIcechunk(
+  location: string,
+  { containers: given = [], branch = "main", ...options }: OpenPathReferencesOptions,
+): Promise<ReferenceStore> {
+  const containers = new Containers(given);
+  const { repository } = await openRepository(location, "never", { ...options, containers });
+  const session = await repository.readonlySession({ branch }).catch((error: unknown) => {
+    throw explainIcechunk(error, location);
+  });
+  const { store } = session;
+  const read = async (key: string, call: (path: string) => Promise<Uint8Array | null>) => {
+    const path = parseViewKey(key);
+    if (path === undefined) return undefined;
+    try {
+      const bytes = await call(path);
+      return bytes === null ? undefined : Uint8Array.from(bytes);
+    } catch (error) {
+      throw explainIcechunk(error, `${location}: ${path}`);
+    }
+  };
+  return {
+    containers,
+    get: (key) => read(key, (path) => store.get(path)),
+    getRange: (key, range) => read(key, (path) => store.getRange(path, range)),
+    close: async () => undefined,
+  };
+}
