@@ -9,6 +9,7 @@ import { isSuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { type BlpkHeader, decodeHeader as decodeFileHeader } from "../../format/header.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { openBlpkFile } from "../blpk-file.ts";
 import { isEqual } from "../live-array.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
@@ -35,14 +36,14 @@ export async function salvage(
   if (header === undefined) return undefined;
   const places: { offset: number; header: ChunkHeader }[] = [];
   const problems: string[] = [];
-  const table = await readTable(store, key, header, size);
-  let at = table[0] ?? (await findFirst(store, key, header, size, maxNbytes));
-  for (let i = 0; at !== undefined && at < size; i++) {
+  const table = await readTable(store, key, size);
+  let at = table.length > 0 ? 0 : await findFirst(store, key, header, size, maxNbytes);
+  for (let i = 0; at !== undefined && (table.length > 0 ? i < table.length : at < size); i++) {
     const start: number = table[i] ?? (await skipZeros(store, key, at, size));
-    if (header.nchunks >= 0 && i >= header.nchunks && table.length === header.nchunks) break;
+    if (start >= size) break;
     const found = await readChunk(store, key, start, size, header, maxNbytes);
     if (found === undefined) {
-      if (start < size) problems.push(`what is at byte ${start} is no whole chunk with the right digest`);
+      problems.push(`what is at byte ${start} is no whole chunk with the right digest`);
       break;
     }
     places.push({ offset: start, header: found.header });
@@ -91,32 +92,21 @@ async function readFileHeader(store: ReadableStore, key: string): Promise<BlpkHe
       (await store.getRange(key, { offset: 0, length: 32 })) ?? new Uint8Array(0),
       key,
     );
-    return header.version >= 2 && !header.metadata ? header : undefined;
+    return header.version >= 2 ? header : undefined;
   } catch (error) {
     if (isSuperchunkError(error)) return undefined;
     throw error;
   }
 }
 
-/** The offsets, as far as they can be true; none where one of them cannot. */
-async function readTable(
-  store: ReadableStore,
-  key: string,
-  header: BlpkHeader,
-  size: number,
-): Promise<number[]> {
-  const entries = header.nchunks + header.maxAppChunks;
-  if (!header.offsets || header.nchunks < 0 || 32 + entries * 8 > size) return [];
-  const bytes = await store.getRange(key, { offset: 32, length: header.nchunks * 8 });
-  if (bytes === undefined || bytes.length < header.nchunks * 8) return [];
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const offsets: number[] = [];
-  for (let i = 0; i < header.nchunks; i++) {
-    const offset = Number(view.getBigInt64(8 * i, true));
-    if (offset < 32 + entries * 8 || offset > size - HEADER_LENGTH) return [];
-    offsets.push(offset);
+/** The chunks that the file itself tells of; none where what it tells cannot be true. */
+async function readTable(store: ReadableStore, key: string, size: number): Promise<ArrayLike<number>> {
+  try {
+    return (await openBlpkFile(store, key, size, Number.POSITIVE_INFINITY)).starts;
+  } catch (error) {
+    if (isSuperchunkError(error) && error.isDamage) return [];
+    throw error;
   }
-  return offsets;
 }
 
 /** The first chunk, where no offset tells it: tables have entries of eight bytes. */
@@ -129,7 +119,9 @@ async function findFirst(
 ): Promise<number | undefined> {
   const window =
     (await store.getRange(key, { offset: 0, length: Math.min(size, MAX_TABLE) })) ?? new Uint8Array(0);
-  for (let at = 32; at + HEADER_LENGTH <= window.length; at += 8) {
+  // With raw JSON metadata behind the header, its size is in the header.
+  const from = 32 + (header.metadata && header.metaSize < MAX_TABLE ? header.metaSize : 0);
+  for (let at = from; at + HEADER_LENGTH <= window.length; at += 8) {
     // Blosc headers start with the version, 1 or 2; most table entries do not pass for one.
     if (window[at] !== 2 && window[at] !== 1) continue;
     if ((await readChunk(store, key, at, size, header, maxNbytes)) !== undefined) return at;
