@@ -3,7 +3,7 @@
  * peers in the same call, prints the ratios, losses too, and saves JSON in bench/results/.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const folder = fileURLToPath(new URL(".", import.meta.url));
@@ -12,9 +12,23 @@ const folder = fileURLToPath(new URL(".", import.meta.url));
 const all = {
   decode: "codec/decode.mjs",
   encode: "codec/encode.mjs",
+  write: "write/write.mjs",
+  zarr: "zarr.mjs",
   read: "read/read.mjs",
   convert: "convert/convert.mjs",
 };
+
+/** The codec is measured with chunks of several sizes. */
+function argumentsOf(name) {
+  if (name !== "decode" && name !== "encode") return [[]];
+  mkdirSync(`${folder}results`, { recursive: true });
+  return [1 << 16, 1 << 20, 8 << 20].map((size) => [
+    "--size",
+    String(size),
+    "--json",
+    `${folder}results/${name}-${size}.json`,
+  ]);
+}
 
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in all));
@@ -28,7 +42,11 @@ for (const [name, file] of Object.entries(all)) {
   if (!existsSync(`${folder}${file}`))
     throw new Error(`bench/${file} is missing; there are ${readdirSync(folder).join(", ")}`);
   console.log(`\n== ${name}`);
-  const { status } = spawnSync(process.execPath, ["--expose-gc", `${folder}${file}`], { stdio: "inherit" });
-  if (status !== 0) failed++;
+  for (const args of argumentsOf(name)) {
+    const { status } = spawnSync(process.execPath, ["--expose-gc", `${folder}${file}`, ...args], {
+      stdio: "inherit",
+    });
+    if (status !== 0) failed++;
+  }
 }
 process.exit(failed === 0 ? 0 : 1);

@@ -6,6 +6,7 @@
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import Blosc from "numcodecs/blosc";
+import { timeLibblosc } from "./libblosc.mjs";
 import { SAMPLES } from "./samples.mjs";
 import { medianSeconds } from "./timing.mjs";
 
@@ -29,6 +30,7 @@ const SETTINGS = [
 ];
 
 const results = [];
+const jobs = [];
 for (const setting of SETTINGS) {
   for (const [sample, { typesize, make }] of Object.entries(SAMPLES)) {
     const data = make(size);
@@ -42,6 +44,7 @@ for (const setting of SETTINGS) {
       () => peer.decode(chunk, out),
     ]);
     const bar = barOf(setting, sample);
+    jobs.push({ work: "decode", data: chunk, nbytes: size });
     results.push({
       work: `decode ${setting.cname} ${setting.shuffle}`,
       sample,
@@ -83,14 +86,26 @@ for (const cname of ["lz4", "blosclz", "zstd"]) {
   }
 }
 
-for (const { work, sample, ratio, mbPerSecond, peerMbPerSecond, times, bar } of results) {
+const native = timeLibblosc(jobs);
+native?.results.forEach(({ seconds }, i) => {
+  results[i].libbloscMbPerSecond = size / seconds / 1e6;
+  results[i].timesLibblosc = results[i].mbPerSecond / results[i].libbloscMbPerSecond;
+});
+console.log(
+  native === undefined
+    ? "libblosc is absent: npm run test:interop installs it"
+    : `libblosc ${native.version}, one thread`,
+);
+
+for (const { work, sample, ratio, mbPerSecond, peerMbPerSecond, times, timesLibblosc, bar } of results) {
   const rates =
     mbPerSecond === undefined
       ? ""
       : `ratio ${ratio.toFixed(1).padStart(6)} ${mbPerSecond.toFixed(0).padStart(7)} MB/s, numcodecs.js ${peerMbPerSecond.toFixed(0).padStart(5)} MB/s`;
+  const besides = timesLibblosc === undefined ? "" : `  ${timesLibblosc.toFixed(2)} x libblosc`;
   const verdict = bar === undefined || times >= bar ? "" : `  LOSS: the bar is ${bar}`;
   console.log(
-    `${work.padEnd(28)} ${sample.padEnd(15)} ${rates.padEnd(52)} ${times.toFixed(1).padStart(6)} x${verdict}`,
+    `${work.padEnd(28)} ${sample.padEnd(15)} ${rates.padEnd(52)} ${times.toFixed(1).padStart(6)} x${besides}${verdict}`,
   );
 }
 if (options.json)

@@ -7,6 +7,7 @@
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import Blosc from "numcodecs/blosc";
+import { timeLibblosc } from "./libblosc.mjs";
 import { SAMPLES } from "./samples.mjs";
 import { medianSeconds } from "./timing.mjs";
 
@@ -32,6 +33,7 @@ const SETTINGS = [
 ];
 
 const results = [];
+const jobs = [];
 for (const setting of SETTINGS) {
   const { cname, clevel, shuffle } = setting;
   await blosc.prepareEncode(cname);
@@ -51,6 +53,7 @@ for (const setting of SETTINGS) {
       () => blosc.encodeSync(data, { ...setting, typesize }),
       () => peer.encode(data),
     ]);
+    jobs.push({ work: "encode", data, typesize, clevel, shuffle, cname });
     results.push({
       work: `encode ${cname} ${clevel} ${shuffle}`,
       sample,
@@ -69,12 +72,35 @@ function barOf({ cname, clevel, shuffle }, sample) {
   return sample === "text" || sample === "random bytes" ? 1 : 5;
 }
 
-for (const { work, sample, ratio, peerRatio, mbPerSecond, peerMbPerSecond, times, bar } of results) {
+const native = timeLibblosc(jobs);
+native?.results.forEach((libblosc, i) => {
+  results[i].libbloscMbPerSecond = size / libblosc.seconds / 1e6;
+  results[i].libbloscRatio = size / libblosc.size;
+  results[i].timesLibblosc = results[i].mbPerSecond / results[i].libbloscMbPerSecond;
+});
+console.log(
+  native === undefined
+    ? "libblosc is absent: npm run test:interop installs it"
+    : `libblosc ${native.version}, one thread`,
+);
+
+for (const {
+  work,
+  sample,
+  ratio,
+  peerRatio,
+  mbPerSecond,
+  peerMbPerSecond,
+  times,
+  timesLibblosc,
+  bar,
+} of results) {
   const ours = `ratio ${ratio.toFixed(1).padStart(6)} ${mbPerSecond.toFixed(0).padStart(5)} MB/s`;
   const theirs = `numcodecs.js ratio ${peerRatio.toFixed(1).padStart(6)} ${peerMbPerSecond.toFixed(0).padStart(5)} MB/s`;
+  const besides = timesLibblosc === undefined ? "" : `  ${timesLibblosc.toFixed(2)} x libblosc`;
   const verdict = bar === undefined || times >= bar ? "" : `  LOSS: the bar is ${bar}`;
   console.log(
-    `${work.padEnd(26)} ${sample.padEnd(15)} ${ours}, ${theirs} ${times.toFixed(1).padStart(6)} x${verdict}`,
+    `${work.padEnd(26)} ${sample.padEnd(15)} ${ours}, ${theirs} ${times.toFixed(1).padStart(6)} x${besides}${verdict}`,
   );
 }
 if (options.json)
