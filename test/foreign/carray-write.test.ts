@@ -210,6 +210,30 @@ describe("append, trim and resize", () => {
     expect(changed).toBeGreaterThan(12);
   });
 
+  it("what metadata claim is not made room for, nor counted through", async () => {
+    const meta = (sizes: string, dtype: string, chunklen: number): MemoryStore => {
+      const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+      const storage = `{"dtype": "${dtype}", "cparams": {"clevel": 5, "shuffle": 1, "quantize": 0}, "chunklen": ${chunklen}, "expectedlen": 1, "dflt": 0}`;
+      return new MemoryStore([
+        ["meta/sizes", utf8(sizes)],
+        ["meta/storage", utf8(storage)],
+        ["__attrs__", utf8("{}")],
+      ]);
+    };
+    const code = async (
+      store: MemoryStore,
+      change: (store: MemoryStore) => Promise<unknown>,
+    ): Promise<string> => (await rejectionOf(change(store))).code;
+    const append = (store: MemoryStore) => appendToCarray(store, "", numbered(8));
+    expect(await code(meta('{"shape": [0, 1099511627776]}', "uint8", 1), append)).toBe("LIMIT");
+    expect(await code(meta('{"shape": [0]}', "uint8", 2 ** 45), append)).toBe("LIMIT");
+    expect(await code(meta('{"shape": [5]}', "|S0", 4), append)).toBe("UNSUPPORTED");
+    expect(await code(meta('{"shape": [1000000000000001]}', "uint8", 2), append)).toBe("INCOMPLETE");
+    const gone = meta('{"shape": [1000000000000000]}', "uint8", 1);
+    await trimCarray(gone, "", 1000000000000000);
+    expect(((await open(gone, "")) as ArrayArchive).shape).toEqual([0]);
+  });
+
   it("a writer that came in between is CONFLICT", async () => {
     const store = await made(20);
     async function* slow(): AsyncGenerator<Uint8Array> {

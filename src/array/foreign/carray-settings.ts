@@ -26,8 +26,8 @@ export interface CarraySettings {
   /** Rows of a chunk. */
   readonly chunklen: number;
   readonly encode: EncodeOptions;
-  /** One row of default values. */
-  readonly defaultRow: Uint8Array;
+  /** Default value as stored. */
+  readonly dflt: JsonValue;
 }
 
 const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];

@@ -8,7 +8,7 @@ import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { openArrayFolder } from "../open-array-folder.ts";
 import { elementsOf } from "../selection.ts";
 import type { ArrayArchive } from "../types.ts";
-import { type CarraySettings, defaultRowOf, typesizeOf } from "./carray-settings.ts";
+import { type CarraySettings, checkChunklen, typesizeOf } from "./carray-settings.ts";
 
 /** A carray that is to be changed. */
 export interface CarrayState {
@@ -27,7 +27,7 @@ const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zl
 /**
  * Reads the carray at `path`.
  *
- * @throws NOT_FOUND; UNSUPPORTED for what is no carray (a BLZ root is never made one) and for Python objects; damage
+ * @throws NOT_FOUND; LIMIT where its chunks are longer than Blosc's; UNSUPPORTED for what is no carray (a BLZ root is never made one) and for Python objects; damage
  */
 export async function readCarray(
   store: WritableStore,
@@ -61,6 +61,19 @@ export async function readCarray(
   const sizes = parseSizes(sizesBytes, store.describe(sizesKey));
   const rowShape = sizes.shape.slice(1);
   const { dtype, chunklen, cparams } = storage;
+  const rowBytes = elementsOf(rowShape) * dtype.itemSize;
+  if (rowBytes === 0) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "the rows of the array have no bytes, and bcolz knows no such arrays",
+      {
+        path: shown,
+        field: "shape",
+        found: sizes.shape,
+      },
+    );
+  }
+  checkChunklen(chunklen, rowBytes);
   return {
     store,
     path,
@@ -71,7 +84,7 @@ export async function readCarray(
     settings: {
       dtype,
       rowShape,
-      rowBytes: elementsOf(rowShape) * dtype.itemSize,
+      rowBytes,
       chunklen,
       encode: {
         // blz 0.6 and the first bcolz knew no other compressor, and did not say so.
@@ -80,7 +93,7 @@ export async function readCarray(
         shuffle: cparams.shuffle ?? "noshuffle",
         typesize: typesizeOf(dtype),
       },
-      defaultRow: defaultRowOf(dtype, rowShape, storage.dflt),
+      dflt: storage.dflt,
     },
   };
 }

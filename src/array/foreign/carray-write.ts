@@ -8,6 +8,7 @@
 import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader } from "../../format/header.ts";
 import { memberText } from "../../format/json-members.ts";
+import { parseCarrayChunkName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
@@ -103,13 +104,14 @@ export async function createCarray(
   const chunklen = checkChunklen(options.chunklen ?? chooseChunklen(expectedlen, rowBytes), rowBytes);
   const encode = { cname, clevel: checkCount("clevel", clevel, 0, 9), shuffle, typesize: typesizeOf(dtype) };
   const dflt = options.dflt ?? null;
+  defaultRowOf(dtype, rowShape, dflt); // a default value that does not fit is told before anything is written
   const settings: CarraySettings = {
     dtype,
     rowShape,
     rowBytes,
     chunklen,
     encode,
-    defaultRow: defaultRowOf(dtype, rowShape, dflt),
+    dflt,
   };
   const staged = await stageRows(
     { store, path, settings, rows: 0 },
@@ -202,10 +204,10 @@ export async function commitShrink(
   const { chunklen, rowBytes } = settings;
   const last = Math.floor(rows / chunklen) * chunklen * rowBytes;
   const tail = await archive.readBytes(last, rows * rowBytes, options);
-  const removed = chunksOf(state.rows, chunklen) - chunksOf(rows, chunklen);
   let cbytes = sizes.cbytes ?? 0;
-  for (let i = 0; i < removed; i++) {
-    const info = await store.stat(chunkKey(path, chunksOf(rows, chunklen) + i), options);
+  for (const index of await chunksFrom(store, path, chunksOf(rows, chunklen))) {
+    if (index >= chunksOf(state.rows, chunklen)) continue;
+    const info = await store.stat(chunkKey(path, index), options);
     cbytes -= Math.max(0, (info?.size ?? 0) - PROLOGUE);
   }
   const bytes = sizesBytes(sizes.raw, settings, rows, Math.max(0, cbytes));
@@ -215,7 +217,7 @@ export async function commitShrink(
 
 /** The second step: the files without the rows that were cut off. */
 export async function cleanShrunk(
-  { store, path, settings, ...state }: CarrayState,
+  { store, path, settings }: CarrayState,
   rows: number,
   tail: Uint8Array,
   options: CarrayWriteOptions,
@@ -225,8 +227,18 @@ export async function cleanShrunk(
     await store.put(chunkKey(path, Math.floor(rows / chunklen)), [FILE_HEADER, chunk], {
       stablePieces: true,
     });
-  for (let i = chunksOf(state.rows, chunklen) - 1; i >= chunksOf(rows, chunklen); i--)
-    await store.delete(chunkKey(path, i));
+  for (const index of await chunksFrom(store, path, chunksOf(rows, chunklen)))
+    await store.delete(chunkKey(path, index));
+}
+
+/** Numbers of the chunk files that are there, from one on, the last first. */
+async function chunksFrom(store: WritableStore, path: string, first: number): Promise<number[]> {
+  const found: number[] = [];
+  for await (const { name } of store.list(joinKey(path, "data"))) {
+    const index = parseCarrayChunkName(name);
+    if (index !== undefined && index >= first) found.push(index);
+  }
+  return found.sort((a, b) => b - a);
 }
 
 /** Writes the chunk files of an append: the rows of a short last chunk and those behind it. */
@@ -327,10 +339,13 @@ async function* onePiece(piece: Uint8Array): AsyncGenerator<Uint8Array> {
 /** Rows made at once, in bytes. */
 const BATCH = 1 << 20;
 
-function* defaultRows({ defaultRow, rowBytes }: CarraySettings, rows: number): Generator<Uint8Array> {
-  const batch = Math.max(1, Math.min(rows, Math.floor(BATCH / Math.max(1, rowBytes))));
+function* defaultRows(settings: CarraySettings, rows: number): Generator<Uint8Array> {
+  if (rows === 0) return;
+  const { dtype, rowShape, rowBytes, dflt } = settings;
+  const row = defaultRowOf(dtype, rowShape, dflt);
+  const batch = Math.max(1, Math.min(rows, Math.floor(BATCH / rowBytes)));
   const bytes = new Uint8Array(batch * rowBytes);
-  for (let at = 0; at < bytes.length; at += rowBytes) bytes.set(defaultRow, at);
+  for (let at = 0; at < bytes.length; at += rowBytes) bytes.set(row, at);
   for (let left = rows; left > 0; left -= batch) yield bytes.subarray(0, Math.min(left, batch) * rowBytes);
 }
 
