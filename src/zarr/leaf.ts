@@ -3,7 +3,8 @@
  *
  * Knows stages and strides; must not know shards or grids.
  */
-import { readHead, readPart } from "../array/block-read.ts";
+import { readHead, readPart, readPartNow } from "../array/block-read.ts";
+import type { ChunkDecoder } from "../array/chunk-decoder.ts";
 import { stridesOf } from "../array/selection.ts";
 import type { PlacedChunk } from "../array/sequence.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -56,29 +57,96 @@ export function readsInPart(store: ReadableStore, job: LeafJob): boolean {
 export async function readLeafPart(store: ReadableStore, job: LeafJob, signal?: AbortSignal): Promise<void> {
   const { place, itemSize, shape } = job;
   const { first, count } = spanOf(job);
-  const nbytes = itemsOf(shape) * itemSize;
   const start = first * itemSize;
   const length = count * itemSize;
   if (job.stages.length === 0) {
+    const nbytes = itemsOf(shape) * itemSize;
     checkSize(place.nbytes ?? nbytes, nbytes, place);
     copySpan(job, await readPlace(store, place, start, length, signal), first);
     return;
   }
-  const available = place.nbytes ?? Number.POSITIVE_INFINITY;
-  const placed: PlacedChunk = {
-    index: place.slot ?? 0,
-    key: place.key,
-    offset: place.offset,
-    nbytes,
-    ctbytes: place.nbytes,
-    available,
-    checksum: "None",
-    prologue: 0,
-  };
+  const placed = placedOf(job, place.slot ?? 0);
+  const now = readPartNow(store, placed, start, start + length);
+  if (now !== undefined) {
+    copySpan(job, now, first);
+    return;
+  }
   const head = await readHead(store, placed, signal);
   const bytes = new Uint8Array(length);
   await readPart(store, placed, head, start, start + length, bytes, signal);
   copySpan(job, bytes, first);
+}
+
+/** The chunk of a job as the layer of archives has it. */
+function placedOf({ place, shape, itemSize }: LeafJob, index: number): PlacedChunk {
+  return {
+    index,
+    key: place.key,
+    offset: place.offset,
+    nbytes: itemsOf(shape) * itemSize,
+    ctbytes: place.nbytes,
+    available: place.nbytes ?? Number.POSITIVE_INFINITY,
+    checksum: "None",
+    prologue: 0,
+  };
+}
+
+/** True where a decoder of Blosc chunks can do the job. */
+export function isPlainBlosc({ place, stages }: LeafJob): boolean {
+  return (
+    stages.length === 1 &&
+    stages[0]?.isBlosc === true &&
+    place.memory === undefined &&
+    place.nbytes !== undefined
+  );
+}
+
+/** Decodes whole Blosc chunks of one object through a decoder, which may have threads. Jobs in the order of offsets. */
+export async function decodeMany(
+  store: ReadableStore,
+  decoder: ChunkDecoder,
+  jobs: readonly LeafJob[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const places = jobs.map((job, i) => placedOf(job, i));
+  const targets = jobs.map((job, i) => contiguousTarget(job, places[i]?.nbytes ?? 0));
+  const batches = async function* (): AsyncGenerator<readonly PlacedChunk[]> {
+    yield places;
+  };
+  const nbytes = places.reduce((sum, place) => sum + place.nbytes, 0);
+  const run = {
+    verify: false,
+    signal,
+    chunks: jobs.length,
+    nbytes,
+    target: ({ index }: PlacedChunk) => targets[index],
+  };
+  let next = 0;
+  try {
+    for await (const { place, bytes, ctbytes } of decoder.decodeChunks(store, batches(), run)) {
+      const job = jobs[place.index];
+      if (job === undefined) continue;
+      next = place.index + 1;
+      checkStored(ctbytes, job.place);
+      if (targets[place.index] === undefined) copyWhole(job, bytes);
+    }
+  } catch (error) {
+    const failed = jobs[next]?.place;
+    if (!isSuperchunkError(error) || failed === undefined) throw error;
+    // The decoder counts the chunks that it was given; the caller wants to know the slot in the shard.
+    const chunk = failed.slot === undefined ? {} : { chunk: failed.slot };
+    throw new SuperchunkError(error.code, error.summary, { ...error.details, ...chunk });
+  }
+}
+
+/** A Blosc chunk must be all of the bytes that its entry counts. */
+function checkStored(ctbytes: number, place: ChunkPlace): void {
+  if (ctbytes === place.nbytes) return;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the Blosc header's ctbytes at byte 12 is ${ctbytes}, but ${place.nbytes} bytes are stored; the chunk or its index entry is damaged`,
+    { ...placeDetails(place), field: "ctbytes", expected: place.nbytes, found: ctbytes },
+  );
 }
 
 /** Room for decoded chunks, used again. */

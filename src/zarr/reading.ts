@@ -4,6 +4,7 @@
  * Knows chains and grids; values are made elsewhere. An index is read once for each shard and kept; that its object
  * is still the same is checked behind the reads, so that bytes of two versions are never mixed.
  */
+import type { ChunkDecoder } from "../array/chunk-decoder.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -14,7 +15,9 @@ import { Gate } from "./gate.ts";
 import {
   type ChunkExtent,
   decodeLeaf,
+  decodeMany,
   decodeStages,
+  isPlainBlosc,
   type LeafJob,
   readLeafPart,
   readsInPart,
@@ -34,6 +37,8 @@ export interface ReadSettings {
   readonly cachedEntries?: number | undefined;
   /** Objects are never changed while the array is open: saves asking for their version (default false). */
   readonly immutable?: boolean | undefined;
+  /** What decodes many Blosc chunks of a shard, such as a pool of threads (default: the calling thread). */
+  readonly decoder?: ChunkDecoder | undefined;
 }
 
 const MAX_GAP = 4096;
@@ -327,6 +332,12 @@ export class ChunkReading {
     const requests: (() => Promise<void>)[] = parts.map(
       (job) => () => this.#gate.run(() => readLeafPart(this.#store, job, signal)),
     );
+    const { decoder } = this.#settings;
+    if (decoder !== undefined && whole.length > 1 && whole.every(isPlainBlosc)) {
+      const sorted = [...whole].sort((a, b) => a.place.offset - b.place.offset);
+      requests.push(() => this.#gate.run(() => decodeMany(this.#store, decoder, sorted, signal)));
+      whole.length = 0;
+    }
     for (const group of joinJobs(whole, this.#settings.maxGap ?? MAX_GAP)) {
       requests.push(() => this.#readGroup(group, signal));
     }

@@ -1,6 +1,8 @@
 /** What reading costs: requests and bytes, and what happens when objects change meanwhile. */
 import { expect, test } from "vitest";
+import { callingThread } from "../../src/array/chunk-decoder.ts";
 import type { ArraySlice } from "../../src/array/types.ts";
+import { decoderOf } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
@@ -137,4 +139,41 @@ test("appending to a shard costs the same for the first chunk and the last", asy
     written.push(counts.bytesWritten);
   }
   expect(new Set(written)).toEqual(new Set([400 + 1000 * 16 + 4]));
+});
+
+test("with a decoder that has threads the same values are read, and errors name the entry", async () => {
+  const blosc = {
+    name: "blosc",
+    configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 4, blocksize: 0 },
+  };
+  const memory = await makeStore({
+    shape: [40, 100],
+    chunkShape: [4, 10],
+    shardShape: [20, 50],
+    codecs: [LITTLE, blosc],
+  });
+  for (const decoder of [callingThread, decoderOf({ threads: 2 })]) {
+    const array = await openZarrArray(memory, "", { decoder });
+    const { data } = (await array.get()) as ArraySlice;
+    expect(Array.from(data as Int32Array)).toEqual(Array.from({ length: 4000 }, (_, i) => i));
+    const { data: part } = (await array.get([
+      { start: 3, stop: 38, step: 5 },
+      { start: 7, stop: 93, step: 1 },
+    ])) as ArraySlice;
+    expect((part as Int32Array)[86]).toBe(807);
+  }
+  const damaged = new MemoryStore();
+  for (const key of ["zarr.json", "c/0/0"])
+    await damaged.put(key, (await memory.get(key)) ?? new Uint8Array(0));
+  const shard = (await damaged.get("c/0/0")) ?? new Uint8Array(0);
+  const whole = await openZarrArray(memory);
+  let second = { offset: 0 };
+  for await (const chunk of whole.listChunks()) if (chunk.key === "c/0/0" && chunk.slot === 3) second = chunk;
+  shard[second.offset + 4] = 0xff;
+  await damaged.put("c/0/0", shard);
+  const array = await openZarrArray(damaged, "", { decoder: callingThread });
+  await expect(array.get()).rejects.toMatchObject({
+    code: "BAD_FIELD",
+    details: { chunk: 3, path: damaged.describe("c/0/0") },
+  });
 });
