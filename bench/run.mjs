@@ -13,7 +13,7 @@ const all = {
   decode: "codec/decode.mjs",
   encode: "codec/encode.mjs",
   write: "write/write.mjs",
-  zarr: "zarr.mjs",
+  zarr: "zarr/zarr.mjs",
   read: "read/read.mjs",
   convert: "convert/convert.mjs",
 };
