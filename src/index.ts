@@ -94,6 +94,7 @@ export {
   type WriteOptions,
   type WriterLock,
 } from "./array/write/create.ts";
+export type { NpySource } from "./array/write/npy-rows.ts";
 export { type RepairOptions, type RepairReport, repairArray } from "./array/write/repair.ts";
 export type { RowSource } from "./array/write/rows.ts";
 export type { NewColumn } from "./array/write/schema.ts";

@@ -17,4 +17,11 @@ export { S3Store, type S3StoreOptions } from "./s3-store.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve.ts";
 export type { BloscChoice } from "./thread-messages.ts";
 export { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";
-export { type CreatePathOptions, createArray, openWritable, type WritePathOptions } from "./write.ts";
+export {
+  type CreatePathOptions,
+  createArray,
+  openWritable,
+  type RepairPathOptions,
+  repairArray,
+  type WritePathOptions,
+} from "./write.ts";

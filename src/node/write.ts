@@ -1,14 +1,16 @@
 /** Making arrays at paths, and opening them for writing: with a lock, and worker threads that encode. */
 import { join, resolve } from "node:path";
+import type { LongOptions } from "../array/types.ts";
 import {
   type CreateOptions,
   createArray as createIn,
   openWritable as openIn,
   type WriteOptions,
 } from "../array/write/create.ts";
+import { type RepairReport, repairArray as repairIn } from "../array/write/repair.ts";
 import type { WritableArray } from "../array/write/writable-array.ts";
 import { FileStore } from "./fs-store.ts";
-import { acquireLock, type LockOptions } from "./lock.ts";
+import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
 import { useNativeDigests } from "./native-digest.ts";
 import { encoderOf, type ThreadOptions } from "./threads.ts";
 
@@ -39,6 +41,33 @@ export async function openWritable(path: string, options: WritePathOptions = {})
   const isThere = (await store.stat("meta/sizes")) !== undefined;
   // Without an array there is nothing to lock, and no folder is made.
   return openIn(store, "", { ...options, ...(isThere ? writing(path, options) : {}) });
+}
+
+/** Options of {@link repairArray}. */
+export interface RepairPathOptions extends LongOptions, LockOptions {
+  /** A folder that does not exist yet; without it the array is repaired where it lies. */
+  readonly into?: string | undefined;
+}
+
+/**
+ * Repairs the array in a folder, into another one or where it lies, and says what it did and what is gone.
+ *
+ * @throws NOT_FOUND; CONFLICT where a writer holds the lock; INCOMPLETE and the codes of damage where `meta/storage` cannot
+ * be read; NO_SPACE, IO
+ */
+export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
+  useNativeDigests();
+  const { into, breakLock, ...rest } = options;
+  const store = new FileStore(resolve(path));
+  const target = resolve(into ?? path);
+  const lock = (): Promise<FileLock> => acquireLock(join(target, "meta", "lock"), { breakLock });
+  if ((await store.stat("meta/storage")) === undefined && (await store.stat("meta/sizes")) === undefined)
+    return repairIn(store, "", rest); // says that there is nothing, and makes no folder
+  return repairIn(store, "", {
+    ...rest,
+    lock,
+    ...(into === undefined ? {} : { into: { store: new FileStore(target), path: "" } }),
+  });
 }
 
 /** Compressors for which handing chunks over to threads pays; the others are faster than the handing over. */

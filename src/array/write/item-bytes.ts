@@ -184,13 +184,15 @@ function putFields(view: DataView, at: number, fields: readonly Field[], value: 
   fields.forEach((field, i) => {
     const part = list === undefined ? (value as Record<string, unknown>)[field.name] : list[i];
     if (part === undefined) throw unfit(value, `a value for the field "${field.name}"`);
-    if (part === null) putDefault(view, at + field.offset, field);
+    const isOne = field.shape.length > 0 && !Array.isArray(part) && !ArrayBuffer.isView(part);
+    if (part === null || isOne) putSame(view, at + field.offset, field, part);
     else putRow(view, at + field.offset, field.dtype, field.shape, part);
   });
 }
 
-function putDefault(view: DataView, at: number, field: Field): void {
-  const item = encodeItem(field.dtype, null);
+/** One value, or the default, in all places of a sub-array, as numpy spreads it. */
+function putSame(view: DataView, at: number, field: Field, value: unknown): void {
+  const item = encodeItem(field.dtype, value);
   const target = new Uint8Array(view.buffer, view.byteOffset + at, fieldSize(field));
   for (let from = 0; from < target.length; from += item.length) target.set(item, from);
 }

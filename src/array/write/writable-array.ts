@@ -12,6 +12,7 @@ import type { ArrayArchive, ArraySlice, LongOptions, Selection, VerifyReport } f
 import type { ArrayWriter } from "./array-writer.ts";
 import { deleteRows, grow, shrink } from "./changes.ts";
 import { fold, planFold, recode, settleNames } from "./compact.ts";
+import { type NpySource, readNpyRows } from "./npy-rows.ts";
 import { itemsOf, type RowSource, readRows } from "./rows.ts";
 import { addColumn, deleteColumn, type NewColumn, renameColumn } from "./schema.ts";
 import { type CutOptions, settleSettings } from "./settings.ts";
@@ -96,15 +97,10 @@ export class WritableArray {
    * those that had come)
    */
   append(source: RowSource): Promise<void> {
-    if (this.#underWay === 0 && !this.#isClosed && this.#setter === undefined) {
-      const { settings } = this.#writer;
-      const items = itemsOf(source, settings);
-      if (
-        items !== undefined &&
-        items.length % this.#writer.rowBytes === 0 &&
-        this.#writer.takeNow(items) === items.length
-      )
-        return DONE;
+    try {
+      if (this.#takeNow(source)) return DONE;
+    } catch (error) {
+      return Promise.reject(error);
     }
     return this.#run(async () => {
       await this.#finishSetting();
@@ -113,6 +109,16 @@ export class WritableArray {
       const { settings } = writer;
       for await (const items of readRows(source, settings)) await writer.append(items);
     });
+  }
+
+  /**
+   * Appends the rows of a `.npy` file, given as bytes or as a stream of them.
+   *
+   * @throws BAD_ARGUMENT where its dtype or the shape of a row differ, and as {@link append}
+   */
+  appendNpy(source: NpySource): Promise<void> {
+    const { dtype, rowShape } = this.#writer.settings;
+    return this.append(readNpyRows(source, { dtype, rowShape }));
   }
 
   /** Commits what waits; durable when resolved. Where it fails nothing is lost, and it can be tried again. */
@@ -267,6 +273,15 @@ export class WritableArray {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** Takes rows into memory where nothing else has to be done; true where it did. */
+  #takeNow(source: RowSource): boolean {
+    if (this.#underWay > 0 || this.#isClosed || this.#setter !== undefined) return false;
+    const writer = this.#writer;
+    const items = itemsOf(source, writer.settings);
+    if (items === undefined || items.length === 0 || items.length % writer.rowBytes !== 0) return false;
+    return writer.takeNow(items) === items.length;
   }
 
   /** Runs one operation when those before it are done. */
