@@ -61,12 +61,21 @@ export async function findViewEntries(
 }
 
 /**
- * Shows many archives as one Zarr v3 hierarchy: a group for each folder, the root's metadata consolidated (unless
- * there are more than 5,000 nodes). Archives that cannot be read are left out of it, and reading them throws why.
+ * Shows many archives as one Zarr v3 hierarchy: a group for each folder, its metadata consolidated (unless there
+ * are more than 5,000 nodes below it). Archives that cannot be read are left out of it, and reading them throws why.
  * An archive that was changed by a writer is opened anew. Throws `BAD_ARGUMENT` where two entries have one node.
  */
 export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions = {}): ZarrView {
   return new TreeView(entries, options);
+}
+
+/** Documents of folders that are kept. */
+const KEPT_DOCUMENTS = 64;
+
+/** The document of a folder, and when it was made. */
+interface FolderDocument {
+  readonly bytes: Promise<Uint8Array>;
+  readonly at: number;
 }
 
 /** An archive that was opened, and when. */
@@ -80,7 +89,7 @@ class TreeView implements ZarrView {
   readonly #entries = new Map<string, ViewEntry>();
   readonly #folders = new Set<string>();
   readonly #opened = new Map<string, OpenedView>();
-  #root: { readonly bytes: Promise<Uint8Array>; readonly at: number } | undefined;
+  readonly #documents = new Map<string, FolderDocument>();
 
   constructor(entries: Iterable<ViewEntry>, options: ViewOptions) {
     this.#options = options;
@@ -104,7 +113,7 @@ class TreeView implements ZarrView {
     }
     const folder = parts.slice(0, -1).join("/");
     if (parts.at(-1) !== "zarr.json" || !this.#folders.has(folder)) return undefined;
-    return folder === "" ? (await this.#rootDocument()).slice() : encodeDocument(groupDocument({}));
+    return (await this.#folderDocument(folder)).slice();
   }
 
   getRange(key: string, range: ViewRange, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
@@ -190,40 +199,49 @@ class TreeView implements ZarrView {
     return view;
   }
 
-  #rootDocument(): Promise<Uint8Array> {
-    if (this.#root === undefined || performance.now() - this.#root.at > FRESH_MS) {
-      const making = { bytes: this.#makeRoot(), at: performance.now() };
-      this.#root = making;
-      making.bytes.then(
-        () => {
-          // Making it may take longer than it stays fresh.
-          if (this.#root === making) this.#root = { ...making, at: performance.now() };
-        },
-        () => {
-          if (this.#root === making) this.#root = undefined;
-        },
-      );
+  #folderDocument(folder: string): Promise<Uint8Array> {
+    const known = this.#documents.get(folder);
+    if (known !== undefined && performance.now() - known.at <= FRESH_MS) return known.bytes;
+    const making: FolderDocument = { bytes: this.#makeDocument(folder), at: performance.now() };
+    const settle = (known?: FolderDocument): void => {
+      if (this.#documents.get(folder) !== making) return;
+      this.#documents.delete(folder);
+      if (known !== undefined) this.#documents.set(folder, known);
+    };
+    this.#documents.set(folder, making);
+    making.bytes.then(
+      () => settle({ ...making, at: performance.now() }), // making it may take longer than it stays fresh
+      () => settle(),
+    );
+    for (const oldest of this.#documents.keys()) {
+      if (this.#documents.size <= KEPT_DOCUMENTS) break;
+      this.#documents.delete(oldest);
     }
-    return this.#root.bytes;
+    return making.bytes;
   }
 
-  async #makeRoot(): Promise<Uint8Array> {
+  /** The group of a folder, with the documents of all that can be read below it, where these are not too many. */
+  async #makeDocument(folder: string): Promise<Uint8Array> {
+    const plain = encodeDocument(groupDocument({}));
+    const prefix = folder === "" ? "" : `${folder}/`;
+    const folders = [...this.#folders].filter((path) => path !== folder && path.startsWith(prefix));
+    const entries = [...this.#entries.values()].filter(({ node }) => node.startsWith(prefix));
+    if (entries.length + folders.length > MOST_CONSOLIDATED) return plain;
     const documents = new Map<string, JsonObject>();
-    if (this.#entries.size + this.#folders.size > MOST_CONSOLIDATED) return encodeDocument(groupDocument({}));
-    for (const folder of this.#folders) if (folder !== "") documents.set(folder, groupDocument({}));
-    await runPooled(this.#entries.values(), OPENED_AT_ONCE, async (entry) => {
+    for (const path of folders) documents.set(path.slice(prefix.length), groupDocument({}));
+    await runPooled(entries, OPENED_AT_ONCE, async (entry) => {
       try {
+        const node = entry.node.slice(prefix.length);
         for (const [path, document] of (await this.#open(entry, true)).documents())
-          documents.set(joinKey(entry.node, path), document);
+          documents.set(joinKey(node, path), document);
       } catch (error) {
         // One damaged archive does not hide the others; who reads it is told.
         if (!isSuperchunkError(error)) throw error;
       }
     });
-    if (documents.size > MOST_CONSOLIDATED) return encodeDocument(groupDocument({}));
-    return encodeDocument(
-      consolidate(groupDocument({}), new Map([...documents].sort(([a], [b]) => (a < b ? -1 : 1)))),
-    );
+    if (documents.size > MOST_CONSOLIDATED) return plain;
+    const sorted = new Map([...documents].sort(([a], [b]) => (a < b ? -1 : 1)));
+    return encodeDocument(consolidate(groupDocument({}), sorted));
   }
 }
 

@@ -24,6 +24,8 @@ const BLOSCPACK: EnvironmentRecipe = { name: "bloscpack", pythons: ["3.9"], buil
 
 const BCOLZ_ZIPLINE: EnvironmentRecipe = { name: "bcolz-zipline", pythons: ["3.11"] };
 
+const SERVED: EnvironmentRecipe = { name: "served", pythons: ["3.12", "3.13"] };
+
 interface Peer {
   /** Undefined where it runs in this process. */
   readonly recipe?: EnvironmentRecipe;
@@ -36,6 +38,9 @@ const PEERS = {
   "zarr-python": { recipe: ZARR, reader: ["zarr_python.py"] },
   zarrs: { recipe: ZARR, reader: ["zarr_python.py", "--zarrs"] },
   tensorstore: { recipe: ZARR, reader: ["tensorstore_reader.py"] },
+  "zarr-python over HTTP": { recipe: SERVED, reader: ["served_reader.py", "zarr"] },
+  "xarray over HTTP": { recipe: SERVED, reader: ["served_reader.py", "xarray"] },
+  "tensorstore over HTTP": { recipe: SERVED, reader: ["served_reader.py", "tensorstore"] },
   zarrita: {},
   "zarr 2.18": { recipe: { name: "zarr2", pythons: ["3.11"] }, reader: ["zarr2_transformer.py"] },
   bloscpack: {

@@ -1,6 +1,6 @@
 /** Reads the values of arrays with zarrita, in this process. */
 import { createHash } from "node:crypto";
-import { FileSystemStore } from "@zarrita/storage";
+import { type AsyncReadable, FileSystemStore } from "@zarrita/storage";
 import * as zarr from "zarrita";
 import type { FixtureDType } from "../fixtures/manifest.ts";
 import type { Answer, Job } from "./answers.ts";
@@ -23,6 +23,11 @@ async function read({ path, dtype, fields }: Job): Promise<Answer> {
   return { kind: "values", shape, sha256: createHash("sha256").update(bytes).digest("hex"), attrs: null };
 }
 
+/** A folder, or an address that serves one. */
+function storeAt(path: string): AsyncReadable {
+  return /^https?:/.test(path) ? new zarr.FetchStore(path) : new FileSystemStore(path);
+}
+
 /** Values in C order, in the asked byte order. */
 interface ReadValues {
   readonly shape: readonly number[];
@@ -30,7 +35,7 @@ interface ReadValues {
 }
 
 async function readArray(path: string, dtype: FixtureDType | undefined): Promise<ReadValues> {
-  const array = await zarr.open.v3(zarr.root(new FileSystemStore(path)), { kind: "array" });
+  const array = await zarr.open.v3(zarr.root(storeAt(path)), { kind: "array" });
   const type = readType(dtype);
   if (array.dtype !== type.name) throw new TypeError(`values are ${array.dtype}, not ${type.name}`);
   const { data, shape, stride } = await zarr.get(array);

@@ -101,6 +101,14 @@ describe("the whole corpus as one tree", () => {
     expect(isBig(">f4")).toBe(true);
   });
 
+  it("has the metadata of all below it in the group of every folder, which is what xarray reads", async () => {
+    const view = zarrTreeView(await findViewEntries(corpusStore), { portable: true });
+    const group = await documentOf(view, "ctable");
+    const { metadata } = group["consolidated_metadata"] as { metadata: Record<string, unknown> };
+    expect(Object.keys(metadata)).toContain("bcolz-daily-equities/close");
+    expect(await view.get("/ctable/nothing/zarr.json")).toBeUndefined();
+  });
+
   it("lists the nodes under a folder and tells why some cannot be read", async () => {
     const view = zarrTreeView(await findViewEntries(corpusStore));
     const nodes = await view.list("carray");
