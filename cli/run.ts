@@ -14,6 +14,7 @@ import { addResize } from "./commands/resize.ts";
 import { addServe } from "./commands/serve.ts";
 import { addUnlink } from "./commands/unlink.ts";
 import { addVerify } from "./commands/verify.ts";
+import { addVirtualize } from "./commands/virtualize.ts";
 import { Context } from "./context.ts";
 import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
 import { ClosedPipe, type Io } from "./output.ts";
@@ -108,6 +109,7 @@ function buildProgram(context: Context): Command {
     addServe,
     addLink,
     addUnlink,
+    addVirtualize,
   ])
     add(program, context);
   return program;
