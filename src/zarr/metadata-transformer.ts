@@ -2,7 +2,7 @@
  * Documents of the experimental version 3 of zarr 2.13 to 2.18, with its sharding storage transformer.
  *
  * A hierarchy has an entry document `zarr.json`, documents under `meta/root`, chunks or shards under `data/root`.
- * Knows the documents; must not know stores. @see FORMAT.md [FT]
+ * Knows the documents; must not know stores. @see FORMAT.md [FK]
  */
 import { assertReadable } from "../array/values.ts";
 import { parseDType } from "../format/dtype.ts";

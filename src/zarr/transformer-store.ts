@@ -2,7 +2,7 @@
  * The sharding storage transformer of the Zarr v3 draft, as a store around another: chunks inside, shards outside.
  *
  * Keys of chunks below a prefix are translated to keys of shards and slots; all other keys pass through. The calls are
- * those of the draft's abstract store interface. @see FORMAT.md [FT]
+ * those of the draft's abstract store interface. @see FORMAT.md [FK]
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
  */
 import { SuperchunkError } from "../errors.ts";

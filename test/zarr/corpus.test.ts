@@ -28,7 +28,7 @@ describe.each(rows)("$path", (row) => {
     expect(array.attrs).toEqual(row.attrs);
   });
 
-  test("all values have the hash of the original data, at once and in pieces", async () => {
+  test("[FH-05] [FH-06] [FK-02] [FK-04] all values have the hash of the original data, at once and in pieces", async () => {
     const array = await openRow(row);
     const hash = createHash("sha256");
     for await (const piece of array.streamBytes()) hash.update(piece);
@@ -62,7 +62,7 @@ describe.each(rows)("$path", (row) => {
   });
 });
 
-test("the groups of a hierarchy of zarr 2.18 tell their members, those without a document too", async () => {
+test("[FK-01] [FK-02] the groups of a hierarchy of zarr 2.18 tell their members, those without a document too", async () => {
   const row = rows.find(({ path }) => path.endsWith("u2-dot-group"));
   const root = await openZarr(new FileStore(row?.file ?? ""));
   if (root.kind !== "group") throw new Error("the root is no group");

@@ -50,15 +50,18 @@ describe("an index", () => {
       "BAD_FIELD",
       1,
     ],
-  ] as const)("with %s is refused, naming shard and entry", async (_, entries, code, chunk) => {
-    const store = await storeWith(await shardOf(entries));
-    const array = await openZarrArray(store, "a");
-    await expect(array.get()).rejects.toMatchObject({
-      code,
-      details: { path: store.describe("a/c/0"), chunk },
-    });
-    expect(await array.verify()).toMatchObject({ ok: false, findings: [{ code }] });
-  });
+  ] as const)(
+    "[FH-02] [FH-04] with %s is refused, naming shard and entry",
+    async (_, entries, code, chunk) => {
+      const store = await storeWith(await shardOf(entries));
+      const array = await openZarrArray(store, "a");
+      await expect(array.get()).rejects.toMatchObject({
+        code,
+        details: { path: store.describe("a/c/0"), chunk },
+      });
+      expect(await array.verify()).toMatchObject({ ok: false, findings: [{ code }] });
+    },
+  );
 
   test("with half an entry 2^64-1 is refused", async () => {
     const index = new Uint8Array(64).fill(0xff);
@@ -75,7 +78,7 @@ describe("an index", () => {
     });
   });
 
-  test("with any bit changed is refused by its crc32c", async () => {
+  test("[FH-02] with any bit changed is refused by its crc32c", async () => {
     const shard = await shardOf(whole);
     for (let at = 32; at < shard.length; at++) {
       const damaged = shard.slice();
@@ -112,7 +115,7 @@ describe("an index", () => {
 });
 
 test.each(Object.entries(SPECIFICATIONS))(
-  "any byte lost or changed ends in an error or the right values: %s",
+  "[FH-03] any byte lost or changed ends in an error or the right values: %s",
   async (_, spec) => {
     const store = new MemoryStore();
     const array = await createZarr(store, "", spec);
@@ -207,7 +210,7 @@ describe("a document", () => {
     ],
     ["another version", { zarr_format: 4 }, "BAD_FIELD", "zarr_format"],
     ["dimension names of another number", { dimension_names: ["x", "y"] }, "BAD_FIELD", "dimension_names"],
-  ])("with %s is refused by name", async (_, change, code, field) => {
+  ])("[FH-01] [FH-05] with %s is refused by name", async (_, change, code, field) => {
     const store = new MemoryStore();
     await store.put("a/zarr.json", new TextEncoder().encode(JSON.stringify({ ...good, ...change })));
     await expect(openZarr(store, "a")).rejects.toMatchObject({

@@ -19,7 +19,7 @@ const specification = {
   fillValue: -1,
 } as const;
 
-test("inner chunks written in any order are all there when the shard is finished, and not before", async () => {
+test("[FH-09] inner chunks written in any order are all there when the shard is finished, and not before", async () => {
   const store = new MemoryStore();
   const array = await createZarr(store, "", specification);
   const plan = await reserveShard(array, [0, 0]);

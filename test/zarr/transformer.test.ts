@@ -29,7 +29,7 @@ async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
 describe.each(["/", "."] as const)("a store of chunks with the separator %s", (separator) => {
   const chunk = (row: number, column: number): string => `data/root/a/c${row}${separator}${column}`;
 
-  test("keeps chunks in shards by the shard-key arithmetic, with an index of pairs at the end and no checksum", async () => {
+  test("[FK-03] [FK-04] keeps chunks in shards by the shard-key arithmetic, with an index of pairs at the end and no checksum", async () => {
     const { inner, store } = makeStore(separator);
     await store.set(chunk(3, 1), bytes(1, 2, 3));
     await store.set(chunk(2, 2), bytes(4));
@@ -181,4 +181,48 @@ test("a Bloscpack file becomes transformer shards by copying its chunks", async 
     done++;
   }
   expect(done).toBeGreaterThan(3);
+});
+
+test.each([
+  [{ attributes: { filters: [{ id: "delta" }] } }, "UNSUPPORTED", "attributes.filters"],
+  [
+    { storage_transformers: [{ extension: "https://example.org/x", type: "indexed", configuration: {} }] },
+    "UNSUPPORTED",
+    "storage_transformers.0.extension",
+  ],
+  [
+    { compressor: { codec: "https://purl.org/zarr/spec/codec/lzma/1.0", configuration: {} } },
+    "UNSUPPORTED",
+    "compressor",
+  ],
+  [
+    { chunk_grid: { type: "regular", chunk_shape: [2, 2], separator: "-" } },
+    "BAD_FIELD",
+    "chunk_grid.separator",
+  ],
+] as const)("[FK-03] [FK-05] a document with %j is refused by name", async (change, code, field) => {
+  const store = new MemoryStore();
+  const { metadata } = await createTransformerArray(store, "", "a", {
+    shape: [4, 4],
+    dataType: "<i4",
+    chunkShape: [2, 2],
+    chunksPerShard: [2, 2],
+  });
+  const key = "meta/root/a.array.json";
+  await store.put(key, new TextEncoder().encode(JSON.stringify({ ...metadata, ...change })));
+  await expect(openZarrArray(store, "a")).rejects.toMatchObject({
+    code,
+    details: { field, path: store.describe(key) },
+  });
+});
+
+test("[FK-03] the draft's own spelling of the transformer is read", async () => {
+  const store = new MemoryStore();
+  const spec = { shape: [4], dataType: "<i4", chunkShape: [2], chunksPerShard: [2] };
+  const array = await createTransformerArray(store, "", "a", spec);
+  await array.set(null, Int32Array.of(1, 2, 3, 4));
+  const draft = "http://purl.org/zarr/spec/storage-transformers/sharding/1.0";
+  const document = JSON.stringify(array.metadata).replace(/https:[^"]*sharding[^"]*/, draft);
+  await store.put("meta/root/a.array.json", new TextEncoder().encode(document));
+  expect(await (await openZarrArray(store, "a")).get()).toMatchObject({ data: Int32Array.of(1, 2, 3, 4) });
 });

@@ -48,7 +48,7 @@ describe.each([
     ["F", "/", ">i2"],
     ["C", "/", ">i2"],
   ])(
-    "order %s, separator %s, dtype %s: values, missing chunks, and writing",
+    "[FH-07] order %s, separator %s, dtype %s: values, missing chunks, and writing",
     async (order, separator, dtype) => {
       const store = new MemoryStore();
       await store.put("g/.zgroup", json({ zarr_format: 2 }));

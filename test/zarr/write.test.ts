@@ -110,7 +110,7 @@ function countChunks(array: WritableZarrArray): Promise<number> {
 }
 
 describe("a shard", () => {
-  test("holds no chunk of nothing but the fill value, unless asked for, and goes with its last chunk", async () => {
+  test("[FH-08] holds no chunk of nothing but the fill value, unless asked for, and goes with its last chunk", async () => {
     const store = new MemoryStore();
     const array = await createZarr(store, "", sharded);
     await array.set([0, 0], 5);
@@ -135,7 +135,7 @@ describe("a shard", () => {
     expect(await countChunks(array)).toBe(6);
   });
 
-  test("that is appended to keeps every byte that an earlier index named, and compacting drops what is unused", async () => {
+  test("[FH-08] that is appended to keeps every byte that an earlier index named, and compacting drops what is unused", async () => {
     const store = new MemoryStore();
     const array = await createZarr(store, "", sharded, { strategy: "append" });
     const whole = [
@@ -154,7 +154,7 @@ describe("a shard", () => {
     expect(await array.get([0, 1])).toBe(1);
   });
 
-  test("in fixed order is written in place, at its old size", async () => {
+  test("[FH-08] in fixed order is written in place, at its old size", async () => {
     const store = new MemoryStore();
     const array = await createZarr(store, "", sharded, { strategy: "fixed" });
     await array.set(
