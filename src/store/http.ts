@@ -54,6 +54,7 @@ export interface HttpStoreOptions {
  *   (`Access-Control-Expose-Headers`) for versions and ranges to be checked.
  */
 export class HttpStore implements ReadableStore {
+  readonly pinsVersions = true;
   readonly #origin: string;
   readonly #folder: string;
   readonly #query: string;

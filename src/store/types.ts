@@ -66,6 +66,11 @@ export interface ReadableStore {
   readIntoSync?(key: string, offset: number, target: Uint8Array): number | undefined;
   /** Capability: the first bytes, with what `stat` tells where the answer tells it, in one request. */
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
+  /**
+   * Capability: reads of an object fail with `STALE` where it changed since its first read, so that nobody needs to
+   * compare versions besides.
+   */
+  readonly pinsVersions?: boolean;
   /** Releases what the store holds open. */
   close?(): Promise<void>;
 }

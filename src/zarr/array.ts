@@ -11,6 +11,7 @@ import { hasByteOrder, withByteOrder } from "./data-type.ts";
 import { listStoredChunks, type StoredChunk } from "./list-chunks.ts";
 import type { ArrayModel, ZarrDialect } from "./model.ts";
 import { ChunkReading, type ReadSettings } from "./reading.ts";
+import { storedPositions } from "./stored-positions.ts";
 import { swapItems } from "./swap-items.ts";
 
 /** What {@link ZarrArray.verify} did and found. */
@@ -155,7 +156,7 @@ export class ZarrArray {
         ...(offset === undefined ? {} : { offset }),
       });
     };
-    for (const position of positionsOf(this.model)) {
+    for await (const position of storedPositions(this.store, this.model, options.signal)) {
       options.signal?.throwIfAborted();
       const one: ArrayModel = onlyChunk(this.model, position);
       try {
@@ -240,20 +241,6 @@ function innermostShape(chain: Chain, shape: readonly number[]): readonly number
     turned[dimension] = inner[i] ?? 1;
   });
   return turned;
-}
-
-function* positionsOf({ axes }: ArrayModel): Generator<readonly number[]> {
-  const total = axes.reduce((product, { count }) => product * count, 1);
-  for (let index = 0; index < total; index++) {
-    const position = new Array<number>(axes.length).fill(0);
-    let rest = index;
-    for (let d = axes.length - 1; d >= 0; d--) {
-      const count = axes[d]?.count ?? 1;
-      position[d] = rest % count;
-      rest = Math.floor(rest / count);
-    }
-    yield position;
-  }
 }
 
 /** The same array with a grid of one chunk, so that a damaged shard does not hide the others. */

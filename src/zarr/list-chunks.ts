@@ -6,6 +6,7 @@ import type { ArrayModel } from "./model.ts";
 import type { ChunkPlace } from "./place.ts";
 import type { ShardCache } from "./shard-cache.ts";
 import type { ShardEntries } from "./shard-index.ts";
+import { storedPositions } from "./stored-positions.ts";
 
 /** A chunk that is stored. */
 export interface StoredChunk {
@@ -33,10 +34,8 @@ export async function* listStoredChunks(
   signal?: AbortSignal,
 ): AsyncGenerator<StoredChunk> {
   const { axes, chain } = model;
-  const lists = axes.map(({ count }) => Array.from({ length: count }, (_, i) => i));
-  for (const each of combine(lists)) {
+  for await (const position of storedPositions(store, model, signal)) {
     signal?.throwIfAborted();
-    const position = [...each];
     const key = model.chunkKey(position);
     const start = axes.map((axis, d) => axis.startOf(position[d] ?? 0));
     const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));

@@ -154,6 +154,7 @@ export function parseTransformerArray(
     fillValue,
     attributes,
     dimensionNames: undefined,
+    dataFolder: joinKey(base, "data/root", path),
     chunkKey: (position) => joinKey(base, dataKey(path, position, separator)),
     document: object,
     metadataKeys: [joinKey(base, "zarr.json"), key],

@@ -63,6 +63,7 @@ export function parseV2Array({ path, document, attributes, name }: V2Node): Arra
     fillValue,
     attributes: attributes === undefined ? {} : asObject(attributes, { path: name, field: ".zattrs" }),
     dimensionNames: undefined,
+    dataFolder: path,
     chunkKey: (position) => joinKey(path, position.length === 0 ? "0" : position.join(separator)),
     document: object,
     metadataKeys: [V2_DOCUMENTS.array, ...(attributes === undefined ? [] : [V2_DOCUMENTS.attributes])].map(

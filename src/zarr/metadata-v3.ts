@@ -101,6 +101,7 @@ function parseArray(document: JsonObject, path: string, root: FieldPlace): Array
     fillValue,
     attributes: attributesOf(document, root),
     dimensionNames: namesOf(document["dimension_names"], shape.length, below(root, "dimension_names")),
+    dataFolder: path,
     chunkKey: (position) => joinKey(path, encode(position)),
     document,
     metadataKeys: [joinKey(path, DOCUMENT)],

@@ -21,6 +21,8 @@ export interface ArrayModel {
   readonly fillValue: JsonValue;
   readonly attributes: JsonObject;
   readonly dimensionNames: readonly (string | null)[] | undefined;
+  /** Folder below which all chunks and shards lie. */
+  readonly dataFolder: string;
   /** Key of the chunk or shard at a position of the grid. */
   chunkKey(position: readonly number[]): string;
   /** The documents as stored. */

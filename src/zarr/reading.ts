@@ -56,6 +56,8 @@ export class ChunkReading {
   /** In stored byte order. */
   readonly #fill: Uint8Array;
   readonly #settings: ReadSettings;
+  /** Nobody changes objects, or the store notices by itself. */
+  readonly #isPinned: boolean;
   readonly #gate: Gate;
   readonly #shelf = new Shelf();
 
@@ -64,6 +66,7 @@ export class ChunkReading {
     this.#model = model;
     this.#fill = fill;
     this.#settings = settings;
+    this.#isPinned = settings.immutable === true || store.pinsVersions === true;
     this.#gate = new Gate(settings.concurrency ?? CONCURRENCY);
     this.cache = new ShardCache(store, settings.cachedEntries);
   }
@@ -202,7 +205,7 @@ export class ChunkReading {
     signal: AbortSignal,
   ): Promise<boolean> {
     const isSame = async (): Promise<boolean> =>
-      this.#settings.immutable === true || (await this.#store.stat(key, { signal }))?.version === version;
+      this.#isPinned || (await this.#store.stat(key, { signal }))?.version === version;
     try {
       await read();
     } catch (error) {
@@ -213,7 +216,7 @@ export class ChunkReading {
   }
 
   async #isMoving(key: string, signal: AbortSignal): Promise<boolean> {
-    if (this.#settings.immutable === true) return false;
+    if (this.#isPinned) return false;
     const before = await this.#store.stat(key, { signal });
     await this.#store.getRange(key, { offset: 0, length: 1 }, { signal });
     return before?.version !== (await this.#store.stat(key, { signal }))?.version;

@@ -239,4 +239,9 @@ test("a result that does not fit in memory is refused, and single values of it a
   expect(await array.get([2 ** 50 - 1])).toBe(7);
   await array.set([2 ** 49], 5);
   expect(await array.get([2 ** 49])).toBe(5);
+  // What there is is asked of the store, not of the grid.
+  expect(await array.verify()).toMatchObject({ ok: true, chunks: 1 });
+  for await (const { start } of array.listChunks()) expect(start).toEqual([2 ** 49]);
+  const huge = await createZarr(store, "huge", { ...base, shape: [2 ** 50], shardShape: [2 ** 40] });
+  await expect(huge.set([0], 1)).rejects.toMatchObject({ code: "LIMIT" });
 });

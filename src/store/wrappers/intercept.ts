@@ -6,7 +6,7 @@
 import type { ListEntry, ReadableStore, StoreOptions, WritableStore } from "../types.ts";
 
 /** Methods of a store that reach its medium. */
-export type StoreMethod = Exclude<keyof WritableStore, "describe" | "close">;
+export type StoreMethod = Exclude<keyof WritableStore, "describe" | "close" | "pinsVersions">;
 
 /** Which call it is. */
 export interface StoreCall {
@@ -68,6 +68,7 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
         Reflect.apply(act, inner, args),
       );
   }
+  if (inner.pinsVersions !== undefined) wrapped.pinsVersions = inner.pinsVersions;
   if (inner.close !== undefined) wrapped.close = () => inner.close?.();
   // The loop above gave it just the members that `store` has; TypeScript cannot follow that.
   return wrapped as unknown as Wrapped<S>;

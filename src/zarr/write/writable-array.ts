@@ -37,6 +37,8 @@ export interface SetOptions extends WriteSettings {
 const MAX_UNUSED = 64 << 20;
 /** How often a write is begun again because another writer was faster. */
 const MAX_ATTEMPTS = 16;
+/** Chunks of a shard that is written, at most: its index then takes 1 GB. */
+const MAX_CAPACITY = 2 ** 26;
 /** Objects written at a time. */
 const CONCURRENCY = 4;
 
@@ -102,10 +104,9 @@ export class WritableZarrArray extends ZarrArray {
     const chunks = (function* () {
       for (const segments of combine(lists)) yield [...segments];
     })();
-    const limit = this.store.put === undefined ? 1 : CONCURRENCY;
     await runPooled(
       chunks,
-      limit,
+      CONCURRENCY,
       (segments, signal) => this.#writeChunk(segments, source, { ...options, signal }),
       options.signal,
     );
@@ -183,6 +184,19 @@ export class WritableZarrArray extends ZarrArray {
     const grid = innerGrid(serializer, permute(shape, chain.order));
     const key = this.model.chunkKey(position);
     const layout = serializer.index;
+    const capacity = elementsOf(grid);
+    if (capacity > MAX_CAPACITY) {
+      throw new SuperchunkError(
+        "LIMIT",
+        `a shard of ${capacity} chunks is not written; at most ${MAX_CAPACITY}`,
+        {
+          path: this.store.describe(key),
+          field: "chunk_shape",
+          expected: MAX_CAPACITY,
+          found: capacity,
+        },
+      );
+    }
     const { chunkOrder } = this.encodeSettings(options);
     const strategy = options.strategy ?? this.#settings.strategy ?? "rewrite";
     const unlimited = strategy === "append" ? Number.POSITIVE_INFINITY : MAX_UNUSED;
@@ -191,7 +205,6 @@ export class WritableZarrArray extends ZarrArray {
       const known = await this.reading.cache.open(key, grid, layout);
       const updates = await encode();
       const target = { key, grid, layout, chunkOrder, version: known?.version, signal: options.signal };
-      const capacity = grid.reduce((product, n) => product * n, 1);
       const state = known ?? { size: 0, entries: new Array<undefined>(capacity).fill(undefined) };
       const plan = planShardWrite(
         state,

@@ -1,0 +1,77 @@
+/** Which positions of an array's grid have an object, or may have one. Knows keys; must not know what objects hold. */
+import { isSuperchunkError } from "../errors.ts";
+import { joinKey } from "../store/key.ts";
+import type { ReadableStore } from "../store/types.ts";
+import type { ArrayModel } from "./model.ts";
+
+/** Above so many positions the store is asked what there is: a document can promise more than anybody stores. */
+const MOST_ASKED = 4096;
+
+/** Positions in the order of the grid; of large grids only those that have an object, where the store can list. */
+export async function* storedPositions(
+  store: ReadableStore,
+  model: ArrayModel,
+  signal?: AbortSignal,
+): AsyncGenerator<readonly number[]> {
+  const total = model.axes.reduce((product, { count }) => product * count, 1);
+  const listed = total > MOST_ASKED ? await listPositions(store, model, signal) : undefined;
+  if (listed === undefined) yield* allPositions(model, total);
+  else yield* listed;
+}
+
+function* allPositions({ axes }: ArrayModel, total: number): Generator<readonly number[]> {
+  for (let index = 0; index < total; index++) {
+    const position = new Array<number>(axes.length).fill(0);
+    let rest = index;
+    for (let d = axes.length - 1; d >= 0; d--) {
+      const count = axes[d]?.count ?? 1;
+      position[d] = rest % count;
+      rest = Math.floor(rest / count);
+    }
+    yield position;
+  }
+}
+
+/** Undefined where the store cannot list. */
+async function listPositions(
+  store: ReadableStore,
+  model: ArrayModel,
+  signal: AbortSignal | undefined,
+): Promise<readonly (readonly number[])[] | undefined> {
+  const found: (readonly number[])[] = [];
+  try {
+    for await (const key of walk(store, model.dataFolder, signal)) {
+      // Every way to write keys has the numbers in order, and nothing else with digits behind the folder.
+      const position = (key.slice(model.dataFolder.length).match(/\d+/g) ?? []).map(Number);
+      const isOne =
+        position.length === model.axes.length &&
+        position.every((index, d) => index < (model.axes[d]?.count ?? 0)) &&
+        model.chunkKey(position) === key;
+      if (isOne) found.push(position);
+    }
+  } catch (error) {
+    if (isSuperchunkError(error, "UNSUPPORTED")) return undefined;
+    throw error;
+  }
+  return found.sort(comparePositions);
+}
+
+function comparePositions(a: readonly number[], b: readonly number[]): number {
+  for (let d = 0; d < a.length; d++) {
+    const difference = (a[d] ?? 0) - (b[d] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+async function* walk(
+  store: ReadableStore,
+  folder: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<string> {
+  for await (const { name, kind } of store.list(folder, { signal })) {
+    const key = joinKey(folder, name);
+    if (kind === "object") yield key;
+    else yield* walk(store, key, signal);
+  }
+}
