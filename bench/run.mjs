@@ -16,6 +16,7 @@ const all = {
   zarr: "zarr/zarr.mjs",
   read: "read/read.mjs",
   convert: "convert/convert.mjs",
+  view: "view/view.mjs",
 };
 
 /** The codec is measured with chunks of several sizes. */
