@@ -20,6 +20,8 @@ export interface RequesterOptions {
   /** Wait before the first further try; doubled for each one after. */
   readonly retryDelayMs: number;
   readonly maxConcurrent: number;
+  /** Milliseconds without an answer, or without a byte of its body, after which a try has failed. */
+  readonly timeoutMs: number;
 }
 
 /** One request, and what is made of its answer. */
@@ -68,16 +70,21 @@ export class Requester {
   async #sendOnce<T>(request: Request<T>): Promise<T> {
     const { url, method, signal } = request;
     await this.#enter();
+    const controller = new AbortController();
+    const forward = (): void => controller.abort(signal?.reason);
     try {
       signal?.throwIfAborted();
+      signal?.addEventListener("abort", forward, { once: true });
       const headers = { ...this.#options.headers, ...request.headers };
-      const response = await this.#options.fetch(url, { method, headers, ...(signal ? { signal } : {}) });
+      const asking = this.#options.fetch(url, { method, headers, signal: controller.signal });
+      const response = await withinTime(asking, this.#options.timeoutMs, controller);
       if (TRANSIENT.has(response.status)) {
         await dropBody(response);
         throw new TransientError(`status ${response.status}`, parseRetryAfter(response));
       }
       return await request.accept(response);
     } finally {
+      signal?.removeEventListener("abort", forward);
       this.#leave();
     }
   }
@@ -94,6 +101,17 @@ export class Requester {
     const next = this.#waiting.shift();
     if (next === undefined) this.#running--;
     else next();
+  }
+}
+
+/** Waits for an answer; one that takes longer is given up, and may be right the next time. */
+async function withinTime<T>(asking: Promise<T>, ms: number, controller: AbortController): Promise<T> {
+  const late = new TransientError(`no answer within ${ms} ms`);
+  const timer = setTimeout(() => controller.abort(late), ms);
+  try {
+    return await asking;
+  } finally {
+    clearTimeout(timer);
   }
 }
 

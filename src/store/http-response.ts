@@ -41,12 +41,20 @@ export function isFolderPage(response: Response, url: string): boolean {
   );
 }
 
+/** Milliseconds without a byte of a body. */
+const STALL_MS = 60_000;
+
 /**
  * The body, read piece by piece and no further than `limit` bytes.
  *
  * @throws TransientError where it has fewer bytes than its header promises; LIMIT where it has more than `limit`
  */
-export async function readBody(response: Response, limit: number, path: string): Promise<Uint8Array> {
+export async function readBody(
+  response: Response,
+  limit: number,
+  path: string,
+  stallMs: number = STALL_MS,
+): Promise<Uint8Array> {
   const promised = parseLength(response);
   if (promised !== undefined && promised > limit) {
     await dropBody(response);
@@ -56,7 +64,7 @@ export async function readBody(response: Response, limit: number, path: string):
   let length = 0;
   const reader = response.body?.getReader();
   while (reader !== undefined) {
-    const { done, value } = await reader.read();
+    const { done, value } = await readPiece(reader, stallMs);
     if (done) break;
     pieces.push(value);
     length += value.length;
@@ -68,6 +76,25 @@ export async function readBody(response: Response, limit: number, path: string):
     throw new TransientError(`the body has ${length} bytes, its header promises ${promised}`);
   }
   return joinPieces(pieces);
+}
+
+async function readPiece(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  stallMs: number,
+): Promise<ReadableStreamReadResult<Uint8Array>> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const stalled = new Promise<never>((_, reject) => {
+    const late = new TransientError(`the body stopped for ${stallMs} ms`);
+    timer = setTimeout(() => {
+      reject(late);
+      void reader.cancel(late).catch(() => undefined); // broken already: just as free
+    }, stallMs);
+  });
+  try {
+    return await Promise.race([reader.read(), stalled]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Lets go of a body that nobody reads, so that its connection is free again. */

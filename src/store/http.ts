@@ -35,6 +35,8 @@ export interface HttpStoreOptions {
   readonly retries?: number;
   /** Milliseconds before the first further try, doubled for each one after; default 100. */
   readonly retryDelayMs?: number;
+  /** Milliseconds without an answer, or without a byte of one, after which a try has failed; default 60,000. */
+  readonly timeoutMs?: number;
   /**
    * Status codes that mean "no such object"; default 404 and 410. S3 answers 403 for what is missing in a bucket that
    * one may not list: add it there.
@@ -60,6 +62,7 @@ export class HttpStore implements ReadableStore {
   readonly #query: string;
   readonly #absent: ReadonlySet<number>;
   readonly #requester: Requester;
+  readonly #timeoutMs: number;
   readonly #versions = new Map<string, string>();
 
   constructor(base: string | URL, options: HttpStoreOptions = {}) {
@@ -68,6 +71,7 @@ export class HttpStore implements ReadableStore {
     this.#folder = url.pathname.replace(/\/+$/, "");
     this.#query = url.search;
     this.#absent = new Set(options.absentStatuses ?? [404, 410]);
+    this.#timeoutMs = options.timeoutMs ?? 60_000;
     this.#requester = new Requester({
       fetch: options.fetch ?? ((...request) => globalThis.fetch(...request)),
       // Encoded bodies would make lengths and ranges count other bytes than the object's. Browsers decide it themselves.
@@ -75,6 +79,7 @@ export class HttpStore implements ReadableStore {
       maxConcurrent: Math.max(1, options.maxConcurrent ?? 16),
       retries: Math.max(0, options.retries ?? 4),
       retryDelayMs: options.retryDelayMs ?? 100,
+      timeoutMs: this.#timeoutMs,
     });
   }
 
@@ -85,7 +90,7 @@ export class HttpStore implements ReadableStore {
   async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
     return this.#send(key, "GET", {}, options, async (response, path) => {
       if (response.status !== 200) throw await this.#refuse(response, path);
-      const bytes = await readBody(response, Number.MAX_SAFE_INTEGER, path);
+      const bytes = await readBody(response, Number.MAX_SAFE_INTEGER, path, this.#timeoutMs);
       this.#remember(key, parseVersion(response, bytes.length));
       return bytes;
     });
@@ -198,7 +203,7 @@ export class HttpStore implements ReadableStore {
             : undefined;
       if (status !== 200 && status !== 206 && status !== 416) throw await this.#refuse(response, path);
       if (status === 200 && size === undefined) {
-        const whole = await readBody(response, MAX_UNRANGED, path);
+        const whole = await readBody(response, MAX_UNRANGED, path, this.#timeoutMs);
         return { size: whole.length, version: parseVersion(response, whole.length) ?? String(whole.length) };
       }
       await dropBody(response);
@@ -225,7 +230,7 @@ export class HttpStore implements ReadableStore {
       await dropBody(response);
       throw error;
     }
-    const bytes = await readBody(response, asked, path);
+    const bytes = await readBody(response, asked, path, this.#timeoutMs);
     if (told !== undefined && told.last - told.first + 1 !== bytes.length) {
       throw new TransientError(
         `the body has ${bytes.length} bytes, "content-range" promises ${told.last - told.first + 1}`,
@@ -245,7 +250,7 @@ export class HttpStore implements ReadableStore {
         { path, field: "Range", expected: 206, found: 200 },
       );
     }
-    const whole = await readBody(response, MAX_UNRANGED, path);
+    const whole = await readBody(response, MAX_UNRANGED, path, this.#timeoutMs);
     this.#checkVersion(key, parseVersion(response, whole.length));
     const { offset, length } = resolveRange(range, whole.length, path);
     return whole.slice(offset, offset + length);
