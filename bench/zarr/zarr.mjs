@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { FileSystemStore } from "@zarrita/storage";
 import * as zarrita from "zarrita";
 import { createZarr, openZarrArray } from "../../dist/src/bridge/index.js";
-import { decoderOf, FileStore } from "../../dist/src/node/index.js";
+import { decoderOf, encoderOf, FileStore } from "../../dist/src/node/index.js";
 import { withCounting } from "../../dist/src/store/wrappers/counting.js";
 import { randomNumbers } from "../codec/samples.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
@@ -82,7 +82,7 @@ async function measureOurs() {
   const all = await repeat(() => array.get());
   const write = await timed(async () => {
     rmSync(join(folder, "ours"), { recursive: true, force: true });
-    await (await createZarr(store, "ours", spec, {})).set(null, values);
+    await (await createZarr(store, "ours", spec, { encoder: encoderOf() })).set(null, values);
   });
   rmSync(join(folder, "ours"), { recursive: true, force: true });
   return { element, slices: some, all, write };

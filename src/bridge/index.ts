@@ -2,10 +2,10 @@
 
 export { ZarrArray, type ZarrVerifyReport } from "../zarr/array.ts";
 export { ZarrGroup } from "../zarr/group.ts";
+export type { ReadSettings } from "../zarr/leaf-requests.ts";
 export type { StoredChunk } from "../zarr/list-chunks.ts";
 export type { ArrayModel, ZarrDialect } from "../zarr/model.ts";
 export { type OpenZarrOptions, openZarr, openZarrArray } from "../zarr/open.ts";
-export type { ReadSettings } from "../zarr/reading.ts";
 export {
   createTransformerArray,
   createTransformerGroup,
@@ -95,3 +95,6 @@ export { type ConversionCheck, verifyConversion } from "./verify-conversion.ts";
 export { zarrView } from "./view.ts";
 export { findViewEntries, type ViewEntry, zarrTreeView } from "./view-tree.ts";
 export type { ViewNode, ViewOptions, ViewRange, ZarrView } from "./view-types.ts";
+export { type BackFormat, type BackOptions, type BackResult, convertBack } from "./way-back/convert-back.ts";
+export type { BackArray, BackSource, BackTable } from "./way-back/source.ts";
+export { zarrSource } from "./way-back/zarr-source.ts";

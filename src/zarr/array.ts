@@ -8,9 +8,10 @@ import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type Chain, leafOf, permute } from "./chain.ts";
 import { hasByteOrder, withByteOrder } from "./data-type.ts";
+import type { ReadSettings } from "./leaf-requests.ts";
 import { listStoredChunks, type StoredChunk } from "./list-chunks.ts";
 import type { ArrayModel, ZarrDialect } from "./model.ts";
-import { ChunkReading, type ReadSettings } from "./reading.ts";
+import { ChunkReading } from "./reading.ts";
 import { storedPositions } from "./stored-positions.ts";
 import { swapItems } from "./swap-items.ts";
 

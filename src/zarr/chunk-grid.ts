@@ -6,6 +6,7 @@
  */
 import type { Extent } from "../array/selection.ts";
 import type { JsonValue } from "../format/types.ts";
+import type { ItemView } from "./copy-items.ts";
 import {
   asExtension,
   asInteger,
@@ -143,6 +144,15 @@ export function* segmentsOf(axis: GridAxis, extent: Omit<Extent, "dropped">): Ge
     yield { chunk, start: item - first, count: inChunk, step, target: done };
     done += inChunk;
   }
+}
+
+/** The part of a view that belongs to segments of its dimensions. */
+export function partOfView(view: ItemView, segments: readonly Segment[]): ItemView {
+  let { offset } = view;
+  segments.forEach(({ target }, d) => {
+    offset += target * (view.strides[d] ?? 0);
+  });
+  return { ...view, offset };
 }
 
 /** All combinations of one entry from each list, the last one fastest. The list handed out is filled anew each time. */

@@ -10,6 +10,7 @@ import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { ZarrArray } from "./array.ts";
 import { type GroupAccess, ZarrGroup } from "./group.ts";
+import type { ReadSettings } from "./leaf-requests.ts";
 import {
   documentKey,
   isEntryDocument,
@@ -20,7 +21,6 @@ import {
 import { parseV2Array, parseV2Group, V2_DOCUMENTS } from "./metadata-v2.ts";
 import { DOCUMENT, parseDocument } from "./metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
-import type { ReadSettings } from "./reading.ts";
 
 /** Options of {@link openZarr}. */
 export interface OpenZarrOptions extends ReadSettings {

@@ -4,47 +4,26 @@
  * Knows chains and grids; values are made elsewhere. An index is read once for each shard and kept; that its object
  * is still the same is checked behind the reads, so that bytes of two versions are never mixed.
  */
-import type { ChunkDecoder } from "../array/chunk-decoder.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "./chain.ts";
-import { combine, regularAxis, type Segment, segmentsOf } from "./chunk-grid.ts";
+import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "./chunk-grid.ts";
 import { fillItems, type ItemView } from "./copy-items.ts";
 import { Gate } from "./gate.ts";
 import {
   type ChunkExtent,
   decodeLeaf,
-  decodeMany,
   decodeStages,
-  isPlainBlosc,
   type LeafJob,
   readLeafPart,
   readsInPart,
-  Shelf,
 } from "./leaf.ts";
+import { concurrencyOf, LeafRequests, type ReadSettings } from "./leaf-requests.ts";
 import type { ArrayModel } from "./model.ts";
-import { type ChunkPlace, checkLength } from "./place.ts";
+import type { ChunkPlace } from "./place.ts";
 import { type KnownShard, ShardCache } from "./shard-cache.ts";
 
-/** Options of opening an array. */
-export interface ReadSettings {
-  /** Ranges that are at most this far apart are fetched in one request, in bytes (default 4096). */
-  readonly maxGap?: number | undefined;
-  /** Requests under way, at most (default 8). */
-  readonly concurrency?: number | undefined;
-  /** Index entries that are kept, over all shards (default 500,000). */
-  readonly cachedEntries?: number | undefined;
-  /** Objects are never changed while the array is open: saves asking for their version (default false). */
-  readonly immutable?: boolean | undefined;
-  /** What decodes many Blosc chunks of a shard, such as a pool of threads (default: the calling thread). */
-  readonly decoder?: ChunkDecoder | undefined;
-}
-
-const MAX_GAP = 4096;
-const CONCURRENCY = 8;
-/** A request is not made longer than this by joining, in bytes. */
-const MAX_REQUEST = 4 << 20;
 /** How often a read is begun again because a writer replaced the object. */
 const MAX_ATTEMPTS = 8;
 
@@ -55,19 +34,20 @@ export class ChunkReading {
   readonly #model: ArrayModel;
   /** In stored byte order. */
   readonly #fill: Uint8Array;
-  readonly #settings: ReadSettings;
+  readonly #concurrency: number;
   /** Nobody changes objects, or the store notices by itself. */
   readonly #isPinned: boolean;
   readonly #gate: Gate;
-  readonly #shelf = new Shelf();
+  readonly #jobs: LeafRequests;
 
   constructor(store: ReadableStore, model: ArrayModel, fill: Uint8Array, settings: ReadSettings) {
     this.#store = store;
     this.#model = model;
     this.#fill = fill;
-    this.#settings = settings;
+    this.#concurrency = concurrencyOf(settings);
     this.#isPinned = settings.immutable === true || store.pinsVersions === true;
-    this.#gate = new Gate(settings.concurrency ?? CONCURRENCY);
+    this.#gate = new Gate(this.#concurrency);
+    this.#jobs = new LeafRequests(store, settings, this.#gate);
     this.cache = new ShardCache(store, settings.cachedEntries);
   }
 
@@ -78,8 +58,8 @@ export class ChunkReading {
     const chunks = mapEach(combine(lists), (segments) => [...segments]);
     await runPooled(
       chunks,
-      this.#settings.concurrency ?? CONCURRENCY,
-      (segments, inner) => this.#readChunk(segments, moveView(target, segments), inner),
+      this.#concurrency,
+      (segments, inner) => this.#readChunk(segments, partOfView(target, segments), inner),
       signal,
     );
   }
@@ -123,7 +103,7 @@ export class ChunkReading {
     }
     const bytes = await this.#gate.run(() => this.#store.get(key, { signal }));
     if (bytes === undefined) return false;
-    await decodeLeaf(job, bytes, this.#shelf);
+    await decodeLeaf(job, bytes, this.#jobs.shelf);
     return true;
   }
 
@@ -141,7 +121,7 @@ export class ChunkReading {
     const here: ChunkPlace = { ...place, memory: bytes, nbytes: bytes.length };
     const jobs: LeafJob[] = [];
     await this.#collect(chain, here, "", shape, extents, target, jobs, signal);
-    await this.#run(jobs, signal);
+    await this.#jobs.run(jobs, signal);
   }
 
   async #readShard(
@@ -183,7 +163,7 @@ export class ChunkReading {
             jobs,
             signal,
           );
-          await this.#run(jobs, signal);
+          await this.#jobs.run(jobs, signal);
         },
         signal,
       );
@@ -244,7 +224,7 @@ export class ChunkReading {
     if (stages.length > 0) {
       const encoded =
         place.memory?.subarray(place.offset, place.offset + (place.nbytes ?? 0)) ??
-        (await this.#fetch(place.key, place.offset, place.nbytes ?? 0, place, signal));
+        (await this.#jobs.fetch(place.key, place.offset, place.nbytes ?? 0, place, signal));
       const memory = await decodeStages(stages, encoded, undefined, place);
       here = { ...place, offset: 0, nbytes: memory.length, memory };
     }
@@ -279,7 +259,7 @@ export class ChunkReading {
         slot = slot * (grid[d] ?? 1) + chunk;
       });
       const entry = entries[slot];
-      const part = moveView(view, segments);
+      const part = partOfView(view, segments);
       if (entry === undefined) {
         this.#fillTarget(segments, part);
         continue;
@@ -317,90 +297,6 @@ export class ChunkReading {
       extents.map(({ count }) => count),
     );
   }
-
-  /** Runs jobs on one object: parts where that saves, else joined ranges, all in parallel. */
-  async #run(jobs: readonly LeafJob[], signal: AbortSignal): Promise<void> {
-    const whole: LeafJob[] = [];
-    const parts: LeafJob[] = [];
-    for (const job of jobs) {
-      if (job.place.memory !== undefined) {
-        const { memory, offset, nbytes = 0 } = job.place;
-        await decodeLeaf(
-          job,
-          checkLength(memory.subarray(offset, offset + nbytes), nbytes, job.place, offset),
-          this.#shelf,
-        );
-      } else (readsInPart(this.#store, job) ? parts : whole).push(job);
-    }
-    const requests: (() => Promise<void>)[] = parts.map(
-      (job) => () => this.#gate.run(() => readLeafPart(this.#store, job, signal)),
-    );
-    const { decoder } = this.#settings;
-    if (decoder !== undefined && whole.length > 1 && whole.every(isPlainBlosc)) {
-      const sorted = [...whole].sort((a, b) => a.place.offset - b.place.offset);
-      requests.push(() => this.#gate.run(() => decodeMany(this.#store, decoder, sorted, signal)));
-      whole.length = 0;
-    }
-    for (const group of joinJobs(whole, this.#settings.maxGap ?? MAX_GAP)) {
-      requests.push(() => this.#readGroup(group, signal));
-    }
-    if (requests.length === 1) await requests[0]?.();
-    else await runPooled(requests, this.#settings.concurrency ?? CONCURRENCY, (request) => request(), signal);
-  }
-
-  async #readGroup(jobs: readonly LeafJob[], signal: AbortSignal): Promise<void> {
-    const [first] = jobs;
-    if (first === undefined) return;
-    const start = first.place.offset;
-    const end = jobs.reduce((most, { place }) => Math.max(most, place.offset + (place.nbytes ?? 0)), start);
-    const bytes = await this.#fetch(first.place.key, start, end - start, first.place, signal);
-    for (const job of jobs) {
-      const at = job.place.offset - start;
-      await decodeLeaf(job, bytes.subarray(at, at + (job.place.nbytes ?? 0)), this.#shelf);
-    }
-  }
-
-  #fetch(
-    key: string,
-    offset: number,
-    length: number,
-    place: ChunkPlace,
-    signal: AbortSignal,
-  ): Promise<Uint8Array> {
-    return this.#gate.run(async () =>
-      checkLength(await this.#store.getRange(key, { offset, length }, { signal }), length, place, offset),
-    );
-  }
-}
-
-/** Jobs whose ranges are fetched together. */
-function* joinJobs(jobs: readonly LeafJob[], maxGap: number): Generator<LeafJob[]> {
-  const sorted = [...jobs].sort((a, b) => a.place.offset - b.place.offset);
-  let group: LeafJob[] = [];
-  let start = 0;
-  let end = 0;
-  for (const job of sorted) {
-    const { offset, nbytes = 0 } = job.place;
-    const joins = group.length > 0 && offset - end <= maxGap && offset + nbytes - start <= MAX_REQUEST;
-    if (!joins) {
-      if (group.length > 0) yield group;
-      group = [];
-      start = offset;
-      end = offset;
-    }
-    group.push(job);
-    end = Math.max(end, offset + nbytes);
-  }
-  if (group.length > 0) yield group;
-}
-
-/** The part of a view that belongs to segments. */
-function moveView(view: ItemView, segments: readonly Segment[]): ItemView {
-  let { offset } = view;
-  segments.forEach(({ target }, d) => {
-    offset += target * (view.strides[d] ?? 0);
-  });
-  return { ...view, offset };
 }
 
 function* mapEach<T, U>(items: Iterable<T>, make: (item: T) => U): Generator<U> {

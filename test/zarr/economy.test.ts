@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { callingThread } from "../../src/array/chunk-decoder.ts";
 import type { ArraySlice } from "../../src/array/types.ts";
-import { decoderOf } from "../../src/node/index.ts";
+import { decoderOf, encoderOf } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
@@ -176,4 +176,26 @@ test("with a decoder that has threads the same values are read, and errors name 
     code: "BAD_FIELD",
     details: { chunk: 3, path: damaged.describe("c/0/0") },
   });
+});
+
+test("with an encoder that has threads the same shards are written", async () => {
+  const blosc = {
+    name: "blosc",
+    configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 4, blocksize: 0 },
+  };
+  const values = Int32Array.from({ length: 400_000 }, (_, i) => i % 1000);
+  const shards: (Uint8Array | undefined)[] = [];
+  for (const encoder of [undefined, encoderOf({ threads: 2 })]) {
+    const store = new MemoryStore();
+    const spec = {
+      ...base,
+      shape: [400_000],
+      chunkShape: [20_000],
+      shardShape: [400_000],
+      codecs: [LITTLE, blosc],
+    };
+    await (await createZarr(store, "", spec, { encoder, chunkOrder: "as-written" })).set(null, values);
+    shards.push(await store.get("c/0"));
+  }
+  expect(shards[1]).toEqual(shards[0]);
 });

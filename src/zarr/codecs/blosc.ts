@@ -5,7 +5,7 @@
  * Compatible with zarr-python, tensorstore, zarrs and numcodecs.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/blosc/index.html
  */
-import { decode, encode, info } from "../../codec/index.ts";
+import { decode, encodeHere, info } from "../../codec/index.ts";
 import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -24,7 +24,7 @@ export function bloscStage(configuration: JsonObject, itemSize: number, place: F
     isBlosc: true,
     fixedOverhead: undefined,
     decode: decodeChunk,
-    encode: (bytes) => encode(bytes, options),
+    encode: (bytes, encoder = encodeHere) => encoder.encode(bytes, options),
   };
 }
 

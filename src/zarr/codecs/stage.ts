@@ -1,4 +1,5 @@
 /** What a bytes-to-bytes codec of a chain does. Knows neither arrays nor stores. */
+import type { ChunkEncoder } from "../../codec/types.ts";
 import type { JsonObject } from "../../format/types.ts";
 
 /** One bytes-to-bytes codec, configured. */
@@ -17,6 +18,6 @@ export interface Stage {
    * Throws `BAD_CHUNK`, `BAD_FIELD`, `TRUNCATED`, `CHECKSUM_MISMATCH`, `LIMIT`, without a place.
    */
   decode(bytes: Uint8Array, limit: number, exact: boolean, out?: Uint8Array): Promise<Uint8Array>;
-  /** Encodes. The result may be a new buffer or the input. */
-  encode(bytes: Uint8Array): Promise<Uint8Array>;
+  /** Encodes, Blosc chunks with the encoder if one is given. The result may be a new buffer or the input. */
+  encode(bytes: Uint8Array, encoder?: ChunkEncoder): Promise<Uint8Array>;
 }

@@ -1,5 +1,6 @@
 /** Encodes a chunk of any chain from its items; shards in shards too. Knows chains; must not know stores. */
 import { stridesOf } from "../../array/selection.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../chain.ts";
 import { combine } from "../chunk-grid.ts";
 import { copyItems } from "../copy-items.ts";
@@ -13,6 +14,8 @@ export interface EncodeSettings {
   /** Store chunks that hold nothing but the fill value (default: they are left out). */
   readonly writeEmptyChunks: boolean;
   readonly chunkOrder: ChunkOrder;
+  /** What encodes Blosc chunks (default: the calling thread). */
+  readonly encoder: ChunkEncoder | undefined;
 }
 
 /**
@@ -34,7 +37,7 @@ export async function encodeChunk(
     const grid = innerGrid(chain.serializer, stored);
     bytes = joinPieces(await layOutShard(chunks, grid, chain.serializer, settings.chunkOrder));
   }
-  for (const stage of chain.stages) bytes = await stage.encode(bytes);
+  for (const stage of chain.stages) bytes = await stage.encode(bytes, settings.encoder);
   return bytes;
 }
 

@@ -1,15 +1,16 @@
 /** A Zarr array that is written to: whole chunks, and parts of them. */
 import { type Extent, elementsOf, resolveSelection, stridesOf } from "../../array/selection.ts";
 import type { Selection } from "../../array/types.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { allocate, ZarrArray } from "../array.ts";
 import { innerGrid, permute, type ShardingSerializer } from "../chain.ts";
-import { combine, regularAxis, type Segment, segmentsOf } from "../chunk-grid.ts";
+import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../chunk-grid.ts";
 import { copyItems, type ItemView, repeatItem } from "../copy-items.ts";
+import type { ReadSettings } from "../leaf-requests.ts";
 import type { ArrayModel } from "../model.ts";
-import type { ReadSettings } from "../reading.ts";
 import { swapItems } from "../swap-items.ts";
 import type { ChunkOrder } from "./chunk-order.ts";
 import { type EncodeSettings, encodeChunk, layOutShard } from "./encode-chunk.ts";
@@ -27,6 +28,8 @@ export interface WriteSettings {
   readonly chunkOrder?: ChunkOrder | undefined;
   /** Store chunks that hold nothing but the fill value (default false). */
   readonly writeEmptyChunks?: boolean | undefined;
+  /** What encodes Blosc chunks, such as a pool of threads (default: the calling thread). */
+  readonly encoder?: ChunkEncoder | undefined;
 }
 
 /** Options of a single call: those of the array, unless given. */
@@ -93,6 +96,7 @@ export class WritableZarrArray extends ZarrArray {
       fill: this.storedFill,
       writeEmptyChunks: options.writeEmptyChunks ?? this.#settings.writeEmptyChunks ?? false,
       chunkOrder: options.chunkOrder ?? this.#settings.chunkOrder ?? "row-major",
+      encoder: options.encoder ?? this.#settings.encoder,
     };
   }
 
@@ -117,7 +121,7 @@ export class WritableZarrArray extends ZarrArray {
     const position = segments.map(({ chunk }) => chunk);
     const start = axes.map((axis, d) => axis.startOf(position[d] ?? 0));
     const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
-    const view = moveView(source, segments);
+    const view = partOfView(source, segments);
     const { serializer, stages } = chain;
     const whole = this.#coversAll(segments, start, shape);
     if (serializer.kind === "sharding" && stages.length === 0) {
@@ -253,15 +257,20 @@ export class WritableZarrArray extends ZarrArray {
     ]);
     const settings = this.encodeSettings(options);
     const updates = new Map<number, Uint8Array | undefined>();
-    for (const each of combine(lists)) {
-      const parts = [...each];
+    const work = async (parts: readonly Segment[]): Promise<void> => {
       let slot = 0;
       parts.forEach(({ chunk }, d) => {
         slot = slot * (grid[d] ?? 1) + chunk;
       });
-      const items = await this.#mergeInner(parts, moveView(turned, parts), start, chunkShape, options);
+      // The place in the order is taken now: chunks that are encoded elsewhere come back in any order.
+      updates.set(slot, undefined);
+      const items = await this.#mergeInner(parts, partOfView(turned, parts), start, chunkShape, options);
       updates.set(slot, await encodeChunk(inner, items, chunkShape, settings));
-    }
+    };
+    const chunks = (function* () {
+      for (const parts of combine(lists)) yield [...parts];
+    })();
+    await runPooled(chunks, settings.encoder?.parallel ?? 1, work, options.signal);
     return updates;
   }
 
@@ -337,13 +346,4 @@ export class WritableZarrArray extends ZarrArray {
       return extent.start === 0 && extent.count === length && (extent.step === 1 || length === 1);
     });
   }
-}
-
-/** The part of a view that belongs to segments. */
-function moveView(view: ItemView, segments: readonly Segment[]): ItemView {
-  let { offset } = view;
-  segments.forEach(({ target }, d) => {
-    offset += target * (view.strides[d] ?? 0);
-  });
-  return { ...view, offset };
 }
