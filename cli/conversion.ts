@@ -78,7 +78,7 @@ async function convertOne(
 }
 
 /** Throws `CONFLICT` where the destination is the source, lies in it, or contains it. */
-async function refuseOverlap(source: string, destination: string): Promise<void> {
+export async function refuseOverlap(source: string, destination: string): Promise<void> {
   const [from, to] = await Promise.all([source, destination].map(realLocation));
   if (from !== undefined && to !== undefined) assertApart(from, to);
 }

@@ -4,9 +4,10 @@ import { SuperchunkError } from "../../src/errors.ts";
 import type { Context } from "../context.ts";
 import { convertTo } from "../conversion.ts";
 import { parseCount, parseSize } from "../units.ts";
+import { convertBackTo } from "../way-back.ts";
 
 /** What can be written. */
-const TARGETS = ["zarr"] as const;
+const TARGETS = ["zarr", "npy", "bloscpack", "bcolz", "blz"] as const;
 
 /** The options of `convert` as they are typed. */
 export interface ConvertFlags {
@@ -33,7 +34,7 @@ export function addConvert(program: Command, context: Context): void {
   program
     .command("convert")
     .description(
-      "convert archives to Zarr v3 by copying their compressed chunks; whole folders of archives too",
+      "convert archives by copying their compressed chunks: to Zarr v3, whole folders of archives too, or one archive or Zarr array to another format",
     )
     .usage("[options] <src...> <dst>")
     .argument(
@@ -61,7 +62,7 @@ export function addConvert(program: Command, context: Context): void {
         "overwrite",
       ),
     )
-    .option("--overwrite", "replace an existing Zarr hierarchy at DST")
+    .option("--overwrite", "replace what was converted to DST before")
     .option("--report <file>", "write what became of each archive to a file, as JSON")
     .option("--json", "print JSON")
     .addHelpText(
@@ -73,7 +74,9 @@ damaged archive among many is reported at the end; the others are converted.
 Examples:
   superchunk convert daily_equities.bcolz daily_equities.zarr
   superchunk convert /data/bundles /data/bundles.zarr --verify --report report.json
-  superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256`,
+  superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256
+  superchunk convert prices.zarr prices --to blz
+  superchunk convert prices prices.npy --to npy`,
     )
     .action((paths: string[], flags: ConvertFlags) => {
       const sources = paths.slice(0, -1);
@@ -85,7 +88,9 @@ Examples:
           { field: "dst" },
         );
       }
-      return convertTo(sources, destination, flags, context);
+      return flags.to === "zarr"
+        ? convertTo(sources, destination, flags, context)
+        : convertBackTo(sources, destination, flags.to, flags, context);
     });
 }
 

@@ -74,7 +74,7 @@ export async function checkTail(
   try {
     entries = await decodeShardIndex(bytes ?? new Uint8Array(0), capacity, size, store.describe(key));
   } catch (error) {
-    if (isSuperchunkError(error)) return error.summary.replace(/(?:; convert it again|\. The index is damaged; .*)$/, "");
+    if (isSuperchunkError(error)) return error.summary.replace(/(?:\. The index is damaged; .*)$/, "");
     throw error;
   }
   const wanted = new Map(shard.places.map((place, k) => [place.slot, { ...place, k }]));
