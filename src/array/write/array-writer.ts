@@ -5,21 +5,34 @@
  * `meta/sizes` makes them the array. `runs` counts whole chunks only: a short last one is written with each commit, from
  * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
  */
-import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
-import { decode } from "../../codec/index.ts";
-import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import { digestLength } from "../../format/checksums.ts";
-import { encodeSizes, FIRST_LOOSE, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
+import {
+  countChunks,
+  encodeSizes,
+  FIRST_LOOSE,
+  type Patch,
+  type Run,
+  type StoredLayout,
+} from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { elementsOf } from "../selection.ts";
-import { ChunkArena, type FilledBlocks } from "./arena.ts";
+import { type BegunChunk, ChunkMaker } from "./chunk-maker.ts";
 import { ChunkSource } from "./chunk-source.ts";
-import { type ColumnLayout, layOutColumns } from "./columns.ts";
-import { Encoding, roomFor } from "./encode-chunk.ts";
+import { type ColumnLayout, layOutColumns, superchunkKeys } from "./columns.ts";
+import { Publisher, type Segment } from "./publisher.ts";
 import type { ArrayRoot } from "./root.ts";
 import { RowBuffer } from "./row-buffer.ts";
-import { appendRun, dropPatched, removedNumbers, replaceNumber, splitLast, truncateRuns } from "./runs.ts";
+import {
+  appendRun,
+  dropPatched,
+  fullRuns,
+  hasNumber,
+  mergeTail,
+  removedNumbers,
+  replaceNumber,
+  truncateRuns,
+} from "./runs.ts";
 import type { ArraySettings } from "./settings.ts";
 import { type StoredChunk, superchunkPieces, totalLength } from "./superchunk-file.ts";
 
@@ -28,12 +41,6 @@ export interface Committed {
   readonly layout: StoredLayout;
   readonly rows: number;
   readonly cbytes: number;
-}
-
-/** A superchunk on its way: for each column its chunks. */
-interface Segment {
-  readonly number: number;
-  readonly columns: readonly (readonly StoredChunk[])[];
 }
 
 /** How the end of the array is to be written. */
@@ -47,24 +54,12 @@ interface TailPlan {
   readonly patches: readonly Patch[];
 }
 
-/** A segment with what becomes of it. */
-interface Publication {
-  readonly segment: Segment;
-  /** Where its chunks lie, to be used again. */
-  readonly blocks: FilledBlocks;
-  /** Under way; never rejects. Undefined: to be tried again. */
-  publishing: Promise<void> | undefined;
-  failure: { readonly error: unknown } | undefined;
-}
-
 /** Names that are tried for one superchunk. */
 const MAX_NUMBERS = 1000;
-/** Superchunks that are being published while the next one is made. */
-const MAX_WAITING = 2;
-
 export class ArrayWriter {
   readonly root: ArrayRoot;
-  readonly #encoding: Encoding;
+  readonly #maker: ChunkMaker;
+  readonly #publisher: Publisher;
   settings: ArraySettings;
   columns: readonly ColumnLayout[];
   committed: Committed;
@@ -79,24 +74,22 @@ export class ArrayWriter {
   isDirty = false;
   /** Encoded whole chunks behind the planned runs, for each column; some still being made. */
   #pending: (StoredChunk | Promise<StoredChunk>)[][] = [];
-  /** Chunks that are being made elsewhere. */
-  readonly #underWay = new Set<Promise<StoredChunk>>();
   /** True once the rows of a short last chunk are in the buffer. */
   #isTailLoaded = false;
-  readonly #arena = new ChunkArena();
-  readonly #waiting = new Set<Publication>();
   /** Bytes published in this session, all columns; those of each file; and which of them no commit has named yet. */
   sessionBytes = 0;
   readonly #fileBytes = new Map<number, number>();
   readonly #uncommitted = new Set<number>();
-  #deferred: { readonly error: unknown } | undefined;
   #generation: number;
-  #digest: DigestFunction | undefined;
   #source: { committed: Committed; patches: readonly Patch[]; source: ChunkSource } | undefined;
 
   constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, encoder?: ChunkEncoder) {
     this.root = root;
-    this.#encoding = new Encoding(encoder);
+    this.#maker = new ChunkMaker(encoder);
+    this.#publisher = new Publisher(
+      (segment) => this.#publishNoted(segment),
+      (blocks) => this.#maker.giveBack(blocks),
+    );
     this.settings = settings;
     this.committed = committed;
     this.#generation = committed.layout.generation;
@@ -118,21 +111,11 @@ export class ArrayWriter {
 
   /** Whole chunks, those on their way included. */
   get wholeChunks(): number {
-    return this.#runChunks + this.pendingChunks;
+    return this.#runChunks + this.#pendingChunks;
   }
 
-  get pendingChunks(): number {
+  get #pendingChunks(): number {
     return this.#pending[0]?.length ?? 0;
-  }
-
-  /** True where rows or changes wait for a commit. */
-  get hasChanges(): boolean {
-    return this.isDirty;
-  }
-
-  get encodeOptions(): EncodeOptions {
-    const { cname, clevel, shuffle } = this.settings;
-    return { cname, clevel, shuffle };
   }
 
   /** Reads the chunks of the last commit, planned patches laid over them. */
@@ -152,9 +135,7 @@ export class ArrayWriter {
 
   /** Forgets all that is planned: back to the last commit. */
   async rollBack(settings: ArraySettings = this.settings): Promise<void> {
-    for (const { publishing } of this.#waiting) await publishing;
-    this.#waiting.clear();
-    this.#deferred = undefined;
+    await this.#publisher.clear();
     if (settings !== this.settings) this.restart(settings);
     this.#reset();
   }
@@ -169,7 +150,7 @@ export class ArrayWriter {
     this.plain = Math.max(this.plain, layout.plain);
     this.buffer.clear();
     this.#pending = this.columns.map(() => []);
-    this.#arena.giveBack(this.#arena.take());
+    this.#maker.giveBack(this.#maker.takeBlocks());
     this.#isTailLoaded = false;
     this.isDirty = false;
   }
@@ -177,7 +158,6 @@ export class ArrayWriter {
   /** Takes over other settings, which the next commit will go by: all chunks are to be written anew. */
   restart(settings: ArraySettings): void {
     this.settings = settings;
-    this.#digest = undefined;
     this.#source = undefined;
     this.columns = this.#layOut();
     this.buffer = this.#newBuffer();
@@ -190,8 +170,7 @@ export class ArrayWriter {
 
   /** Makes the codec, the digest and the short last chunk ready. */
   async prepare(): Promise<void> {
-    this.#digest ??= await loadDigest(this.settings.checksum);
-    await this.#encoding.prepare(this.encodeOptions);
+    await this.#maker.prepare(this.settings);
     if (this.#isTailLoaded) return;
     const { rows } = this.committed;
     const { chunklen } = this.settings;
@@ -231,47 +210,17 @@ export class ArrayWriter {
       if (this.buffer.room === 0) await this.#encodeBuffer();
     }
     // The items are their owner's again.
-    await this.#made(0);
-    this.#throwDeferred();
+    await this.#maker.made();
+    this.#publisher.throwDeferred();
   }
 
-  /** Begins to encode a chunk; at most as many at a time as the encoder likes. */
-  async #begin(column: number, data: Uint8Array): Promise<StoredChunk | Promise<StoredChunk>[]> {
-    if (this.#encoding.isHere) return this.#encodeToArena(column, data);
-    await this.#made(this.#encoding.parallel - 1);
-    const chunk = this.encodeColumn(column, data);
-    this.#underWay.add(chunk);
-    const forget = (): void => void this.#underWay.delete(chunk);
-    chunk.then(forget, forget);
-    return [chunk];
+  #begin(column: number, data: Uint8Array): Promise<BegunChunk> {
+    return this.#maker.begin(data, this.columns[column]?.itemSize ?? 1);
   }
 
   /** Encodes a chunk that goes into the next superchunk or patch to be published. */
   encodeNext(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
-    return this.#encoding.isHere ? this.#encodeToArena(column, data) : this.encodeColumn(column, data);
-  }
-
-  /** Encodes a chunk right behind the one before it. */
-  #encodeToArena(column: number, data: Uint8Array): StoredChunk {
-    const length = digestLength(this.settings.checksum);
-    const room = this.#arena.reserve(roomFor(data.length) + length);
-    const typesize = this.columns[column]?.itemSize ?? 1;
-    const bytes = this.#encoding.encodeTo(data, room, { ...this.encodeOptions, typesize });
-    const digest = room.subarray(bytes.length, bytes.length + length);
-    digest.set(this.#digestOf(bytes));
-    this.#arena.keep(bytes.length + length);
-    return { bytes, digest, nbytes: data.length };
-  }
-
-  #digestOf(bytes: Uint8Array): Uint8Array {
-    if (this.#digest === undefined) throw new RangeError("prepare() was not awaited");
-    return this.#digest(bytes);
-  }
-
-  /** Waits until at most `left` chunks are being made. What goes wrong is thrown where the chunk is needed. */
-  async #made(left: number): Promise<void> {
-    while (this.#underWay.size > left)
-      await Promise.race([...this.#underWay].map((chunk) => chunk.catch(() => undefined)));
+    return this.#maker.next(data, this.columns[column]?.itemSize ?? 1);
   }
 
   /** Counts rows of an array whose rows have no bytes. */
@@ -283,16 +232,14 @@ export class ArrayWriter {
   /** Adds an encoded whole chunk, one for each column. The buffer must be empty. */
   async addChunk(chunks: readonly StoredChunk[]): Promise<void> {
     await this.#addChunk(chunks);
-    this.#throwDeferred();
+    this.#publisher.throwDeferred();
   }
 
-  async #addChunk(chunks: readonly (StoredChunk | readonly Promise<StoredChunk>[])[]): Promise<void> {
+  async #addChunk(chunks: readonly BegunChunk[]): Promise<void> {
     this.isDirty = true;
-    for (const [i, chunk] of chunks.entries()) this.#pending[i]?.push(...(isList(chunk) ? chunk : [chunk]));
-    const { superchunklen } = this.settings;
-    const full = this.#fullRuns();
-    if (this.#runChunks - full.chunks + this.pendingChunks >= superchunklen)
-      await this.#closeSuperchunk(full);
+    for (const [i, chunk] of chunks.entries())
+      this.#pending[i]?.push(...("bytes" in chunk ? [chunk] : chunk));
+    await this.#publisher.attempt(() => this.#closeFull());
   }
 
   /** Encoded whole chunks of one superchunk at most become a patch: each replaces the chunk of the array named with it. */
@@ -301,33 +248,23 @@ export class ArrayWriter {
     const replaced = new Set(chunks);
     this.patches = [...dropPatched(this.patches, (chunk) => replaced.has(chunk)), { number, chunks }];
     this.isDirty = true;
-    await this.#publishLater({ number, columns });
-    this.#throwDeferred();
+    await this.#publisher.add({ number, columns }, this.#maker.takeBlocks());
+    this.#publisher.throwDeferred();
   }
 
   /** An encoded chunk with the digest that the array's chunks have. {@link prepare} must have been awaited. */
   withDigest(bytes: Uint8Array, nbytes: number): StoredChunk {
-    return { bytes, digest: this.#digestOf(bytes), nbytes };
-  }
-
-  /** Starts the buffer, which must be empty, with the first rows of a chunk of each column. */
-  async appendColumns(chunks: readonly StoredChunk[], rows: number): Promise<void> {
-    const columns: Uint8Array[] = [];
-    for (const { bytes } of chunks) columns.push(await decode(bytes));
-    this.buffer.load(columns, rows);
-    this.isDirty = true;
+    return this.#maker.withDigest(bytes, nbytes);
   }
 
   /** Encodes one chunk of a column. */
   encodeColumn(index: number, data: Uint8Array): Promise<StoredChunk> {
-    return this.encodeItems(data, this.columns[index]?.itemSize ?? 1);
+    return this.#maker.encode(data, this.columns[index]?.itemSize ?? 1);
   }
 
   /** Encodes items of the given size as one chunk, with its digest. */
-  async encodeItems(data: Uint8Array, typesize: number): Promise<StoredChunk> {
-    const made = this.#encoding.encode(data, { ...this.encodeOptions, typesize });
-    const bytes = made instanceof Uint8Array ? made : await made;
-    return { bytes, digest: this.#digestOf(bytes), nbytes: data.length };
+  encodeItems(data: Uint8Array, typesize: number): Promise<StoredChunk> {
+    return this.#maker.encode(data, typesize);
   }
 
   /**
@@ -336,7 +273,9 @@ export class ArrayWriter {
    */
   async commit(change: Partial<Pick<StoredLayout, "epoch" | "storage">> = {}): Promise<void> {
     await this.prepare();
+    await this.#closeFull();
     await this.drain();
+    this.#publisher.throwDeferred();
     const { before, number, whole, short, patches } = await this.#planTail();
     const runs = number === undefined ? before : appendRun(before, number, whole + short);
     const newLayout: StoredLayout = {
@@ -351,10 +290,10 @@ export class ArrayWriter {
       ...change,
     };
     await this.#commitLayout(newLayout);
-    this.runs = truncateRuns(runs, this.#runChunksOf(before) + whole);
+    this.runs = truncateRuns(runs, countChunks(before) + whole);
     this.patches = patches;
     this.#pending = this.columns.map(() => []);
-    this.#arena.giveBack(this.#arena.take());
+    this.#maker.giveBack(this.#maker.takeBlocks());
     this.isDirty = false;
   }
 
@@ -393,7 +332,7 @@ export class ArrayWriter {
     for (const number of removed) cbytes -= await this.bytesOf(number);
     const orphans: number[] = [];
     for (const number of this.#uncommitted) {
-      if (names(layout, number)) cbytes += this.#fileBytes.get(number) ?? 0;
+      if (hasNumber(layout, number)) cbytes += this.#fileBytes.get(number) ?? 0;
       else orphans.push(number);
     }
     cbytes = Math.max(0, cbytes);
@@ -407,37 +346,24 @@ export class ArrayWriter {
   /** Removes the superchunks of these numbers, in the background. */
   removeNumbers(numbers: readonly number[], columns: readonly ColumnLayout[] = this.columns): void {
     for (const number of numbers) this.#fileBytes.delete(number);
-    const { root } = this;
-    root.remove(
-      (function* keys() {
-        for (const number of numbers)
-          for (const { folder } of columns) yield `${folder}/${superchunkName(number)}`;
-      })(),
-    );
+    this.root.remove(superchunkKeys(columns, numbers));
   }
 
   /** Writes the chunks that wait, and a short last one, as a superchunk; merges small ones before it as they add up. */
   async #planTail(): Promise<TailPlan> {
     const short = this.rowBytes > 0 && this.buffer.rows > 0 ? 1 : 0;
-    const pending = this.pendingChunks;
+    const pending = this.#pendingChunks;
     if (pending + short === 0)
       return { before: this.runs, number: undefined, whole: 0, short, patches: this.patches };
     const { superchunklen } = this.settings;
-    let before: readonly Run[] = this.runs;
-    let whole = pending;
-    for (let last = splitLast(before); pending > 0 && last !== undefined; last = splitLast(before)) {
-      const { chunks } = last.last;
-      if (chunks >= superchunklen || chunks > whole || chunks + whole + short > superchunklen) break;
-      whole += chunks;
-      before = last.before;
-    }
+    const { before, whole } = mergeTail(this.runs, pending, short, superchunklen);
     const columns = await this.#collect(whole - pending);
     if (short > 0) {
       for (let i = 0; i < this.columns.length; i++)
         columns[i]?.push(await this.encodeColumn(i, this.buffer.column(i)));
     }
     const number = await this.publishSegment({ number: this.takeLoose(), columns });
-    const start = this.#runChunksOf(before);
+    const start = countChunks(before);
     const patches = dropPatched(this.patches, (chunk) => chunk >= start);
     return { before, number, whole, short, patches };
   }
@@ -456,70 +382,35 @@ export class ArrayWriter {
     return columns;
   }
 
-  /** Makes a full superchunk of the small ones at the end and the chunks that wait. */
-  async #closeSuperchunk(full: { readonly runs: readonly Run[]; readonly chunks: number }): Promise<void> {
+  /** Makes full superchunks of the small ones at the end and the chunks that wait, as long as there are enough. */
+  async #closeFull(): Promise<void> {
     const { superchunklen } = this.settings;
-    const columns = await this.#collect(this.#runChunks - full.chunks);
-    const number = this.#takeName(full.chunks / superchunklen);
-    this.patches = dropPatched(this.patches, (chunk) => chunk >= full.chunks);
-    this.runs = appendRun(full.runs, number, superchunklen);
-    this.#pending = this.columns.map(() => []);
-    await this.#publishLater({ number, columns });
-  }
-
-  /** Publishes a superchunk while the next one is made; waits where too many are under way. */
-  async #publishLater(segment: Segment): Promise<void> {
-    const blocks = this.#arena.take();
-    const publication = { segment, blocks, publishing: undefined, failure: undefined };
-    this.#waiting.add(publication);
-    this.#start(publication);
-    try {
-      await this.drain(MAX_WAITING);
-    } catch (error) {
-      this.#deferred ??= { error };
+    for (;;) {
+      const full = fullRuns(this.runs, superchunklen);
+      if (this.#runChunks - full.chunks + this.#pendingChunks < superchunklen) return;
+      const columns = await this.#collect(this.#runChunks - full.chunks);
+      const number = this.#takeName(full.chunks / superchunklen);
+      this.patches = dropPatched(this.patches, (chunk) => chunk >= full.chunks);
+      this.runs = appendRun(full.runs, number, superchunklen);
+      // More wait only where there was a failure before; the memory of these goes with the superchunk.
+      this.#pending = columns.map((chunks) => chunks.slice(superchunklen).map(ownCopy));
+      const segment = { number, columns: columns.map((chunks) => chunks.slice(0, superchunklen)) };
+      await this.#publisher.add(segment, this.#maker.takeBlocks());
     }
   }
 
-  /** Throws what went wrong in publishing, once what was under way is in order. */
-  #throwDeferred(): void {
-    const deferred = this.#deferred;
-    this.#deferred = undefined;
-    if (deferred !== undefined) throw deferred.error;
+  /** Waits until all that is planned is published. Throws what went wrong; then it can be tried again. */
+  drain(): Promise<void> {
+    return this.#publisher.drain();
   }
 
-  /** Waits until at most `left` superchunks are being published. Throws what went wrong; then it can be tried again. */
-  async drain(left = 0): Promise<void> {
-    while (this.#waiting.size > left) {
-      for (const publication of this.#waiting) {
-        const { failure } = publication;
-        if (failure !== undefined) {
-          publication.failure = undefined;
-          throw failure.error;
-        }
-        if (publication.publishing === undefined) this.#start(publication);
-      }
-      await Promise.race([...this.#waiting].map(({ publishing }) => publishing));
-    }
-  }
-
-  #start(publication: Publication): void {
-    const { number } = publication.segment;
-    publication.publishing = this.publishSegment(publication.segment).then(
-      (got) => {
-        if (got !== number) {
-          this.runs = replaceNumber(this.runs, number, got);
-          this.patches = this.patches.map((patch) =>
-            patch.number === number ? { ...patch, number: got } : patch,
-          );
-        }
-        this.#waiting.delete(publication);
-        this.#arena.giveBack(publication.blocks);
-      },
-      (error: unknown) => {
-        publication.publishing = undefined;
-        publication.failure = { error };
-      },
-    );
+  /** Publishes a segment of the plan, which gets another number where its own is taken. */
+  async #publishNoted(segment: Segment): Promise<void> {
+    const { number } = segment;
+    const got = await this.publishSegment(segment);
+    if (got === number) return;
+    this.runs = replaceNumber(this.runs, number, got);
+    this.patches = this.patches.map((patch) => (patch.number === number ? { ...patch, number: got } : patch));
   }
 
   /** Publishes one superchunk, in all columns. The number that it got: another one where that is taken. */
@@ -570,37 +461,24 @@ export class ArrayWriter {
     const known = this.#fileBytes.get(number);
     if (known !== undefined) return known;
     let bytes = 0;
-    for (const { folder } of this.columns)
-      bytes += (await this.root.store.stat(`${folder}/${superchunkName(number)}`))?.size ?? 0;
+    for (const key of superchunkKeys(this.columns, [number]))
+      bytes += (await this.root.store.stat(key))?.size ?? 0;
     return bytes;
   }
 
-  /** The runs of full superchunks at the front, and their chunks. */
-  #fullRuns(): { runs: readonly Run[]; chunks: number } {
-    const { superchunklen } = this.settings;
-    const end = this.runs.findIndex((run) => run.chunks < superchunklen);
-    const runs = end < 0 ? this.runs : this.runs.slice(0, end);
-    return { runs, chunks: this.#runChunksOf(runs) };
-  }
-
   async #encodeBuffer(): Promise<void> {
-    const chunks: (StoredChunk | readonly Promise<StoredChunk>[])[] = [];
+    const chunks: BegunChunk[] = [];
     for (let i = 0; i < this.columns.length; i++) chunks.push(await this.#begin(i, this.buffer.column(i)));
-    this.buffer.clear(this.#encoding.parallel > 1);
+    this.buffer.clear(!this.#maker.isHere);
     await this.#addChunk(chunks);
   }
 
   get #runChunks(): number {
-    return this.#runChunksOf(this.runs);
-  }
-
-  #runChunksOf(runs: readonly Run[]): number {
-    return runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
+    return countChunks(this.runs);
   }
 
   #layOut(): readonly ColumnLayout[] {
-    const { dtype, rowShape, hasColumns } = this.settings;
-    return layOutColumns(this.root.path, dtype, rowShape, hasColumns);
+    return layOutColumns(this.root.path, this.settings);
   }
 
   #newBuffer(): RowBuffer {
@@ -608,16 +486,7 @@ export class ArrayWriter {
   }
 }
 
-/** A promise in a list, so that it is not awaited on its way. */
-function isList(
-  chunk: StoredChunk | readonly Promise<StoredChunk>[],
-): chunk is readonly Promise<StoredChunk>[] {
-  return Array.isArray(chunk);
-}
-
-function names({ runs, patches }: StoredLayout, number: number): boolean {
-  return (
-    runs.some(({ first, count }) => number >= first && number < first + count) ||
-    patches.some((patch) => patch.number === number)
-  );
+/** A chunk in memory of its own. */
+function ownCopy({ bytes, digest, nbytes }: StoredChunk): StoredChunk {
+  return { bytes: bytes.slice(), digest: digest.slice(), nbytes };
 }

@@ -1,6 +1,6 @@
 /** How the rows of an array are laid out in folders: one, or one for each field of a nested dtype. */
 import { SuperchunkError } from "../../errors.ts";
-import { checkStoredName } from "../../format/naming.ts";
+import { checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { elementsOf } from "../selection.ts";
@@ -19,12 +19,14 @@ export interface ColumnLayout {
   readonly fieldBytes: number;
 }
 
-/** The columns of an array. `path` is the array's key; `rowShape` its shape behind the rows. */
+/** The columns of an array. `path` is the array's key; `rowShape` its shape behind the rows; `hasColumns`: a folder for each field. */
 export function layOutColumns(
   path: string,
-  dtype: DType,
-  rowShape: readonly number[],
-  hasColumns: boolean,
+  {
+    dtype,
+    rowShape,
+    hasColumns,
+  }: { readonly dtype: DType; readonly rowShape: readonly number[]; readonly hasColumns: boolean },
 ): ColumnLayout[] {
   const items = elementsOf(rowShape);
   const data = joinKey(path, "data");
@@ -101,4 +103,13 @@ export function checkWritableDType(dtype: DType): void {
     throw new SuperchunkError("BAD_ARGUMENT", "items of no bytes cannot be stored in chunks", {
       field: "dtype",
     });
+}
+
+/** Keys of the superchunks of these numbers, in all columns. */
+export function* superchunkKeys(
+  columns: readonly ColumnLayout[],
+  numbers: Iterable<number>,
+): Generator<string> {
+  for (const number of numbers)
+    for (const { folder } of columns) yield joinKey(folder, superchunkName(number));
 }

@@ -2,6 +2,7 @@
  * Brings an array in order that another program broke: finds the chunks that are whole, counts anew, and says what it did
  * and what is gone. Nothing is made up: rows end where the first chunk is missing.
  */
+import { decode } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage, type StoredStorage } from "../../format/folder.ts";
 import { parseJson } from "../../format/json.ts";
@@ -150,7 +151,7 @@ async function examine(store: ReadableStore, path: string, problems: string[]): 
       expectedlen: storage.expectedlen,
     },
   );
-  const columns = layOutColumns(path, dtype, rowShape, hasColumns);
+  const columns = layOutColumns(path, { dtype, rowShape, hasColumns });
   return { storage, settings, columns, layout, rows: shape?.[0], attrs: readAttrs(attrsBytes, problems) };
 }
 
@@ -387,7 +388,10 @@ async function copyRows(
       held === chunklen &&
       chunks.every(({ nbytes }, i) => nbytes === chunklen * (broken.columns[i]?.rowBytes ?? 0));
     if (isWhole) await writer.addChunk(chunks.map(({ bytes, nbytes }) => writer.withDigest(bytes, nbytes)));
-    else await writer.appendColumns(chunks, held);
+    else {
+      writer.buffer.load(await Promise.all(chunks.map(({ bytes }) => decode(bytes))), held);
+      writer.isDirty = true;
+    }
     options.onProgress?.({ done: index * chunklen + held, total: rows, label: "rows" });
   }
 }

@@ -1,5 +1,5 @@
 /** Arithmetic of layouts: pure, without any store. @see FORMAT.md [FG-02] */
-import type { Patch, Run } from "../../format/layout.ts";
+import { countChunks, type Patch, type Run } from "../../format/layout.ts";
 
 /** The first `chunks` chunks of the runs. */
 export function truncateRuns(runs: readonly Run[], chunks: number): Run[] {
@@ -40,7 +40,7 @@ export function replaceNumber(runs: readonly Run[], from: number, to: number): R
 }
 
 /** The last superchunk of the runs, and the runs before it. */
-export function splitLast(
+function splitLast(
   runs: readonly Run[],
 ): { before: Run[]; last: { number: number; chunks: number } } | undefined {
   const run = runs[runs.length - 1];
@@ -90,4 +90,47 @@ function findRun(sorted: readonly Run[], number: number): boolean {
     else return true;
   }
   return false;
+}
+
+/** The runs of full superchunks at the front, and their chunks. */
+export function fullRuns(
+  runs: readonly Run[],
+  superchunklen: number,
+): { readonly runs: readonly Run[]; readonly chunks: number } {
+  const end = runs.findIndex((run) => run.chunks < superchunklen);
+  const full = end < 0 ? runs : runs.slice(0, end);
+  return { runs: full, chunks: countChunks(full) };
+}
+
+/**
+ * Which superchunks at the end are merged with `pending` whole chunks and `short` short ones behind them: those that are not
+ * larger, as in a binary counter, so that each chunk is copied a few times only and few small superchunks remain. The runs
+ * before, and the whole chunks of the merged one.
+ */
+export function mergeTail(
+  runs: readonly Run[],
+  pending: number,
+  short: number,
+  superchunklen: number,
+): { readonly before: readonly Run[]; readonly whole: number } {
+  let before: readonly Run[] = runs;
+  let whole = pending;
+  for (let last = splitLast(before); pending > 0 && last !== undefined; last = splitLast(before)) {
+    const { chunks } = last.last;
+    if (chunks >= superchunklen || chunks > whole || chunks + whole + short > superchunklen) break;
+    whole += chunks;
+    before = last.before;
+  }
+  return { before, whole };
+}
+
+/** True where a layout counts the superchunk. */
+export function hasNumber(
+  layout: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
+  number: number,
+): boolean {
+  return (
+    layout.runs.some(({ first, count }) => number >= first && number < first + count) ||
+    layout.patches.some((patch) => patch.number === number)
+  );
 }

@@ -35,7 +35,7 @@ export async function addColumn(writer: ArrayWriter, column: NewColumn, values: 
     ...dflts,
     dflt,
   ]);
-  const added = layOutColumns(writer.root.path, settings.dtype, settings.rowShape, true)[fields.length];
+  const added = layOutColumns(writer.root.path, settings)[fields.length];
   if (added === undefined) throw new RangeError("the column was not laid out");
   await beginEpoch(writer);
   const rows = readRows(values ?? repeatDefault(writer, dtype, shape, dflt), {
@@ -55,7 +55,7 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
   const renamed = fields.map((field, i) => (i === index ? { ...field, name: to } : field));
   const settings = withFields(writer, renamed, (dflts) => dflts);
   const old = writer.columns[index];
-  const anew = layOutColumns(writer.root.path, settings.dtype, settings.rowShape, true)[index];
+  const anew = layOutColumns(writer.root.path, settings)[index];
   if (old === undefined || anew === undefined) throw new RangeError("the column was not laid out");
   await beginEpoch(writer);
   const numbers = [...numbersOf(writer)];

@@ -309,7 +309,7 @@ export class WritableArray {
       await writer.prepare();
       try {
         await plan(writer);
-        if (writer.hasChanges) await writer.commit();
+        if (writer.isDirty) await writer.commit();
       } catch (error) {
         await writer.rollBack();
         throw error;
@@ -336,7 +336,7 @@ export class WritableArray {
   async #commit(): Promise<void> {
     await this.#finishSetting();
     const writer = this.#writer;
-    if (writer.hasChanges) await writer.commit();
+    if (writer.isDirty) await writer.commit();
     await commitStorage(writer);
     const { patches } = writer.committed.layout;
     const entries = patches.reduce((sum, { chunks }) => sum + chunks.length, 0);

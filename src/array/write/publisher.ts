@@ -1,0 +1,95 @@
+/** Publishes superchunks while the next ones are made, and keeps those that could not be for another try. */
+import type { FilledBlocks } from "./arena.ts";
+import type { StoredChunk } from "./superchunk-file.ts";
+
+/** A superchunk on its way: for each column its chunks. */
+export interface Segment {
+  readonly number: number;
+  readonly columns: readonly (readonly StoredChunk[])[];
+}
+
+/** A segment with what becomes of it. */
+interface Publication {
+  readonly segment: Segment;
+  /** Where its chunks lie, to be used again. */
+  readonly blocks: FilledBlocks;
+  /** Under way; never rejects. Undefined: to be tried again. */
+  publishing: Promise<void> | undefined;
+  failure: { readonly error: unknown } | undefined;
+}
+
+/** Superchunks that are being published at a time. */
+const MAX_WAITING = 2;
+
+export class Publisher {
+  readonly #publish: (segment: Segment) => Promise<void>;
+  readonly #giveBack: (blocks: FilledBlocks) => void;
+  readonly #waiting = new Set<Publication>();
+  #deferred: { readonly error: unknown } | undefined;
+
+  /** `publish` puts a segment and takes note of it; `giveBack` gets the memory of those that were. */
+  constructor(publish: (segment: Segment) => Promise<void>, giveBack: (blocks: FilledBlocks) => void) {
+    this.#publish = publish;
+    this.#giveBack = giveBack;
+  }
+
+  /** Starts to publish; waits where too many are under way. What goes wrong waits for {@link throwDeferred}. */
+  async add(segment: Segment, blocks: FilledBlocks): Promise<void> {
+    const publication = { segment, blocks, publishing: undefined, failure: undefined };
+    this.#waiting.add(publication);
+    this.#start(publication);
+    await this.attempt(() => this.drain(MAX_WAITING));
+  }
+
+  /** Runs a step; what goes wrong waits for {@link throwDeferred}. */
+  async attempt(step: () => Promise<void>): Promise<void> {
+    try {
+      await step();
+    } catch (error) {
+      this.#deferred ??= { error };
+    }
+  }
+
+  /** Throws what went wrong, once what was under way is in order. */
+  throwDeferred(): void {
+    const deferred = this.#deferred;
+    this.#deferred = undefined;
+    if (deferred !== undefined) throw deferred.error;
+  }
+
+  /** Waits until at most `left` are under way. Throws what went wrong; then it can be tried again. */
+  async drain(left = 0): Promise<void> {
+    while (this.#waiting.size > left) {
+      for (const publication of this.#waiting) {
+        const { failure } = publication;
+        if (failure !== undefined) {
+          publication.failure = undefined;
+          throw failure.error;
+        }
+        if (publication.publishing === undefined) this.#start(publication);
+      }
+      await Promise.race([...this.#waiting].map(({ publishing }) => publishing));
+    }
+  }
+
+  /** Gives up what waits, after what is under way. */
+  async clear(): Promise<void> {
+    for (const { publishing } of this.#waiting) await publishing;
+    for (const { blocks } of this.#waiting) this.#giveBack(blocks);
+    this.#waiting.clear();
+    this.#deferred = undefined;
+  }
+
+  #start(publication: Publication): void {
+    publication.publishing = this.#publish(publication.segment).then(
+      () => {
+        this.#waiting.delete(publication);
+        this.#giveBack(publication.blocks);
+      },
+      (error: unknown) => {
+        publication.publishing = undefined;
+        publication.failure = { error };
+      },
+    );
+  }
+}
