@@ -1,5 +1,5 @@
 /** What reading costs: requests and bytes, and what happens when objects change meanwhile. */
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { callingThread } from "../../src/array/chunk-decoder.ts";
 import type { ArraySlice } from "../../src/array/types.ts";
 import { decoderOf, encoderOf } from "../../src/node/index.ts";
@@ -8,6 +8,15 @@ import type { ReadableStore } from "../../src/store/types.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
+import { bundle } from "../threads/bundle.ts";
+
+let bundles: Awaited<ReturnType<typeof bundle>> | undefined;
+
+beforeAll(async () => {
+  bundles = await bundle();
+}, 60_000);
+
+afterAll(() => bundles?.remove());
 
 const LITTLE = { name: "bytes", configuration: { endian: "little" } };
 const base = {
@@ -152,7 +161,7 @@ test("with a decoder that has threads the same values are read, and errors name 
     shardShape: [20, 50],
     codecs: [LITTLE, blosc],
   });
-  for (const decoder of [callingThread, decoderOf({ threads: 2 })]) {
+  for (const decoder of [callingThread, decoderOf({ threads: 2, workerUrl: bundles?.worker })]) {
     const array = await openZarrArray(memory, "", { decoder });
     const { data } = (await array.get()) as ArraySlice;
     expect(Array.from(data as Int32Array)).toEqual(Array.from({ length: 4000 }, (_, i) => i));
@@ -185,7 +194,7 @@ test("with an encoder that has threads the same shards are written", async () =>
   };
   const values = Int32Array.from({ length: 400_000 }, (_, i) => i % 1000);
   const shards: (Uint8Array | undefined)[] = [];
-  for (const encoder of [undefined, encoderOf({ threads: 2 })]) {
+  for (const encoder of [undefined, encoderOf({ threads: 2, workerUrl: bundles?.worker })]) {
     const store = new MemoryStore();
     const spec = {
       ...base,
