@@ -44,6 +44,11 @@ export interface WritableLocation {
   readonly path: string;
 }
 
+/** True for addresses that begin with `s3://`. */
+export function isS3Address(location: string): boolean {
+  return /^s3:\/\//i.test(location);
+}
+
 /** The store for a destination, with its root there. Throws `UNSUPPORTED` for addresses that cannot be written. */
 export function locateTarget(location: string): WritableLocation {
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();

@@ -10,6 +10,7 @@ import {
 import { type RepairReport, repairArray as repairIn } from "../array/write/repair.ts";
 import type { WritableArray } from "../array/write/writable-array.ts";
 import { FileStore } from "./fs-store.ts";
+import { isS3Address, locateTarget } from "./locate.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
 import { useNativeDigests } from "./native-digest.ts";
 import { encoderOf, type ThreadOptions } from "./threads.ts";
@@ -21,23 +22,23 @@ export interface WritePathOptions extends WriteOptions, LockOptions, ThreadOptio
 export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions {}
 
 /**
- * Makes an array in a folder, which need not exist, and opens it for writing.
+ * Makes an array in a folder, which need not exist, or at an `s3:` address, and opens it for writing.
  *
  * @throws CONFLICT where something is there already, or another writer holds the lock; BAD_ARGUMENT, LIMIT, UNSUPPORTED;
  * NO_SPACE, READ_ONLY, IO
  */
 export function createArray(path: string, options: CreatePathOptions): Promise<WritableArray> {
-  const store = new FileStore(resolve(path));
+  const { store } = locateTarget(path);
   return createIn(store, "", { ...options, ...writing(path, options) });
 }
 
 /**
- * Opens the array in a folder for writing, and brings in order what an interrupted writer left.
+ * Opens the array in a folder, or at an `s3:` address, for writing, and brings in order what an interrupted writer left.
  *
  * @throws NOT_FOUND; CONFLICT where another writer holds the lock; READ_ONLY, UNSUPPORTED, and the codes of damage
  */
 export async function openWritable(path: string, options: WritePathOptions = {}): Promise<WritableArray> {
-  const store = new FileStore(resolve(path));
+  const { store } = locateTarget(path);
   const isThere = (await store.stat("meta/sizes")) !== undefined;
   // Without an array there is nothing to lock, and no folder is made.
   return openIn(store, "", { ...options, ...(isThere ? writing(path, options) : {}) });
@@ -79,6 +80,9 @@ function writing(path: string, options: WritePathOptions): Pick<WriteOptions, "e
   const encoder = options.threads !== undefined || SLOW.has(cparams?.cname) ? encoderOf(options) : undefined;
   return {
     encoder: options.encoder ?? encoder,
-    lock: options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)),
+    // S3 has no locks: its conditional commits alone tell two writers apart.
+    ...(isS3Address(path)
+      ? {}
+      : { lock: options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)) }),
   };
 }

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { ArrayArchive } from "../../src/array/types.ts";
 import { createArray } from "../../src/array/write/create.ts";
 import { convertArchive } from "../../src/bridge/index.ts";
-import { locateTarget, open, S3Store } from "../../src/node/index.ts";
+import { createArray as createAt, locateTarget, open, openWritable, S3Store } from "../../src/node/index.ts";
 import { parseS3Address } from "../../src/node/s3-address.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -214,6 +214,18 @@ describe("in S3", () => {
     expect((JSON.parse(tree.out) as { converted: number }).converted).toBe(4);
     const inside = await runCli(["convert", `s3://${s3.bucket}/corpus`, `s3://${s3.bucket}/corpus/out.zarr`]);
     expect([inside.code, inside.err]).toEqual([1, expect.stringContaining("lies inside")]);
+  });
+
+  it("arrays are made and opened for writing by their address", async () => {
+    const address = `s3://${s3.bucket}/made/array`;
+    const array = await createAt(address, { dtype: "<i4", chunklen: 10 });
+    await array.append(Int32Array.from({ length: 25 }, (_, i) => i));
+    await array.close();
+    const again = await openWritable(address);
+    await again.resize(12);
+    await again.close();
+    const { data } = (await ((await open(address)) as ArrayArchive).get(null)) as { data: Int32Array };
+    expect(Array.from(data)).toEqual(Array.from({ length: 12 }, (_, i) => i));
   });
 
   it("the addresses of the corpus were read with ranges, not whole", async () => {
