@@ -8,6 +8,8 @@ import type { PlacedChunk } from "./sequence.ts";
 
 /** First read of a chunk: its header and the starts of up to 60 blocks. */
 const FIRST_READ = 256;
+/** What a disk reads at least: headers that lie closer together are read with all that lies between them. */
+const PAGE = 4096;
 
 /** A chunk's header with its block starts: enough to find any block. */
 export interface ChunkHead {
@@ -26,6 +28,41 @@ export async function readHead(
   const { header, bytes, length } = startHead(first, place, path);
   if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length) };
   return finishHead(header, await readAt(store, place, 0, length, signal), length, place, path);
+}
+
+/**
+ * Reads and checks the headers of chunks that follow one another in one object. Where they lie close together, one
+ * read spans many; else those of a store that waits are asked for at the same time.
+ */
+export async function readHeaders(
+  store: ReadableStore,
+  places: readonly PlacedChunk[],
+  signal?: AbortSignal,
+): Promise<readonly ChunkHeader[]> {
+  const [first] = places;
+  const last = places.at(-1);
+  if (first === undefined || last === undefined) return [];
+  const length = last.offset + FIRST_READ - first.offset;
+  const isClose = length > 0 && length <= places.length * PAGE;
+  if (places.length === 1 || !isClose || first.prologue > 0 || last.key !== first.key) {
+    if (!readsNow(store))
+      return Promise.all(places.map(async (place) => (await readHead(store, place, signal)).header));
+    const headers: ChunkHeader[] = [];
+    for (const place of places) headers.push((await readHead(store, place, signal)).header);
+    return headers;
+  }
+  const path = store.describe(first.key);
+  const bytes = await store.getRange(first.key, { offset: first.offset, length }, { signal });
+  if (bytes === undefined) throw missingChunk(path, first);
+  return places.map((place) => {
+    const start = place.offset - first.offset;
+    if (start < 0) throw new RangeError("chunks of a run must follow one another");
+    return checkChunkHeader(
+      bytes.subarray(start, start + Math.min(FIRST_READ, place.available)),
+      place,
+      path,
+    );
+  });
 }
 
 function readHeadNow(store: SyncStore, place: PlacedChunk, path: string): ChunkHead {

@@ -1,8 +1,9 @@
 /** What arrays and plain bytes have in common: one chunk sequence, read, listed, verified. */
+import type { ChunkHeader } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { Dialect, JsonObject } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { readHead } from "./block-read.ts";
+import { readHead, readHeaders } from "./block-read.ts";
 import { SequenceReader } from "./byte-reader.ts";
 import type { ChunkDecoder } from "./chunk-decoder.ts";
 import { fetchChunks, toHex } from "./chunk-fetch.ts";
@@ -159,31 +160,36 @@ export abstract class ChunkedBase {
     const last = Math.min(options.end ?? this.nchunks, this.nchunks);
     for (let at = first; at < last; at += PLACES) {
       const places = await this.parts.sequence.places(at, Math.min(last, at + PLACES), signal);
-      for (const place of places) {
+      for (const run of runsOf(places, digests)) {
         signal?.throwIfAborted();
-        if (place.key !== key) await options.onObject?.(place.key);
-        key = place.key;
-        yield await this.#describeChunk(place, digests, signal);
-        options.onProgress?.({ done: place.index + 1 - first, total: last - first });
+        const [{ key: own }] = run;
+        if (own !== key) await options.onObject?.(own);
+        key = own;
+        for (const info of await this.#describeRun(run, digests, signal)) {
+          yield info;
+          options.onProgress?.({ done: info.index + 1 - first, total: last - first });
+        }
       }
     }
   }
 
-  async #describeChunk(
-    place: PlacedChunk,
+  async #describeRun(
+    run: readonly PlacedChunk[],
     digests: boolean,
     signal: AbortSignal | undefined,
-  ): Promise<ChunkInfo> {
-    const { index, key, offset, nbytes, available, checksum } = place;
-    const where = { index, key, offset, nbytes, available, checksum };
-    if (checksum === "None" || !digests) {
-      const { header } = await readHead(this.store, place, signal);
-      return { ...where, ...headerInfo(header), digest: undefined };
+  ): Promise<readonly ChunkInfo[]> {
+    const [first] = run;
+    if (!digests || first?.checksum === "None") {
+      const headers = await readHeaders(this.store, run, signal);
+      return headers.flatMap((header, i) => {
+        const place = run[i];
+        return place === undefined ? [] : [describeChunk(place, header, undefined)];
+      });
     }
-    for await (const chunk of fetchChunks(this.store, [place], { verify: false, signal })) {
-      return { ...where, ...headerInfo(chunk.header), digest: toHex(chunk.digest) };
-    }
-    throw new RangeError(`chunk ${index} was not fetched`);
+    const infos: ChunkInfo[] = [];
+    for await (const chunk of fetchChunks(this.store, run, { verify: false, signal }))
+      infos.push(describeChunk(chunk.place, chunk.header, toHex(chunk.digest)));
+    return infos;
   }
 
   /**
@@ -224,9 +230,46 @@ export abstract class ChunkedBase {
   }
 }
 
-function headerInfo(
-  header: Pick<ChunkInfo, "ctbytes" | "typesize" | "blocksize" | "compressor" | "shuffle" | "memcpyed">,
-): Pick<ChunkInfo, "ctbytes" | "typesize" | "blocksize" | "compressor" | "shuffle" | "memcpyed"> {
+/** Chunks of one object that are described together. */
+const RUN = 256;
+
+/** Neighbours in one object, in runs; those whose digests are wanted one by one: their payloads are read too. */
+function* runsOf(
+  places: readonly PlacedChunk[],
+  digests: boolean,
+): Generator<readonly [PlacedChunk, ...PlacedChunk[]]> {
+  let run: [PlacedChunk, ...PlacedChunk[]] | undefined;
+  for (const place of places) {
+    const previous = run?.at(-1);
+    const isAlone = digests && place.checksum !== "None";
+    // In some files the chunks do not lie in their order.
+    const follows = previous?.key === place.key && place.offset > previous.offset;
+    if (run !== undefined && follows && !isAlone && run.length < RUN) {
+      run.push(place);
+      continue;
+    }
+    if (run !== undefined) yield run;
+    run = [place];
+  }
+  if (run !== undefined) yield run;
+}
+
+function describeChunk(place: PlacedChunk, header: ChunkHeader, digest: string | undefined): ChunkInfo {
+  const { index, key, offset, nbytes, available, checksum } = place;
   const { ctbytes, typesize, blocksize, compressor, shuffle, memcpyed } = header;
-  return { ctbytes, typesize, blocksize, compressor, shuffle, memcpyed };
+  return {
+    index,
+    key,
+    offset,
+    nbytes,
+    available,
+    checksum,
+    ctbytes,
+    typesize,
+    blocksize,
+    compressor,
+    shuffle,
+    memcpyed,
+    digest,
+  };
 }

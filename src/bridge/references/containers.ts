@@ -2,7 +2,7 @@
  * Virtual chunk containers: where the objects that references point into lie, and who may read them.
  *
  * A reference's location belongs to the container with the longest prefix. Credentials are named here and never
- * kept. Must not know stores or the forms of references. @see FORMAT.md [FR]
+ * kept. Must not know stores or the forms of references. @see FORMAT.md [FV-04]
  */
 import { SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
@@ -159,7 +159,7 @@ export function defaultContainer(prefix: string, name?: string): Container {
   };
 }
 
-/** Containers as the text of their file. @see FORMAT.md [FR-03] */
+/** Containers as the text of their file. @see FORMAT.md [FV-03] */
 export function formatContainers(containers: Iterable<Container>): string {
   const list = [...containers].map((container) =>
     Object.fromEntries(

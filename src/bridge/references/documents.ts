@@ -25,7 +25,13 @@ export function nameDimensions(document: JsonObject, node: string, isColumn: boo
 /** The same array with a rectilinear grid: chunks of the given rows along the first axis, regular along the others. */
 export function withRows(document: JsonObject, counts: RowCounts): JsonObject {
   const [, ...others] = chunkShapeOf(document);
-  const rows = counts.map(({ rows, times }): JsonValue => (times === 1 ? rows : [rows, times]));
+  const merged: { rows: number; times: number }[] = [];
+  for (const { rows, times } of counts) {
+    const last = merged.at(-1);
+    if (last?.rows === rows) last.times += times;
+    else if (times > 0) merged.push({ rows, times });
+  }
+  const rows = merged.map(({ rows, times }): JsonValue => (times === 1 ? rows : [rows, times]));
   return {
     ...document,
     chunk_grid: { name: "rectilinear", configuration: { kind: "inline", chunk_shapes: [rows, ...others] } },

@@ -189,7 +189,12 @@ class JoinedArray implements ReferencedArray {
     }
   }
 
-  sample(cell: number): Promise<{ readonly index: readonly number[]; readonly bytes: Uint8Array }> {
+  positionOf(cell: number): readonly number[] {
+    const { part, start } = this.#partOf(cell);
+    return part.positionOf(cell - start);
+  }
+
+  sample(cell: number): Promise<Uint8Array> {
     const { part, start } = this.#partOf(cell);
     return part.sample(cell - start);
   }

@@ -1,7 +1,7 @@
 /**
  * kerchunk's references as JSON, version 1: one object from keys of a Zarr store to documents and places.
  *
- * Our guards stand beside them in a member of their own, which other readers pass over. @see FORMAT.md [FR-01]
+ * Our guards stand beside them in a member of their own, which other readers pass over. @see FORMAT.md [FV-01]
  */
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";

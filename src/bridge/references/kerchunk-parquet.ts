@@ -2,7 +2,7 @@
  * kerchunk's references as Parquet: `.zmetadata`, and for each array files of so many rows, a row a chunk.
  *
  * Rows count the chunks of the array in C order. Guards stand in columns of their own, which other readers pass over.
- * hyparquet and hyparquet-writer do the encoding. @see FORMAT.md [FR-02]
+ * hyparquet and hyparquet-writer do the encoding. @see FORMAT.md [FV-02]
  */
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";

@@ -48,8 +48,10 @@ export interface ReferencedArray {
   readonly count: number;
   /** The chunks from number `first` on, in the order in which they are stored. */
   chunks(counts: ReferenceCounts, first?: number): AsyncGenerator<PlannedChunk>;
+  /** Position of a chunk in the array's grid. */
+  positionOf(cell: number): readonly number[];
   /** The bytes of a chunk as a reader of the result must get them. */
-  sample(cell: number): Promise<{ readonly index: readonly number[]; readonly bytes: Uint8Array }>;
+  sample(cell: number): Promise<Uint8Array>;
   /** Looks at every object again that chunks were found in. Throws `STALE` where one has changed meanwhile. */
   recheck(): AsyncGenerator<GuardedObject>;
   /** Chunks that an earlier state had; undefined where its document is not that of an earlier state. */
@@ -178,12 +180,18 @@ export class PlannedArray implements ReferencedArray {
     if (cell !== this.count) throw this.#missing(cell);
   }
 
-  /** The bytes of a chunk as a reader of the result must get them. */
-  async sample(cell: number): Promise<{ readonly index: readonly number[]; readonly bytes: Uint8Array }> {
+  /** Position of a chunk in the array's grid. */
+  positionOf(cell: number): readonly number[] {
     const layout = this.#layout;
     if (layout === undefined) throw new RangeError(`${this.node} has no chunks`);
-    const { bytes } = await this.#read(layout, cell, undefined);
-    return { index: this.#position(layout, cell), bytes };
+    return this.#position(layout, cell);
+  }
+
+  /** The bytes of a chunk as a reader of the result must get them. */
+  async sample(cell: number): Promise<Uint8Array> {
+    const layout = this.#layout;
+    if (layout === undefined) throw new RangeError(`${this.node} has no chunks`);
+    return (await this.#read(layout, cell, undefined)).bytes;
   }
 
   /** Looks at every object again that chunks were found in. Throws `STALE` where one has changed meanwhile. */

@@ -5,10 +5,11 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
-import type { StoreOptions, WritableStore } from "../../store/types.ts";
+import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import { chunkKey } from "../zarr-metadata.ts";
 import type { OpenContainer } from "./container-reader.ts";
 import { type Container, Containers, defaultContainer, formatContainers } from "./containers.ts";
+import { excerptKerchunkJson } from "./kerchunk-excerpt.ts";
 import { formatKerchunkJson, type ReferenceFormat } from "./kerchunk-json.ts";
 import { writeKerchunkParquet } from "./kerchunk-parquet.ts";
 import { commonFolder } from "./location.ts";
@@ -66,20 +67,35 @@ export async function writeKerchunk(
   else await writeKerchunkParquet(set.items(), target, path, { recordSize: options.recordSize, signal });
   const containers = set.containers();
   await target.put(containersKey(path), new TextEncoder().encode(formatContainers(containers)), { signal });
-  const { openContainer } = options;
-  let sampled = 0;
-  if (openContainer !== undefined) {
-    const store = await openReferences(target, path, { containers, openContainer, signal });
-    const key = format === 2 ? zarr2ChunkKey : chunkKey;
-    try {
-      sampled = await sampleArrays(set.arrays, (array, index) =>
-        store.get(`/${joinKey(array.node, key(index))}`, { signal }),
-      );
-    } finally {
-      await store.close();
-    }
-  }
+  const sampled =
+    options.openContainer === undefined ? 0 : await readBack(set, target, path, { ...options, format });
   return { ...set.result(), containers: [...containers], sampled };
+}
+
+/** Reads samples of every array through the set as it was written. */
+async function readBack(
+  set: ReferenceSet,
+  target: WritableStore,
+  path: string,
+  { form, format, signal, openContainer }: KerchunkOptions,
+): Promise<number> {
+  const keyOf = format === 2 ? zarr2ChunkKey : chunkKey;
+  const options = { containers: set.containers(), openContainer, signal };
+  let store: ReadableStore = target;
+  if (form === "json") {
+    const wanted = set.arrays.flatMap((array) =>
+      sampledCells(array).map((cell) => joinKey(array.node, keyOf(array.positionOf(cell)))),
+    );
+    store = await excerptKerchunkJson(target, path, new Set(wanted), { signal });
+  }
+  const references = await openReferences(store, path, options);
+  try {
+    return await sampleArrays(set.arrays, ({ node }, index) =>
+      references.get(`/${joinKey(node, keyOf(index))}`, { signal }),
+    );
+  } finally {
+    await references.close();
+  }
 }
 
 /** The pieces of a set as they go by: counted, their locations matched with containers, their arrays kept. */
@@ -144,6 +160,11 @@ export class ReferenceSet {
   }
 }
 
+/** Chunks of an array that are read back: the first, a middle and the last. */
+function sampledCells({ count }: ReferencedArray): readonly number[] {
+  return count === 0 ? [] : [...new Set([0, count >> 1, count - 1])];
+}
+
 /** Compares the first, a middle and the last chunk of every array with the source. Resolves with their number. */
 export async function sampleArrays(
   arrays: readonly ReferencedArray[],
@@ -151,11 +172,9 @@ export async function sampleArrays(
 ): Promise<number> {
   let sampled = 0;
   for (const array of arrays) {
-    const { count } = array;
-    if (count === 0) continue;
-    for (const cell of new Set([0, count >> 1, count - 1])) {
-      const { index, bytes } = await array.sample(cell);
-      assertSame(await read(array, index), bytes, joinKey(array.node, chunkKey(index)));
+    for (const cell of sampledCells(array)) {
+      const index = array.positionOf(cell);
+      assertSame(await read(array, index), await array.sample(cell), joinKey(array.node, chunkKey(index)));
       sampled++;
     }
   }

@@ -1,0 +1,152 @@
+/** Containers: which one a location belongs to, how they are edited and kept, and what is refused. */
+import { describe, expect, it } from "vitest";
+import {
+  type Container,
+  Containers,
+  commonFolder,
+  defaultContainer,
+  formatContainers,
+  parseContainers,
+  toLocation,
+} from "../../src/bridge/references/index.ts";
+import { isSuperchunkError, type SuperchunkError } from "../../src/errors.ts";
+
+const bucket: Container = { name: "bucket", prefix: "s3://bucket/", store: "s3", region: "eu-west-1" };
+const inner: Container = { name: "inner", prefix: "s3://bucket/private/", store: "s3", credentials: "mine" };
+
+function failure(run: () => unknown): SuperchunkError {
+  try {
+    run();
+  } catch (error) {
+    if (isSuperchunkError(error)) return error;
+    throw error;
+  }
+  throw new Error("nothing was thrown");
+}
+
+describe("the container of a location", () => {
+  it("is the one with the longest prefix, whatever the order", () => {
+    for (const list of [
+      [bucket, inner],
+      [inner, bucket],
+    ]) {
+      const containers = new Containers(list);
+      expect(containers.match("s3://bucket/private/a").name).toBe("inner");
+      expect(containers.match("s3://bucket/public/a").name).toBe("bucket");
+      expect(containers.match("s3://bucket/private/b").name).toBe("inner");
+    }
+  });
+
+  it("is refused by name where there is none [FV-04]", () => {
+    const error = failure(() => new Containers([bucket]).match("s3://other/a"));
+    expect([error.code, error.details.found]).toEqual(["UNSAFE_PATH", "s3://other/a"]);
+    expect(error.message).toMatchInlineSnapshot(
+      `"the reference to s3://other/a is in no container; there is "bucket" (s3://bucket/). Give a container for it if it is to be read"`,
+    );
+  });
+
+  it.each([
+    "s3://bucket/private/../../other/a",
+    "s3://bucket/%2e%2e/a",
+    "https://host/a/%2E%2e/b",
+    "https://host/a%2fb",
+    "file:///data/../etc/passwd",
+    "file:///data/./a",
+  ])("never follows %s", (location) => {
+    const all = new Containers([
+      bucket,
+      { name: "web", prefix: "https://host/", store: "http" },
+      { name: "disk", prefix: "file:///data/", store: "local" },
+    ]);
+    expect(failure(() => all.match(location)).code).toBe("UNSAFE_PATH");
+  });
+
+  it("has no query, and no password that a message would show", () => {
+    expect(failure(() => toLocation("https://host/a?signature=secret")).code).toBe("BAD_FIELD");
+    const error = failure(() => toLocation("https://me:secret@host/a"));
+    expect(error.code).toBe("BAD_FIELD");
+    expect(error.message).not.toContain("secret");
+    expect(JSON.stringify(error.details)).not.toContain("secret");
+  });
+});
+
+describe("a list of containers", () => {
+  it("is edited without touching references, but none that they need is removed [FV-05]", () => {
+    const containers = new Containers([bucket]);
+    containers.edit("bucket", { location: "s3://moved/here/", region: "us-east-2" });
+    expect(containers.match("s3://bucket/a")).toEqual({
+      ...bucket,
+      location: "s3://moved/here/",
+      region: "us-east-2",
+    });
+    expect(failure(() => containers.remove("bucket", ["s3://bucket/a"])).code).toBe("CONFLICT");
+    containers.remove("bucket", ["s3://other/a"]);
+    expect([...containers]).toEqual([]);
+    expect(failure(() => containers.edit("bucket", {})).code).toBe("NOT_FOUND");
+  });
+
+  it.each<[string, Container]>([
+    ["a prefix without its final slash", { ...bucket, prefix: "s3://bucket/private" }],
+    ["a moved location without its final slash", { ...bucket, location: "s3://bucket" }],
+    ["another store than the prefix has", { ...bucket, store: "gcs" }],
+    ["a scheme without a host", { ...bucket, prefix: "s3://" }],
+    ["a name with a slash", { ...bucket, name: "a/b" }],
+    ["credentials for what is anonymous", { ...inner, anonymous: true }],
+  ])("refuses %s", (_, container) => {
+    expect(failure(() => new Containers([container])).code).toBe("BAD_ARGUMENT");
+  });
+
+  it("refuses two containers of one name, or of one prefix", () => {
+    expect(failure(() => new Containers([bucket, { ...inner, name: "bucket" }])).code).toBe("BAD_ARGUMENT");
+    expect(failure(() => new Containers([bucket, { ...inner, prefix: bucket.prefix }])).code).toBe(
+      "BAD_ARGUMENT",
+    );
+  });
+
+  it("survives its file [FV-03]", () => {
+    const text = formatContainers([bucket, inner]);
+    expect([...parseContainers(text, "x.containers.json")]).toEqual([bucket, inner]);
+    expect(text).not.toMatch(/secret|password|token/i);
+  });
+
+  it.each<[string, string, string]>([
+    ["no whole JSON", "{", "TRUNCATED"],
+    ["another file", "{}", "BAD_FIELD"],
+    ["a later version", '{"format":"superchunk-containers","version":2,"containers":[]}', "UNSUPPORTED"],
+    ["no list", '{"format":"superchunk-containers","version":1}', "BAD_FIELD"],
+    [
+      "a secret",
+      '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":"s3://b/","store":"s3","secretAccessKey":"x"}]}',
+      "BAD_FIELD",
+    ],
+    [
+      "a member of another type",
+      '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":1,"store":"s3"}]}',
+      "BAD_FIELD",
+    ],
+  ])("is refused where its file has %s", (_, text, code) => {
+    expect(failure(() => parseContainers(text, "x.containers.json")).code).toBe(code);
+  });
+
+  it("has defaults for each scheme", () => {
+    expect(defaultContainer("file:///data/")).toEqual({
+      name: "local",
+      prefix: "file:///data/",
+      store: "local",
+    });
+    expect(defaultContainer("https://host/a/")).toMatchObject({ store: "http", anonymous: true });
+    expect(defaultContainer("s3://b/")).toMatchObject({ store: "s3", region: "us-east-1", anonymous: true });
+    expect(defaultContainer("gs://b/")).toMatchObject({ store: "gcs" });
+    expect(failure(() => defaultContainer("ftp://b/")).code).toBe("UNSUPPORTED");
+  });
+});
+
+describe("the folder of many locations", () => {
+  it("is what they have in common, and never a scheme alone", () => {
+    expect(commonFolder(["file:///a/b/1", "file:///a/b/2"])).toBe("file:///a/b/");
+    expect(commonFolder(["file:///a/b/1", "file:///a/bc/2"])).toBe("file:///a/");
+    expect(commonFolder(["file:///a/1", "file:///b/2"])).toBe("file:///");
+    expect(commonFolder(["s3://a/x/1", "s3://a/y/2"])).toBe("s3://a/");
+    expect(commonFolder(["s3://a/1", "s3://b/2"])).toBeUndefined();
+  });
+});

@@ -1,0 +1,198 @@
+/** Guards and references that lie: what has changed, ended or is elsewhere is refused, and never shown as values. */
+import { cp, mkdtemp, readFile, rm, truncate, unlink, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { open } from "../../src/array/open.ts";
+import {
+  type Container,
+  defaultContainer,
+  openReferences,
+  planReferences,
+  type ReferencePlan,
+  type ReferenceStore,
+  writeKerchunk,
+} from "../../src/bridge/references/index.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { FileStore } from "../../src/node/fs-store.ts";
+import { openContainer } from "../../src/node/references.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+
+let folder = "";
+let file = "";
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "superchunk-guards-"));
+  file = join(folder, "array.blp");
+});
+beforeEach(async () => {
+  await cp(join(corpusFolder, "bloscpack-3", "array-i4-2d.blp"), file);
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function* plan(options: Parameters<typeof planReferences>[1] = {}): AsyncGenerator<ReferencePlan> {
+  yield await planReferences(await open(new FileStore(folder), "array.blp"), options);
+}
+
+async function refer(form: "json" | "parquet", guard = true): Promise<ReferenceStore> {
+  const store = new MemoryStore();
+  const { containers } = await writeKerchunk(plan({ guard }), store, "set", { form, openContainer });
+  return openReferences(store, "set", { containers, openContainer });
+}
+
+async function codeOf(reading: Promise<unknown>): Promise<string | undefined> {
+  const error = await reading.then(
+    () => undefined,
+    (caught: unknown) => caught,
+  );
+  return isSuperchunkError(error) ? error.code : undefined;
+}
+
+describe.each([
+  ["json", "/c/0/0"],
+  ["parquet", "/0.0"],
+] as const)("a set as %s", (form, key) => {
+  it("gives the bytes of the source while that is the same [FV-01] [FV-02]", async () => {
+    const store = await refer(form);
+    const bytes = await store.get(key);
+    const source = await readFile(file);
+    expect(bytes?.length).toBeGreaterThan(16);
+    expect(source.includes(Buffer.from(bytes ?? []))).toBe(true);
+    expect(await store.getRange(key, { offset: 4, length: 4 })).toEqual(bytes?.slice(4, 8));
+    expect(await store.getRange(key, { suffixLength: 5 })).toEqual(bytes?.slice(-5));
+    expect(await store.get("/c/99/0")).toBeUndefined();
+    expect(await store.get("/../x")).toBeUndefined();
+  });
+
+  it("refuses a source that was written to, cut, lengthened or deleted [FV-06]", async () => {
+    const store = await refer(form);
+    const later = new Date(Date.now() + 5000);
+    await utimes(file, later, later);
+    expect(await codeOf(store.get(key))).toBe("STALE");
+    await truncate(file, 100);
+    expect(await codeOf(store.get(key))).toBe("STALE");
+    await unlink(file);
+    expect(await codeOf(store.get(key))).toBe("NOT_FOUND");
+  });
+
+  it("names the object, what was expected and found", async () => {
+    const store = await refer(form);
+    await writeFile(file, "short");
+    const error = await store.get(key).catch((caught: unknown) => caught);
+    expect(isSuperchunkError(error, "STALE") && error.details).toMatchObject({ path: file, found: 5 });
+  });
+
+  it("without guards reads what is there, but nothing beyond the object's end", async () => {
+    const store = await refer(form, false);
+    const later = new Date(Date.now() + 5000);
+    await utimes(file, later, later);
+    expect((await store.get(key))?.length).toBeGreaterThan(16);
+    await truncate(file, 100);
+    expect(await codeOf(store.get(key))).toBe("TRUNCATED");
+  });
+});
+
+describe("a scan", () => {
+  it("ends in an error where the source changes meanwhile, and writes nothing", async () => {
+    const target = new MemoryStore();
+    async function* disturbed(): AsyncGenerator<ReferencePlan> {
+      for await (const each of plan()) {
+        const [array] = each.arrays;
+        if (array === undefined) throw new Error("no array");
+        const recheck = array.recheck.bind(array);
+        array.recheck = async function* () {
+          const later = new Date(Date.now() + 5000);
+          await utimes(file, later, later);
+          yield* recheck();
+        };
+        yield each;
+      }
+    }
+    expect(await codeOf(writeKerchunk(disturbed(), target, "set", { form: "json" }))).toBe("STALE");
+    expect(await target.stat("set")).toBeUndefined();
+  });
+
+  it("refuses objects outside of the containers that were given", async () => {
+    const containers = [defaultContainer("file:///elsewhere/")];
+    const writing = writeKerchunk(plan(), new MemoryStore(), "set", { form: "json", containers });
+    expect(await codeOf(writing)).toBe("UNSAFE_PATH");
+  });
+
+  it("does not replace a set unless it is told to", async () => {
+    const target = new MemoryStore();
+    await writeKerchunk(plan(), target, "set", { form: "json" });
+    expect(await codeOf(writeKerchunk(plan(), target, "set", { form: "json" }))).toBe("CONFLICT");
+    await writeKerchunk(plan(), target, "set", { form: "json", overwrite: true });
+    expect(await target.stat("set")).toBeDefined();
+  });
+});
+
+describe("a set from elsewhere", () => {
+  async function openSet(
+    refs: unknown,
+    containers: readonly Container[] = [],
+    more: object = {},
+  ): Promise<ReferenceStore> {
+    const store = new MemoryStore();
+    await store.put("set.json", new TextEncoder().encode(JSON.stringify({ version: 1, refs, ...more })));
+    return openReferences(store, "set.json", { containers, openContainer });
+  }
+
+  it("gets at no file unless its folder is a container [FV-04]", async () => {
+    const store = await openSet({ "c/0": [`file://${file}`, 0, 16] });
+    expect(await codeOf(store.get("/c/0"))).toBe("UNSAFE_PATH");
+    const allowed = await openSet({ "c/0": [`file://${file}`, 0, 16] }, [
+      defaultContainer(`file://${folder}/`),
+    ]);
+    expect(await allowed.get("/c/0")).toEqual(new Uint8Array((await readFile(file)).subarray(0, 16)));
+  });
+
+  it("cannot allow itself a folder by bringing containers along", async () => {
+    const store = new MemoryStore();
+    const text = JSON.stringify({ version: 1, refs: { x: [`file://${file}`, 0, 4] } });
+    await store.put("set.json", new TextEncoder().encode(text));
+    const container = { name: "local", prefix: `file://${folder}/`, store: "local" };
+    const beside = JSON.stringify({ format: "superchunk-containers", version: 1, containers: [container] });
+    await store.put("set.containers.json", new TextEncoder().encode(beside));
+    const closed = await openReferences(store, "set.json", { openContainer });
+    const error = await closed.get("/x").catch((caught: unknown) => caught);
+    expect(isSuperchunkError(error, "UNSAFE_PATH") && error.message).toContain('container "local"');
+    const opened = await openReferences(store, "set.json", { openContainer, authorize: ["local"] });
+    expect((await opened.get("/x"))?.length).toBe(4);
+  });
+
+  it("asks for the credentials that a container names", async () => {
+    const container: Container = {
+      name: "private",
+      prefix: "https://host.invalid/",
+      store: "http",
+      credentials: "mine",
+    };
+    const store = await openSet({ x: ["https://host.invalid/a", 0, 4] }, [container]);
+    const error = await store.get("/x").catch((caught: unknown) => caught);
+    expect(isSuperchunkError(error, "BAD_ARGUMENT") && error.message).toContain('"mine"');
+  });
+
+  it.each<[string, unknown, string]>([
+    ["a negative offset", { x: ["file:///a", -1, 4] }, "BAD_FIELD"],
+    ["a length that is no number", { x: ["file:///a", 0, "4"] }, "BAD_FIELD"],
+    ["two members", { x: ["file:///a", 0] }, "BAD_FIELD"],
+    ["a number for an address", { x: [5, 0, 4] }, "BAD_FIELD"],
+    ["an address without a scheme", { x: ["/etc/passwd", 0, 4] }, "BAD_FIELD"],
+    ["an inlined chunk that is no base64", { x: "base64:&&&" }, "BAD_FIELD"],
+    ["a part that leads out", { x: ["file:///a/../b", 0, 4] }, "UNSAFE_PATH"],
+  ])("is refused where a reference has %s", async (_, refs, code) => {
+    const store = await openSet(refs, [defaultContainer("file:///a/")]);
+    expect(await codeOf(store.get("/x"))).toBe(code);
+  });
+
+  it("is refused with templates, and where it is no set at all", async () => {
+    expect(await codeOf(openSet({}, [], { templates: { u: "file:///" } }))).toBe("UNSUPPORTED");
+    expect(await codeOf(openSet([]))).toBe("BAD_FIELD");
+    const store = new MemoryStore();
+    await store.put("set.json", new TextEncoder().encode("{"));
+    expect(await codeOf(openReferences(store, "set.json"))).toBe("BAD_FIELD");
+    expect(await codeOf(openReferences(store, "nothing"))).toBe("NOT_FOUND");
+  });
+});
