@@ -8,7 +8,7 @@ import { copyOf, snapshot } from "./support.ts";
 
 const BLZ = join(corpusFolder, "blz-superchunk", "f8-default");
 
-test("link says what it would do, does it, is found right, repairs, and is undone", async () => {
+test("[FL-06] link says what it would do, does it, is found right, repairs, and is undone", async () => {
   const copy = copyOf(BLZ);
   const before = snapshot(copy);
   const dry = await runCli(["link", copy, "--dry-run"]);

@@ -93,7 +93,7 @@ function nodeType(document: string): unknown {
 describe.each(ROOTS)("%s, %s", (path) => {
   const source = join(corpusFolder, path);
 
-  test("a link broken off at any step leaves the archive readable, and the next call completes it", async () => {
+  test("[FL-04] a link broken off at any step leaves the archive readable, and the next call completes it", async () => {
     const hash = await hashOf(source);
     let steps = 0;
     for (let done = false; !done; steps++) {
@@ -123,7 +123,7 @@ describe.each(ROOTS)("%s, %s", (path) => {
     expect(steps).toBeGreaterThan(5);
   });
 
-  test("an unlink broken off at any step is completed by the next call, or linked again", async () => {
+  test("[FL-05] an unlink broken off at any step is completed by the next call, or linked again", async () => {
     const hash = await hashOf(source);
     let steps = 0;
     for (let done = false; !done; steps++) {
@@ -186,7 +186,7 @@ describe("what others do", () => {
     }
   });
 
-  test("a foreign append over the index is found, repaired, and survives unlink", async () => {
+  test("[FL-05] a foreign append over the index is found, repaired, and survives unlink", async () => {
     const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
     const original = fs.readFileSync(file);
     const root = `${file}.zarr`;
@@ -231,7 +231,7 @@ describe("what others do", () => {
     expect(fs.readdirSync(root).sort()).toEqual(["data", "meta"]);
   });
 
-  test("a damaged record changes nothing", async () => {
+  test("[FL-04] a damaged record changes nothing", async () => {
     const copy = copyOf(source);
     await link(copy);
     const record = join(copy, "superchunk-link.json");

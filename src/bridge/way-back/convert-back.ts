@@ -2,7 +2,7 @@
  * The way back: any archive, and any Zarr array, as `.npy`, Bloscpack, bcolz or superchunks.
  *
  * Chunks go over unchanged where the new format cuts the values as the source does. Each array is there as a whole, or not
- * at all. Knows which writer takes what; must not know how they write. @see FORMAT.md [FL-07]
+ * at all. Knows which writer takes what; must not know how they write.
  */
 import type { BloscpackOptions } from "../../array/foreign/bloscpack-options.ts";
 import { compressArray, compressBytes } from "../../array/foreign/bloscpack-write.ts";
