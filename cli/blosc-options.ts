@@ -13,8 +13,10 @@ export interface BloscFlags {
   readonly shuffle?: Shuffle | boolean;
 }
 
-const CODECS = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const;
-const SHUFFLES = ["noshuffle", "shuffle", "bitshuffle"] as const;
+/** Compressors that can be chosen. */
+export const CODECS = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const;
+/** Filters that can be chosen. */
+export const SHUFFLES = ["noshuffle", "shuffle", "bitshuffle"] as const;
 
 /** Adds `--typesize`, `--clevel`, `--codec`, `--shuffle`, `--no-shuffle`. */
 export function addBloscOptions(command: Command, defaults: string): Command {

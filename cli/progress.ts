@@ -9,7 +9,7 @@ import type { Io } from "./output.ts";
 import { formatClock, formatSize } from "./units.ts";
 
 /** What `done` and `total` count. */
-export type ProgressUnit = "bytes" | "archives";
+export type ProgressUnit = "bytes" | "archives" | "chunks" | "rows";
 
 /** A bar under way. */
 export interface ProgressBar {
@@ -60,11 +60,7 @@ export function drawBar(
   const bar = `${"#".repeat(filled)}${".".repeat(BAR - filled)}`;
   const rate = seconds > 0 ? done / seconds : 0;
   const speed =
-    rate === 0
-      ? ""
-      : unit === "bytes"
-        ? `${formatSize(Math.round(rate))}/s`
-        : `${rate.toFixed(1)} archives/s`;
+    rate === 0 ? "" : unit === "bytes" ? `${formatSize(Math.round(rate))}/s` : `${rate.toFixed(1)} ${unit}/s`;
   const left = rate > 0 ? `${formatClock((total - done) / rate)} left` : "";
   const percent = `${String(Math.floor(part * 100)).padStart(3)} %`;
   const line = [verb, `[${bar}]`, percent, speed, left, label ?? ""].filter((word) => word !== "").join("  ");

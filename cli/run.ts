@@ -4,14 +4,19 @@ import { addAppend } from "./commands/append.ts";
 import { addAttrs } from "./commands/attrs.ts";
 import { addCat } from "./commands/cat.ts";
 import { addChunks } from "./commands/chunks.ts";
+import { addCompact } from "./commands/compact.ts";
 import { addCompress } from "./commands/compress.ts";
 import { addConvert } from "./commands/convert.ts";
+import { addCreate } from "./commands/create.ts";
 import { addDecompress } from "./commands/decompress.ts";
+import { addDelete } from "./commands/delete.ts";
 import { addInfo } from "./commands/info.ts";
 import { addLink } from "./commands/link.ts";
 import { addLs } from "./commands/ls.ts";
+import { addRepair } from "./commands/repair.ts";
 import { addResize } from "./commands/resize.ts";
 import { addServe } from "./commands/serve.ts";
+import { addSet } from "./commands/set.ts";
 import { addUnlink } from "./commands/unlink.ts";
 import { addVerify } from "./commands/verify.ts";
 import { addVirtualize } from "./commands/virtualize.ts";
@@ -102,9 +107,14 @@ function buildProgram(context: Context): Command {
     addVerify,
     addCompress,
     addDecompress,
+    addCreate,
     addAppend,
     addResize,
+    addSet,
+    addDelete,
     addAttrs,
+    addCompact,
+    addRepair,
     addConvert,
     addServe,
     addLink,

@@ -30,14 +30,14 @@ export async function withLock(
 }
 
 /** Works with the store of a path that exists. Throws `NOT_FOUND`, `READ_ONLY`. */
-export async function withStore(
+export async function withStore<T>(
   path: string,
-  work: (store: WritableStore, key: string) => Promise<void>,
-): Promise<void> {
+  work: (store: WritableStore, key: string) => Promise<T>,
+): Promise<T> {
   const { store, path: key } = await locate(path);
   try {
     if (!isWritable(store)) throw new SuperchunkError("READ_ONLY", "nothing is written there", { path });
-    await work(store, key);
+    return await work(store, key);
   } finally {
     await store.close?.();
   }

@@ -1,16 +1,15 @@
 /** `superchunk attrs`: shows, sets and removes the user attributes of an array or a table. */
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { changeAttributes } from "../../src/array/foreign/attributes.ts";
 import type { Archive } from "../../src/array/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { parseJson } from "../../src/format/json.ts";
-import type { JsonValue } from "../../src/format/types.ts";
 import { open, openWritable } from "../../src/node/index.ts";
+import { type Attribute, collectAttribute } from "../attribute-text.ts";
 import type { Context } from "../context.ts";
 import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
 
 interface AttrsFlags {
-  readonly set?: readonly (readonly [string, JsonValue])[];
+  readonly set?: readonly Attribute[];
   readonly remove?: readonly string[];
   readonly breakLock?: boolean;
 }
@@ -26,7 +25,7 @@ export function addAttrs(program: Command, context: Context): void {
     .option(
       "--set <name=json>",
       "set an attribute; what is no JSON is taken as text; may be repeated",
-      collectPair,
+      collectAttribute,
     )
     .option("--remove <name>", "remove an attribute; may be repeated", collectName)
     .option("--break-lock", "take the lock from whoever holds it")
@@ -54,7 +53,7 @@ async function run(path: string, flags: AttrsFlags, context: Context): Promise<v
 async function change(
   archive: Archive,
   path: string,
-  set: readonly (readonly [string, JsonValue])[],
+  set: readonly Attribute[],
   remove: readonly string[],
   breakLock: boolean | undefined,
 ): Promise<void> {
@@ -82,24 +81,6 @@ async function change(
     });
   } finally {
     await writer.close();
-  }
-}
-
-function collectPair(
-  text: string,
-  before: readonly (readonly [string, JsonValue])[] = [],
-): readonly (readonly [string, JsonValue])[] {
-  const at = text.indexOf("=");
-  if (at < 1) throw new InvalidArgumentError("Expected NAME=JSON, such as scale=0.01.");
-  return [...before, [text.slice(0, at), parseValue(text.slice(at + 1))]];
-}
-
-function parseValue(text: string): JsonValue {
-  try {
-    return parseJson(text, "--set");
-  } catch (error) {
-    if (error instanceof SuperchunkError && error.isDamage) return text;
-    throw error;
   }
 }
 

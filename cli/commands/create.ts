@@ -1,0 +1,200 @@
+/** `superchunk create`: a new array of superchunks, from a `.npy` file, from raw bytes, or empty. */
+import { existsSync } from "node:fs";
+import { rm, rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { Command } from "commander";
+import type { CreateOptions } from "../../src/array/write/create.ts";
+import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { formatDType, parseDType } from "../../src/format/dtype.ts";
+import type { DType, JsonValue } from "../../src/format/types.ts";
+import { createArray, open } from "../../src/node/index.ts";
+import {
+  addCutOptions,
+  type CutFlags,
+  cutSettings,
+  parseDTypeText,
+  parseRowsAndShape,
+} from "../array-options.ts";
+import { type Attribute, collectAttribute, parseValue } from "../attribute-text.ts";
+import type { Context } from "../context.ts";
+import type { Input } from "../input.ts";
+import { shapeText } from "../layout.ts";
+import { drawnPieces, openRows, refuseFortran } from "../rows-input.ts";
+import { formatRatio, formatSize, parseCount } from "../units.ts";
+
+interface CreateFlags extends CutFlags {
+  readonly from?: string;
+  readonly dtype?: JsonValue;
+  readonly shape?: readonly number[];
+  readonly dflt?: JsonValue;
+  readonly expectedlen?: number;
+  readonly attr?: readonly Attribute[];
+  /** False for `--no-columns`. */
+  readonly columns: boolean;
+  readonly json?: boolean;
+}
+
+/** What the array is to be, and where its rows come from. */
+interface Plan {
+  readonly dtype: DType;
+  readonly rowShape: readonly number[];
+  /** Rows that there have to be; undefined: as many as come. */
+  readonly rows: number | undefined;
+  readonly input: Input | undefined;
+}
+
+/** Adds `create ROOT`. */
+export function addCreate(program: Command, context: Context): void {
+  const command = program
+    .command("create")
+    .description("make an array that can grow, shrink and be changed: from a .npy file, raw bytes, or empty")
+    .argument("<root>", "folder to make")
+    .option("--from <file>", '.npy file, or raw bytes where --dtype is given; "-" reads stdin')
+    .option(
+      "--dtype <dtype>",
+      'of raw bytes or an empty array, as numpy spells it: "<f8", int32, [["a","<i4"]]',
+      parseDTypeText,
+    )
+    .option(
+      "--shape <n,n,...>",
+      "of raw bytes (rows may be -1) or of an array of default values",
+      parseRowsAndShape,
+    )
+    .option("--dflt <json>", "default value, which resize appends (default: 0, empty, NaT)", parseValue)
+    .option("--expectedlen <rows>", "rows that it will have, about: chunks are chosen by it", parseCount)
+    .option(
+      "--attr <name=json>",
+      "a user attribute; what is no JSON is taken as text; may be repeated",
+      collectAttribute,
+    )
+    .option("--no-columns", "of a structured dtype: all fields in one folder, not a folder each")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Where it fails, nothing is left of it.
+
+Examples:
+  superchunk create prices --from prices.npy --codec zstd --attr currency=EUR
+  superchunk create points --dtype "<f4" --shape 0,3 --expectedlen 10000000
+  sensor | superchunk create samples --from - --dtype "<i2" --checksum sha256`,
+    );
+  addCutOptions(command, {
+    chunklen: "by the item size and the rows",
+    superchunklen: "about 32 MiB",
+    checksum: "crc32",
+    clevel: "5",
+    codec: "lz4",
+    shuffle: "shuffle",
+  }).action((root: string, flags: CreateFlags) => create(root, flags, context));
+}
+
+async function create(root: string, flags: CreateFlags, context: Context): Promise<void> {
+  const plan = await makePlan(flags, context);
+  const hadRoot = existsSync(root);
+  const array = await createArray(root, { ...optionsOf(plan, flags), signal: context.signal });
+  try {
+    const { input, rows } = plan;
+    if (input !== undefined) {
+      await array.append(drawnPieces(input, `create ${root}`, context));
+      if (rows !== undefined && array.length !== rows)
+        throw new SuperchunkError(
+          "BAD_ARGUMENT",
+          `there are ${array.length} rows, but ${rows} were told; give --shape with the right number, or -1`,
+          { path: input.name, field: "shape", expected: rows, found: array.length },
+        );
+    }
+    await array.close();
+  } catch (error) {
+    await array.abandon();
+    for (const name of ["data", "meta"]) await rm(join(root, name), { recursive: true, force: true });
+    // With files of others in it, the folder stays.
+    if (!hadRoot) await rmdir(root).catch(() => undefined);
+    throw error;
+  }
+  await report(root, array, flags, context);
+}
+
+async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
+  const { from, dtype, shape } = flags;
+  if (from === undefined) {
+    if (dtype === undefined)
+      throw wrong("dtype", "an array is made from something (--from FILE), or of a dtype (--dtype)");
+    const [rows = 0, ...rowShape] = shape ?? [0];
+    if (rows < 0)
+      throw wrong("shape", "without --from there are no rows that could be counted; give their number");
+    return { dtype: parseDType(dtype, "--dtype"), rowShape, rows, input: undefined };
+  }
+  const input = await openRows(from, dtype !== undefined, context);
+  const { npy } = input;
+  if (npy === undefined) {
+    if (dtype === undefined)
+      throw wrong("dtype", "raw bytes need --dtype; a .npy file has its name end so", input.name);
+    const [rows = -1, ...rowShape] = shape ?? [-1];
+    return { dtype: parseDType(dtype, "--dtype"), rowShape, rows: rows < 0 ? undefined : rows, input };
+  }
+  if (shape !== undefined) throw wrong("shape", "a .npy file says its shape itself", input.name);
+  if (npy.shape.length === 0)
+    throw wrong(
+      "shape",
+      "it holds a single value without rows; save it with one dimension or more",
+      input.name,
+    );
+  refuseFortran(input);
+  const [rows, ...rowShape] = npy.shape;
+  return { dtype: npy.dtype, rowShape, rows, input };
+}
+
+function optionsOf({ dtype, rowShape, rows, input }: Plan, flags: CreateFlags): CreateOptions {
+  const rowBytes = rowShape.reduce((product, n) => product * n, dtype.itemSize);
+  const known = input?.size === undefined || rowBytes === 0 ? rows : Math.floor(input.size / rowBytes);
+  return {
+    ...cutSettings(flags),
+    dtype,
+    shape: [input === undefined ? (rows ?? 0) : 0, ...rowShape],
+    dflt: flags.dflt,
+    attrs: Object.fromEntries(flags.attr ?? []),
+    columns: flags.columns,
+    expectedlen: flags.expectedlen ?? (known === 0 ? undefined : known),
+  };
+}
+
+async function report(
+  root: string,
+  made: WritableArray,
+  flags: CreateFlags,
+  context: Context,
+): Promise<void> {
+  const array = await open(root);
+  try {
+    if (array.kind !== "array") return;
+    const { shape, nbytes } = array;
+    const cbytes = await array.storedBytes({ signal: context.signal });
+    const dtype = formatDType(array.dtype);
+    const { chunkLength, superchunkLength } = made;
+    if (flags.json === true) {
+      await context.json({
+        path: root,
+        dtype,
+        shape,
+        chunkLength,
+        superchunkLength,
+        nbytes,
+        cbytes,
+        attrs: made.attrs,
+      });
+      return;
+    }
+    const text = typeof dtype === "string" ? dtype : JSON.stringify(dtype);
+    context.message(
+      `${root}: ${text}, shape ${shapeText(shape)}, ${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${formatRatio(nbytes, cbytes)}`,
+    );
+  } finally {
+    await array.close();
+  }
+}
+
+function wrong(field: string, summary: string, path?: string): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", summary, { ...(path === undefined ? {} : { path }), field });
+}

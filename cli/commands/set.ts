@@ -1,0 +1,161 @@
+/** `superchunk set`: other values for a part of an array. */
+import type { Command } from "commander";
+import { cutPieces } from "../../src/array/foreign/cut-pieces.ts";
+import { type Extent, elementsOf, resolveSelection } from "../../src/array/selection.ts";
+import type { Selection } from "../../src/array/types.ts";
+import { putItem } from "../../src/array/write/item-bytes.ts";
+import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { formatDType } from "../../src/format/dtype.ts";
+import type { DType } from "../../src/format/types.ts";
+import { parseValue } from "../attribute-text.ts";
+import type { Context } from "../context.ts";
+import type { Input } from "../input.ts";
+import { drawnPieces, openRows, refuseFortran } from "../rows-input.ts";
+import { parseSelection } from "../slice-text.ts";
+import { formatPlural, formatSize } from "../units.ts";
+import { withRoot } from "../writable-root.ts";
+
+interface SetFlags {
+  readonly slice: string;
+  readonly value?: string;
+  readonly bytes?: boolean;
+  readonly breakLock?: boolean;
+  readonly json?: boolean;
+}
+
+/** Bytes of values that are set at once. */
+const BATCH_BYTES = 4 << 20;
+
+/** Adds `set ROOT [INPUT]`. */
+export function addSet(program: Command, context: Context): void {
+  program
+    .command("set")
+    .description("change the values of a part of an array")
+    .argument("<root>", "folder of an array of superchunks")
+    .argument("[input]", '.npy file with as many values, or with one for all; "-" reads one from stdin')
+    .requiredOption("--slice <slice>", "which values, in numpy's syntax: 5, 0:10, ::2, 0:10,3")
+    .option("--value <json>", "one value for all, instead of INPUT")
+    .option("--bytes", "take INPUT as raw bytes of the array's dtype")
+    .option("--break-lock", "take the lock from whoever holds it")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+All of it is changed, or nothing.
+
+Examples:
+  superchunk set prices --slice 100:200 corrected.npy
+  superchunk set prices --slice -1 --value 0
+  superchunk set points --slice "::2,0" --value NaN`,
+    )
+    .action((root: string, input: string | undefined, flags: SetFlags) => set(root, input, flags, context));
+}
+
+async function set(root: string, name: string | undefined, flags: SetFlags, context: Context): Promise<void> {
+  const { value } = flags;
+  if ((name === undefined) === (value === undefined))
+    throw new SuperchunkError("BAD_ARGUMENT", "give the values, as INPUT or with --value, and not both", {
+      field: "input",
+    });
+  const input = name === undefined ? undefined : await openRows(name, flags.bytes === true, context);
+  const result = await withRoot(root, flags.breakLock, context, async (array) => {
+    const selection = parseSelection(flags.slice, array.shape.length);
+    const extents = resolveSelection(selection, array.shape);
+    if (input === undefined) await array.set(selection, oneItem(array.dtype, value ?? ""));
+    else await setFrom(array, selection, extents, input, context);
+    await array.flush();
+    return { valuesSet: elementsOf(extents.map(({ count }) => count)), bytesWritten: array.bytesWritten };
+  });
+  if (flags.json === true) await context.json({ path: root, ...result });
+  else
+    context.message(
+      `${root}: ${formatPlural(result.valuesSet, "value")} set, ${formatSize(result.bytesWritten)} written`,
+    );
+}
+
+/** One value as it is stored. Text needs no quotes where the dtype is text. */
+function oneItem(dtype: DType, text: string): Uint8Array {
+  const parsed = parseValue(text);
+  const isText = dtype.kind === "unicode" || dtype.kind === "bytes";
+  const item = new Uint8Array(dtype.itemSize);
+  putItem(new DataView(item.buffer), 0, dtype, isText && typeof parsed !== "string" ? text : parsed);
+  return item;
+}
+
+/** Sets the selected values to those of the input, some rows at a time. */
+async function setFrom(
+  array: WritableArray,
+  selection: Selection,
+  extents: readonly Extent[],
+  input: Input,
+  context: Context,
+): Promise<void> {
+  checkValues(array, extents, input);
+  const { itemSize } = array.dtype;
+  const [first, ...rest] = extents;
+  const wanted = elementsOf(extents.map(({ count }) => count)) * itemSize;
+  const rowBytes = elementsOf(rest.map(({ count }) => count)) * itemSize;
+  const batch = Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, rowBytes)));
+  const { start = 0, step = 1, count = 0 } = first ?? {};
+  let done = 0;
+  for await (const piece of cutPieces(
+    drawnPieces(input, "set", context),
+    Math.max(itemSize, batch * rowBytes),
+    context.signal,
+  )) {
+    const isOne = done === 0 && piece.length === itemSize && batch * rowBytes > itemSize;
+    if (isOne && wanted !== itemSize) {
+      await array.set(selection, piece);
+      return;
+    }
+    const rows = piece.length / Math.max(1, rowBytes);
+    if (!Number.isInteger(rows) || done + rows > count) throw otherNumber(input, wanted, itemSize);
+    const from = start + done * step;
+    const slice = { start: from, stop: from + (rows - 1) * step + 1, step };
+    await array.set([slice, ...selection.slice(1)], piece);
+    done += rows;
+  }
+  if (done * rowBytes !== wanted) throw otherNumber(input, wanted, itemSize);
+}
+
+/** Refuses a `.npy` file of another dtype or shape; one single value fits everywhere. */
+function checkValues(array: WritableArray, extents: readonly Extent[], input: Input): void {
+  const { npy, name, size } = input;
+  refuseFortran(input);
+  const wanted = extents.flatMap(({ count, dropped }) => (dropped ? [] : [count]));
+  if (npy === undefined) {
+    const { itemSize } = array.dtype;
+    const bytes = elementsOf(wanted) * itemSize;
+    if (size !== undefined && size !== bytes && size !== itemSize) throw otherNumber(input, bytes, itemSize);
+    return;
+  }
+  const own = JSON.stringify(formatDType(array.dtype));
+  const found = JSON.stringify(formatDType(npy.dtype));
+  if (own !== found)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `values of ${found} cannot be set in an array of ${own}; convert them (numpy.astype) and try again`,
+      { path: name, field: "dtype", expected: own, found },
+    );
+  if (elementsOf(npy.shape) === 1 || JSON.stringify(wanted) === JSON.stringify(npy.shape)) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the shape is [${npy.shape.join(", ")}], but [${wanted.join(", ")}] is selected`,
+    { path: name, field: "shape", expected: wanted, found: npy.shape },
+  );
+}
+
+function otherNumber({ name, size }: Input, wanted: number, itemSize: number): SuperchunkError {
+  const expected = wanted / itemSize;
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    `there are not as many values as are selected: ${expected}, or one for all`,
+    {
+      path: name,
+      field: "values",
+      expected,
+      ...(size === undefined ? {} : { found: size / itemSize }),
+    },
+  );
+}

@@ -1,0 +1,43 @@
+/** Opening an array of superchunks to change it, and giving up what was begun where that fails. */
+import type { ArrayArchive } from "../src/array/types.ts";
+import type { WritableArray } from "../src/array/write/writable-array.ts";
+import { SuperchunkError } from "../src/errors.ts";
+import { open, openWritable } from "../src/node/index.ts";
+import type { Context } from "./context.ts";
+
+/** Opens an array of superchunks to be read. Throws `UNSUPPORTED` for other archives, and the codes of opening. */
+export async function openRoot(path: string, context: Context): Promise<ArrayArchive> {
+  const archive = await open(path, { signal: context.signal });
+  if (archive.dialect === "blz-superchunk" && archive.kind === "array") return archive;
+  await archive.close();
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    'only arrays of superchunks are changed so; "superchunk create" makes one from a .npy file, and "superchunk cat --format npy" gives one of this',
+    { path, field: "dialect", expected: "blz-superchunk", found: archive.dialect },
+  );
+}
+
+/**
+ * Works with the array at a path, open for writing; where the work fails, what waits is given up. Superfluous files that
+ * could not be removed are told on stderr.
+ *
+ * @throws UNSUPPORTED for other archives; CONFLICT where another writer holds the lock, unless `breakLock`
+ */
+export async function withRoot<T>(
+  path: string,
+  breakLock: boolean | undefined,
+  context: Context,
+  work: (array: WritableArray) => Promise<T>,
+): Promise<T> {
+  await (await openRoot(path, context)).close();
+  const array = await openWritable(path, { breakLock, signal: context.signal });
+  try {
+    const result = await work(array);
+    await array.close();
+    for (const warning of array.warnings) context.message(`${path}: ${warning}`);
+    return result;
+  } catch (error) {
+    await array.abandon();
+    throw error;
+  }
+}
