@@ -6,14 +6,18 @@ import type { DType } from "../../format/types.ts";
 import type { ItemView } from "../copy-items.ts";
 import { swapItems } from "../swap-items.ts";
 
-/** Values of a selection in C order: a typed array, a list, a container as `get` gives it; or one value for all. */
+/**
+ * Values of a selection in C order: a typed array, a list, a container as `get` gives it; or one value for all, of
+ * structs an object with the fields.
+ */
 export type ValueSource =
   | ArrayLike<unknown>
-  | { readonly length: number; readonly bytes: Uint8Array }
   | Iterable<unknown>
+  | Readonly<Record<string, unknown>>
   | number
   | bigint
-  | boolean;
+  | boolean
+  | string;
 
 const NATIVE_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
@@ -21,17 +25,17 @@ const NATIVE_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 export function viewValues(values: ValueSource, dtype: DType, counts: readonly number[]): ItemView {
   const count = counts.reduce((product, n) => product * n, 1);
   const { itemSize } = dtype;
-  if (isSingle(values)) {
-    const item = new Uint8Array(itemSize);
-    putItem(new DataView(item.buffer), 0, dtype, values);
-    return { bytes: item, offset: 0, strides: counts.map(() => 0) };
-  }
+  if (isSingle(values)) return repeatValue(values, dtype, counts);
   const raw = rawItems(values, dtype);
   if (raw !== undefined) {
     checkCount(raw.length / itemSize, count);
     return { bytes: raw, offset: 0, strides: stridesOf(counts) };
   }
   const list = Array.from(values as Iterable<unknown>);
+  // A pair of parts, or the bytes of one raw item, where it cannot be one value for each item.
+  if (list.length !== count && (dtype.kind === "complex" || dtype.kind === "void")) {
+    return repeatValue(values, dtype, counts);
+  }
   checkCount(list.length, count);
   const bytes = new Uint8Array(count * itemSize);
   const view = new DataView(bytes.buffer);
@@ -50,8 +54,15 @@ export function viewBytes(bytes: Uint8Array, dtype: DType, counts: readonly numb
   return { bytes, offset: 0, strides: stridesOf(counts) };
 }
 
-function isSingle(values: ValueSource): values is number | bigint | boolean | string {
-  return typeof values !== "object";
+function repeatValue(value: unknown, dtype: DType, counts: readonly number[]): ItemView {
+  const item = new Uint8Array(dtype.itemSize);
+  putItem(new DataView(item.buffer), 0, dtype, value);
+  return { bytes: item, offset: 0, strides: counts.map(() => 0) };
+}
+
+/** True for what is not a list of any kind. */
+function isSingle(values: ValueSource): boolean {
+  return typeof values !== "object" || !(Symbol.iterator in values || "length" in values);
 }
 
 /** The items of a typed array of the very type, without looking at each. */

@@ -1,0 +1,89 @@
+/** Every data type: fill values as Zarr v3 spells them, values in and out, both byte orders. */
+import { expect, test } from "vitest";
+import { toJsonValues } from "../../src/array/json-values.ts";
+import type { ArraySlice } from "../../src/array/types.ts";
+import type { JsonValue } from "../../src/format/types.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { openZarrArray } from "../../src/zarr/open.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
+import type { ValueSource } from "../../src/zarr/write/item-source.ts";
+
+const STRUCT = {
+  name: "struct",
+  configuration: {
+    fields: [
+      { name: "a", data_type: "int32" },
+      { name: "b", data_type: "float64" },
+    ],
+  },
+};
+
+const CASES: readonly (readonly [JsonValue, JsonValue, JsonValue, ValueSource, JsonValue])[] = [
+  ["bool", true, true, false, false],
+  ["int8", -5, -5, 7, 7],
+  ["int64", 9007199254740993n, "9007199254740993", -1n, -1],
+  ["uint64", 2n ** 64n - 1n, "18446744073709551615", 5, 5],
+  ["float16", -0.5, -0.5, 2, 2],
+  ["float32", "NaN", "NaN", 0.5, 0.5],
+  ["float64", "0x7ff0000000000000", "Infinity", -1.25, -1.25],
+  ["complex64", [1, "NaN"], [1, "NaN"], [2, -3], [2, -3]],
+  ["complex128", ["-Infinity", "0x3ff0000000000000"], ["-Infinity", 1], [0.5, 4], [0.5, 4]],
+  [
+    { name: "numpy.datetime64", configuration: { unit: "ns", scale_factor: 1 } },
+    "NaT",
+    "NaT",
+    86_400n,
+    "86400",
+  ],
+  [{ name: "numpy.timedelta64", configuration: { unit: "s", scale_factor: 10 } }, 3, "3", 4, "4"],
+  [{ name: "null_terminated_bytes", configuration: { length_bytes: 3 } }, "YWI=", "ab", "xyz", "xyz"],
+  [{ name: "fixed_length_utf32", configuration: { length_bytes: 12 } }, "hé", "hé", "abc", "abc"],
+  ["r16", [1, 2], [1, 2], Uint8Array.of(3, 4), [3, 4]],
+  [{ name: "raw_bytes", configuration: { length_bytes: 2 } }, "AQI=", [1, 2], Uint8Array.of(9, 8), [9, 8]],
+  [STRUCT, { a: 1, b: "NaN" }, [1, "NaN"], { a: -7, b: 0.25 }, [-7, 0.25]],
+];
+
+test.each(CASES)(
+  "%o: the fill value %o is %o, and a value is written and read",
+  async (dataType, fillValue, fill, value, found) => {
+    for (const endian of ["little", "big"]) {
+      const isSingle = dataType === "bool" || dataType === "int8";
+      const store = new MemoryStore();
+      const bytes = isSingle ? { name: "bytes" } : { name: "bytes", configuration: { endian } };
+      const array = await createZarr(store, "", {
+        shape: [5],
+        dataType,
+        chunkShape: [2],
+        shardShape: [4],
+        codecs: [bytes, { name: "zstd", configuration: { level: 1 } }],
+        fillValue,
+      });
+      await array.set([{ start: 1, stop: 4, step: 1 }], value);
+      const again = await openZarrArray(store);
+      const { data } = (await again.get()) as ArraySlice;
+      expect(toJsonValues(data, again.dtype)).toEqual([fill, found, found, found, fill]);
+      // What is read can be written back as it is, as values and as bytes.
+      const copy = await createZarr(store, "copy", { shape: [5], dataType, chunkShape: [3], fillValue });
+      await copy.set(null, data);
+      expect(await copy.getBytes()).toEqual(await again.getBytes());
+      await copy.set(null, value);
+      await copy.setBytes(null, await again.getBytes());
+      expect(await copy.getBytes()).toEqual(await again.getBytes());
+    }
+  },
+);
+
+test("too few values, and values that the type does not have, are refused before anything is written", async () => {
+  const store = new MemoryStore();
+  const array = await createZarr(store, "", {
+    shape: [4],
+    dataType: "int16",
+    chunkShape: [2],
+    shardShape: [4],
+  });
+  await expect(array.set(null, [1, 2, 3])).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  await expect(array.set(null, [1, 2, 3, 2 ** 15])).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  await expect(array.setBytes(null, new Uint8Array(7))).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  await expect(array.set([9], 1)).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  expect(await store.get("c/0")).toBeUndefined();
+});
