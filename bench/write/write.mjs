@@ -3,19 +3,19 @@
  * of 100,000 superchunks. Every time is to synced data; what was not synced by then is in the column beside.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync, rmSync, writeFileSync, mkdirSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { open } from "../../dist/src/index.js";
+import { createArray, FileStore, openWritable } from "../../dist/src/node/index.js";
 import { randomNumbers, SAMPLES } from "../codec/samples.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
-import { createArray, FileStore, openWritable } from "../../dist/src/node/index.js";
-import { open } from "../../dist/src/index.js";
 
 const folder = workFolder();
 const SCALE = Number(process.env.BENCH_SCALE ?? 1);
 const ROWS = Math.round(125_000_000 * SCALE);
 const BATCH = 100_000;
 const cparams = { cname: "lz4", clevel: 5, shuffle: "shuffle" };
-const results = { peers: {} };
+const results = {};
 
 const prices = (() => {
   const bytes = SAMPLES["prices float64"].make(8 * 100 * BATCH);
@@ -83,10 +83,12 @@ async function appendSmall(gigabytes, rows = (gigabytes * 1e9) / 8) {
   const times = [];
   for (let i = 0; i < 1000; i++) {
     const at = (i * 1000) % (prices.length - 1000);
-    times.push(await seconds(async () => {
-      await array.append(prices.subarray(at, at + 1000));
-      await array.flush();
-    }));
+    times.push(
+      await seconds(async () => {
+        await array.append(prices.subarray(at, at + 1000));
+        await array.flush();
+      }),
+    );
   }
   const written = (array.bytesWritten - before) / (1000 * 8000);
   await array.close();
@@ -127,7 +129,9 @@ async function openMany() {
   await array.append(new Float64Array(3));
   await array.close();
   // The files themselves are not looked at.
-  const sizes = JSON.parse(await new FileStore(path).get("meta/sizes").then((bytes) => new TextDecoder().decode(bytes)));
+  const sizes = JSON.parse(
+    await new FileStore(path).get("meta/sizes").then((bytes) => new TextDecoder().decode(bytes)),
+  );
   sizes.shape = [100_000];
   sizes.nbytes = 800_000;
   sizes.layout.superchunks = [[1, 100_000, 1]];
@@ -138,9 +142,11 @@ async function openMany() {
   const times = [];
   for (let i = 0; i < 5; i++) {
     const store = new FileStore(path);
-    times.push(await seconds(async () => {
-      await open(store);
-    }));
+    times.push(
+      await seconds(async () => {
+        await open(store);
+      }),
+    );
     await store.close();
   }
   results.open = { firstMs: times[0] * 1000, medianMs: median(times) * 1000 };
@@ -162,4 +168,21 @@ if (wants("small")) {
 if (wants("open")) await openMany();
 rmSync(join(folder, "write-large"), { recursive: true, force: true });
 results.rss = process.resourceUsage().maxRSS / 1024;
-console.log(JSON.stringify(results, null, 1));
+const rows = [
+  ["append, batches of 100,000 rows, one flush: MB/s", results.append?.MBps, 500],
+  ["append, single rows, one flush: rows/s", results.singles?.rowsPerSecond, 1e6],
+  ["append of 1,000 rows + flush, array of 1 GB: ms", results.small1?.medianMs, ""],
+  ["append of 1,000 rows + flush, array of 10 GB: ms", results.small10?.medianMs, ""],
+  ["bytes written for each byte appended so", results.small1?.writtenPerByte, ""],
+  ["shrink of 10 GB by half, commit: ms", results.shrink?.commitMs, 50],
+  ["removing the files: ms", results.shrink?.removingMs, ""],
+  ["change of random elements of 1 GB: ms for each of 1,000", results.change?.msPerElement, 0.76],
+  ["open an array of 100,000 superchunks: ms", results.open?.firstMs, 20],
+  ["memory at most: MB", results.rss, 200],
+];
+printTable(
+  "writing (float64 prices, lz4 level 5, crc32)",
+  ["work", "superchunk", "bar"],
+  rows.filter(([, value]) => value !== undefined),
+);
+saveResults("write", results);

@@ -18,7 +18,7 @@ beforeAll(async () => {
   folder = fs.mkdtempSync(join(tmpdir(), "superchunk-kill-"));
   entry = join(folder, "superchunk.mjs");
   await build({
-    entryPoints: [fileURLToPath(new URL("../../src/node/index.ts", import.meta.url))],
+    entryPoints: [fileURLToPath(new URL("../../src/node/write.ts", import.meta.url))],
     outfile: entry,
     bundle: true,
     platform: "node",
@@ -37,11 +37,10 @@ function runAndKill(path: string, delay: number): Promise<{ acknowledged: number
   );
   let out = "";
   let failure = "";
-  let timer: NodeJS.Timeout | undefined;
   child.stdout.on("data", (data: Buffer) => {
     out += data.toString();
-    timer ??= setTimeout(() => child.kill("SIGKILL"), delay);
   });
+  child.stdout.once("data", () => setTimeout(() => child.kill("SIGKILL"), delay));
   child.stderr.on("data", (data: Buffer) => {
     failure += data.toString();
   });
