@@ -9,7 +9,7 @@ import type { ZarrView } from "../../src/bridge/index.ts";
 import { findViewEntries, zarrTreeView, zarrView } from "../../src/bridge/index.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { type ServedView, serveView } from "../../src/node/serve.ts";
-import { Gate } from "../../src/node/serve-gate.ts";
+import { Gate, type Place } from "../../src/node/serve-gate.ts";
 import { makeHostCheck } from "../../src/node/serve-host.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { putCarray } from "../bridge/make-archive.ts";
@@ -333,9 +333,14 @@ describe("the gate", () => {
     const first = await Promise.all(Array.from({ length: 64 }, () => gate.enter(never)));
     const order: string[] = [];
     const impatient = new AbortController();
-    const a = gate.enter(never).then((place) => (order.push("a"), place));
+    const enterAs = async (name: string): Promise<Place> => {
+      const place = await gate.enter(never);
+      order.push(name);
+      return place;
+    };
+    const a = enterAs("a");
     const left = gate.enter(impatient.signal).catch(() => order.push("left"));
-    const b = gate.enter(never).then((place) => (order.push("b"), place));
+    const b = enterAs("b");
     impatient.abort();
     await left;
     first[0]?.leave();
