@@ -1,5 +1,6 @@
 /** `openReferences` for paths and addresses: kerchunk sets and Icechunk repositories. */
-import { resolve } from "node:path";
+import { basename, dirname, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import {
   type Container,
   type ContainerCredentials,
@@ -14,7 +15,7 @@ import type { ReadableStore } from "../store/types.ts";
 import { FileStore } from "./fs-store.ts";
 import { explainIcechunk, openRepository } from "./icechunk.ts";
 import type { RepositoryOptions } from "./icechunk-options.ts";
-import { locate } from "./locate.ts";
+import { type Location, locate } from "./locate.ts";
 import { S3Store } from "./s3-store.ts";
 
 /** How references at a path are opened. */
@@ -39,8 +40,15 @@ export async function openReferences(
   options: OpenPathReferencesOptions = {},
 ): Promise<ReferenceStore> {
   if (options.form === "icechunk") return openIcechunk(location, options);
-  const { store, path } = await locate(location);
+  const { store, path } = await locateSet(location);
   return openSet(store, path, { openContainer, ...options });
+}
+
+/** A set with the folder that it lies in: its containers lie beside it, also where the set is a folder itself. */
+async function locateSet(location: string): Promise<Location> {
+  if (/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
+  const full = resolve(/^file:/i.test(location) ? fileURLToPath(location) : location);
+  return { store: new FileStore(dirname(full)), path: basename(full) };
 }
 
 /** Opens a container's store: folders, S3, and what is read over HTTP. */

@@ -1,0 +1,44 @@
+"""Runs the lines that open virtual references, and hashes what they give.
+
+Reads a JSON list of {id, lines, names, virtualizarr} on stdin; prints a JSON line for each: {id, values: {name:
+[shape, sha256]}} or {id, error}.
+"""
+import hashlib
+import json
+import sys
+import warnings
+
+import numpy as np
+
+warnings.simplefilter("ignore")
+
+
+def digest(array):
+    values = np.asarray(array)
+    data = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
+    return [list(values.shape), hashlib.sha256(data.tobytes()).hexdigest()]
+
+
+def read_with_virtualizarr(path, names):
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import LocalStore
+    from virtualizarr import open_virtual_dataset
+    from virtualizarr.parsers import KerchunkJSONParser, KerchunkParquetParser
+
+    parser = KerchunkJSONParser() if path.endswith(".json") else KerchunkParquetParser()
+    registry = ObjectStoreRegistry({"file://": LocalStore()})
+    return open_virtual_dataset("file://" + path, registry=registry, parser=parser, loadable_variables=names)
+
+
+for case in json.load(sys.stdin):
+    try:
+        if case.get("virtualizarr"):
+            dataset = read_with_virtualizarr(case["virtualizarr"], case["names"])
+        else:
+            scope = {}
+            exec(case["lines"], scope)
+            dataset = scope["dataset"]
+        answer = {"id": case["id"], "values": {name: digest(dataset[name].values) for name in case["names"]}}
+    except Exception as error:
+        answer = {"id": case["id"], "error": f"{type(error).__name__}: {error}"[:400]}
+    print(json.dumps(answer), flush=True)

@@ -1,0 +1,95 @@
+/** `superchunk virtualize` as it is typed: what it prints, what it refuses, and what can be read afterwards. */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openReferences } from "../../src/node/references.ts";
+import { sha256 } from "../bridge/read-back.ts";
+import { runCli } from "../cli/harness.ts";
+import { corpusFolder, findFixture } from "../fixtures/manifest.ts";
+import { documentOf, readThroughView } from "../view/read-view.ts";
+
+const array = join(corpusFolder, "bloscpack-3", "array-i4-2d.blp");
+const table = join(corpusFolder, "ctable", "bcolz-daily-equities");
+let folder = "";
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "superchunk-virtualize-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe("superchunk virtualize", () => {
+  it("writes a set that opens with the printed container's name, and has the producer's values", async () => {
+    const set = join(folder, "table.json");
+    const { code, out } = await runCli(["virtualize", table, set, "--to", "kerchunk", "--json"]);
+    expect(code).toBe(0);
+    const result = JSON.parse(out) as { containers: { name: string; prefix: string }[]; arrays: number };
+    expect(result).toMatchObject({ arrays: 7, virtual: 21, padded: 7, sampled: 21, form: "kerchunk" });
+    expect(result.containers).toEqual([{ name: "local", prefix: `file://${table}/`, store: "local" }]);
+    const store = await openReferences(set, { authorize: ["local"] });
+    const fixture = findFixture("ctable/bcolz-daily-equities");
+    if (fixture.kind !== "table") throw new Error("no table");
+    for (const name of fixture.names) {
+      const column = fixture.columns[name];
+      expect(sha256(await readThroughView(store, name, column?.dtype ?? null))).toBe(column?.sha256);
+    }
+    await store.close();
+  });
+
+  it("gives an array its own name, names for its dimensions, and Zarr v2 where asked for", async () => {
+    const set = join(folder, "array.json");
+    const args = ["virtualize", array, set, "--to", "kerchunk"];
+    expect((await runCli(args)).code).toBe(0);
+    const store = await openReferences(set, { authorize: ["local"] });
+    const document = await documentOf(store, "array-i4-2d");
+    expect(document["dimension_names"]).toEqual(["array-i4-2d_dim_0", "array-i4-2d_dim_1"]);
+    await store.close();
+    expect((await runCli(args)).code).toBe(1);
+    expect((await runCli([...args, "--overwrite", "--zarr-format", "2"])).code).toBe(0);
+    const refs = (JSON.parse(await readFile(set, "utf8")) as { refs: Record<string, unknown> }).refs;
+    const zarray = JSON.parse(String(refs["array-i4-2d/.zarray"])) as object;
+    expect(zarray).toMatchObject({ zarr_format: 2, dtype: "<i4", order: "C", fill_value: null });
+    expect(refs["array-i4-2d/zarr.json"]).toBeUndefined();
+  });
+
+  it("writes Parquet that reads back, chunk by chunk", async () => {
+    const set = join(folder, "table.parq");
+    const { code } = await runCli(["virtualize", table, set, "--to", "kerchunk-parquet"]);
+    expect(code).toBe(0);
+    const parquet = await openReferences(set, { authorize: ["local"] });
+    const json = await openReferences(join(folder, "table.json"), { authorize: ["local"] });
+    const chunks = await Promise.all([0, 1, 2, 3].map((i) => parquet.get(`/close/${i}`)));
+    expect(chunks).toEqual(await Promise.all([0, 1, 2, 3].map((i) => json.get(`/close/c/${i}`))));
+    expect(chunks.every((chunk) => chunk !== undefined)).toBe(true);
+    expect(await parquet.get("/close/4")).toBeUndefined();
+    await Promise.all([parquet.close(), json.close()]);
+  });
+
+  it("stores small chunks with the references where asked for, and says that nothing is guarded", async () => {
+    const set = join(folder, "inline.json");
+    const args = ["virtualize", table, set, "--to", "kerchunk", "--inline", "1MiB", "--no-guard"];
+    const { code, out, err } = await runCli(args);
+    expect(code).toBe(0);
+    expect(out).toContain("7 arrays: 0 references, 28 chunks stored beside them");
+    expect(err).toContain("without guards nobody notices");
+    expect(await readFile(set, "utf8")).not.toContain('"guards"');
+  });
+
+  it.each<[string, readonly string[]]>([
+    ["a Zarr version that the form has not", ["--to", "kerchunk-parquet", "--zarr-format", "3"]],
+    ["a rectilinear grid in Zarr v2", ["--to", "kerchunk", "--zarr-format", "2", "--grid", "rectilinear"]],
+    ["an update of a kerchunk set", ["--to", "kerchunk", "--update"]],
+    ["an overwritten Icechunk repository", ["--to", "icechunk", "--overwrite"]],
+  ])("refuses %s as wrong use", async (_, flags) => {
+    expect((await runCli(["virtualize", array, join(folder, "x"), ...flags])).code).toBe(2);
+  });
+
+  it("refuses what convert would have to compress anew, and writes nothing", async () => {
+    const source = join(corpusFolder, "carray", "bcolz-i4-snappy");
+    const set = join(folder, "snappy.json");
+    const { code, err } = await runCli(["virtualize", source, set, "--to", "kerchunk"]);
+    expect(code).toBe(1);
+    expect(err).toContain("cannot be referenced as they are");
+    await expect(readFile(set)).rejects.toThrow("ENOENT");
+  });
+});
