@@ -16,6 +16,7 @@ const all = {
   zarr: "zarr/zarr.mjs",
   read: "read/read.mjs",
   convert: "convert/convert.mjs",
+  link: "link/link.mjs",
   view: "view/view.mjs",
 };
 

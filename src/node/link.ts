@@ -13,6 +13,7 @@ import { FileStore } from "./fs-store.ts";
 import { linkFilesIn } from "./link-files.ts";
 import { locate } from "./locate.ts";
 import { acquireLock, type LockOptions } from "./lock.ts";
+import { SteadyStore } from "./steady-store.ts";
 
 /** Options of {@link link}. */
 export interface LinkPathOptions extends LinkOptions, LockOptions {}
@@ -75,11 +76,13 @@ async function atPath<T>(
       files: linkFilesIn(root, target),
       data: dataPath(target, root),
     };
+    const steady = new SteadyStore(store);
     const lock = writes ? await lockFolder(root, key, options) : undefined;
     try {
-      return await work(await open(store, key, { signal: options.signal }), site);
+      return await work(await open(steady, key, { signal: options.signal }), site);
     } finally {
       await lock?.release();
+      await steady.close();
       await site.target.close?.();
     }
   } finally {

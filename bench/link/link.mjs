@@ -1,0 +1,87 @@
+/**
+ * Linking 1 GB of prices in superchunks, in process, beside `cp -r` of the same folder (bar: under 2 %), and the command's
+ * own time; unlinking too.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { link, unlink } from "../../dist/src/node/index.js";
+import { LARGE, makeCarray } from "../read/arrays.mjs";
+import { median, printTable, saveResults, workFolder } from "../report.mjs";
+
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
+const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const folder = workFolder();
+const source = join(folder, "prices-1GB-blz");
+const target = join(folder, "target");
+
+function run(command, args) {
+  const start = performance.now();
+  const { status, stderr } = spawnSync(command, args, { encoding: "utf8" });
+  if (status !== 0) throw new Error(`${command} ${args.join(" ")}: ${stderr}`);
+  return performance.now() - start;
+}
+
+async function timed(work) {
+  const start = performance.now();
+  await work();
+  return performance.now() - start;
+}
+
+const sync = () => run("sync", ["-f", folder]);
+
+if (!existsSync(source)) {
+  const carray = await makeCarray(join(folder, "prices-1GB"), LARGE);
+  const draft = `${source}.draft`;
+  rmSync(draft, { recursive: true, force: true });
+  run(process.execPath, [main, "convert", carray, draft, "--to", "blz"]);
+  renameSync(draft, source);
+}
+
+const times = { cp: [], link: [], unlink: [], again: [], command: [] };
+let files = 0;
+for (let round = 0; round < ROUNDS; round++) {
+  rmSync(target, { recursive: true, force: true });
+  sync();
+  times.cp.push(run("cp", ["-r", "--reflink=never", source, target]));
+  rmSync(target, { recursive: true, force: true });
+  sync();
+  times.link.push(
+    await timed(async () => {
+      files = (await link(source)).files.length;
+    }),
+  );
+  times.again.push(await timed(() => link(source)));
+  times.unlink.push(await timed(() => unlink(source)));
+  sync();
+  times.command.push(run(process.execPath, [main, "link", source]));
+  await unlink(source);
+}
+const ratios = times.cp.map((cp, i) => times.link[i] / cp);
+const results = {
+  rounds: ROUNDS,
+  files,
+  milliseconds: Object.fromEntries(Object.entries(times).map(([name, each]) => [name, median(each)])),
+  ratioToCp: median(ratios),
+};
+printTable(
+  `link 1 GB in ${files} superchunks, milliseconds (bar: 0.02 x cp)`,
+  ["", "ms", "x cp"],
+  [
+    ["cp -r --reflink=never", results.milliseconds.cp, 1],
+    ["link, in process", results.milliseconds.link, results.ratioToCp],
+    ["link again", results.milliseconds.again, results.milliseconds.again / results.milliseconds.cp],
+    [
+      "unlink, in process",
+      results.milliseconds.unlink,
+      results.milliseconds.unlink / results.milliseconds.cp,
+    ],
+    [
+      "superchunk link, a process",
+      results.milliseconds.command,
+      results.milliseconds.command / results.milliseconds.cp,
+    ],
+  ],
+);
+saveResults("link", results);
