@@ -2,7 +2,7 @@
  * Virtual references as their readers find them: the lines that the command prints are run in Python, and give the
  * producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
  */
-import { cp, truncate, unlink, utimes } from "node:fs/promises";
+import { cp, readFile, truncate, unlink, utimes } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { type Fixture, loadFixtures, repositoryRoot } from "../fixtures/manifest.ts";
 import { prepareEnvironment } from "./environments.ts";
@@ -46,14 +46,13 @@ export const references: Suite = {
       if (process.env["CI"] === "true") checks.fail("references", "a reader is absent, and CI=true");
     }
     if ("absent" in python) return;
-    const cases: Case[] = [];
-    const rows = loadFixtures("bloscpack-3", "carray", "ctable", "blz-superchunk");
-    for (const row of rows) {
-      const wanted = wantedOf(row);
-      if (wanted === undefined) continue;
-      for (const form of FORMS) cases.push(...(await write(context, node, row, wanted, form)));
-    }
-    if (!("absent" in node)) cases.push(...(await writeChanged(context, node)));
+    const own = "absent" in node ? { program: process.execPath, args: [] } : node;
+    const jobs = loadFixtures("bloscpack-3", "carray", "ctable", "blz-superchunk").flatMap((row) =>
+      jobsOf(row, context.folder, "absent" in node),
+    );
+    const changed = "absent" in node ? [] : await jobsOfChanged(context.folder);
+    const cases = await write(context, own, [...jobs, ...changed]);
+    for (const { change } of changed) await change?.();
     const asked = cases.map(({ lines, virtualizarr, wanted }, id) => ({
       id,
       lines,
@@ -108,75 +107,89 @@ function wantedOf(row: Fixture): Readonly<Record<string, Wanted>> | undefined {
   return columns.length === row.names.length ? Object.fromEntries(columns) : undefined;
 }
 
-async function write(
-  { checks, folder }: SuiteContext,
-  node: NodeCommand | { readonly absent: string },
-  row: Fixture,
-  wanted: Readonly<Record<string, Wanted>>,
-  { name, args, file }: (typeof FORMS)[number],
-): Promise<Case[]> {
-  if (name === "Icechunk" && "absent" in node) return [];
-  const own: NodeCommand = "absent" in node ? { program: process.execPath, args: [] } : node;
-  const target = join(folder, `${row.path.replaceAll("/", "-")}-${file}`);
-  const label = `${name} of ${row.path}`;
-  const result = await virtualize(own, row.file, target, args);
-  if (result.error !== undefined) {
-    checks.fail(label, result.error);
-    return [];
-  }
-  const cases: Case[] = [{ label: `xarray reads ${label}`, lines: result.lines, wanted }];
-  if (name !== "Icechunk") cases.push({ label: `VirtualiZarr reads ${label}`, virtualizarr: target, wanted });
-  return cases;
+/** A set that is to be written. */
+interface Job {
+  readonly label: string;
+  readonly source: string;
+  readonly target: string;
+  readonly args: readonly string[];
+  readonly wanted: Readonly<Record<string, Wanted>>;
+  /** What is done to the source afterwards; then reading must fail. */
+  readonly change?: () => Promise<void>;
 }
 
-/** Icechunk repositories whose source was touched, cut or deleted after they were written. */
-async function writeChanged({ checks, folder }: SuiteContext, node: NodeCommand): Promise<Case[]> {
+function jobsOf(row: Fixture, folder: string, withoutIcechunk: boolean): Job[] {
+  const wanted = wantedOf(row);
+  if (wanted === undefined) return [];
+  return FORMS.filter(({ name }) => !(withoutIcechunk && name === "Icechunk")).map(
+    ({ name, args, file }) => ({
+      label: `${name} of ${row.path}`,
+      source: row.file,
+      target: join(folder, `${row.path.replaceAll("/", "-")}-${file}`),
+      args,
+      wanted,
+    }),
+  );
+}
+
+/** Icechunk repositories whose source is touched, cut or deleted after they were written. */
+async function jobsOfChanged(folder: string): Promise<Job[]> {
   const [row] = loadFixtures("bloscpack-3").filter(({ path }) => path.endsWith("array-i4-2d.blp"));
   if (row === undefined) return [];
+  const touch = (file: string): Promise<void> => {
+    const later = new Date(Date.now() + 60_000);
+    return utimes(file, later, later);
+  };
   const changes: Readonly<Record<string, (file: string) => Promise<void>>> = {
-    touched: (file) => utimes(file, new Date(Date.now() + 60_000), new Date(Date.now() + 60_000)),
+    touched: touch,
     cut: async (file) => {
       await truncate(file, 64);
-      await utimes(file, new Date(Date.now() + 60_000), new Date(Date.now() + 60_000));
+      await touch(file);
     },
     deleted: unlink,
   };
-  const cases: Case[] = [];
-  for (const [what, change] of Object.entries(changes)) {
-    const file = join(folder, `${what}.blp`);
-    await cp(row.file, file);
-    const result = await virtualize(node, file, join(folder, `${what}.icechunk`), ["--to", "icechunk"]);
-    if (result.error !== undefined) checks.fail(`a source that is ${what}`, result.error);
-    await change(file);
-    cases.push({
-      label: `Icechunk of a source that was ${what}`,
-      lines: result.lines,
-      wanted: { [what]: { dtype: "<i4", shape: [], sha256: "" } },
-      isRefused: true,
-    });
-  }
-  return cases;
+  return Promise.all(
+    Object.entries(changes).map(async ([what, change]) => {
+      const file = join(folder, `${what}.blp`);
+      await cp(row.file, file);
+      return {
+        label: `Icechunk of a source that was ${what}`,
+        source: file,
+        target: join(folder, `${what}.icechunk`),
+        args: ["--to", "icechunk"],
+        wanted: { [what]: { dtype: "<i4", shape: [], sha256: null } },
+        change: () => change(file),
+      };
+    }),
+  );
 }
 
-async function virtualize(
+async function write(
+  { checks, folder }: SuiteContext,
   { program, args }: NodeCommand,
-  source: string,
-  target: string,
-  options: readonly string[],
-): Promise<{ readonly lines: string; readonly error?: string }> {
-  const command = join(repositoryRoot, "dist", "cli", "main.js");
-  const result = await runProgram(program, [
-    ...args,
-    command,
-    "virtualize",
-    source,
-    target,
-    ...options,
-    "--json",
-  ]);
-  if (result.code !== 0) return { lines: "", error: lastLines(result) };
-  // Icechunk's own messages stand in front of the document.
-  const text = result.stdout.slice(result.stdout.indexOf("\n{") + 1);
-  const document = JSON.parse(text.startsWith("{") ? text : result.stdout) as { open: { Python: string } };
-  return { lines: document.open.Python };
+  jobs: readonly Job[],
+): Promise<Case[]> {
+  const results = join(folder, "results.json");
+  const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
+  const done = await runProgram(program, [...args, script, results], {
+    input: JSON.stringify(jobs.map((job) => ["virtualize", job.source, job.target, ...job.args, "--json"])),
+  });
+  if (done.code !== 0) {
+    checks.fail("references: virtualize", lastLines(done));
+    return [];
+  }
+  const printed = JSON.parse(await readFile(results, "utf8")) as { code: number; out: string; err: string }[];
+  return jobs.flatMap(({ label, target, args, wanted, change }, i): Case[] => {
+    const { code, out = "", err = "" } = printed[i] ?? {};
+    if (code !== 0) {
+      checks.fail(label, err);
+      return [];
+    }
+    const lines = (JSON.parse(out) as { open: { Python: string } }).open.Python;
+    if (change !== undefined) return [{ label, lines, wanted, isRefused: true }];
+    const cases: Case[] = [{ label: `xarray reads ${label}`, lines, wanted }];
+    if (!args.includes("icechunk"))
+      cases.push({ label: `VirtualiZarr reads ${label}`, virtualizarr: target, wanted });
+    return cases;
+  });
 }
