@@ -1,9 +1,11 @@
 /** Options that choose how an array of superchunks is cut and compressed. Knows text only. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { CutOptions } from "../src/array/write/settings.ts";
+import { isSuperchunkError } from "../src/errors.ts";
 import { CHECKSUM_NAMES } from "../src/format/checksums.ts";
+import { parseDType } from "../src/format/dtype.ts";
 import { parseJson } from "../src/format/json.ts";
-import type { ChecksumName, JsonValue } from "../src/format/types.ts";
+import type { ChecksumName, DType } from "../src/format/types.ts";
 import { type BloscFlags, bloscSettings, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
 import { parseCount } from "./units.ts";
 
@@ -67,7 +69,14 @@ export function parseRowsAndShape(text: string): readonly number[] {
   );
 }
 
-/** A dtype as numpy spells it: `<f8`, `int32`, or the list of fields as JSON. */
-export function parseDTypeText(text: string): JsonValue {
-  return text.trimStart().startsWith("[") ? parseJson(text, "--dtype") : text;
+/** A dtype as numpy spells it: `<f8`, `int32`, or the list of fields as JSON. Throws commander's `InvalidArgumentError`. */
+export function parseDTypeText(text: string): DType {
+  try {
+    return parseDType(text.trimStart().startsWith("[") ? parseJson(text, "--dtype") : text, "--dtype");
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    throw new InvalidArgumentError(
+      `Expected a dtype as numpy spells it, such as "<f8", int32 or [["id","<i4"],["price","<f8"]].`,
+    );
+  }
 }

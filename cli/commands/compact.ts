@@ -40,7 +40,7 @@ Examples:
   const kept = "as it is";
   addCutOptions(command, {
     chunklen: kept,
-    superchunklen: kept,
+    superchunklen: "as it is; with another chunklen about 32 MiB",
     checksum: kept,
     clevel: kept,
     codec: kept,

@@ -6,7 +6,7 @@ import type { Command } from "commander";
 import type { CreateOptions } from "../../src/array/write/create.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { formatDType, parseDType } from "../../src/format/dtype.ts";
+import { formatDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
 import { createArray, open } from "../../src/node/index.ts";
 import {
@@ -25,7 +25,7 @@ import { formatRatio, formatSize, parseCount } from "../units.ts";
 
 interface CreateFlags extends CutFlags {
   readonly from?: string;
-  readonly dtype?: JsonValue;
+  readonly dtype?: DType;
   readonly shape?: readonly number[];
   readonly dflt?: JsonValue;
   readonly expectedlen?: number;
@@ -92,7 +92,7 @@ Examples:
 
 async function create(root: string, flags: CreateFlags, context: Context): Promise<void> {
   const plan = await makePlan(flags, context);
-  const hadRoot = existsSync(root);
+  const [hadRoot, hadMeta] = [existsSync(root), existsSync(join(root, "meta"))];
   const array = await createArray(root, { ...optionsOf(plan, flags), signal: context.signal });
   try {
     const { input, rows } = plan;
@@ -108,7 +108,9 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     await array.close();
   } catch (error) {
     await array.abandon();
-    for (const name of ["data", "meta"]) await rm(join(root, name), { recursive: true, force: true });
+    // Nothing was in "data" before: with entries in it, nothing is made there.
+    const names = hadMeta ? ["data", "meta/sizes", "meta/storage", "meta/attributes"] : ["data", "meta"];
+    for (const name of names) await rm(join(root, name), { recursive: true, force: true });
     // With files of others in it, the folder stays.
     if (!hadRoot) await rmdir(root).catch(() => undefined);
     throw error;
@@ -124,7 +126,7 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
     const [rows = 0, ...rowShape] = shape ?? [0];
     if (rows < 0)
       throw wrong("shape", "without --from there are no rows that could be counted; give their number");
-    return { dtype: parseDType(dtype, "--dtype"), rowShape, rows, input: undefined };
+    return { dtype, rowShape, rows, input: undefined };
   }
   const input = await openRows(from, dtype !== undefined, context);
   const { npy } = input;
@@ -132,7 +134,7 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
     if (dtype === undefined)
       throw wrong("dtype", "raw bytes need --dtype; a .npy file has its name end so", input.name);
     const [rows = -1, ...rowShape] = shape ?? [-1];
-    return { dtype: parseDType(dtype, "--dtype"), rowShape, rows: rows < 0 ? undefined : rows, input };
+    return { dtype, rowShape, rows: rows < 0 ? undefined : rows, input };
   }
   if (shape !== undefined) throw wrong("shape", "a .npy file says its shape itself", input.name);
   if (npy.shape.length === 0)

@@ -1,0 +1,506 @@
+/** `create`, `set`, `delete`, `compact` and `repair`, on arrays of superchunks. */
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { open } from "../../src/node/index.ts";
+import { findFixture } from "../fixtures/manifest.ts";
+import { runCli } from "./harness.ts";
+
+let folder: string;
+const at = (name: string): string => join(folder, name);
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-arrays-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const doubles = (count: number): Uint8Array =>
+  new Uint8Array(Float64Array.from({ length: count }, (_, i) => i).buffer);
+
+/** A `.npy` file, version 1.0, as numpy writes it. */
+function npy(descr: string, shape: readonly number[], values: Uint8Array, order = "False"): Uint8Array {
+  const dims = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
+  const dict = `{'descr': ${descr}, 'fortran_order': ${order}, 'shape': ${dims}, }`;
+  const header = `${dict.padEnd(128 - 10 - 1)}\n`;
+  const bytes = new Uint8Array(128 + values.length);
+  bytes.set([0x93, ...new TextEncoder().encode("NUMPY"), 1, 0, header.length, 0]);
+  bytes.set(new TextEncoder().encode(header), 10);
+  bytes.set(values, 128);
+  return bytes;
+}
+
+async function ok(argv: readonly string[], stdin?: Uint8Array): Promise<string> {
+  const { code, out, err } = await runCli(argv, stdin === undefined ? {} : { stdin });
+  expect([code, argv[0], code === 0 ? "" : err]).toEqual([0, argv[0], ""]);
+  return argv.includes("--json") || argv[0] === "cat" || argv[0] === "attrs" ? out : err;
+}
+
+/** The array's values, all of it verified. */
+async function valuesOf(name: string): Promise<number[]> {
+  await ok(["verify", at(name)]);
+  const array = (await open(at(name))) as ArrayArchive;
+  const bytes = await array.getBytes();
+  await array.close();
+  return [...new Float64Array(bytes.slice().buffer)];
+}
+
+const countTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
+
+/** Every file below a folder with its bytes. */
+function snapshot(name: string): Record<string, string> {
+  const files = readdirSync(at(name), { recursive: true, withFileTypes: true }).filter((e) => e.isFile());
+  return Object.fromEntries(
+    files.map((e) => [join(e.parentPath, e.name), readFileSync(join(e.parentPath, e.name)).toString("hex")]),
+  );
+}
+
+describe("create", () => {
+  it("takes dtype, shape and rows of a .npy file, from a file and from stdin", async () => {
+    const bytes = npy("'<f8'", [50, 2], doubles(100));
+    writeFileSync(at("x.npy"), bytes);
+    const err = await ok(["create", at("file"), "--from", at("x.npy"), "--chunklen", "7"]);
+    expect(err).toMatch(/file: <f8, shape 50 x 2, 800 bytes to .*, ratio [\d.]+\n$/);
+    await ok(["create", at("stdin"), "--from", "-"], bytes);
+    for (const name of ["file", "stdin"]) {
+      expect(await valuesOf(name)).toEqual(countTo(100));
+      expect(((await open(at(name))) as ArrayArchive).shape).toEqual([50, 2]);
+    }
+  });
+
+  it("goes by every option", async () => {
+    const out = await ok([
+      "create",
+      at("a"),
+      "--dtype",
+      "<i4",
+      "--shape",
+      "5,3",
+      "--dflt",
+      "-7",
+      "--chunklen",
+      "2",
+      "--superchunklen",
+      "2",
+      "--checksum",
+      "sha256",
+      "--codec",
+      "zlib",
+      "--clevel",
+      "9",
+      "--shuffle",
+      "noshuffle",
+      "--attr",
+      'unit={"of": [1, null]}',
+      "--attr",
+      "name=plain text",
+      "--json",
+    ]);
+    expect(JSON.parse(out)).toMatchObject({
+      path: at("a"),
+      dtype: "<i4",
+      shape: [5, 3],
+      chunkLength: 2,
+      superchunkLength: 2,
+      nbytes: 60,
+      attrs: { unit: { of: [1, null] }, name: "plain text" },
+    });
+    expect(await ok(["cat", at("a"), "--format", "csv", "--slice", "4"])).toContain("-7");
+    expect(JSON.parse((await runCli(["info", at("a"), "--json"])).out)).toMatchObject({
+      checksum: "sha256",
+      chunks: { cname: "zlib", clevel: 9, shuffle: "noshuffle", typesize: 4, chunkLength: 2 },
+      attrs: { name: "plain text" },
+    });
+  });
+
+  it("takes raw bytes of a told dtype, rows counted or as many as come", async () => {
+    writeFileSync(at("raw"), doubles(12));
+    await ok(["create", at("a"), "--from", at("raw"), "--dtype", "<f8", "--shape", "-1,3"]);
+    expect(((await open(at("a"))) as ArrayArchive).shape).toEqual([4, 3]);
+    await ok(["create", at("b"), "--from", "-", "--dtype", "float64", "--shape", "12"], doubles(12));
+    expect(await valuesOf("b")).toEqual(countTo(12));
+  });
+
+  it("makes an empty array that rows are appended to", async () => {
+    await ok(["create", at("a"), "--dtype", "<f8"]);
+    await ok(["append", at("a"), "-"], doubles(9));
+    expect(await valuesOf("a")).toEqual(countTo(9));
+  });
+
+  it("gives the fields of a structured dtype a folder each, unless told otherwise", async () => {
+    const items = new Uint8Array(12 * 3);
+    for (let i = 0; i < 3; i++) new DataView(items.buffer).setFloat64(12 * i + 4, i / 2, true);
+    writeFileSync(at("s.npy"), npy("[('id', '<i4'), ('v', '<f8')]", [3], items));
+    await ok(["create", at("columns"), "--from", at("s.npy")]);
+    await ok(["create", at("rows"), "--from", at("s.npy"), "--no-columns"]);
+    expect([existsSync(at("columns/data/v")), existsSync(at("rows/data/v"))]).toEqual([true, false]);
+    const [a, b] = [
+      await ok(["cat", at("columns"), "--format", "csv"]),
+      await ok(["cat", at("rows"), "--format", "csv"]),
+    ];
+    expect([a, a.split("\n")[3]]).toEqual([b, "0,1"]);
+  });
+
+  it.each([
+    [
+      "a truncated .npy file on stdin",
+      ["--from", "-"],
+      npy("'<f8'", [50], doubles(49)),
+      3,
+      "header promises 400 bytes",
+    ],
+    ["more than the header counts", ["--from", "-"], npy("'<f8'", [50], doubles(51)), 3, "there are more"],
+    ["no .npy file on stdin", ["--from", "-"], doubles(50), 3, "stdin"],
+    ["nothing on stdin", ["--from", "-"], new Uint8Array(0), 3, "stdin"],
+    [
+      "bytes that end inside a row",
+      ["--from", "-", "--dtype", "<f8"],
+      new Uint8Array(12),
+      2,
+      "4 bytes are left over",
+    ],
+    [
+      "other rows than told",
+      ["--from", "-", "--dtype", "<f8", "--shape", "9"],
+      doubles(8),
+      2,
+      "there are 8 rows, but 9",
+    ],
+    ["Fortran order", ["--from", "-"], npy("'<f8'", [5, 2], doubles(10), "True"), 2, "Fortran order"],
+    ["Python objects", ["--from", "-"], npy("'|O'", [5], doubles(5)), 1, "pickles"],
+    ["no dtype", [], undefined, 2, "--dtype"],
+    ["a wrong dtype", ["--dtype", "<q9"], undefined, 2, "<q9"],
+    ["fields that are no JSON", ["--dtype", "[[1"], undefined, 2, "[[1"],
+    ["fields that are no JSON", ["--dtype", "[[1"], undefined, 2, "[[1"],
+    ["a wrong shape", ["--dtype", "<f8", "--shape", "3,-1"], undefined, 2, "--shape"],
+    ["rows to count without input", ["--dtype", "<f8", "--shape", "-1"], undefined, 2, "--from"],
+    ["a chunk beyond 2 GiB", ["--dtype", "<f8", "--chunklen", "300000000"], undefined, 1, "chunklen"],
+  ])("leaves nothing behind: %s", async (_, argv, stdin, code, text) => {
+    const result = await runCli(["create", at("a"), ...argv], stdin === undefined ? {} : { stdin });
+    expect([result.code, result.err]).toEqual([code, expect.stringContaining(text)]);
+    expect(result.err.trim()).not.toContain("\n");
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("touches nothing that is there: an array, or a folder of others", async () => {
+    await ok(["create", at("a"), "--dtype", "<f8", "--shape", "3"]);
+    const before = snapshot("a");
+    const again = await runCli(["create", at("a"), "--dtype", "<f8", "--json"]);
+    expect([again.code, JSON.parse(again.out).error.code]).toEqual([1, "CONFLICT"]);
+    expect(snapshot("a")).toEqual(before);
+    mkdirSync(at("mine/meta"), { recursive: true });
+    for (const name of ["mine/notes.txt", "mine/meta/notes.txt"]) writeFileSync(at(name), "mine");
+    expect(
+      (await runCli(["create", at("mine"), "--from", "-", "--dtype", "<f8"], { stdin: new Uint8Array(3) }))
+        .code,
+    ).toBe(2);
+    expect(readdirSync(at("mine")).sort()).toEqual(["meta", "notes.txt"]);
+    expect(readdirSync(at("mine/meta"))).toEqual(["notes.txt"]);
+  });
+});
+
+describe("set", () => {
+  beforeEach(async () => {
+    await ok(["create", at("a"), "--from", "-", "--dtype", "<f8", "--chunklen", "4"], doubles(20));
+    await ok(
+      ["create", at("m"), "--from", "-", "--dtype", "<f8", "--shape", "-1,4", "--chunklen", "2"],
+      doubles(20),
+    );
+  });
+
+  it("sets a slice to the values of a .npy file, of raw bytes, of stdin", async () => {
+    writeFileSync(at("x.npy"), npy("'<f8'", [3], new Uint8Array(Float64Array.of(-1, -2, -3).buffer)));
+    const err = await ok(["set", at("a"), "--slice", "2:8:2", at("x.npy")]);
+    expect(err).toMatch(/a: 3 values set, .* written\n$/);
+    await ok(
+      ["set", at("a"), "--slice", "-2:", "--bytes", "-"],
+      new Uint8Array(Float64Array.of(8, 9).buffer),
+    );
+    await ok(
+      ["set", at("a"), "--slice", "0:1", "-"],
+      npy("'<f8'", [1], new Uint8Array(Float64Array.of(0.5).buffer)),
+    );
+    const expected = countTo(20);
+    for (const [i, value] of [
+      [2, -1],
+      [4, -2],
+      [6, -3],
+      [18, 8],
+      [19, 9],
+      [0, 0.5],
+    ] as const)
+      expected[i] = value;
+    expect(await valuesOf("a")).toEqual(expected);
+  });
+
+  it("sets parts of rows, to many values or to one", async () => {
+    writeFileSync(at("x.npy"), npy("'<f8'", [2, 2], new Uint8Array(Float64Array.of(-1, -2, -3, -4).buffer)));
+    await ok(["set", at("m"), "--slice", "1:3,1:3", at("x.npy")]);
+    expect(
+      JSON.parse(await ok(["set", at("m"), "--slice", ":,0", "--value", "NaN", "--json"])),
+    ).toMatchObject({ valuesSet: 5 });
+    await ok(
+      ["set", at("m"), "--slice", "4,3", "--bytes", "-"],
+      new Uint8Array(Float64Array.of(0.25).buffer),
+    );
+    const expected = countTo(20);
+    for (const [i, value] of [
+      [5, -1],
+      [6, -2],
+      [9, -3],
+      [10, -4],
+      [19, 0.25],
+    ] as const)
+      expected[i] = value;
+    for (let row = 0; row < 5; row++) expected[row * 4] = Number.NaN;
+    expect(await valuesOf("m")).toEqual(expected);
+  });
+
+  it("sets more than is held at once", async () => {
+    const count = 1_200_000; // 9.6 MB
+    await ok(["create", at("big"), "--dtype", "<f8", "--shape", String(count)]);
+    const values = Float64Array.from({ length: count / 2 }, (_, i) => i + 0.5);
+    await ok(["set", at("big"), "--slice", "::2", "--bytes", "-"], new Uint8Array(values.buffer));
+    const found = await valuesOf("big");
+    expect(found.every((value, i) => value === (i % 2 === 0 ? i / 2 + 0.5 : 0))).toBe(true);
+  });
+
+  it("takes one value of the file for all that are selected", async () => {
+    await ok(["set", at("a"), "--slice", "1:", "--bytes", "-"], new Uint8Array(Float64Array.of(3).buffer));
+    expect(await valuesOf("a")).toEqual([0, ...Array(19).fill(3)]);
+  });
+
+  it("text needs no quotes where the dtype is text, and numbers are checked", async () => {
+    await ok(["create", at("t"), "--dtype", "<U4", "--shape", "2"]);
+    await ok(["set", at("t"), "--slice", "0", "--value", "123"]);
+    await ok(["set", at("t"), "--slice", "1", "--value", "äö"]);
+    expect(await ok(["cat", at("t"), "--format", "csv"])).toBe("value\n123\näö\n");
+    await ok(["create", at("i"), "--dtype", "|u1", "--shape", "2"]);
+    expect((await runCli(["set", at("i"), "--slice", "0", "--value", "256"])).code).toBe(2);
+  });
+
+  it.each([
+    ["too few values", ["--slice", "0:9", "--bytes", "-"], doubles(8), "9, or one for all"],
+    ["too many values", ["--slice", "0:2", "--bytes", "-"], doubles(30), "2, or one for all"],
+    ["half a value", ["--slice", "0:2", "--bytes", "-"], new Uint8Array(12), "2, or one for all"],
+    ["nothing", ["--slice", "0:2", "--bytes", "-"], new Uint8Array(0), "2, or one for all"],
+    ["another shape", ["--slice", "0:4", "-"], npy("'<f8'", [2, 2], doubles(4)), "[2, 2], but [4]"],
+    ["another dtype", ["--slice", "0:4", "-"], npy("'<i8'", [4], doubles(4)), "<i8"],
+    ["an index outside", ["--slice", "20", "--value", "1"], undefined, "20"],
+    ["values twice", ["--slice", "0", "--value", "1", "-"], doubles(1), "not both"],
+    ["no values", ["--slice", "0"], undefined, "not both"],
+    ["no slice", ["--value", "1"], undefined, "--slice"],
+  ])("changes nothing and ends with 2: %s", async (_, argv, stdin, text) => {
+    const before = snapshot("a");
+    const result = await runCli(["set", at("a"), ...argv], stdin === undefined ? {} : { stdin });
+    expect([result.code, result.err]).toEqual([2, expect.stringContaining(text)]);
+    expect(await valuesOf("a")).toEqual(countTo(20));
+    expect(snapshot("a")).toEqual(before);
+  });
+});
+
+describe("delete", () => {
+  beforeEach(() => ok(["create", at("a"), "--from", "-", "--dtype", "<f8", "--chunklen", "4"], doubles(20)));
+
+  it("takes rows out, and says how much was written anew", async () => {
+    const before = snapshot("a");
+    const plan = JSON.parse(await ok(["delete", at("a"), "--rows", "3:9", "--dry-run", "--json"]));
+    expect(plan).toEqual({
+      path: at("a"),
+      dryRun: true,
+      start: 3,
+      end: 9,
+      rowsBefore: 20,
+      rows: 14,
+      rowsDeleted: 6,
+      rowsRewritten: 11,
+      nbytesRewritten: 88,
+      bytesWritten: 0,
+    });
+    expect(await ok(["delete", at("a"), "--rows", "3:9", "--dry-run"])).toContain(
+      "6 rows (3 to 8) would be deleted, and 11 rows behind (88 bytes uncompressed) written anew",
+    );
+    expect(snapshot("a")).toEqual(before);
+    expect(await ok(["delete", at("a"), "--rows", "3:9"])).toMatch(
+      /6 rows \(3 to 8\) were deleted.*14 rows now\n$/,
+    );
+    expect(await valuesOf("a")).toEqual(countTo(20).filter((i) => i < 3 || i > 8));
+  });
+
+  it.each([
+    ["-5:", countTo(15), 0],
+    ["7", countTo(20).filter((i) => i !== 7), 12],
+    ["-1", countTo(19), 0],
+    [":", [], 0],
+    ["4:4", countTo(20), 0],
+    [":-2", [18, 19], 2],
+  ])("rows %s", async (rows, left, rewritten) => {
+    const report = JSON.parse(await ok(["delete", at("a"), "--rows", rows, "--json"]));
+    expect([report.rows, report.rowsRewritten]).toEqual([left.length, rewritten]);
+    expect(await valuesOf("a")).toEqual(left);
+  });
+
+  it.each(["15:21", "9:3", "-21:", "::2", "x", "1,2"])("refuses rows %s with 2, dry or not", async (rows) => {
+    for (const argv of [["--dry-run"], []])
+      expect((await runCli(["delete", at("a"), "--rows", rows, ...argv])).code).toBe(2);
+    expect(await valuesOf("a")).toEqual(countTo(20));
+  });
+});
+
+describe("compact", () => {
+  it("leaves full superchunks and one last one, and says before what it will write", async () => {
+    await ok(["create", at("a"), "--dtype", "<f8", "--chunklen", "2", "--superchunklen", "2"]);
+    await ok(["append", at("a"), "-"], doubles(20));
+    await ok(["set", at("a"), "--slice", "5", "--value", "-1"]);
+    const before = snapshot("a");
+    const plan = JSON.parse(await ok(["compact", at("a"), "--dry-run", "--json"]));
+    expect(plan).toMatchObject({ isRecoded: false, superchunks: 5, superchunksWritten: 1 });
+    expect(snapshot("a")).toEqual(before);
+    expect(await ok(["compact", at("a"), "--dry-run"])).toContain("1 of 5 superchunks would be written anew");
+    await ok(["compact", at("a")]);
+    expect(await ok(["compact", at("a"), "--dry-run"])).toContain("nothing to do");
+    expect(readdirSync(at("a/data")).length).toBe(5);
+    expect(await valuesOf("a")).toEqual(countTo(20).map((i) => (i === 5 ? -1 : i)));
+  });
+
+  it("encodes all anew with other settings", async () => {
+    await ok(["create", at("a"), "--from", "-", "--dtype", "<f8", "--chunklen", "4"], doubles(1000));
+    expect(await ok(["compact", at("a"), "--codec", "zstd", "--dry-run"])).toContain(
+      "all of its 1 superchunk",
+    );
+    const argv = [
+      "--codec",
+      "zstd",
+      "--clevel",
+      "9",
+      "--shuffle",
+      "bitshuffle",
+      "--chunklen",
+      "256",
+      "--checksum",
+      "adler32",
+    ];
+    const report = JSON.parse(await ok(["compact", at("a"), ...argv, "--json"]));
+    expect(report.cbytes).toBeLessThan(report.cbytesBefore);
+    expect(JSON.parse((await runCli(["info", at("a"), "--json"])).out)).toMatchObject({
+      checksum: "adler32",
+      chunks: { cname: "zstd", clevel: 9, shuffle: "bitshuffle", chunkLength: 256 },
+    });
+    expect(await valuesOf("a")).toEqual(countTo(1000));
+    expect((await runCli(["compact", at("a"), "--chunklen", "999999999", "--dry-run"])).code).toBe(1);
+  });
+});
+
+describe("repair", () => {
+  beforeEach(() =>
+    ok(
+      [
+        "create",
+        at("a"),
+        "--from",
+        "-",
+        "--dtype",
+        "<f8",
+        "--chunklen",
+        "4",
+        "--superchunklen",
+        "2",
+        "--attr",
+        "k=1",
+      ],
+      doubles(20),
+    ),
+  );
+
+  it("counts anew what is whole, into a copy, and ends with 3 where rows are gone", async () => {
+    const files = readdirSync(at("a/data")).sort();
+    truncateSync(at(`a/data/${files.at(-1)}`), 30);
+    const before = snapshot("a");
+    const { code, err } = await runCli(["repair", at("a"), at("b")]);
+    expect([code, err]).toEqual([3, expect.stringContaining("gone: rows 16 to 19")]);
+    expect(err).toContain(`${at("b")}: 16 rows now, 20 rows before`);
+    expect(snapshot("a")).toEqual(before);
+    expect(await valuesOf("b")).toEqual(countTo(16));
+    expect(JSON.parse(await ok(["attrs", at("b")]))).toEqual({ k: 1 });
+  });
+
+  it("repairs where it lies on request; what is only miscounted is found again", async () => {
+    rmSync(at("a/meta/sizes"));
+    const { code, out } = await runCli(["repair", at("a"), "--in-place", "--json"]);
+    const report = JSON.parse(out);
+    expect([code, report.rows, report.rowsBefore, report.lost]).toEqual([0, 20, null, []]);
+    expect(report.problems).toEqual([expect.stringContaining("sizes is missing")]);
+    expect(await valuesOf("a")).toEqual(countTo(20));
+    expect(await ok(["repair", at("a"), "--in-place"])).toContain("nothing was wrong");
+  });
+
+  it("wants one place, a free one, and an array", async () => {
+    for (const argv of [[], [at("b"), "--in-place"]])
+      expect((await runCli(["repair", at("a"), ...argv])).code).toBe(2);
+    await ok(["create", at("c"), "--dtype", "<f8"]);
+    expect((await runCli(["repair", at("a"), at("c")])).code).toBe(1);
+    expect((await runCli(["repair", at("none"), at("d")])).code).toBe(1);
+    expect([existsSync(at("none")), existsSync(at("d"))]).toEqual([false, false]);
+  });
+});
+
+describe("every command that changes", () => {
+  const COMMANDS: readonly (readonly string[])[] = [
+    ["set", "--slice", "0", "--value", "1"],
+    ["delete", "--rows", "0"],
+    ["compact"],
+    ["repair", "--in-place"],
+    ["append", "-"],
+    ["resize", "3"],
+  ];
+
+  it.each(COMMANDS)("%s waits for no other writer, unless the lock is broken", async (name, ...rest) => {
+    await ok(["create", at("a"), "--dtype", "<f8", "--shape", "5"]);
+    const holder = {
+      host: `not-${hostname()}`,
+      machine: "m",
+      boot: "b",
+      namespace: "",
+      pid: 1,
+      started: "",
+      since: "",
+      token: "t",
+    };
+    writeFileSync(at("a/meta/lock"), JSON.stringify(holder));
+    const argv =
+      name === "resize" || name === "append" ? [name, at("a"), ...rest] : [name ?? "", at("a"), ...rest];
+    const refused = await runCli(argv);
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(holder.host)]);
+    expect((await runCli([...argv, "--break-lock"])).code).toBe(0);
+    expect(existsSync(at("a/meta/lock"))).toBe(false);
+  });
+
+  it.each(COMMANDS.slice(0, 3))(
+    "%s says of other programs' archives what to do instead",
+    async (name, ...rest) => {
+      cpSync(findFixture("carray/bcolz-dflt-resized").file, at("carray"), { recursive: true });
+      const { code, err } = await runCli([name ?? "", at("carray"), ...rest]);
+      expect([code, err]).toEqual([1, expect.stringContaining("superchunk create")]);
+      expect((await runCli([name ?? "", at("none"), ...rest])).code).toBe(1);
+      expect(existsSync(at("none"))).toBe(false);
+    },
+  );
+
+  it.each(["create", "set", "delete", "compact", "repair"])("%s --help has examples", async (name) => {
+    expect(await runCli([name, "--help"])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining(`superchunk ${name} `),
+    });
+  });
+});

@@ -1,0 +1,87 @@
+/** The tutorial of arrays: every command of it runs, one block after the other, and prints what it says. */
+import { execFile } from "node:child_process";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { open } from "../../src/node/index.ts";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import { buildPackage } from "./built.ts";
+
+interface Block {
+  readonly script: string;
+  /** What it prints, both streams in order; undefined where the tutorial does not show it. */
+  readonly shown: string | undefined;
+}
+
+const text = readFileSync(join(repositoryRoot, "docs", "tutorial-arrays.md"), "utf8");
+const blocks: Block[] = [...text.matchAll(/^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms)].map(
+  ([, script = "", shown]) => ({ script, shown }),
+);
+
+let folder: string;
+let work: string;
+
+beforeAll(async () => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), "superchunk-tutorial-")));
+  const command = await buildPackage(folder);
+  work = join(folder, "work");
+  for (const name of ["work", "bin"]) mkdirSync(join(folder, name));
+  const start = join(folder, "bin", "superchunk");
+  writeFileSync(start, `#!/bin/sh\nexec "${process.execPath}" "${command}" "$@"\n`);
+  chmodSync(start, 0o755);
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Runs a script as a user would; resolves with what it prints, or rejects where a command fails. */
+function runScript(script: string): Promise<string> {
+  const path = [join(folder, "bin"), dirname(process.execPath), process.env["PATH"]].join(delimiter);
+  return new Promise((resolve, reject) => {
+    const options = { cwd: work, env: { ...process.env, PATH: path } };
+    execFile("sh", ["-e", "-c", `exec 2>&1\n${script}`], options, (error, stdout) => {
+      if (error === null) resolve(stdout);
+      else reject(new Error(`${script}\nends with ${error.code} and prints\n${stdout}`));
+    });
+  });
+}
+
+describe.skipIf(process.platform === "win32")("docs/tutorial-arrays.md", () => {
+  it("has no other commands than those in its blocks", () => {
+    const fences = text.match(/^```\w+/gm) ?? [];
+    expect(blocks.length).toBeGreaterThan(8);
+    expect(fences.length).toBe(blocks.length + blocks.filter(({ shown }) => shown !== undefined).length);
+  });
+
+  it.each(blocks.map(({ script, shown }, i) => [i + 1, script, shown] as const))(
+    "block %i runs and prints what is shown",
+    async (_, script, shown) => {
+      // Where the folder lies is another place on every machine.
+      const printed = (await runScript(script)).replaceAll(work, "/home/me");
+      if (shown === undefined) expect(printed).not.toContain("error");
+      else expect(printed).toBe(shown);
+    },
+  );
+
+  it("leaves the array that it tells of", async () => {
+    const array = (await open(join(work, "temps"))) as ArrayArchive;
+    const values = new Float64Array((await array.getBytes()).slice().buffer);
+    const day = Float64Array.from({ length: 1440 }, (_, i) => 20 + (i % 60) / 10);
+    const expected = [...day, ...day, ...day];
+    expected.splice(10, 3, -1, -1, -1);
+    expected.splice(-2, 2, 7.5, 8.5);
+    expect([...values]).toEqual(expected);
+    // numpy's header takes 128 bytes.
+    const npy = new Uint8Array(readFileSync(join(work, "temps.npy")));
+    expect([...new Float64Array(npy.slice(128).buffer)]).toEqual(expected);
+    await array.close();
+  });
+});
