@@ -52,7 +52,9 @@ const imports: Import[] = files.flatMap((file) => {
 test("the gate sees the code", () => {
   expect(files.length).toBeGreaterThan(80);
   expect(imports.length).toBeGreaterThan(300);
-  expect(new Set(files.map(layerOf))).toEqual(new Set(Object.keys(MAY_IMPORT).filter((layer) => files.some((file) => layerOf(file) === layer))));
+  expect(new Set(files.map(layerOf))).toEqual(
+    new Set(Object.keys(MAY_IMPORT).filter((layer) => files.some((file) => layerOf(file) === layer))),
+  );
 });
 
 test("imports go down only", () => {
@@ -64,14 +66,20 @@ test("imports go down only", () => {
 });
 
 test("only src/node and cli import Node.js", () => {
-  const wrong = imports.filter(({ from, target }) => target.startsWith("node:") && from !== "node" && from !== "cli");
+  const wrong = imports.filter(
+    ({ from, target }) => target.startsWith("node:") && from !== "node" && from !== "cli",
+  );
   expect(wrong).toEqual([]);
 });
 
 test("only the command imports what only the command needs", () => {
   const packages = imports.filter(({ target }) => !target.startsWith(".") && !target.startsWith("node:"));
-  const ofCore = new Set(packages.filter(({ from }) => from !== "cli" && from !== "node").map(({ target }) => target));
-  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { dependencies: Record<string, string> };
+  const ofCore = new Set(
+    packages.filter(({ from }) => from !== "cli" && from !== "node").map(({ target }) => target),
+  );
+  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+    dependencies: Record<string, string>;
+  };
   expect([...ofCore].every((name) => name in manifest.dependencies)).toBe(true);
   expect(ofCore.has("commander")).toBe(false);
 });

@@ -5,7 +5,7 @@
 import { SuperchunkError } from "../errors.ts";
 import type { JsonValue } from "./types.ts";
 
-export { type JsonStyle, stringifyJson } from "./json-text.ts";
+export { stringifyJson } from "./json-text.ts";
 
 /** Bytes of a JSON document that are read at most: the attributes of a bundle of 100,000 assets take 8 MB. [FJ-05] */
 export const MAX_JSON_BYTES: number = 64 << 20;

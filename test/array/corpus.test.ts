@@ -172,6 +172,10 @@ describe("archives that must be refused", () => {
     const archive = await openArray(findFixture("carray/bcolz-object"));
     await expect(archive.get()).rejects.toMatchObject({ code: "UNSUPPORTED" });
     await expect(archive.readBytes(0, 1)).rejects.toMatchObject({ code: "UNSUPPORTED" });
-    expect(await archive.verify()).toMatchObject({ ok: true, chunks: 0, findings: [{ severity: "warning", code: "UNSUPPORTED" }] });
+    expect(await archive.verify()).toMatchObject({
+      ok: true,
+      chunks: 0,
+      findings: [{ severity: "warning", code: "UNSUPPORTED" }],
+    });
   });
 });

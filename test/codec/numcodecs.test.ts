@@ -11,10 +11,7 @@ let decoded = 0;
 
 /** Counts, to prove that zarrita really uses it. */
 class CountedBlosc extends Blosc {
-  static override fromConfig(
-    config: unknown,
-    context?: { dataType?: unknown },
-  ): CountedBlosc {
+  static override fromConfig(config: unknown, context?: { dataType?: unknown }): CountedBlosc {
     const codec = Blosc.fromConfig(config, context);
     const decode = codec.decode.bind(codec);
     codec.decode = (chunk, out) => {
