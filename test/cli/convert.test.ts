@@ -180,8 +180,8 @@ describe("one archive", () => {
     expect((await runCli(["verify", source])).code).toBe(0);
   });
 
-  it("names targets that are not there yet as wrong use, and what exists", async () => {
-    const { code, err } = await runCli(["convert", "--to", "blz", "a", "b"]);
+  it("names targets that do not exist as wrong use, and those that do", async () => {
+    const { code, err } = await runCli(["convert", "--to", "hdf5", "a", "b"]);
     expect(code).toBe(2);
     expect(err).toContain("Allowed choices are zarr");
   });
