@@ -20,7 +20,7 @@ const PLACES = 1024;
 /** Chunks up to this size are read whole: asking twice costs more than decoding. */
 const WHOLE = 16384;
 /** The same over a network, where a request costs more than decoding this much. */
-const WHOLE_REMOTE = 1 << 20;
+const WHOLE_REMOTE = 1 << 19;
 
 /** The runs that fall into one chunk: from `source` in the chunk to `target` in the result, in bytes. */
 interface ChunkRuns {
