@@ -3,6 +3,7 @@
  *
  * Its documents are those of a conversion without shards. Knows one archive; must not know trees.
  */
+
 import type { Archive } from "../array/types.ts";
 import type { SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -11,6 +12,7 @@ import type { StoreOptions } from "../store/types.ts";
 import type { ArrayJob } from "./array-job.ts";
 import { type ConversionJobs, planJobs } from "./conversion-jobs.ts";
 import { encodeDocument } from "./convert.ts";
+import { nameDimensions } from "./dimension-names.ts";
 import { parseChunkKey, readCell } from "./view-array.ts";
 import { MadeChunks } from "./view-cache.ts";
 import type { ViewNode, ViewOptions } from "./view-types.ts";
@@ -31,7 +33,7 @@ export class ArchiveView {
     this.#options = options;
     this.#jobs = jobs;
     this.#arrays = new Map(jobs.arrays.map((job) => [job.node, job]));
-    this.#documents = nameDimensions(jobs);
+    this.#documents = nameDocuments(jobs);
     this.#refused = new Map(jobs.refused.map(({ node, error }) => [node, error]));
   }
 
@@ -104,21 +106,14 @@ export class ArchiveView {
   }
 }
 
-/**
- * The documents of the arrays, with names for dimensions that have none: xarray 2026 reads no Zarr v3 array without.
- * The columns of a table share their rows; other dimensions are no other array's, so that sizes never collide.
- */
-function nameDimensions({ archive, arrays, groups }: ConversionJobs): Map<string, JsonObject> {
+/** The documents of the arrays, with names for dimensions that have none; an array at the root has the archive's name. */
+function nameDocuments({ archive, arrays, groups }: ConversionJobs): Map<string, JsonObject> {
   const own = archive.path.split("/").at(-1) ?? "";
   return new Map(
-    arrays.map(({ node, chunkDocument }) => {
-      if (chunkDocument["dimension_names"] !== undefined) return [node, chunkDocument];
-      const name = node.split("/").at(-1) || own;
-      const prefix = name === "" ? "dim" : `${name}_dim`;
-      const shape = chunkDocument["shape"] as readonly number[];
-      const names = shape.map((_, i) => (i === 0 && groups.size > 0 ? "row" : `${prefix}_${i}`));
-      return [node, { ...chunkDocument, dimension_names: names }];
-    }),
+    arrays.map(({ node, chunkDocument }) => [
+      node,
+      nameDimensions(chunkDocument, node || own, groups.size > 0),
+    ]),
   );
 }
 

@@ -3,8 +3,10 @@
  *
  * Knows the store contract; must not know what the bytes are.
  */
+
 import { SuperchunkError } from "../errors.ts";
-import { checkFolder, checkKey } from "./key.ts";
+import { checkKey } from "./key.ts";
+import { listKeys } from "./list-keys.ts";
 import { resolveRange } from "./range.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 
@@ -54,20 +56,7 @@ export class BlobStore implements ReadableStore {
   }
 
   async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
-    checkFolder(folder);
-    const prefix = folder === "" ? "" : `${folder}/`;
-    const seen = new Map<string, ListEntry["kind"]>();
-    for (const key of this.#blobs.keys()) {
-      if (!key.startsWith(prefix)) continue;
-      const rest = key.slice(prefix.length);
-      const slash = rest.indexOf("/");
-      if (slash < 0) seen.set(rest, "object");
-      else seen.set(rest.slice(0, slash), "folder");
-    }
-    for (const [name, kind] of seen) {
-      options?.signal?.throwIfAborted();
-      yield { name, kind };
-    }
+    yield* listKeys(this.#blobs.keys(), folder, options);
   }
 
   #find(key: string, options: StoreOptions | undefined): Blob | undefined {

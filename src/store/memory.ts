@@ -3,8 +3,10 @@
  *
  * Knows the store contract; must not know what the bytes are.
  */
+
 import { SuperchunkError } from "../errors.ts";
 import { checkFolder, checkKey } from "./key.ts";
+import { listKeys } from "./list-keys.ts";
 import { checkCount, resolveRange } from "./range.ts";
 import { collectSource } from "./source.ts";
 import type {
@@ -70,20 +72,7 @@ export class MemoryStore implements WritableStore {
   }
 
   async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
-    checkFolder(folder);
-    const prefix = folder === "" ? "" : `${folder}/`;
-    const seen = new Map<string, ListEntry["kind"]>();
-    for (const key of this.#entries.keys()) {
-      if (!key.startsWith(prefix)) continue;
-      const rest = key.slice(prefix.length);
-      const slash = rest.indexOf("/");
-      if (slash < 0) seen.set(rest, "object");
-      else seen.set(rest.slice(0, slash), "folder");
-    }
-    for (const [name, kind] of seen) {
-      options?.signal?.throwIfAborted();
-      yield { name, kind };
-    }
+    yield* listKeys(this.#entries.keys(), folder, options);
   }
 
   async readInto(

@@ -9,19 +9,6 @@ import type { ArrayJob } from "../array-job.ts";
 /** Rows of the chunks of an array, one number for each chunk along the first axis. */
 export type RowCounts = readonly { readonly rows: number; readonly times: number }[];
 
-/**
- * Names for the dimensions of an array that has none: xarray reads no Zarr v3 array without. The columns of a table
- * share their rows; other dimensions are no other array's, so that their sizes never collide.
- */
-export function nameDimensions(document: JsonObject, node: string, isColumn: boolean): JsonObject {
-  if (document["dimension_names"] !== undefined) return document;
-  const shape = document["shape"] as readonly number[];
-  const name = node.split("/").at(-1) ?? "";
-  const prefix = name === "" ? "dim" : `${name}_dim`;
-  const names = shape.map((_, i) => (i === 0 && isColumn ? "row" : `${prefix}_${i}`));
-  return { ...document, dimension_names: names };
-}
-
 /** The same array with a rectilinear grid: chunks of the given rows along the first axis, regular along the others. */
 export function withRows(document: JsonObject, counts: RowCounts): JsonObject {
   const [, ...others] = chunkShapeOf(document);

@@ -11,8 +11,9 @@ import type { ArrayJob } from "../array-job.ts";
 import { type ConversionJobs, planJobs } from "../conversion-jobs.ts";
 import { assertConvertible } from "../convert.ts";
 import type { LayoutOptions } from "../convert-options.ts";
+import { nameDimensions } from "../dimension-names.ts";
 import { cellItems, fullCellItems } from "../grid.ts";
-import { isColumnOf, nameDimensions, type RowCounts, withRows } from "./documents.ts";
+import { isColumnOf, type RowCounts, withRows } from "./documents.ts";
 import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
 
 /** What decides what is referenced, and how. */
