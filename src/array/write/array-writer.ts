@@ -6,35 +6,18 @@
  * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
  */
 import type { ChunkEncoder } from "../../codec/types.ts";
-import { isSuperchunkError } from "../../errors.ts";
-import {
-  countChunks,
-  encodeSizes,
-  FIRST_LOOSE,
-  type Patch,
-  type Run,
-  type StoredLayout,
-} from "../../format/layout.ts";
-import { superchunkName } from "../../format/naming.ts";
+import { countChunks, encodeSizes, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
 import { elementsOf } from "../selection.ts";
 import { type BegunChunk, ChunkMaker } from "./chunk-maker.ts";
 import { ChunkSource } from "./chunk-source.ts";
-import { type ColumnLayout, layOutColumns, superchunkKeys } from "./columns.ts";
+import { type ColumnLayout, layOutColumns } from "./columns.ts";
 import { Publisher, type Segment } from "./publisher.ts";
 import type { ArrayRoot } from "./root.ts";
 import { RowBuffer } from "./row-buffer.ts";
-import {
-  appendRun,
-  dropPatched,
-  fullRuns,
-  hasNumber,
-  mergeTail,
-  removedNumbers,
-  replaceNumber,
-  truncateRuns,
-} from "./runs.ts";
+import { appendRun, dropPatched, fullRuns, mergeTail, replaceNumber, truncateRuns } from "./runs.ts";
 import type { ArraySettings } from "./settings.ts";
-import { type StoredChunk, superchunkPieces, totalLength } from "./superchunk-file.ts";
+import type { StoredChunk } from "./superchunk-file.ts";
+import { SuperchunkFiles } from "./superchunk-files.ts";
 
 /** What the last commit says. */
 export interface Committed {
@@ -54,10 +37,9 @@ interface TailPlan {
   readonly patches: readonly Patch[];
 }
 
-/** Names that are tried for one superchunk. */
-const MAX_NUMBERS = 1000;
 export class ArrayWriter {
   readonly root: ArrayRoot;
+  readonly files: SuperchunkFiles;
   readonly #maker: ChunkMaker;
   readonly #publisher: Publisher;
   settings: ArraySettings;
@@ -67,8 +49,6 @@ export class ArrayWriter {
   runs: readonly Run[] = [];
   patches: readonly Patch[] = [];
   edition = 0;
-  next: number = FIRST_LOOSE;
-  plain = 0;
   buffer: RowBuffer;
   /** True where something is planned that is not committed. */
   isDirty = false;
@@ -76,15 +56,12 @@ export class ArrayWriter {
   #pending: (StoredChunk | Promise<StoredChunk>)[][] = [];
   /** True once the rows of a short last chunk are in the buffer. */
   #isTailLoaded = false;
-  /** Bytes published in this session, all columns; those of each file; and which of them no commit has named yet. */
-  sessionBytes = 0;
-  readonly #fileBytes = new Map<number, number>();
-  readonly #uncommitted = new Set<number>();
   #generation: number;
   #source: { committed: Committed; patches: readonly Patch[]; source: ChunkSource } | undefined;
 
   constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, encoder?: ChunkEncoder) {
     this.root = root;
+    this.files = new SuperchunkFiles(root);
     this.#maker = new ChunkMaker(encoder);
     this.#publisher = new Publisher(
       (segment) => this.#publishNoted(segment),
@@ -146,8 +123,7 @@ export class ArrayWriter {
     this.runs = truncateRuns(layout.runs, whole);
     this.patches = layout.patches;
     this.edition = layout.edition;
-    this.next = Math.max(this.next, layout.next);
-    this.plain = Math.max(this.plain, layout.plain);
+    this.files.noteLayout(layout);
     this.buffer.clear();
     this.#pending = this.columns.map(() => []);
     this.#maker.giveBack(this.#maker.takeBlocks());
@@ -244,7 +220,7 @@ export class ArrayWriter {
 
   /** Encoded whole chunks of one superchunk at most become a patch: each replaces the chunk of the array named with it. */
   async publishPatch(chunks: readonly number[], columns: readonly (readonly StoredChunk[])[]): Promise<void> {
-    const number = this.takeLoose();
+    const number = this.files.takeLoose();
     const replaced = new Set(chunks);
     this.patches = [...dropPatched(this.patches, (chunk) => replaced.has(chunk)), { number, chunks }];
     this.isDirty = true;
@@ -283,8 +259,8 @@ export class ArrayWriter {
       generation: ++this.#generation,
       edition: this.edition,
       revision: this.settings.revision,
-      next: this.next,
-      plain: this.plain,
+      next: this.files.next,
+      plain: this.files.plain,
       runs,
       patches,
       ...change,
@@ -306,7 +282,7 @@ export class ArrayWriter {
     const layout: StoredLayout = {
       ...kept,
       ...(storage === undefined || storageIsPut ? {} : { storage }),
-      next: this.next,
+      next: this.files.next,
       ...change,
       generation: ++this.#generation,
     };
@@ -315,38 +291,24 @@ export class ArrayWriter {
     this.runs = truncateRuns(layout.runs, whole);
     this.patches = layout.patches;
     this.edition = layout.edition;
-    this.plain = layout.plain;
-  }
-
-  /** A file that was put under another name than {@link publishSegment} would. */
-  adopt(number: number, bytes: number): void {
-    this.#uncommitted.add(number);
-    this.#fileBytes.set(number, bytes);
+    this.files.plain = layout.plain;
   }
 
   async #commitLayout(layout: StoredLayout): Promise<void> {
     const rows = this.rows;
     const before = this.committed;
-    const removed = [...removedNumbers(before.layout, layout)];
-    let cbytes = before.cbytes;
-    for (const number of removed) cbytes -= await this.bytesOf(number);
-    const orphans: number[] = [];
-    for (const number of this.#uncommitted) {
-      if (hasNumber(layout, number)) cbytes += this.#fileBytes.get(number) ?? 0;
-      else orphans.push(number);
-    }
-    cbytes = Math.max(0, cbytes);
+    const { gain, superfluous } = await this.files.weigh(before.layout, layout, this.columns);
+    const cbytes = Math.max(0, before.cbytes + gain);
     const shape = [rows, ...this.settings.rowShape];
     await this.root.commit(encodeSizes({ shape, nbytes: rows * this.rowBytes, cbytes }, layout));
     this.committed = { layout, rows, cbytes };
-    this.#uncommitted.clear();
-    this.removeNumbers([...removed, ...orphans]);
+    this.files.noteCommit();
+    this.removeNumbers(superfluous);
   }
 
   /** Removes the superchunks of these numbers, in the background. */
   removeNumbers(numbers: readonly number[], columns: readonly ColumnLayout[] = this.columns): void {
-    for (const number of numbers) this.#fileBytes.delete(number);
-    this.root.remove(superchunkKeys(columns, numbers));
+    this.files.remove(numbers, columns);
   }
 
   /** Writes the chunks that wait, and a short last one, as a superchunk; merges small ones before it as they add up. */
@@ -362,7 +324,7 @@ export class ArrayWriter {
       for (let i = 0; i < this.columns.length; i++)
         columns[i]?.push(await this.encodeColumn(i, this.buffer.column(i)));
     }
-    const number = await this.publishSegment({ number: this.takeLoose(), columns });
+    const number = await this.publishSegment({ number: this.files.takeLoose(), columns });
     const start = countChunks(before);
     const patches = dropPatched(this.patches, (chunk) => chunk >= start);
     return { before, number, whole, short, patches };
@@ -389,7 +351,7 @@ export class ArrayWriter {
       const full = fullRuns(this.runs, superchunklen);
       if (this.#runChunks - full.chunks + this.#pendingChunks < superchunklen) return;
       const columns = await this.#collect(this.#runChunks - full.chunks);
-      const number = this.#takeName(full.chunks / superchunklen);
+      const number = this.files.takeName(full.chunks / superchunklen);
       this.patches = dropPatched(this.patches, (chunk) => chunk >= full.chunks);
       this.runs = appendRun(full.runs, number, superchunklen);
       // More wait only where there was a failure before; the memory of these goes with the superchunk.
@@ -414,56 +376,8 @@ export class ArrayWriter {
   }
 
   /** Publishes one superchunk, in all columns. The number that it got: another one where that is taken. */
-  async publishSegment(segment: Segment): Promise<number> {
-    let { number } = segment;
-    for (let tries = 0; ; tries++) {
-      // Whoever has the name may commit it yet; after a commit of ours he cannot, and it is removed.
-      this.#uncommitted.add(number);
-      try {
-        const bytes = await this.#putColumns(number, segment.columns);
-        this.#fileBytes.set(number, bytes);
-        this.sessionBytes += bytes;
-        return number;
-      } catch (error) {
-        if (!isSuperchunkError(error, "CONFLICT") || tries >= MAX_NUMBERS) throw error;
-        number = this.takeLoose();
-      }
-    }
-  }
-
-  async #putColumns(number: number, columns: Segment["columns"]): Promise<number> {
-    const { chunklen, checksum, superchunklen } = this.settings;
-    let bytes = 0;
-    for (const [i, { folder, rowBytes, itemSize }] of this.columns.entries()) {
-      const chunkBytes = chunklen * rowBytes;
-      const pieces = superchunkPieces(columns[i] ?? [], { chunkBytes, checksum, itemSize, superchunklen });
-      await this.root.publish(`${folder}/${superchunkName(number)}`, pieces);
-      bytes += totalLength(pieces);
-    }
-    return bytes;
-  }
-
-  /** A number that has no place. */
-  takeLoose(): number {
-    return this.next++;
-  }
-
-  /** The number of the superchunk at a place: its own, if that was never used in this epoch. */
-  #takeName(place: number): number {
-    const own = place + 1;
-    if (own <= this.plain || own >= FIRST_LOOSE) return this.takeLoose();
-    this.plain = own;
-    return own;
-  }
-
-  /** Bytes of the files of a number, all columns. */
-  async bytesOf(number: number): Promise<number> {
-    const known = this.#fileBytes.get(number);
-    if (known !== undefined) return known;
-    let bytes = 0;
-    for (const key of superchunkKeys(this.columns, [number]))
-      bytes += (await this.root.store.stat(key))?.size ?? 0;
-    return bytes;
+  publishSegment(segment: Segment): Promise<number> {
+    return this.files.publish(segment, this.columns, this.settings);
   }
 
   async #encodeBuffer(): Promise<void> {

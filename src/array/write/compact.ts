@@ -81,7 +81,7 @@ export async function fold(writer: ArrayWriter, options: LongOptions = {}): Prom
         for await (const chunk of source.encoded(i, first, end)) chunks.push(chunk);
         columns.push(chunks);
       }
-      number = await writer.publishSegment({ number: writer.takeLoose(), columns });
+      number = await writer.publishSegment({ number: writer.files.takeLoose(), columns });
     }
     runs = appendRun(runs, number, end - first);
     options.onProgress?.({ done: end, total, label: "chunks" });
@@ -141,7 +141,7 @@ export async function settleNames(writer: ArrayWriter): Promise<void> {
   await writer.recommit({ epoch: writer.committed.layout.epoch + 1 });
   await writer.root.settled();
   for (const { number, own } of moved) {
-    writer.adopt(own, await writer.bytesOf(number));
+    writer.files.adopt(own, await writer.files.bytesOf(number, writer.columns));
     for (const { folder } of writer.columns)
       await giveName(writer, `${folder}/${superchunkName(number)}`, `${folder}/${superchunkName(own)}`);
   }

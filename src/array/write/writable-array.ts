@@ -81,7 +81,7 @@ export class WritableArray {
   }
   /** Bytes of superchunks written since it was opened. */
   get bytesWritten(): number {
-    return this.#writer.sessionBytes;
+    return this.#writer.files.sessionBytes;
   }
   /** Superfluous files that could not be removed, in words: the next writer tries again. */
   get warnings(): readonly string[] {
@@ -353,12 +353,12 @@ export class WritableArray {
 
   async #tidy(): Promise<void> {
     const writer = this.#writer;
-    if (writer.sessionBytes === 0) return;
+    if (writer.files.sessionBytes === 0) return;
     const { rewritten } = await planFold(writer);
     const { rows, cbytes, layout } = writer.committed;
     const chunks = Math.max(1, Math.ceil(rows / writer.settings.chunklen));
     const bytes = (rewritten.length * writer.settings.superchunklen * cbytes) / chunks;
-    if (layout.patches.length > 0 || bytes > Math.max(CHEAP_FOLD, writer.sessionBytes)) return;
+    if (layout.patches.length > 0 || bytes > Math.max(CHEAP_FOLD, writer.files.sessionBytes)) return;
     await fold(writer);
     if (writer.root.store.link !== undefined) await settleNames(writer);
   }
