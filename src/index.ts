@@ -94,6 +94,7 @@ export {
   type WriteOptions,
   type WriterLock,
 } from "./array/write/create.ts";
+export type { Deletion } from "./array/write/deletion.ts";
 export type { NpySource } from "./array/write/npy-rows.ts";
 export { type RepairOptions, type RepairReport, repairArray } from "./array/write/repair.ts";
 export type { RowSource } from "./array/write/rows.ts";
@@ -103,14 +104,17 @@ export type { CompressionOptions, CutOptions } from "./array/write/settings.ts";
 export type { WritableArray } from "./array/write/writable-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
-export { parseJson, stringifyJson } from "./format/json.ts";
+export { parseJson, parseJsonInput, stringifyJson } from "./format/json.ts";
+export { JsonFloat } from "./format/json-float.ts";
 export type {
   ByteOrder,
   ChecksumName,
   Dialect,
   DType,
   Field,
+  JsonInput,
   JsonObject,
+  JsonObjectInput,
   JsonValue,
   TimeUnit,
 } from "./format/types.ts";

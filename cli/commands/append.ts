@@ -7,7 +7,7 @@ import { appendToCarray } from "../../src/array/foreign/carray-write.ts";
 import { appendToTable } from "../../src/array/foreign/table-write.ts";
 import type { Archive, ArrayArchive, TableArchive } from "../../src/array/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { parseJson } from "../../src/format/json.ts";
+import { parseJsonInput } from "../../src/format/json.ts";
 import { encoderOf, open, openWritable } from "../../src/node/index.ts";
 import { isWritable } from "../../src/store/types.ts";
 import { checkRows, columnInputs } from "../append-rows.ts";
@@ -114,7 +114,7 @@ async function appendToFile(
         inPlace: flags.inPlace,
         grow: flags.grow,
         maxAppChunks: flags.maxAppChunks,
-        ...(metadata === undefined ? {} : { metadata: parseJson(await readFile(metadata), metadata) }),
+        ...(metadata === undefined ? {} : { metadata: parseJsonInput(await readFile(metadata), metadata) }),
         ...(npy === undefined ? {} : { array: npy }),
         encoder: encoderOf(),
         signal: context.signal,

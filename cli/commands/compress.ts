@@ -13,8 +13,8 @@ import {
 import { scratchBeside } from "../../src/array/foreign/chunk-spool.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
-import { parseJson } from "../../src/format/json.ts";
-import type { ChecksumName, JsonValue } from "../../src/format/types.ts";
+import { parseJsonInput } from "../../src/format/json.ts";
+import type { ChecksumName, JsonInput } from "../../src/format/types.ts";
 import { encoderOf, FileStore } from "../../src/node/index.ts";
 import {
   addBloscOptions,
@@ -120,14 +120,14 @@ async function compress(file: string, out: string, flags: CompressFlags, context
   }
 }
 
-async function readMetadata(file: string): Promise<JsonValue> {
+async function readMetadata(file: string): Promise<JsonInput> {
   let bytes: Uint8Array;
   try {
     bytes = await readFile(file);
   } catch (cause) {
     throw new SuperchunkError("NOT_FOUND", "the file of the metadata cannot be read", { path: file, cause });
   }
-  return parseJson(bytes, file);
+  return parseJsonInput(bytes, file);
 }
 
 async function write(

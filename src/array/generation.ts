@@ -6,7 +6,7 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseStorage, type StoredStorage } from "../format/folder.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import { parseLayout, type StoredLayout } from "../format/layout.ts";
-import type { JsonObject, JsonValue } from "../format/types.ts";
+import type { JsonInput, JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { type ArrayFolder, type FolderMetadata, readFolder } from "./array-folder.ts";
@@ -113,7 +113,7 @@ export function unknownWriteFeatures({ superchunk }: StoredStorage): readonly st
 }
 
 /** A metadata file as this library writes it. */
-export function encodeJson(value: JsonValue): Uint8Array {
+export function encodeJson(value: JsonInput): Uint8Array {
   return new TextEncoder().encode(`${stringifyJson(value, { python: true })}\n`);
 }
 

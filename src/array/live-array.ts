@@ -45,6 +45,8 @@ export class LiveState {
   readonly path: string;
   readonly #reopen: Reopen;
   #opened: Opened;
+  /** The generation that was asked for: where its files are gone, `#opened` is a newer one with the same rows. */
+  #asked: StoredLayout;
   /** What `meta/sizes` held when it was last found to be of the same epoch. */
   #seen: Uint8Array;
 
@@ -52,6 +54,7 @@ export class LiveState {
     this.store = store;
     this.path = path;
     this.#opened = opened;
+    this.#asked = opened.layout;
     this.#seen = opened.sizes;
     this.#reopen = reopen;
   }
@@ -62,9 +65,10 @@ export class LiveState {
 
   /** Moves on to the newest generation. True where that is another one. */
   async refresh(signal: AbortSignal | undefined): Promise<boolean> {
-    const before = this.#opened.layout;
+    const before = this.#asked;
     const newest = await this.#reopen(undefined, signal);
     this.#opened = newest;
+    this.#asked = newest.layout;
     this.#seen = newest.sizes;
     return before.generation !== newest.layout.generation || before.id !== newest.layout.id;
   }
@@ -141,7 +145,7 @@ export class LiveState {
   }
 
   #stale(what: string): SuperchunkError {
-    const { generation } = this.#opened.layout;
+    const { generation } = this.#asked;
     return new SuperchunkError(
       "STALE",
       `${what} since generation ${generation} was opened; call refresh(), or open it again`,
@@ -215,7 +219,7 @@ export class LiveArray implements ArrayArchive {
   get chunkBytes(): number {
     return this.#array.chunkBytes;
   }
-  /** Number of the commit whose rows are shown. */
+  /** Number of the commit that the rows are read from: see {@link ArrayArchive}. */
   get generation(): number {
     return this.#state.opened.layout.generation;
   }

@@ -1,7 +1,7 @@
 /** What a user of an opened archive sees. The implementations are beside this file. */
 import type { Compressor, Shuffle } from "../codec/types.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue } from "../format/types.ts";
-import type { ReadableStore } from "../store/types.ts";
+import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import type { ChunkDecoder } from "./chunk-decoder.ts";
 import type { TypedValues } from "./values.ts";
 
@@ -196,6 +196,18 @@ export interface ArrayArchive extends ChunkedArchive {
   readonly columnNames: readonly string[];
   /** One column of a nested dtype. */
   column(name: string): ArrayArchive;
+  /**
+   * Number of the commit that the rows are read from, of arrays that a writer may change meanwhile; else absent. It is a
+   * newer one than was opened once files of that are gone: the rows are the same, or reading throws `STALE`.
+   */
+  readonly generation?: number;
+  /**
+   * Moves on to the newest commit of rows or columns: true where that is another one. Attributes are read anew; columns
+   * that were taken from the array move on with it. Absent where no writer is reckoned with.
+   *
+   * @throws NOT_FOUND where the array has been removed; the codes of opening
+   */
+  refresh?(options?: StoreOptions): Promise<boolean>;
   /** The selected values; a scalar where every entry is an integer. */
   get(selection?: Selection | null, options?: LongOptions): Promise<ArraySlice | unknown>;
   /** The same as bytes: C order, stored byte order, items of a struct as stored. */

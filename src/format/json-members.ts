@@ -3,7 +3,7 @@
  * number does not tell `1` from `1.0`, which Python does. @see FORMAT.md [FJ-08]
  */
 import { parseJson, stringifyJson } from "./json.ts";
-import type { JsonValue } from "./types.ts";
+import type { JsonInput } from "./types.ts";
 
 /**
  * Names and texts of the members, in order; of equal names the last. Empty bytes have none.
@@ -36,7 +36,7 @@ export function joinMembers(members: ReadonlyMap<string, string>): string {
 }
 
 /** A value as Python's `json.dumps` writes it. */
-export function memberText(value: JsonValue): string {
+export function memberText(value: JsonInput): string {
   return stringifyJson(value, { python: true });
 }
 

@@ -1,5 +1,6 @@
 /** Writes JSON: strictly, or byte for byte as Python's `json.dumps` does. @see FORMAT.md [FJ] */
-import type { JsonValue } from "./types.ts";
+import { JsonFloat } from "./json-float.ts";
+import type { JsonInput } from "./types.ts";
 
 /** How {@link stringifyJson} writes. */
 export interface JsonStyle {
@@ -12,22 +13,23 @@ export interface JsonStyle {
 }
 
 /**
- * A value as text. bigint is written as digits. Strict JSON has no NaN and infinities: they become the strings
+ * A value as text. bigint is written as digits, {@link JsonFloat} never as an integer. Strict JSON has no NaN and infinities: they become the strings
  * "NaN", "Infinity", "-Infinity".
  */
-export function stringifyJson(value: JsonValue, style: JsonStyle = {}): string {
+export function stringifyJson(value: JsonInput, style: JsonStyle = {}): string {
   const parts: string[] = [];
   write(value, style, "\n", parts);
   return parts.join("");
 }
 
-function write(value: JsonValue, style: JsonStyle, line: string, parts: string[]): void {
-  if (typeof value === "object" && value !== null) writeMembers(value, style, line, parts);
+function write(value: JsonInput, style: JsonStyle, line: string, parts: string[]): void {
+  if (value instanceof JsonFloat) parts.push(writeFloat(value.value, style));
+  else if (typeof value === "object" && value !== null) writeMembers(value, style, line, parts);
   else parts.push(writeScalar(value, style));
 }
 
 function writeMembers(
-  value: readonly JsonValue[] | { readonly [key: string]: JsonValue },
+  value: readonly JsonInput[] | { readonly [key: string]: JsonInput },
   style: JsonStyle,
   line: string,
   parts: string[],
@@ -35,7 +37,7 @@ function writeMembers(
   const list = Array.isArray(value);
   const members = list
     ? value
-    : Object.entries(value as { readonly [key: string]: JsonValue }).filter(
+    : Object.entries(value as { readonly [key: string]: JsonInput }).filter(
         ([, member]) => member !== undefined,
       );
   const [open, close] = list ? ["[", "]"] : ["{", "}"];
@@ -64,6 +66,11 @@ function writeScalar(value: null | boolean | number | bigint | string, style: Js
   if (typeof value !== "number") return String(value);
   if (!Number.isFinite(value)) return style.python === true ? String(value) : `"${value}"`;
   return style.python === true ? pythonNumber(value) : Object.is(value, -0) ? "-0.0" : String(value);
+}
+
+function writeFloat(value: number, style: JsonStyle): string {
+  const text = writeScalar(value, style);
+  return /^-?\d+$/.test(text) ? `${text}.0` : text;
 }
 
 /** A float as Python's repr has it. Whole numbers that are exact integers are written as integers. */

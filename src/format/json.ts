@@ -3,7 +3,8 @@
  * writing is in json-text.ts. @see FORMAT.md [FJ]
  */
 import { SuperchunkError } from "../errors.ts";
-import type { JsonValue } from "./types.ts";
+import { JsonFloat } from "./json-float.ts";
+import type { JsonInput, JsonValue } from "./types.ts";
 
 export { stringifyJson } from "./json-text.ts";
 
@@ -23,9 +24,18 @@ export const MAX_INTEGER_DIGITS = 4300;
  * large or too deep; `details.offset` is the byte.
  */
 export function parseJson(source: string | Uint8Array, path: string): JsonValue {
+  return parserOf(source, path, false).parse() as JsonValue; // floats are numbers here
+}
+
+/** The same for what is to be written again: whole numbers that stand there as floats are {@link JsonFloat}. */
+export function parseJsonInput(source: string | Uint8Array, path: string): JsonInput {
+  return parserOf(source, path, true).parse();
+}
+
+function parserOf(source: string | Uint8Array, path: string, keepsFloats: boolean): JsonParser {
   if (source.length > MAX_JSON_BYTES) throw limit(path, 0, "bytes", MAX_JSON_BYTES, source.length);
-  const parser = new JsonParser(typeof source === "string" ? source : decodeText(source, path), path);
-  return parser.parse();
+  const text = typeof source === "string" ? source : decodeText(source, path);
+  return new JsonParser(text, path, keepsFloats);
 }
 
 function decodeText(bytes: Uint8Array, path: string): string {
@@ -70,22 +80,24 @@ const WORDS: readonly (readonly [string, JsonValue])[] = [
 class JsonParser {
   readonly #text: string;
   readonly #path: string;
+  readonly #keepsFloats: boolean;
   #at = 0;
   #values = 0;
 
-  constructor(text: string, path: string) {
+  constructor(text: string, path: string, keepsFloats: boolean) {
     this.#text = text;
     this.#path = path;
+    this.#keepsFloats = keepsFloats;
   }
 
-  parse(): JsonValue {
+  parse(): JsonInput {
     const value = this.#value(0);
     this.#skip();
     if (this.#at < this.#text.length) throw this.#fault("the end of the text");
     return value;
   }
 
-  #value(depth: number): JsonValue {
+  #value(depth: number): JsonInput {
     this.#skip();
     if (++this.#values > MAX_JSON_VALUES)
       throw limit(this.#path, this.#at, "values", MAX_JSON_VALUES, "more");
@@ -102,8 +114,8 @@ class JsonParser {
     return this.#number();
   }
 
-  #object(depth: number): JsonValue {
-    const value: Record<string, JsonValue> = {};
+  #object(depth: number): JsonInput {
+    const value: Record<string, JsonInput> = {};
     this.#at++;
     if (this.#take("}")) return value;
     do {
@@ -126,8 +138,8 @@ class JsonParser {
     return value;
   }
 
-  #list(depth: number): JsonValue {
-    const value: JsonValue[] = [];
+  #list(depth: number): JsonInput {
+    const value: JsonInput[] = [];
     this.#at++;
     if (this.#take("]")) return value;
     do value.push(this.#value(depth + 1));
@@ -174,7 +186,7 @@ class JsonParser {
     return String.fromCharCode(Number.parseInt(digits, 16));
   }
 
-  #number(): number | bigint {
+  #number(): number | bigint | JsonFloat {
     NUMBER.lastIndex = this.#at;
     const match = NUMBER.exec(this.#text);
     if (match === null) {
@@ -192,7 +204,8 @@ class JsonParser {
       return Number.isSafeInteger(number) ? number : BigInt(text);
     }
     this.#at += text.length;
-    return Number(text);
+    const float = Number(text);
+    return this.#keepsFloats && Number.isInteger(float) ? new JsonFloat(float) : float;
   }
 
   #skip(): void {

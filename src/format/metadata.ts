@@ -9,7 +9,7 @@ import { SuperchunkError } from "../errors.ts";
 import { checksumByNumber, checksumNumber, digestLength } from "./checksums.ts";
 import { deflateZlib, inflateZlib } from "./deflate.ts";
 import { MAX_JSON_BYTES, parseJson, stringifyJson } from "./json.ts";
-import type { ChecksumName, JsonValue } from "./types.ts";
+import type { ChecksumName, JsonInput, JsonValue } from "./types.ts";
 
 /** The header of a Bloscpack metadata section: 32 bytes, little-endian. [FM.1] */
 export const SECTION_HEADER = {
@@ -128,7 +128,7 @@ export async function decodeSection(
   section: Uint8Array,
   path: string,
   at: number,
-): Promise<{ readonly value: JsonValue; readonly header: MetadataSectionHeader }> {
+): Promise<{ readonly value: JsonValue; readonly text: Uint8Array; readonly header: MetadataSectionHeader }> {
   const header = decodeSectionHeader(section.subarray(0, SECTION_HEADER_LENGTH), path, at);
   const reader = new ByteReader(section, path, at);
   reader.need(0, header.sectionLength, "the metadata section");
@@ -143,7 +143,7 @@ export async function decodeSection(
   );
   const textAt = at + SECTION_HEADER_LENGTH;
   const text = header.codec === "zlib" ? inflateZlib(stored, header.metaSize, path, textAt) : stored;
-  return { value: parseJson(text, path), header };
+  return { value: parseJson(text, path), text, header };
 }
 
 async function checkDigest(
@@ -177,7 +177,7 @@ export interface SectionOptions {
 }
 
 /** Encodes a section as bloscpack 0.16 does. Throws `BAD_ARGUMENT` where the text does not fit in `maxMetaSize`. */
-export async function encodeSection(value: JsonValue, options: SectionOptions = {}): Promise<Uint8Array> {
+export async function encodeSection(value: JsonInput, options: SectionOptions = {}): Promise<Uint8Array> {
   const { checksum = "adler32", level = 6, deflate = deflateZlib } = options;
   const text = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true }));
   const packed = options.codec === "none" ? text : deflate(text, level);

@@ -1,4 +1,5 @@
 /** The words that the format layer and those above it share. Plain data; no I/O. */
+import type { JsonFloat } from "./json-float.ts";
 
 /** The dialects of `blpk`, by the ids that `info` prints. @see FORMAT.md [F1] */
 export type Dialect = "blz-superchunk" | "bloscpack-3" | "bloscpack-2" | "bloscpack-1" | "carray" | "ctable";
@@ -27,6 +28,12 @@ export type JsonValue =
 
 /** A JSON object. */
 export type JsonObject = { readonly [key: string]: JsonValue };
+
+/** What is written as JSON: values, and floats that stay floats where they are whole. */
+export type JsonInput = JsonValue | JsonFloat | readonly JsonInput[] | { readonly [key: string]: JsonInput };
+
+/** A JSON object to be written. */
+export type JsonObjectInput = { readonly [key: string]: JsonInput };
 
 /** Time units of datetime64 and timedelta64; `generic` where none is given. */
 export type TimeUnit =

@@ -87,6 +87,19 @@ describe("attrs", () => {
     expect(existsSync(join(at(name), "__attrs__"))).toBe(name !== "root");
   });
 
+  it.each([
+    ["carray", "__attrs__"],
+    ["table", "__attrs__"],
+    ["root", "meta/attributes"],
+  ])("keep floats that are floats to Python: %s", async (name, file) => {
+    const argv = ["attrs", at(name), "--set", "whole=1.0", "--set", 'list=[2, 3.0, {"x": 1e2}]'];
+    expect((await runCli(argv)).code).toBe(0);
+    expect((await runCli(["attrs", at(name), "--set", "other=2"])).code).toBe(0);
+    const text = readFileSync(at(`${name}/${file}`), "utf8");
+    expect(text).toContain('"whole": 1.0');
+    expect(text).toContain('"list": [2, 3.0, {"x": 100.0}]');
+  });
+
   it("those of a Bloscpack file are printed, not set", async () => {
     const { file, attrs } = findFixture("bloscpack-3/cli-meta.blp");
     expect(JSON.parse((await runCli(["attrs", file])).out)).toEqual(attrs);

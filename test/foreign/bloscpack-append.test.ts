@@ -11,6 +11,7 @@ import type { ArrayArchive, BytesArchive } from "../../src/array/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { decodeJournal, encodeJournal } from "../../src/format/journal.ts";
+import { JsonFloat } from "../../src/format/json-float.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
@@ -185,6 +186,22 @@ describe("by a new file", () => {
     await appendToBloscpack(store, KEY, numbered(5, 265), { metadata: long, grow: true });
     expect(((await open(store, KEY)) as BytesArchive).attrs).toEqual(long);
     expect(await bytesOf(store)).toEqual(numbered(270));
+  });
+
+  it("[FJ-09] floats in metadata stay floats, in new ones and in those of an array that grows", async () => {
+    const store = new MemoryStore();
+    const dtype = parseDType("<i4", "");
+    const array = { dtype, shape: [5], data: numbered(20) };
+    await compressArray(array, store, KEY, {
+      metadata: { scale: new JsonFloat(2) },
+      metadataOptions: { codec: "none" },
+    });
+    const scale = async (): Promise<string | undefined> =>
+      /"scale":([^,}]*)/.exec(new TextDecoder().decode(await store.get(KEY)))?.[1];
+    expect(await scale()).toBe("2.0");
+    await appendToBloscpack(store, KEY, numbered(8, 20), { metadataOptions: { codec: "none" } });
+    expect(await scale()).toBe("2.0");
+    expect(((await open(store, KEY)) as ArrayArchive).shape).toEqual([7]);
   });
 
   it("a writer that came in between is CONFLICT, and its file stays", async () => {

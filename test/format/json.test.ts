@@ -3,12 +3,32 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
-import { MAX_INTEGER_DIGITS, MAX_JSON_DEPTH, parseJson, stringifyJson } from "../../src/format/json.ts";
+import {
+  MAX_INTEGER_DIGITS,
+  MAX_JSON_DEPTH,
+  parseJson,
+  parseJsonInput,
+  stringifyJson,
+} from "../../src/format/json.ts";
+import { JsonFloat } from "../../src/format/json-float.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { errorOf, hex, utf8 } from "./hex.ts";
 
 const parse = (text: string): JsonValue => parseJson(text, "meta/sizes");
+
+it("[FJ-09] floats stay floats, as json.loads and json.dumps of Python 3.12 have them", () => {
+  const again = (text: string): string => stringifyJson(parseJsonInput(text, "text"), { python: true });
+  expect(again("[1.0, 1, 100.0, 1e2, 1E16, 1.5, -0.0, -0, 2e-7, 1e400, 123456789012345678901.0]")).toBe(
+    "[1.0, 1, 100.0, 100.0, 1e+16, 1.5, -0.0, 0, 2e-07, Infinity, 1.2345678901234568e+20]",
+  );
+  expect(again('{"a": {"b": [3.0]}}')).toBe('{"a": {"b": [3.0]}}');
+  expect(stringifyJson({ x: new JsonFloat(2), y: new JsonFloat(-0), z: new JsonFloat(Number.NaN) })).toBe(
+    '{"x":2.0,"y":-0.0,"z":"NaN"}',
+  );
+  expect(parse("[1.0, 1e2]")).toEqual([1, 100]);
+  expect(Number(new JsonFloat(2))).toBe(2);
+});
 
 describe("reading", () => {
   it("[FJ-01] bare NaN and infinities are numbers", () => {

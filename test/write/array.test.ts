@@ -51,3 +51,80 @@ test("appended rows are read back by a reader, through every chunk length", asyn
     expect(names.sort()).toEqual(["__1__.bin", "__2__.bin", "__3__.bin", "__4__.bin"]);
   }
 });
+
+const rowsOf = async (array: { get(): Promise<unknown> }): Promise<number[]> => [
+  ...((await array.get()) as { readonly data: Int32Array }).data,
+];
+
+test("a deletion is planned, told as it goes, and not begun where it is aborted", async () => {
+  const store = new MemoryStore();
+  const array = await createArray(store, "", { dtype: "<i4", shape: [0, 2], chunklen: 4, superchunklen: 2 });
+  await array.append(Int32Array.from({ length: 80 }, (_, i) => i));
+  expect(array.planDeletion(5, 8)).toEqual({
+    start: 5,
+    end: 8,
+    rowsBefore: 40,
+    rows: 37,
+    rowsDeleted: 3,
+    rowsRewritten: 32,
+    nbytesRewritten: 256,
+  });
+  expect(array.planDeletion(8, 8)).toMatchObject({ rowsDeleted: 0, rowsRewritten: 0, nbytesRewritten: 0 });
+  expect(() => array.planDeletion(5, 41)).toThrow(/rows 5:41 are not within the 40 rows/);
+  await expect(array.deleteRows(-1, 2)).rejects.toMatchObject({
+    code: "BAD_ARGUMENT",
+    details: { field: "rows" },
+  });
+
+  const before = await rowsOf(array);
+  const { generation } = array;
+  const stop = new AbortController();
+  const told: number[] = [];
+  const onProgress = ({ done }: { readonly done: number }): void => {
+    told.push(done);
+    if (told.length === 3) stop.abort(new Error("enough"));
+  };
+  await expect(array.deleteRows(5, 8, { signal: stop.signal, onProgress })).rejects.toThrow("enough");
+  expect(told).toHaveLength(3);
+  expect([await rowsOf(array), array.generation, array.length]).toEqual([before, generation, 40]);
+
+  const last = { done: 0, total: 0 };
+  expect(await array.deleteRows(5, 8, { onProgress: (now) => Object.assign(last, now) })).toBe(32);
+  expect(last).toEqual({ done: 256, total: 256 });
+  expect(await rowsOf(array)).toEqual(before.filter((_, i) => i < 10 || i >= 16));
+  await array.close();
+  expect((await ((await open(store)) as ArrayArchive).verify()).findings).toEqual([]);
+});
+
+test("growing is told as it goes, and where it is aborted nothing has changed", async () => {
+  const store = new MemoryStore();
+  const array = await createArray(store, "", { dtype: "<i4", chunklen: 4, superchunklen: 2, dflt: 7 });
+  await array.append(Int32Array.of(1, 2, 3));
+  const stop = new AbortController();
+  const onProgress = ({ done }: { readonly done: number }): void => {
+    if (done > 100) stop.abort(new Error("enough"));
+  };
+  await expect(array.resize(1000, { signal: stop.signal, onProgress })).rejects.toThrow("enough");
+  expect(await rowsOf(array)).toEqual([1, 2, 3]);
+  const told: number[] = [];
+  await array.resize(43, { onProgress: ({ done, total }) => told.push(done, total) });
+  expect([told.at(-2), told.at(-1)]).toEqual([148, 160]);
+  expect((await rowsOf(array)).slice(2)).toEqual([3, ...Array.from({ length: 40 }, () => 7)]);
+  await array.close();
+});
+
+test("a reader tells its generation, and moves on to the newest when it is asked to", async () => {
+  const store = new MemoryStore();
+  const array = await createArray(store, "", { dtype: "<i4", chunklen: 4 });
+  await array.append(Int32Array.of(1, 2));
+  await array.flush();
+  const reader = (await open(store)) as ArrayArchive;
+  expect(reader.generation).toBe(array.generation);
+  expect(await reader.refresh?.()).toBe(false);
+  await array.append(Int32Array.of(3));
+  await array.setAttributes({ a: 1 });
+  await array.close();
+  expect(await rowsOf(reader)).toEqual([1, 2]);
+  expect([await reader.refresh?.(), reader.generation]).toEqual([true, array.generation]);
+  expect([await rowsOf(reader), reader.attrs]).toEqual([[1, 2, 3], { a: 1 }]);
+});

@@ -113,10 +113,8 @@ async function play(seed: number): Promise<void> {
 
   const byGeneration = new Map<number, string>();
   const record = async (): Promise<void> => {
-    const array = (await open(new MemoryStore(await imageOf(store)))) as ArrayArchive & {
-      generation: number;
-    };
-    byGeneration.set(array.generation, Buffer.from(await array.getBytes()).toString("hex"));
+    const array = (await open(new MemoryStore(await imageOf(store)))) as ArrayArchive;
+    byGeneration.set(array.generation ?? 0, Buffer.from(await array.getBytes()).toString("hex"));
   };
   await record();
   const scheduler = new Scheduler(random);
@@ -157,11 +155,8 @@ async function play(seed: number): Promise<void> {
 
   const reader = async (actor: number): Promise<void> => {
     const gate = gated(store, scheduler, actor);
-    const array = (await open(pick(2) === 0 ? gate : withoutSync(gate))) as ArrayArchive & {
-      generation: number;
-      refresh(): Promise<boolean>;
-    };
-    let opened = array.generation;
+    const array = (await open(pick(2) === 0 ? gate : withoutSync(gate))) as ArrayArchive;
+    let opened = array.generation ?? 0;
     for (let i = 0; i < 5; i++) {
       const expected = byGeneration.get(opened);
       try {
@@ -172,8 +167,8 @@ async function play(seed: number): Promise<void> {
       } catch (error) {
         if (!isSuperchunkError(error, "STALE")) throw error;
         totals.stale++;
-        await array.refresh();
-        opened = array.generation;
+        await array.refresh?.();
+        opened = array.generation ?? 0;
       }
     }
     if (pick(2) === 0) await verifyOrStale(array);

@@ -1,14 +1,14 @@
 /** User attributes of carrays and tables: `__attrs__`, which only they have. @see FORMAT.md [FA-11] */
 import { SuperchunkError } from "../../errors.ts";
 import { joinMembers, memberText, splitMembers } from "../../format/json-members.ts";
-import type { JsonObject } from "../../format/types.ts";
+import type { JsonObjectInput } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { readCarray } from "./carray-state.ts";
 
 /** What becomes of attributes. */
 export interface AttributeChanges {
-  readonly set?: JsonObject | undefined;
+  readonly set?: JsonObjectInput | undefined;
   readonly remove?: readonly string[] | undefined;
 }
 

@@ -1,5 +1,5 @@
 /** What can be asked of an append to a Bloscpack file, and what is to be made of the file. */
-import type { ChecksumName, DType, JsonValue } from "../../format/types.ts";
+import type { ChecksumName, DType, JsonInput } from "../../format/types.ts";
 import type { PutSource } from "../../store/types.ts";
 import type { LongOptions } from "../types.ts";
 import {
@@ -21,7 +21,7 @@ export interface BloscpackAppendOptions extends BloscpackCompression, LongOption
   /** Room in the larger table (default `10x`). */
   readonly maxAppChunks?: CountOrFactor | undefined;
   /** New user metadata in place of the old. */
-  readonly metadata?: JsonValue | undefined;
+  readonly metadata?: JsonInput | undefined;
   /** How it is compressed: codec and level; checksum and room stay as they are. */
   readonly metadataOptions?: Pick<BloscpackMetadataOptions, "codec" | "level"> | undefined;
   /** What the bytes are, where they come from an array: must be the file's own dtype and row shape. */

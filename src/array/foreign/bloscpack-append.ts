@@ -6,7 +6,7 @@
  */
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
-import type { DType, JsonObject } from "../../format/types.ts";
+import type { DType, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { finishInterrupted, requireInPlace } from "../journal.ts";
 import {
@@ -169,7 +169,7 @@ function newMetadata(
   }: { readonly dtype: DType; readonly shape: readonly number[]; readonly rowBytes: number },
   nbytes: number,
   options: BloscpackAppendOptions,
-): JsonObject {
+): JsonObjectInput {
   if (rowBytes === 0 ? nbytes > 0 : nbytes % rowBytes !== 0) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
@@ -184,7 +184,7 @@ function newMetadata(
   }
   const rows = rowBytes === 0 ? (shape[0] ?? 0) : nbytes / rowBytes;
   const own = numpyMetadata(dtype, [rows, ...shape.slice(1)], "C");
-  const { dtype: stored, ...rest } = state.metadata as JsonObject;
+  const { dtype: stored, ...rest } = state.metadata as JsonObjectInput;
   const extra = options.metadata ?? rest;
   if (typeof extra !== "object" || extra === null || Array.isArray(extra)) {
     throw new SuperchunkError("BAD_ARGUMENT", "the metadata of an array must be an object", {
@@ -194,7 +194,7 @@ function newMetadata(
   // The spelling of the dtype stays: versions before 0.7.2 had another one.
   return {
     ...own,
-    ...(extra as JsonObject),
+    ...(extra as JsonObjectInput),
     dtype: stored ?? own["dtype"] ?? null,
     shape: own["shape"] ?? null,
     order: "C",

@@ -6,7 +6,7 @@ import type { ChunkEncoder, CompressorName, EncodeOptions, Shuffle } from "../..
 import { SuperchunkError } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import type { BlpkHeader } from "../../format/header.ts";
-import type { ChecksumName, JsonValue } from "../../format/types.ts";
+import type { ChecksumName, JsonInput } from "../../format/types.ts";
 import type { LongOptions } from "../types.ts";
 
 /** A count, or that many times another one: `10x`. */
@@ -49,7 +49,7 @@ export interface BloscpackOptions extends BloscpackCompression, LongOptions {
   /** Room for chunks to come in the table: a count, or times the chunks of now (default `10x`). */
   readonly maxAppChunks?: CountOrFactor | undefined;
   /** Any JSON value; of an array an object, whose members stand beside its own. */
-  readonly metadata?: JsonValue | undefined;
+  readonly metadata?: JsonInput | undefined;
   readonly metadataOptions?: BloscpackMetadataOptions | undefined;
   /** Bytes of the source, where they are known: then a file without offsets is written as it comes. */
   readonly size?: number | undefined;

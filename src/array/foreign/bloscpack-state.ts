@@ -4,8 +4,9 @@ import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import type { BlpkHeader } from "../../format/header.ts";
-import { decodeSectionHeader, SECTION_HEADER_LENGTH } from "../../format/metadata.ts";
-import type { DType, JsonValue } from "../../format/types.ts";
+import { parseJsonInput } from "../../format/json.ts";
+import { decodeSection, decodeSectionHeader, SECTION_HEADER_LENGTH } from "../../format/metadata.ts";
+import type { DType, JsonInput } from "../../format/types.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import { type BlpkFile, openBlpkFile } from "../blpk-file.ts";
 import { withJournal } from "../journal.ts";
@@ -35,7 +36,7 @@ export interface BloscpackState {
   readonly lastHeader: ChunkHeader | undefined;
   /** The metadata section as stored, and how it was written. */
   readonly section: Uint8Array | undefined;
-  readonly metadata: JsonValue | undefined;
+  readonly metadata: JsonInput | undefined;
   readonly sectionOptions: BloscpackMetadataOptions | undefined;
   /** Where the offsets table starts; entries it has. */
   readonly tableAt: number;
@@ -81,7 +82,7 @@ export async function readState(
     last: nbytes === 0 ? new Uint8Array(0) : await archive.readBytes(lastStart, nbytes, options),
     lastHeader: nchunks === 0 ? undefined : await chunkHeaderAt(source, file, nchunks - 1),
     section: section?.bytes,
-    metadata: file.metadata?.value,
+    metadata: section?.metadata,
     sectionOptions: section?.options,
     tableAt: HEADER_LENGTH + (section?.bytes.length ?? 0),
     entries: header.offsets ? header.nchunks + header.maxAppChunks : 0,
@@ -92,7 +93,7 @@ async function readSection(
   store: ReadableStore,
   key: string,
   options: StoreOptions,
-): Promise<{ bytes: Uint8Array; options: BloscpackMetadataOptions }> {
+): Promise<{ bytes: Uint8Array; metadata: JsonInput; options: BloscpackMetadataOptions }> {
   const path = store.describe(key);
   const start = (await store.getRange(
     key,
@@ -103,7 +104,9 @@ async function readSection(
   const bytes = await store.getRange(key, { offset: HEADER_LENGTH, length: sectionLength }, options);
   if (bytes?.length !== sectionLength)
     throw new SuperchunkError("STALE", "the file changed while it was read", { path });
-  return { bytes, options: { checksum, level, maxMetaSize } };
+  const { text } = await decodeSection(bytes, path, HEADER_LENGTH);
+  const metadata = parseJsonInput(text, path);
+  return { bytes, metadata, options: { checksum, level, maxMetaSize } };
 }
 
 /** The header of one chunk. */

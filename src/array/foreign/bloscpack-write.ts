@@ -11,7 +11,7 @@ import { encodeHeader } from "../../format/header.ts";
 import { stringifyJson } from "../../format/json.ts";
 import { encodeSection } from "../../format/metadata.ts";
 import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
-import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../selection.ts";
 import type { StoredChunk } from "../write/superchunk-file.ts";
@@ -109,7 +109,7 @@ interface Packing {
   readonly size: number | undefined;
   /** Of an array's items; undefined for plain bytes. */
   readonly itemSize: number | undefined;
-  readonly metadata: JsonValue | undefined;
+  readonly metadata: JsonInput | undefined;
 }
 
 function packingOf(array: BloscpackArray, options: BloscpackOptions): Packing {
@@ -130,11 +130,11 @@ export function numpyMetadata(dtype: DType, shape: readonly number[], order: "C"
 
 const OWN_KEYS: readonly string[] = ["dtype", "shape", "order", "container"];
 
-function extraMetadata(metadata: JsonValue | undefined): JsonObject {
+function extraMetadata(metadata: JsonInput | undefined): JsonObjectInput {
   if (metadata === undefined) return {};
   if (typeof metadata === "object" && metadata !== null && !Array.isArray(metadata)) {
     const taken = Object.keys(metadata).find((key) => OWN_KEYS.includes(key));
-    if (taken === undefined) return metadata as JsonObject;
+    if (taken === undefined) return metadata as JsonObjectInput;
     throw new SuperchunkError("BAD_ARGUMENT", `the metadata member "${taken}" is the array's own`, {
       field: taken,
     });
@@ -248,7 +248,7 @@ function wrongSize(expected: number, found: unknown): SuperchunkError {
 
 /** The metadata section. Throws `BAD_ARGUMENT` where it has no room. */
 export async function packMetadata(
-  value: JsonValue,
+  value: JsonInput,
   options: BloscpackMetadataOptions = {},
 ): Promise<Uint8Array> {
   const { checksum = "adler32", codec = "zlib", level = 6, maxMetaSize = "10x" } = options;

@@ -9,7 +9,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader } from "../../format/header.ts";
 import { memberText } from "../../format/json-members.ts";
 import { parseCarrayChunkName } from "../../format/naming.ts";
-import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { PROLOGUE } from "../carray-sequence.ts";
@@ -43,7 +43,7 @@ export interface CarrayOptions extends CarrayWriteOptions {
   readonly expectedlen?: number | undefined;
   /** Default value (zeros where absent). */
   readonly dflt?: JsonValue | undefined;
-  readonly attrs?: JsonObject | undefined;
+  readonly attrs?: JsonObjectInput | undefined;
 }
 
 /** Rows of one dtype. */

@@ -1,14 +1,15 @@
 /**
  * Growing, shrinking, deleting rows. Each plans on an {@link ArrayWriter} with nothing else planned; the caller commits.
  */
+import type { LongOptions } from "../types.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import { joinField, splitField } from "./columns.ts";
 import { encodeItem } from "./item-bytes.ts";
 import { dropPatched, truncateRuns } from "./runs.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
-/** Adds rows of the default value, until there are `rows`. */
-export async function grow(writer: ArrayWriter, rows: number): Promise<void> {
+/** Adds rows of the default value, until there are `rows`. Progress is in uncompressed bytes. */
+export async function grow(writer: ArrayWriter, rows: number, options: LongOptions = {}): Promise<void> {
   if (writer.rowBytes === 0) {
     writer.appendNothing(rows - writer.rows);
     return;
@@ -16,6 +17,8 @@ export async function grow(writer: ArrayWriter, rows: number): Promise<void> {
   const { dtype, dflt, chunklen } = writer.settings;
   const item = encodeItem(dtype, dflt);
   const { buffer } = writer;
+  const before = writer.rows;
+  const total = (rows - before) * writer.rowBytes;
   const fill = Math.min(rows - writer.rows, chunklen - buffer.rows);
   if (buffer.rows > 0) await writer.append(repeat(item, fill * writer.rowBytes));
   const whole = Math.floor((rows - writer.rows) / chunklen);
@@ -27,7 +30,11 @@ export async function grow(writer: ArrayWriter, rows: number): Promise<void> {
       splitField(items, dtype.itemSize, column, data, 0);
       chunks.push(await writer.encodeColumn(i, data));
     }
-    for (let i = 0; i < whole; i++) await writer.addChunk(chunks);
+    for (let i = 0; i < whole; i++) {
+      options.signal?.throwIfAborted();
+      await writer.addChunk(chunks);
+      options.onProgress?.({ done: (writer.rows - before) * writer.rowBytes, total });
+    }
   }
   const rest = rows - writer.rows;
   if (rest > 0) await writer.append(repeat(item, rest * writer.rowBytes));
@@ -60,8 +67,13 @@ export async function shrink(writer: ArrayWriter, rows: number): Promise<void> {
   } else writer.buffer.rows = short;
 }
 
-/** Takes the rows `[start, end)` out; those behind them move up, and are written anew. */
-export async function deleteRows(writer: ArrayWriter, start: number, end: number): Promise<void> {
+/** Takes the rows `[start, end)` out; those behind them move up, and are written anew. Progress is in uncompressed bytes. */
+export async function deleteRows(
+  writer: ArrayWriter,
+  start: number,
+  end: number,
+  options: LongOptions = {},
+): Promise<void> {
   const { rows } = writer;
   if (end <= start) return;
   if (writer.rowBytes === 0) {
@@ -71,7 +83,9 @@ export async function deleteRows(writer: ArrayWriter, start: number, end: number
   const { chunklen, dtype } = writer.settings;
   const source = writer.source();
   await shrink(writer, start);
+  const total = (rows - end) * writer.rowBytes;
   for (let index = Math.floor(end / chunklen); index * chunklen < rows; index++) {
+    options.signal?.throwIfAborted();
     const columns = await source.decoded(index);
     const held = Math.min(chunklen, rows - index * chunklen);
     const items = new Uint8Array(held * writer.rowBytes);
@@ -80,5 +94,6 @@ export async function deleteRows(writer: ArrayWriter, start: number, end: number
     });
     const from = Math.max(0, end - index * chunklen);
     await writer.append(items.subarray(from * writer.rowBytes));
+    options.onProgress?.({ done: (writer.rows - start) * writer.rowBytes, total });
   }
 }

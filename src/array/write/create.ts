@@ -2,8 +2,9 @@
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
+import { parseJson } from "../../format/json.ts";
 import { encodeSizes, FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
-import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { ChecksumName, DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { readAttributes } from "../array-folder.ts";
@@ -38,7 +39,7 @@ export interface CreateOptions extends CutOptions, WriteOptions {
   readonly shape?: number | readonly number[] | undefined;
   /** Default value; default zero, empty, NaT. */
   readonly dflt?: JsonValue | undefined;
-  readonly attrs?: JsonObject | undefined;
+  readonly attrs?: JsonObjectInput | undefined;
   /** The fields of a nested dtype lie in a folder each (default true), so that one is read without the others. */
   readonly columns?: boolean | undefined;
   /** Removes an array that is there (default false: `CONFLICT`). */
@@ -66,8 +67,10 @@ export async function createArray(
   const lock = await options.lock?.();
   try {
     await clearPlace(store, path, options.overwrite === true);
-    const attrs = options.attrs ?? {};
-    await store.put(joinKey(path, "meta/attributes"), encodeJson(attrs), { durable: true });
+    const attributesKey = joinKey(path, "meta/attributes");
+    const attributes = encodeJson(options.attrs ?? {});
+    const attrs = parseJson(attributes, store.describe(attributesKey)) as JsonObject;
+    await store.put(attributesKey, attributes, { durable: true });
     const layout: StoredLayout = {
       generation: 1,
       id: newId(),

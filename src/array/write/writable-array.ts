@@ -4,14 +4,17 @@
  * @see FORMAT.md [FG]
  */
 import { SuperchunkError } from "../../errors.ts";
-import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { parseJson } from "../../format/json.ts";
+import { joinMembers, memberText, splitMembers } from "../../format/json-members.ts";
+import type { DType, JsonInput, JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { encodeJson, readGeneration } from "../generation.ts";
+import { readGeneration } from "../generation.ts";
 import { showGeneration } from "../open-live-array.ts";
 import type { ArrayArchive, ArraySlice, LongOptions, Selection, VerifyReport } from "../types.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import { deleteRows, grow, shrink } from "./changes.ts";
 import { fold, planFold, recode, settleNames } from "./compact.ts";
+import { type Deletion, planDeletion } from "./deletion.ts";
 import { type NpySource, readNpyRows } from "./npy-rows.ts";
 import { itemsOf, type RowSource, readRows } from "./rows.ts";
 import { addColumn, deleteColumn, type NewColumn, renameColumn } from "./schema.ts";
@@ -126,37 +129,40 @@ export class WritableArray {
     return this.#run(() => this.#commit());
   }
 
-  /** Makes the array `rows` long: cuts rows off, or adds rows of the default value. Durable when resolved. */
-  resize(rows: number): Promise<void> {
+  /**
+   * Makes the array `rows` long: cuts rows off, or adds rows of the default value. Durable when resolved. Where it is
+   * aborted, nothing has changed.
+   */
+  resize(rows: number, options: LongOptions = {}): Promise<void> {
     if (!(Number.isSafeInteger(rows) && rows >= 0)) return Promise.reject(badRows("rows", rows, "0 or more"));
     return this.#change(async (writer) => {
-      if (rows > writer.rows) await grow(writer, rows);
+      if (rows > writer.rows) await grow(writer, rows, options);
       else if (rows < writer.rows) await shrink(writer, rows);
     });
   }
 
+  /** What {@link deleteRows} would do to the rows of now, those that wait included. Throws `BAD_ARGUMENT`. */
+  planDeletion(start: number, end: number): Deletion {
+    const { rows, settings } = this.#writer;
+    const path = this.store.describe(this.path);
+    return planDeletion(path, [rows, ...settings.rowShape], settings.dtype.itemSize, start, end);
+  }
+
   /**
-   * Takes the rows `[start, end)` out; those behind them move up. Durable when resolved. Resolves with the rows that were
-   * written anew for it.
+   * Takes the rows `[start, end)` out; those behind them move up, and are written anew: {@link planDeletion} tells before
+   * how much that is. Durable when resolved. Resolves with the rows that were written anew. Where it is aborted, nothing
+   * has changed; progress is told in uncompressed bytes.
+   *
+   * @throws BAD_ARGUMENT for rows that are not there
    */
-  async deleteRows(start: number, end: number): Promise<number> {
+  async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
     let moved = 0;
     await this.#change(async (writer) => {
-      const { rows } = writer;
-      if (
-        !(
-          Number.isSafeInteger(start) &&
-          Number.isSafeInteger(end) &&
-          start >= 0 &&
-          start <= end &&
-          end <= rows
-        )
-      )
-        throw badRows("start, end", `${start}, ${end}`, `within the ${rows} rows`);
-      if (end === start) return;
-      moved = rows - end;
-      if (end === rows) await shrink(writer, start);
-      else await deleteRows(writer, start, end);
+      const { rowsDeleted, rowsRewritten } = this.planDeletion(start, end);
+      moved = rowsRewritten;
+      if (rowsDeleted === 0) return;
+      if (rowsRewritten === 0) await shrink(writer, start);
+      else await deleteRows(writer, start, end, options);
     });
     return moved;
   }
@@ -191,16 +197,23 @@ export class WritableArray {
     return this.#read((array) => array.verify(options));
   }
 
-  /** Changes attributes: a value sets, undefined deletes. Durable when resolved. */
-  setAttributes(changes: { readonly [name: string]: JsonValue | undefined }): Promise<void> {
+  /**
+   * Changes attributes: a value sets, undefined deletes; the others stay as they are written. Durable when resolved.
+   * `new JsonFloat(1)` is `1.0` for Python, the number 1 is its integer.
+   */
+  setAttributes(changes: { readonly [name: string]: JsonInput | undefined }): Promise<void> {
     return this.#run(async () => {
-      const attrs: Record<string, JsonValue> = Object.create(null);
-      for (const [name, value] of Object.entries({ ...this.#attrs, ...changes }))
-        if (value !== undefined) attrs[name] = value;
       const { root } = this.#writer;
       await root.assertOurs();
-      await root.store.put(root.key("meta/attributes"), encodeJson(attrs), { durable: true });
-      this.#attrs = attrs;
+      const key = root.key("meta/attributes");
+      const path = root.store.describe(key);
+      const members = splitMembers((await root.store.get(key)) ?? new Uint8Array(0), path);
+      for (const [name, value] of Object.entries(changes))
+        if (value === undefined) members.delete(name);
+        else members.set(name, memberText(value));
+      const text = `${joinMembers(members)}\n`;
+      await root.store.put(key, new TextEncoder().encode(text), { durable: true });
+      this.#attrs = parseJson(text, path) as JsonObject;
     });
   }
 
