@@ -110,7 +110,7 @@ export function streamKernelOf({ calls }: DecodeKernel, compressor: Compressor):
   }
 }
 
-function badStreamLength(
+export function badStreamLength(
   block: number,
   stream: number,
   offset: number,
@@ -126,7 +126,7 @@ function badStreamLength(
   );
 }
 
-function badStream(
+export function badStream(
   header: ChunkHeader,
   block: number,
   stream: number,

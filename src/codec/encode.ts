@@ -7,10 +7,11 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { COMPRESSOR_FORMATS, type CompressorFormat } from "./compressors.ts";
+import { FULL, filterBlock, putStreams } from "./encode-block.ts";
 import { type EncodeKernel, type EncodeLayout, withEncodeKernel } from "./encode-kernel.ts";
 import { prepareEncode } from "./encode-prepare.ts";
 import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
-import { type StreamEncoder, streamEncoder } from "./encode-streams.ts";
+import { streamEncoder } from "./encode-streams.ts";
 import { BLOSC_VERSION, FLAG, HEADER_LENGTH } from "./header.ts";
 import type { CompressorName, EncodeOptions } from "./types.ts";
 
@@ -54,7 +55,7 @@ export function encodeInto(data: Uint8Array, out: Uint8Array, options: EncodeOpt
   return chunk ?? storeChunk(data, settings, placeFor(HEADER_LENGTH + data.length, out));
 }
 
-function placeFor(length: number, out: Uint8Array): Uint8Array {
+export function placeFor(length: number, out: Uint8Array): Uint8Array {
   if (length > out.length) {
     throw new SuperchunkError(
       "LIMIT",
@@ -117,59 +118,6 @@ function putBlocks(
     if (at === FULL) return undefined;
   }
   return at - layout.chunk;
-}
-
-/** Where the filtered block lies. */
-function filterBlock(
-  length: number,
-  settings: EncodeSettings,
-  kernel: EncodeKernel,
-  layout: EncodeLayout,
-): number {
-  const { shuffle, typesize } = settings;
-  if (shuffle === "shuffle" && typesize > 1) {
-    kernel.calls.shuffle(layout.block, layout.filtered, length, typesize);
-    return layout.filtered;
-  }
-  // c-blosc leaves a last block alone that is shorter than an element.
-  if (shuffle === "bitshuffle" && length >= typesize) {
-    kernel.calls.bitshuffle(layout.block, layout.filtered, length, typesize);
-    return layout.filtered;
-  }
-  return layout.block;
-}
-
-/** No place in a chunk: the blocks do not fit. */
-const FULL = -1;
-
-/** Writes the streams of a block, each behind its length; returns where the chunk goes on, or FULL. */
-function putStreams(
-  source: number,
-  length: number,
-  nstreams: number,
-  start: number,
-  end: number,
-  encodeStream: StreamEncoder,
-  kernel: EncodeKernel,
-): number {
-  const { bytes, view } = kernel.memory;
-  let at = start;
-  for (let i = 0; i < nstreams; i++) {
-    const stream = source + i * length;
-    at += 4;
-    const room = Math.min(length, end - at);
-    if (room <= 0) return FULL;
-    let written = encodeStream(stream, length, at, room);
-    // A stream of its full length is read as a stored one.
-    if (written <= 0 || written >= length) {
-      if (length > end - at) return FULL;
-      bytes.copyWithin(at, stream, stream + length);
-      written = length;
-    }
-    view.setUint32(at - 4, written, true);
-    at += written;
-  }
-  return at;
 }
 
 function putHeader(chunk: Uint8Array, settings: EncodeSettings, stored: boolean): void {

@@ -16,9 +16,11 @@ export { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "./header.t
 export { type DecodeLease, leaseDecoder } from "./lease.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
 export { isReady, prepare } from "./prepare.ts";
+export { replaceBytes } from "./replace.ts";
 export { decodeStream, decodeStreamSync, encodeZstdStream } from "./stream.ts";
 export type {
   BlockRange,
+  ByteEdit,
   ChunkEncoder,
   ChunkHeader,
   Compressor,

@@ -53,6 +53,14 @@ export interface EncodeOptions {
   readonly blocksize?: number;
 }
 
+/** New decoded bytes of a chunk from byte `at` on: `bytes`, or those over and over until `length` are replaced. */
+export interface ByteEdit {
+  readonly at: number;
+  readonly bytes: Uint8Array;
+  /** Default: as many as `bytes`. */
+  readonly length?: number;
+}
+
 /** Encodes chunks, in the calling thread or elsewhere. */
 export interface ChunkEncoder {
   /** How many chunks are worth asking for at a time. */

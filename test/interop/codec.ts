@@ -1,5 +1,5 @@
 /**
- * Chunks that we encode are decoded by c-blosc, and chunks that c-blosc encodes are decoded by us.
+ * Chunks that we encode, or replace bytes in, are decoded by c-blosc, and chunks that c-blosc encodes are decoded by us.
  *
  * Over compressors, shuffles, type sizes, lengths and kinds of data. python-blosc has no snappy; Debian's c-blosc,
  * which not every machine has, does.
@@ -7,7 +7,15 @@
 import { createHash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type CompressorName, decode, encode, type Shuffle } from "../../src/codec/index.ts";
+import {
+  type ByteEdit,
+  type CompressorName,
+  decode,
+  encode,
+  prepare,
+  replaceBytes,
+  type Shuffle,
+} from "../../src/codec/index.ts";
 import type { Job } from "./answers.ts";
 import type { PeerName } from "./peers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
@@ -40,15 +48,53 @@ export const codec: Suite = {
   async run(context) {
     const cases = listCases();
     await proveEncoder(context, cases);
+    await proveReplacing(context, cases);
     await proveDecoder(context, cases);
   },
 };
 
 /** What we encode is decoded by both. */
-async function proveEncoder({ checks, folder, peer }: SuiteContext, cases: readonly Case[]): Promise<void> {
+async function proveEncoder(context: SuiteContext, cases: readonly Case[]): Promise<void> {
   const chunks: Uint8Array[] = [];
   for (const { data, settings } of cases) chunks.push(await encode(data, settings));
-  const jobs = await storeInOne(join(folder, "ours"), chunks);
+  await expectDecoded(context, "ours", cases, chunks);
+}
+
+/** Chunks of ours in which some bytes were replaced: single elements, a run, a pattern over more than a block. */
+async function proveReplacing(context: SuiteContext, cases: readonly Case[]): Promise<void> {
+  const changed: Case[] = [];
+  const chunks: Uint8Array[] = [];
+  for (const { name, settings, data } of cases) {
+    if (data.length < 4096) continue;
+    await prepare(settings.cname === "lz4hc" ? "lz4" : settings.cname);
+    const half = data.length >> 1;
+    const edits: readonly (readonly ByteEdit[])[] = [
+      [{ at: half, bytes: Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8) }],
+      [
+        { at: data.length - 1, bytes: Uint8Array.of(255) },
+        { at: 3, bytes: DATA.random(1000) },
+        { at: half, bytes: Uint8Array.of(7, 0, 0), length: half },
+      ],
+    ];
+    const chunk = await encode(data, settings);
+    for (const list of edits) {
+      const after = data.slice();
+      for (const { at, bytes, length = bytes.length } of list)
+        for (let i = 0; i < length; i++) after[at + i] = bytes[i % bytes.length] ?? 0;
+      chunks.push(replaceBytes(chunk, list, settings));
+      changed.push({ name: `${name}, bytes replaced ${list.length} times`, settings, data: after });
+    }
+  }
+  await expectDecoded(context, "replaced", changed, chunks);
+}
+
+async function expectDecoded(
+  { checks, folder, peer }: SuiteContext,
+  file: string,
+  cases: readonly Case[],
+  chunks: readonly Uint8Array[],
+): Promise<void> {
+  const jobs = await storeInOne(join(folder, file), chunks);
   for (const name of ["python-blosc", "c-blosc"] as const) {
     const answers = (await peer(name)?.read(jobs)) ?? [];
     for (const [index, answer] of answers.entries()) {
