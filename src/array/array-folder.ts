@@ -101,15 +101,16 @@ function missing(path: string): SuperchunkError {
   );
 }
 
-/** User attributes: an object, or nothing. Throws `BAD_FIELD`. */
+/** User attributes; undefined where the object is missing. Throws `BAD_FIELD`. */
 export async function readAttributes(
   store: ReadableStore,
   key: string,
   options: OpenOptions,
-): Promise<JsonObject> {
+): Promise<JsonObject | undefined> {
   const bytes = await store.get(key, options);
   const path = store.describe(key);
-  if (bytes === undefined || bytes.length === 0) return {};
+  if (bytes === undefined) return undefined;
+  if (bytes.length === 0) return {};
   const value = parseJson(bytes, path);
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
   throw new SuperchunkError("BAD_FIELD", "the attributes are not a JSON object", {

@@ -30,7 +30,7 @@ export async function openLiveArray(
     signal?: AbortSignal,
   ): Promise<Opened> => {
     const generation = await readGeneration(store, path, first, { verify, decoder, signal }, rows);
-    const attrs = await readAttributes(store, joinKey(path, "meta/attributes"), { signal });
+    const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
     return { array: showGeneration(generation, attrs), layout: generation.layout, sizes: generation.sizes };
   };
   const opened = await reopen(undefined, found, options.signal);

@@ -3,7 +3,8 @@ import { SuperchunkError } from "../errors.ts";
 import { parseRootdirs } from "../format/folder.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { openArrayFolder, readAttributes } from "./open-array-folder.ts";
+import { readAttributes } from "./array-folder.ts";
+import { openArrayFolder } from "./open-array-folder.ts";
 import { ColumnTable } from "./table-archive.ts";
 import type { ArrayArchive, OpenOptions, TableArchive } from "./types.ts";
 
@@ -33,7 +34,7 @@ export async function openTable(
     columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
   }
   const attrsKey = joinKey(path, "__attrs__");
-  const attrs = await readAttributes(store, attrsKey, options);
+  const attrs = (await readAttributes(store, attrsKey, options)) ?? {};
   return new ColumnTable({
     store,
     path,

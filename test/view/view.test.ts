@@ -1,6 +1,6 @@
 /** What a view answers to keys, ranges, damage and change. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import * as zarr from "zarrita";
 import { open } from "../../src/array/open.ts";
 import { findViewEntries, zarrTreeView, zarrView } from "../../src/bridge/index.ts";
@@ -159,11 +159,18 @@ describe("a tree", () => {
     expect((await documentOf(view, "a"))["shape"]).toEqual([150]);
     expect(await view.get("/a/c/2")).toBeUndefined();
     await putCarray(store, "t/a", bytes, 100, { dtype: "float64", shape: [250] });
-    // The chunk that grew contradicts the metadata that were read before: they are read again.
-    const decoded = await decode((await view.get("/a/c/1")) ?? new Uint8Array(), {});
-    expect(new Float64Array(decoded.slice().buffer)).toEqual(values.slice(100, 200));
+    const chunk = async (): Promise<Float64Array> =>
+      new Float64Array((await decode((await view.get("/a/c/1")) ?? new Uint8Array())).slice().buffer);
+    expect(await chunk()).toEqual(values.slice(100, 200));
+    const clock = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 2000);
+    // Documents are believed for a second.
     expect((await documentOf(view, "a"))["shape"]).toEqual([250]);
+    clock.mockRestore();
     expect(await readThroughView(view, "a", "<f8")).toEqual(bytes);
+    await putCarray(store, "t/a", bytes.subarray(0, 880), 100, { dtype: "float64", shape: [110] });
+    // The chunk that shrank contradicts the metadata that were read before: they are read again.
+    expect((await chunk()).subarray(0, 10)).toEqual(values.slice(100, 110));
+    expect((await documentOf(view, "a"))["shape"]).toEqual([110]);
   });
 
   it("refuses two archives at one node", async () => {

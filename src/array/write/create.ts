@@ -123,7 +123,7 @@ export async function openWritable(
         `the array has the features ${unknown.join(", ")}, which this version of superchunk cannot write; it can be read. Look for a newer superchunk`,
       );
     }
-    const attrs = await readAttributes(store, joinKey(path, "meta/attributes"), options);
+    const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
     const root = new ArrayRoot(store, path, generation.sizes);
     const { layout, folder } = generation;
     const cbytes = Number((folder.metadata["sizes"] as JsonObject)["cbytes"] ?? 0);
