@@ -8,6 +8,8 @@ import type { PlacedChunk } from "./sequence.ts";
 
 /** First read of a chunk: its header and the starts of up to 60 blocks. */
 const FIRST_READ = 256;
+/** The same over a network, where asking twice costs more than this much: 8,188 blocks, or the first of them too. */
+const FIRST_READ_REMOTE = 32 << 10;
 /** What a disk reads at least: headers that lie closer together are read with all that lies between them. */
 const PAGE = 4096;
 
@@ -15,18 +17,25 @@ const PAGE = 4096;
 export interface ChunkHead {
   readonly header: ChunkHeader;
   readonly bytes: Uint8Array;
+  /** The chunk from its header on, as far as it was read. */
+  readonly read: Uint8Array;
 }
 
-/** Reads and checks a chunk's header and block starts. */
-export async function readHead(
+/** Reads and checks a chunk's header and block starts, so that one more read brings any block. */
+export function readHead(store: ReadableStore, place: PlacedChunk, signal?: AbortSignal): Promise<ChunkHead> {
+  return readStart(store, place, store.getHead === undefined ? FIRST_READ : FIRST_READ_REMOTE, signal);
+}
+
+async function readStart(
   store: ReadableStore,
   place: PlacedChunk,
-  signal?: AbortSignal,
+  most: number,
+  signal: AbortSignal | undefined,
 ): Promise<ChunkHead> {
   const path = store.describe(place.key);
-  const first = await readAt(store, place, -place.prologue, firstLength(place), signal);
+  const first = await readAt(store, place, -place.prologue, firstLength(place, most), signal);
   const { header, bytes, length } = startHead(first, place, path);
-  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length) };
+  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length), read: bytes };
   return finishHead(header, await readAt(store, place, 0, length, signal), length, place, path);
 }
 
@@ -46,9 +55,11 @@ export async function readHeaders(
   const isClose = length > 0 && length <= places.length * PAGE;
   if (places.length === 1 || !isClose || first.prologue > 0 || last.key !== first.key) {
     if (!readsNow(store))
-      return Promise.all(places.map(async (place) => (await readHead(store, place, signal)).header));
+      return Promise.all(
+        places.map(async (place) => (await readStart(store, place, FIRST_READ, signal)).header),
+      );
     const headers: ChunkHeader[] = [];
-    for (const place of places) headers.push((await readHead(store, place, signal)).header);
+    for (const place of places) headers.push((await readStart(store, place, FIRST_READ, signal)).header);
     return headers;
   }
   const path = store.describe(first.key);
@@ -66,14 +77,14 @@ export async function readHeaders(
 }
 
 function readHeadNow(store: SyncStore, place: PlacedChunk, path: string): ChunkHead {
-  const first = readNow(store, place, -place.prologue, firstLength(place));
+  const first = readNow(store, place, -place.prologue, firstLength(place, FIRST_READ));
   const { header, bytes, length } = startHead(first, place, path);
-  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length) };
+  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length), read: bytes };
   return finishHead(header, readNow(store, place, 0, length), length, place, path);
 }
 
-function firstLength(place: PlacedChunk): number {
-  return Math.min(FIRST_READ, place.prologue + place.available);
+function firstLength(place: PlacedChunk, most: number): number {
+  return Math.min(most, place.prologue + place.available);
 }
 
 /** Checks the first bytes of a chunk, and tells how many its head has. */
@@ -96,7 +107,7 @@ function finishHead(
   path: string,
 ): ChunkHead {
   if (bytes.length < length) throw cutShort(place, path, length, bytes.length);
-  return { header, bytes };
+  return { header, bytes, read: bytes };
 }
 
 /** Decoded bytes `[start, end)` of a chunk from a store that reads at once; undefined where that does not do. */
@@ -130,7 +141,11 @@ export async function readPart(
   if (!isReady(head.header.compressor)) await prepare(head.header.compressor);
   const path = store.describe(place.key);
   const range = rangeOf(head, place, path, start, end);
-  const bytes = await readAt(store, place, range.offset, range.length, signal);
+  const behind = range.offset + range.length;
+  const bytes =
+    behind <= head.read.length
+      ? head.read.subarray(range.offset, behind)
+      : await readAt(store, place, range.offset, range.length, signal);
   decodePart(head, place, path, range, bytes, start, end, out);
 }
 

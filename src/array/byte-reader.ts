@@ -4,9 +4,12 @@
  * A chunk with a digest is read whole and checked once, and remembered as verified; single blocks are read from
  * chunks without a digest, and from those verified before.
  */
+
+import { runPooled } from "../store/pool.ts";
 import { readHead, readPart, readPartNow } from "./block-read.ts";
 import { type ChunkDecoder, callingThread, type DecodedChunk } from "./chunk-decoder.ts";
 import { type FetchedChunk, fetchChunks } from "./chunk-fetch.ts";
+import { type ChunkRuns, copyOut, countClusters, isPlaced, type PlacedRuns } from "./chunk-runs.ts";
 import { IndexSet } from "./index-set.ts";
 import type { RunBatch } from "./selection.ts";
 import type { ChunkSequence, PlacedChunk } from "./sequence.ts";
@@ -19,17 +22,12 @@ const BATCH_CHUNKS = 1 << 14;
 const PLACES = 1024;
 /** Chunks up to this size are read whole: asking twice costs more than decoding. */
 const WHOLE = 16384;
-/** The same over a network, where a request costs more than decoding this much. */
+/** The same over a network, where a request costs more than reading this much. */
 const WHOLE_REMOTE = 1 << 19;
-
-/** The runs that fall into one chunk: from `source` in the chunk to `target` in the result, in bytes. */
-interface ChunkRuns {
-  readonly place: PlacedChunk;
-  readonly source: number[];
-  readonly target: number[];
-  readonly length: number[];
-  bytes: number;
-}
+/** The same for a chunk of an object that was opened just now, and must be confirmed. */
+const WHOLE_FIRST = 8 << 20;
+/** Chunks that are looked for, and chunks of which blocks are read, at a time. */
+const AT_ONCE = 8;
 
 /** Options of a scan. */
 export interface ScanOptions {
@@ -116,7 +114,8 @@ export class SequenceReader {
     let pendingRuns = 0;
     let done = 0;
     const flush = async (): Promise<void> => {
-      await this.#copyRuns(pending, out, options.signal, (bytes) => {
+      const placed = await this.#placeRuns(pending, options.signal);
+      await this.#copyRuns(placed, out, options.signal, (bytes) => {
         done += bytes;
         options.onProgress?.({ done, total: out.length });
       });
@@ -134,15 +133,10 @@ export class SequenceReader {
           const inChunk = source - index * chunkBytes;
           const length = Math.min(left, chunkBytes - inChunk);
           let runs = pending[pending.length - 1];
-          if (runs === undefined || runs.place.index !== index) {
+          if (runs === undefined || runs.index !== index) {
             if (isFull()) await flush();
-            runs = {
-              place: await this.#place(index, options.signal),
-              source: [],
-              target: [],
-              length: [],
-              bytes: 0,
-            };
+            const place = this.sequence.placeNow(index);
+            runs = { index, place, isNew: false, source: [], target: [], length: [], bytes: 0 };
             pending.push(runs);
           }
           runs.source.push(inChunk);
@@ -160,34 +154,52 @@ export class SequenceReader {
     await flush();
   }
 
-  async #place(index: number, signal: AbortSignal | undefined): Promise<PlacedChunk> {
-    const known = this.sequence.placeNow(index);
-    if (known !== undefined) return known;
-    const [place] = await this.sequence.places(index, index + 1, signal);
-    if (place === undefined) throw new RangeError(`chunk ${index} has no place`);
-    return place;
+  /** Finds the chunks whose places are not known yet. */
+  async #placeRuns(
+    pending: readonly ChunkRuns[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly PlacedRuns[]> {
+    const unplaced = pending.filter(({ place }) => place === undefined);
+    const find = async (runs: ChunkRuns, call: AbortSignal | undefined): Promise<void> => {
+      [runs.place] = await this.sequence.places(runs.index, runs.index + 1, call);
+      runs.isNew = true;
+    };
+    const [single] = unplaced;
+    if (single !== undefined && unplaced.length === 1) await find(single, signal);
+    else if (single !== undefined) await runPooled(unplaced, AT_ONCE, find, signal);
+    return pending.map((runs) => {
+      if (!isPlaced(runs)) throw new RangeError(`chunk ${runs.index} has no place`);
+      return runs;
+    });
   }
 
   async #copyRuns(
-    pending: readonly ChunkRuns[],
+    pending: readonly PlacedRuns[],
     out: Uint8Array,
     signal: AbortSignal | undefined,
     onDone: (bytes: number) => void,
   ): Promise<void> {
-    const whole: ChunkRuns[] = [];
-    const parts: ChunkRuns[] = [];
+    const whole: PlacedRuns[] = [];
+    const parts: PlacedRuns[] = [];
     for (const runs of pending) (this.#wantsBlocks(runs) ? parts : whole).push(runs);
     await this.#copyWhole(whole, out, signal, onDone);
-    for (const runs of parts) {
-      signal?.throwIfAborted();
-      await this.#copyParts(runs, out, signal);
+    const copy = async (runs: PlacedRuns, call: AbortSignal | undefined): Promise<void> => {
+      call?.throwIfAborted();
+      await this.#copyParts(runs, out, call);
       onDone(runs.bytes);
-    }
+    };
+    if (parts.length > 1 && this.sequence.store.readIntoSync === undefined)
+      await runPooled(parts, AT_ONCE, copy, signal);
+    else for (const runs of parts) await copy(runs, signal);
   }
 
-  #wantsBlocks({ place, bytes }: ChunkRuns): boolean {
-    const whole = this.sequence.store.getHead === undefined ? WHOLE : WHOLE_REMOTE;
-    return place.nbytes > whole && bytes * 2 <= place.nbytes && this.#mayReadBlocks(place);
+  #wantsBlocks(runs: PlacedRuns): boolean {
+    const { place, bytes, isNew } = runs;
+    if (bytes * 2 > place.nbytes || !this.#mayReadBlocks(place)) return false;
+    if (this.sequence.store.getHead === undefined) return place.nbytes > WHOLE;
+    // An object's first read takes a request more where it is confirmed: one is saved.
+    const isFirst = isNew && this.sequence.isConfirmed === true;
+    return place.nbytes > (isFirst ? WHOLE_FIRST : WHOLE_REMOTE * countClusters(runs));
   }
 
   /** A digest covers the whole chunk: parts of it are read only once it was found right. */
@@ -196,7 +208,7 @@ export class SequenceReader {
   }
 
   async #copyWhole(
-    wanted: readonly ChunkRuns[],
+    wanted: readonly PlacedRuns[],
     out: Uint8Array,
     signal: AbortSignal | undefined,
     onDone: (bytes: number) => void,
@@ -224,7 +236,7 @@ export class SequenceReader {
     }
   }
 
-  async #copyParts(runs: ChunkRuns, out: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
+  async #copyParts(runs: PlacedRuns, out: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
     const { store } = this.sequence;
     const head = await readHead(store, runs.place, signal);
     const { blocksize } = head.header;
@@ -266,22 +278,5 @@ export class SequenceReader {
       if (this.#verify) this.#verified.add(chunk.place.index);
       yield chunk;
     }
-  }
-}
-
-function copyOut(
-  runs: ChunkRuns,
-  first: number,
-  end: number,
-  from: Uint8Array,
-  base: number,
-  out: Uint8Array,
-): void {
-  for (let i = first; i < end; i++) {
-    const source = (runs.source[i] ?? 0) - base;
-    const length = runs.length[i] ?? 0;
-    const target = runs.target[i] ?? 0;
-    if (length <= 16) for (let b = 0; b < length; b++) out[target + b] = from[source + b] ?? 0;
-    else out.set(from.subarray(source, source + length), target);
   }
 }

@@ -13,6 +13,28 @@ import { statFile } from "./stored-size.ts";
 
 /** Offset tables that are kept, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
+/** Superchunks of which a store is trusted to know the versions: it forgets the oldest of far more. */
+const SETTLED_FILES = 10_000;
+
+/** The superchunks that a generation opened: whether names can have come to mean other files since they were. */
+export class OpenedFiles {
+  /** Superchunks opened so far. */
+  count = 0;
+  /** How many of them were opened before `meta/sizes` was last found to be of the same epoch. */
+  confirmed = 0;
+  /** Each had a version by which its store knows it again. */
+  hasVersions = true;
+
+  /** True where all were confirmed, and the store refuses other bytes under their names by itself. */
+  isSettled({ pinsVersions }: ReadableStore): boolean {
+    return (
+      pinsVersions === true &&
+      this.hasVersions &&
+      this.confirmed === this.count &&
+      this.count <= SETTLED_FILES
+    );
+  }
+}
 
 /** Where a chunk lies by the layout alone. */
 export interface LayoutPlace {
@@ -77,9 +99,17 @@ export class LayoutFiles {
   readonly folder: string;
   readonly #chunkBytes: number;
   readonly #open = new Map<number, BlpkFile>();
+  readonly #opening = new Map<number, Promise<BlpkFile>>();
+  readonly #opened: OpenedFiles;
   #keptChunks = 0;
 
-  constructor(store: ReadableStore, folder: string, chunkBytes: number) {
+  constructor(
+    store: ReadableStore,
+    folder: string,
+    chunkBytes: number,
+    opened: OpenedFiles = new OpenedFiles(),
+  ) {
+    this.#opened = opened;
     this.store = store;
     this.folder = folder;
     this.#chunkBytes = chunkBytes;
@@ -97,15 +127,34 @@ export class LayoutFiles {
 
   /** The same, opening the superchunk where needed. Throws `INCOMPLETE` where it is missing, and the codes of damage. */
   async place(place: LayoutPlace, index: number, nbytes: number, signal?: AbortSignal): Promise<PlacedChunk> {
-    const known = this.placeNow(place, index, nbytes);
-    if (known !== undefined) return known;
+    for (;;) {
+      const known = this.placeNow(place, index, nbytes);
+      if (known !== undefined) return known;
+      const opening = this.#opening.get(place.number);
+      if (opening === undefined) break;
+      // Another has asked for it. Where that fails it may be by the other's abort: asked for anew.
+      await opening.catch(() => undefined);
+      signal?.throwIfAborted();
+    }
+    const opening = this.#openFile(place, index, signal);
+    this.#opening.set(place.number, opening);
+    try {
+      return placeInFile(await opening, place.inFile, index, nbytes);
+    } finally {
+      this.#opening.delete(place.number);
+    }
+  }
+
+  async #openFile(place: LayoutPlace, index: number, signal: AbortSignal | undefined): Promise<BlpkFile> {
     const key = this.key(place.number);
     const info = await statFile(this.store, key, { signal });
     if (info === undefined) throw this.#missing(key, index);
     const file = await openBlpkFile(this.store, key, info.size, place.needed, signal);
     this.#check(file, place);
+    this.#opened.count++;
+    if (info.etag === undefined) this.#opened.hasVersions = false;
     this.#keep(place.number, file);
-    return placeInFile(file, place.inFile, index, nbytes);
+    return file;
   }
 
   /** Forgets opened superchunks: names may mean other files now. */

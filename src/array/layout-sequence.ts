@@ -1,9 +1,13 @@
 /** The chunk sequence of an array, or a column of one, whose layout is in `meta/sizes`. @see FORMAT.md [FG] */
 import { SuperchunkError } from "../errors.ts";
 import type { StoredLayout } from "../format/layout.ts";
+import { runPooled } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { LayoutFiles, LayoutIndex } from "./layout-files.ts";
+import { LayoutFiles, LayoutIndex, type OpenedFiles } from "./layout-files.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
+
+/** Superchunks that are opened at a time. */
+const AT_ONCE = 8;
 
 /** What a sequence is made from. */
 export interface LayoutFacts {
@@ -18,6 +22,7 @@ export interface LayoutFacts {
   readonly chunklen: number;
   /** How messages name `meta/sizes`. */
   readonly sizesPath: string;
+  readonly opened?: OpenedFiles | undefined;
 }
 
 export class LayoutSequence implements ChunkSequence {
@@ -26,6 +31,7 @@ export class LayoutSequence implements ChunkSequence {
   readonly chunkBytes: number;
   readonly nchunks: number;
   readonly hasChecksums: boolean = true;
+  readonly isConfirmed: boolean = true;
   readonly #heldBytes: number;
   readonly #files: LayoutFiles;
   readonly #index: LayoutIndex;
@@ -38,7 +44,7 @@ export class LayoutSequence implements ChunkSequence {
     this.nbytes = rows * rowBytes;
     this.nchunks = rowBytes === 0 ? 0 : Math.ceil(rows / chunklen);
     this.#heldBytes = heldRows * rowBytes;
-    this.#files = new LayoutFiles(store, facts.folder, this.chunkBytes);
+    this.#files = new LayoutFiles(store, facts.folder, this.chunkBytes, facts.opened);
     this.#index = new LayoutIndex(facts.layout);
     const needed = rowBytes === 0 ? 0 : Math.ceil(heldRows / chunklen);
     if (rowBytes > 0 && this.#index.nchunks !== needed) {
@@ -61,13 +67,20 @@ export class LayoutSequence implements ChunkSequence {
 
   async places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
     const places: PlacedChunk[] = [];
+    const unknown: number[] = [];
     for (let index = first; index < end; index++) {
-      const found = this.#index.find(index);
-      const nbytes = this.#nbytesOf(index);
-      places.push(
-        this.#files.placeNow(found, index, nbytes) ?? (await this.#files.place(found, index, nbytes, signal)),
-      );
+      const place = this.placeNow(index);
+      if (place === undefined) unknown.push(index);
+      else places[index - first] = place;
     }
+    const find = async (index: number, call: AbortSignal | undefined): Promise<void> => {
+      const nbytes = this.#nbytesOf(index);
+      places[index - first] = await this.#files.place(this.#index.find(index), index, nbytes, call);
+    };
+    // A store that waits is asked for several superchunks at a time.
+    if (unknown.length > 1 && this.store.getHead !== undefined)
+      await runPooled(unknown, AT_ONCE, find, signal);
+    else for (const index of unknown) await find(index, signal);
     return places;
   }
 

@@ -11,6 +11,7 @@ import { parseLayout, type StoredLayout } from "../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import type { OpenedFiles } from "./layout-files.ts";
 import type {
   ArrayArchive,
   ArraySlice,
@@ -34,6 +35,8 @@ export interface Opened {
   readonly layout: StoredLayout;
   /** `meta/sizes` as it was read. */
   readonly sizes: Uint8Array;
+  /** The superchunks that were opened. */
+  readonly files: OpenedFiles;
 }
 
 /** Opens the newest generation, all of it or its first `rows`. */
@@ -80,6 +83,9 @@ export class LiveState {
    * @throws STALE where the rows have changed since they were opened
    */
   async confirm(opened: Opened, signal: AbortSignal | undefined): Promise<boolean> {
+    const { files } = opened;
+    const { count } = files;
+    if (files.isSettled(this.store)) return opened.layout.epoch === this.#opened.layout.epoch;
     const changed = await this.#readChanged(signal);
     if (changed !== undefined) {
       const path = this.store.describe(this.#sizesKey());
@@ -91,6 +97,7 @@ export class LiveState {
       }
       this.#seen = changed;
     }
+    files.confirmed = Math.max(files.confirmed, count);
     return opened.layout.epoch === this.#opened.layout.epoch;
   }
 

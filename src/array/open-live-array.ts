@@ -10,6 +10,7 @@ import {
   readAttributes,
 } from "./array-folder.ts";
 import { type Generation, hasLayout, readGeneration } from "./generation.ts";
+import { OpenedFiles } from "./layout-files.ts";
 import { LayoutSequence } from "./layout-sequence.ts";
 import { LiveArray, LiveState, type Opened } from "./live-array.ts";
 import type { ArrayArchive, OpenOptions } from "./types.ts";
@@ -31,14 +32,20 @@ export async function openLiveArray(
   ): Promise<Opened> => {
     const generation = await readGeneration(store, path, first, { verify, decoder, signal }, rows);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
-    return { array: showGeneration(generation, attrs), layout: generation.layout, sizes: generation.sizes };
+    const { layout, sizes } = generation;
+    const files = new OpenedFiles();
+    return { array: showGeneration(generation, attrs, files), layout, sizes, files };
   };
   const opened = await reopen(undefined, found, options.signal);
   return new LiveArray(new LiveState(store, path, opened, (rows, signal) => reopen(rows, undefined, signal)));
 }
 
 /** One generation as an array that knows of no other. */
-export function showGeneration(generation: Generation, attrs: JsonObject): ArrayArchive {
+export function showGeneration(
+  generation: Generation,
+  attrs: JsonObject,
+  opened?: OpenedFiles,
+): ArrayArchive {
   const { folder, layout, hasColumns } = generation;
   const { store, path, dtype } = folder;
   const key = (name: string): string => joinKey(path, "meta", name);
@@ -55,6 +62,7 @@ export function showGeneration(generation: Generation, attrs: JsonObject): Array
         rowBytes,
         chunklen: folder.chunklen,
         sizesPath: store.describe(key("sizes")),
+        opened,
       }),
   };
   if (hasColumns && dtype.kind === "struct") return nestedArray(folder, dtype, face);

@@ -28,29 +28,29 @@ export async function open(
   if (path !== "") checkKey(path);
   // Over a network each question costs a request: what the name suggests is asked for first.
   const looksLikeFile = /\.(?:blp|blosc|bin)$/i.test(path);
-  const first = looksLikeFile ? undefined : await openArray(source, path, options);
+  const first = looksLikeFile ? undefined : await openFolder(source, path, options);
   if (first !== undefined) return first;
   const file = path === "" ? undefined : await readBeginning(source, path, MAGIC.length, options);
   if (file !== undefined && MAGIC.every((byte, i) => file.bytes[i] === byte))
     return openFile(source, path, options, file.info);
-  const rootdirs = await source.get(joinKey(path, "__rootdirs__"), options);
-  if (rootdirs !== undefined) return openTable(source, path, rootdirs, options);
-  const array = looksLikeFile ? await openArray(source, path, options) : undefined;
-  if (array !== undefined) return array;
+  const folder = looksLikeFile ? await openFolder(source, path, options) : undefined;
+  if (folder !== undefined) return folder;
   // Not "blpk": says what is wrong with the file, if there is one.
   if (file !== undefined) return openFile(source, path, options, file.info);
   throw await nothingThere(source, path, options);
 }
 
-async function openArray(
+async function openFolder(
   store: ReadableStore,
   path: string,
   options: OpenOptions,
 ): Promise<Archive | undefined> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
   const [sizes, storage] = await Promise.all([get("meta/sizes"), get("meta/storage")]);
-  if (sizes === undefined && storage === undefined) return undefined;
-  return openArrayFolder(store, path, { sizes, storage }, options);
+  if (sizes !== undefined || storage !== undefined)
+    return openArrayFolder(store, path, { sizes, storage }, options);
+  const rootdirs = await get("__rootdirs__");
+  return rootdirs && openTable(store, path, rootdirs, options);
 }
 
 async function nothingThere(

@@ -27,6 +27,8 @@ export interface ChunkSequence {
   placeNow(index: number): PlacedChunk | undefined;
   /** The dialect knows chunk checksums (a file may still have none). */
   readonly hasChecksums: boolean;
+  /** What is read first from an object counts only after one more question (default: not so). */
+  readonly isConfirmed?: boolean;
   /** Keys of all objects that hold the sequence. */
   keys(signal?: AbortSignal): AsyncIterable<string>;
   /** Objects that lie beside the sequence's own and do not count, in words (for `verify`). */

@@ -7,7 +7,7 @@
 import { SuperchunkError } from "../errors.ts";
 import { parseSuperchunkName, superchunkName } from "../format/naming.ts";
 import { joinKey } from "../store/key.ts";
-import type { ReadableStore } from "../store/types.ts";
+import type { ObjectInfo, ReadableStore } from "../store/types.ts";
 import { placeInFile } from "./bloscpack-sequence.ts";
 import { type BlpkFile, openBlpkFile } from "./blpk-file.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
@@ -15,6 +15,8 @@ import { statFile } from "./stored-size.ts";
 
 /** Offset tables that are kept, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
+/** Superchunks whose beginnings are asked for at a time. */
+const AHEAD = 8;
 
 export class SuperchunkSequence implements ChunkSequence {
   readonly store: ReadableStore;
@@ -101,16 +103,40 @@ export class SuperchunkSequence implements ChunkSequence {
         if (!this.#open.has(known)) this.#keep(known, await this.#openFile(known, signal));
         return;
       }
+      const asked = new Map<number, Promise<ObjectInfo | undefined>>();
       while (this.#superchunkOf(index) === undefined) {
         signal?.throwIfAborted();
         const superchunk = this.#firsts.length - 1;
-        const file = await this.#openFile(superchunk, signal);
+        this.#askAhead(asked, index, signal);
+        const file = await this.#openFile(superchunk, signal, asked.get(superchunk));
         this.#keep(superchunk, file);
         this.#firsts.push((this.#firsts[superchunk] ?? 0) + file.starts.length);
       }
     });
     this.#scan = turn.catch(() => undefined);
     await turn;
+  }
+
+  /**
+   * Over a network, asks for the beginnings of the next superchunks at the same time: for those that lie before chunk
+   * `index` if they are as long as the last one.
+   */
+  #askAhead(
+    asked: Map<number, Promise<ObjectInfo | undefined>>,
+    index: number,
+    signal: AbortSignal | undefined,
+  ): void {
+    const next = this.#firsts.length - 1;
+    const read = this.#firsts[next] ?? 0;
+    const length = read - (this.#firsts[next - 1] ?? read);
+    if (this.store.getHead === undefined || length === 0) return;
+    const count = Math.min(AHEAD, Math.floor((index - read) / length) + 1);
+    for (let superchunk = next; superchunk < next + count; superchunk++) {
+      if (asked.has(superchunk)) continue;
+      const info = statFile(this.store, this.#key(superchunk), { signal });
+      info.catch(() => undefined); // reported when its turn comes
+      asked.set(superchunk, info);
+    }
   }
 
   #keep(superchunk: number, file: BlpkFile): void {
@@ -123,10 +149,14 @@ export class SuperchunkSequence implements ChunkSequence {
     }
   }
 
-  async #openFile(superchunk: number, signal: AbortSignal | undefined): Promise<BlpkFile> {
+  async #openFile(
+    superchunk: number,
+    signal: AbortSignal | undefined,
+    asked?: Promise<ObjectInfo | undefined>,
+  ): Promise<BlpkFile> {
     const key = this.#key(superchunk);
     const first = this.#firsts[superchunk] ?? 0;
-    const info = await statFile(this.store, key, { signal });
+    const info = await (asked ?? statFile(this.store, key, { signal }));
     if (info === undefined) throw missing(this.store, key, first, this.nchunks);
     const file = await openBlpkFile(this.store, key, info.size, this.nchunks - first, signal);
     this.#check(file, first);

@@ -65,6 +65,8 @@ export class S3Store implements WritableStore {
   readonly #turns: Turns;
   readonly #versions = new Map<string, string>();
   #connection: Promise<Connection> | undefined;
+  /** What this store writes itself it reads as it is then. */
+  #hasWritten = false;
 
   constructor(options: S3StoreOptions) {
     if (options.bucket === "")
@@ -72,6 +74,11 @@ export class S3Store implements WritableStore {
     checkFolder(options.prefix ?? "");
     this.#options = options;
     this.#turns = new Turns(Math.max(1, options.maxConcurrent ?? 16));
+  }
+
+  /** Until something is written through this store. */
+  get pinsVersions(): boolean {
+    return !this.#hasWritten;
   }
 
   describe(key: string): string {
@@ -155,6 +162,7 @@ export class S3Store implements WritableStore {
     checkKey(key);
     const { signal } = options;
     signal?.throwIfAborted();
+    this.#hasWritten = true;
     const { sdk, client } = await this.#connect();
     const path = this.describe(key);
     const where = { Bucket: this.#options.bucket, Key: this.#keyOf(key) };
@@ -170,6 +178,7 @@ export class S3Store implements WritableStore {
 
   async delete(key: string, options: StoreOptions = {}): Promise<void> {
     checkKey(key);
+    this.#hasWritten = true;
     const where = { Bucket: this.#options.bucket, Key: this.#keyOf(key) };
     await this.#send(key, options, ({ sdk, client }, call) =>
       client.send(new sdk.DeleteObjectCommand(where), call),

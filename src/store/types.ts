@@ -68,7 +68,7 @@ export interface ReadableStore {
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
   /**
    * Capability: reads of an object fail with `STALE` where it changed since its first read, so that nobody needs to
-   * compare versions besides.
+   * compare versions besides. Asked for at each read: a store may stop doing so.
    */
   readonly pinsVersions?: boolean;
   /** Releases what the store holds open. */

@@ -35,8 +35,7 @@ export class ChunkReading {
   /** In stored byte order. */
   readonly #fill: Uint8Array;
   readonly #concurrency: number;
-  /** Nobody changes objects, or the store notices by itself. */
-  readonly #isPinned: boolean;
+  readonly #isImmutable: boolean;
   readonly #gate: Gate;
   readonly #jobs: LeafRequests;
 
@@ -45,10 +44,15 @@ export class ChunkReading {
     this.#model = model;
     this.#fill = fill;
     this.#concurrency = concurrencyOf(settings);
-    this.#isPinned = settings.immutable === true || store.pinsVersions === true;
+    this.#isImmutable = settings.immutable === true;
     this.#gate = new Gate(this.#concurrency);
     this.#jobs = new LeafRequests(store, settings, this.#gate);
     this.cache = new ShardCache(store, settings.cachedEntries);
+  }
+
+  /** Nobody changes objects, or the store notices by itself. */
+  get #isPinned(): boolean {
+    return this.#isImmutable || this.#store.pinsVersions === true;
   }
 
   /** Reads a selection into a view with its dimensions, items in stored byte order. */

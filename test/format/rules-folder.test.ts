@@ -116,6 +116,13 @@ describe("carrays and tables", () => {
     expect((await openFolder({ ...meta, "data/__1__.bin": await makeFile({ chunks: ABC }) })).dialect).toBe(
       "blz-superchunk",
     );
+    const bparams = { "meta/sizes": uint8Sizes(10), "meta/storage": uint8Storage(4, ', "bparams": {}') };
+    expect((await openFolder({ ...bparams, __attrs__: '{"a": 1}' })).dialect).toBe("carray");
+    expect(
+      (await openFolder({ ...bparams, "data/__1__.bin": await makeFile({ chunks: ABC }) })).dialect,
+    ).toBe("blz-superchunk");
+    const blz = await openFolder({ ...meta, "meta/attributes": '{"a": 1}' });
+    expect([blz.dialect, blz.attrs]).toEqual(["blz-superchunk", { a: 1 }]);
     const empty = { "meta/sizes": uint8Sizes(0), "meta/storage": uint8Storage(4) };
     expect((await openFolder(empty)).dialect).toBe("blz-superchunk");
     expect((await openFolder({ ...empty, __attrs__: "{}" })).dialect).toBe("carray");

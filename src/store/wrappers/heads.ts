@@ -25,6 +25,10 @@ class HeadStore implements ReadableStore {
     this.#store = store;
   }
 
+  get pinsVersions(): boolean {
+    return this.#store.pinsVersions === true;
+  }
+
   describe(key: string): string {
     return this.#store.describe(key);
   }

@@ -68,7 +68,8 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
         Reflect.apply(act, inner, args),
       );
   }
-  if (inner.pinsVersions !== undefined) wrapped.pinsVersions = inner.pinsVersions;
+  if (inner.pinsVersions !== undefined)
+    Object.defineProperty(wrapped, "pinsVersions", { enumerable: true, get: () => inner.pinsVersions });
   if (inner.close !== undefined) wrapped.close = () => inner.close?.();
   // The loop above gave it just the members that `store` has; TypeScript cannot follow that.
   return wrapped as unknown as Wrapped<S>;
