@@ -9,8 +9,11 @@ import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { readAttributes } from "../array-folder.ts";
 import { encodeJson, type Generation, readGeneration, unknownWriteFeatures } from "../generation.ts";
-import { ArrayWriter } from "./array-writer.ts";
+import { planAdoption } from "./adopt.ts";
+import { newArrayId } from "./array-id.ts";
+import { ArrayWriter, type Committed } from "./array-writer.ts";
 import { grow } from "./changes.ts";
+import { clearPlace } from "./clear-place.ts";
 import { recover } from "./recover.ts";
 import { ArrayRoot } from "./root.ts";
 import { type ArraySettings, type CutOptions, settleSettings, storageOf } from "./settings.ts";
@@ -73,7 +76,7 @@ export async function createArray(
     await store.put(attributesKey, attributes, { durable: true });
     const layout: StoredLayout = {
       generation: 1,
-      id: newId(),
+      id: newArrayId(),
       epoch: 0,
       edition: 0,
       revision: 0,
@@ -101,10 +104,12 @@ export async function createArray(
 }
 
 /**
- * Opens the array at a key of a store for writing, and brings in order what an interrupted writer left.
+ * Opens the array at a key of a store for writing, and brings in order what an interrupted writer left. An array that
+ * another program wrote as the BLZ document has it is adopted: one commit says which superchunks it has. [FG-11]
  *
  * @throws NOT_FOUND, CONFLICT (another writer holds the lock), READ_ONLY (the store cannot write, or the array has write
- * features that are not known here), UNSUPPORTED, and the codes of damage
+ * features that are not known here), UNSUPPORTED (an archive of another kind, or one that cannot be adopted as it is),
+ * and the codes of damage
  */
 export async function openWritable(
   store: ReadableStore,
@@ -114,21 +119,11 @@ export async function openWritable(
   if (!isWritable(store)) throw readOnly(store, path, "the store cannot write");
   const lock = await options.lock?.();
   try {
-    const generation = await readOurs(store, path, options.signal);
-    const unknown = unknownWriteFeatures(generation.storage);
-    if (unknown.length > 0) {
-      throw readOnly(
-        store,
-        path,
-        `the array has the features ${unknown.join(", ")}, which this version of superchunk cannot write; it can be read. Look for a newer superchunk`,
-      );
-    }
+    const { settings, committed, sizes, isForeign } = await readWritable(store, path, options);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
-    const root = new ArrayRoot(store, path, generation.sizes);
-    const { layout, folder } = generation;
-    const cbytes = Number((folder.metadata["sizes"] as JsonObject)["cbytes"] ?? 0);
-    const committed = { layout, rows: folder.heldRows, cbytes };
-    const writer = new ArrayWriter(root, settingsOf(generation), committed, options.encoder);
+    const root = new ArrayRoot(store, path, sizes);
+    const writer = new ArrayWriter(root, settings, committed, options.encoder);
+    if (isForeign) await writer.recommit({});
     await recover(writer);
     return new WritableArray(writer, attrs, lock);
   } catch (error) {
@@ -137,28 +132,45 @@ export async function openWritable(
   }
 }
 
-async function readOurs(
-  store: WritableStore,
+/** An array as its next writer finds it. */
+export interface WritableState {
+  readonly settings: ArraySettings;
+  readonly committed: Committed;
+  /** `meta/sizes` as it was read. */
+  readonly sizes: Uint8Array;
+  /** The state is what {@link planAdoption} makes of another program's array, and not committed. */
+  readonly isForeign: boolean;
+}
+
+/** Reads what a writer starts from; writes nothing. Throws as {@link openWritable}. */
+export async function readWritable(
+  store: ReadableStore,
   path: string,
-  signal: AbortSignal | undefined,
-): Promise<Generation> {
+  { signal }: Pick<WriteOptions, "signal"> = {},
+): Promise<WritableState> {
+  let generation: Generation;
   try {
-    return await readGeneration(store, path, undefined, { signal });
+    generation = await readGeneration(store, path, undefined, { signal });
   } catch (error) {
     if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
-    const where = { path: store.describe(path) };
-    const isForeign = await hasSome(store, path, ["meta/sizes", "meta/storage", "__rootdirs__"]);
-    if (!isForeign) throw new SuperchunkError("NOT_FOUND", "there is no array", where);
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      'the archive was written by another program; "superchunk convert --to blz" makes an array of it that can be changed',
-      where,
+    return { ...(await planAdoption(store, path, { signal })), isForeign: true };
+  }
+  const { layout, folder, storage, sizes } = generation;
+  const unknown = unknownWriteFeatures(storage);
+  if (unknown.length > 0) {
+    throw readOnly(
+      store,
+      path,
+      `the array has the features ${unknown.join(", ")}, which this version of superchunk cannot write; it can be read. Look for a newer superchunk`,
     );
   }
+  const cbytes = Number((folder.metadata["sizes"] as JsonObject)["cbytes"] ?? 0);
+  const committed = { layout, rows: folder.heldRows, cbytes };
+  return { settings: settingsOf(generation), committed, sizes, isForeign: false };
 }
 
 /** The settings that a generation was written with. */
-export function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings {
+function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings {
   const { cparams, superchunk } = storage;
   const declared = storage.raw["superchunk"] as JsonObject;
   return settleSettings(
@@ -183,50 +195,6 @@ export function settingsOf({ storage, folder, hasColumns }: Generation): ArraySe
   );
 }
 
-/** Makes sure that nothing is in the way; with `overwrite` by removing it, `meta/sizes` first. */
-async function clearPlace(store: WritableStore, path: string, overwrite: boolean): Promise<void> {
-  const data = joinKey(path, "data");
-  const isTaken =
-    (await hasSome(store, path, ["meta/sizes", "meta/storage", "__rootdirs__"])) ||
-    (await hasEntries(store, data));
-  if (!isTaken) return;
-  if (!overwrite) {
-    throw new SuperchunkError(
-      "CONFLICT",
-      "there is an archive already, or a part of one; choose another place, or overwrite it",
-      { path: store.describe(path) },
-    );
-  }
-  for (const name of ["meta/sizes", "__rootdirs__", "meta/storage", "meta/attributes", "__attrs__"])
-    await store.delete(joinKey(path, name));
-  await store.sync?.([]);
-  await removeTree(store, data);
-}
-
-async function removeTree(store: WritableStore, folder: string): Promise<void> {
-  const entries = [];
-  for await (const entry of store.list(folder)) entries.push(entry);
-  for (const { name, kind } of entries) {
-    const key = joinKey(folder, name);
-    if (kind === "folder") await removeTree(store, key);
-    await store.delete(key);
-  }
-}
-
-async function hasSome(store: ReadableStore, path: string, names: readonly string[]): Promise<boolean> {
-  for (const name of names) if ((await store.stat(joinKey(path, name))) !== undefined) return true;
-  return false;
-}
-
-async function hasEntries(store: ReadableStore, folder: string): Promise<boolean> {
-  try {
-    for await (const _ of store.list(folder)) return true;
-  } catch (error) {
-    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
-  }
-  return false;
-}
-
 function isParsed(dtype: JsonValue | DType): dtype is DType {
   return typeof dtype === "object" && dtype !== null && "kind" in dtype && "itemSize" in dtype;
 }
@@ -242,11 +210,6 @@ function shapeOf(shape: number | readonly number[]): readonly number[] {
       found: shape,
     },
   );
-}
-
-function newId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function readOnly(store: ReadableStore, path: string, summary: string): SuperchunkError {

@@ -15,6 +15,7 @@ import { encodeJson } from "../generation.ts";
 import { LayoutIndex } from "../layout-files.ts";
 import { elementsOf } from "../selection.ts";
 import type { LongOptions } from "../types.ts";
+import { newArrayId } from "./array-id.ts";
 import { ArrayWriter } from "./array-writer.ts";
 import { type ColumnLayout, layOutColumns } from "./columns.ts";
 import { settleNames } from "./compact.ts";
@@ -335,7 +336,7 @@ async function repairInPlace(
     .filter((number) => number < FIRST_LOOSE)
     .reduce((most, number) => Math.max(most, number), 0);
   const before: StoredLayout = {
-    id: newId(),
+    id: newArrayId(),
     generation: 0,
     epoch: 0,
     edition: 0,
@@ -403,10 +404,4 @@ async function reread(store: ReadableStore, { key, offset, file, nbytes }: Found
   throw new SuperchunkError("STALE", "the file changed while it was repaired; run it again", {
     path: store.describe(key),
   });
-}
-
-function newId(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
-    byte.toString(16).padStart(2, "0"),
-  ).join("");
 }

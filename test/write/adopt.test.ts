@@ -1,0 +1,147 @@
+/** Arrays of superchunks that another program wrote, opened for writing. */
+import { describe, expect, test } from "vitest";
+import { open } from "../../src/array/open.ts";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { createArray, openWritable } from "../../src/array/write/create.ts";
+import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+import { loadFolder } from "../array/memory-archive.ts";
+import { checkImage, contentsOf, type Image, imageOf } from "../crash/images.ts";
+import { randomFrom } from "../crash/random.ts";
+import { findFixture, loadArchives } from "../fixtures/manifest.ts";
+
+const ROWS = 7;
+const ROOTS = loadArchives().filter(({ dialect, refuse }) => dialect === "blz-superchunk" && !refuse);
+const load = async (path: string): Promise<MemoryStore> => (await loadFolder(findFixture(path).file)).store;
+const bytesOf = async (array: { getBytes(): Promise<Uint8Array> }): Promise<Buffer> =>
+  Buffer.from(await array.getBytes());
+
+test("there are arrays of the document's reference writer to adopt", () => {
+  expect(ROOTS.length).toBeGreaterThan(8);
+});
+
+test.each(ROOTS.map(({ path }) => path))(
+  "[FG-11] %s is adopted by one commit, and grows, shrinks and changes",
+  async (path) => {
+    const store = await load(path);
+    const original = (await open(store)) as ArrayArchive;
+    const before = await bytesOf(original);
+    const files = await imageOf(store);
+    const [rows = 0, ...rowShape] = original.shape;
+    const rowBytes = rowShape.reduce((product, n) => product * n, original.dtype.itemSize);
+    const more = before.length > 0 ? before.subarray(0, ROWS * rowBytes) : Buffer.alloc(ROWS * rowBytes, 1);
+
+    const writer = await openWritable(store, "");
+    expect([writer.shape, writer.generation > 0]).toEqual([original.shape, true]);
+    for (const [key, bytes] of files)
+      if (key.startsWith("data/")) expect(await store.get(key), key).toEqual(bytes);
+    const adopted = (await open(new MemoryStore(await imageOf(store)))) as ArrayArchive;
+    expect(await bytesOf(adopted)).toEqual(before);
+    expect([adopted.attrs, adopted.columnNames, adopted.fillValue]).toEqual([
+      original.attrs,
+      original.columnNames,
+      original.fillValue,
+    ]);
+
+    await writer.append(new Uint8Array(more));
+    await writer.flush();
+    expect(await bytesOf(writer)).toEqual(Buffer.concat([before, more]));
+    await writer.deleteRows(2, 5);
+    const changed = Buffer.concat([before, more]);
+    const expected = Buffer.concat([changed.subarray(0, 2 * rowBytes), changed.subarray(5 * rowBytes)]);
+    expect(await bytesOf(writer)).toEqual(expected);
+    await writer.resize(rows + 20);
+    await writer.resize(rows + ROWS - 3);
+    await writer.compact();
+    await writer.close();
+
+    const again = (await open(store)) as ArrayArchive;
+    expect(await bytesOf(again)).toEqual(expected);
+    expect((await again.verify()).findings.filter(({ code }) => code !== "TYPESIZE")).toEqual([]);
+    expect(again.attrs).toEqual(original.attrs);
+  },
+);
+
+const OPERATIONS: readonly [string, (array: WritableArray) => Promise<void>][] = [
+  ["opening alone", async () => undefined],
+  [
+    "an append",
+    async (array) => {
+      const columns = array.columnNames.length > 0;
+      await array.append(columns ? [[1, 2]] : new Uint8Array(array.dtype.itemSize * 7));
+      await array.flush();
+    },
+  ],
+  ["shrinking", (array) => array.resize(33)],
+  ["compacting", (array) => array.compact()],
+];
+
+describe.each(["i8-2d-crc32", "nested", "u4-spare-offsets"])("a power cut while %s is adopted", (name) => {
+  test.each(OPERATIONS)("[FG-11] leaves the old or the new rows: %s", async (_name, operation) => {
+    const base = await imageOf(await load(`blz-superchunk/${name}`));
+    const read = async (image: Image) => contentsOf((await open(new MemoryStore(image))) as ArrayArchive);
+    const whole = new MemoryStore(base);
+    const writer = await openWritable(whole, "");
+    await operation(writer);
+    await writer.abandon();
+    const allowed = [await read(base), await read(await imageOf(whole))];
+    let cuts = 0;
+    for (let failAt = 1, isDone = false; !isDone; failAt++) {
+      for (let seed = 0; seed < 2; seed++) {
+        const store = new VolatileStore(base, { failAt, random: randomFrom(failAt * 100 + seed) });
+        try {
+          const array = await openWritable(store, "");
+          await operation(array);
+          await array.abandon();
+        } catch (error) {
+          if (!store.isDead) throw error;
+        }
+        isDone = !store.isDead;
+        cuts++;
+        await checkImage(store.image(), allowed, `power cut before step ${failAt}, seed ${seed}`);
+      }
+    }
+    expect(cuts).toBeGreaterThan(4);
+  });
+});
+
+test("what cannot be adopted as it is, is refused with the way to go on, and nothing is written", async () => {
+  const refusalOf = async (store: MemoryStore): Promise<unknown> => {
+    const files = await imageOf(store);
+    const error = await openWritable(store, "").catch((reason: unknown) => reason);
+    expect(await imageOf(store)).toEqual(files);
+    return error;
+  };
+  const stray = await load("blz-superchunk/f8-default");
+  await stray.put("data/__5__.bin", (await stray.get("data/__4__.bin")) ?? new Uint8Array(0));
+  expect(await refusalOf(stray)).toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringMatching(/__5__.*repair --in-place/),
+  });
+
+  const short = await load("blz-superchunk/i8-2d-crc32");
+  const sizes = JSON.parse(new TextDecoder().decode(await short.get("meta/sizes"))) as { shape: number[] };
+  await short.put("meta/sizes", new TextEncoder().encode(JSON.stringify({ ...sizes, shape: [80, 7] })));
+  expect(await refusalOf(short)).toMatchObject({ code: "BAD_FIELD" });
+
+  expect(await refusalOf(await load("blz-superchunk/aborted"))).toMatchObject({ code: "INCOMPLETE" });
+
+  const lost = new MemoryStore();
+  await (await createArray(lost, "", { dtype: "<i4", shape: 5 })).close();
+  await lost.put("meta/sizes", new TextEncoder().encode('{"shape": [5], "nbytes": 20, "cbytes": 90}'));
+  expect(await refusalOf(lost)).toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringMatching(/lost its layout.*repair/),
+  });
+});
+
+test.each(["carray", "ctable"])("a %s is refused, and the message tells what changes it", async (dialect) => {
+  const found = loadArchives().find((archive) => archive.dialect === dialect && !archive.refuse);
+  const { store } = await loadFolder(found?.file ?? "");
+  await expect(openWritable(store, "")).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    details: { found: dialect },
+    message: expect.stringMatching(/superchunk append.*convert --to blz/),
+  });
+});
