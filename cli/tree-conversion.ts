@@ -4,7 +4,6 @@ import {
   convertTree,
   isArchive,
   planTree,
-  type TreeEntry,
   type TreePlanEntry,
   type TreeResult,
 } from "../src/bridge/index.ts";
@@ -14,6 +13,7 @@ import { type Mount, MountedStore } from "../src/store/mounted.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
 import { resultLine, toOptions, writeReport } from "./convert-report.ts";
+import { noteFailures, tellFailures } from "./failed-archives.ts";
 import { EXIT } from "./failure.ts";
 import { JsonArray } from "./json-array.ts";
 import { startProgress } from "./progress.ts";
@@ -102,9 +102,6 @@ async function convertBelow(
   }
 }
 
-/** Failures that are told on stderr; the others are in the report only. */
-const FAILURES_TOLD = 20;
-
 /** Failures on stderr, at the end, a line each; then the one line of the result. */
 async function printTree(result: TreeResult, context: Context): Promise<void> {
   const { notes, renamed, entries } = result;
@@ -112,26 +109,11 @@ async function printTree(result: TreeResult, context: Context): Promise<void> {
   if (renamed.length > 0)
     context.message(`${formatPlural(renamed.length, "name")} changed: --json lists them`);
   const failed = entries.filter((entry) => entry.status === "failed");
-  for (const { path, code, message } of failed.slice(0, FAILURES_TOLD)) {
-    context.message(`not converted: ${withPlace(path, message ?? "")} (${code})`);
-  }
-  const untold = failed.length - FAILURES_TOLD;
-  if (untold > 0)
-    context.message(`and ${formatCount(untold)} more not converted: --report or --json lists them`);
+  tellFailures(failed, "not converted", context);
   const failures = failed.length > 0 ? `, ${formatCount(failed.length)} failed` : "";
   await context.out.line(
     `${formatPlural(result.converted, "archive")} converted${failures}: ${resultLine(result)}`,
   );
-}
-
-function withPlace(path: string, message: string): string {
-  return message.startsWith(path) ? message : `${path}: ${message}`;
-}
-
-function noteFailures(entries: readonly Pick<TreeEntry, "code">[], context: Context): void {
-  for (const { code } of entries) {
-    if (code !== undefined) context.note(new SuperchunkError(code, "").isDamage ? EXIT.damaged : EXIT.failed);
-  }
 }
 
 async function printPlans(

@@ -6,21 +6,27 @@ import {
   type Container,
   commonFolder,
   defaultContainer,
+  type FailedArchive,
   joinPlans,
+  type KerchunkOptions,
   type PlanOptions,
   parseContainers,
   planReferences,
   type ReferencePlan,
   type ReferenceResult,
+  type StreamSettings,
   toLocation,
   type ViewEntry,
   writeKerchunk,
 } from "../src/bridge/index.ts";
+import { failureOf } from "../src/bridge/tree-run.ts";
 import { SuperchunkError } from "../src/errors.ts";
 import { encoderOf, locateTarget, openContainer, writeIcechunk } from "../src/node/index.ts";
 import { parseS3Address } from "../src/node/s3-address.ts";
 import type { VirtualizeFlags } from "./commands/virtualize.ts";
 import type { Context } from "./context.ts";
+import { writeReport } from "./convert-report.ts";
+import { noteFailures, tellFailures } from "./failed-archives.ts";
 import { openingLines } from "./opening-lines.ts";
 import { locateEntries } from "./served-entries.ts";
 import { formatCount, formatPlural } from "./units.ts";
@@ -36,20 +42,37 @@ export async function virtualizeTo(
   checkFlags(flags);
   const { entries, close } = await locateEntries(sources, context.signal);
   const opened: Archive[] = [];
+  const failures: FailedArchive[] = [];
+  let status: "referenced" | "left out" = "left out";
+  const onFailure = (failure: FailedArchive): void => {
+    failures.push(failure);
+  };
   try {
     const containers = flags.containers === undefined ? undefined : await readContainers(flags.containers);
-    const plans = planAll(entries, flags, opened, context);
+    // One archive alone, and several as one array, succeed or fail as a whole.
+    const settings = entries.length > 1 && flags.concat !== true ? { onFailure } : {};
+    const plans = planAll(entries, flags, opened, settings, context);
     const own = [...(containers ?? [])];
     const result =
       flags.to === "icechunk"
         ? await writeIcechunk(plans, destination, {
+            ...settings,
             containers: own.length > 0 ? own : [commonContainer(entries, sources)],
             update: flags.update,
             message: flags.message,
           })
-        : await writeSet(plans, destination, flags, own.length > 0 ? own : undefined, context);
-    await report(result, destination, flags, context);
+        : await writeSet(plans, destination, flags, {
+            ...settings,
+            containers: own.length > 0 ? own : undefined,
+            signal: context.signal,
+          });
+    status = "referenced";
+    await report(result, failures, destination, flags, context);
+  } catch (error) {
+    tellFailures(failures, "not referenced", context);
+    throw error;
   } finally {
+    if (flags.report !== undefined) await writeReport(flags.report, entriesOf(entries, status, failures));
     for (const archive of opened) if (isRemote(archive)) await archive.close();
     await close();
   }
@@ -75,6 +98,7 @@ async function* planAll(
   entries: readonly ViewEntry[],
   flags: VirtualizeFlags,
   opened: Archive[],
+  { onFailure }: StreamSettings,
   context: Context,
 ): AsyncGenerator<ReferencePlan> {
   const options: PlanOptions = {
@@ -89,16 +113,42 @@ async function* planAll(
   };
   const [only] = entries;
   const joined: ReferencePlan[] = [];
-  for (const entry of entries) {
+  const planOne = async (entry: ViewEntry): Promise<ReferencePlan> => {
     const archive = await entry.open({ signal: context.signal });
     opened.push(archive);
     const alone = entries.length === 1 || flags.concat === true;
     const node = alone ? nodeOf(archive, (only ?? entry).node) : entry.node;
-    const plan = await planReferences(archive, { ...options, node });
+    return planReferences(archive, { ...options, node });
+  };
+  for (const entry of entries) {
+    let plan: ReferencePlan;
+    try {
+      plan = await planOne(entry);
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (onFailure === undefined) throw error;
+      onFailure({ path: entry.source, node: entry.node, ...failureOf(error) });
+      continue;
+    }
     if (flags.concat === true) joined.push(plan);
     else yield plan;
   }
   if (flags.concat === true) yield joinPlans(joined, options);
+}
+
+/** What `--report` tells of each archive. */
+function entriesOf(
+  entries: readonly ViewEntry[],
+  status: "referenced" | "left out",
+  failures: readonly FailedArchive[],
+): readonly unknown[] {
+  const failed = new Set(failures.map(({ path }) => path));
+  return [
+    ...entries
+      .filter(({ source }) => !failed.has(source))
+      .map(({ source, node }) => ({ path: source, node, status })),
+    ...failures.map((failure) => ({ ...failure, status: "failed" })),
+  ];
 }
 
 /** A table alone is the root, as xarray wants it; an array alone has its name, since xarray opens no bare array. */
@@ -134,8 +184,7 @@ async function writeSet(
   plans: AsyncIterable<ReferencePlan>,
   destination: string,
   flags: VirtualizeFlags,
-  containers: readonly Container[] | undefined,
-  context: Context,
+  settings: Pick<KerchunkOptions, "containers" | "onFailure" | "signal">,
 ): Promise<ReferenceResult> {
   const at = destination.replace(/\/+$/, "");
   const isRemoteTarget = /^[a-z0-9+.-]+:\/\//i.test(at);
@@ -146,10 +195,9 @@ async function writeSet(
     return await writeKerchunk(plans, store, name, {
       form: flags.to === "kerchunk" ? "json" : "parquet",
       format: flags.zarrFormat === undefined ? undefined : flags.zarrFormat === "2" ? 2 : 3,
-      containers,
       openContainer,
       overwrite: flags.overwrite,
-      signal: context.signal,
+      ...settings,
     });
   } finally {
     await store.close?.();
@@ -172,19 +220,24 @@ function isRemote({ store, path }: Archive): boolean {
 
 async function report(
   result: ReferenceResult & { readonly snapshot?: string; readonly kept?: number },
+  failures: readonly FailedArchive[],
   destination: string,
   flags: VirtualizeFlags,
   context: Context,
 ): Promise<void> {
   const lines = openingLines(destination, flags, result.containers);
-  if (flags.json === true) return context.json({ destination, form: flags.to, ...result, open: lines });
+  noteFailures(failures, context);
+  if (flags.json === true)
+    return context.json({ destination, form: flags.to, ...result, failures, open: lines });
+  tellFailures(failures, "not referenced", context);
   for (const note of result.notes) context.message(`note: ${note}`);
   if (!flags.guard)
     context.message("note: without guards nobody notices when an archive changes, and reads wrong values");
   const stored = result.padded + result.recoded + result.inlined;
   const kept = result.kept === undefined || result.kept === 0 ? "" : `, ${formatCount(result.kept)} kept`;
+  const failed = failures.length > 0 ? `, ${formatPlural(failures.length, "archive")} failed` : "";
   await context.out.line(
-    `${formatPlural(result.arrays, "array")}: ${formatPlural(result.virtual, "reference")}${kept}, ` +
+    `${formatPlural(result.arrays, "array")}${failed}: ${formatPlural(result.virtual, "reference")}${kept}, ` +
       `${formatPlural(stored, "chunk")} stored beside them, ${formatCount(result.sampled)} read back and compared`,
   );
   if (result.snapshot !== undefined) await context.out.line(`commit ${result.snapshot}`);

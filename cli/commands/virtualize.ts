@@ -23,6 +23,7 @@ export interface VirtualizeFlags {
   readonly dimensionNames?: readonly string[];
   readonly column?: readonly string[];
   readonly message?: string;
+  readonly report?: string;
   readonly json?: boolean;
 }
 
@@ -60,12 +61,14 @@ export function addVirtualize(program: Command, context: Context): void {
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")
     .option("--message <text>", "Icechunk: message of the commit")
+    .option("--report <file>", "write what became of each archive to a file, as JSON")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
 Nothing of the archives is copied but short last chunks, filled up. Readers need
 the archives where they are; the lines to open the result are printed at the end.
+A damaged archive among many is reported at the end; the others are referenced.
 
 Examples:
   superchunk virtualize daily_equities.bcolz equities.icechunk

@@ -72,7 +72,12 @@ export {
 } from "./references/open-references.ts";
 export { type PlanOptions, planReferences, type ReferencePlan } from "./references/plan.ts";
 export type { GuardedObject, ReferencedArray, ReferenceOptions } from "./references/planned-array.ts";
-export { type ReferenceItem, streamReferences } from "./references/reference-stream.ts";
+export {
+  type FailedArchive,
+  type ReferenceItem,
+  type StreamSettings,
+  streamReferences,
+} from "./references/reference-stream.ts";
 export type {
   ChunkReference,
   Guard,

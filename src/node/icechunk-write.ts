@@ -9,19 +9,21 @@ import {
   type ReferencePlan,
   type ReferenceResult,
   ReferenceSet,
+  type StreamSettings,
   sampleArrays,
 } from "../bridge/references/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { explainIcechunk, openRepository } from "./icechunk.ts";
+import { Draft, PART } from "./icechunk-draft.ts";
 import { type RepositoryOptions, toIcechunkLocation } from "./icechunk-options.ts";
 
-/** References that are handed over in one call. */
-const BATCH = 20_000;
+/** References that are handed over in one call; a part has a whole number of calls. */
+const BATCH = 5000;
 
 /** How references are committed. */
-export interface IcechunkOptions extends RepositoryOptions {
+export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings, "onFailure"> {
   /** Add to a repository that is there: new archives, and what was appended to known ones (default: `CONFLICT`). */
   readonly update?: boolean | undefined;
   /** Of the commit. */
@@ -37,11 +39,11 @@ export interface IcechunkResult extends ReferenceResult {
 }
 
 /**
- * Writes references to archives into a repository. The commit is made when all of them are there, every object was
- * compared again, and Icechunk has found a container for each.
+ * Writes references to archives into a repository. The branch shows them when all of them are there, every object was
+ * compared again, Icechunk has found a container for each, and samples were read back; until then it is as it was.
  *
- * Throws `CONFLICT` for a repository that is there, unless `update`; `UNSAFE_PATH` for objects outside of the
- * containers; `STALE` where an object changed meanwhile. Nothing is committed then.
+ * Throws `CONFLICT` for a repository that is there, unless `update`, and where another writer was faster;
+ * `UNSAFE_PATH` for objects outside of the containers; `STALE` where an object changed meanwhile.
  */
 export async function writeIcechunk(
   plans: AsyncIterable<ReferencePlan>,
@@ -49,7 +51,7 @@ export async function writeIcechunk(
   options: IcechunkOptions,
 ): Promise<IcechunkResult> {
   const containers: readonly Container[] = [...new Containers(options.containers)];
-  const { repository, isNew } = await openRepository(location, "if-absent", { ...options, containers });
+  const { repository, isNew } = await openRepository(location, "write", { ...options, containers });
   if (!isNew && options.update !== true) {
     throw new SuperchunkError(
       "CONFLICT",
@@ -59,68 +61,88 @@ export async function writeIcechunk(
       },
     );
   }
-  const branch = options.branch ?? "main";
+  const draft = await Draft.begin(repository, options.branch ?? "main").catch((error: unknown) => {
+    throw explainIcechunk(error, location);
+  });
   try {
-    const session = await repository.writableSession(branch);
     const set = new ReferenceSet(plans, containers);
-    const writer = new SessionWriter(session.store, location);
-    for await (const item of set.items((array) => writer.firstOf(array))) {
+    const writer = new ReferenceWriter(draft, location);
+    const firstOf = (array: ReferencedArray): Promise<number> => writer.firstOf(array);
+    for await (const item of set.items({ firstOf, onFailure: options.onFailure })) {
       if (item.kind === "group") await writer.putDocument(item.node, item.document);
+      else if (item.kind === "array") await writer.begin(item.array, item.first);
       else if (item.kind === "virtual" || item.kind === "native") await writer.add(item);
     }
     await writer.flush();
-    const snapshot = await session.commit(options.message ?? `Refer to ${set.arrays.length} arrays`);
+    const snapshot = await draft.finish(options.message ?? `Refer to ${set.arrays.length} arrays`);
     const { store } = await repository.readonlySession({ snapshotId: snapshot });
-    const sampled = await sampleArrays(set.arrays, async ({ node }, index) => {
-      const bytes = await store.get(joinKey(node, "c", ...index.map(String)));
-      return bytes ?? undefined;
-    });
+    const read = async (
+      { node }: ReferencedArray,
+      index: readonly number[],
+    ): Promise<Uint8Array | undefined> =>
+      (await store.get(joinKey(node, "c", ...index.map(String)))) ?? undefined;
+    const sampled = await sampleArrays(set.arrays, read, options.onFailure);
+    await draft.publish(snapshot);
+    await draft.end();
     return { ...set.result(), containers, sampled, snapshot, kept: writer.kept };
   } catch (error) {
+    // Why it failed matters, and not that what is left of it could not be removed either.
+    await draft.end().catch(() => undefined);
     throw explainIcechunk(error, location);
   }
 }
 
-/** Puts documents and chunks into a session, many references at a time. */
-class SessionWriter {
+/** Puts documents and chunks into a draft, many references at a time. */
+class ReferenceWriter {
   /** Chunks that were left as they were. */
   kept = 0;
-  readonly #store: Icechunk.Store;
+  readonly #draft: Draft;
   readonly #location: string;
   #node = "";
   #batch: Icechunk.VirtualChunkSpec[] = [];
+  /** Arrays that are in the repository with chunks that are no longer theirs. */
+  readonly #replaced = new WeakSet<ReferencedArray>();
+  /** References in the current part. */
+  #pending = 0;
 
-  constructor(store: Icechunk.Store, location: string) {
-    this.#store = store;
+  constructor(draft: Draft, location: string) {
+    this.#draft = draft;
     this.#location = location;
   }
 
-  /** Puts an array's document in place. Resolves with the first chunk that must be referenced anew. */
+  /** The first chunk of an array that must be referenced anew. */
   async firstOf(array: ReferencedArray): Promise<number> {
-    await this.flush();
-    const key = joinKey(array.node, "zarr.json");
-    const stored = await this.#store.get(key);
-    const before = stored === null ? undefined : (JSON.parse(new TextDecoder().decode(stored)) as JsonObject);
-    const known = before === undefined ? 0 : array.chunksOf(before);
-    if (before !== undefined && known === undefined) await this.#store.deleteDir(array.node);
-    await this.putDocument(array.node, array.document);
+    const stored = await this.#draft.store.get(joinKey(array.node, "zarr.json"));
+    if (stored === null) return 0;
+    const known = array.chunksOf(JSON.parse(new TextDecoder().decode(stored)) as JsonObject);
+    if (known === undefined) this.#replaced.add(array);
     // What was appended to the last object changes its guard: its chunks are referenced anew, those before it are not.
-    const first = known === undefined || known === 0 ? 0 : await array.firstInObject(known - 1);
+    return known === undefined || known === 0 ? 0 : array.firstInObject(known - 1);
+  }
+
+  /** Puts an array's document in place, whose chunks from number `first` on follow. */
+  async begin(array: ReferencedArray, first: number): Promise<void> {
+    await this.flush();
+    if (this.#replaced.has(array)) await this.#draft.store.deleteDir(array.node);
+    await this.putDocument(array.node, array.document);
     this.kept += first;
-    return first;
   }
 
   async putDocument(node: string, document: JsonObject): Promise<void> {
-    await this.#store.set(joinKey(node, "zarr.json"), Buffer.from(encodeDocument(document)));
+    await this.#draft.store.set(joinKey(node, "zarr.json"), Buffer.from(encodeDocument(document)));
   }
 
   async add(chunk: PlannedChunk): Promise<void> {
     if (chunk.kind === "native") {
       const key = joinKey(chunk.node, "c", ...chunk.index.map(String));
-      await this.#store.set(key, Buffer.from(chunk.bytes));
+      await this.#draft.store.set(key, Buffer.from(chunk.bytes));
       return;
     }
     if (chunk.node !== this.#node || this.#batch.length >= BATCH) await this.flush();
+    if (this.#pending >= PART) {
+      this.#pending = 0;
+      await this.#draft.endPart();
+    }
     this.#node = chunk.node;
     const { location, offset, length, guard } = chunk;
     // An ETag of a local file would never match; a time is compared in whole seconds.
@@ -142,7 +164,8 @@ class SessionWriter {
     const batch = this.#batch;
     if (batch.length === 0) return;
     this.#batch = [];
-    const failed = await this.#store.setVirtualRefs(`/${this.#node}`, batch, true);
+    this.#pending += batch.length;
+    const failed = await this.#draft.store.setVirtualRefs(`/${this.#node}`, batch, true);
     const [first] = failed ?? [];
     if (failed === null || first === undefined) return;
     const chunk = batch.find(({ index }) => index.join() === first.join());

@@ -8,6 +8,7 @@ import { resolve } from "node:path";
 import type * as Icechunk from "@earthmover/icechunk";
 import { type Container, type ContainerCredentials, Containers } from "../bridge/references/index.ts";
 import { SuperchunkError } from "../errors.ts";
+import { MANIFESTS } from "./icechunk-draft.ts";
 import { type RepositoryOptions, toIcechunkPrefix } from "./icechunk-options.ts";
 import { parseS3Address } from "./s3-address.ts";
 
@@ -57,13 +58,14 @@ export interface OpenedRepository {
 }
 
 /**
- * Opens the repository at a folder or an `s3://` address, or makes one where `create` says so.
+ * Opens the repository at a folder or an `s3://` address for reading, or makes or opens one for writing.
  *
- * Throws `NOT_FOUND`, `UNSUPPORTED`, `BAD_ARGUMENT` for credentials that are not given.
+ * What is opened for writing has our containers in its configuration, and its manifests are cut where the repository
+ * does not say how. Throws `NOT_FOUND`, `UNSUPPORTED`, `BAD_ARGUMENT` for credentials that are not given.
  */
 export async function openRepository(
   location: string,
-  create: "never" | "if-absent",
+  purpose: "read" | "write",
   options: RepositoryOptions,
 ): Promise<OpenedRepository> {
   const containers = new Containers(options.containers);
@@ -75,13 +77,19 @@ export async function openRepository(
     const isThere = location.startsWith("s3://")
       ? await Repository.exists(storage)
       : existsSync(resolve(location, "repo")) || (existsSync(location) && (await Repository.exists(storage)));
-    if (!isThere && create === "never")
-      throw new SuperchunkError("NOT_FOUND", "there is no Icechunk repository here", { path: location });
-    const repository = isThere
-      ? await Repository.open(storage, config, access)
-      : await Repository.create(storage, config, undefined, access);
-    if (isThere && create !== "never") await repository.saveConfig();
-    return { repository, isNew: !isThere };
+    if (purpose === "read") {
+      if (!isThere)
+        throw new SuperchunkError("NOT_FOUND", "there is no Icechunk repository here", { path: location });
+      return { repository: await Repository.open(storage, config, access), isNew: false };
+    }
+    if (isThere) {
+      const kept = (await Repository.fetchConfig(storage))?.manifest as { splitting?: unknown } | undefined;
+      const cut = (kept?.splitting ?? null) === null ? { ...config, manifest: MANIFESTS } : config;
+      await (await Repository.open(storage, cut, access)).saveConfig();
+    } else await Repository.create(storage, { ...config, manifest: MANIFESTS }, undefined, access);
+    // What is only written need not be kept in memory; a configuration that is not saved is this session's own.
+    const caching = { numChunkRefs: 1, numTransactionChanges: 1 };
+    return { repository: await Repository.open(storage, { ...config, caching }, access), isNew: !isThere };
   } catch (error) {
     throw explainIcechunk(error, location);
   }

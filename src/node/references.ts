@@ -85,7 +85,7 @@ async function openIcechunk(
   { containers: given = [], branch = "main", ...options }: OpenPathReferencesOptions,
 ): Promise<ReferenceStore> {
   const containers = new Containers(given);
-  const { repository } = await openRepository(location, "never", { ...options, containers });
+  const { repository } = await openRepository(location, "read", { ...options, containers });
   const session = await repository.readonlySession({ branch }).catch((error: unknown) => {
     throw explainIcechunk(error, location);
   });

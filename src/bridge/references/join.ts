@@ -41,6 +41,7 @@ export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOpt
   }
   return {
     source: first.source,
+    node: first.node,
     groups: first.groups,
     arrays: first.arrays.map(({ node }, i) =>
       joinArrays(

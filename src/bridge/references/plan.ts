@@ -28,6 +28,8 @@ export interface PlanOptions
 export interface ReferencePlan {
   /** How messages name the archive. */
   readonly source: string;
+  /** Path of the archive's node. */
+  readonly node: string;
   /** Documents of groups by path, the outermost first. */
   readonly groups: ReadonlyMap<string, JsonObject>;
   readonly arrays: readonly ReferencedArray[];
@@ -54,6 +56,7 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
   });
   return {
     source: archive.store.describe(archive.path),
+    node,
     groups: new Map([...jobs.groups].map(([path, document]) => [joinKey(node, path), document])),
     arrays,
     notes: notesOf(jobs),

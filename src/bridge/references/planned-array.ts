@@ -104,7 +104,7 @@ export class PlannedArray implements ReferencedArray {
   readonly #mustFit: boolean;
   readonly #layout: JobLayout | undefined;
   readonly #options: ReferenceOptions;
-  readonly #seen: SeenObjects;
+  #seen: SeenObjects;
   /** Keys of the objects seen, in order. */
   readonly #objects: string[] = [];
 
@@ -142,6 +142,8 @@ export class PlannedArray implements ReferencedArray {
     if (layout === undefined) return;
     const { archive } = this.job.source;
     const { signal } = this.#options;
+    this.#seen = new SeenObjects(archive.store);
+    this.#objects.length = 0;
     let object: LocatedObject | undefined;
     const onObject = async (key: string): Promise<void> => {
       object = await this.#look(key);

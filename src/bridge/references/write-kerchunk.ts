@@ -3,7 +3,7 @@
  *
  * Knows the order of writing: the set last of all it is made from, then the comparison with the source.
  */
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import { chunkKey } from "../zarr-metadata.ts";
@@ -16,12 +16,12 @@ import { commonFolder } from "./location.ts";
 import { assertSame, containersKey, openReferences } from "./open-references.ts";
 import type { ReferencePlan } from "./plan.ts";
 import type { ReferencedArray } from "./planned-array.ts";
-import { type ReferenceItem, streamReferences } from "./reference-stream.ts";
+import { type ReferenceItem, type StreamSettings, streamReferences } from "./reference-stream.ts";
 import type { ReferenceCounts } from "./types.ts";
 import { zarr2ChunkKey } from "./zarr2-documents.ts";
 
 /** How a set of kerchunk references is written. */
-export interface KerchunkOptions extends StoreOptions {
+export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onFailure"> {
   /** JSON, or Parquet, which knows documents of Zarr v2 only. */
   readonly form: "json" | "parquet";
   /** Version of the documents (default 3 for JSON). */
@@ -63,8 +63,9 @@ export async function writeKerchunk(
   await assertFree(target, path, options);
   const set = new ReferenceSet(plans, options.containers);
   if (form === "json")
-    await target.put(path, formatKerchunkJson(set.items(), format), { signal, stablePieces: true });
-  else await writeKerchunkParquet(set.items(), target, path, { recordSize: options.recordSize, signal });
+    await target.put(path, formatKerchunkJson(set.items(options), format), { signal, stablePieces: true });
+  else
+    await writeKerchunkParquet(set.items(options), target, path, { recordSize: options.recordSize, signal });
   const containers = set.containers();
   await target.put(containersKey(path), new TextEncoder().encode(formatContainers(containers)), { signal });
   const sampled =
@@ -77,7 +78,7 @@ async function readBack(
   set: ReferenceSet,
   target: WritableStore,
   path: string,
-  { form, format, signal, openContainer }: KerchunkOptions,
+  { form, format, signal, openContainer, onFailure }: KerchunkOptions,
 ): Promise<number> {
   const keyOf = format === 2 ? zarr2ChunkKey : chunkKey;
   const options = { containers: set.containers(), openContainer, signal };
@@ -90,8 +91,10 @@ async function readBack(
   }
   const references = await openReferences(store, path, options);
   try {
-    return await sampleArrays(set.arrays, ({ node }, index) =>
-      references.get(`/${joinKey(node, keyOf(index))}`, { signal }),
+    return await sampleArrays(
+      set.arrays,
+      ({ node }, index) => references.get(`/${joinKey(node, keyOf(index))}`, { signal }),
+      onFailure,
     );
   } finally {
     await references.close();
@@ -113,11 +116,9 @@ export class ReferenceSet {
     this.#given = containers === undefined ? undefined : new Containers(containers);
   }
 
-  /** The pieces; `firstOf` as in `streamReferences`. */
-  async *items(
-    firstOf?: (array: ReferencedArray) => Promise<number> | number,
-  ): AsyncGenerator<ReferenceItem> {
-    for await (const item of streamReferences(this.#noting(), this.#counts, firstOf)) {
+  /** The pieces, in the order of `streamReferences`. */
+  async *items(settings: StreamSettings): AsyncGenerator<ReferenceItem> {
+    for await (const item of streamReferences(this.#noting(), this.#counts, settings)) {
       if (item.kind === "array") this.arrays.push(item.array);
       if (item.kind === "virtual" && item.location !== this.#location) this.#note(item.location);
       yield item;
@@ -165,16 +166,29 @@ function sampledCells({ count }: ReferencedArray): readonly number[] {
   return count === 0 ? [] : [...new Set([0, count >> 1, count - 1])];
 }
 
-/** Compares the first, a middle and the last chunk of every array with the source. Resolves with their number. */
+/**
+ * Compares the first, a middle and the last chunk of every array with the source. Resolves with their number. Where
+ * `onFailure` is given it is told of chunks that the source itself holds damaged.
+ */
 export async function sampleArrays(
   arrays: readonly ReferencedArray[],
   read: (array: ReferencedArray, index: readonly number[]) => Promise<Uint8Array | undefined>,
+  onFailure?: StreamSettings["onFailure"],
 ): Promise<number> {
   let sampled = 0;
   for (const array of arrays) {
     for (const cell of sampledCells(array)) {
       const index = array.positionOf(cell);
-      assertSame(await read(array, index), await array.sample(cell), joinKey(array.node, chunkKey(index)));
+      const wanted = await array.sample(cell).catch((error: unknown) => {
+        if (onFailure === undefined || !isSuperchunkError(error) || !error.isDamage) throw error;
+        const { code, message } = error;
+        const { archive } = array.job.source;
+        const path = archive.store.describe(archive.path);
+        onFailure({ path, node: array.node, code, message: `is referenced, but damaged: ${message}` });
+        return undefined;
+      });
+      if (wanted === undefined) continue;
+      assertSame(await read(array, index), wanted, joinKey(array.node, chunkKey(index)));
       sampled++;
     }
   }
