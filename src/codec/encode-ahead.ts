@@ -1,9 +1,18 @@
 /** Encoding many chunks: here by default, or by an encoder that works on several at a time. Must not know threads. */
-import { encode } from "./encode.ts";
+import { encode, encodeInto } from "./encode.ts";
+import { prepareEncode } from "./encode-prepare.ts";
+import { HEADER_LENGTH } from "./header.ts";
 import type { ChunkEncoder, EncodeOptions } from "./types.ts";
 
 /** Encodes in the calling thread, one chunk at a time. */
-export const encodeHere: ChunkEncoder = { parallel: 1, encode };
+export const encodeHere: ChunkEncoder = {
+  parallel: 1,
+  encode: async (data, options, room) => {
+    if (room === undefined || room.byteLength < data.length + HEADER_LENGTH) return encode(data, options);
+    await prepareEncode(options.cname);
+    return encodeInto(data, new Uint8Array(room), options);
+  },
+};
 
 /**
  * The chunks of data that come one after the other, in order; as many are worked on at a time as the encoder can.

@@ -68,9 +68,11 @@ export interface ChunkEncoder {
   /**
    * One chunk, in a buffer of its own; `data` may change once it is there.
    *
+   * @param room a buffer that the encoder may take over for the result, at least 16 bytes longer than
+   * `data`; it is the caller's again, as the chunk's buffer, where the chunk lies in it, and else gone
    * @throws as `encode`
    */
-  encode(data: Uint8Array, options: EncodeOptions): Promise<Uint8Array>;
+  encode(data: Uint8Array, options: EncodeOptions, room?: ArrayBuffer): Promise<Uint8Array>;
 }
 
 /** Settings of every decoding call. */

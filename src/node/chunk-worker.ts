@@ -15,7 +15,7 @@ import {
   missingChunk,
 } from "../array/chunk-fetch.ts";
 import type { PlacedChunk } from "../array/sequence.ts";
-import { decodeHeader, decodeSync, encode, leaseDecoder, prepare } from "../codec/index.ts";
+import { decodeHeader, decodeSync, encodeHere, leaseDecoder, prepare } from "../codec/index.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { FolderReader } from "./fs-reader.ts";
@@ -54,10 +54,12 @@ async function run(job: Job): Promise<Reply> {
   }
 }
 
-async function runEncode({ blosc, input, length, options }: EncodeJob): Promise<Reply> {
+async function runEncode({ blosc, input, length, options, room }: EncodeJob): Promise<Reply> {
   const data = new Uint8Array(input, 0, length);
   const chunk =
-    blosc === "native" ? (await loadNativeBlosc()).encode(data, options) : await encode(data, options);
+    blosc === "native"
+      ? (await loadNativeBlosc()).encode(data, options)
+      : await encodeHere.encode(data, options, room);
   return { buffers: [chunk.buffer as ArrayBuffer], facts: new Float64Array([chunk.length]), input };
 }
 

@@ -13,7 +13,7 @@ import {
 import type { PlacedChunk } from "../array/sequence.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { BufferShelf } from "./buffer-shelf.ts";
+import { BufferShelf } from "../bytes/buffer-shelf.ts";
 import { FolderReader } from "./fs-reader.ts";
 import { FileStore } from "./fs-store.ts";
 import { type Batch, bytesOf, fetchBatches, groupPlaces } from "./thread-batches.ts";

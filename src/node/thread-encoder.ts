@@ -1,7 +1,7 @@
 /** Encodes chunks in worker threads. Knows jobs; must not know how threads run. */
-import { encode } from "../codec/index.ts";
+import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../codec/types.ts";
-import { BufferShelf } from "./buffer-shelf.ts";
+import { BufferShelf } from "../bytes/buffer-shelf.ts";
 import { type BloscChoice, unpackError } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
@@ -23,7 +23,7 @@ export class ThreadEncoder implements ChunkEncoder {
   constructor(
     pool: WorkerPool,
     blosc: BloscChoice = "wasm",
-    alone: ChunkEncoder["encode"] = encode,
+    alone: ChunkEncoder["encode"] = encodeHere.encode,
     worth: number = WORTH,
   ) {
     this.parallel = 2 * pool.size;
@@ -33,17 +33,18 @@ export class ThreadEncoder implements ChunkEncoder {
     this.#worth = worth;
   }
 
-  async encode(data: Uint8Array, options: EncodeOptions): Promise<Uint8Array> {
+  async encode(data: Uint8Array, options: EncodeOptions, room?: ArrayBuffer): Promise<Uint8Array> {
     const { length } = data;
     const crowded = this.#underWay > 0 && this.#underWay + length > MAX_UNDER_WAY;
-    if (length < this.#worth || crowded || !(await this.#pool.start())) return this.#alone(data, options);
+    if (length < this.#worth || crowded || !(await this.#pool.start())) return this.#alone(data, options, room);
     const input = this.#inputs.take(length) ?? new ArrayBuffer(length);
     new Uint8Array(input).set(data);
     this.#underWay += length;
     try {
-      const reply = await this.#pool.run({ kind: "encode", blosc: this.#blosc, input, length, options }, [
-        input,
-      ]);
+      const reply = await this.#pool.run(
+        { kind: "encode", blosc: this.#blosc, input, length, options, room },
+        room === undefined ? [input] : [input, room],
+      );
       if (reply.input !== undefined) this.#inputs.put(reply.input);
       if (reply.error !== undefined) throw unpackError(reply.error);
       const [chunk] = reply.buffers;

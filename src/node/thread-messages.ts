@@ -42,6 +42,8 @@ export interface EncodeJob {
   readonly input: ArrayBuffer;
   readonly length: number;
   readonly options: EncodeOptions;
+  /** Where the chunk may go. */
+  readonly room: ArrayBuffer | undefined;
 }
 
 export type Job = DecodeJob | EncodeJob;

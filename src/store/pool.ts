@@ -37,3 +37,41 @@ export async function runPooled<T>(
   outer?.throwIfAborted();
   if (failures.length > 0) throw failures[0];
 }
+
+/**
+ * The results of `work` in the order of the items, up to `ahead` of them begun before they are asked for. Throws the
+ * first failure in its turn; once the loop is left, the signal given to `work` is aborted and nothing is under way.
+ */
+export async function* mapAhead<T, U>(
+  items: Iterable<T>,
+  ahead: number,
+  work: (item: T, signal: AbortSignal) => Promise<U>,
+  outer?: AbortSignal,
+): AsyncGenerator<U> {
+  const inner = new AbortController();
+  const forward = (): void => inner.abort(outer?.reason);
+  outer?.throwIfAborted();
+  outer?.addEventListener("abort", forward, { once: true });
+  const queue = items[Symbol.iterator]();
+  const running: Promise<U>[] = [];
+  const begin = (): void => {
+    const next = queue.next();
+    if (next.done === true) return;
+    const result = work(next.value, inner.signal);
+    result.catch(() => undefined); // thrown when its turn comes
+    running.push(result);
+  };
+  try {
+    for (let i = 0; i < Math.max(1, ahead); i++) begin();
+    for (let first = running.shift(); first !== undefined; first = running.shift()) {
+      const value = await first;
+      outer?.throwIfAborted();
+      begin();
+      yield value;
+    }
+  } finally {
+    inner.abort();
+    await Promise.allSettled(running);
+    outer?.removeEventListener("abort", forward);
+  }
+}

@@ -24,7 +24,7 @@ export function bloscStage(configuration: JsonObject, itemSize: number, place: F
     isBlosc: true,
     fixedOverhead: undefined,
     decode: decodeChunk,
-    encode: (bytes, encoder = encodeHere) => encoder.encode(bytes, options),
+    encode: (bytes, encoder = encodeHere, room?: ArrayBuffer) => encoder.encode(bytes, options, room),
   };
 }
 

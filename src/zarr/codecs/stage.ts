@@ -18,6 +18,9 @@ export interface Stage {
    * Throws `BAD_CHUNK`, `BAD_FIELD`, `TRUNCATED`, `CHECKSUM_MISMATCH`, `LIMIT`, without a place.
    */
   decode(bytes: Uint8Array, limit: number, exact: boolean, out?: Uint8Array): Promise<Uint8Array>;
-  /** Encodes, Blosc chunks with the encoder if one is given. The result may be a new buffer or the input. */
-  encode(bytes: Uint8Array, encoder?: ChunkEncoder): Promise<Uint8Array>;
+  /**
+   * Encodes, Blosc chunks with the encoder if one is given, which may take over `room`. The result may be a new buffer
+   * or the input.
+   */
+  encode(bytes: Uint8Array, encoder?: ChunkEncoder, room?: ArrayBuffer): Promise<Uint8Array>;
 }

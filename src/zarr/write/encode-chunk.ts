@@ -20,13 +20,14 @@ export interface EncodeSettings {
 
 /**
  * The bytes of a chunk of the given shape, or undefined where it holds nothing but the fill value and is left out.
- * `items` are in C order and stored byte order.
+ * `items` are in C order and stored byte order. `room` may be taken over for the result.
  */
 export async function encodeChunk(
   chain: Chain,
   items: Uint8Array,
   shape: readonly number[],
   settings: EncodeSettings,
+  room?: ArrayBuffer,
 ): Promise<Uint8Array | undefined> {
   if (!settings.writeEmptyChunks && holdsOnly(items, settings.fill)) return undefined;
   const stored = permute(shape, chain.order);
@@ -37,7 +38,7 @@ export async function encodeChunk(
     const grid = innerGrid(chain.serializer, stored);
     bytes = joinPieces(await layOutShard(chunks, grid, chain.serializer, settings.chunkOrder));
   }
-  for (const stage of chain.stages) bytes = await stage.encode(bytes, settings.encoder);
+  for (const stage of chain.stages) bytes = await stage.encode(bytes, settings.encoder, room);
   return bytes;
 }
 

@@ -1,21 +1,23 @@
 /** A Zarr array that is written to: whole chunks, and parts of them. */
-import { type Extent, elementsOf, resolveSelection, stridesOf } from "../../array/selection.ts";
+import { type Extent, elementsOf, resolveSelection } from "../../array/selection.ts";
 import type { Selection } from "../../array/types.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { allocate, ZarrArray } from "../array.ts";
+import { ZarrArray } from "../array.ts";
 import { innerGrid, permute, type ShardingSerializer } from "../chain.ts";
 import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../chunk-grid.ts";
-import { copyItems, type ItemView, repeatItem } from "../copy-items.ts";
+import type { ItemView } from "../copy-items.ts";
 import type { ReadSettings } from "../leaf-requests.ts";
 import type { ArrayModel } from "../model.ts";
 import { swapItems } from "../swap-items.ts";
 import type { ChunkOrder } from "./chunk-order.ts";
-import { type EncodeSettings, encodeChunk, layOutShard } from "./encode-chunk.ts";
+import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
 import { type ValueSource, viewBytes, viewValues } from "./item-source.ts";
 import { applyPlan, checkVersion, conditionOf, withObjectLock } from "./shard-apply.ts";
+import { type Region, RegionMerge } from "./region-merge.ts";
+import { type InnerChunk, shardPieces } from "./shard-pieces.ts";
 import { planShardWrite, type ShardStrategy } from "./shard-plan.ts";
 
 /** How an array is written. */
@@ -49,10 +51,12 @@ const CONCURRENCY = 4;
 export class WritableZarrArray extends ZarrArray {
   declare readonly store: WritableStore;
   readonly #settings: WriteSettings;
+  readonly #regions: RegionMerge;
 
   constructor(store: WritableStore, model: ArrayModel, settings: WriteSettings & ReadSettings = {}) {
     super(store, model, settings);
     this.#settings = settings;
+    this.#regions = new RegionMerge(model, this.reading, this.storedFill, store.describe(model.path));
   }
 
   /**
@@ -119,28 +123,24 @@ export class WritableZarrArray extends ZarrArray {
   async #writeChunk(segments: readonly Segment[], source: ItemView, options: SetOptions): Promise<void> {
     const { axes, chain } = this.model;
     const position = segments.map(({ chunk }) => chunk);
-    const start = axes.map((axis, d) => axis.startOf(position[d] ?? 0));
-    const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+    const region = {
+      start: axes.map((axis, d) => axis.startOf(position[d] ?? 0)),
+      shape: axes.map((axis, d) => axis.lengthOf(position[d] ?? 0)),
+    };
     const view = partOfView(source, segments);
     const { serializer, stages } = chain;
-    const whole = this.#coversAll(segments, start, shape);
+    const whole = this.#regions.coversAll(segments, region);
     if (serializer.kind === "sharding" && stages.length === 0) {
-      if (whole) await this.#putShard(position, serializer, segments, view, shape, options);
-      else {
-        await this.#updateShard(
-          position,
-          serializer,
-          () => this.#encodeChanges(serializer, segments, view, start, shape, options),
-          options,
-        );
-      }
+      const { grid, changes } = this.#changesOf(serializer, segments, view, region, options);
+      if (whole) await this.#putShard(position, serializer, grid, changes, options);
+      else await this.#updateShard(position, serializer, () => this.#encodeAll(changes, options), options);
       return;
     }
     const key = this.model.chunkKey(position);
     await this.#retry(key, async () => {
       const version = (await this.store.stat(key, { signal: options.signal }))?.version;
-      const items = await this.#merge(segments, view, start, shape, whole, options);
-      const bytes = await encodeChunk(chain, items, shape, this.encodeSettings(options));
+      const items = await this.#regions.merge(segments, view, region, options.signal);
+      const bytes = await encodeChunk(chain, items, region.shape, this.encodeSettings(options));
       const target = { key, version, signal: options.signal };
       if (bytes !== undefined) await this.store.put(key, bytes, conditionOf(target));
       else if (version !== undefined) {
@@ -150,27 +150,24 @@ export class WritableZarrArray extends ZarrArray {
     });
   }
 
-  /** A shard of which nothing is kept: it is not even read. */
+  /** A shard of which nothing is kept: it is not even read, and goes out while it is encoded. */
   async #putShard(
     position: readonly number[],
     serializer: ShardingSerializer,
-    segments: readonly Segment[],
-    view: ItemView,
-    shape: readonly number[],
+    grid: readonly number[],
+    changes: readonly InnerChunk[],
     options: SetOptions,
   ): Promise<void> {
-    const start = this.model.axes.map((axis, d) => axis.startOf(position[d] ?? 0));
     const key = this.model.chunkKey(position);
     const settings = this.encodeSettings(options);
-    const chunks = await this.#encodeChanges(serializer, segments, view, start, shape, options);
-    const present = new Map<number, Uint8Array>();
-    for (const [slot, bytes] of chunks) if (bytes !== undefined) present.set(slot, bytes);
-    const grid = innerGrid(serializer, permute(shape, this.model.chain.order));
     await withObjectLock(this.store, key, async () => {
-      if (present.size === 0) await this.store.delete(key, { signal: options.signal });
-      else {
-        const pieces = await layOutShard(present, grid, serializer, settings.chunkOrder);
-        await this.store.put(key, pieces, { signal: options.signal, stablePieces: true });
+      const pieces = shardPieces(changes, grid, serializer, settings, options.signal);
+      try {
+        const first = await pieces.next();
+        if (first.done === true) await this.store.delete(key, { signal: options.signal });
+        else await this.store.put(key, startingWith(first.value, pieces), { signal: options.signal });
+      } finally {
+        await pieces.return(undefined);
       }
       this.reading.cache.forget(key);
     });
@@ -238,112 +235,62 @@ export class WritableZarrArray extends ZarrArray {
     });
   }
 
-  /** The changed inner chunks, encoded, by slot; undefined for those that are left out. */
-  async #encodeChanges(
+  /** The inner chunks that a change touches, in C order. */
+  #changesOf(
     serializer: ShardingSerializer,
     segments: readonly Segment[],
     view: ItemView,
-    start: readonly number[],
-    shape: readonly number[],
+    region: Region,
     options: SetOptions,
-  ): Promise<Map<number, Uint8Array | undefined>> {
+  ): { readonly grid: readonly number[]; readonly changes: readonly InnerChunk[] } {
     const { order } = this.model.chain;
     const { chunkShape, inner } = serializer;
-    const stored = permute(shape, order);
+    const stored = permute(region.shape, order);
     const grid = innerGrid(serializer, stored);
     const turned: ItemView = { ...view, strides: permute(view.strides, order) };
     const lists = permute(segments, order).map((extent, d) => [
       ...segmentsOf(regularAxis(stored[d] ?? 1, chunkShape[d] ?? 1), extent),
     ]);
     const settings = this.encodeSettings(options);
-    const updates = new Map<number, Uint8Array | undefined>();
-    const work = async (parts: readonly Segment[]): Promise<void> => {
+    const changes: InnerChunk[] = [];
+    for (const combined of combine(lists)) {
+      const parts = [...combined];
       let slot = 0;
       parts.forEach(({ chunk }, d) => {
         slot = slot * (grid[d] ?? 1) + chunk;
       });
-      // The place in the order is taken now: chunks that are encoded elsewhere come back in any order.
-      updates.set(slot, undefined);
-      const items = await this.#mergeInner(parts, partOfView(turned, parts), start, chunkShape, options);
-      updates.set(slot, await encodeChunk(inner, items, chunkShape, settings));
-    };
-    const chunks = (function* () {
-      for (const parts of combine(lists)) yield [...parts];
-    })();
-    await runPooled(chunks, settings.encoder?.parallel ?? 1, work, options.signal);
+      changes.push({
+        slot,
+        encode: async (signal, room) => {
+          const change = partOfView(turned, parts);
+          const items = await this.#regions.mergeInner(parts, change, region.start, chunkShape, signal);
+          return encodeChunk(inner, items, chunkShape, settings, room);
+        },
+      });
+    }
+    return { grid, changes };
+  }
+
+  /** The changed inner chunks by slot; undefined for those that are left out. */
+  async #encodeAll(
+    changes: readonly InnerChunk[],
+    options: SetOptions,
+  ): Promise<Map<number, Uint8Array | undefined>> {
+    // The places in the order are taken first: chunks that are encoded elsewhere come back in any order.
+    const updates = new Map<number, Uint8Array | undefined>(changes.map(({ slot }) => [slot, undefined]));
+    await runPooled(
+      changes,
+      this.encodeSettings(options).encoder?.parallel ?? 1,
+      async ({ slot, encode }, signal) => {
+        updates.set(slot, await encode(signal));
+      },
+      options.signal,
+    );
     return updates;
   }
+}
 
-  /** The items of an inner chunk with the change in it, in the order in which dimensions are stored in the shard. */
-  async #mergeInner(
-    parts: readonly Segment[],
-    view: ItemView,
-    shardStart: readonly number[],
-    chunkShape: readonly number[],
-    options: SetOptions,
-  ): Promise<Uint8Array> {
-    const { order } = this.model.chain;
-    const start = [...shardStart];
-    const shape = [...shardStart];
-    const extents: Segment[] = [];
-    const strides = [...shardStart];
-    parts.forEach((part, d) => {
-      const dimension = order?.[d] ?? d;
-      start[dimension] = (shardStart[dimension] ?? 0) + part.chunk * (chunkShape[d] ?? 1);
-      shape[dimension] = chunkShape[d] ?? 1;
-      extents[dimension] = part;
-      strides[dimension] = view.strides[d] ?? 0;
-    });
-    const whole = this.#coversAll(extents, start, shape);
-    const target = stridesOf(chunkShape);
-    const own = [...target];
-    target.forEach((stride, d) => {
-      own[order?.[d] ?? d] = stride;
-    });
-    return this.#merge(extents, { ...view, strides }, start, shape, whole, options, own);
-  }
-
-  /** The items of a region of the array with the change in it; `strides` say in which order, C order by default. */
-  async #merge(
-    extents: readonly Segment[],
-    view: ItemView,
-    start: readonly number[],
-    shape: readonly number[],
-    whole: boolean,
-    options: SetOptions,
-    strides: readonly number[] = stridesOf(shape),
-  ): Promise<Uint8Array> {
-    const { itemSize } = this.dtype;
-    const bytes = allocate(elementsOf(shape) * itemSize, this.store.describe(this.path));
-    const isPadded = shape.some((length, d) => (start[d] ?? 0) + length > (this.shape[d] ?? 0));
-    if (!whole || isPadded) repeatItem(this.storedFill, bytes);
-    if (!whole) {
-      const region = shape.map((length, d) => ({
-        start: start[d] ?? 0,
-        count: Math.max(0, Math.min(length, (this.shape[d] ?? 0) - (start[d] ?? 0))),
-        step: 1,
-      }));
-      await this.reading.read(region, { bytes, offset: 0, strides }, options.signal);
-    }
-    let offset = 0;
-    extents.forEach((extent, d) => {
-      offset += extent.start * (strides[d] ?? 1);
-    });
-    const target = { bytes, offset, strides: extents.map(({ step }, d) => step * (strides[d] ?? 1)) };
-    copyItems(
-      view,
-      target,
-      extents.map(({ count }) => count),
-      itemSize,
-    );
-    return bytes;
-  }
-
-  /** True where everything of a region that lies in the array is written. */
-  #coversAll(extents: readonly Segment[], start: readonly number[], shape: readonly number[]): boolean {
-    return extents.every((extent, d) => {
-      const length = Math.min(shape[d] ?? 0, (this.shape[d] ?? 0) - (start[d] ?? 0));
-      return extent.start === 0 && extent.count === length && (extent.step === 1 || length === 1);
-    });
-  }
+async function* startingWith<T>(first: T, rest: AsyncIterable<T>): AsyncGenerator<T> {
+  yield first;
+  yield* rest;
 }
