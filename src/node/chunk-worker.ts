@@ -85,6 +85,15 @@ type Room = (nbytes: number, total: number) => Uint8Array;
 
 /** Room for the next chunk, in the job's buffer or in one of its own. */
 function makeRoom(job: DecodeJob, outputs: ArrayBuffer[]): Room {
+  const { shared } = job;
+  if (shared !== undefined) {
+    let k = 0;
+    return () => {
+      const [start = 0, length = 0] = shared.places.subarray(k, k + 2);
+      k += 2;
+      return new Uint8Array(shared.buffer, start, length);
+    };
+  }
   if (job.own) {
     return (nbytes) => {
       const buffer = new ArrayBuffer(nbytes);

@@ -9,7 +9,7 @@ import { SuperchunkError } from "../errors.ts";
 import { splitKey } from "../store/key.ts";
 import { checkCount } from "../store/range.ts";
 import type { ObjectInfo, PutOptions, PutSource, StoreOptions, WritableStore } from "../store/types.ts";
-import { isHandleShortage, systemCode } from "./fs-errors.ts";
+import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
 import { joinPath, lstat, syncFolder } from "./fs-folders.ts";
 import { isTemporary, type Publication, publishFile } from "./fs-publish.ts";
 import { FolderReader } from "./fs-reader.ts";
@@ -137,9 +137,10 @@ export class FileStore extends FolderReader implements WritableStore {
     this.checkKey(key);
     options.signal?.throwIfAborted();
     const { durable = true, ifAbsent = false, ifVersion, signal } = options;
-    return this.explain(key, "writing", true, async () => {
-      const { folder, name } = splitKey(key);
-      return publishFile({
+    const { folder, name } = splitKey(key);
+    let hasBegun = false;
+    const publish = async (): Promise<ObjectInfo> =>
+      publishFile({
         folder: await this.folders.make(folder, durable),
         name,
         shown: this.describe(key),
@@ -147,11 +148,23 @@ export class FileStore extends FolderReader implements WritableStore {
         ifAbsent,
         ifVersion,
         signal,
-        write,
+        write: (file, path) => {
+          hasBegun = true;
+          return write(file, path);
+        },
         findVersion: () => this.describeObject(key)?.version,
         beforeReplace: (path) => this.handles.drop(path),
         freeHandles: () => this.handles.dropAll(),
       });
+    return this.explain(key, "writing", true, async () => {
+      try {
+        return await publish();
+      } catch (error) {
+        if (hasBegun || !isAbsence(error)) throw error;
+        // Somebody removed a folder that is remembered: it is made again.
+        this.folders.forget();
+        return publish();
+      }
     });
   }
 

@@ -25,3 +25,10 @@ export {
   repairArray,
   type WritePathOptions,
 } from "./write.ts";
+export {
+  createZarr,
+  type OpenZarrPathOptions,
+  openZarr,
+  openZarrWriter,
+  type ZarrWriterPathOptions,
+} from "./zarr.ts";

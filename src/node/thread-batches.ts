@@ -5,8 +5,8 @@
 import type { DecodeRun } from "../array/chunk-decoder.ts";
 import { fetchChunks } from "../array/chunk-fetch.ts";
 import type { PlacedChunk } from "../array/sequence.ts";
-import type { ReadableStore } from "../store/types.ts";
 import type { BufferShelf } from "../bytes/buffer-shelf.ts";
+import type { ReadableStore } from "../store/types.ts";
 import { type DecodeBytes, packTogether } from "./thread-messages.ts";
 
 /** Chunks of a batch, at most. */

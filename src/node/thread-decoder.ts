@@ -11,9 +11,9 @@ import {
   decodeInThread,
 } from "../array/chunk-decoder.ts";
 import type { PlacedChunk } from "../array/sequence.ts";
+import { BufferShelf } from "../bytes/buffer-shelf.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { BufferShelf } from "../bytes/buffer-shelf.ts";
 import { FolderReader } from "./fs-reader.ts";
 import { FileStore } from "./fs-store.ts";
 import { type Batch, bytesOf, fetchBatches, groupPlaces } from "./thread-batches.ts";
@@ -23,6 +23,7 @@ import {
   FACTS,
   packPlaces,
   type Reply,
+  type SharedTargets,
   unpackError,
 } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
@@ -52,6 +53,8 @@ const TUNING: ThreadTuning = {
 interface Slot {
   readonly batch: Batch;
   readonly reply: Promise<Reply>;
+  /** The thread writes where the caller wants the bytes. */
+  readonly isShared: boolean;
 }
 
 export class ThreadDecoder implements ChunkDecoder {
@@ -141,8 +144,9 @@ export class ThreadDecoder implements ChunkDecoder {
   #submit(store: ReadableStore, batch: Batch, run: DecodeRun): Slot {
     const { fetched, places, nbytes } = batch;
     const own = run.own === true;
-    const output = own ? undefined : this.#outputs.take(nbytes);
-    const common = { blosc: this.#blosc, own, output };
+    const shared = this.#blosc === "wasm" ? sharedTargets(places, run) : undefined;
+    const output = own || shared !== undefined ? undefined : this.#outputs.take(nbytes);
+    const common = { blosc: this.#blosc, own, output, shared };
     const transfer = output === undefined ? [] : [output];
     this.#underWay += nbytes;
     const reply =
@@ -153,11 +157,16 @@ export class ThreadDecoder implements ChunkDecoder {
       this.#underWay -= nbytes;
     });
     counted.catch(() => undefined); // thrown when its turn comes
-    return { batch, reply: counted };
+    return { batch, reply: counted, isShared: shared !== undefined };
   }
 
   /** Hands out a job's chunks; its buffer is used again after the last of them. */
-  *#deliver(reply: Reply, { batch }: Slot, store: ReadableStore, run: DecodeRun): Generator<DecodedChunk> {
+  *#deliver(
+    reply: Reply,
+    { batch, isShared }: Slot,
+    store: ReadableStore,
+    run: DecodeRun,
+  ): Generator<DecodedChunk> {
     const { buffers, facts, input, error } = reply;
     if (input !== undefined) this.#inputs.put(input);
     let at = 0;
@@ -165,12 +174,16 @@ export class ThreadDecoder implements ChunkDecoder {
     for (let i = 0; i < count; i++) {
       const place = batch.places[i];
       const [nbytes = 0, ctbytes = 0, typesize = 0, behind = 0] = facts.subarray(i * FACTS, (i + 1) * FACTS);
+      const target = place === undefined ? undefined : run.target?.(place);
+      if (isShared && place !== undefined && target !== undefined) {
+        yield { place, bytes: target, ctbytes, typesize, behind };
+        continue;
+      }
       const buffer = run.own === true ? buffers[i] : buffers[0];
       if (place === undefined || buffer === undefined)
         throw new RangeError("a thread answered something else");
       const decoded = new Uint8Array(buffer, run.own === true ? 0 : at, nbytes);
       at += nbytes;
-      const target = run.target?.(place);
       target?.set(decoded);
       yield { place, bytes: target ?? decoded, ctbytes, typesize, behind };
     }
@@ -196,6 +209,25 @@ export class ThreadDecoder implements ChunkDecoder {
       } else yield* fetchBatches(store, places, jobBytes, run, this.#inputs);
     }
   }
+}
+
+/** Where the chunks of a batch go, if all go into the same shared memory. */
+function sharedTargets(places: readonly PlacedChunk[], run: DecodeRun): SharedTargets | undefined {
+  if (run.target === undefined || run.own === true) return undefined;
+  const numbers: number[] = [];
+  let buffer: SharedArrayBuffer | undefined;
+  for (const place of places) {
+    const target = run.target(place);
+    if (target === undefined || target.length !== place.nbytes || !isShared(target.buffer)) return undefined;
+    buffer ??= target.buffer;
+    if (target.buffer !== buffer) return undefined;
+    numbers.push(target.byteOffset, target.length);
+  }
+  return buffer === undefined ? undefined : { buffer, places: Float64Array.from(numbers) };
+}
+
+function isShared(buffer: ArrayBufferLike): buffer is SharedArrayBuffer {
+  return buffer instanceof SharedArrayBuffer;
 }
 
 /** Only this library's own stores, not what others made of them, read the same in another thread. */

@@ -1,7 +1,8 @@
 /** Encodes chunks in worker threads. Knows jobs; must not know how threads run. */
+
+import { BufferShelf } from "../bytes/buffer-shelf.ts";
 import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../codec/types.ts";
-import { BufferShelf } from "../bytes/buffer-shelf.ts";
 import { type BloscChoice, unpackError } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
@@ -36,7 +37,8 @@ export class ThreadEncoder implements ChunkEncoder {
   async encode(data: Uint8Array, options: EncodeOptions, room?: ArrayBuffer): Promise<Uint8Array> {
     const { length } = data;
     const crowded = this.#underWay > 0 && this.#underWay + length > MAX_UNDER_WAY;
-    if (length < this.#worth || crowded || !(await this.#pool.start())) return this.#alone(data, options, room);
+    if (length < this.#worth || crowded || !(await this.#pool.start()))
+      return this.#alone(data, options, room);
     const input = this.#inputs.take(length) ?? new ArrayBuffer(length);
     new Uint8Array(input).set(data);
     this.#underWay += length;

@@ -33,7 +33,16 @@ export type DecodeJob = (DecodePlaces | DecodeBytes) & {
   readonly own: boolean;
   /** For all chunks, one behind the other; undefined: make one. */
   readonly output: ArrayBuffer | undefined;
+  /** Where the chunks go instead, if the caller's memory is shared. */
+  readonly shared: SharedTargets | undefined;
 };
+
+/** Places in the caller's shared memory, one for each chunk. */
+export interface SharedTargets {
+  readonly buffer: SharedArrayBuffer;
+  /** Offset and length of each, in bytes. */
+  readonly places: Float64Array;
+}
 
 /** Encodes the first `length` bytes of a buffer. */
 export interface EncodeJob {

@@ -107,6 +107,31 @@ export class ZarrArray {
     return this.isSwapped ? swapItems(bytes, this.dtype) : bytes;
   }
 
+  /**
+   * The same as {@link getBytes}, into memory of the caller's, which must have exactly the bytes of the selection. Saves
+   * the engine new memory, which takes longer to get than to fill; threads that decode write straight into a
+   * `SharedArrayBuffer`. Where it throws, some of the target may have been written. Throws `BAD_ARGUMENT` for a target of
+   * another size, and as {@link get}.
+   */
+  async readInto(
+    target: ArrayBufferView,
+    selection?: Selection | null,
+    options: LongOptions = {},
+  ): Promise<void> {
+    const extents = resolveSelection(selection, this.shape);
+    const expected = elementsOf(extents.map((extent) => extent.count)) * this.dtype.itemSize;
+    if (target.byteLength !== expected) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `the selection has ${expected} bytes, but the target ${target.byteLength}`,
+        { field: "target", expected, found: target.byteLength },
+      );
+    }
+    const bytes = new Uint8Array(target.buffer, target.byteOffset, target.byteLength);
+    await this.#readTo(bytes, extents, options);
+    if (this.isSwapped) swapItems(bytes, this.dtype);
+  }
+
   /** Values along the first dimension, in order, in slices of whole chunks of about 16 MiB. */
   async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
     for (const selection of this.#slabs()) {
@@ -181,12 +206,17 @@ export class ZarrArray {
   async close(): Promise<void> {}
 
   async #read(extents: readonly Extent[], options: LongOptions): Promise<Uint8Array> {
-    options.signal?.throwIfAborted();
     const counts = extents.map((extent) => extent.count);
     const bytes = allocate(elementsOf(counts) * this.dtype.itemSize, this.store.describe(this.path));
-    if (bytes.length === 0) return bytes;
-    await this.reading.read(extents, { bytes, offset: 0, strides: stridesOf(counts) }, options.signal);
+    await this.#readTo(bytes, extents, options);
     return bytes;
+  }
+
+  async #readTo(bytes: Uint8Array, extents: readonly Extent[], { signal }: LongOptions): Promise<void> {
+    signal?.throwIfAborted();
+    if (bytes.length === 0) return;
+    const strides = stridesOf(extents.map((extent) => extent.count));
+    await this.reading.read(extents, { bytes, offset: 0, strides }, signal);
   }
 
   #report(selection: Selection | null, { onProgress }: LongOptions): void {

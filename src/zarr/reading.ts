@@ -27,6 +27,8 @@ import { type KnownShard, ShardCache } from "./shard-cache.ts";
 /** How often a read is begun again because a writer replaced the object. */
 const MAX_ATTEMPTS = 8;
 
+const NEVER = new AbortController().signal;
+
 /** Reads chunks of one array. */
 export class ChunkReading {
   readonly cache: ShardCache;
@@ -59,6 +61,11 @@ export class ChunkReading {
   async read(extents: readonly ChunkExtent[], target: ItemView, signal?: AbortSignal): Promise<void> {
     const { axes } = this.#model;
     const lists = axes.map((axis, d) => [...segmentsOf(axis, extents[d] ?? { start: 0, count: 1, step: 1 })]);
+    if (lists.every((list) => list.length === 1)) {
+      const only = lists.flat();
+      await this.#readChunk(only, partOfView(target, only), signal ?? NEVER);
+      return;
+    }
     const chunks = mapEach(combine(lists), (segments) => [...segments]);
     await runPooled(
       chunks,

@@ -30,6 +30,14 @@ describe("the file store", () => {
       expect(fs.readdirSync(join(root, "a")).sort()).toEqual(["x", "y"]);
     }));
 
+  it("makes a folder again that somebody removed behind its back", () =>
+    withStore(async (store, root) => {
+      await store.put("a/b/x", one);
+      fs.rmSync(join(root, "a"), { recursive: true });
+      await store.put("a/b/x", one);
+      expect(await store.get("a/b/x")).toEqual(one);
+    }));
+
   it("hides temporaries while they are written, and removes those of the dead on request", () =>
     withStore(async (store, root) => {
       let seen: string[] = [];

@@ -74,9 +74,7 @@ class Rooms {
   }
 
   take(): ArrayBuffer | undefined {
-    return this.#length === 0
-      ? undefined
-      : (this.#shelf.take(this.#length) ?? new ArrayBuffer(this.#length));
+    return this.#length === 0 ? undefined : (this.#shelf.take(this.#length) ?? new ArrayBuffer(this.#length));
   }
 
   give({ buffer }: Uint8Array): void {

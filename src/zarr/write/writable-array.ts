@@ -15,8 +15,8 @@ import { swapItems } from "../swap-items.ts";
 import type { ChunkOrder } from "./chunk-order.ts";
 import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
 import { type ValueSource, viewBytes, viewValues } from "./item-source.ts";
-import { applyPlan, checkVersion, conditionOf, withObjectLock } from "./shard-apply.ts";
 import { type Region, RegionMerge } from "./region-merge.ts";
+import { applyPlan, checkVersion, conditionOf, withObjectLock } from "./shard-apply.ts";
 import { type InnerChunk, shardPieces } from "./shard-pieces.ts";
 import { planShardWrite, type ShardStrategy } from "./shard-plan.ts";
 
