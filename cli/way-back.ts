@@ -1,5 +1,4 @@
 /** Runs `convert --to npy|bloscpack|bcolz|blz`: opens what is converted, finds where it goes, says what was done. */
-import { basename, dirname, resolve } from "node:path";
 import { open as openIn } from "../src/array/open.ts";
 import {
   type BackFormat,
@@ -11,7 +10,8 @@ import {
 } from "../src/bridge/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../src/errors.ts";
 import { parseDType } from "../src/format/dtype.ts";
-import { decoderOf, encoderOf, FileStore, locate } from "../src/node/index.ts";
+import { decoderOf, encoderOf, locate, locateTarget } from "../src/node/index.ts";
+import { locateFileTarget } from "../src/node/locate.ts";
 import type { ReadableStore } from "../src/store/types.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
@@ -55,9 +55,10 @@ export async function convertBackTo(
   try {
     const source = await openSource(store, key, context.signal);
     const isFolder = source.kind === "table" || format === "bcolz" || format === "blz";
-    const full = resolve(destination);
-    const target = new FileStore(isFolder ? full : dirname(full));
-    const result = await convertBack(source, target, isFolder ? "" : basename(full), format, {
+    const { store: target, path: name } = isFolder
+      ? locateTarget(destination)
+      : locateFileTarget(destination);
+    const result = await convertBack(source, target, name, format, {
       columns: flags.column,
       dtype: flags.dtype === undefined ? undefined : parseDType(flags.dtype, "--dtype"),
       shape: flags.shape,

@@ -9,13 +9,12 @@ import type { Archive, ArrayArchive, TableArchive } from "../../src/array/types.
 import { SuperchunkError } from "../../src/errors.ts";
 import { parseJsonInput } from "../../src/format/json.ts";
 import { encoderOf, open, openWritable } from "../../src/node/index.ts";
-import { isWritable } from "../../src/store/types.ts";
 import { checkRows, columnInputs } from "../append-rows.ts";
 import { addBloscOptions, type BloscFlags, bloscSettings, parseCountOrFactor } from "../blosc-options.ts";
 import type { Context } from "../context.ts";
 import { openInput } from "../input.ts";
 import { formatPlural, formatSize } from "../units.ts";
-import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
+import { carrayLock, checkWritable, fileLock, tableLock, withLock, withStore } from "../writing.ts";
 
 interface AppendFlags extends BloscFlags {
   readonly inPlace?: boolean;
@@ -71,10 +70,9 @@ async function append(
   flags: AppendFlags,
   context: Context,
 ): Promise<void> {
+  checkWritable(path);
   const archive = await open(path, { signal: context.signal });
   try {
-    if (!isWritable(archive.store))
-      throw new SuperchunkError("READ_ONLY", "nothing is written there", { path });
     if (archive.kind === "table") return await appendRows(archive, path, inputs, flags, context);
     const [input] = inputs;
     if (input === undefined || inputs.length > 1) {
@@ -107,7 +105,7 @@ async function appendToFile(
   const input = await openInput(name, flags.bytes === true || archive.kind === "bytes", context);
   const { metadata } = flags;
   const { npy } = input;
-  await withLock(`${path}.lock`, flags.breakLock, () =>
+  await withLock(fileLock(path), flags.breakLock, () =>
     withStore(path, async (store, key) => {
       const result = await appendToBloscpack(store, key, input.pieces(), {
         ...bloscSettings(flags),

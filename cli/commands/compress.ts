@@ -1,7 +1,6 @@
 /** `superchunk compress`: what `blpk compress` does, and arrays from `.npy` files. */
 import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, dirname, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import type { BloscpackOptions, CountOrFactor } from "../../src/array/foreign/bloscpack-options.ts";
 import {
@@ -16,6 +15,7 @@ import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import { parseJsonInput } from "../../src/format/json.ts";
 import type { ChecksumName, JsonInput } from "../../src/format/types.ts";
 import { encoderOf, FileStore } from "../../src/node/index.ts";
+import { locateFileTarget } from "../../src/node/locate.ts";
 import {
   addBloscOptions,
   type BloscFlags,
@@ -137,10 +137,8 @@ async function write(
   context: Context,
   finishBar: () => void,
 ): Promise<void> {
-  const full = resolve(out);
-  const store = new FileStore(dirname(full));
+  const { store, path: key } = locateFileTarget(out);
   try {
-    const key = basename(full);
     const { npy } = input;
     if (options.force !== true && (await store.stat(key)) !== undefined)
       throw new SuperchunkError("CONFLICT", "the file exists already; --force replaces it", { path: out });

@@ -8,7 +8,9 @@ import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
-import { createArray, open } from "../../src/node/index.ts";
+import { createArray, locateTarget, open } from "../../src/node/index.ts";
+import { isS3Address } from "../../src/node/locate.ts";
+import type { WritableStore } from "../../src/store/types.ts";
 import {
   addCutOptions,
   type CutFlags,
@@ -22,6 +24,8 @@ import type { Input } from "../input.ts";
 import { shapeText } from "../layout.ts";
 import { drawnPieces, openRows, refuseFortran } from "../rows-input.ts";
 import { formatRatio, formatSize, parseCount } from "../units.ts";
+
+const OWN_DOCUMENTS = ["meta/sizes", "meta/storage", "meta/attributes"];
 
 interface CreateFlags extends CutFlags {
   readonly from?: string;
@@ -49,7 +53,7 @@ export function addCreate(program: Command, context: Context): void {
   const command = program
     .command("create")
     .description("make an array that can grow, shrink and be changed: from a .npy file, raw bytes, or empty")
-    .argument("<root>", "folder to make")
+    .argument("<root>", "folder to make, or s3://BUCKET/PREFIX")
     .option("--from <file>", '.npy file, or raw bytes where --dtype is given; "-" reads stdin')
     .option(
       "--dtype <dtype>",
@@ -78,7 +82,8 @@ Where it fails, nothing is left of it.
 Examples:
   superchunk create prices --from prices.npy --codec zstd --attr currency=EUR
   superchunk create points --dtype "<f4" --shape 0,3 --expectedlen 10000000
-  sensor | superchunk create samples --from - --dtype "<i2" --checksum sha256`,
+  sensor | superchunk create samples --from - --dtype "<i2" --checksum sha256
+  superchunk create s3://bucket/prices --from prices.npy`,
     );
   addCutOptions(command, {
     chunklen: "by the item size and the rows",
@@ -109,13 +114,32 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
   } catch (error) {
     await array.abandon();
     // Nothing was in "data" before: with entries in it, nothing is made there.
-    const names = hadMeta ? ["data", "meta/sizes", "meta/storage", "meta/attributes"] : ["data", "meta"];
-    for (const name of names) await rm(join(root, name), { recursive: true, force: true });
+    const names = hadMeta ? ["data", ...OWN_DOCUMENTS] : ["data", "meta"];
+    if (isS3Address(root)) await removeObjects(root);
+    else for (const name of names) await rm(join(root, name), { recursive: true, force: true });
     // With files of others in it, the folder stays.
-    if (!hadRoot) await rmdir(root).catch(() => undefined);
+    if (!hadRoot && !isS3Address(root)) await rmdir(root).catch(() => undefined);
     throw error;
   }
   await report(root, array, flags, context);
+}
+
+/** What was made in a bucket: the documents, the first of which makes it an array, and then its data. */
+async function removeObjects(root: string): Promise<void> {
+  const { store } = locateTarget(root);
+  try {
+    for (const name of OWN_DOCUMENTS) await store.delete(name);
+    await removeFolder(store, "data");
+  } finally {
+    await store.close?.();
+  }
+}
+
+async function removeFolder(store: WritableStore, folder: string): Promise<void> {
+  for await (const { name, kind } of store.list(folder)) {
+    if (kind === "folder") await removeFolder(store, `${folder}/${name}`);
+    else await store.delete(`${folder}/${name}`);
+  }
 }
 
 async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {

@@ -3,13 +3,14 @@ import { randomUUID } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import type { Archive, ArrayArchive, BytesArchive, LongOptions } from "../../src/array/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { FileStore, open } from "../../src/node/index.ts";
+import { open } from "../../src/node/index.ts";
+import { locateFileTarget } from "../../src/node/locate.ts";
 import type { Context } from "../context.ts";
 import { startProgress } from "../progress.ts";
 import { formatSize } from "../units.ts";
@@ -114,9 +115,7 @@ async function publish(
   options: DecompressOptions,
   long: LongOptions,
 ): Promise<void> {
-  const full = resolve(out);
-  const store = new FileStore(dirname(full));
-  const key = basename(full);
+  const { store, path: key } = locateFileTarget(out);
   const force = options.force === true;
   try {
     if (!force && (await store.stat(key)) !== undefined) {

@@ -51,14 +51,30 @@ export function isS3Address(location: string): boolean {
 
 /** The store for a destination, with its root there. Throws `UNSUPPORTED` for addresses that cannot be written. */
 export function locateTarget(location: string): WritableLocation {
+  if (isS3Address(location)) return { store: new S3Store(parseS3Address(location)), path: "" };
+  return { store: new FileStore(localPath(location)), path: "" };
+}
+
+/** The store for a file that is to be written, with its key there. Throws as {@link locateTarget}. */
+export function locateFileTarget(location: string): WritableLocation {
+  if (isS3Address(location)) {
+    const { prefix = "", ...where } = parseS3Address(location);
+    const { folder, name } = splitKey(prefix);
+    return { store: new S3Store({ ...where, prefix: folder }), path: name };
+  }
+  const path = localPath(location);
+  return { store: new FileStore(dirname(path)), path: basename(path) };
+}
+
+/** The absolute path of what is to be written on this machine. */
+function localPath(location: string): string {
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
-  if (scheme === "s3") return { store: new S3Store(parseS3Address(location)), path: "" };
   if (scheme === "http" || scheme === "https")
     throw new SuperchunkError("UNSUPPORTED", "nothing can be written to http(s):// addresses", {
       path: location,
     });
   if (scheme !== undefined && scheme !== "file") throw unknownScheme(scheme, location);
-  return { store: new FileStore(resolve(scheme === "file" ? fileURLToPath(location) : location)), path: "" };
+  return resolve(scheme === "file" ? fileURLToPath(location) : location);
 }
 
 function unknownScheme(scheme: string, location: string): SuperchunkError {

@@ -3,6 +3,7 @@
  *
  * Knows requests, versions and listings of S3; must not know what the bytes are.
  */
+import { setMaxListeners } from "node:events";
 import type { S3Client } from "@aws-sdk/client-s3";
 import { SuperchunkError } from "../errors.ts";
 import { formatRange } from "../store/http-range.ts";
@@ -163,6 +164,7 @@ export class S3Store implements WritableStore {
     const { signal } = options;
     signal?.throwIfAborted();
     this.#hasWritten = true;
+    allowListeners(signal);
     const { sdk, client } = await this.#connect();
     const path = this.describe(key);
     const where = { Bucket: this.#options.bucket, Key: this.#keyOf(key) };
@@ -248,6 +250,7 @@ export class S3Store implements WritableStore {
     work: (connection: Connection, call: { abortSignal?: AbortSignal }) => Promise<T>,
   ): Promise<T | undefined> {
     signal?.throwIfAborted();
+    allowListeners(signal);
     const connection = await this.#connect();
     try {
       return await this.#turns.run(() =>
@@ -289,6 +292,11 @@ export class S3Store implements WritableStore {
     if (oldest !== undefined) this.#versions.delete(oldest);
     this.#versions.set(key, version);
   }
+}
+
+/** Each request under way listens for the abort, and that is no leak. */
+function allowListeners(signal: AbortSignal | undefined): void {
+  if (signal !== undefined) setMaxListeners(0, signal);
 }
 
 function describeObject(

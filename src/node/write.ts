@@ -9,7 +9,6 @@ import {
 } from "../array/write/create.ts";
 import { type RepairReport, repairArray as repairIn } from "../array/write/repair.ts";
 import type { WritableArray } from "../array/write/writable-array.ts";
-import { FileStore } from "./fs-store.ts";
 import { isS3Address, locateTarget } from "./locate.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
 import { useNativeDigests } from "./native-digest.ts";
@@ -46,12 +45,12 @@ export async function openWritable(path: string, options: WritePathOptions = {})
 
 /** Options of {@link repairArray}. */
 export interface RepairPathOptions extends LongOptions, LockOptions {
-  /** A folder that does not exist yet; without it the array is repaired where it lies. */
+  /** A folder, or an `s3:` address, where nothing is yet; without it the array is repaired where it lies. */
   readonly into?: string | undefined;
 }
 
 /**
- * Repairs the array in a folder, into another one or where it lies, and says what it did and what is gone.
+ * Repairs the array in a folder or at an `s3:` address, into another one or where it lies, and says what it did and what is gone.
  *
  * @throws NOT_FOUND; CONFLICT where a writer holds the lock; INCOMPLETE and the codes of damage where `meta/storage` cannot
  * be read; NO_SPACE, IO
@@ -59,15 +58,17 @@ export interface RepairPathOptions extends LongOptions, LockOptions {
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
   useNativeDigests();
   const { into, breakLock, ...rest } = options;
-  const store = new FileStore(resolve(path));
-  const target = resolve(into ?? path);
-  const lock = (): Promise<FileLock> => acquireLock(join(target, "meta", "lock"), { breakLock });
+  const { store } = locateTarget(path);
+  const target = into === undefined ? undefined : locateTarget(into).store;
+  const lock = isS3Address(into ?? path)
+    ? undefined
+    : (): Promise<FileLock> => acquireLock(join(resolve(into ?? path), "meta", "lock"), { breakLock });
   if ((await store.stat("meta/storage")) === undefined && (await store.stat("meta/sizes")) === undefined)
     return repairIn(store, "", rest); // says that there is nothing, and makes no folder
   return repairIn(store, "", {
     ...rest,
-    lock,
-    ...(into === undefined ? {} : { into: { store: new FileStore(target), path: "" } }),
+    ...(lock === undefined ? {} : { lock }),
+    ...(target === undefined ? {} : { into: { store: target, path: "" } }),
   });
 }
 

@@ -3,7 +3,7 @@
  * all, also in a crash. What `flush` (and every operation but `append` and `set`) returned from is durable.
  * @see FORMAT.md [FG]
  */
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
 import { joinMembers, memberText, splitMembers } from "../../format/json-members.ts";
 import type { DType, JsonInput, JsonObject } from "../../format/types.ts";
@@ -207,12 +207,15 @@ export class WritableArray {
       await root.assertOurs();
       const key = root.key("meta/attributes");
       const path = root.store.describe(key);
+      const info = await root.store.stat(key);
       const members = splitMembers((await root.store.get(key)) ?? new Uint8Array(0), path);
       for (const [name, value] of Object.entries(changes))
         if (value === undefined) members.delete(name);
         else members.set(name, memberText(value));
       const text = `${joinMembers(members)}\n`;
-      await root.store.put(key, new TextEncoder().encode(text), { durable: true });
+      // Of two writers one has not read what the other has put.
+      const condition = info === undefined ? { ifAbsent: true } : { ifVersion: info.version };
+      await root.store.put(key, new TextEncoder().encode(text), { durable: true, ...condition });
       this.#attrs = parseJson(text, path) as JsonObject;
     });
   }
@@ -307,11 +310,21 @@ export class WritableArray {
       );
     }
     this.#underWay++;
-    const outcome = this.#tail.then(operation).finally(() => {
-      this.#underWay--;
-    });
+    const outcome = this.#tail
+      .then(operation)
+      .catch((error: unknown) => this.#explain(error))
+      .finally(() => {
+        this.#underWay--;
+      });
     this.#tail = outcome.catch(() => undefined);
     return outcome;
+  }
+
+  /** Where there is no lock, another writer may have taken what this one had not committed for leftovers. */
+  async #explain(error: unknown): Promise<never> {
+    if (isSuperchunkError(error) && (error.isDamage || error.code === "STALE"))
+      await this.#writer.root.assertOurs();
+    throw error;
   }
 
   /** Plans a change on top of a commit, and commits it; where that fails, the array stays as it was. */
