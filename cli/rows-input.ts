@@ -1,6 +1,20 @@
-/** Rows to write into an array: a `.npy` file or stdin, or raw bytes of a dtype that is told. */
+/**
+ * Rows to write into an array: a `.npy` file or stdin, or raw bytes of a dtype that is told. Always in C order: values in
+ * Fortran order are turned as they are read.
+ */
+import { tmpdir } from "node:os";
+import { scratchBeside } from "../src/array/foreign/chunk-spool.ts";
+import { fromObject, isSpread, rowsOfFortran, rowsOfFortranStream } from "../src/array/write/fortran-rows.ts";
 import { SuperchunkError } from "../src/errors.ts";
-import { decodeNpyHeader, NPY_START, npyHeaderLength } from "../src/format/npy-header.ts";
+import {
+  decodeNpyHeader,
+  isNpy,
+  NPY_START,
+  type NpyHeader,
+  npyHeaderLength,
+} from "../src/format/npy-header.ts";
+import { FileStore } from "../src/node/fs-store.ts";
+import { locate } from "../src/node/index.ts";
 import type { Context } from "./context.ts";
 import { type Input, openInput } from "./input.ts";
 import { startProgress } from "./progress.ts";
@@ -10,37 +24,71 @@ import { startProgress } from "./progress.ts";
  * Throws `NOT_FOUND` and damage.
  */
 export async function openRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
-  if (name !== "-" || asBytes) return openInput(name, asBytes, context);
-  return openNpyStream(context.io.stdin, "stdin");
+  if (name !== "-" || asBytes) return inRowOrder(await openInput(name, asBytes, context), context);
+  return inRowOrder(await openNpyStream(await readHead(context.io.stdin), "stdin"), context);
+}
+
+/** The same, but stdin is a `.npy` file only where it begins as one, and else raw rows. */
+export async function openAppendedRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
+  if (name !== "-" || asBytes) return openRows(name, asBytes, context);
+  const stream = await readHead(context.io.stdin);
+  if (isNpy(stream.head)) return inRowOrder(await openNpyStream(stream, "stdin"), context);
+  return { name: "stdin", npy: undefined, size: undefined, pieces: () => stream.rest(stream.head) };
+}
+
+/** A stream of which the first bytes have been read. */
+interface BegunStream {
+  /** As many bytes as a `.npy` header needs to tell its length; fewer where there are no more. */
+  readonly head: Uint8Array;
+  /** What comes next; undefined at the end. */
+  next(): Promise<Uint8Array | undefined>;
+  /** `before`, and all that comes behind the head. */
+  rest(before: Uint8Array): AsyncGenerator<Uint8Array>;
+}
+
+async function readHead(stream: AsyncIterable<Uint8Array>): Promise<BegunStream> {
+  const pieces = stream[Symbol.asyncIterator]();
+  const next = async (): Promise<Uint8Array | undefined> => {
+    const result = await pieces.next();
+    return result.done === true ? undefined : result.value;
+  };
+  const head = await readAtLeast(new Uint8Array(0), NPY_START, next);
+  async function* rest(before: Uint8Array): AsyncGenerator<Uint8Array> {
+    for (let piece: Uint8Array | undefined = before; piece !== undefined; piece = await next()) yield piece;
+  }
+  return { head, next, rest };
+}
+
+/** Bytes and what comes behind them, until there are `length` or no more. */
+async function readAtLeast(
+  bytes: Uint8Array,
+  length: number,
+  next: () => Promise<Uint8Array | undefined>,
+): Promise<Uint8Array> {
+  let head = bytes;
+  while (head.length < length) {
+    const piece = await next();
+    if (piece === undefined) break;
+    const joined = new Uint8Array(head.length + piece.length);
+    joined.set(head);
+    joined.set(piece, head.length);
+    head = joined;
+  }
+  return head;
 }
 
 /** Reads the header of a `.npy` file that comes as a stream; its values can be read once. Throws damage. */
-async function openNpyStream(stream: AsyncIterable<Uint8Array>, name: string): Promise<Input> {
-  const pieces = stream[Symbol.asyncIterator]();
-  let head = new Uint8Array(0);
-  let length = NPY_START;
-  while (head.length < length) {
-    const next = await pieces.next();
-    if (next.done === true) break;
-    const joined = new Uint8Array(head.length + next.value.length);
-    joined.set(head);
-    joined.set(next.value, head.length);
-    head = joined;
-    if (head.length >= NPY_START) length = npyHeaderLength(head.subarray(0, NPY_START), name);
-  }
-  // Of a stream that ended too soon these say what is wrong.
-  length = npyHeaderLength(head.subarray(0, NPY_START), name);
+async function openNpyStream(stream: BegunStream, name: string): Promise<Input> {
+  const length = npyHeaderLength(stream.head.subarray(0, NPY_START), name);
+  const head = await readAtLeast(stream.head, length, stream.next);
   const npy = decodeNpyHeader(head.subarray(0, length), name);
   const size = npy.shape.reduce((product, n) => product * n, npy.dtype.itemSize);
   async function* values(): AsyncGenerator<Uint8Array> {
     let found = 0;
-    let piece: Uint8Array | undefined = head.subarray(length);
-    while (piece !== undefined) {
+    for await (const piece of stream.rest(head.subarray(length))) {
       found += piece.length;
       if (found > size) break;
       yield piece;
-      const next: IteratorResult<Uint8Array> = await pieces.next();
-      piece = next.done === true ? undefined : next.value;
     }
     if (found === size) return;
     throw new SuperchunkError(
@@ -52,9 +100,52 @@ async function openNpyStream(stream: AsyncIterable<Uint8Array>, name: string): P
   return { name, npy, size, pieces: values };
 }
 
-/** The values' bytes, with a progress bar where their number is known, until the command is interrupted. */
-export async function* drawnPieces(input: Input, verb: string, context: Context): AsyncGenerator<Uint8Array> {
-  const bar = startProgress(context.io, verb);
+/** The same input with its values in C order. */
+function inRowOrder(input: Input, context: Context): Input {
+  const { npy } = input;
+  if (npy === undefined || !isSpread(npy)) return input;
+  return { ...input, npy: { ...npy, order: "C" }, pieces: () => turned(input, npy, context) };
+}
+
+async function* turned(input: Input, npy: NpyHeader, { signal }: Context): AsyncGenerator<Uint8Array> {
+  if (input.name === "stdin") {
+    const store = new FileStore(tmpdir());
+    try {
+      yield* rowsOfFortranStream(input.pieces(), npy, scratchBeside(store, "superchunk"), signal);
+    } finally {
+      await store.close();
+    }
+    return;
+  }
+  const { store, path } = await locate(input.name);
+  try {
+    yield* rowsOfFortran(fromObject(store, path, npy.dataAt), npy, signal);
+  } finally {
+    await store.close?.();
+  }
+}
+
+/** Where rows go, for messages and progress. */
+export interface RowsTarget {
+  readonly rowBytes: number;
+  /** What the bar says. */
+  readonly verb: string;
+  /** What has become of it all where the rows are not whole: "nothing was appended". */
+  readonly outcome: string;
+}
+
+/**
+ * The bytes of whole rows, with a progress bar where their number is known, until the command is interrupted.
+ *
+ * @throws BAD_ARGUMENT where the bytes end inside a row: at once where their number is known
+ */
+export function drawnRows(input: Input, target: RowsTarget, context: Context): AsyncGenerator<Uint8Array> {
+  checkWhole(input, input.size ?? 0, target);
+  return drawRows(input, target, context);
+}
+
+async function* drawRows(input: Input, target: RowsTarget, context: Context): AsyncGenerator<Uint8Array> {
+  const bar = startProgress(context.io, target.verb);
   const total = input.size;
   let done = 0;
   try {
@@ -64,17 +155,18 @@ export async function* drawnPieces(input: Input, verb: string, context: Context)
       done += piece.length;
       if (total !== undefined) bar.onProgress?.({ done, total });
     }
+    checkWhole(input, done, target);
   } finally {
     bar.finish();
   }
 }
 
-/** Refuses values in Fortran order, whose rows do not come one after the other. Throws `BAD_ARGUMENT`. */
-export function refuseFortran({ name, npy }: Input): void {
-  if (npy === undefined || npy.order === "C" || npy.shape.length < 2) return;
+function checkWhole({ name }: Input, bytes: number, { rowBytes, outcome }: RowsTarget): void {
+  const left = rowBytes === 0 ? bytes : bytes % rowBytes;
+  if (left === 0) return;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    "the rows are in Fortran order, where they cannot be read one after the other; save them in C order (numpy.ascontiguousarray)",
-    { path: name, field: "fortran_order", expected: "False", found: "True" },
+    `the bytes end inside a row: ${left} are left over, but a row has ${rowBytes}; ${outcome}`,
+    { path: name, field: "rows", expected: `a multiple of ${rowBytes} bytes`, found: bytes },
   );
 }

@@ -39,14 +39,14 @@ export function checkWritable(path: string): void {
 }
 
 /** Works while a lock is held. Throws `CONFLICT` where another process holds it, unless `breakLock`. */
-export async function withLock(
+export async function withLock<T>(
   path: string,
   breakLock: boolean | undefined,
-  work: () => Promise<void>,
-): Promise<void> {
+  work: () => Promise<T>,
+): Promise<T> {
   const lock = await acquireLock(path, { breakLock });
   try {
-    await work();
+    return await work();
   } finally {
     await lock.release();
   }

@@ -12,7 +12,7 @@ export {
 } from "./array/chunk-decoder.ts";
 export { type FoundArchive, findArchives } from "./array/discover.ts";
 export { type AttributeChanges, changeAttributes } from "./array/foreign/attributes.ts";
-export { appendToBloscpack } from "./array/foreign/bloscpack-append.ts";
+export { appendToBloscpack, forecastAppend } from "./array/foreign/bloscpack-append.ts";
 export type {
   BloscpackAppendOptions,
   BloscpackAppendResult,

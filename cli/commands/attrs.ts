@@ -12,6 +12,7 @@ interface AttrsFlags {
   readonly set?: readonly Attribute[];
   readonly remove?: readonly string[];
   readonly breakLock?: boolean;
+  readonly json?: boolean;
 }
 
 /** Adds `attrs PATH`. */
@@ -29,6 +30,7 @@ export function addAttrs(program: Command, context: Context): void {
     )
     .option("--remove <name>", "remove an attribute; may be repeated", collectName)
     .option("--break-lock", "take the lock from whoever holds it")
+    .option("--json", "of a change: print what was done, and the attributes that there are now")
     .addHelpText(
       "after",
       `
@@ -40,7 +42,7 @@ Examples:
 }
 
 async function run(path: string, flags: AttrsFlags, context: Context): Promise<void> {
-  const { set = [], remove = [], breakLock } = flags;
+  const { set = [], remove = [], breakLock, json } = flags;
   const archive = await open(path, { signal: context.signal });
   try {
     if (set.length + remove.length === 0) return await context.json(archive.attrs);
@@ -48,6 +50,11 @@ async function run(path: string, flags: AttrsFlags, context: Context): Promise<v
   } finally {
     await archive.close();
   }
+  if (json !== true) return;
+  const changed = await open(path, { signal: context.signal });
+  const { attrs } = changed;
+  await changed.close();
+  await context.json({ path, set: Object.fromEntries(set), removed: remove, attrs });
 }
 
 async function change(

@@ -1,5 +1,3 @@
-/** `superchunk compress`: what `blpk compress` does, and arrays from `.npy` files. */
-import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { type Command, Option } from "commander";
 import type { BloscpackOptions, CountOrFactor } from "../../src/array/foreign/bloscpack-options.ts";
@@ -12,10 +10,10 @@ import {
 import { scratchBeside } from "../../src/array/foreign/chunk-spool.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
-import { parseJsonInput } from "../../src/format/json.ts";
-import type { ChecksumName, JsonInput } from "../../src/format/types.ts";
+import type { ChecksumName } from "../../src/format/types.ts";
 import { encoderOf, FileStore } from "../../src/node/index.ts";
 import { locateFileTarget } from "../../src/node/locate.ts";
+import { readMetadata } from "../append-file.ts";
 import {
   addBloscOptions,
   type BloscFlags,
@@ -118,16 +116,6 @@ async function compress(file: string, out: string, flags: CompressFlags, context
   } finally {
     bar.finish();
   }
-}
-
-async function readMetadata(file: string): Promise<JsonInput> {
-  let bytes: Uint8Array;
-  try {
-    bytes = await readFile(file);
-  } catch (cause) {
-    throw new SuperchunkError("NOT_FOUND", "the file of the metadata cannot be read", { path: file, cause });
-  }
-  return parseJsonInput(bytes, file);
 }
 
 async function write(

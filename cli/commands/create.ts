@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { elementsOf } from "../../src/array/selection.ts";
 import type { CreateOptions } from "../../src/array/write/create.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { SuperchunkError } from "../../src/errors.ts";
@@ -22,7 +23,7 @@ import { type Attribute, collectAttribute, parseValue } from "../attribute-text.
 import type { Context } from "../context.ts";
 import type { Input } from "../input.ts";
 import { shapeText } from "../layout.ts";
-import { drawnPieces, openRows, refuseFortran } from "../rows-input.ts";
+import { drawnRows, openRows, type RowsTarget } from "../rows-input.ts";
 import { formatRatio, formatSize, parseCount } from "../units.ts";
 
 const OWN_DOCUMENTS = ["meta/sizes", "meta/storage", "meta/attributes"];
@@ -102,7 +103,7 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
   try {
     const { input, rows } = plan;
     if (input !== undefined) {
-      await array.append(drawnPieces(input, `create ${root}`, context));
+      await array.append(drawnRows(input, targetOf(root, plan), context));
       if (rows !== undefined && array.length !== rows)
         throw new SuperchunkError(
           "BAD_ARGUMENT",
@@ -142,6 +143,11 @@ async function removeFolder(store: WritableStore, folder: string): Promise<void>
   }
 }
 
+function targetOf(root: string, { dtype, rowShape }: Plan): RowsTarget {
+  const rowBytes = elementsOf(rowShape) * dtype.itemSize;
+  return { rowBytes, verb: `create ${root}`, outcome: "nothing was made" };
+}
+
 async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
   const { from, dtype, shape } = flags;
   if (from === undefined) {
@@ -167,7 +173,6 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
       "it holds a single value without rows; save it with one dimension or more",
       input.name,
     );
-  refuseFortran(input);
   const [rows, ...rowShape] = npy.shape;
   return { dtype: npy.dtype, rowShape, rows, input };
 }

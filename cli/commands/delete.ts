@@ -1,8 +1,9 @@
 /** `superchunk delete`: takes rows out of an array; those behind them move up. */
 import { type Command, InvalidArgumentError } from "commander";
-import { elementsOf } from "../../src/array/selection.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { type Deletion, planDeletion } from "../../src/array/write/deletion.ts";
+import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import type { Context } from "../context.ts";
+import { startProgress } from "../progress.ts";
 import { parseSelection } from "../slice-text.ts";
 import { formatPlural, formatSize } from "../units.ts";
 import { openRoot, withRoot } from "../writable-root.ts";
@@ -18,18 +19,6 @@ interface DeleteFlags {
 interface RowRange {
   readonly start: number | null;
   readonly stop: number | null;
-}
-
-/** What is deleted, and what it costs. */
-interface Deletion {
-  readonly start: number;
-  readonly end: number;
-  readonly rowsBefore: number;
-  readonly rows: number;
-  readonly rowsDeleted: number;
-  /** Rows behind the deleted ones, and their uncompressed bytes. */
-  readonly rowsRewritten: number;
-  readonly nbytesRewritten: number;
 }
 
 /** Adds `delete ROOT --rows A:B`. */
@@ -59,22 +48,41 @@ Examples:
 async function remove(root: string, flags: DeleteFlags, context: Context): Promise<void> {
   if (flags.dryRun === true) {
     const archive = await openRoot(root, context);
-    const plan = planDeletion(root, flags.rows, archive.shape, archive.dtype.itemSize);
+    const { shape, dtype } = archive;
     await archive.close();
+    const plan = planDeletion(root, shape, dtype.itemSize, ...boundsOf(flags.rows, shape[0] ?? 0));
     if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan, bytesWritten: 0 });
     else context.message(`${root}: ${describe(plan, "would be")}`);
     return;
   }
-  const { plan, bytesWritten } = await withRoot(root, flags.breakLock, context, async (array) => {
-    const found = planDeletion(root, flags.rows, array.shape, array.dtype.itemSize);
-    await array.deleteRows(found.start, found.end);
-    return { plan: found, bytesWritten: array.bytesWritten };
-  });
+  const { plan, bytesWritten } = await withRoot(root, flags.breakLock, context, (array) =>
+    removeFrom(array, root, flags, context),
+  );
   if (flags.json === true) await context.json({ path: root, dryRun: false, ...plan, bytesWritten });
   else
     context.message(
       `${root}: ${describe(plan, "were")}; ${formatSize(bytesWritten)} written, ${formatPlural(plan.rows, "row")} now`,
     );
+}
+
+async function removeFrom(
+  array: WritableArray,
+  root: string,
+  flags: DeleteFlags,
+  context: Context,
+): Promise<{ readonly plan: Deletion; readonly bytesWritten: number }> {
+  const [start, end] = boundsOf(flags.rows, array.length);
+  const plan = planDeletion(root, array.shape, array.dtype.itemSize, start, end);
+  // Whoever waits is to know for what.
+  if (plan.rowsRewritten > 0 && context.io.stderr.isTTY === true)
+    context.message(`${root}: ${describe(plan, "are to be")}`);
+  const bar = startProgress(context.io, `delete from ${root}`);
+  try {
+    await array.deleteRows(start, end, { signal: context.signal, onProgress: bar.onProgress });
+  } finally {
+    bar.finish();
+  }
+  return { plan, bytesWritten: array.bytesWritten };
 }
 
 function describe(plan: Deletion, verb: string): string {
@@ -83,28 +91,10 @@ function describe(plan: Deletion, verb: string): string {
   return `${formatPlural(rowsDeleted, "row")}${which} ${verb} deleted, and ${formatPlural(rowsRewritten, "row")} behind (${formatSize(nbytesRewritten)} uncompressed) written anew`;
 }
 
-/** Throws `BAD_ARGUMENT` for rows that are not there: what is deleted is not guessed. */
-function planDeletion(path: string, range: RowRange, shape: readonly number[], itemSize: number): Deletion {
-  const [rows = 0, ...rowShape] = shape;
+/** The bounds of typed rows, counted from the first. */
+function boundsOf({ start, stop }: RowRange, rows: number): [start: number, end: number] {
   const fromEnd = (bound: number): number => (bound < 0 ? rows + bound : bound);
-  const start = fromEnd(range.start ?? 0);
-  const end = fromEnd(range.stop ?? rows);
-  if (start < 0 || end < start || end > rows)
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `rows ${start}:${end} are not within the ${formatPlural(rows, "row")} of the array`,
-      { path, field: "rows", expected: `0 to ${rows}`, found: `${start}:${end}` },
-    );
-  const rowsRewritten = end === start ? 0 : rows - end;
-  return {
-    start,
-    end,
-    rowsBefore: rows,
-    rows: rows - (end - start),
-    rowsDeleted: end - start,
-    rowsRewritten,
-    nbytesRewritten: rowsRewritten * elementsOf(rowShape) * itemSize,
-  };
+  return [fromEnd(start ?? 0), fromEnd(stop ?? rows)];
 }
 
 function parseRows(text: string): RowRange {

@@ -2,16 +2,19 @@
 import type { Command } from "commander";
 import { resizeCarray } from "../../src/array/foreign/carray-write.ts";
 import { resizeTable } from "../../src/array/foreign/table-write.ts";
-import type { Archive } from "../../src/array/types.ts";
+import type { Archive, LongOptions } from "../../src/array/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { encoderOf, open, openWritable } from "../../src/node/index.ts";
+import { encoderOf, open } from "../../src/node/index.ts";
 import { integerOf } from "../blosc-options.ts";
 import type { Context } from "../context.ts";
+import { startProgress } from "../progress.ts";
 import { formatPlural } from "../units.ts";
+import { withRoot } from "../writable-root.ts";
 import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
 
 interface ResizeFlags {
   readonly breakLock?: boolean;
+  readonly json?: boolean;
 }
 
 /** Adds `resize PATH ROWS`. */
@@ -22,6 +25,7 @@ export function addResize(program: Command, context: Context): void {
     .argument("<path>", "folder of an array or a table")
     .argument("<rows>", "rows that it shall have", integerOf(0, Number.MAX_SAFE_INTEGER))
     .option("--break-lock", "take the lock from whoever holds it")
+    .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
@@ -35,28 +39,33 @@ Examples:
 async function resize(
   path: string,
   rows: number,
-  { breakLock }: ResizeFlags,
+  { breakLock, json }: ResizeFlags,
   context: Context,
 ): Promise<void> {
   const archive = await open(path, { signal: context.signal });
-  const before =
+  const rowsBefore =
     archive.kind === "table" ? archive.length : archive.kind === "array" ? (archive.shape[0] ?? 0) : 0;
+  const bar = startProgress(context.io, `resize ${path}`);
   try {
-    await change(archive, path, rows, breakLock, context);
+    await change(archive, path, rows, { breakLock, onProgress: bar.onProgress }, context);
   } finally {
+    bar.finish();
     await archive.close();
   }
-  context.message(`${path}: ${formatPlural(rows, "row")} now, ${formatPlural(before, "row")} before`);
+  if (json === true) await context.json({ path, rowsBefore, rows });
+  else
+    context.message(`${path}: ${formatPlural(rows, "row")} now, ${formatPlural(rowsBefore, "row")} before`);
 }
 
 async function change(
   archive: Archive,
   path: string,
   rows: number,
-  breakLock: boolean | undefined,
+  { breakLock, onProgress }: Pick<LongOptions, "onProgress"> & { readonly breakLock: boolean | undefined },
   context: Context,
 ): Promise<void> {
-  const options = { encoder: encoderOf(), signal: context.signal };
+  const { signal } = context;
+  const options = { encoder: encoderOf(), signal, onProgress };
   if (archive.kind === "table") {
     return withLock(tableLock(path), breakLock, () =>
       withStore(path, async (store, key) => void (await resizeTable(store, key, rows, options))),
@@ -67,16 +76,8 @@ async function change(
       withStore(path, async (store, key) => void (await resizeCarray(store, key, rows, options))),
     );
   }
-  if (archive.dialect === "blz-superchunk" && archive.kind === "array") {
-    const writer = await openWritable(path, { breakLock });
-    try {
-      await writer.resize(rows);
-      return await writer.close();
-    } catch (error) {
-      await writer.abandon();
-      throw error;
-    }
-  }
+  if (archive.dialect === "blz-superchunk" && archive.kind === "array")
+    return withRoot(path, breakLock, context, (array) => array.resize(rows, { signal, onProgress }));
   throw new SuperchunkError(
     "UNSUPPORTED",
     "a Bloscpack file is only appended to; decompress it, and compress what is to stay",

@@ -11,7 +11,7 @@ import type { DType } from "../../src/format/types.ts";
 import { parseValue } from "../attribute-text.ts";
 import type { Context } from "../context.ts";
 import type { Input } from "../input.ts";
-import { drawnPieces, openRows, refuseFortran } from "../rows-input.ts";
+import { drawnRows, openRows } from "../rows-input.ts";
 import { parseSelection } from "../slice-text.ts";
 import { formatPlural, formatSize } from "../units.ts";
 import { withRoot } from "../writable-root.ts";
@@ -98,9 +98,10 @@ async function setFrom(
   const rowBytes = elementsOf(rest.map(({ count }) => count)) * itemSize;
   const batch = Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, rowBytes)));
   const { start = 0, step = 1, count = 0 } = first ?? {};
+  const target = { rowBytes: 1, verb: "set", outcome: "nothing was set" };
   let done = 0;
   for await (const piece of cutPieces(
-    drawnPieces(input, "set", context),
+    drawnRows(input, target, context),
     Math.max(itemSize, batch * rowBytes),
     context.signal,
   )) {
@@ -122,7 +123,6 @@ async function setFrom(
 /** Refuses a `.npy` file of another dtype or shape; one single value fits everywhere. */
 function checkValues(array: WritableArray, extents: readonly Extent[], input: Input): void {
   const { npy, name, size } = input;
-  refuseFortran(input);
   const wanted = extents.flatMap(({ count, dropped }) => (dropped ? [] : [count]));
   if (npy === undefined) {
     const { itemSize } = array.dtype;

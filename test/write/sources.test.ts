@@ -184,6 +184,61 @@ test("a .npy file is appended, whole or in pieces; another dtype, order or lengt
   await expect(ints.appendNpy(BYTES)).rejects.toMatchObject({ code: "BAD_MAGIC" });
 });
 
+/** The header says Fortran order. */
+function turnedHeader(header: Uint8Array): Buffer {
+  return Buffer.from(Buffer.from(header).toString("latin1").replace("False", "True "), "latin1");
+}
+
+/** Values 0, 1, 2, … of C order, as a `.npy` file in Fortran order has them. */
+function fortranNpy(shape: readonly number[]): Uint8Array {
+  const size = shape.reduce((product, n) => product * n, 1);
+  const strides = shape.map((_, d) => shape.slice(d + 1).reduce((product, n) => product * n, 1));
+  const values = Int32Array.from({ length: size }, (_, at) => {
+    let rest = at;
+    let index = 0;
+    shape.forEach((n, d) => {
+      index += (rest % n) * (strides[d] ?? 1);
+      rest = Math.floor(rest / n);
+    });
+    return index;
+  });
+  const dtype = parseDType("<i4", "");
+  return Buffer.concat([turnedHeader(encodeNpyHeader(dtype, shape)), new Uint8Array(values.buffer)]);
+}
+
+test.each([[[7, 3]], [[5, 2, 3]], [[4, 1, 2, 3]], [[1, 4]], [[0, 3]]])(
+  "a .npy file in Fortran order of shape %j is appended in C order, from memory and as a stream",
+  async (shape) => {
+    const file = fortranNpy(shape);
+    const count = shape.reduce((product, n) => product * n, 1);
+    const array = await made("<i4", { shape: [0, ...shape.slice(1)] });
+    await array.appendNpy(file);
+    await array.appendNpy(Readable.from([file.subarray(0, 20), file.subarray(20, 133), file.subarray(133)]));
+    expect(array.shape).toEqual([2 * (shape[0] ?? 0), ...shape.slice(1)]);
+    const once = Array.from({ length: count }, (_, i) => i);
+    expect(await valuesOf(array)).toEqual([...once, ...once]);
+    if (count === 0) return;
+    await expect(array.appendNpy(file.subarray(0, -1))).rejects.toThrow(/nothing was taken/);
+    expect(array.length).toBe(2 * (shape[0] ?? 0));
+  },
+);
+
+test("a large stream in Fortran order waits in a scratch object, which is gone afterwards", async () => {
+  const shape = [3, 3_000_000];
+  const file = fortranNpy(shape);
+  const store = new MemoryStore();
+  const options = { dtype: "<i4", shape: [0, 3_000_000], chunklen: 1, cparams: { clevel: 1 } };
+  const array = await createArray(store, "", options);
+  await array.appendNpy(Readable.from([file.subarray(0, 1000), file.subarray(1000)]));
+  await array.close();
+  const bytes = await ((await open(store)) as ArrayArchive).getBytes();
+  const values = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
+  expect(values.findIndex((value, i) => value !== i)).toBe(-1);
+  const names: string[] = [];
+  for await (const { name } of store.list("data")) names.push(name);
+  expect(names.filter((name) => !/^__\d+__\.bin$/.test(name))).toEqual([]);
+});
+
 test("columns are read without the others, added, renamed and deleted, each under one commit", async () => {
   const store = new MemoryStore();
   const array = await createArray(store, "", {

@@ -34,6 +34,9 @@ export interface BloscpackAppendResult {
   readonly nbytes: number;
   readonly bytesAppended: number;
   readonly chunksAdded: number;
+  /** Chunks copied into the new file as they are, and their stored bytes; 0 in place. */
+  readonly chunksCopied: number;
+  readonly bytesCopied: number;
 }
 
 /** What an append is to make of a file. */

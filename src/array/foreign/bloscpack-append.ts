@@ -53,6 +53,43 @@ export async function appendToBloscpack(
   }
 }
 
+/**
+ * What an append of `length` bytes would do; writes nothing.
+ *
+ * @throws as {@link appendToBloscpack}
+ */
+export async function forecastAppend(
+  store: WritableStore,
+  key: string,
+  length: number,
+  options: BloscpackAppendOptions = {},
+): Promise<BloscpackAppendResult> {
+  const state = await readState(store, key, { signal: options.signal });
+  checkArray(state, options);
+  const { chunkSize } = planAppend(state, options);
+  const nbytes = state.nbytes + length;
+  const nchunks = length === 0 ? state.nchunks : Math.max(1, Math.ceil(nbytes / Math.max(1, chunkSize)));
+  await newSection(state, nbytes, options);
+  if (options.inPlace === true) {
+    checkInPlace(state, options);
+    checkRoom(state, nchunks);
+  } else if (state.header.offsets) spareEntries(state, nchunks, options);
+  const isWritten = options.inPlace !== true && (length > 0 || options.metadata !== undefined);
+  return {
+    nchunks,
+    nbytes,
+    bytesAppended: length,
+    chunksAdded: nchunks - state.nchunks,
+    ...copied(isWritten ? await storedSizes(state, Math.max(0, state.nchunks - 1)) : []),
+  };
+}
+
+function copied(sizes: ArrayLike<number>): Pick<BloscpackAppendResult, "chunksCopied" | "bytesCopied"> {
+  let bytesCopied = 0;
+  for (let i = 0; i < sizes.length; i++) bytesCopied += sizes[i] ?? 0;
+  return { chunksCopied: sizes.length, bytesCopied };
+}
+
 async function rewrite(
   plan: AppendPlan,
   spool: SpooledChunks,
@@ -68,7 +105,7 @@ async function rewrite(
     bytesAppended: nbytes - state.nbytes,
     chunksAdded: kept + spool.sizes.length - state.nchunks,
   };
-  if (result.bytesAppended === 0 && options.metadata === undefined) return result;
+  if (result.bytesAppended === 0 && options.metadata === undefined) return { ...result, ...copied([]) };
   const cut: Chunking =
     kept === 0 && spool.sizes.length === 1
       ? // As bloscpack: what is filled up keeps the chunk-size that the header has.
@@ -105,7 +142,7 @@ async function rewrite(
     yield* spool.pieces();
   }
   await store.put(key, pieces(), { ifVersion: state.version, signal: options.signal });
-  return result;
+  return { ...result, ...copied(sizes) };
 }
 
 function* joined(first: Iterable<number>, second: Iterable<number>): Generator<number> {

@@ -44,6 +44,8 @@ export async function appendInPlace(
     nbytes,
     bytesAppended: nbytes - state.nbytes,
     chunksAdded: nchunks - state.nchunks,
+    chunksCopied: 0,
+    bytesCopied: 0,
   };
   if (result.bytesAppended === 0) return result;
   const { offsets, metadata, checksum, typesize } = header;

@@ -186,7 +186,12 @@ export async function resizeState(
 ): Promise<CarrayResult> {
   const result = { rows, rowsAppended: rows - state.rows };
   if (rows >= state.rows) {
-    const staged = await stageAppend(state, defaultRows(state.settings, rows - state.rows), options);
+    const total = (rows - state.rows) * state.settings.rowBytes;
+    const { onProgress } = options;
+    const staged = await stageAppend(state, defaultRows(state.settings, rows - state.rows), {
+      ...options,
+      ...(onProgress === undefined ? {} : { onProgress: ({ done }) => onProgress({ done, total }) }),
+    });
     if (staged.rowsAppended > 0) await commitRows(state, staged);
     return result;
   }

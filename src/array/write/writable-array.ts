@@ -8,6 +8,7 @@ import { parseJson } from "../../format/json.ts";
 import { joinMembers, memberText, splitMembers } from "../../format/json-members.ts";
 import type { DType, JsonInput, JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
+import { scratchBeside } from "../foreign/chunk-spool.ts";
 import { readGeneration } from "../generation.ts";
 import { showGeneration } from "../open-live-array.ts";
 import type { ArrayArchive, ArraySlice, LongOptions, Selection, VerifyReport } from "../types.ts";
@@ -115,13 +116,15 @@ export class WritableArray {
   }
 
   /**
-   * Appends the rows of a `.npy` file, given as bytes or as a stream of them.
+   * Appends the rows of a `.npy` file, given as bytes or as a stream of them, in C order or in Fortran order: then a stream
+   * of more than 32 MiB waits in a scratch object of the store until it is whole.
    *
    * @throws BAD_ARGUMENT where its dtype or the shape of a row differ, and as {@link append}
    */
   appendNpy(source: NpySource): Promise<void> {
     const { dtype, rowShape } = this.#writer.settings;
-    return this.append(readNpyRows(source, { dtype, rowShape }));
+    const scratch = scratchBeside(this.store, this.#writer.root.key("data/npy"));
+    return this.append(readNpyRows(source, { dtype, rowShape }, scratch));
   }
 
   /** Commits what waits; durable when resolved. Where it fails nothing is lost, and it can be tried again. */

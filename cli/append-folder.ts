@@ -1,0 +1,130 @@
+/** Appending rows to arrays and tables that are folders. */
+import { appendToCarray, type CarrayWriteOptions } from "../src/array/foreign/carray-write.ts";
+import { appendToTable } from "../src/array/foreign/table-write.ts";
+import type { ArrayArchive, TableArchive } from "../src/array/types.ts";
+import { SuperchunkError } from "../src/errors.ts";
+import { encoderOf, openWritable } from "../src/node/index.ts";
+import { lengthOf } from "./append-file.ts";
+import { checkRows, columnInputs, rowBytesOf } from "./append-rows.ts";
+import type { Context } from "./context.ts";
+import { drawnRows, openAppendedRows } from "./rows-input.ts";
+import { formatPlural } from "./units.ts";
+import { carrayLock, tableLock, withLock, withStore } from "./writing.ts";
+
+/** Options of an append to a folder. */
+export interface FolderFlags {
+  readonly bytes?: boolean;
+  readonly breakLock?: boolean;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** Appends the rows of an input to a carray, or to an array of superchunks. */
+export async function appendToArray(
+  archive: ArrayArchive,
+  path: string,
+  name: string,
+  flags: FolderFlags,
+  context: Context,
+): Promise<void> {
+  const input = await openAppendedRows(name, flags.bytes === true, context);
+  const rowShape = archive.shape.slice(1);
+  checkRows(input, archive.dtype, rowShape);
+  const rowBytes = rowBytesOf(archive.dtype, rowShape);
+  const target = { rowBytes, verb: `append to ${path}`, outcome: "nothing was appended" };
+  const source = drawnRows(input, target, context);
+  const [before = 0] = archive.shape;
+  let rows: number;
+  if (flags.dryRun === true) rows = before + (rowBytes === 0 ? 0 : lengthOf(input) / rowBytes);
+  else if (archive.dialect === "carray")
+    rows = await withLock(carrayLock(path), flags.breakLock, () =>
+      withStore(
+        path,
+        async (store, key) => (await appendToCarray(store, key, source, optionsOf(context))).rows,
+      ),
+    );
+  else rows = await appendToRoot(path, source, flags, context);
+  await report(path, rows, before, flags, context);
+}
+
+/** An array of superchunks has a writer of its own, with its own lock. */
+async function appendToRoot(
+  path: string,
+  source: AsyncIterable<Uint8Array>,
+  { breakLock }: FolderFlags,
+  { signal }: Context,
+): Promise<number> {
+  const writer = await openWritable(path, { breakLock, signal });
+  try {
+    await writer.append(source);
+    await writer.flush();
+  } catch (error) {
+    await writer.abandon();
+    throw error;
+  }
+  const { length } = writer;
+  await writer.close();
+  return length;
+}
+
+/** Appends rows to a table: of one structured `.npy`, or of a file for each column. */
+export async function appendToColumns(
+  table: TableArchive,
+  path: string,
+  inputs: readonly string[],
+  flags: FolderFlags,
+  context: Context,
+): Promise<void> {
+  const columns = new Map(table.names.map((name) => [name, table.column(name)]));
+  const sources = await columnInputs(inputs, columns, flags.bytes === true, context);
+  try {
+    const rows =
+      flags.dryRun === true
+        ? table.length + sources.rows()
+        : await withLock(tableLock(path), flags.breakLock, () =>
+            withStore(
+              path,
+              async (store, key) => (await appendToTable(store, key, sources.data, optionsOf(context))).rows,
+            ),
+          );
+    await report(path, rows, table.length, flags, context);
+  } finally {
+    sources.finish();
+  }
+}
+
+function optionsOf({ signal }: Context): CarrayWriteOptions {
+  return { encoder: encoderOf(), signal };
+}
+
+async function report(
+  path: string,
+  rows: number,
+  rowsBefore: number,
+  flags: FolderFlags,
+  context: Context,
+): Promise<void> {
+  const dryRun = flags.dryRun === true;
+  const rowsAppended = rows - rowsBefore;
+  if (flags.json === true) return context.json({ path, dryRun, rowsBefore, rowsAppended, rows });
+  context.message(
+    dryRun
+      ? `${path}: ${formatPlural(rowsAppended, "row")} would be appended, ${formatPlural(rows, "row")} then`
+      : `${path}: ${formatPlural(rowsAppended, "row")} appended, ${formatPlural(rows, "row")} now`,
+  );
+}
+
+/** Options that mean nothing to a folder must not be taken silently. Throws `BAD_ARGUMENT`. */
+export function refuseFileOptions(path: string, flags: object): void {
+  const common = ["bytes", "breakLock", "dryRun", "json"];
+  const given = Object.entries(flags).find(
+    ([name, value]) =>
+      !common.includes(name) && value !== undefined && !(name === "shuffle" && value === true),
+  );
+  if (given === undefined) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the option for ${given[0]} is for Bloscpack files; an array says itself how it is written`,
+    { path, field: given[0] },
+  );
+}
