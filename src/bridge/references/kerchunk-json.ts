@@ -8,6 +8,7 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { chunkKey } from "../zarr-metadata.ts";
 import { toBase64 } from "./base64.ts";
+import { PackedTexts } from "./packed-texts.ts";
 import type { ReferenceItem } from "./reference-stream.ts";
 import { toZarr2, ZGROUP, zarr2ChunkKey } from "./zarr2-documents.ts";
 
@@ -18,16 +19,16 @@ const PIECE = 1 << 16;
 export type ReferenceFormat = 2 | 3;
 
 /**
- * The text of a set of references, piece by piece; memory stays flat but for the guards, of which there is one an
- * object.
+ * The text of a set of references, piece by piece; memory stays flat but for the guards, packed, of which there is
+ * one an object.
  */
 export async function* formatKerchunkJson(
   items: AsyncIterable<ReferenceItem>,
   format: ReferenceFormat,
 ): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder();
-  const guards: Uint8Array[] = [];
-  let guardText = "";
+  const guards = new PackedTexts();
+  let hasGuards = false;
   let text = '{"version":1,"refs":{';
   let separator = "\n";
   const add = (key: string, value: string): void => {
@@ -56,11 +57,9 @@ export async function* formatKerchunkJson(
         break;
       case "object": {
         const { size, lastModified, etag } = item.guard;
-        guardText += `${guardText === "" && guards.length === 0 ? "\n" : ",\n"}${JSON.stringify(item.location)}:${JSON.stringify([size, lastModified ?? null, etag ?? null])}`;
-        if (guardText.length > PIECE) {
-          guards.push(encoder.encode(guardText));
-          guardText = "";
-        }
+        const guard = JSON.stringify([size, lastModified ?? null, etag ?? null]);
+        guards.add(`${hasGuards ? ",\n" : "\n"}${JSON.stringify(item.location)}:${guard}`);
+        hasGuards = true;
       }
     }
     if (text.length > PIECE) {
@@ -68,13 +67,15 @@ export async function* formatKerchunkJson(
       text = "";
     }
   }
-  yield encoder.encode(`${text}\n}`);
-  if (guards.length > 0 || guardText !== "") {
-    yield encoder.encode(',"guards":{');
-    yield* guards;
-    yield encoder.encode(`${guardText}\n}`);
+  text += "\n}";
+  if (hasGuards) text += ',"guards":{';
+  for (const guard of guards) {
+    text += guard;
+    if (text.length <= PIECE) continue;
+    yield encoder.encode(text);
+    text = "";
   }
-  yield encoder.encode("}\n");
+  yield encoder.encode(`${text}${hasGuards ? "\n}" : ""}}\n`);
 }
 
 /** Documents of a node by their key. */

@@ -14,6 +14,7 @@ import { cellItems, cellPosition } from "../grid.ts";
 import { readCell } from "../view-array.ts";
 import { guardOf, SeenObjects } from "./guard.ts";
 import { toLocation } from "./location.ts";
+import { PackedTexts } from "./packed-texts.ts";
 import type { ChunkReference, Guard, PlannedChunk, ReferenceCounts } from "./types.ts";
 
 const NEVER = new AbortController().signal;
@@ -106,7 +107,7 @@ export class PlannedArray implements ReferencedArray {
   readonly #options: ReferenceOptions;
   #seen: SeenObjects;
   /** Keys of the objects seen, in order. */
-  readonly #objects: string[] = [];
+  readonly #objects = new PackedTexts();
 
   constructor(
     node: string,
@@ -143,7 +144,7 @@ export class PlannedArray implements ReferencedArray {
     const { archive } = this.job.source;
     const { signal } = this.#options;
     this.#seen = new SeenObjects(archive.store);
-    this.#objects.length = 0;
+    this.#objects.clear();
     let object: LocatedObject | undefined;
     const onObject = async (key: string): Promise<void> => {
       object = await this.#look(key);
@@ -242,7 +243,7 @@ export class PlannedArray implements ReferencedArray {
     const location = this.#locate(key);
     const { signal, guard } = this.#options;
     const info = await this.#seen.see(key, { signal });
-    this.#objects.push(key);
+    this.#objects.add(key);
     const path = this.job.source.archive.store.describe(key);
     return { location, size: info.size, guard: guard === false ? undefined : guardOf(info, path) };
   }
