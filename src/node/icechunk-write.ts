@@ -4,6 +4,8 @@ import { encodeDocument } from "../bridge/convert.ts";
 import {
   type Container,
   Containers,
+  isClosed,
+  notReadBack,
   type PlannedChunk,
   type ReferencedArray,
   type ReferencePlan,
@@ -81,10 +83,15 @@ export async function writeIcechunk(
       index: readonly number[],
     ): Promise<Uint8Array | undefined> =>
       (await store.get(joinKey(node, "c", ...index.map(String)))) ?? undefined;
-    const sampled = await sampleArrays(set.arrays, read, options.onFailure);
+    const closed = containers.find(
+      (each) => isClosed(each) && options.credentials?.[each.credentials ?? ""] === undefined,
+    );
+    const sampled = closed === undefined ? await sampleArrays(set.arrays, read, options.onFailure) : 0;
     await draft.publish(snapshot);
     await draft.end();
-    return { ...set.result(), containers, sampled, snapshot, kept: writer.kept };
+    const result = set.result();
+    const notes = closed === undefined ? result.notes : [...result.notes, notReadBack(closed)];
+    return { ...result, notes, containers, sampled, snapshot, kept: writer.kept };
   } catch (error) {
     // Why it failed matters, and not that what is left of it could not be removed either.
     await draft.end().catch(() => undefined);

@@ -6,7 +6,12 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type * as Icechunk from "@earthmover/icechunk";
-import { type Container, type ContainerCredentials, Containers } from "../bridge/references/index.ts";
+import {
+  type Container,
+  type ContainerCredentials,
+  Containers,
+  isClosed,
+} from "../bridge/references/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import { MANIFESTS } from "./icechunk-draft.ts";
 import { type RepositoryOptions, toIcechunkPrefix } from "./icechunk-options.ts";
@@ -70,7 +75,12 @@ export async function openRepository(
 ): Promise<OpenedRepository> {
   const containers = new Containers(options.containers);
   const { Repository, Storage } = await loadIcechunk();
-  const access = accessOf(containers, options);
+  const { credentials = {} } = options;
+  // Who writes references need not be allowed to read what they refer to.
+  const open = [...containers].filter(
+    (each) => purpose === "read" || !isClosed(each) || credentials[each.credentials ?? ""] !== undefined,
+  );
+  const access = accessOf(open, credentials);
   const config = configOf(containers);
   try {
     const storage = await storageOf(Storage, location, options);
@@ -161,8 +171,8 @@ function storeConfig({ prefix, store, region, endpoint, anonymous }: Container):
 
 /** Who may be read: every container given, with its credentials. */
 function accessOf(
-  containers: Containers,
-  { credentials = {} }: RepositoryOptions,
+  containers: readonly Container[],
+  credentials: Readonly<Record<string, ContainerCredentials>>,
 ): Record<string, Icechunk.Credentials | null> {
   const access: Record<string, Icechunk.Credentials | null> = {};
   for (const container of containers)

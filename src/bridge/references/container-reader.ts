@@ -6,6 +6,7 @@
 import { SuperchunkError } from "../../errors.ts";
 import { HttpStore } from "../../store/http.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import { fetchWithin } from "./container-fetch.ts";
 import type { Container, Containers } from "./containers.ts";
 import { checkGuard } from "./guard.ts";
 import type { StoredReference } from "./kerchunk-index.ts";
@@ -145,7 +146,10 @@ export function openWebContainer(
       { field: "container", found: name },
     );
   }
-  return new HttpStore(webAddress(container), { headers: credentials?.headers ?? {} });
+  const address = webAddress(container);
+  const { headers } = credentials ?? {};
+  if (headers === undefined) return new HttpStore(address);
+  return new HttpStore(address, { headers, fetch: fetchWithin(new URL(address).origin, name) });
 }
 
 /** The web address of what a container's locations begin with. */

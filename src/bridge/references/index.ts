@@ -22,6 +22,8 @@ export type { ReferencedArray } from "./planned-array.ts";
 export type { FailedArchive, StreamSettings } from "./reference-stream.ts";
 export type { PlannedChunk } from "./types.ts";
 export {
+  isClosed,
+  notReadBack,
   type ReferenceResult,
   ReferenceSet,
   sampleArrays,

@@ -67,10 +67,25 @@ export async function writeKerchunk(
   else
     await writeKerchunkParquet(set.items(options), target, path, { recordSize: options.recordSize, signal });
   const containers = set.containers();
+  const closed = [...containers].find(isClosed);
   await target.put(containersKey(path), new TextEncoder().encode(formatContainers(containers)), { signal });
   const sampled =
-    options.openContainer === undefined ? 0 : await readBack(set, target, path, { ...options, format });
-  return { ...set.result(), containers: [...containers], sampled };
+    options.openContainer === undefined || closed !== undefined
+      ? 0
+      : await readBack(set, target, path, { ...options, format });
+  const result = set.result();
+  const notes = closed === undefined ? result.notes : [...result.notes, notReadBack(closed)];
+  return { ...result, notes, containers: [...containers], sampled };
+}
+
+/** True for a container that only those with its credentials read: who writes references may have others. */
+export function isClosed({ credentials, anonymous }: Container): boolean {
+  return credentials !== undefined && anonymous !== true;
+}
+
+/** What is to be known of a result with such a container. */
+export function notReadBack({ name, credentials }: Container): string {
+  return `nothing was read back: container "${name}" is for those with the credentials "${credentials}"`;
 }
 
 /** Reads samples of every array through the set as it was written. */

@@ -1,0 +1,221 @@
+/** References to archives in S3, and sets that lie there: with credentials by name, which nobody is shown. */
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inspect } from "node:util";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Container } from "../../src/bridge/index.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { S3Store } from "../../src/node/index.ts";
+import { openReferences } from "../../src/node/references.ts";
+import { corpusStore, keysOf, sha256 } from "../bridge/read-back.ts";
+import { runCli } from "../cli/harness.ts";
+import { findFixture } from "../fixtures/manifest.ts";
+import { CREDENTIALS, startS3, type TestS3 } from "../s3/server.ts";
+import { readThroughView } from "../view/read-view.ts";
+
+const TABLE = "ctable/bcolz-daily-equities";
+const SECRET = "top/5ecret+key";
+const VARIABLES = {
+  AWS_ACCESS_KEY_ID: CREDENTIALS.accessKeyId,
+  AWS_SECRET_ACCESS_KEY: SECRET,
+  AWS_REGION: "us-east-1",
+} as const;
+const before = new Map(
+  [...Object.keys(VARIABLES), "AWS_ENDPOINT_URL_S3"].map((name) => [name, process.env[name]]),
+);
+let folder = "";
+let s3: TestS3;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "superchunk-s3-references-"));
+  s3 = await startS3();
+  Object.assign(process.env, VARIABLES, { AWS_ENDPOINT_URL_S3: s3.endpoint });
+  const store = new S3Store({ bucket: s3.bucket, prefix: "data" });
+  for (const key of await keysOf(corpusStore, TABLE))
+    await store.put(key.replace(TABLE, "equities"), (await corpusStore.get(key)) ?? new Uint8Array());
+});
+beforeEach(() => {
+  s3.intercept = () => false;
+});
+afterAll(async () => {
+  for (const [name, value] of before) {
+    if (value === undefined) delete process.env[name];
+    else process.env[name] = value;
+  }
+  await s3.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function failure(reading: Promise<unknown>): Promise<SuperchunkError> {
+  const error = await reading.then(
+    () => undefined,
+    (caught: unknown) => caught,
+  );
+  if (error instanceof SuperchunkError) return error;
+  throw new Error(`no error of ours: ${String(error)}`);
+}
+
+async function closeOfEquities(store: Awaited<ReturnType<typeof openReferences>>): Promise<string> {
+  return sha256(await readThroughView(store, "close", "<u4"));
+}
+
+function wanted(): string {
+  const fixture = findFixture(TABLE);
+  if (fixture.kind !== "table") throw new Error("no table");
+  expect(fixture.columns["close"]?.dtype).toBe("<u4");
+  return fixture.columns["close"]?.sha256 ?? "";
+}
+
+describe("virtualize", () => {
+  it("refers to an archive in S3 from a local set, which reads the producer's values", async () => {
+    const set = join(folder, "set.json");
+    const { code, out } = await runCli([
+      "virtualize",
+      `s3://${s3.bucket}/data/equities`,
+      set,
+      "--column",
+      "close",
+      "--to",
+      "kerchunk",
+      "--json",
+    ]);
+    expect(code).toBe(0);
+    const { containers } = JSON.parse(out) as { containers: Container[] };
+    expect(containers).toMatchObject([
+      { name: "s3", prefix: `s3://${s3.bucket}/data/equities/`, store: "s3" },
+    ]);
+    const store = await openReferences(set, { authorize: ["s3"] });
+    expect(await closeOfEquities(store)).toBe(wanted());
+    await store.close();
+  });
+
+  it.each([
+    ["kerchunk", "sets/set.json"],
+    ["kerchunk-parquet", "sets/set.parq"],
+  ])("writes a set of %s with its containers into S3, from where it is opened", async (form, key) => {
+    const at = `s3://${s3.bucket}/${key}`;
+    const run = (): ReturnType<typeof runCli> =>
+      runCli(["virtualize", `s3://${s3.bucket}/data/equities`, at, "--column", "close", "--to", form]);
+    expect((await run()).code).toBe(0);
+    const again = await run();
+    expect([again.code, again.err]).toEqual([
+      1,
+      expect.stringContaining("there is a set of references already"),
+    ]);
+    const store = await openReferences(at, { authorize: ["s3"] });
+    if (form === "kerchunk") expect(await closeOfEquities(store)).toBe(wanted());
+    else expect((await store.get("/close/0"))?.length).toBeGreaterThan(16);
+    await store.close();
+  });
+
+  it("writes no secret anywhere", async () => {
+    const set = join(folder, "secrets.json");
+    const args = [
+      "virtualize",
+      `s3://${s3.bucket}/data/equities`,
+      set,
+      "--column",
+      "close",
+      "--to",
+      "kerchunk",
+    ];
+    const { code, out, err } = await runCli(args);
+    expect(code).toBe(0);
+    const written = await Promise.all(
+      [set, join(folder, "secrets.containers.json")].map((file) => readFile(file, "utf8")),
+    );
+    for (const text of [out, err, ...written]) expect(text).not.toContain(SECRET);
+  });
+
+  it("ends in an error without secrets where S3 refuses the credentials, and writes nothing", async () => {
+    s3.intercept = refuse;
+    const set = join(folder, "refused.json");
+    const { code, out, err } = await runCli([
+      "virtualize",
+      `s3://${s3.bucket}/data/equities`,
+      set,
+      "--column",
+      "close",
+      "--to",
+      "kerchunk",
+      "--debug",
+    ]);
+    expect(code).toBe(1);
+    expect(err).toContain("access denied; check the credentials");
+    expect(`${out}${err}`).not.toContain(SECRET);
+    await expect(readFile(set)).rejects.toThrow("ENOENT");
+  });
+});
+
+const refuse: TestS3["intercept"] = (_, response) => {
+  response.writeHead(403, { "content-type": "application/xml" });
+  response.end(`<Error><Code>SignatureDoesNotMatch</Code><Message>${SECRET} is wrong</Message></Error>`);
+  return true;
+};
+
+describe("a container in S3", () => {
+  async function openNamed(): ReturnType<typeof openReferences> {
+    const set = join(folder, "named.json");
+    const containers = join(folder, "named.own.json");
+    const container = {
+      name: "company",
+      prefix: `s3://${s3.bucket}/data/`,
+      store: "s3",
+      region: "us-east-1",
+      endpoint: s3.endpoint,
+      credentials: "ours",
+    };
+    const document = { format: "superchunk-containers", version: 1, containers: [container] };
+    await writeFile(containers, JSON.stringify(document));
+    const args = [
+      "virtualize",
+      `s3://${s3.bucket}/data/equities`,
+      set,
+      "--column",
+      "close",
+      "--to",
+      "kerchunk",
+      "--overwrite",
+    ];
+    // The command has what AWS tools find, and not the credentials of that name.
+    const { code, err } = await runCli([...args, "--containers", containers]);
+    expect([code, err]).toEqual([
+      0,
+      expect.stringContaining('nothing was read back: container "company" is for'),
+    ]);
+    return openReferences(set, {
+      authorize: ["company"],
+      credentials: { ours: { accessKeyId: "S3RVER", secretAccessKey: SECRET } },
+    });
+  }
+
+  it("is read with the credentials of its name, and shows them in no error", async () => {
+    const store = await openNamed();
+    expect(await closeOfEquities(store)).toBe(wanted());
+    s3.intercept = refuse;
+    const error = await failure(store.get("/close/c/1"));
+    expect([error.code, error.details.found]).toEqual(["IO", 403]);
+    expect(inspect(error, { depth: 20, showHidden: true })).not.toContain(SECRET);
+    await store.close();
+  });
+
+  it("refuses objects that were replaced or cut since, by their ETags", async () => {
+    const set = join(folder, "changed.json");
+    const own = new S3Store({ bucket: s3.bucket, prefix: "changing" });
+    const bytes = (await corpusStore.get("bloscpack-3/array-i4-2d.blp")) ?? new Uint8Array();
+    await own.put("a.blp", bytes);
+    const args = ["virtualize", `s3://${s3.bucket}/changing/a.blp`, set, "--to", "kerchunk"];
+    expect((await runCli(args)).code).toBe(0);
+    const store = await openReferences(set, { authorize: ["s3"] });
+    const changed = bytes.slice();
+    changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1;
+    await own.put("a.blp", changed);
+    expect(await failure(store.get("/a/c/0/0"))).toMatchObject({ code: "STALE", details: { field: "etag" } });
+    await own.put("a.blp", bytes.slice(0, 100));
+    expect(await failure(store.get("/a/c/0/0"))).toMatchObject({ code: "STALE", details: { field: "size" } });
+    await own.delete("a.blp");
+    expect((await failure(store.get("/a/c/0/0"))).code).toBe("NOT_FOUND");
+    await store.close();
+  });
+});
