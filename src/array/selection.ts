@@ -126,16 +126,17 @@ export function* runsOf(extents: readonly Extent[], shape: readonly number[]): G
   const outer = extents
     .slice(0, inner)
     .map((extent, d) => ({ count: extent.count, stride: extent.step * (strides[d] ?? 1), at: 0 }));
+  const room = Math.min(BATCH, elementsOf(outer.map(({ count }) => count)));
   const batch: RunBatch = {
-    source: new Float64Array(BATCH),
-    target: new Float64Array(BATCH),
+    source: new Float64Array(room),
+    target: new Float64Array(room),
     length,
     count: 0,
   };
   for (let target = 0; ; target += length) {
     batch.source[batch.count] = source;
     batch.target[batch.count] = target;
-    if (++batch.count === BATCH) {
+    if (++batch.count === room) {
       yield batch;
       batch.count = 0;
     }

@@ -5,8 +5,11 @@
  * `meta/sizes` makes them the array. `runs` counts whole chunks only: a short last one is written with each commit, from
  * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
  */
-import type { ChunkEncoder } from "../../codec/types.ts";
+import { isReady, prepare } from "../../codec/index.ts";
+import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
+import { isSuperchunkError } from "../../errors.ts";
 import { countChunks, encodeSizes, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
+import type { FetchedChunk } from "../chunk-fetch.ts";
 import { elementsOf } from "../selection.ts";
 import { type BegunChunk, ChunkMaker } from "./chunk-maker.ts";
 import { ChunkSource } from "./chunk-source.ts";
@@ -197,6 +200,18 @@ export class ArrayWriter {
   /** Encodes a chunk that goes into the next superchunk or patch to be published. */
   encodeNext(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
     return this.#maker.next(data, this.columns[column]?.itemSize ?? 1);
+  }
+
+  /** The same for a stored chunk with some of its decoded bytes replaced. */
+  async replaceNext(column: number, chunk: FetchedChunk, edits: readonly ByteEdit[]): Promise<StoredChunk> {
+    const { bytes, header, place } = chunk;
+    if (!isReady(header.compressor)) await prepare(header.compressor);
+    try {
+      return await this.#maker.nextReplaced(bytes, header.nbytes, edits, this.columns[column]?.itemSize ?? 1);
+    } catch (error) {
+      if (!isSuperchunkError(error)) throw error;
+      throw error.at({ path: this.root.store.describe(place.key), chunk: place.index, offset: place.offset });
+    }
   }
 
   /** Counts rows of an array whose rows have no bytes. */

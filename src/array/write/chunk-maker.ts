@@ -1,9 +1,11 @@
 /** Makes encoded chunks with their digests, here or elsewhere. Knows settings; must not know where the chunks go. */
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
-import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
+import { decodeSync, encodeInto, HEADER_LENGTH, replaceBytes } from "../../codec/index.ts";
+import type { ByteEdit, ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { ChunkArena, type FilledBlocks } from "./arena.ts";
-import { Encoding, roomFor } from "./encode-chunk.ts";
+import { applyEdits } from "./edits.ts";
+import { Encoding } from "./encode-chunk.ts";
 import type { ArraySettings } from "./settings.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
@@ -52,13 +54,35 @@ export class ChunkMaker {
   /** Makes a chunk for the next superchunk: where it can, right behind the one before it, in memory that is used again. */
   next(data: Uint8Array, typesize: number): StoredChunk | Promise<StoredChunk> {
     if (!this.isHere) return this.encode(data, typesize);
+    return this.#put(data.length, (room) => encodeInto(data, room, { ...this.#options, typesize }));
+  }
+
+  /**
+   * Makes a chunk for the next superchunk out of one with some of its bytes replaced. What the chunk was compressed with
+   * must be prepared; it is not needed any more once the call has returned.
+   */
+  nextReplaced(
+    chunk: Uint8Array,
+    nbytes: number,
+    edits: readonly ByteEdit[],
+    typesize: number,
+  ): StoredChunk | Promise<StoredChunk> {
+    const options = { ...this.#options, typesize };
+    if (this.isHere) return this.#put(nbytes, (room) => replaceBytes(chunk, edits, options, room));
+    const data = decodeSync(chunk);
+    applyEdits(edits, data);
+    return this.encode(data, typesize);
+  }
+
+  /** Lets a chunk be made where the one before it ends, and puts its digest behind it. */
+  #put(nbytes: number, make: (room: Uint8Array) => Uint8Array): StoredChunk {
     const length = this.#digestLength;
-    const room = this.#arena.reserve(roomFor(data.length) + length);
-    const bytes = this.#encoding.encodeTo(data, room, { ...this.#options, typesize });
+    const room = this.#arena.reserve(nbytes + HEADER_LENGTH + length);
+    const bytes = make(room.subarray(0, room.length - length));
     const digest = room.subarray(bytes.length, bytes.length + length);
     digest.set(this.#digest(bytes));
     this.#arena.keep(bytes.length + length);
-    return { bytes, digest, nbytes: data.length };
+    return { bytes, digest, nbytes };
   }
 
   /** Begins to make a chunk for the next superchunk; at most as many at a time as the encoder likes. */

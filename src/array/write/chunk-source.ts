@@ -1,9 +1,9 @@
 /** Reads chunks of a committed layout, encoded or decoded, checked: for merging, changing and compacting. */
-import { decodeSync, isReady, prepare } from "../../codec/index.ts";
 import type { StoredLayout } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { fetchChunks } from "../chunk-fetch.ts";
+import { decodeFetched } from "../chunk-decoder.ts";
+import { type FetchedChunk, fetchChunks } from "../chunk-fetch.ts";
 import { LayoutSequence } from "../layout-sequence.ts";
 import type { PlacedChunk } from "../sequence.ts";
 import type { ColumnLayout } from "./columns.ts";
@@ -50,28 +50,29 @@ export class ChunkSource {
     }
   }
 
-  /** The decoded bytes of some chunks of a column, in order: each valid until the next one is asked for. */
-  async *decodedEach(column: number, indices: readonly number[]): AsyncGenerator<Uint8Array> {
+  /** Some chunks of a column as they are stored, in order: each valid until the next one is asked for. */
+  async *fetchedEach(column: number, indices: readonly number[]): AsyncGenerator<FetchedChunk> {
     const sequence = this.#sequences[column];
     if (sequence === undefined) return;
-    let scratch = new Uint8Array(0);
+    const buffers: Uint8Array[] = [];
     for (let at = 0; at < indices.length; at += PLACES) {
       const places: PlacedChunk[] = [];
       for (const index of indices.slice(at, at + PLACES))
         places.push(...(await sequence.places(index, index + 1)));
-      for await (const { bytes, header } of fetchChunks(this.#store, places, { verify: true })) {
-        if (!isReady(header.compressor)) await prepare(header.compressor);
-        if (scratch.length < header.nbytes) scratch = new Uint8Array(header.nbytes);
-        yield decodeSync(bytes, { out: scratch.subarray(0, header.nbytes) });
-      }
+      yield* fetchChunks(this.#store, places, { verify: true, buffers });
     }
   }
 
   /** The decoded bytes of one chunk, for each column. */
   async decoded(index: number): Promise<Uint8Array[]> {
     const columns: Uint8Array[] = [];
-    for (let i = 0; i < this.#columns.length; i++)
-      for await (const bytes of this.decodedEach(i, [index])) columns.push(bytes);
+    for (let i = 0; i < this.#columns.length; i++) {
+      for await (const chunk of this.fetchedEach(i, [index])) {
+        const bytes = new Uint8Array(chunk.header.nbytes);
+        await decodeFetched(this.#store, chunk, bytes);
+        columns.push(bytes);
+      }
+    }
     return columns;
   }
 }

@@ -1,5 +1,5 @@
 /** Encoding in the calling thread, at once where the codec is ready. */
-import { encodeInto, encodeSync, HEADER_LENGTH, prepareEncode } from "../../codec/index.ts";
+import { encodeSync, prepareEncode } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 
 /** What a chunk is made with: an encoder that works elsewhere, or the calling thread. */
@@ -26,18 +26,8 @@ export class Encoding {
     return encodeSync(data, options);
   }
 
-  /** True where {@link encodeTo} can be used. */
+  /** True where chunks are made in the calling thread. */
   get isHere(): boolean {
     return this.#encoder === undefined || this.parallel === 1;
   }
-
-  /** One chunk at the beginning of `room`, which has {@link roomFor} bytes at least; the part that it takes. */
-  encodeTo(data: Uint8Array, room: Uint8Array, options: EncodeOptions): Uint8Array {
-    return encodeInto(data, room, options);
-  }
-}
-
-/** Bytes that a chunk of so many bytes takes at most. */
-export function roomFor(nbytes: number): number {
-  return nbytes + HEADER_LENGTH;
 }

@@ -56,7 +56,7 @@ export interface ArraySettings {
 }
 
 /** Uncompressed bytes of all chunks that are begun together, at most, where nobody chose. */
-const MAX_CHUNK_BYTES = 1 << 18;
+const MAX_CHUNK_BYTES = 1 << 17;
 const MIN_CHUNK_BYTES = 1 << 14;
 const MAX_ROW_OF_CHUNKS = 8 << 20;
 /** Uncompressed bytes of a superchunk: one is held in memory while it is made. */
@@ -124,7 +124,7 @@ function largestRow({ dtype, rowShape, hasColumns }: Shaped): number {
 }
 
 /**
- * The longer the array, the longer its chunks: from 16 KiB for 4 MiB to 256 KiB for 1 GiB. Longer ones compress hardly
+ * The longer the array, the longer its chunks: from 16 KiB for 4 MiB to 128 KiB for 256 MiB. Longer ones compress hardly
  * better, and a change of one value writes a chunk.
  */
 function chooseChunklen(base: Shaped, expectedlen: number | undefined): number {

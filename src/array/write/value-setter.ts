@@ -1,13 +1,15 @@
 /**
  * Setting values: changes are collected by chunk. When they are committed, or take too much room, the chunks that they fall
- * into are decoded, changed and encoded anew, in order, and become patches. Plans on an {@link ArrayWriter} with nothing else
+ * into are rewritten, in order, and become patches: only the blocks and streams that a change touches are encoded anew. Plans on an {@link ArrayWriter} with nothing else
  * planned.
  */
+import type { ByteEdit } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
+import type { FetchedChunk } from "../chunk-fetch.ts";
 import { elementsOf, resolveSelection, runsOf } from "../selection.ts";
 import type { Selection } from "../types.ts";
 import type { ArrayWriter } from "./array-writer.ts";
-import { joinField, splitField } from "./columns.ts";
+import { applyEdits, columnEdits, isCovered } from "./edits.ts";
 import { putItem } from "./item-bytes.ts";
 import { itemsOf, readRows } from "./rows.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
@@ -16,18 +18,11 @@ import type { StoredChunk } from "./superchunk-file.ts";
 const MAX_BYTES = 32 << 20;
 const MAX_EDITS = 1 << 18;
 
-/** New bytes of a chunk from `at` on: `bytes`, or `bytes` again and again until `length`. */
-interface Edit {
-  readonly at: number;
-  readonly bytes: Uint8Array;
-  readonly length: number;
-}
-
 /** The changes since the last commit. */
 export class ValueSetter {
   readonly #writer: ArrayWriter;
   /** Changes by chunk, in the order in which they were made. */
-  readonly #edits = new Map<number, Edit[]>();
+  readonly #edits = new Map<number, ByteEdit[]>();
   #count = 0;
   #bytes = 0;
 
@@ -74,7 +69,7 @@ export class ValueSetter {
     await this.#spill(true);
   }
 
-  #add(index: number, edit: Edit): void {
+  #add(index: number, edit: ByteEdit): void {
     const edits = this.#edits.get(index);
     if (edits === undefined) this.#edits.set(index, [edit]);
     else edits.push(edit);
@@ -87,21 +82,19 @@ export class ValueSetter {
     await writer.drain(); // chunks of earlier patches are read
     const indices = [...this.#edits.keys()].sort((a, b) => a - b);
     const whole = indices.filter((index) => index < writer.wholeChunks);
-    const { superchunklen } = writer.settings;
+    const { superchunklen, chunklen } = writer.settings;
+    const chunkBytes = chunklen * writer.rowBytes;
+    const covered = new Set(whole.filter((index) => isCovered(this.#editsOf(index), chunkBytes)));
     const source = writer.source();
-    const columns = writer.columns.map((_, i) => source.decodedEach(i, whole));
+    const read = whole.filter((index) => !covered.has(index));
+    const columns = writer.columns.map((_, i) => source.fetchedEach(i, read));
     let group = new PatchGroup(writer);
     try {
       for (const index of whole) {
-        const parts: Uint8Array[] = [];
-        for (const column of columns) {
-          const next = await column.next();
-          if (next.done !== true) parts.push(next.value);
-        }
-        const changed = this.#change(index, parts);
-        const chunks: StoredChunk[] = [];
-        for (const [i, data] of changed.entries()) chunks.push(await writer.encodeNext(i, data));
-        group.add(index, chunks);
+        group.add(
+          index,
+          await (covered.has(index) ? this.#encodeNew(index) : this.#encodeChanged(index, columns)),
+        );
         if (group.length < superchunklen) continue;
         await group.publish();
         group = new PatchGroup(writer);
@@ -112,7 +105,8 @@ export class ValueSetter {
     const short = writer.wholeChunks;
     if (this.#edits.has(short)) {
       const parts = writer.columns.map((_, i) => writer.buffer.column(i).slice());
-      writer.buffer.load(this.#change(short, parts), writer.buffer.rows);
+      for (const [i, part] of parts.entries()) applyEdits(this.#editsOf(short, i), part);
+      writer.buffer.load(parts, writer.buffer.rows);
     }
     if (isLast) await group.takeSmaller();
     await group.publish();
@@ -121,33 +115,38 @@ export class ValueSetter {
     this.#bytes = 0;
   }
 
-  /** A chunk's columns with its changes made. The columns may be written into. */
-  #change(index: number, columns: readonly Uint8Array[]): readonly Uint8Array[] {
-    const writer = this.#writer;
+  /** The changes of a chunk, in whole items or in a column. */
+  #editsOf(index: number, column?: number): readonly ByteEdit[] {
     const edits = this.#edits.get(index) ?? [];
-    const [only] = columns;
-    if (writer.columns.length === 1 && only !== undefined) {
-      for (const edit of edits) apply(edit, only);
-      return columns;
-    }
-    const { itemSize } = writer.settings.dtype;
-    const [first] = writer.columns;
-    const rows = first === undefined || only === undefined ? 0 : only.length / first.rowBytes;
-    const items = new Uint8Array(rows * writer.rowBytes);
-    writer.columns.forEach((column, i) => {
-      joinField(columns[i] ?? new Uint8Array(0), column, items, itemSize);
-    });
-    for (const edit of edits) apply(edit, items);
-    return writer.columns.map((column) => {
-      const data = new Uint8Array(rows * column.rowBytes);
-      splitField(items, itemSize, column, data, 0);
-      return data;
-    });
+    const layout = column === undefined ? undefined : this.#writer.columns[column];
+    return layout === undefined ? edits : columnEdits(edits, layout, this.#writer.settings.dtype.itemSize);
   }
-}
 
-function apply({ at, bytes, length }: Edit, target: Uint8Array): void {
-  for (let done = 0; done < length; done += bytes.length) target.set(bytes, at + done);
+  /** A chunk of which nothing stays. */
+  async #encodeNew(index: number): Promise<StoredChunk[]> {
+    const writer = this.#writer;
+    const chunks: StoredChunk[] = [];
+    for (const [i, { rowBytes }] of writer.columns.entries()) {
+      const data = new Uint8Array(writer.settings.chunklen * rowBytes);
+      applyEdits(this.#editsOf(index, i), data);
+      chunks.push(await writer.encodeNext(i, data));
+    }
+    return chunks;
+  }
+
+  /** A chunk with its changes made. `columns` give the chunk as it is, next. */
+  async #encodeChanged(
+    index: number,
+    columns: readonly AsyncGenerator<FetchedChunk>[],
+  ): Promise<StoredChunk[]> {
+    const chunks: StoredChunk[] = [];
+    for (const [i, column] of columns.entries()) {
+      const next = await column.next();
+      if (next.done !== true)
+        chunks.push(await this.#writer.replaceNext(i, next.value, this.#editsOf(index, i)));
+    }
+    return chunks;
+  }
 }
 
 /** Changed chunks that become one patch. */
