@@ -28,7 +28,7 @@ export async function planCompact(path: string, changes: CutOptions, context: Co
     if (isRecoded) settleSettings(settings, changes, settings);
     const { cbytes } = committed;
     const writer = new ArrayWriter(new ArrayRoot(store, key, sizes), settings, committed);
-    const { kept, rewritten } = await planFold(writer);
+    const { kept, rewritten } = await planFold(writer, true);
     const superchunks = kept.size + rewritten.length;
     const moved = [...kept].filter(([place, number]) => number !== place + 1).length;
     return {

@@ -6,10 +6,14 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseStorage, type StoredStorage } from "../format/folder.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import { parseLayout, type StoredLayout } from "../format/layout.ts";
-import type { JsonInput, JsonObject, JsonValue } from "../format/types.ts";
+import { checkStoredName } from "../format/naming.ts";
+import type { DType, JsonInput, JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { type ArrayFolder, type FolderMetadata, readFolder } from "./array-folder.ts";
+import { arrayJournalKey, readArrayJournal } from "./array-journal.ts";
+import { withWrites } from "./journal.ts";
+import { isEqual } from "./live-array.ts";
 import type { OpenOptions } from "./types.ts";
 
 /** Read features that this library knows. [FZ-09] */
@@ -70,7 +74,20 @@ export async function readGeneration(
     if (declared["revision"] === layout.revision) {
       const folder = readFolder(store, path, { sizes, storage: text }, options, rows);
       const hasColumns = declared["columns"] === true && folder.dtype.kind === "struct";
-      return { folder, layout, storage: parsed, sizes, hasColumns };
+      const generation = { folder, layout, storage: parsed, sizes, hasColumns };
+      if (layout.journal === undefined) return generation;
+      try {
+        return {
+          ...generation,
+          folder: { ...folder, store: await withChanges(store, path, generation, options) },
+        };
+      } catch (error) {
+        const newest = await readBoth(store, path, options);
+        if (newest.sizes === undefined || isEqual(newest.sizes, sizes)) throw error;
+        // A writer is done with what the journal says.
+        ({ sizes, storage } = newest);
+        continue;
+      }
     }
     if (tries >= MAX_TRIES) {
       throw new SuperchunkError(
@@ -87,6 +104,28 @@ export async function readGeneration(
     // A writer was between the two.
     ({ sizes, storage } = await readBoth(store, path, options));
   }
+}
+
+/** The store as the generation's journal says that it is. [FG-11] */
+async function withChanges(
+  store: ReadableStore,
+  path: string,
+  { folder, layout, hasColumns }: Generation,
+  { signal }: StoreOptions,
+): Promise<ReadableStore> {
+  const folders = dataFolders(path, folder.dtype, hasColumns);
+  const files = await readArrayJournal(store, path, layout, folders, { signal });
+  return withWrites(store, files, store.describe(arrayJournalKey(path, layout.journal ?? "")), { signal });
+}
+
+/** The folders of an array's superchunks: one, or one for each field. */
+function dataFolders(path: string, dtype: DType, hasColumns: boolean): string[] {
+  const data = joinKey(path, "data");
+  if (!hasColumns || dtype.kind !== "struct") return [data];
+  return dtype.fields.map(({ name }) => {
+    checkStoredName(name, data, "field");
+    return joinKey(data, name);
+  });
 }
 
 async function readBoth(store: ReadableStore, path: string, options: StoreOptions): Promise<FolderMetadata> {

@@ -8,14 +8,28 @@
 import { SuperchunkError } from "../errors.ts";
 import { HEADER_V3 } from "../format/header.ts";
 import { decodeJournal, encodeJournal, type JournalWrite } from "../format/journal.ts";
-import { resolveRange } from "../store/range.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../store/types.ts";
+import { overlayStore } from "./overlay.ts";
+import { redoWrites, versionAfter } from "./redo.ts";
 
 /** A store that can change files in place. */
 export type InPlaceStore = WritableStore & Required<Pick<WritableStore, "writeRange" | "sync">>;
 
 const BUSY = 4;
-const WHOLE = 3;
+
+/**
+ * Makes sure that a file has one name only. Throws `CONFLICT` where it has more: what is written into it would change what
+ * the other names stand for, as a copy made with `cp -al` or the shard of a linked archive.
+ */
+export async function requireOneName(store: ReadableStore, key: string): Promise<void> {
+  const links = (await store.stat(key))?.links ?? 1;
+  if (links <= 1) return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    `the file has ${links} names (hard links), and a change in place would change them all. "superchunk unlink" takes a link to Zarr back; else do it without in place, or give the file bytes of its own (cp FILE COPY && mv COPY FILE)`,
+    { path: store.describe(key), field: "links", expected: 1, found: links },
+  );
+}
 
 /** Key of the journal of a file. */
 export function journalKey(key: string): string {
@@ -28,7 +42,7 @@ export function requireInPlace(store: WritableStore, key: string): InPlaceStore 
   if (writeRange !== undefined && sync !== undefined) return store as InPlaceStore;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    "this store cannot change a file in place; append without inPlace, which makes a new file",
+    "this store cannot change a file in place; do it without in place, which makes a new file",
     { path: store.describe(key), field: "inPlace" },
   );
 }
@@ -37,15 +51,21 @@ export function requireInPlace(store: WritableStore, key: string): InPlaceStore 
  * Commits and makes a change: durable when resolved. `writes` are for the file as version 3 has it; the version byte
  * among them is left to this function.
  *
- * @throws CONFLICT where another change in place is under way
+ * @throws CONFLICT where another change in place is under way, and where the file has other names
  */
 export async function changeInPlace(
   store: InPlaceStore,
   key: string,
   writes: readonly JournalWrite[],
 ): Promise<void> {
+  await requireOneName(store, key);
   await store.put(journalKey(key), await encodeJournal(writes), { ifAbsent: true });
   await redo(store, key, writes);
+}
+
+async function redo(store: InPlaceStore, key: string, writes: readonly JournalWrite[]): Promise<void> {
+  await redoWrites(store, new Map([[key, writes]]));
+  await store.delete(journalKey(key));
 }
 
 /**
@@ -61,37 +81,6 @@ export async function finishInterrupted(store: InPlaceStore, key: string): Promi
   }
   await redo(store, key, await decodeJournal(journal, store.describe(journalKey(key))));
   return true;
-}
-
-async function redo(store: InPlaceStore, key: string, writes: readonly JournalWrite[]): Promise<void> {
-  const { at } = HEADER_V3.version;
-  await store.writeRange(key, at, Uint8Array.of(BUSY));
-  await store.sync([key]);
-  for (const { offset, bytes } of writes) {
-    if (offset > at || offset + bytes.length <= at) await store.writeRange(key, offset, bytes);
-    else {
-      const busy = bytes.slice();
-      busy[at - offset] = BUSY;
-      await store.writeRange(key, offset, busy);
-    }
-  }
-  await store.sync([key]);
-  const version = versionAfter(writes);
-  if (version !== BUSY) {
-    await store.writeRange(key, at, Uint8Array.of(version));
-    await store.sync([key]);
-  }
-  await store.delete(journalKey(key));
-}
-
-/** The version that the writes give the file; 3 where they do not touch it. A file that stays of version 4 may be changed twice. */
-function versionAfter(writes: readonly JournalWrite[]): number {
-  const { at } = HEADER_V3.version;
-  let version = WHOLE;
-  for (const { offset, bytes } of writes) {
-    if (offset <= at && offset + bytes.length > at) version = bytes[at - offset] ?? WHOLE;
-  }
-  return version;
 }
 
 async function versionOf(store: ReadableStore, key: string): Promise<number | undefined> {
@@ -114,56 +103,35 @@ export async function withJournal(
   if (journal === undefined) return store;
   const path = store.describe(journalKey(key));
   const writes = await decodeJournal(journal, path);
-  let end = (await store.stat(key, options))?.size ?? 0;
-  for (const { offset, bytes } of writes) {
-    // Nothing may be read that neither the file nor the journal has.
-    if (offset > end) {
-      throw new SuperchunkError(
-        "BAD_FIELD",
-        `the journal writes at byte ${offset}, but the file ends at byte ${end}. The journal is damaged or of another file`,
-        { path, field: "offset", expected: `at most ${end}`, found: offset },
-      );
-    }
-    end = Math.max(end, offset + bytes.length);
-  }
-  return overlay(store, key, [
-    ...writes,
-    { offset: HEADER_V3.version.at, bytes: Uint8Array.of(versionAfter(writes)) },
-  ]);
+  return withWrites(store, new Map([[key, writes]]), path, options);
 }
 
-/** A store in which the bytes of one object are written over. Only what reading an archive needs. */
-function overlay(store: ReadableStore, key: string, writes: readonly JournalWrite[]): ReadableStore {
-  const end = writes.reduce((most, { offset, bytes }) => Math.max(most, offset + bytes.length), 0);
-  const stat: ReadableStore["stat"] = async (asked, options) => {
-    const info = await store.stat(asked, options);
-    return asked !== key || info === undefined ? info : { ...info, size: Math.max(info.size, end) };
-  };
-  const getRange: ReadableStore["getRange"] = async (asked, range, options) => {
-    if (asked !== key) return store.getRange(asked, range, options);
-    const info = await stat(key, options);
-    if (info === undefined) return undefined;
-    const { offset, length } = resolveRange(range, info.size, store.describe(key));
-    const bytes = new Uint8Array(length);
-    const found = await store.getRange(key, { offset, length }, options);
-    if (found === undefined) return undefined;
-    bytes.set(found);
-    for (const write of writes) {
-      const from = Math.max(offset, write.offset);
-      const to = Math.min(offset + length, write.offset + write.bytes.length);
-      if (from < to) bytes.set(write.bytes.subarray(from - write.offset, to - write.offset), from - offset);
+/**
+ * The store as it is once a journal's writes are made, with the versions that they give the files. `path` names the journal.
+ *
+ * @throws BAD_FIELD for writes that leave a hole: nothing may be read that neither the file nor the journal has
+ */
+export async function withWrites(
+  store: ReadableStore,
+  files: ReadonlyMap<string, readonly JournalWrite[]>,
+  path: string,
+  options: StoreOptions = {},
+): Promise<ReadableStore> {
+  const made = new Map<string, readonly JournalWrite[]>();
+  for (const [key, writes] of files) {
+    let end = (await store.stat(key, options))?.size ?? 0;
+    for (const { offset, bytes } of writes) {
+      if (offset > end) {
+        throw new SuperchunkError(
+          "BAD_FIELD",
+          `the journal writes at byte ${offset} of ${store.describe(key)}, but that ends at byte ${end}. The journal is damaged or of another file`,
+          { path, field: "offset", expected: `at most ${end}`, found: offset },
+        );
+      }
+      end = Math.max(end, offset + bytes.length);
     }
-    return bytes;
-  };
-  return {
-    describe: (asked) => store.describe(asked),
-    get: (asked, options) =>
-      asked === key
-        ? getRange(key, { offset: 0, length: Number.MAX_SAFE_INTEGER }, options)
-        : store.get(asked, options),
-    getRange,
-    stat,
-    list: (folder, options) => store.list(folder, options),
-    ...(store.close === undefined ? {} : { close: () => store.close?.() ?? Promise.resolve() }),
-  };
+    const version = { offset: HEADER_V3.version.at, bytes: Uint8Array.of(versionAfter(writes)) };
+    made.set(key, [...writes, version]);
+  }
+  return overlayStore(store, (key) => made.get(key));
 }

@@ -12,15 +12,17 @@ import { SuperchunkError } from "../errors.ts";
 /** Header: 16 bytes, little-endian. [FR-01] */
 export const JOURNAL_HEADER = {
   magic: { at: 0, type: "bytes8" }, // "blpkredo"
-  version: { at: 8, type: "uint32" }, // 1
+  version: { at: 8, type: "uint32" }, // 1: of a file; 2: of an array
   count: { at: 12, type: "uint32" }, // writes
 } as const;
 
 const MAGIC = new TextEncoder().encode("blpkredo");
 const HEADER_LENGTH = 16;
-const WRITE_HEADER = 16;
 const DIGEST_LENGTH = 32;
-const VERSION = 1;
+/** The journal of one file, and what stands in front of each write's bytes. */
+const OF_FILE = { version: 1, fields: ["offset", "length"] } as const;
+/** The journal of an array. */
+const OF_ARRAY = { version: 2, fields: ["number", "column", "offset", "length"] } as const;
 
 /** Bytes to be written at an offset of the file. */
 export interface JournalWrite {
@@ -28,51 +30,110 @@ export interface JournalWrite {
   readonly bytes: Uint8Array;
 }
 
-/** Encodes a journal: header, writes (int64 offset, int64 length, bytes), the SHA-256 of all that. */
-export async function encodeJournal(writes: readonly JournalWrite[]): Promise<Uint8Array> {
-  const length = writes.reduce((sum, { bytes }) => sum + WRITE_HEADER + bytes.length, HEADER_LENGTH);
+/** The same in an array: in the superchunk of this number, of this field of the dtype (0 where the array has one folder). */
+export interface ArrayJournalWrite extends JournalWrite {
+  readonly number: number;
+  readonly column: number;
+}
+
+/** Encodes a journal: header, writes (int64 offset, int64 length, bytes), the SHA-256 of all that. [FR-01] */
+export function encodeJournal(writes: readonly JournalWrite[]): Promise<Uint8Array> {
+  return encode(
+    OF_FILE,
+    writes.map(({ offset, bytes }) => ({ values: [offset, bytes.length], bytes })),
+  );
+}
+
+/** Encodes the journal of an array: the same, with number and column in front of each write. [FR-04] */
+export function encodeArrayJournal(writes: readonly ArrayJournalWrite[]): Promise<Uint8Array> {
+  return encode(
+    OF_ARRAY,
+    writes.map(({ number, column, offset, bytes }) => ({
+      values: [number, column, offset, bytes.length],
+      bytes,
+    })),
+  );
+}
+
+/** Decodes a whole journal. Throws `BAD_MAGIC`, `TRUNCATED`, `UNSUPPORTED`, `CHECKSUM_MISMATCH`, `BAD_FIELD`. */
+export async function decodeJournal(bytes: Uint8Array, path: string): Promise<JournalWrite[]> {
+  const entries = await decode(OF_FILE, bytes, path);
+  return entries.map(({ values: [offset = 0], bytes: data }) => ({ offset, bytes: data }));
+}
+
+/** Decodes the journal of an array; throws as {@link decodeJournal}. */
+export async function decodeArrayJournal(bytes: Uint8Array, path: string): Promise<ArrayJournalWrite[]> {
+  const entries = await decode(OF_ARRAY, bytes, path);
+  return entries.map(({ values: [number = 0, column = 0, offset = 0], bytes: data }) => ({
+    number,
+    column,
+    offset,
+    bytes: data,
+  }));
+}
+
+/** The digest at a journal's end, as hexadecimal digits: its name in a layout. */
+export function journalName(journal: Uint8Array): string {
+  return Array.from(journal.subarray(-DIGEST_LENGTH), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** One write: the values in front of its bytes, the last of them their length. */
+interface Entry {
+  readonly values: readonly number[];
+  readonly bytes: Uint8Array;
+}
+
+interface Form {
+  readonly version: number;
+  readonly fields: readonly string[];
+}
+
+async function encode({ version, fields }: Form, entries: readonly Entry[]): Promise<Uint8Array> {
+  const head = fields.length * 8;
+  const length = entries.reduce((sum, { bytes }) => sum + head + bytes.length, HEADER_LENGTH);
   const writer = new ByteWriter(length + DIGEST_LENGTH);
   writer.put(0, MAGIC);
-  writer.uint32(JOURNAL_HEADER.version.at, VERSION, "version");
-  writer.uint32(JOURNAL_HEADER.count.at, writes.length, "count");
+  writer.uint32(JOURNAL_HEADER.version.at, version, "version");
+  writer.uint32(JOURNAL_HEADER.count.at, entries.length, "count");
   let at = HEADER_LENGTH;
-  for (const { offset, bytes } of writes) {
-    writer.int64(at, offset, "offset");
-    writer.int64(at + 8, bytes.length, "length");
-    writer.put(at + WRITE_HEADER, bytes);
-    at += WRITE_HEADER + bytes.length;
+  for (const { values, bytes } of entries) {
+    values.forEach((value, i) => {
+      writer.int64(at + 8 * i, value, fields[i] ?? "");
+    });
+    writer.put(at + head, bytes);
+    at += head + bytes.length;
   }
   writer.put(at, (await loadDigest("sha256"))(writer.bytes.subarray(0, at)));
   return writer.bytes;
 }
 
-/** Decodes a whole journal. Throws `BAD_MAGIC`, `TRUNCATED`, `UNSUPPORTED`, `CHECKSUM_MISMATCH`, `BAD_FIELD`. */
-export async function decodeJournal(bytes: Uint8Array, path: string): Promise<JournalWrite[]> {
+async function decode({ version, fields }: Form, bytes: Uint8Array, path: string): Promise<Entry[]> {
   const reader = new ByteReader(bytes, path);
   reader.need(0, HEADER_LENGTH + DIGEST_LENGTH, "the journal");
   if (!MAGIC.every((byte, i) => bytes[i] === byte))
     throw problem("BAD_MAGIC", path, 0, "magic", '"blpkredo"', "other bytes");
-  const version = reader.uint32(JOURNAL_HEADER.version.at);
-  if (version !== VERSION)
-    throw problem("UNSUPPORTED", path, JOURNAL_HEADER.version.at, "version", VERSION, version);
+  const stored = reader.uint32(JOURNAL_HEADER.version.at);
+  if (stored !== version)
+    throw problem("UNSUPPORTED", path, JOURNAL_HEADER.version.at, "version", version, stored);
   const end = bytes.length - DIGEST_LENGTH;
   const found = (await loadDigest("sha256"))(bytes.subarray(0, end));
   if (!found.every((byte, i) => byte === bytes[end + i]))
     throw problem("CHECKSUM_MISMATCH", path, end, "sha256", "that of the bytes before it", "another");
   const count = reader.uint32(JOURNAL_HEADER.count.at);
-  const writes: JournalWrite[] = [];
+  const entries: Entry[] = [];
   let at = HEADER_LENGTH;
   for (let i = 0; i < count; i++) {
-    const offset = countAt(reader, at, "offset");
-    const length = countAt(reader, at + 8, "length");
-    at += WRITE_HEADER;
+    const start = at;
+    const values = fields.map((field, k) => countAt(reader, start + 8 * k, field));
+    at += fields.length * 8;
+    const length = values[values.length - 1] ?? 0;
     if (length > end - at) throw problem("BAD_FIELD", path, at - 8, "length", `at most ${end - at}`, length);
-    writes.push({ offset, bytes: reader.view(at, length) });
+    entries.push({ values, bytes: reader.view(at, length) });
     at += length;
   }
   if (at !== end)
     throw problem("BAD_FIELD", path, JOURNAL_HEADER.count.at, "count", "all of the bytes", count);
-  return writes;
+  return entries;
 }
 
 function countAt(reader: ByteReader, at: number, field: string): number {

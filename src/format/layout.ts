@@ -43,6 +43,10 @@ export interface StoredLayout {
   readonly revision: number;
   /** What `meta/storage` is about to be, where both change together. [FG-07] */
   readonly storage?: JsonObject;
+  /** Digest of the journal whose changes of superchunks in place belong to this generation; absent once they are made. [FG-11] */
+  readonly journal?: string;
+  /** True where some superchunk may be of version 4, so that only its offsets tell its chunks. [FG-11] */
+  readonly isMoved?: boolean;
 }
 
 /** What {@link parseLayout} needs to know of the array, and what {@link encodeSizes} writes beside the layout. */
@@ -62,9 +66,12 @@ export function parseLayout(sizes: JsonObject, path: string): StoredLayout | und
   const stored = sizes["layout"];
   if (stored === undefined) return undefined;
   if (!isObject(stored)) throw bad(path, "layout", "an object", stored);
-  const { id, storage } = stored;
+  const { id, storage, journal, moved = false } = stored;
   if (typeof id !== "string" || id === "") throw bad(path, "layout.id", "a string", id);
   if (storage !== undefined && !isObject(storage)) throw bad(path, "layout.storage", "an object", storage);
+  if (journal !== undefined && !(typeof journal === "string" && /^[0-9a-f]{64}$/.test(journal)))
+    throw bad(path, "layout.journal", "64 hexadecimal digits", journal);
+  if (typeof moved !== "boolean") throw bad(path, "layout.moved", "true or false", moved);
   const layout: StoredLayout = {
     generation: countOf(sizes["generation"], "generation", path),
     id,
@@ -76,6 +83,8 @@ export function parseLayout(sizes: JsonObject, path: string): StoredLayout | und
     runs: listOf(stored["superchunks"], "layout.superchunks", path).map((run) => parseRun(run, path)),
     patches: listOf(stored["patches"] ?? [], "layout.patches", path).map((patch) => parsePatch(patch, path)),
     ...(storage === undefined ? {} : { storage }),
+    ...(journal === undefined ? {} : { journal }),
+    ...(moved ? { isMoved: true } : {}),
   };
   checkTwins(layout, path);
   return layout;
@@ -130,9 +139,20 @@ export function countChunks(runs: readonly Run[]): number {
   return runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
 }
 
+/** True where a layout counts the superchunk. */
+export function hasNumber(
+  { runs, patches }: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
+  number: number,
+): boolean {
+  return (
+    runs.some(({ first, count }) => number >= first && number < first + count) ||
+    patches.some((patch) => patch.number === number)
+  );
+}
+
 /** `meta/sizes` as bytes, with the layout beside what the BLZ document has. [FG-01] */
 export function encodeSizes(facts: SizesFacts, layout: StoredLayout): Uint8Array {
-  const { generation, id, epoch, edition, revision, next, plain, runs, patches, storage } = layout;
+  const { generation, id, epoch, edition, revision, next, plain, runs, patches, storage, journal } = layout;
   const sizes: JsonObject = {
     shape: facts.shape,
     nbytes: facts.nbytes,
@@ -148,6 +168,8 @@ export function encodeSizes(facts: SizesFacts, layout: StoredLayout): Uint8Array
       superchunks: runs.map(({ first, count, chunks }) => [first, count, chunks]),
       patches: patches.map(({ number, chunks }) => [number, chunks]),
       ...(storage === undefined ? {} : { storage }),
+      ...(journal === undefined ? {} : { journal }),
+      ...(layout.isMoved === true ? { moved: true } : {}),
     },
   };
   return new TextEncoder().encode(`${stringifyJson(sizes, { python: true })}\n`);

@@ -24,6 +24,8 @@ export interface ObjectInfo {
   readonly version: string;
   /** When the bytes were last written, in milliseconds since 1970; absent where the store does not know. */
   readonly modified?: number;
+  /** Names that the same bytes have; absent where the store does not know, or knows only one. */
+  readonly links?: number;
   /** Strong ETag as the server sent it, quotes included; absent for what has none. */
   readonly etag?: string;
 }

@@ -2,7 +2,12 @@
 import { describe, expect, test } from "vitest";
 import { open } from "../../src/array/open.ts";
 import type { ArrayArchive } from "../../src/array/types.ts";
-import { type CreateOptions, createArray, openWritable } from "../../src/array/write/create.ts";
+import {
+  type CreateOptions,
+  createArray,
+  openWritable,
+  type WriteOptions,
+} from "../../src/array/write/create.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
@@ -68,7 +73,40 @@ const NESTED: Start = {
   },
 };
 
-const OPERATIONS: readonly [string, Start, Operation][] = [
+/** Values that no compressor makes smaller. */
+const noise = (count: number, seed: number): Int32Array => {
+  const random = randomFrom(seed);
+  return Int32Array.from({ length: count }, () => random() * 2 ** 32);
+};
+
+/** Chunks of 64 rows, which compress. */
+const LONG: Start = {
+  options: { dtype: "<i4", chunklen: 64, superchunklen: 3 },
+  before: async (array) => {
+    await array.append(ramp(0, 500));
+    await array.flush();
+  },
+};
+
+/** The same, with room behind each chunk. */
+const RESERVED: Start = { ...LONG, options: { ...LONG.options, reserve: "50%" } };
+
+/** Changed in place before: chunks were moved, and have reserve. */
+const MOVED: Start = {
+  ...LONG,
+  before: async (array) => {
+    await LONG.before(array);
+    await array.close();
+    const again = await openWritable(array.store, "", IN_PLACE);
+    await again.set([{ start: 64, stop: 128, step: 1 }], noise(64, 1));
+    await again.set([{ start: 200, stop: 300, step: 1 }], 5);
+    await again.close();
+  },
+};
+
+const IN_PLACE: WriteOptions = { modify: "in-place" };
+
+const OPERATIONS: readonly [string, Start, Operation, WriteOptions?][] = [
   ["append within a chunk", PLAIN, async (array) => flushed(array, array.append(ramp(7, 1)))],
   ["append that merges superchunks", PLAIN, async (array) => flushed(array, array.append(ramp(7, 6)))],
   ["append of several superchunks", PLAIN, async (array) => flushed(array, array.append(ramp(7, 50)))],
@@ -83,6 +121,27 @@ const OPERATIONS: readonly [string, Start, Operation][] = [
     async (array) => flushed(array, array.set([{ start: 0, stop: 59, step: 9 }], 77)),
   ],
   ["setting values of many chunks", PLAIN, async (array) => flushed(array, array.set(null, 1))],
+  [
+    "setting values in place",
+    LONG,
+    async (array) => flushed(array, array.set([{ start: 0, stop: 460, step: 2 }], noise(230, 2))),
+    IN_PLACE,
+  ],
+  ["setting all values in place", LONG, async (array) => flushed(array, array.set(null, 1)), IN_PLACE],
+  [
+    "setting values in reserve",
+    RESERVED,
+    async (array) => flushed(array, array.set([{ start: 2, stop: 400, step: 50 }], noise(8, 3))),
+    IN_PLACE,
+  ],
+  [
+    "setting values in place again",
+    MOVED,
+    async (array) => flushed(array, array.set([{ start: 100, stop: 290, step: 1 }], noise(190, 4))),
+    IN_PLACE,
+  ],
+  ["append behind what was moved", MOVED, async (array) => flushed(array, array.append(ramp(5, 70)))],
+  ["compacting what was moved", MOVED, (array) => array.compact()],
   ["compacting", PLAIN, (array) => array.compact()],
   ["compacting what was cut", SHRUNK, (array) => array.compact()],
   [
@@ -117,6 +176,12 @@ const OPERATIONS: readonly [string, Start, Operation][] = [
     NESTED,
     async (array) => flushed(array, array.set([{ start: 0, stop: 9, step: 4 }], [[7, [7, 7], "7"]])),
   ],
+  [
+    "setting values of columns in place",
+    NESTED,
+    async (array) => flushed(array, array.set([{ start: 0, stop: 15, step: 4 }], [[7, [7, 7], "7"]])),
+    IN_PLACE,
+  ],
   ["compacting columns", NESTED, (array) => array.compact({ cparams: { cname: "zlib" } })],
   [
     "adding a column",
@@ -146,11 +211,11 @@ async function read(image: Image): Promise<Contents> {
 }
 
 describe("a power cut before any step leaves the old or the new rows", () => {
-  for (const [name, start, operation] of OPERATIONS) {
+  for (const [name, start, operation, options] of OPERATIONS) {
     test(name, async () => {
       const base = await prepare(start);
       const whole = new MemoryStore(base);
-      const array = await openWritable(whole, "");
+      const array = await openWritable(whole, "", options);
       await operation(array);
       await array.abandon();
       const old = await read(base);
@@ -161,7 +226,7 @@ describe("a power cut before any step leaves the old or the new rows", () => {
         for (let seed = 0; seed < SEEDS; seed++) {
           const random = randomFrom(failAt * 1000 + seed);
           const store = new VolatileStore(base, { failAt, random });
-          const died = await runUntilPowerCut(store, operation);
+          const died = await runUntilPowerCut(store, operation, options);
           if (!died) isDone = true;
           const label = `${name}, power cut before step ${failAt}, seed ${seed}`;
           const contents = await checkImage(store.image(), died ? [old, anew] : [anew], label);
@@ -177,13 +242,14 @@ describe("a power cut before any step leaves the old or the new rows", () => {
 });
 
 test("a power cut during recovery leaves the same rows, whatever the recovery was of", async () => {
-  const base = await prepare(PLAIN);
-  const old = await read(base);
-  for (const operation of [OPERATIONS[7]?.[2], OPERATIONS[10]?.[2], OPERATIONS[12]?.[2]]) {
-    if (operation === undefined) continue;
+  const names = ["deleting rows", "setting values in place", "compacting", "compacting with other chunks"];
+  const swept = OPERATIONS.filter(([name]) => names.includes(name));
+  expect(swept.length).toBe(names.length);
+  for (const [, start, operation, options] of swept) {
+    const base = await prepare(start);
     for (let failAt = 2; failAt < 60; failAt += 3) {
       const store = new VolatileStore(base, { failAt, random: randomFrom(failAt) });
-      if (!(await runUntilPowerCut(store, operation))) break;
+      if (!(await runUntilPowerCut(store, operation, options))) break;
       const image = store.image();
       const contents = await read(image);
       for (let again = 1, isDone = false; !isDone; again++) {
@@ -193,13 +259,16 @@ test("a power cut during recovery leaves the same rows, whatever the recovery wa
       }
     }
   }
-  expect(old.shape).toEqual([59]);
 });
 
 /** True where the power went on the way. */
-async function runUntilPowerCut(store: VolatileStore, operation: Operation): Promise<boolean> {
+async function runUntilPowerCut(
+  store: VolatileStore,
+  operation: Operation,
+  options?: WriteOptions,
+): Promise<boolean> {
   try {
-    const array = await openWritable(store, "");
+    const array = await openWritable(store, "", options);
     await operation(array);
     await array.abandon();
   } catch (error) {

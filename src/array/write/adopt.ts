@@ -11,8 +11,8 @@ import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { openArrayFolder } from "../open-array-folder.ts";
 import { SuperchunkSequence } from "../superchunk-sequence.ts";
 import { newArrayId } from "./array-id.ts";
-import type { Committed } from "./array-writer.ts";
 import { layOutColumns } from "./columns.ts";
+import type { Committed } from "./commit-line.ts";
 import { appendRun } from "./runs.ts";
 import { type ArraySettings, settleSettings, storageOf } from "./settings.ts";
 

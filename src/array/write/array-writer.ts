@@ -8,12 +8,17 @@
 import { isReady, prepare } from "../../codec/index.ts";
 import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import { countChunks, encodeSizes, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
+import { countChunks, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
+import { arrayJournalKey, readArrayJournal } from "../array-journal.ts";
 import type { FetchedChunk } from "../chunk-fetch.ts";
+import { requireInPlace } from "../journal.ts";
+import { redoWrites } from "../redo.ts";
 import { elementsOf } from "../selection.ts";
 import { type BegunChunk, ChunkMaker } from "./chunk-maker.ts";
 import { ChunkSource } from "./chunk-source.ts";
 import { type ColumnLayout, layOutColumns } from "./columns.ts";
+import { CommitLine, type Committed } from "./commit-line.ts";
+import { InPlaceChanges } from "./in-place-changes.ts";
 import { Publisher, type Segment } from "./publisher.ts";
 import type { ArrayRoot } from "./root.ts";
 import { RowBuffer } from "./row-buffer.ts";
@@ -22,12 +27,13 @@ import type { ArraySettings } from "./settings.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 import { SuperchunkFiles } from "./superchunk-files.ts";
 
-/** What the last commit says. */
-export interface Committed {
-  readonly layout: StoredLayout;
-  readonly rows: number;
-  readonly cbytes: number;
+/** How an {@link ArrayWriter} works. */
+export interface WriterOptions {
+  readonly encoder?: ChunkEncoder | undefined;
+  readonly modify?: "patch" | "in-place" | undefined;
 }
+
+const NONE: ReadonlyMap<number, number> = new Map();
 
 /** How the end of the array is to be written. */
 interface TailPlan {
@@ -43,11 +49,13 @@ interface TailPlan {
 export class ArrayWriter {
   readonly root: ArrayRoot;
   readonly files: SuperchunkFiles;
+  /** Chunks that the next commit changes in place; undefined where chunks are never changed so. */
+  readonly changes: InPlaceChanges | undefined;
+  readonly #commits: CommitLine;
   readonly #maker: ChunkMaker;
   readonly #publisher: Publisher;
   settings: ArraySettings;
   columns: readonly ColumnLayout[];
-  committed: Committed;
   /** Planned: whole chunks. */
   runs: readonly Run[] = [];
   patches: readonly Patch[] = [];
@@ -59,23 +67,33 @@ export class ArrayWriter {
   #pending: (StoredChunk | Promise<StoredChunk>)[][] = [];
   /** True once the rows of a short last chunk are in the buffer. */
   #isTailLoaded = false;
-  #generation: number;
-  #source: { committed: Committed; patches: readonly Patch[]; source: ChunkSource } | undefined;
+  #source:
+    | { committed: Committed; patches: readonly Patch[]; revision: number; source: ChunkSource }
+    | undefined;
 
-  constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, encoder?: ChunkEncoder) {
+  constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, options: WriterOptions = {}) {
     this.root = root;
     this.files = new SuperchunkFiles(root);
-    this.#maker = new ChunkMaker(encoder);
+    if (options.modify === "in-place")
+      this.changes = new InPlaceChanges(requireInPlace(root.store, root.path), root.path);
+    this.#maker = new ChunkMaker(options.encoder);
     this.#publisher = new Publisher(
       (segment) => this.#publishNoted(segment),
       (blocks) => this.#maker.giveBack(blocks),
     );
     this.settings = settings;
-    this.committed = committed;
-    this.#generation = committed.layout.generation;
+    this.#commits = new CommitLine(root, committed);
     this.columns = this.#layOut();
     this.buffer = this.#newBuffer();
     this.#reset();
+  }
+
+  /** What the last commit says. */
+  get committed(): Committed {
+    return this.#commits.last;
+  }
+  set committed(committed: Committed) {
+    this.#commits.last = committed;
   }
 
   get rowBytes(): number {
@@ -101,15 +119,18 @@ export class ArrayWriter {
   /** Reads the chunks of the last commit, planned patches laid over them. */
   source(): ChunkSource {
     const { committed, patches, columns } = this;
+    const revision = this.changes?.revision ?? 0;
     const known = this.#source;
-    if (known?.committed === committed && known.patches === patches) return known.source;
+    if (known?.committed === committed && known.patches === patches && known.revision === revision)
+      return known.source;
     const layout = { ...committed.layout, patches };
-    const source = new ChunkSource(this.root.store, this.root.path, layout, {
+    const store = this.changes === undefined || this.changes.isEmpty ? this.root.store : this.changes.view;
+    const source = new ChunkSource(store, this.root.path, layout, {
       columns,
       rows: committed.rows,
       chunklen: this.settings.chunklen,
     });
-    this.#source = { committed, patches, source };
+    this.#source = { committed, patches, revision, source };
     return source;
   }
 
@@ -127,6 +148,7 @@ export class ArrayWriter {
     this.patches = layout.patches;
     this.edition = layout.edition;
     this.files.noteLayout(layout);
+    this.changes?.clear();
     this.buffer.clear();
     this.#pending = this.columns.map(() => []);
     this.#maker.giveBack(this.#maker.takeBlocks());
@@ -197,6 +219,20 @@ export class ArrayWriter {
     return this.#maker.begin(data, this.columns[column]?.itemSize ?? 1);
   }
 
+  /** Plans that a chunk of the array is changed in place; false where it has to become a part of a patch. */
+  async changeInPlace(index: number, chunks: readonly StoredChunk[]): Promise<boolean> {
+    if (this.changes === undefined) return false;
+    const { columns, patches, settings } = this;
+    this.isDirty = true;
+    const { layout } = this.committed;
+    return this.changes.take(index, chunks, {
+      committed: layout,
+      patches,
+      columns,
+      reserve: settings.reserve,
+    });
+  }
+
   /** Encodes a chunk that goes into the next superchunk or patch to be published. */
   encodeNext(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
     return this.#maker.next(data, this.columns[column]?.itemSize ?? 1);
@@ -263,6 +299,7 @@ export class ArrayWriter {
    * `change` is what the layout gets besides.
    */
   async commit(change: Partial<Pick<StoredLayout, "epoch" | "storage">> = {}): Promise<void> {
+    await this.finishChanges();
     await this.prepare();
     await this.#closeFull();
     await this.drain();
@@ -271,7 +308,7 @@ export class ArrayWriter {
     const runs = number === undefined ? before : appendRun(before, number, whole + short);
     const newLayout: StoredLayout = {
       ...this.committed.layout,
-      generation: ++this.#generation,
+      isMoved: this.#movesChunks(),
       edition: this.edition,
       revision: this.settings.revision,
       next: this.files.next,
@@ -280,7 +317,11 @@ export class ArrayWriter {
       patches,
       ...change,
     };
-    await this.#commitLayout(newLayout);
+    const journal = await this.changes?.publish(newLayout);
+    // With a journal names come to mean other bytes: readers that are open look again.
+    const renewed = journal === undefined ? {} : { journal, epoch: newLayout.epoch + 1 };
+    await this.#commitLayout({ ...newLayout, ...renewed });
+    this.changes?.noteCommit();
     this.runs = truncateRuns(runs, countChunks(before) + whole);
     this.patches = patches;
     this.#pending = this.columns.map(() => []);
@@ -293,30 +334,54 @@ export class ArrayWriter {
     change: Partial<Omit<StoredLayout, "id" | "generation">>,
     storageIsPut = false,
   ): Promise<void> {
+    await this.finishChanges();
     const { storage, ...kept } = this.committed.layout;
     const layout: StoredLayout = {
       ...kept,
       ...(storage === undefined || storageIsPut ? {} : { storage }),
       next: this.files.next,
       ...change,
-      generation: ++this.#generation,
     };
     await this.#commitLayout(layout);
     const whole = this.rowBytes === 0 ? 0 : Math.floor(this.committed.rows / this.settings.chunklen);
     this.runs = truncateRuns(layout.runs, whole);
     this.patches = layout.patches;
-    this.edition = layout.edition;
+    this.edition = this.committed.layout.edition;
     this.files.plain = layout.plain;
   }
 
+  /** Makes the changes in place that the last commit named. Durable when resolved; where it fails, it can be tried again. */
+  async finishChanges(): Promise<void> {
+    const { journal, ...layout } = this.committed.layout;
+    if (journal === undefined) return;
+    const { root, changes } = this;
+    const { rows, cbytes } = this.committed;
+    await root.assertOurs();
+    const folders = this.columns.map(({ folder }) => folder);
+    const known = changes?.isEmpty === false ? changes.files : undefined;
+    const files = known ?? (await readArrayJournal(root.store, root.path, this.committed.layout, folders));
+    await redoWrites(root.store, files);
+    // What waits for the next commit stays as it is.
+    const { rowBytes, settings } = this;
+    await this.#commits.put(layout, { rows, cbytes, rowBytes, rowShape: settings.rowShape });
+    changes?.noteMade();
+    await root.store.delete(arrayJournalKey(root.path, journal));
+  }
+
+  /** True where some superchunk is of version 4 after the next commit. */
+  #movesChunks(): boolean {
+    const isReserved = this.settings.reserve !== undefined && this.files.keepsReserve;
+    return this.committed.layout.isMoved === true || this.changes?.moves === true || isReserved;
+  }
+
   async #commitLayout(layout: StoredLayout): Promise<void> {
-    const rows = this.rows;
+    const { rows, rowBytes, settings } = this;
     const before = this.committed;
-    const { gain, superfluous } = await this.files.weigh(before.layout, layout, this.columns);
+    const grown = layout.journal === undefined ? NONE : (this.changes?.growth(layout) ?? NONE);
+    const { gain, superfluous } = await this.files.weigh(before.layout, layout, this.columns, grown);
     const cbytes = Math.max(0, before.cbytes + gain);
-    const shape = [rows, ...this.settings.rowShape];
-    await this.root.commit(encodeSizes({ shape, nbytes: rows * this.rowBytes, cbytes }, layout));
-    this.committed = { layout, rows, cbytes };
+    await this.#commits.put(layout, { rows, cbytes, rowBytes, rowShape: settings.rowShape });
+    this.edition = Math.max(this.edition, this.committed.layout.edition);
     this.files.noteCommit();
     this.removeNumbers(superfluous);
   }

@@ -3,12 +3,13 @@
  * settings on request. Nothing else may be planned. Readers find their rows at every step. @see FORMAT.md [FG-05] [FG-10]
  */
 import { isSuperchunkError } from "../../errors.ts";
-import { decodeHeader } from "../../format/header.ts";
+import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
 import type { Run } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
+import { copyOf } from "../redo.ts";
 import type { LongOptions } from "../types.ts";
 import type { ArrayWriter } from "./array-writer.ts";
-import { joinField } from "./columns.ts";
+import { type ColumnLayout, joinField } from "./columns.ts";
 import { appendRun } from "./runs.ts";
 import { type ArraySettings, storageOf } from "./settings.ts";
 import { commitStorage } from "./storage-commit.ts";
@@ -29,9 +30,13 @@ function* placesOf(runs: readonly Run[]): Generator<Place> {
   }
 }
 
-/** What would have to be written to fold the array: superchunks that are in pieces, patched, or hold chunks that do not count. */
+/**
+ * What would have to be written to fold the array: superchunks that are in pieces, patched, or hold chunks that do not count;
+ * to make it `walkable` also those of version 4.
+ */
 export async function planFold(
   writer: ArrayWriter,
+  walkable = false,
 ): Promise<{ kept: Map<number, number>; rewritten: number[] }> {
   const { superchunklen } = writer.settings;
   const { layout } = writer.committed;
@@ -44,6 +49,7 @@ export async function planFold(
     const place = Math.floor(first / superchunklen);
     const isWhole = first % superchunklen === 0 && chunks === Math.min(superchunklen, total - first);
     if (!isWhole || patched.has(place)) continue;
+    if (walkable && layout.isMoved === true && (await isOfVersion4(writer, number))) continue;
     if (chunks === superchunklen || (await countInFile(writer, number)) === chunks) kept.set(place, number);
   }
   const rewritten: number[] = [];
@@ -54,17 +60,52 @@ export async function planFold(
 /** Chunks that a superchunk holds, counted or not. */
 async function countInFile(writer: ArrayWriter, number: number): Promise<number | undefined> {
   const [column] = writer.columns;
-  const key = `${column?.folder}/${superchunkName(number)}`;
-  const head = await writer.root.store.getRange(key, { offset: 0, length: 32 });
-  return head === undefined ? undefined : decodeHeader(head, writer.root.store.describe(key)).nchunks;
+  return column && (await readHeader(writer, column, number))?.nchunks;
 }
 
-/** Writes the superchunks anew that need it, by copying chunks, and commits. */
-export async function fold(writer: ArrayWriter, options: LongOptions = {}): Promise<void> {
+/** True where a superchunk is not walkable, in any column. */
+async function isOfVersion4(writer: ArrayWriter, number: number): Promise<boolean> {
+  for (const column of writer.columns)
+    if ((await readHeader(writer, column, number))?.version === 4) return true;
+  return false;
+}
+
+async function readHeader(
+  { root: { store } }: ArrayWriter,
+  { folder }: ColumnLayout,
+  number: number,
+): Promise<BlpkHeader | undefined> {
+  const key = `${folder}/${superchunkName(number)}`;
+  const head = await store.getRange(key, { offset: 0, length: 32 });
+  return head && decodeHeader(head, store.describe(key));
+}
+
+/**
+ * Writes the superchunks anew that need it, by copying chunks, and commits. `walkable`: all of them are of version 3 then, and
+ * have no reserve.
+ */
+export async function fold(
+  writer: ArrayWriter,
+  { walkable = false, ...options }: LongOptions & { readonly walkable?: boolean } = {},
+): Promise<void> {
+  const { files } = writer;
+  const kept = files.keepsReserve;
+  files.keepsReserve = kept && !walkable;
+  try {
+    await foldAll(writer, walkable, options);
+  } finally {
+    files.keepsReserve = kept;
+  }
+}
+
+async function foldAll(writer: ArrayWriter, walkable: boolean, options: LongOptions): Promise<void> {
   const { layout } = writer.committed;
   const { superchunklen } = writer.settings;
-  const { kept, rewritten } = await planFold(writer);
-  if (rewritten.length === 0) return;
+  const { kept, rewritten } = await planFold(writer, walkable);
+  if (rewritten.length === 0) {
+    if (walkable && layout.isMoved === true) await writer.recommit({ isMoved: false });
+    return;
+  }
   const total = layout.runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
   const source = writer.source();
   const wanted = new Set(rewritten);
@@ -86,7 +127,7 @@ export async function fold(writer: ArrayWriter, options: LongOptions = {}): Prom
     runs = appendRun(runs, number, end - first);
     options.onProgress?.({ done: end, total, label: "chunks" });
   }
-  await writer.recommit({ runs, patches: [] });
+  await writer.recommit({ runs, patches: [], ...(walkable ? { isMoved: false } : {}) });
 }
 
 /** Writes all rows anew with other settings, and commits. */
@@ -99,7 +140,9 @@ export async function recode(
   const { rows } = writer.committed;
   const source = writer.source();
   const { columns } = writer;
-  const { edition } = writer;
+  const { edition, files } = writer;
+  const kept = files.keepsReserve;
+  files.keepsReserve = false;
   try {
     await writer.rollBack();
     writer.restart(settings);
@@ -124,6 +167,8 @@ export async function recode(
   } catch (error) {
     await writer.rollBack(before);
     throw error;
+  } finally {
+    files.keepsReserve = kept;
   }
   await commitStorage(writer);
 }
@@ -162,14 +207,5 @@ export async function giveName(writer: ArrayWriter, from: string, to: string): P
       if (!isSuperchunkError(error, "UNSUPPORTED") && !isSuperchunkError(error, "READ_ONLY")) throw error;
     }
   }
-  await store.put(to, copyOf(writer, from), { durable: true });
-}
-
-/** Bytes of an object, piece by piece. */
-async function* copyOf(writer: ArrayWriter, key: string): AsyncGenerator<Uint8Array> {
-  const { store } = writer.root;
-  const size = (await store.stat(key))?.size ?? 0;
-  const length = 4 << 20;
-  for (let offset = 0; offset < size; offset += length)
-    yield (await store.getRange(key, { offset, length })) ?? new Uint8Array(0);
+  await store.put(to, copyOf(store, from), { durable: true });
 }

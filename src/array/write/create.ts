@@ -11,12 +11,20 @@ import { readAttributes } from "../array-folder.ts";
 import { encodeJson, type Generation, readGeneration, unknownWriteFeatures } from "../generation.ts";
 import { planAdoption } from "./adopt.ts";
 import { newArrayId } from "./array-id.ts";
-import { ArrayWriter, type Committed } from "./array-writer.ts";
+import { ArrayWriter } from "./array-writer.ts";
 import { grow } from "./changes.ts";
 import { clearPlace } from "./clear-place.ts";
+import type { Committed } from "./commit-line.ts";
 import { recover } from "./recover.ts";
+import type { Reserve } from "./reserve.ts";
 import { ArrayRoot } from "./root.ts";
-import { type ArraySettings, type CutOptions, settleSettings, storageOf } from "./settings.ts";
+import {
+  type ArraySettings,
+  type CutOptions,
+  type ReserveOptions,
+  settleSettings,
+  storageOf,
+} from "./settings.ts";
 import { commitStorage } from "./storage-commit.ts";
 import { WritableArray } from "./writable-array.ts";
 
@@ -31,11 +39,19 @@ export interface WriteOptions {
   readonly encoder?: ChunkEncoder | undefined;
   /** Keeps other writers out. Without one, the commits alone do: the slower of two writers fails with `CONFLICT`. */
   readonly lock?: (() => Promise<WriterLock>) | undefined;
+  /**
+   * What `set` does with the chunks that it changes (default `patch`): they go into new superchunks, and no file changes; or
+   * `in-place`: into the slots that they have where they fit, else to the end of their file, behind a journal. Those files
+   * become version 4, which Bloscpack refuses; a chunk in a file of this session, a short last one, and what is more than
+   * about 16 MiB in one flush go into new superchunks all the same. Readers that were open get `STALE`. For a store that can
+   * write in place.
+   */
+  readonly modify?: "patch" | "in-place" | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** What is to be made. */
-export interface CreateOptions extends CutOptions, WriteOptions {
+export interface CreateOptions extends CutOptions, ReserveOptions, WriteOptions {
   /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. */
   readonly dtype: JsonValue | DType;
   /** Rows and the shape of a row; default no rows of single values. Rows are filled with the default value. */
@@ -89,7 +105,7 @@ export async function createArray(
     const sizes = encodeSizes({ shape: [0, ...rowShape], nbytes: 0, cbytes: 0 }, layout);
     await store.put(joinKey(path, "meta/sizes"), sizes, { durable: true, ifAbsent: true });
     const root = new ArrayRoot(store, path, sizes);
-    const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 }, options.encoder);
+    const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 }, options);
     await commitStorage(writer);
     await writer.prepare();
     if (rows > 0) {
@@ -122,7 +138,7 @@ export async function openWritable(
     const { settings, committed, sizes, isForeign } = await readWritable(store, path, options);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
     const root = new ArrayRoot(store, path, sizes);
-    const writer = new ArrayWriter(root, settings, committed, options.encoder);
+    const writer = new ArrayWriter(root, settings, committed, options);
     if (isForeign) await writer.recommit({});
     await recover(writer);
     return new WritableArray(writer, attrs, lock);
@@ -191,6 +207,7 @@ function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings 
       superchunklen: superchunk?.superchunklen,
       checksum: declared["checksum"] as ChecksumName | undefined,
       expectedlen: storage.expectedlen,
+      reserve: declared["reserve"] as Reserve | undefined,
     },
   );
 }

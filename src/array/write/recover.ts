@@ -6,12 +6,14 @@ import { isSuperchunkError } from "../../errors.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
+import { JOURNAL_PREFIX } from "../array-journal.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import { commitStorage } from "./storage-commit.ts";
 
 /** Brings the folder to what the last commit says. The keys that were removed. */
 export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
   const { store } = writer.root;
+  await writer.finishChanges();
   await commitStorage(writer);
   const data = writer.root.key("data");
   const folders = new Set(writer.columns.map(({ folder }) => folder));
@@ -23,7 +25,10 @@ export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
       if (!folders.has(folder) || !known.has(name)) superfluous.push(joinKey(folder, name));
     }
   }
-  await store.removeLeftovers?.(writer.root.key("meta"));
+  const meta = writer.root.key("meta");
+  await store.removeLeftovers?.(meta);
+  for (const name of await listObjects(store, meta))
+    if (name.startsWith(JOURNAL_PREFIX)) superfluous.push(joinKey(meta, name));
   if (superfluous.length === 0) return [];
   // A writer that is thought dead and is not must not commit any more what is now removed.
   await writer.recommit({});

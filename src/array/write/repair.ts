@@ -11,7 +11,9 @@ import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import type { ChecksumName, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
+import { arrayJournalKey, readArrayJournal } from "../array-journal.ts";
 import { encodeJson } from "../generation.ts";
+import { withWrites } from "../journal.ts";
 import { LayoutIndex } from "../layout-files.ts";
 import { elementsOf } from "../selection.ts";
 import type { LongOptions } from "../types.ts";
@@ -20,6 +22,7 @@ import { ArrayWriter } from "./array-writer.ts";
 import { type ColumnLayout, layOutColumns } from "./columns.ts";
 import { settleNames } from "./compact.ts";
 import { createArray, type WriterLock } from "./create.ts";
+import type { Reserve } from "./reserve.ts";
 import { ArrayRoot } from "./root.ts";
 import { readChunk, type Salvaged, salvage } from "./salvage.ts";
 import { type ArraySettings, settleSettings, storageOf } from "./settings.ts";
@@ -77,7 +80,8 @@ export async function repairArray(
   try {
     const problems: string[] = [];
     const broken = await examine(store, path, problems);
-    const found = await findChunks(store, broken, problems);
+    const shown = await withChanges(store, path, broken, problems);
+    const found = await findChunks(shown, broken, problems);
     const { chunklen } = broken.settings;
     const rows = countRows(found, broken);
     const lost: string[] = [];
@@ -87,11 +91,30 @@ export async function repairArray(
     const superfluous = found.reduce((most, list) => Math.max(most, list.length), 0) - chunks;
     if (superfluous > 0)
       lost.push(`${superfluous} chunks behind row ${rows}, which not all columns have or which do not count`);
-    if (options.into === undefined) await repairInPlace(store, path, broken, found, rows, options);
-    else await repairInto(store, options.into, broken, found, rows, options);
+    if (options.into === undefined) await repairInPlace(store, shown, path, broken, found, rows, options);
+    else await repairInto(shown, options.into, broken, found, rows, options);
     return { rowsBefore: broken.rows, rows, problems, lost };
   } finally {
     await lock?.release();
+  }
+}
+
+/** The store as the array's journal says that it is, where a change in place was interrupted. */
+async function withChanges(
+  store: ReadableStore,
+  path: string,
+  { layout, columns }: Broken,
+  problems: string[],
+): Promise<ReadableStore> {
+  if (layout?.journal === undefined) return store;
+  const shown = store.describe(arrayJournalKey(path, layout.journal));
+  try {
+    const folders = columns.map(({ folder }) => folder);
+    return await withWrites(store, await readArrayJournal(store, path, layout, folders), shown);
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    problems.push(error.message);
+    return store;
   }
 }
 
@@ -150,6 +173,7 @@ async function examine(store: ReadableStore, path: string, problems: string[]): 
       superchunklen: storage.superchunk?.superchunklen,
       checksum: (declared?.["checksum"] as ChecksumName | undefined) ?? checksum?.checksum ?? "crc32",
       expectedlen: storage.expectedlen,
+      reserve: declared?.["reserve"] as Reserve | undefined,
     },
   );
   const columns = layOutColumns(path, { dtype, rowShape, hasColumns });
@@ -300,8 +324,19 @@ async function repairInto(
   options: RepairOptions,
 ): Promise<void> {
   const { settings, attrs } = broken;
-  const { cname, clevel, shuffle, chunklen, superchunklen, checksum, expectedlen, dflt, dtype, rowShape } =
-    settings;
+  const {
+    cname,
+    clevel,
+    shuffle,
+    chunklen,
+    superchunklen,
+    checksum,
+    expectedlen,
+    reserve,
+    dflt,
+    dtype,
+    rowShape,
+  } = settings;
   const target = await createArray(into.store, into.path, {
     dtype,
     shape: [0, ...rowShape],
@@ -311,6 +346,7 @@ async function repairInto(
     superchunklen,
     checksum,
     expectedlen,
+    reserve,
     dflt,
     attrs,
     lock: options.lock,
@@ -322,6 +358,7 @@ async function repairInto(
 /** All chunks are copied into new superchunks, and one commit makes them the array. */
 async function repairInPlace(
   store: WritableStore,
+  shown: ReadableStore,
   path: string,
   broken: Broken,
   found: readonly (readonly Found[])[],
@@ -335,12 +372,13 @@ async function repairInPlace(
   const plain = [...numbers]
     .filter((number) => number < FIRST_LOOSE)
     .reduce((most, number) => Math.max(most, number), 0);
+  const { journal: _journal, isMoved: _isMoved, ...unchanged } = broken.layout ?? {};
   const before: StoredLayout = {
     id: newArrayId(),
     generation: 0,
     epoch: 0,
     edition: 0,
-    ...broken.layout,
+    ...unchanged,
     revision: settings.revision,
     next: Math.max(FIRST_LOOSE, highest + 1, broken.layout?.next ?? 0),
     plain: Math.max(plain, broken.layout?.plain ?? 0),
@@ -350,7 +388,7 @@ async function repairInPlace(
   const root = new ArrayRoot(store, path, await store.get(joinKey(path, "meta/sizes")));
   const writer = new ArrayWriter(root, settings, { layout: before, rows: 0, cbytes: 0 });
   writer.edition = before.edition + 1;
-  await copyRows(store, writer, broken, found, rows, options);
+  await copyRows(shown, writer, broken, found, rows, options);
   writer.isDirty = true;
   await writer.commit({ storage: storageOf(settings) });
   await commitStorage(writer);

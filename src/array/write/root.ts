@@ -18,6 +18,8 @@ export class ArrayRoot {
   #committed: Uint8Array | undefined;
   /** What was put as `meta/sizes` without an answer that it arrived. */
   #attempted: Uint8Array | undefined;
+  /** Commits that arrived though their answers were lost, since the last one that was answered. */
+  lostAnswers = 0;
   #removing: Promise<void> = Promise.resolve();
 
   /** `committed` is `meta/sizes` as it was read; undefined where there is none. */
@@ -69,6 +71,7 @@ export class ArrayRoot {
     });
     this.#committed = sizes;
     this.#attempted = undefined;
+    this.lostAnswers = 0;
   }
 
   /** Throws `CONFLICT` unless `meta/sizes` is what this writer put. */
@@ -81,6 +84,7 @@ export class ArrayRoot {
       if (this.#attempted !== undefined && isEqual(current, this.#attempted)) {
         // The answer to an earlier commit got lost, not the commit.
         this.#committed = this.#attempted;
+        this.lostAnswers++;
         return;
       }
     }

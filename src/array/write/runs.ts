@@ -123,14 +123,3 @@ export function mergeTail(
   }
   return { before, whole };
 }
-
-/** True where a layout counts the superchunk. */
-export function hasNumber(
-  layout: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
-  number: number,
-): boolean {
-  return (
-    layout.runs.some(({ first, count }) => number >= first && number < first + count) ||
-    layout.patches.some((patch) => patch.number === number)
-  );
-}

@@ -122,11 +122,11 @@ async function writeColumn(
   column: ColumnLayout,
   rows: AsyncIterable<Uint8Array>,
 ): Promise<number> {
-  const { chunklen, checksum, superchunklen } = settings;
+  const { chunklen, checksum, superchunklen, reserve } = settings;
   const total = writer.committed.rows;
   const chunkBytes = chunklen * column.rowBytes;
   const cutter = new ChunkCutter(rows);
-  const facts = { chunkBytes, checksum, itemSize: column.itemSize, superchunklen };
+  const facts = { chunkBytes, checksum, itemSize: column.itemSize, superchunklen, reserve };
   let bytes = 0;
   let row = 0;
   for (const { first, count, chunks } of writer.committed.layout.runs) {

@@ -11,6 +11,7 @@ import { READ_FEATURES } from "../generation.ts";
 import { elementsOf } from "../selection.ts";
 import { checkWritableDType } from "./columns.ts";
 import { encodeItem } from "./item-bytes.ts";
+import { checkReserve, type Reserve } from "./reserve.ts";
 
 /** How chunks are compressed. */
 export interface CompressionOptions {
@@ -35,6 +36,16 @@ export interface CutOptions {
   readonly expectedlen?: number | undefined;
 }
 
+/** What is chosen once, when an array is made. */
+export interface ReserveOptions {
+  /**
+   * Room behind each chunk, so that `modify: "in-place"` finds a slot for a larger one (default none): bytes, or a share of
+   * the chunk such as `10%`. Such superchunks are of version 4, which only the offsets can read, and Bloscpack refuses;
+   * `compact` leaves version 3, without reserve.
+   */
+  readonly reserve?: Reserve | undefined;
+}
+
 /** Every choice made. */
 export interface ArraySettings {
   readonly dtype: DType;
@@ -49,6 +60,7 @@ export interface ArraySettings {
   readonly superchunklen: number;
   readonly checksum: ChecksumName;
   readonly expectedlen: number | undefined;
+  readonly reserve: Reserve | undefined;
   /** Default value as stored. */
   readonly dflt: JsonValue;
   /** Counts the changes of `meta/storage`. */
@@ -69,7 +81,7 @@ const EXPECTED_BYTES = 1 << 28;
 /** Makes every choice that is open. Throws `BAD_ARGUMENT`, `LIMIT`, `UNSUPPORTED`. */
 export function settleSettings(
   base: Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns" | "dflt" | "revision">,
-  options: CutOptions,
+  options: CutOptions & ReserveOptions,
   before?: ArraySettings,
 ): ArraySettings {
   checkWritableDType(base.dtype);
@@ -108,6 +120,7 @@ export function settleSettings(
     superchunklen,
     checksum,
     expectedlen,
+    reserve: checkReserve(options.reserve ?? before?.reserve),
   };
 }
 
@@ -157,6 +170,7 @@ export function storageOf(settings: ArraySettings): JsonObject {
       checksum: settings.checksum,
       columns: settings.hasColumns,
       revision: settings.revision,
+      ...(settings.reserve === undefined ? {} : { reserve: settings.reserve }),
       readFeatures: READ_FEATURES,
       writeFeatures: [],
     },

@@ -1,10 +1,12 @@
 /**
- * The bytes of a superchunk: version 3, walkable, with spare offsets, so that it is a Bloscpack file as well.
+ * The bytes of a superchunk: version 3, walkable, with spare offsets, so that it is a Bloscpack file as well; with a reserve
+ * behind its chunks version 4.
  * @see FORMAT.md [FZ] [FG-08]
  */
 import { encodeHeader } from "../../format/header.ts";
 import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName } from "../../format/types.ts";
+import { type Reserve, reserveOf } from "./reserve.ts";
 
 const HEADER_LENGTH = 32;
 
@@ -25,6 +27,8 @@ export interface SuperchunkFacts {
   readonly itemSize: number;
   /** Chunks of a full superchunk: the entries of the offsets table. */
   readonly superchunklen: number;
+  /** Room behind each chunk: then the file is of version 4. */
+  readonly reserve: Reserve | undefined;
 }
 
 /** Header and offsets, then chunk, digest, chunk, digest, … The chunks are at least one. */
@@ -33,16 +37,21 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
   const offsets = new Array<number>(entries).fill(-1);
   const pieces: Uint8Array[] = [new Uint8Array(0)];
   let at = HEADER_LENGTH + entries * OFFSET_LENGTH;
-  chunks.forEach(({ bytes, digest }, i) => {
+  let reserved = 0;
+  chunks.forEach(({ bytes, digest, nbytes }, i) => {
     offsets[i] = at;
-    at += bytes.length + digest.length;
+    const length = bytes.length + digest.length;
+    const room = reserveOf(facts.reserve, length, nbytes + digest.length);
+    at += length + room;
+    reserved += room;
     addPiece(pieces, bytes);
     addPiece(pieces, digest);
+    addPiece(pieces, new Uint8Array(room));
   });
   const last = chunks[chunks.length - 1]?.nbytes ?? 0;
   const spare = entries - chunks.length;
   const header = encodeHeader({
-    version: 3,
+    version: reserved > 0 ? 4 : 3,
     headerLength: HEADER_LENGTH,
     offsets: true,
     metadata: false,

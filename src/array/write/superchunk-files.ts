@@ -3,12 +3,12 @@
  * them no commit has named yet. Must not know which rows are in them. @see FORMAT.md [FG-03] [FG-10]
  */
 import { isSuperchunkError } from "../../errors.ts";
-import { FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
+import { FIRST_LOOSE, hasNumber, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { type ColumnLayout, superchunkKeys } from "./columns.ts";
 import type { Segment } from "./publisher.ts";
 import type { ArrayRoot } from "./root.ts";
-import { hasNumber, removedNumbers } from "./runs.ts";
+import { removedNumbers } from "./runs.ts";
 import type { ArraySettings } from "./settings.ts";
 import { superchunkPieces, totalLength } from "./superchunk-file.ts";
 
@@ -23,6 +23,8 @@ export class SuperchunkFiles {
   plain = 0;
   /** Bytes published in this session, all columns. */
   sessionBytes = 0;
+  /** False while all is made walkable. */
+  keepsReserve = true;
   readonly #bytes = new Map<number, number>();
   readonly #uncommitted = new Set<number>();
 
@@ -75,11 +77,12 @@ export class SuperchunkFiles {
     number: number,
     segment: Segment,
     columns: readonly ColumnLayout[],
-    { chunklen, checksum, superchunklen }: ArraySettings,
+    { chunklen, checksum, superchunklen, reserve: wished }: ArraySettings,
   ): Promise<number> {
+    const reserve = this.keepsReserve ? wished : undefined;
     let bytes = 0;
     for (const [i, { folder, rowBytes, itemSize }] of columns.entries()) {
-      const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen };
+      const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };
       const pieces = superchunkPieces(segment.columns[i] ?? [], facts);
       await this.#root.publish(`${folder}/${superchunkName(number)}`, pieces);
       bytes += totalLength(pieces);
@@ -103,14 +106,20 @@ export class SuperchunkFiles {
     return bytes;
   }
 
-  /** What a commit of `after` in place of `before` changes: bytes that count more, and numbers that nothing names any more. */
+  /** What a commit of `after` in place of `before` changes: bytes that count more, and numbers that nothing names any more. `grown`: bytes by which files grow. */
   async weigh(
     before: StoredLayout,
     after: StoredLayout,
     columns: readonly ColumnLayout[],
+    grown: ReadonlyMap<number, number>,
   ): Promise<{ readonly gain: number; readonly superfluous: readonly number[] }> {
     const superfluous = [...removedNumbers(before, after)];
     let gain = 0;
+    for (const [number, bytes] of grown) {
+      gain += bytes;
+      const known = this.#bytes.get(number);
+      if (known !== undefined) this.#bytes.set(number, known + bytes);
+    }
     for (const number of superfluous) gain -= await this.bytesOf(number, columns);
     for (const number of this.#uncommitted) {
       if (hasNumber(after, number)) gain += this.#bytes.get(number) ?? 0;

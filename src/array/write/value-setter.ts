@@ -91,10 +91,11 @@ export class ValueSetter {
     let group = new PatchGroup(writer);
     try {
       for (const index of whole) {
-        group.add(
-          index,
-          await (covered.has(index) ? this.#encodeNew(index) : this.#encodeChanged(index, columns)),
-        );
+        const chunks = await (covered.has(index)
+          ? this.#encodeNew(index)
+          : this.#encodeChanged(index, columns));
+        if (await writer.changeInPlace(index, chunks)) continue;
+        group.add(index, chunks);
         if (group.length < superchunklen) continue;
         await group.publish();
         group = new PatchGroup(writer);

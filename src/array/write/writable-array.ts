@@ -239,8 +239,8 @@ export class WritableArray {
   }
 
   /**
-   * Leaves the plain layout of the BLZ document: full superchunks and one last one, in order. With other settings all
-   * chunks are encoded anew. Durable when resolved.
+   * Leaves the plain layout of the BLZ document: full superchunks and one last one, in order, of version 3 and without
+   * reserve. With other settings all chunks are encoded anew. Durable when resolved.
    */
   compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
     return this.#run(async () => {
@@ -248,12 +248,13 @@ export class WritableArray {
       const writer = this.#writer;
       await writer.prepare();
       const { settings } = writer;
-      if (Object.values(changes).every((value) => value === undefined)) await fold(writer, options);
+      if (Object.values(changes).every((value) => value === undefined))
+        await fold(writer, { ...options, walkable: true });
       else {
         const { dtype, rowShape, hasColumns, dflt, revision } = settings;
         const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1 };
         await recode(writer, settleSettings(base, changes, settings), options);
-        await fold(writer, options);
+        await fold(writer, { ...options, walkable: true });
       }
       await settleNames(writer);
       await writer.root.settled();
@@ -374,10 +375,13 @@ export class WritableArray {
 
   /** Makes patches of what was set. Where it fails the changes are kept. */
   async #finishSetting(): Promise<void> {
+    const writer = this.#writer;
+    await writer.finishChanges();
     if (this.#setter === undefined) return;
     await this.#setter.finish();
-    await this.#writer.commit();
+    await writer.commit();
     this.#setter = undefined;
+    await writer.finishChanges();
   }
 
   async #tidy(): Promise<void> {
