@@ -97,10 +97,11 @@ export {
 export type { Deletion } from "./array/write/deletion.ts";
 export type { NpySource } from "./array/write/npy-rows.ts";
 export { type RepairOptions, type RepairReport, repairArray } from "./array/write/repair.ts";
+export type { Reserve } from "./array/write/reserve.ts";
 export type { RowSource } from "./array/write/rows.ts";
 export type { NewColumn } from "./array/write/schema.ts";
 export { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "./array/write/set-chunk.ts";
-export type { CompressionOptions, CutOptions } from "./array/write/settings.ts";
+export type { CompressionOptions, CutOptions, ReserveOptions } from "./array/write/settings.ts";
 export type { WritableArray } from "./array/write/writable-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";

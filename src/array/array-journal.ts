@@ -2,7 +2,7 @@
  * The journal of an array: what one commit changes in place, in however many superchunks of however many columns.
  *
  * It lies in `meta/` under a name made of its digest, and counts only while `meta/sizes` names it by its digest: so the replacement of `meta/sizes`
- * is the commit here too. @see FORMAT.md [FR-04] [FG-11]
+ * is the commit here too. @see FORMAT.md [FR-04] [FG-12]
  */
 import { SuperchunkError } from "../errors.ts";
 import { decodeArrayJournal, type JournalWrite, journalName } from "../format/journal.ts";

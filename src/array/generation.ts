@@ -106,7 +106,7 @@ export async function readGeneration(
   }
 }
 
-/** The store as the generation's journal says that it is. [FG-11] */
+/** The store as the generation's journal says that it is. [FG-12] */
 async function withChanges(
   store: ReadableStore,
   path: string,

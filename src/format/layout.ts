@@ -43,9 +43,9 @@ export interface StoredLayout {
   readonly revision: number;
   /** What `meta/storage` is about to be, where both change together. [FG-07] */
   readonly storage?: JsonObject;
-  /** Digest of the journal whose changes of superchunks in place belong to this generation; absent once they are made. [FG-11] */
+  /** Digest of the journal whose changes of superchunks in place belong to this generation; absent once they are made. [FG-12] */
   readonly journal?: string;
-  /** True where some superchunk may be of version 4, so that only its offsets tell its chunks. [FG-11] */
+  /** True where some superchunk may be of version 4, so that only its offsets tell its chunks. [FG-12] */
   readonly isMoved?: boolean;
 }
 

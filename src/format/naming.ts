@@ -1,6 +1,9 @@
 /** Names of files in archives, and which stored names are safe to use as one part of a path. @see FORMAT.md [FN] */
 import { SuperchunkError } from "../errors.ts";
 
+/** Beside an archive whose files are shards of a Zarr array too. [FL-04] */
+export const LINK_RECORD = "superchunk-link.json";
+
 /** Name of a carray's chunk file, counted from 0: `__0.blp`. [FN-01] */
 export function carrayChunkName(index: number): string {
   return `__${index}.blp`;

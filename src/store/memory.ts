@@ -23,6 +23,8 @@ import type {
 interface Body {
   bytes: Uint8Array;
   version: number;
+  /** A hard link was made: other keys may have it too. */
+  isShared?: boolean;
 }
 
 /** What a key names: bytes, or another key (a symbolic link). */
@@ -68,7 +70,11 @@ export class MemoryStore implements WritableStore {
   async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     options?.signal?.throwIfAborted();
     const body = this.#find(key);
-    return body && describeBody(body);
+    if (body?.isShared !== true) return body && describeBody(body);
+    const links = [...this.#entries.values()].filter(
+      (entry) => "body" in entry && entry.body === body,
+    ).length;
+    return { ...describeBody(body), ...(links > 1 ? { links } : {}) };
   }
 
   async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
@@ -149,6 +155,7 @@ export class MemoryStore implements WritableStore {
     this.#checkCondition(to, { ifAbsent: true });
     if (kind === "copy") this.#set(to, body.bytes.slice());
     else this.#entries.set(to, kind === "hard" ? { body } : { target: from });
+    if (kind === "hard") body.isShared = true;
   }
 
   async writeRange(key: string, offset: number, bytes: Uint8Array, options?: StoreOptions): Promise<void> {

@@ -29,10 +29,14 @@ beforeAll(async () => {
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
 /** Runs the loop until it is killed, some time after its first word; the rows that it acknowledged. */
-function runAndKill(path: string, delay: number): Promise<{ acknowledged: number }> {
+function runAndKill(
+  path: string,
+  delay: number,
+  modify: "patch" | "in-place",
+): Promise<{ acknowledged: number }> {
   const child = spawn(
     process.execPath,
-    [fileURLToPath(new URL("./append-loop.mjs", import.meta.url)), path, entry],
+    [fileURLToPath(new URL("./append-loop.mjs", import.meta.url)), path, entry, modify],
     { stdio: ["ignore", "pipe", "pipe"] },
   );
   let out = "";
@@ -56,34 +60,52 @@ function runAndKill(path: string, delay: number): Promise<{ acknowledged: number
   });
 }
 
-test("after a SIGKILL at any moment all acknowledged rows are there, and nothing is wrong", async () => {
-  const path = join(folder, "array");
-  const array = await createArray(path, { dtype: "<i4", chunklen: 16, superchunklen: 8, threads: 0 });
-  await array.close();
-  const random = randomFrom(1);
-  let total = 0;
-  for (let kill = 0; kill < KILLS; kill++) {
-    const { acknowledged } = await runAndKill(path, random() * 40);
-    const reader = (await open(path, { threads: 0 })) as ArrayArchive;
-    const rows = reader.shape[0] ?? 0;
-    expect(rows).toBeGreaterThanOrEqual(acknowledged);
-    // At most one append was on its way.
-    expect(rows - acknowledged).toBeLessThan(37);
-    const bytes = await reader.getBytes();
-    const values = new Int32Array(bytes.buffer, bytes.byteOffset, rows);
-    expect(values.every((value, i) => value === i)).toBe(true);
-    await reader.close();
-    total = rows;
-  }
-  expect(total).toBeGreaterThan(KILLS);
-  // The lock of the dead is taken over, and what they left is removed.
-  const writer = await openWritable(path, { threads: 0 });
-  await writer.compact();
-  expect((await writer.verify()).findings).toEqual([]);
-  await writer.close();
-  const files = fs.readdirSync(join(path, "data"));
-  expect(files.sort()).toEqual(
-    Array.from({ length: Math.ceil(total / 128) }, (_, i) => `__${i + 1}__.bin`).sort(),
-  );
-  expect(fs.readdirSync(join(path, "meta")).sort()).toEqual(["attributes", "sizes", "storage"]);
-}, 300_000);
+test.each([
+  ["patch", KILLS],
+  ["in-place", KILLS / 2],
+] as const)(
+  "after a SIGKILL at any moment all acknowledged rows are there, and nothing is wrong: %s",
+  async (modify, kills) => {
+    const path = join(folder, modify);
+    const array = await createArray(path, {
+      dtype: "<i4",
+      chunklen: modify === "patch" ? 16 : 64,
+      superchunklen: 8,
+      threads: 0,
+    });
+    await array.close();
+    const random = randomFrom(1);
+    let total = 0;
+    for (let kill = 0; kill < kills; kill++) {
+      const { acknowledged } = await runAndKill(path, random() * 40, modify);
+      const reader = (await open(path, { threads: 0 })) as ArrayArchive;
+      const rows = reader.shape[0] ?? 0;
+      expect(rows).toBeGreaterThanOrEqual(acknowledged);
+      // At most one append was on its way.
+      expect(rows - acknowledged).toBeLessThan(37);
+      const bytes = await reader.getBytes();
+      const values = new Int32Array(bytes.buffer, bytes.byteOffset, rows);
+      // All of one sign: what was set was set as a whole.
+      const sign = Math.sign(values[0] ?? 1);
+      expect(values.every((value, i) => value === sign * (i + 1))).toBe(true);
+      expect((await reader.verify()).findings).toEqual([]);
+      await reader.close();
+      total = rows;
+    }
+    expect(total).toBeGreaterThan(kills);
+    // The lock of the dead is taken over, and what they left is removed.
+    const writer = await openWritable(path, { threads: 0 });
+    await writer.compact();
+    expect((await writer.verify()).findings).toEqual([]);
+    await writer.close();
+    const files = fs.readdirSync(join(path, "data"));
+    expect(files.sort()).toEqual(
+      Array.from(
+        { length: Math.ceil(total / (modify === "patch" ? 128 : 512)) },
+        (_, i) => `__${i + 1}__.bin`,
+      ).sort(),
+    );
+    expect(fs.readdirSync(join(path, "meta")).sort()).toEqual(["attributes", "sizes", "storage"]);
+  },
+  300_000,
+);

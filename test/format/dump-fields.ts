@@ -11,6 +11,7 @@ import { checksumByNumber, digestLength } from "../../src/format/checksums.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { parseRootdirs } from "../../src/format/folder.ts";
 import { type BlpkHeader, decodeHeader, encodeHeader } from "../../src/format/header.ts";
+import { decodeJournal, encodeJournal } from "../../src/format/journal.ts";
 import { parseJson, stringifyJson } from "../../src/format/json.ts";
 import { parseLayout } from "../../src/format/layout.ts";
 import { decodeSection, decodeSectionHeader, metadataKind } from "../../src/format/metadata.ts";
@@ -64,6 +65,8 @@ export async function describeDump({ kind, rest, bytes, notes }: HexDump): Promi
       return plain([[bytes.length, "value", stringifyJson(parseJson(bytes, "dump"))]]);
     case "values":
       return plain(valueFields(bytes, rest));
+    case "journal":
+      return plain(await journalFields(bytes));
     case "shard":
       return plain(await shardFields(bytes));
     case "damaged":
@@ -248,6 +251,22 @@ function valueFields(bytes: Uint8Array, spelled: string): Field[] {
   const json = toJsonValue(value, dtype);
   if (dtype.kind !== "struct" || !Array.isArray(json)) throw new Error("not a struct");
   return dtype.fields.map((field, i) => [field.dtype.itemSize, field.name, JSON.stringify(json[i])]);
+}
+
+async function journalFields(bytes: Uint8Array): Promise<Field[]> {
+  const writes = await decodeJournal(bytes, "dump");
+  if (toHex(await encodeJournal(writes)) !== toHex(bytes)) throw new Error("it does not encode to its bytes");
+  return [
+    [8, "magic", '"blpkredo"'],
+    [4, "version", "1"],
+    [4, "count", String(writes.length)],
+    ...writes.flatMap((write, i): Field[] => [
+      [8, `write ${i} offset`, String(write.offset)],
+      [8, `write ${i} length`, String(write.bytes.length)],
+      [write.bytes.length, `write ${i} bytes`, toHex(write.bytes)],
+    ]),
+    [32, "digest", toHex(bytes.subarray(-32))],
+  ];
 }
 
 async function shardFields(bytes: Uint8Array): Promise<Field[]> {

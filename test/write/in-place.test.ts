@@ -86,7 +86,7 @@ describe("modify: in-place", () => {
     expect(sizes.cbytes).toBe(bytes);
   });
 
-  test("[FG-11] a reader that was open gets STALE, not other rows; one that opens later gets the new ones", async () => {
+  test("[FG-12] a reader that was open gets STALE, not other rows; one that opens later gets the new ones", async () => {
     const store = await arrayOf();
     const reader = (await open(store)) as ArrayArchive & { refresh(): Promise<boolean> };
     expect(await reader.get([3])).toBe(3);

@@ -101,13 +101,17 @@ async function play(seed: number): Promise<void> {
   const random = randomFrom(seed);
   const pick = (n: number): number => Math.floor(random() * n);
   const store = new MemoryStore();
+  const modify = pick(4) === 0 ? "in-place" : "patch";
+  // Chunks that are long enough to compress, so that some move.
+  const scale = modify === "in-place" ? 24 : 1;
   const first = await createArray(store, "", {
     dtype: "<i4",
-    chunklen: 1 + pick(4),
+    ...(pick(3) === 0 ? { reserve: "50%" } : {}),
+    chunklen: scale * (1 + pick(4)),
     superchunklen: 1 + pick(3),
   });
   let value = 0;
-  const ramp = (count: number): Int32Array => Int32Array.from({ length: count }, () => ++value);
+  const ramp = (count: number): Int32Array => Int32Array.from({ length: scale * count }, () => ++value);
   await first.append(ramp(5 + pick(30)));
   await first.close();
 
@@ -125,6 +129,7 @@ async function play(seed: number): Promise<void> {
         if (method === "put" && key === "meta/sizes") await scheduler.hold(record());
       }),
       "",
+      { modify },
     );
     for (let i = 0; i < 6; i++) {
       const n = array.length;
@@ -134,6 +139,12 @@ async function play(seed: number): Promise<void> {
           break;
         case 1:
           await array.set([{ start: pick(n + 1), stop: n, step: 1 + pick(4) }], ++value);
+          if (n > 0) await array.set([pick(n)], pick(2 ** 31));
+          if (pick(2) === 0)
+            await array.set(
+              null,
+              Int32Array.from({ length: n }, () => pick(2 ** 31)),
+            );
           await array.flush();
           break;
         case 2:
@@ -184,8 +195,8 @@ async function readSomehow(array: ArrayArchive, way: number): Promise<string> {
   if (way === 0) parts.push(await array.getBytes());
   else if (way === 1) for await (const part of array.streamBytes()) parts.push(part.slice());
   else if (way === 2)
-    for (let i = 0; i < (array.shape[0] ?? 0); i += 3)
-      parts.push(await array.getBytes([{ start: i, stop: i + 3, step: 1 }]));
+    for (let i = 0; i < (array.shape[0] ?? 0); i += 50)
+      parts.push(await array.getBytes([{ start: i, stop: i + 50, step: 1 }]));
   else
     for await (const { data } of array.chunks())
       parts.push(new Uint8Array((data as Int32Array).slice().buffer));

@@ -45,6 +45,8 @@ const SETTINGS = fc.record({
   shuffle: fc.constantFrom("noshuffle", "shuffle", "bitshuffle"),
   clevel: fc.integer({ min: 0, max: 9 }),
   columns: fc.boolean(),
+  reserve: fc.constantFrom(undefined, undefined, 8, "30%" as const),
+  modify: fc.constantFrom("patch" as const, "in-place" as const),
 });
 
 const AMOUNT = fc.integer({ min: 0, max: 60 });
@@ -110,7 +112,7 @@ async function copy(store: MemoryStore, folder = ""): Promise<[string, Uint8Arra
 }
 
 async function play(settings: Settings, operations: readonly Operation[]): Promise<void> {
-  const { dtype, rowShape, cname, shuffle, clevel, ...cut } = settings;
+  const { dtype, rowShape, cname, shuffle, clevel, modify, ...cut } = settings;
   const { itemSize } = parseDType(dtype as never, "");
   const rowBytes = rowShape.reduce((product, n) => product * n, itemSize);
   let store = new MemoryStore();
@@ -120,6 +122,7 @@ async function play(settings: Settings, operations: readonly Operation[]): Promi
     shape: [0, ...rowShape],
     cparams: { cname, shuffle, clevel } as never,
     dflt: null,
+    modify,
   });
   const model = new Model();
   const isDate = dtype === "<M8[ns]";
@@ -181,7 +184,7 @@ async function play(settings: Settings, operations: readonly Operation[]): Promi
         break;
       case "reopen":
         await array.close();
-        array = await openWritable(store, "");
+        array = await openWritable(store, "", { modify });
         break;
       case "read":
         expect(Buffer.from(await array.getBytes()).toString("hex")).toBe(model.bytes());
@@ -197,7 +200,7 @@ async function play(settings: Settings, operations: readonly Operation[]): Promi
         const change = { kind, rows: 30, start: 3, count: 20, step: 2, chunklen: undefined } as Operation;
         let changed: Uint8Array[] | undefined;
         try {
-          const target = await openWritable(dying, "");
+          const target = await openWritable(dying, "", { modify });
           changed = await apply(target, model.rows, change);
           await target.flush();
           await target.abandon();
@@ -220,7 +223,7 @@ async function play(settings: Settings, operations: readonly Operation[]): Promi
           expect(found).toBe(Buffer.concat(expected).toString("hex"));
           model.rows = expected;
         }
-        array = await openWritable(store, "");
+        array = await openWritable(store, "", { modify });
         break;
       }
       default:

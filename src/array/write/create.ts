@@ -4,6 +4,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { parseJson } from "../../format/json.ts";
 import { encodeSizes, FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
+import { LINK_RECORD } from "../../format/naming.ts";
 import type { ChecksumName, DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
@@ -141,6 +142,7 @@ export async function openWritable(
     const writer = new ArrayWriter(root, settings, committed, options);
     if (isForeign) await writer.recommit({});
     await recover(writer);
+    if (options.modify === "in-place") await refuseLinked(store, path);
     return new WritableArray(writer, attrs, lock);
   } catch (error) {
     await lock?.release();
@@ -209,6 +211,17 @@ function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings 
       expectedlen: storage.expectedlen,
       reserve: declared["reserve"] as Reserve | undefined,
     },
+  );
+}
+
+/** Refuses an array whose files are shards of a Zarr array too, which would change with them. */
+async function refuseLinked(store: ReadableStore, path: string): Promise<void> {
+  const key = joinKey(path, LINK_RECORD);
+  if ((await store.stat(key)) === undefined) return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    'the array is linked to Zarr, and a change of its files in place would make the index of the shards wrong. "superchunk unlink" takes that back; or change it without in place',
+    { path: store.describe(key), field: "modify" },
   );
 }
 

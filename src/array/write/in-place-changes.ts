@@ -1,7 +1,7 @@
 /**
  * Chunks of an array that the next commit changes where they lie. What is planned is kept in memory, shown to whoever reads
  * on for the plan, and becomes one journal: all of it happens with the commit that names the journal, or none.
- * Must not know values. @see FORMAT.md [FG-11]
+ * Must not know values. @see FORMAT.md [FG-12]
  */
 
 import { isSuperchunkError } from "../../errors.ts";

@@ -5,13 +5,14 @@
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType, parseDType } from "../../format/dtype.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
+import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { checkKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { LinkKind, LinkOptions } from "./types.ts";
 
-/** Name of the record, beside `zarr.json`. */
-export const LINK_RECORD = "superchunk-link.json";
+export { LINK_RECORD };
+
 const VERSION = 1;
 const KINDS: readonly string[] = ["hard", "symbolic", "copy"] satisfies readonly LinkKind[];
 
