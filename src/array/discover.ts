@@ -4,10 +4,16 @@ import { joinKey } from "../store/key.ts";
 import type { ListEntry, ReadableStore } from "../store/types.ts";
 import type { OpenOptions } from "./types.ts";
 
-/** An archive that was found: its key, and whether it is a file or a folder. */
+/** An archive that was found: its key, and whether it is a file or a folder, or something else that was asked for. */
 export interface FoundArchive {
   readonly path: string;
-  readonly kind: "file" | "folder";
+  readonly kind: "file" | "folder" | "other";
+}
+
+/** Options of {@link findArchives}. */
+export interface FindOptions extends OpenOptions {
+  /** Tells folders of another kind, which are found too, as `other`, and not searched (default: none). */
+  readonly isOther?: ((entries: readonly ListEntry[]) => boolean) | undefined;
 }
 
 /**
@@ -18,13 +24,17 @@ export interface FoundArchive {
 export async function* findArchives(
   store: ReadableStore,
   path = "",
-  options: OpenOptions = {},
+  options: FindOptions = {},
 ): AsyncGenerator<FoundArchive> {
   options.signal?.throwIfAborted();
   const entries: ListEntry[] = [];
   for await (const entry of store.list(path, options)) entries.push(entry);
   if (await isArchiveFolder(store, path, entries, options)) {
     yield { path, kind: "folder" };
+    return;
+  }
+  if (options.isOther?.(entries) === true) {
+    yield { path, kind: "other" };
     return;
   }
   entries.sort((a, b) => (a.name < b.name ? -1 : 1));

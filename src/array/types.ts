@@ -122,8 +122,12 @@ export interface Finding {
   readonly code: string;
   readonly message: string;
   readonly path?: string;
+  /** Index of the chunk; in a shard of Zarr, its slot. */
   readonly chunk?: number;
   readonly offset?: number;
+  readonly field?: string;
+  readonly expected?: unknown;
+  readonly found?: unknown;
 }
 
 /** What `verify` did and found. */

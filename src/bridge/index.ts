@@ -1,9 +1,9 @@
 /** The bridge to Zarr: the entry `superchunk/zarr`. */
 
-export { ZarrArray, type ZarrVerifyReport } from "../zarr/array.ts";
+export { ZarrArray } from "../zarr/array.ts";
 export { ZarrGroup } from "../zarr/group.ts";
 export type { ReadSettings } from "../zarr/leaf-requests.ts";
-export type { StoredChunk } from "../zarr/list-chunks.ts";
+export type { MissingChunk, StoredChunk } from "../zarr/list-chunks.ts";
 export type { ArrayModel, ZarrDialect } from "../zarr/model.ts";
 export { type OpenZarrOptions, openZarr, openZarrArray } from "../zarr/open.ts";
 export {
@@ -17,6 +17,7 @@ export {
   ShardingTransformer,
   type TransformerSettings,
 } from "../zarr/transformer-store.ts";
+export type { ZarrVerifyReport } from "../zarr/verify.ts";
 export type { ChunkOrder } from "../zarr/write/chunk-order.ts";
 export {
   type CreateZarrOptions,

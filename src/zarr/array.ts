@@ -1,32 +1,25 @@
 /** An opened Zarr array: its facts, its values, its chunks. */
 
 import { type Extent, elementsOf, resolveSelection, stridesOf } from "../array/selection.ts";
-import type { ArraySlice, Finding, LongOptions, Selection } from "../array/types.ts";
+import type { ArraySlice, LongOptions, Selection } from "../array/types.ts";
 import { toValues } from "../array/values.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { SuperchunkError } from "../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
+import { runPooled } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type Chain, leafOf, permute } from "./chain.ts";
 import { hasByteOrder, withByteOrder } from "./data-type.ts";
 import type { ReadSettings } from "./leaf-requests.ts";
-import { listStoredChunks, type StoredChunk } from "./list-chunks.ts";
+import { listMissingChunks, listStoredChunks, type MissingChunk, type StoredChunk } from "./list-chunks.ts";
 import type { ArrayModel, ZarrDialect } from "./model.ts";
 import { ChunkReading } from "./reading.ts";
+import { slabsOf } from "./slabs.ts";
 import { storedPositions } from "./stored-positions.ts";
 import { swapItems } from "./swap-items.ts";
+import { verifyChunks, type ZarrVerifyReport } from "./verify.ts";
 
-/** What {@link ZarrArray.verify} did and found. */
-export interface ZarrVerifyReport {
-  readonly ok: boolean;
-  /** Stored chunks that were read. */
-  readonly chunks: number;
-  /** Stored bytes of the chunks. */
-  readonly cbytes: number;
-  readonly findings: readonly Finding[];
-}
-
-/** Bytes of a slab of `chunks()`, about. */
-const SLAB_BYTES = 16 << 20;
+/** Objects whose sizes are asked for at a time. */
+const STATS_AT_ONCE = 64;
 
 /** A Zarr array of any version, sharded or not. */
 export class ZarrArray {
@@ -132,23 +125,19 @@ export class ZarrArray {
     if (this.isSwapped) swapItems(bytes, this.dtype);
   }
 
-  /** Values along the first dimension, in order, in slices of whole chunks of about 16 MiB. */
+  /**
+   * Values in order, in slices of about 16 MiB: whole chunks of rows, where these fit into memory. Slices have all
+   * dimensions.
+   */
   async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
-    for (const selection of this.#slabs()) {
-      options.signal?.throwIfAborted();
-      const slice = (await this.get(selection, { signal: options.signal })) as ArraySlice;
-      yield slice;
-      this.#report(selection, options);
-    }
+    for await (const selection of this.#slabs(options))
+      yield (await this.get(selection, { signal: options.signal })) as ArraySlice;
   }
 
   /** All values as bytes in C order, piece by piece, with flat memory. */
   async *streamBytes(options: LongOptions = {}): AsyncGenerator<Uint8Array> {
-    for (const selection of this.#slabs()) {
-      options.signal?.throwIfAborted();
+    for await (const selection of this.#slabs(options))
       yield await this.getBytes(selection, { signal: options.signal });
-      this.#report(selection, options);
-    }
   }
 
   /** The chunks that are stored, with their places and sizes, without reading them. */
@@ -156,50 +145,34 @@ export class ZarrArray {
     return listStoredChunks(this.store, this.model, this.reading.cache, options.signal);
   }
 
+  /** The chunks of the grid that are not stored, which read as the fill value; without reading values. */
+  listMissing(options: LongOptions = {}): AsyncGenerator<MissingChunk> {
+    return listMissingChunks(this.store, this.model, this.reading.cache, options.signal);
+  }
+
   /** Bytes that the array takes in its store, documents included; a shard counts once, with its holes. */
   async storedBytes(options: LongOptions = {}): Promise<number> {
-    const keys = new Set(this.model.metadataKeys);
-    for await (const { key } of this.listChunks(options)) keys.add(key);
     let total = 0;
-    for (const key of keys) total += (await this.store.stat(key, { signal: options.signal }))?.size ?? 0;
+    const ask = async (key: string, signal: AbortSignal): Promise<void> => {
+      const size = (await this.store.stat(key, { signal }))?.size ?? 0;
+      total += size;
+    };
+    await runPooled(this.model.metadataKeys, STATS_AT_ONCE, ask, options.signal);
+    let keys: string[] = [];
+    for await (const position of storedPositions(this.store, this.model, options.signal)) {
+      if (keys.push(this.model.chunkKey(position)) < STATS_AT_ONCE) continue;
+      await runPooled(keys, STATS_AT_ONCE, ask, options.signal);
+      keys = [];
+    }
+    await runPooled(keys, STATS_AT_ONCE, ask, options.signal);
     return total;
   }
 
   /** Reads and decodes every stored chunk; does not throw for what it finds. */
-  async verify(options: LongOptions = {}): Promise<ZarrVerifyReport> {
-    const findings: Finding[] = [];
-    let chunks = 0;
-    let cbytes = 0;
-    const report = (error: unknown): void => {
-      if (!isSuperchunkError(error) || !(error.isDamage || error.code === "UNSUPPORTED")) throw error;
-      const { path, chunk, offset } = error.details;
-      findings.push({
-        severity: "error",
-        code: error.code,
-        message: error.message,
-        ...(path === undefined ? {} : { path }),
-        ...(chunk === undefined ? {} : { chunk }),
-        ...(offset === undefined ? {} : { offset }),
-      });
-    };
-    for await (const position of storedPositions(this.store, this.model, options.signal)) {
-      options.signal?.throwIfAborted();
-      const one: ArrayModel = onlyChunk(this.model, position);
-      try {
-        for await (const chunk of listStoredChunks(this.store, one, this.reading.cache, options.signal)) {
-          chunks++;
-          cbytes += chunk.nbytes;
-          try {
-            await this.getBytes(selectionOf(chunk, this.shape), options);
-          } catch (error) {
-            report(error);
-          }
-        }
-      } catch (error) {
-        report(error);
-      }
-    }
-    return { ok: findings.length === 0, chunks, cbytes, findings };
+  verify(options: LongOptions = {}): Promise<ZarrVerifyReport> {
+    const { store, model, nbytes } = this;
+    const read = this.getBytes.bind(this);
+    return verifyChunks({ store, model, nbytes, cache: this.reading.cache, read }, options);
   }
 
   /** Releases what the array holds; its store stays open. */
@@ -219,29 +192,15 @@ export class ZarrArray {
     await this.reading.read(extents, { bytes, offset: 0, strides }, signal);
   }
 
-  #report(selection: Selection | null, { onProgress }: LongOptions): void {
-    const [first] = selection ?? [];
-    const stop = typeof first === "object" && first !== null ? (first.stop ?? 0) : 0;
-    const rows = this.shape[0] ?? 1;
-    onProgress?.({
-      done: selection === null ? this.nbytes : (this.nbytes / rows) * stop,
-      total: this.nbytes,
-    });
-  }
-
-  /** Selections of whole rows that follow one another. */
-  *#slabs(): Generator<Selection | null> {
-    const [rows, ...rest] = this.shape;
-    if (rows === undefined) {
-      yield null;
-      return;
-    }
-    if (elementsOf(this.shape) === 0) return;
-    const rowBytes = Math.max(1, elementsOf(rest) * this.dtype.itemSize);
-    const length = this.chunkShape[0] ?? 1;
-    const step = Math.max(1, Math.floor(SLAB_BYTES / rowBytes / length)) * length;
-    for (let start = 0; start < rows; start += step) {
-      yield [{ start, stop: Math.min(rows, start + step), step: 1 }];
+  /** Parts that follow one another; progress is told when the next one is asked for. */
+  async *#slabs({ signal, onProgress }: LongOptions): AsyncGenerator<Selection> {
+    const { shape, chunkShape, dtype, nbytes } = this;
+    let done = 0;
+    for (const { selection, items } of slabsOf({ shape, chunkShape, itemSize: dtype.itemSize })) {
+      signal?.throwIfAborted();
+      yield selection;
+      done += items * dtype.itemSize;
+      onProgress?.({ done, total: nbytes });
     }
   }
 }
@@ -272,26 +231,4 @@ function innermostShape(chain: Chain, shape: readonly number[]): readonly number
     turned[dimension] = inner[i] ?? 1;
   });
   return turned;
-}
-
-/** The same array with a grid of one chunk, so that a damaged shard does not hide the others. */
-function onlyChunk(model: ArrayModel, position: readonly number[]): ArrayModel {
-  return {
-    ...model,
-    axes: model.axes.map((axis, d) => ({
-      ...axis,
-      count: 1,
-      startOf: () => axis.startOf(position[d] ?? 0),
-      lengthOf: () => axis.lengthOf(position[d] ?? 0),
-    })),
-    chunkKey: () => model.chunkKey(position),
-  };
-}
-
-function selectionOf(chunk: StoredChunk, shape: readonly number[]): Selection {
-  return chunk.start.map((start, d) => ({
-    start: Math.min(start, shape[d] ?? 0),
-    stop: Math.min(start + (chunk.shape[d] ?? 1), shape[d] ?? 0),
-    step: 1,
-  }));
 }

@@ -6,7 +6,7 @@ import type { ArrayModel } from "./model.ts";
 import type { ChunkPlace } from "./place.ts";
 import type { ShardCache } from "./shard-cache.ts";
 import type { ShardEntries } from "./shard-index.ts";
-import { storedPositions } from "./stored-positions.ts";
+import { gridPositions, storedPositions } from "./stored-positions.ts";
 
 /** A chunk that is stored. */
 export interface StoredChunk {
@@ -21,6 +21,18 @@ export interface StoredChunk {
   readonly nbytes: number;
   /** Slot in the index of the innermost shard that was looked into; undefined for an object of its own. */
   readonly slot: number | undefined;
+  /** Of the object, when its size or index was read. */
+  readonly version: string;
+}
+
+/** A chunk of the grid that is not stored: it reads as the fill value. */
+export interface MissingChunk {
+  readonly start: readonly number[];
+  readonly shape: readonly number[];
+  /** Key of the object that would hold it. */
+  readonly key: string;
+  /** Slot in the index of the innermost shard that would hold it. */
+  readonly slot: number | undefined;
 }
 
 /**
@@ -33,62 +45,133 @@ export async function* listStoredChunks(
   cache: ShardCache,
   signal?: AbortSignal,
 ): AsyncGenerator<StoredChunk> {
-  const { axes, chain } = model;
+  const walk: Walk = { store, model, cache, signal };
   for await (const position of storedPositions(store, model, signal)) {
-    signal?.throwIfAborted();
-    const key = model.chunkKey(position);
-    const start = axes.map((axis, d) => axis.startOf(position[d] ?? 0));
-    const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
-    const { serializer, stages } = chain;
-    if (serializer.kind === "bytes" || stages.length > 0) {
-      const info = await store.stat(key, { signal });
-      if (info !== undefined) yield { start, shape, key, offset: 0, nbytes: info.size, slot: undefined };
-      continue;
-    }
-    const shard = await cache.open(key, innerGrid(serializer, permute(shape, chain.order)), serializer.index);
-    if (shard === undefined) continue;
-    const place = {
-      key,
-      path: store.describe(key),
-      offset: 0,
-      nbytes: shard.size,
-      slot: undefined,
-      memory: undefined,
-    };
-    yield* listInner(
-      chain,
-      serializer,
-      { place, version: shard.version, start, shape },
-      shard.entries,
-      cache,
-      signal,
-    );
+    for await (const slot of slotsAt(walk, position)) if ("version" in slot) yield slot;
   }
 }
 
-interface ListedShard {
-  readonly place: ChunkPlace;
-  readonly version: string;
+/** The chunks of an array's grid that are not stored, in the same order, but for those that lie outside of the array. */
+export async function* listMissingChunks(
+  store: ReadableStore,
+  model: ArrayModel,
+  cache: ShardCache,
+  signal?: AbortSignal,
+): AsyncGenerator<MissingChunk> {
+  const walk: Walk = { store, model, cache, signal };
+  for await (const { position, isStored } of gridPositions(store, model, signal)) {
+    for await (const slot of slotsAt(walk, position, isStored)) {
+      const isOutside = slot.start.some((start, d) => start >= (model.shape[d] ?? 0));
+      if (!("version" in slot) && !isOutside) yield slot;
+    }
+  }
+}
+
+/** What every step of a walk needs. */
+interface Walk {
+  readonly store: ReadableStore;
+  readonly model: ArrayModel;
+  readonly cache: ShardCache;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** A chunk or shard: where it lies in the array, and how it is cut on. */
+interface Piece {
+  readonly chain: Chain;
   readonly start: readonly number[];
   readonly shape: readonly number[];
 }
 
+/** The chunks at one position of the grid, those of a shard each by itself. */
+async function* slotsAt(
+  { store, model, cache, signal }: Walk,
+  position: readonly number[],
+  isStored = true,
+): AsyncGenerator<StoredChunk | MissingChunk> {
+  signal?.throwIfAborted();
+  const { axes, chain } = model;
+  const key = model.chunkKey(position);
+  const start = axes.map((axis, d) => axis.startOf(position[d] ?? 0));
+  const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+  const piece: Piece = { chain, start, shape };
+  const { serializer, stages } = chain;
+  if (serializer.kind === "bytes" || stages.length > 0) {
+    const info = isStored ? await store.stat(key, { signal }) : undefined;
+    const { size: nbytes, version } = info ?? {};
+    if (nbytes === undefined || version === undefined) yield* missingIn(piece, key, undefined);
+    else yield { start, shape, key, offset: 0, nbytes, slot: undefined, version };
+    return;
+  }
+  const grid = innerGrid(serializer, permute(shape, chain.order));
+  const shard = isStored ? await cache.open(key, grid, serializer.index) : undefined;
+  if (shard === undefined) {
+    yield* missingIn(piece, key, undefined);
+    return;
+  }
+  const { size: nbytes, version, entries } = shard;
+  const place: ChunkPlace = {
+    key,
+    path: store.describe(key),
+    offset: 0,
+    nbytes,
+    slot: undefined,
+    memory: undefined,
+  };
+  yield* listInner({ ...piece, serializer, place, version, entries }, cache, signal);
+}
+
+interface ListedShard extends Piece {
+  readonly serializer: ShardingSerializer;
+  readonly place: ChunkPlace;
+  readonly version: string;
+  readonly entries: ShardEntries;
+}
+
 async function* listInner(
-  chain: Chain,
-  serializer: ShardingSerializer,
-  { place, version, start, shape }: ListedShard,
-  entries: ShardEntries,
+  shard: ListedShard,
   cache: ShardCache,
   signal: AbortSignal | undefined,
-): AsyncGenerator<StoredChunk> {
-  const stored = permute(shape, chain.order);
-  const { chunkShape, inner } = serializer;
-  const axes = stored.map((n, d) => regularAxis(n, chunkShape[d] ?? 1));
+): AsyncGenerator<StoredChunk | MissingChunk> {
+  const { place, version, entries } = shard;
+  for (const { piece, slot } of innerPieces(shard, shard.serializer)) {
+    const entry = entries[slot];
+    if (entry === undefined) {
+      yield* missingIn(piece, place.key, slot);
+      continue;
+    }
+    const at = { ...place, offset: place.offset + entry.offset, nbytes: entry.nbytes, slot };
+    const { chain, start, shape } = piece;
+    const { serializer } = chain;
+    if (serializer.kind === "sharding" && chain.stages.length === 0) {
+      const grid = innerGrid(serializer, permute(shape, chain.order));
+      const nested = await cache.openNested(at, version, grid, serializer.index, signal);
+      yield* listInner({ ...piece, serializer, place: at, version, entries: nested }, cache, signal);
+      continue;
+    }
+    yield { start, shape, key: place.key, offset: at.offset, nbytes: entry.nbytes, slot, version };
+  }
+}
+
+/** The innermost chunks of what is not stored. */
+function* missingIn(piece: Piece, key: string, slot: number | undefined): Generator<MissingChunk> {
+  const { chain, start, shape } = piece;
+  const { serializer, stages } = chain;
+  if (serializer.kind === "bytes" || stages.length > 0) {
+    yield { start, shape, key, slot };
+    return;
+  }
+  for (const inner of innerPieces(piece, serializer)) yield* missingIn(inner.piece, key, inner.slot);
+}
+
+/** The inner chunks of a shard in the order of its index. */
+function* innerPieces(
+  { chain, start, shape }: Piece,
+  { chunkShape, inner }: ShardingSerializer,
+): Generator<{ readonly piece: Piece; readonly slot: number }> {
+  const axes = permute(shape, chain.order).map((n, d) => regularAxis(n, chunkShape[d] ?? 1));
   let slot = -1;
   for (const position of combine(axes.map(({ count }) => Array.from({ length: count }, (_, i) => i)))) {
     slot++;
-    const entry = entries[slot];
-    if (entry === undefined) continue;
     const first = [...start];
     const size = [...shape];
     position.forEach((chunk, d) => {
@@ -96,20 +179,6 @@ async function* listInner(
       first[dimension] = (start[dimension] ?? 0) + chunk * (chunkShape[d] ?? 1);
       size[dimension] = chunkShape[d] ?? 1;
     });
-    const at = { ...place, offset: place.offset + entry.offset, nbytes: entry.nbytes, slot };
-    if (inner.serializer.kind === "sharding" && inner.stages.length === 0) {
-      const innermost = innerGrid(inner.serializer, permute(size, inner.order));
-      const nested = await cache.openNested(at, version, innermost, inner.serializer.index, signal);
-      yield* listInner(
-        inner,
-        inner.serializer,
-        { place: at, version, start: first, shape: size },
-        nested,
-        cache,
-        signal,
-      );
-      continue;
-    }
-    yield { start: first, shape: size, key: place.key, offset: at.offset, nbytes: entry.nbytes, slot };
+    yield { piece: { chain: inner, start: first, shape: size }, slot };
   }
 }

@@ -19,6 +19,24 @@ export async function* storedPositions(
   else yield* listed;
 }
 
+/** Every position of the grid with whether it has an object: false, or true or undefined where that is to be asked. */
+export async function* gridPositions(
+  store: ReadableStore,
+  model: ArrayModel,
+  signal?: AbortSignal,
+): AsyncGenerator<{ readonly position: readonly number[]; readonly isStored: boolean | undefined }> {
+  const total = model.axes.reduce((product, { count }) => product * count, 1);
+  const listed = total > MOST_ASKED ? await listPositions(store, model, signal) : undefined;
+  let next = 0;
+  for (const position of allPositions(model, total)) {
+    // Both are in the order of the grid.
+    const stored = listed?.[next];
+    const isStored = stored === undefined ? false : comparePositions(stored, position) === 0;
+    if (isStored) next++;
+    yield { position, isStored: listed === undefined ? undefined : isStored };
+  }
+}
+
 function* allPositions({ axes }: ArrayModel, total: number): Generator<readonly number[]> {
   for (let index = 0; index < total; index++) {
     const position = new Array<number>(axes.length).fill(0);
