@@ -1,13 +1,14 @@
 /** What `info` and `ls` tell of an archive, as the JSON that they print. Field names are API. */
-import type { Archive, ArrayArchive, ChunkSummary, OpenOptions } from "../src/array/types.ts";
-import type { ChecksumName, Dialect, JsonObject, JsonValue } from "../src/format/types.ts";
+import type { OpenOptions } from "../src/array/types.ts";
+import type { Readable, ReadableArray, ReadableSummary } from "../src/bridge/catalogue/readable.ts";
+import type { JsonObject, JsonValue } from "../src/format/types.ts";
 import { jsonDType } from "./layout.ts";
 import { ratioOf } from "./units.ts";
 
 /** How chunks are cut and compressed: `nchunks`, `chunkLength` or `chunkBytes`, `cname`, `clevel`, `shuffle`, `typesize`. */
-export type ChunkFacts = Omit<ChunkSummary, "checksum">;
+export type ChunkFacts = Omit<ReadableSummary, "checksum">;
 
-/** One column of a table, or of an array with column folders. */
+/** One column of a table, or of an array with column folders; one array of a group. */
 export interface ColumnFacts {
   readonly name: string;
   readonly dtype: JsonValue;
@@ -21,11 +22,14 @@ export interface ColumnFacts {
   readonly attrs: JsonObject;
 }
 
-/** An archive as `info --json` prints it. `shape` is the length for bytes and the number of rows for tables. */
+/**
+ * An archive as `info --json` prints it. `shape` is the length for bytes and the number of rows for tables, and for groups
+ * that are like tables; empty for others.
+ */
 export interface ArchiveFacts {
   readonly path: string;
-  readonly dialect: Dialect;
-  readonly kind: Archive["kind"];
+  readonly dialect: Readable["dialect"];
+  readonly kind: Readable["kind"];
   readonly dtype: JsonValue;
   readonly shape: readonly number[];
   readonly order: "C" | "F" | null;
@@ -38,6 +42,8 @@ export interface ArchiveFacts {
   readonly ratio: number | null;
   readonly checksum: string | null;
   readonly fillValue: JsonValue;
+  /** Of Zarr arrays that have names. */
+  readonly dimensionNames?: readonly (string | null)[];
   readonly attrs: JsonObject;
   readonly columns: readonly ColumnFacts[] | null;
   readonly warnings: readonly string[];
@@ -48,7 +54,7 @@ export interface ArchiveFacts {
 /** Everything that `info` tells; reads metadata, and one chunk header of each array. */
 export async function describeArchive(
   path: string,
-  archive: Archive,
+  archive: Readable,
   options: OpenOptions,
 ): Promise<ArchiveFacts> {
   const cbytes = await archive.storedBytes(options);
@@ -62,10 +68,11 @@ export async function describeArchive(
     attrs: archive.attrs,
     warnings: archive.warnings,
   };
-  if (archive.kind === "table") {
+  if (archive.kind === "table" || archive.kind === "group") {
     const columns = await describeColumns(archive, archive.names, options);
     const blank = { dtype: null, order: null, chunks: null, checksum: null, fillValue: null };
-    return facts({ ...common, ...blank, shape: [archive.length], columns });
+    const shape = archive.length === undefined ? [] : [archive.length];
+    return facts({ ...common, ...blank, shape, columns });
   }
   const nested = archive.kind === "array" && archive.columnNames.length > 0;
   const summary = await archive.summary(options);
@@ -88,6 +95,7 @@ export async function describeArchive(
     shape: archive.shape,
     order: archive.order,
     fillValue: archive.fillValue ?? null,
+    ...(archive.dimensionNames === undefined ? {} : { dimensionNames: archive.dimensionNames }),
     columns: nested ? await describeColumns(archive, archive.columnNames, options) : null,
   });
 }
@@ -95,7 +103,7 @@ export async function describeArchive(
 /** The same fields in one order, whatever the kind. */
 function facts(found: ArchiveFacts): ArchiveFacts {
   const { path, dialect, kind, dtype, shape, order, chunks, nbytes, cbytes, ratio, checksum } = found;
-  const { fillValue, attrs, columns, warnings } = found;
+  const { fillValue, dimensionNames, attrs, columns, warnings } = found;
   return {
     path,
     dialect,
@@ -109,6 +117,7 @@ function facts(found: ArchiveFacts): ArchiveFacts {
     ratio,
     checksum,
     fillValue,
+    ...(dimensionNames === undefined ? {} : { dimensionNames }),
     attrs,
     columns,
     warnings,
@@ -116,7 +125,7 @@ function facts(found: ArchiveFacts): ArchiveFacts {
 }
 
 async function describeColumns(
-  parent: { column(name: string): ArrayArchive },
+  parent: { column(name: string): ReadableArray },
   names: readonly string[],
   options: OpenOptions,
 ): Promise<ColumnFacts[]> {
@@ -127,7 +136,7 @@ async function describeColumns(
 
 async function describeColumn(
   name: string,
-  column: ArrayArchive,
+  column: ReadableArray,
   options: OpenOptions,
 ): Promise<ColumnFacts> {
   const cbytes = await column.storedBytes(options);
@@ -147,10 +156,10 @@ async function describeColumn(
 }
 
 /** The summary without the checksum, which has a field of its own. */
-function chunksOf({ checksum: _, ...chunks }: ChunkSummary): ChunkFacts {
+function chunksOf({ checksum: _, ...chunks }: ReadableSummary): ChunkFacts {
   return chunks;
 }
 
-function checksumOf(checksum: ChecksumName | undefined): string | null {
+function checksumOf(checksum: string | undefined): string | null {
   return checksum === undefined || checksum === "None" ? null : checksum;
 }

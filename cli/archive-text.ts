@@ -15,17 +15,21 @@ export function infoLines(facts: ArchiveFacts): string[] {
   ];
   if (facts.views !== undefined) rows.push(["also", facts.views.join(", ")]);
   if (facts.dtype !== null) rows.push(["dtype", compact(facts.dtype)]);
-  if (facts.kind === "table") rows.push(["rows", formatCount(facts.shape[0] ?? 0)]);
+  const hasRows = facts.kind === "table" || (facts.kind === "group" && facts.shape.length > 0);
+  if (hasRows) rows.push(["rows", formatCount(facts.shape[0] ?? 0)]);
   if (facts.kind === "array") rows.push(["shape", shapeText(facts.shape)], ["order", facts.order ?? "C"]);
-  if (facts.chunks !== null) rows.push(["chunks", chunksText(facts.chunks)]);
+  if (facts.dimensionNames !== undefined)
+    rows.push(["dimensions", facts.dimensionNames.map((name) => printable(name ?? "-")).join(", ")]);
+  if (facts.chunks !== null) rows.push(["chunks", chunksText(facts.chunks)], ...zarrRows(facts.chunks));
   rows.push(["size", formatExactSize(facts.nbytes)], ["stored", storedText(facts)]);
-  if (facts.kind !== "table") rows.push(["checksum", facts.checksum ?? "none"]);
+  if (facts.kind === "array" || facts.kind === "bytes") rows.push(["checksum", facts.checksum ?? "none"]);
   if (facts.fillValue !== null) rows.push(["fill value", compact(facts.fillValue)]);
   for (const [name, value] of Object.entries(facts.attrs))
     rows.push(["attribute", `${printable(name)} = ${compact(value)}`]);
   for (const warning of facts.warnings) rows.push(["warning", printable(warning)]);
   const lines = alignRows(rows);
-  if (facts.columns !== null) lines.push("", ...columnLines(facts.columns));
+  if (facts.columns !== null && facts.columns.length > 0)
+    lines.push("", ...columnLines(facts.columns, facts.kind === "group" ? "array" : "column"));
   return lines;
 }
 
@@ -33,20 +37,33 @@ function storedText({ cbytes, ratio }: ArchiveFacts): string {
   return `${formatExactSize(cbytes)}${ratio === null ? "" : `, ratio ${ratio.toFixed(2)}`}`;
 }
 
+/** What only Zarr has: shards, unequal chunks, codecs. */
+function zarrRows({ shardShape, nshards, chunkShapes, codecs }: ChunkFacts): string[][] {
+  return [
+    ...(shardShape === undefined
+      ? []
+      : [["shards", `${formatCount(nshards ?? 0)} of ${shapeText(shardShape)}`]]),
+    ...(chunkShapes === undefined ? [] : [["lengths", compact(chunkShapes)]]),
+    ...(codecs === undefined ? [] : [["codecs", codecs.join(", ")]]),
+  ];
+}
+
 /** `8 of 128 rows, zstd 5, shuffle, typesize 8`. */
 function chunksText(chunks: ChunkFacts): string {
-  const { nchunks, chunkLength, chunkBytes, cname, clevel, shuffle, typesize } = chunks;
+  const { nchunks, chunkLength, chunkBytes, chunkShape, cname, clevel, shuffle, typesize } = chunks;
   const words = [formatCount(nchunks)];
   if (chunkLength !== undefined) words[0] += ` of ${formatPlural(chunkLength, "row")}`;
   else if (chunkBytes !== undefined) words[0] += ` of ${formatExactSize(chunkBytes)}`;
+  else if (chunkShape !== undefined && chunks.chunkShapes === undefined)
+    words[0] += ` of ${shapeText(chunkShape)}`;
   if (cname !== undefined) words.push(clevel === undefined ? cname : `${cname} level ${clevel}`);
   if (shuffle !== undefined) words.push(shuffle);
   if (typesize !== undefined) words.push(`typesize ${typesize}`);
   return words.join(", ");
 }
 
-function columnLines(columns: readonly ColumnFacts[]): string[] {
-  const header = ["column", "dtype", "shape", "chunks", "codec", "size", "stored", "ratio"];
+function columnLines(columns: readonly ColumnFacts[], what: string): string[] {
+  const header = [what, "dtype", "shape", "chunks", "codec", "size", "stored", "ratio"];
   const rows = columns.map(({ name, dtype, shape, chunks, nbytes, cbytes, ratio }) => [
     printable(name),
     compact(dtype),

@@ -78,7 +78,8 @@ export function toJsonFailure(error: unknown): JsonFailure {
   return { code: "INTERNAL", message: error instanceof Error ? error.message : String(error) };
 }
 
-function plain(value: unknown): unknown {
+/** A value as JSON can hold it. */
+export function plain(value: unknown): unknown {
   if (typeof value === "bigint") return value.toString();
   if (typeof value === "number" && !Number.isFinite(value)) return String(value);
   if (value instanceof Uint8Array) return [...value.subarray(0, 64)];

@@ -1,12 +1,18 @@
 /** `superchunk cat`: the values of an archive. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { resolveSelection } from "../../src/array/selection.ts";
-import type { Archive, ArrayArchive, BytesArchive, LongOptions, Selection } from "../../src/array/types.ts";
+import type { BytesArchive, LongOptions, Selection } from "../../src/array/types.ts";
+import type {
+  Readable,
+  ReadableArray,
+  ReadableGroup,
+  ReadableTable,
+} from "../../src/bridge/catalogue/readable.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { open } from "../../src/node/index.ts";
 import { columnNamesOf, noColumns } from "../columns.ts";
 import type { Context } from "../context.ts";
+import { openPath } from "../opening.ts";
 import { startProgress } from "../progress.ts";
 import { parseSelection } from "../slice-text.ts";
 import { printCsv } from "../values/csv-format.ts";
@@ -29,8 +35,11 @@ export function addCat(program: Command, context: Context): void {
   program
     .command("cat")
     .description("print the values")
-    .argument("<path>", "file, folder or URL of one archive")
-    .option("--column <name>", "one column of a table, or of an array with column folders")
+    .argument("<path>", "file, folder or URL of one archive, or of a Zarr array or group")
+    .option(
+      "--column <name>",
+      "one column of a table, or of an array with column folders; one array of a group",
+    )
     .option(
       "--slice <slice>",
       'a part in numpy\'s syntax, for example "0:10,3" or "::2"; of a table, its rows',
@@ -49,10 +58,11 @@ Examples:
   superchunk cat prices.blp --slice 0:10,3
   superchunk cat daily_equities.bcolz --format csv > bars.csv
   superchunk cat daily_equities.bcolz --column close --format npy > close.npy
+  superchunk cat bundle.zarr/close --slice -5:
   superchunk cat notes.txt.blp | less`,
     )
     .action(async (path: string, options: CatOptions) => {
-      const archive = await open(path, { signal: context.signal });
+      const archive = await openPath(path, { signal: context.signal });
       const quiet = context.out.isTerminal || options.format === "text" || options.format === "json";
       const bar = quiet ? undefined : startProgress(context.io, "cat");
       try {
@@ -69,26 +79,26 @@ Examples:
 }
 
 async function printArchive(
-  archive: Archive,
+  archive: Readable,
   options: CatOptions,
   context: Context,
   long: LongOptions,
 ): Promise<void> {
   const format = options.format ?? (archive.kind === "bytes" ? "raw" : "text");
   const chosen = choose(archive, options.column);
-  if (chosen.kind === "table" && (format === "npy" || format === "raw")) throw needsColumn(chosen, format);
   if (format === "raw" || format === "npy") {
-    if (chosen.kind !== "table") await printBytes(chosen, format, options.slice, context, long);
+    if (isTable(chosen)) throw needsColumn(chosen, `--format ${format} prints one array`);
+    await printBytes(chosen, format, options.slice, context, long);
     return;
   }
   const sources = select(chosen, options.slice);
   const [first] = sources;
   if (format === "csv") await printCsv(context.out, sources, long);
   else if (format === "json") {
-    if (chosen.kind === "table") await printJsonRecords(context.out, sources, long);
+    if (isTable(chosen)) await printJsonRecords(context.out, sources, long);
     else if (first !== undefined) await printJson(context.out, first, long);
   } else {
-    const header = chosen.kind === "table" || first?.dtype.kind === "struct";
+    const header = isTable(chosen) || first?.dtype.kind === "struct";
     await printText(context.out, sources, {
       ...long,
       header,
@@ -97,14 +107,14 @@ async function printArchive(
   }
 }
 
-function choose(archive: Archive, column: string | undefined): Archive {
+function choose(archive: Readable, column: string | undefined): Readable {
   if (column === undefined) return archive;
   if (archive.kind === "bytes" || columnNamesOf(archive).length === 0) throw noColumns(archive);
   return archive.column(column);
 }
 
 /** The selected values. Errors name the archive. */
-function select(archive: Archive, slice: string | undefined): ValueSource[] {
+function select(archive: Readable, slice: string | undefined): ValueSource[] {
   try {
     return sourcesOf(archive, slice);
   } catch (error) {
@@ -112,11 +122,14 @@ function select(archive: Archive, slice: string | undefined): ValueSource[] {
   }
 }
 
-function sourcesOf(archive: Archive, slice: string | undefined): ValueSource[] {
+function sourcesOf(archive: Readable, slice: string | undefined): ValueSource[] {
   if (archive.kind === "bytes") return [bytesSource("", archive, selectionOf(archive, slice, 1))];
   if (archive.kind === "array")
     return [arraySource("", archive, selectionOf(archive, slice, archive.shape.length))];
-  const [rows] = resolveSelection(selectionOf(archive, slice, 1), [archive.length]);
+  const { length } = archive;
+  if (length === undefined)
+    throw needsColumn(archive, "the arrays of this group are not of one length, as those of a table");
+  const [rows] = resolveSelection(selectionOf(archive, slice, 1), [length]);
   if (rows === undefined) return [];
   // One row of a table is printed as a table of one row; columns longer than the shortest are cut.
   const stop = rows.count === 0 ? rows.start : rows.start + (rows.count - 1) * rows.step + 1;
@@ -124,7 +137,7 @@ function sourcesOf(archive: Archive, slice: string | undefined): ValueSource[] {
   return archive.names.map((name) => arraySource(name, archive.column(name), part));
 }
 
-function selectionOf(archive: Archive, slice: string | undefined, ndim: number): Selection {
+function selectionOf(archive: Readable, slice: string | undefined, ndim: number): Selection {
   if (slice === undefined) return [];
   try {
     return parseSelection(slice, ndim);
@@ -140,7 +153,7 @@ function selectionOf(archive: Archive, slice: string | undefined, ndim: number):
 
 /** The selected items as they are stored, for `npy` behind its header. */
 async function printBytes(
-  archive: ArrayArchive | BytesArchive,
+  archive: ReadableArray | BytesArchive,
   format: "npy" | "raw",
   slice: string | undefined,
   context: Context,
@@ -159,15 +172,16 @@ async function printBytes(
   if (header !== undefined) await context.out.bytes(header);
 }
 
-function needsColumn(archive: Archive, format: Format): SuperchunkError {
+function isTable(archive: Readable): archive is ReadableTable | ReadableGroup {
+  return archive.kind === "table" || archive.kind === "group";
+}
+
+function needsColumn(archive: Readable, reason: string): SuperchunkError {
   const names = columnNamesOf(archive);
+  const what = archive.kind === "group" ? "an array" : "a column";
   return new SuperchunkError(
     "BAD_ARGUMENT",
-    `--format ${format} prints one array; choose a column with --column (${names.slice(0, 12).join(", ")}${names.length > 12 ? ", ..." : ""})`,
-    {
-      path: archive.store.describe(archive.path),
-      field: "format",
-      found: format,
-    },
+    `${reason}; choose ${what} with --column (${names.slice(0, 12).join(", ")}${names.length > 12 ? ", ..." : ""})`,
+    { path: archive.store.describe(archive.path), field: "column" },
   );
 }

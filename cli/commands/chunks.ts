@@ -1,15 +1,24 @@
 /** `superchunk chunks`: where every chunk of an archive lies and how it is compressed. */
 import type { Command } from "commander";
-import type { Archive, ChunkedArchive, ChunkInfo } from "../../src/array/types.ts";
-import { open } from "../../src/node/index.ts";
+import type { BytesArchive, LongOptions } from "../../src/array/types.ts";
+import type {
+  AbsentChunk,
+  Readable,
+  ReadableArray,
+  ReadableChunk,
+} from "../../src/bridge/catalogue/readable.ts";
+import { SuperchunkError } from "../../src/errors.ts";
 import { columnNamesOf, noColumns } from "../columns.ts";
 import type { Context } from "../context.ts";
+import { exitCodeOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
+import { archivesUnder } from "../tree.ts";
 import { formatRatio, ratioOf } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface ChunksOptions {
   readonly column?: string;
+  readonly missing?: boolean;
   readonly json?: boolean;
 }
 
@@ -17,35 +26,66 @@ interface ChunksOptions {
 export function addChunks(program: Command, context: Context): void {
   program
     .command("chunks")
-    .description("list every chunk: file, offset, bytes, ratio, codec, checksum")
-    .argument("<path>", "file, folder or URL of one archive")
-    .option("--column <name>", "one column of a table (default: all, one after another)")
+    .description("list every chunk: file, offset, bytes, ratio, codec, checksum; no values are read")
+    .argument("<path>", "file, folder or URL of an archive or a Zarr array; folder of many")
+    .option(
+      "--column <name>",
+      "one column of a table, one array of a group (default: all, one after another)",
+    )
+    .option("--missing", "list the chunks that do not exist instead, and would read as the fill value")
     .option("--json", "print a JSON array, one chunk to a line")
     .addHelpText(
       "after",
       `
 Examples:
   superchunk chunks prices.blp
-  superchunk chunks daily_equities.bcolz --column close --json`,
+  superchunk chunks daily_equities.bcolz --column close --json
+  superchunk chunks bundle.zarr --missing`,
     )
     .action(async (path: string, options: ChunksOptions) => {
-      const archive = await open(path, { signal: context.signal });
-      try {
-        if (options.json === true) await printJson(archive, options, context);
-        else await printLines(archive, options, context);
-      } finally {
-        await archive.close();
+      const list = options.json === true ? new JsonArray(context.out) : undefined;
+      for await (const part of partsUnder(path, options.column, context)) {
+        if (list === undefined) await printLines(part, options, context);
+        else await printJson(list, part, options, context);
       }
+      await list?.end();
     });
 }
 
+/** What has chunks, and how it is named where there is more than one of it. */
 interface Part {
+  readonly path: string | undefined;
   readonly column: string | undefined;
-  readonly archive: ChunkedArchive;
+  readonly archive: BytesArchive | ReadableArray | undefined;
+  readonly error?: SuperchunkError;
+}
+
+/** All that a path stands for. What cannot be opened among others is noted, and does not hide them. */
+async function* partsUnder(path: string, column: string | undefined, context: Context): AsyncGenerator<Part> {
+  for await (const named of archivesUnder(path, context.signal)) {
+    // The arrays of a group follow it, unless one of them was named.
+    if (named.group !== undefined && column === undefined) continue;
+    const name = named.path === path ? undefined : named.path;
+    let archive: Readable;
+    try {
+      archive = await named.open({ signal: context.signal });
+    } catch (error) {
+      if (name === undefined || !(error instanceof SuperchunkError)) throw error;
+      context.note(exitCodeOf(error));
+      yield { path: name, column: undefined, archive: undefined, error };
+      continue;
+    }
+    try {
+      for (const part of partsOf(archive, column)) yield { path: name, ...part };
+    } finally {
+      await archive.close();
+    }
+    if (named.group !== undefined) return;
+  }
 }
 
 /** The archive itself, or its columns, which have the chunks. Throws `BAD_ARGUMENT` for a column of what has none. */
-function partsOf(archive: Archive, column: string | undefined): Part[] {
+function partsOf(archive: Readable, column: string | undefined): Omit<Part, "path">[] {
   const names = columnNamesOf(archive);
   if (archive.kind === "bytes" || (archive.kind === "array" && names.length === 0)) {
     if (column !== undefined) throw noColumns(archive);
@@ -55,63 +95,129 @@ function partsOf(archive: Archive, column: string | undefined): Part[] {
   return chosen.map((name) => ({ column: name, archive: archive.column(name) }));
 }
 
-async function printJson(archive: Archive, options: ChunksOptions, context: Context): Promise<void> {
-  const list = new JsonArray(context.out);
-  for (const part of partsOf(archive, options.column)) {
-    for await (const chunk of part.archive.listChunks({ signal: context.signal })) {
-      const { index, key, offset, nbytes, ctbytes, typesize, blocksize, compressor, shuffle, memcpyed } =
-        chunk;
-      const waiting = list.add({
-        ...(part.column === undefined ? {} : { column: part.column }),
-        index,
-        file: key,
-        offset,
-        nbytes,
-        cbytes: ctbytes,
-        ratio: ratioOf(nbytes, ctbytes),
-        cname: compressor,
-        shuffle,
-        typesize,
-        blocksize,
-        memcpyed,
-        checksum: chunk.checksum === "None" ? null : chunk.checksum,
-        digest: chunk.digest ?? null,
-      });
-      if (waiting !== undefined) await waiting;
-    }
+/** The chunks that are not there; none of an archive. */
+async function* missingOf(
+  archive: BytesArchive | ReadableArray,
+  options: LongOptions,
+): AsyncGenerator<AbsentChunk> {
+  if (archive.kind === "array" && archive.listMissing !== undefined) yield* archive.listMissing(options);
+}
+
+async function printJson(
+  list: JsonArray,
+  { path, column, archive, error }: Part,
+  options: ChunksOptions,
+  context: Context,
+): Promise<void> {
+  const { signal } = context;
+  const named = {
+    ...(path === undefined ? {} : { archive: path }),
+    ...(column === undefined ? {} : { column }),
+  };
+  if (archive === undefined) {
+    await list.add({ ...named, error: toJsonFailure(error) });
+    return;
   }
-  await list.end();
+  if (options.missing === true) {
+    for await (const { index, key, slot, start, shape } of missingOf(archive, { signal }))
+      await list.add({ ...named, index, file: key, start, shape, ...(slot === undefined ? {} : { slot }) });
+    return;
+  }
+  for await (const chunk of archive.listChunks({ signal })) {
+    const waiting = list.add({ ...named, ...chunkFacts(chunk) });
+    if (waiting !== undefined) await waiting;
+  }
+}
+
+function chunkFacts(chunk: ReadableChunk): Record<string, unknown> {
+  const { index, key, offset, nbytes, ctbytes, compressor, shuffle, typesize, blocksize, memcpyed } = chunk;
+  const { start, slot } = chunk;
+  return {
+    index,
+    file: key,
+    offset,
+    nbytes,
+    cbytes: ctbytes,
+    ratio: ratioOf(nbytes, ctbytes),
+    cname: compressor,
+    shuffle: shuffle ?? null,
+    typesize: typesize ?? null,
+    blocksize: blocksize ?? null,
+    memcpyed: memcpyed ?? null,
+    checksum: chunk.checksum === "None" ? null : chunk.checksum,
+    digest: chunk.digest ?? null,
+    ...(start === undefined ? {} : { start }),
+    ...(slot === undefined ? {} : { slot }),
+  };
 }
 
 /** Widths that are known before the first chunk is, so that a million chunks can be printed as they come. */
 interface Widths {
   readonly index: number;
   readonly file: number;
+  /** Of the first item by dimension, which chunks of Zarr have. */
+  readonly start: number | undefined;
 }
 
-async function printLines(archive: Archive, options: ChunksOptions, context: Context): Promise<void> {
-  for (const { column, archive: part } of partsOf(archive, options.column)) {
-    if (column !== undefined) await context.out.line(`column ${printable(column)}`);
-    let widths: Widths | undefined;
-    for await (const chunk of part.listChunks({ signal: context.signal })) {
-      if (widths === undefined) {
-        widths = widthsFor(part, chunk);
-        await context.out.line(headerLine(widths));
-      }
-      const waiting = context.out.line(chunkLine(chunk, widths));
-      if (waiting !== undefined) await waiting;
-    }
-    if (widths === undefined) await context.out.line("no chunks");
+async function printLines(
+  { path, column, archive, error }: Part,
+  options: ChunksOptions,
+  context: Context,
+): Promise<void> {
+  const { out, signal } = context;
+  if (path !== undefined) await out.line(`archive ${printable(path)}`);
+  if (column !== undefined) await out.line(`column ${printable(column)}`);
+  if (archive === undefined) {
+    const state = error?.isDamage === true ? "DAMAGED" : "FAILED";
+    await out.line(`${state}  ${error?.code ?? ""}: ${printable(error?.message ?? "")}`);
+    return;
   }
+  if (options.missing === true) return printMissing(archive, context);
+  let widths: Widths | undefined;
+  for await (const chunk of archive.listChunks({ signal })) {
+    if (widths === undefined) {
+      widths = widthsFor(archive, chunk);
+      await out.line(headerLine(widths));
+    }
+    const waiting = out.line(chunkLine(chunk, widths));
+    if (waiting !== undefined) await waiting;
+  }
+  if (widths === undefined) await out.line("no chunks");
 }
 
-function widthsFor(archive: ChunkedArchive, first: ChunkInfo): Widths {
+/** Which chunks are not there, and what they would hold. */
+async function printMissing(archive: BytesArchive | ReadableArray, { out, signal }: Context): Promise<void> {
+  const index = Math.max(5, String(archive.nchunks).length);
+  let count = 0;
+  for await (const chunk of missingOf(archive, { signal })) {
+    if (count++ === 0)
+      await out.line(`${"chunk".padStart(index)}  ${"start".padEnd(20)}  ${"slot".padStart(6)}  file`);
+    const { start, slot, key } = chunk;
+    const cells = [
+      String(chunk.index).padStart(index),
+      start.join(",").padEnd(20),
+      String(slot ?? "-").padStart(6),
+    ];
+    await out.line(`${cells.join("  ")}  ${printable(key)}`);
+  }
+  if (count === 0) await out.line("no missing chunks");
+}
+
+function widthsFor(archive: BytesArchive | ReadableArray, first: ReadableChunk): Widths {
   const digits = String(archive.nchunks).length;
-  return { index: Math.max(5, digits), file: Math.max(4, printable(first.key).length + digits - 1) };
+  const file = printable(first.key).length + digits - 1;
+  const start = first.start === undefined ? undefined : Math.max(5, (digits + 1) * first.start.length);
+  return { index: Math.max(5, digits), file: Math.max(4, file), start };
 }
 
-function headerLine({ index, file }: Widths): string {
-  const columns = ["chunk".padStart(index), "file".padEnd(file), "offset".padStart(12), "bytes".padStart(11)];
+function headerLine({ index, file, start }: Widths): string {
+  const columns = [
+    "chunk".padStart(index),
+    ...(start === undefined ? [] : ["start".padEnd(start)]),
+    "file".padEnd(file),
+    "offset".padStart(12),
+    "bytes".padStart(11),
+  ];
   return [
     ...columns,
     "stored".padStart(11),
@@ -122,18 +228,19 @@ function headerLine({ index, file }: Widths): string {
   ].join("  ");
 }
 
-function chunkLine(chunk: ChunkInfo, { index, file }: Widths): string {
+function chunkLine(chunk: ReadableChunk, { index, file, start }: Widths): string {
   const { nbytes, ctbytes, compressor, shuffle, memcpyed, checksum, digest } = chunk;
   return [
     String(chunk.index).padStart(index),
+    ...(start === undefined ? [] : [(chunk.start ?? []).join(",").padEnd(start)]),
     printable(chunk.key).padEnd(file),
     String(chunk.offset).padStart(12),
     String(nbytes).padStart(11),
     String(ctbytes).padStart(11),
     formatRatio(nbytes, ctbytes).padStart(7),
-    (memcpyed ? "stored" : compressor).padEnd(8),
-    (memcpyed ? "-" : shuffle).padEnd(10),
-    checksum === "None" ? "none" : `${checksum} ${digest ?? ""}`,
+    (memcpyed === true ? "stored" : compressor).padEnd(8),
+    (memcpyed === true ? "-" : (shuffle ?? "-")).padEnd(10),
+    checksum === "None" ? "none" : `${checksum} ${digest ?? ""}`.trimEnd(),
   ]
     .join("  ")
     .trimEnd();

@@ -1,12 +1,12 @@
 /** `superchunk info`: what an archive is. */
 import type { Command } from "commander";
-import type { Archive } from "../../src/array/types.ts";
+import type { Readable } from "../../src/bridge/catalogue/readable.ts";
 import { LINK_RECORD } from "../../src/bridge/link/record.ts";
-import { open } from "../../src/node/index.ts";
 import { joinKey } from "../../src/store/key.ts";
 import { describeArchive } from "../archive-facts.ts";
 import { infoLines } from "../archive-text.ts";
 import type { Context } from "../context.ts";
+import { openPath } from "../opening.ts";
 
 interface InfoOptions {
   readonly json?: boolean;
@@ -16,8 +16,10 @@ interface InfoOptions {
 export function addInfo(program: Command, context: Context): void {
   program
     .command("info")
-    .description("show what an archive is: dialect, dtype, shape, chunks, sizes, attributes, columns")
-    .argument("<path>", "file, folder or URL of one archive")
+    .description(
+      "show what an archive, a Zarr array or group is: dialect, dtype, shape, chunks, sizes, attributes, columns",
+    )
+    .argument("<path>", "file, folder or URL of one archive, or of a Zarr array or group")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -25,10 +27,11 @@ export function addInfo(program: Command, context: Context): void {
 Examples:
   superchunk info prices.blp
   superchunk info daily_equities.bcolz --json
+  superchunk info bundle.zarr/close
   superchunk info https://example.org/archive.blp`,
     )
     .action(async (path: string, options: InfoOptions) => {
-      const archive = await open(path, { signal: context.signal });
+      const archive = await openPath(path, { signal: context.signal });
       try {
         const own = await describeArchive(path, archive, { signal: context.signal });
         const facts = (await isLinked(archive)) ? { ...own, views: ["zarr3"] } : own;
@@ -41,6 +44,6 @@ Examples:
 }
 
 /** True where the archive's folder is a Zarr array as well. */
-async function isLinked({ store, path }: Archive): Promise<boolean> {
-  return (await store.stat(joinKey(path, LINK_RECORD))) !== undefined;
+async function isLinked({ dialect, store, path }: Readable): Promise<boolean> {
+  return !dialect.startsWith("zarr") && (await store.stat(joinKey(path, LINK_RECORD))) !== undefined;
 }

@@ -1,52 +1,78 @@
 /** `superchunk ls`: the archives under a folder, a line each. */
 import type { Command } from "commander";
-import type { Archive } from "../../src/array/types.ts";
+import type { Readable } from "../../src/bridge/catalogue/readable.ts";
+import type { ZarrGroup } from "../../src/bridge/index.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
 import { jsonDType, shapeText, shortDType } from "../layout.ts";
 import { archivesUnder, type NamedArchive } from "../tree.ts";
-import { formatPlural, formatRatio, formatSize, ratioOf } from "../units.ts";
+import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface LsOptions {
   readonly json?: boolean;
+  readonly missing?: boolean;
 }
 
 /** Adds `ls PATH`. */
 export function addLs(program: Command, context: Context): void {
   program
     .command("ls")
-    .description("list all archives under a folder, a line each; damaged ones too (exit code 3)")
-    .argument("<path>", "folder, or file or URL of one archive")
+    .description(
+      "list all archives, Zarr arrays and groups under a folder, a line each; damaged ones too (exit code 3)",
+    )
+    .argument("<path>", "folder, or file or URL of one archive or Zarr hierarchy")
+    .option("--missing", "count the chunks that do not exist too, without reading any")
     .option("--json", "print a JSON array, one archive to a line")
     .addHelpText(
       "after",
       `
 Examples:
   superchunk ls /data/bundles
-  superchunk ls /data/bundles --json`,
+  superchunk ls /data/bundles --json
+  superchunk ls bundle.zarr --missing
+  superchunk ls s3://bucket/bundles`,
     )
     .action(async (path: string, options: LsOptions) => {
       const list = options.json === true ? new JsonArray(context.out) : undefined;
-      if (list === undefined) await context.out.line(headerLine());
+      if (list === undefined) await context.out.line(headerLine(options.missing === true));
       for await (const each of archivesUnder(path, context.signal)) {
-        const line = await describe(each, list === undefined, context);
+        const line = await describe(
+          each,
+          { forPeople: list === undefined, missing: options.missing === true },
+          context,
+        );
         await (list === undefined ? context.out.line(String(line)) : list.add(line));
       }
       await list?.end();
     });
 }
 
+/** How a line is printed. */
+interface LineSettings {
+  readonly forPeople: boolean;
+  /** Tell how many chunks are missing. */
+  readonly missing: boolean;
+}
+
 /** What is printed for one archive, or for the reason why it cannot be opened. */
-async function describe(named: NamedArchive, forPeople: boolean, context: Context): Promise<unknown> {
-  const { path } = named;
+async function describe(
+  named: NamedArchive,
+  { forPeople, missing }: LineSettings,
+  context: Context,
+): Promise<unknown> {
+  const { path, group } = named;
   try {
+    if (group !== undefined) return await describeNodes(path, group, { forPeople, missing });
     const archive = await named.open({ signal: context.signal });
     try {
       const cbytes = await archive.storedBytes({ signal: context.signal });
-      return forPeople ? archiveLine(path, archive, cbytes) : archiveJson(path, archive, cbytes);
+      const absent = missing ? await countMissing(archive, context.signal) : undefined;
+      return forPeople
+        ? archiveLine(path, archive, cbytes, absent)
+        : { ...archiveJson(path, archive, cbytes), ...(absent === undefined ? {} : { missing: absent }) };
     } finally {
       await archive.close();
     }
@@ -55,12 +81,42 @@ async function describe(named: NamedArchive, forPeople: boolean, context: Contex
     context.note(exitCodeOf(error) === EXIT.damaged ? EXIT.damaged : EXIT.failed);
     if (!forPeople) return { path, error: toJsonFailure(error) };
     const state = error.isDamage ? "DAMAGED" : "FAILED";
-    return `${state.padEnd(14)}  ${printable(path)}  ${error.code}: ${printable(error.message)}`;
+    return `${state.padEnd(17)}  ${printable(path)}  ${error.code}: ${printable(error.message)}`;
   }
 }
 
-function headerLine(): string {
-  return columns("dialect", "dtype", "shape", "size", "ratio", "path");
+/** A group: it is the arrays in it that have dtypes and sizes. */
+async function describeNodes(
+  path: string,
+  group: ZarrGroup,
+  { forPeople, missing }: LineSettings,
+): Promise<unknown> {
+  const { length: nodes } = await group.members();
+  const { dialect } = group;
+  if (forPeople)
+    return columns(
+      dialect,
+      "group",
+      formatPlural(nodes, "node"),
+      "-",
+      "-",
+      printable(path),
+      missing ? "-" : undefined,
+    );
+  const blank = { dtype: null, shape: null, nbytes: null, cbytes: null, ratio: null };
+  return { path, dialect, kind: "group", ...blank, nodes };
+}
+
+/** Chunks that do not exist; archives have all of theirs. */
+async function countMissing(archive: Readable, signal: AbortSignal): Promise<number> {
+  if (archive.kind !== "array" || archive.listMissing === undefined) return 0;
+  let count = 0;
+  for await (const _ of archive.listMissing({ signal })) count++;
+  return count;
+}
+
+function headerLine(missing: boolean): string {
+  return columns("dialect", "dtype", "shape", "size", "ratio", "path", missing ? "missing" : undefined);
 }
 
 function columns(
@@ -70,38 +126,42 @@ function columns(
   size: string,
   ratio: string,
   path: string,
+  missing: string | undefined,
 ): string {
   return [
-    dialect.padEnd(14),
+    dialect.padEnd(17),
     dtype.padEnd(9),
     shape.padEnd(14),
     size.padStart(10),
     ratio.padStart(6),
+    ...(missing === undefined ? [] : [missing.padStart(8)]),
     path,
   ].join("  ");
 }
 
-function archiveLine(path: string, archive: Archive, cbytes: number): string {
+function archiveLine(path: string, archive: Readable, cbytes: number, missing: number | undefined): string {
   const size = formatSize(archive.nbytes);
   const ratio = formatRatio(archive.nbytes, cbytes);
-  return columns(archive.dialect, ...dtypeAndShape(archive), size, ratio, printable(path));
+  const count = missing === undefined ? undefined : formatCount(missing);
+  return columns(archive.dialect, ...dtypeAndShape(archive), size, ratio, printable(path), count);
 }
 
-function dtypeAndShape(archive: Archive): [string, string] {
+function dtypeAndShape(archive: Readable): [string, string] {
   if (archive.kind === "bytes") return ["bytes", String(archive.nbytes)];
-  if (archive.kind === "table")
-    return [formatPlural(archive.names.length, "col"), formatPlural(archive.length, "row")];
+  if (archive.kind === "table" || archive.kind === "group")
+    return [formatPlural(archive.names.length, "col"), formatPlural(archive.length ?? 0, "row")];
   return [shortDType(archive.dtype), shapeText(archive.shape)];
 }
 
-function archiveJson(path: string, archive: Archive, cbytes: number): unknown {
+function archiveJson(path: string, archive: Readable, cbytes: number): Record<string, unknown> {
   const { dialect, kind, nbytes } = archive;
   return {
     path,
     dialect,
     kind,
     dtype: archive.kind === "array" ? jsonDType(archive.dtype) : null,
-    shape: archive.kind === "array" ? archive.shape : [archive.kind === "table" ? archive.length : nbytes],
+    shape:
+      archive.kind === "array" ? archive.shape : [archive.kind === "bytes" ? nbytes : (archive.length ?? 0)],
     nbytes,
     cbytes,
     ratio: ratioOf(nbytes, cbytes),

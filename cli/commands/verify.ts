@@ -6,7 +6,7 @@ import { stringifyJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
+import { EXIT, exitCodeOf, plain, toJsonFailure } from "../failure.ts";
 import { startProgress } from "../progress.ts";
 import { archivesUnder, type NamedArchive } from "../tree.ts";
 import { formatCount, formatPlural, formatSize } from "../units.ts";
@@ -33,15 +33,19 @@ export function addVerify(program: Command, context: Context): void {
   program
     .command("verify")
     .description(
-      "check every header, size, offset, checksum and payload; exit code 3 where something is wrong",
+      "check every header, size, offset, checksum and payload of archives and Zarr arrays; exit code 3 where something is wrong",
     )
-    .argument("<path...>", "files, folders or URLs of archives; folders of many archives")
+    .argument(
+      "<path...>",
+      "files, folders or URLs of archives and of Zarr arrays and groups; folders of many",
+    )
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
 Examples:
   superchunk verify prices.blp
+  superchunk verify bundle.zarr
   superchunk verify /data/bundles --json`,
     )
     .action(async (paths: string[], options: VerifyOptions) => {
@@ -84,6 +88,8 @@ async function* outcomesOf(path: string, context: Context): AsyncIterable<Outcom
   let seen = false;
   for await (const each of archivesUnder(path, context.signal)) {
     seen ||= each.path === path;
+    // The arrays of a group follow it; that its document was read is all that there is to verify of it.
+    if (each.group !== undefined) continue;
     yield await verifyOne(each, context);
   }
   // A file that is linked elsewhere has its Zarr view in a folder that is no archive of its own.
@@ -165,8 +171,21 @@ function findingLine({ severity, code, message, path, chunk }: Finding): string 
 }
 
 function toJson({ path, dialect, report, error }: Outcome): JsonValue {
-  const found = error === undefined ? report : { ok: false, error: toJsonFailure(error) };
+  const found =
+    error === undefined
+      ? { ...report, findings: report?.findings.map(plainFinding) ?? [] }
+      : { ok: false, error: toJsonFailure(error) };
   return { path, dialect: dialect ?? null, ...found } as JsonValue;
+}
+
+/** `expected` and `found` as JSON can hold them. */
+function plainFinding(finding: Finding): Record<string, unknown> {
+  const { expected, found, ...others } = finding;
+  return {
+    ...others,
+    ...(expected === undefined ? {} : { expected: plain(expected) }),
+    ...(found === undefined ? {} : { found: plain(found) }),
+  };
 }
 
 function summaryLine(totals: Totals): string {

@@ -4,15 +4,9 @@
  * Knows selections and how much to read at once; must not know any output format.
  */
 import { type Extent, elementsOf, resolveSelection } from "../../src/array/selection.ts";
-import type {
-  ArrayArchive,
-  ArraySlice,
-  BytesArchive,
-  LongOptions,
-  Selection,
-  Slice,
-} from "../../src/array/types.ts";
+import type { ArraySlice, BytesArchive, LongOptions, Selection, Slice } from "../../src/array/types.ts";
 import type { TypedValues } from "../../src/array/values.ts";
+import type { ReadableArray } from "../../src/bridge/catalogue/readable.ts";
 import type { DType } from "../../src/format/types.ts";
 
 /** Selected values of one array. Rows are the entries of the first dimension of `shape`; a scalar is one row. */
@@ -47,7 +41,7 @@ const CHUNK_BYTES = 8 << 20;
 const UINT8: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
 
 /** The selected values of an array. Throws `BAD_ARGUMENT` for a selection that does not fit. */
-export function arraySource(name: string, array: ArrayArchive, selection: Selection): ValueSource {
+export function arraySource(name: string, array: ReadableArray, selection: Selection): ValueSource {
   const extents = resolveSelection(selection, array.shape);
   const axis = extents.findIndex((extent) => !extent.dropped);
   const step = axis === 0 ? (extents[0]?.step ?? 1) : 1;

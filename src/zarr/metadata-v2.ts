@@ -25,8 +25,13 @@ import {
 } from "./metadata-fields.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
 
-/** Names of the documents in a node's folder. */
-export const V2_DOCUMENTS = { array: ".zarray", group: ".zgroup", attributes: ".zattrs" } as const;
+/** Names of the documents in a node's folder; `consolidated` has all of those below a group. */
+export const V2_DOCUMENTS = {
+  array: ".zarray",
+  group: ".zgroup",
+  attributes: ".zattrs",
+  consolidated: ".zmetadata",
+} as const;
 
 /** What is there of a node. `attributes` is the text of `.zattrs`, if there is one. */
 export interface V2Node {
@@ -77,7 +82,10 @@ export function parseV2Array({ path, document, attributes, name }: V2Node): Arra
 }
 
 /** The group of a `.zgroup`. Throws `BAD_FIELD`. */
-export function parseV2Group({ path, document, attributes, name }: V2Node): GroupModel {
+export function parseV2Group(
+  { path, document, attributes, name }: V2Node,
+  consolidated?: JsonObject,
+): GroupModel {
   const object = asObject(document, { path: name, field: "the document" });
   if (object["zarr_format"] !== 2) {
     throw badMember({ path: name, field: "zarr_format" }, "2", object["zarr_format"]);
@@ -87,8 +95,16 @@ export function parseV2Group({ path, document, attributes, name }: V2Node): Grou
     path,
     attributes: attributes === undefined ? {} : asObject(attributes, { path: name, field: ".zattrs" }),
     document: object,
-    consolidated: undefined,
+    consolidated,
   };
+}
+
+/** The documents of a `.zmetadata` by their relative keys (`close/.zarray`). Throws `BAD_FIELD`. */
+export function parseV2Consolidated(document: JsonValue, name: string): JsonObject {
+  const object = asObject(document, { path: name, field: "the document" });
+  const format = object["zarr_consolidated_format"];
+  if (format !== 1) throw badMember({ path: name, field: "zarr_consolidated_format" }, "1", format);
+  return asObject(object["metadata"] ?? null, { path: name, field: "metadata" });
 }
 
 /** Memory order and compressor as a chain. */

@@ -18,7 +18,7 @@ import {
   parseTransformerArray,
   parseTransformerGroup,
 } from "./metadata-transformer.ts";
-import { parseV2Array, parseV2Group, V2_DOCUMENTS } from "./metadata-v2.ts";
+import { parseV2Array, parseV2Consolidated, parseV2Group, V2_DOCUMENTS, type V2Node } from "./metadata-v2.ts";
 import { DOCUMENT, parseDocument } from "./metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
 
@@ -113,22 +113,65 @@ async function openV2(
   path: string,
   options: OpenZarrOptions,
 ): Promise<ZarrArray | ZarrGroup | undefined> {
-  const arrayKey = joinKey(path, V2_DOCUMENTS.array);
-  const array = await readDocument(store, arrayKey, options.signal);
-  const attributes = (): Promise<JsonValue | undefined> =>
-    readDocument(store, joinKey(path, V2_DOCUMENTS.attributes), options.signal);
-  if (array !== undefined) {
-    const node = { path, document: array, attributes: await attributes(), name: store.describe(arrayKey) };
-    return new ZarrArray(store, parseV2Array(node), options);
-  }
-  const groupKey = joinKey(path, V2_DOCUMENTS.group);
-  const group = await readDocument(store, groupKey, options.signal);
-  if (group === undefined) return undefined;
-  const node = { path, document: group, attributes: await attributes(), name: store.describe(groupKey) };
-  return new ZarrGroup(store, parseV2Group(node), {
-    members: () => foldersWith(store, path, [V2_DOCUMENTS.array, V2_DOCUMENTS.group], options.signal),
-    open: (name) => openZarr(store, joinKey(path, name), options),
+  return openV2Node(store, path, options, (key) => readDocument(store, joinKey(path, key), options.signal));
+}
+
+/** `read` gives the node's own documents, by their names. */
+async function openV2Node(
+  store: ReadableStore,
+  path: string,
+  options: OpenZarrOptions,
+  read: (name: string) => Promise<JsonValue | undefined>,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const array = await read(V2_DOCUMENTS.array);
+  const nodeOf = async (document: JsonValue, name: string): Promise<V2Node> => ({
+    path,
+    document,
+    attributes: await read(V2_DOCUMENTS.attributes),
+    name: store.describe(joinKey(path, name)),
   });
+  if (array !== undefined)
+    return new ZarrArray(store, parseV2Array(await nodeOf(array, V2_DOCUMENTS.array)), options);
+  const group = await read(V2_DOCUMENTS.group);
+  if (group === undefined) return undefined;
+  const node = await nodeOf(group, V2_DOCUMENTS.group);
+  const all = await read(V2_DOCUMENTS.consolidated);
+  if (all === undefined) {
+    return new ZarrGroup(store, parseV2Group(node), {
+      members: () => foldersWith(store, path, [V2_DOCUMENTS.array, V2_DOCUMENTS.group], options.signal),
+      open: (name) => openZarr(store, joinKey(path, name), options),
+    });
+  }
+  const documents = parseV2Consolidated(all, store.describe(joinKey(path, V2_DOCUMENTS.consolidated)));
+  return new ZarrGroup(store, parseV2Group(node, documents), {
+    members: () => consolidatedMembers(documents),
+    async open(name) {
+      const below = (key: string): Promise<JsonValue | undefined> =>
+        Promise.resolve(documents[joinKey(name, key)] ?? consolidatedBelow(documents, name, key));
+      const member = await openV2Node(store, joinKey(path, name), options, below);
+      return member ?? openZarr(store, joinKey(path, name), options);
+    },
+  });
+}
+
+/** Nodes directly below the group whose documents these are. */
+async function* consolidatedMembers(documents: JsonObject): AsyncGenerator<string> {
+  for (const key of Object.keys(documents)) {
+    const [name = "", document = "", ...deeper] = key.split("/");
+    const isNode = document === V2_DOCUMENTS.array || document === V2_DOCUMENTS.group;
+    if (isNode && deeper.length === 0) yield name;
+  }
+}
+
+/** What a `.zmetadata` of a group further down would say. */
+function consolidatedBelow(documents: JsonObject, name: string, key: string): JsonValue | undefined {
+  if (key !== V2_DOCUMENTS.consolidated) return undefined;
+  const front = `${name}/`;
+  const below = Object.entries(documents).filter(([each]) => each.startsWith(front));
+  return {
+    zarr_consolidated_format: 1,
+    metadata: Object.fromEntries(below.map(([each, document]) => [each.slice(front.length), document])),
+  };
 }
 
 /** A node of a hierarchy whose root is one of the folders above. */

@@ -164,6 +164,26 @@ describe("in S3", () => {
     }
   });
 
+  it("the command reads Zarr in buckets: trees, arrays inside of hierarchies, missing chunks", async () => {
+    const root = `s3://${s3.bucket}/corpus/zarr3-transformer`;
+    const listed = await runCli(["ls", root, "--json"]);
+    expect(listed.code).toBe(0);
+    expect((JSON.parse(listed.out) as { path: string }[]).map(({ path }) => path)).toContain(
+      `${root}/u2-dot-group/grp/sub/arr`,
+    );
+    for (const [path, shape] of [
+      ["zarr3-transformer/u2-dot-group/grp/sub/arr", [30, 30]],
+      ["zarr3-sharded/zp-i4-2d-gzip-start", [50, 30]],
+    ] as const) {
+      const address = `s3://${s3.bucket}/corpus/${path}`;
+      const facts = await runCli(["info", address, "--json"]);
+      expect(JSON.parse(facts.out)).toMatchObject({ kind: "array", shape });
+      expect((await runCli(["verify", address])).code).toBe(0);
+    }
+    const missing = await runCli(["chunks", `${root}/f8-2d-missing`, "--missing", "--json"]);
+    expect(JSON.parse(missing.out)).toHaveLength(3);
+  });
+
   it("the command reads archives, and lists folders of them", async () => {
     const info = await runCli(["info", `s3://${s3.bucket}/corpus/ctable/bcolz-daily-equities`]);
     expect([info.code, info.err]).toEqual([0, ""]);

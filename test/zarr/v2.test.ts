@@ -101,3 +101,37 @@ test.each([
   await store.put(".zarray", json({ ...base, ...change }));
   await expect(openZarr(store)).rejects.toMatchObject({ code, details: { field } });
 });
+
+test("a group with consolidated metadata tells its members where nothing can be listed, and reads no other documents", async () => {
+  const store = new MemoryStore();
+  const group = { zarr_format: 2 };
+  const metadata = {
+    ".zgroup": group,
+    ".zattrs": { a: 1 },
+    "x/.zarray": base,
+    "x/.zattrs": { unit: "m" },
+    "g/.zgroup": group,
+    "g/y/.zarray": { ...base, fill_value: 7 },
+  };
+  await store.put("z/.zgroup", json(group));
+  await store.put("z/.zattrs", json({ a: 1 }));
+  await store.put("z/.zmetadata", json({ zarr_consolidated_format: 1, metadata }));
+  store.list = () => {
+    throw new Error("listed");
+  };
+  const node = await openZarr(store, "z");
+  if (node.kind !== "group") throw new TypeError(node.kind);
+  expect(await node.members()).toEqual(["g", "x"]);
+  const x = await node.open("x");
+  expect(x).toMatchObject({ kind: "array", dialect: "zarr2", path: "z/x", attrs: { unit: "m" } });
+  const g = await node.open("g");
+  if (g.kind !== "group") throw new TypeError(g.kind);
+  expect(await g.members()).toEqual(["y"]);
+  expect(await g.open("y")).toMatchObject({ path: "z/g/y", fillValue: 7 });
+  await expect(node.open("nothing")).rejects.toMatchObject({ code: "NOT_FOUND" });
+  await store.put("z/.zmetadata", json({ zarr_consolidated_format: 2, metadata }));
+  await expect(openZarr(store, "z")).rejects.toMatchObject({
+    code: "BAD_FIELD",
+    details: { path: store.describe("z/.zmetadata"), field: "zarr_consolidated_format", found: 2 },
+  });
+});

@@ -17,7 +17,7 @@ export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<BackArray
   if (node.kind === "array") return node;
   const path = node.store.describe(node.path);
   const columns = new Map<string, ZarrArray>();
-  for (const name of orderNames(await node.members(), node.attrs[COLUMN_ORDER])) {
+  for (const name of orderNames(await node.members(), node.attrs)) {
     const member = await node.open(name);
     if (member.kind === "group") {
       throw new SuperchunkError(
@@ -51,7 +51,9 @@ export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<BackArray
   };
 }
 
-function orderNames(names: readonly string[], order: JsonValue | undefined): readonly string[] {
+/** Names in the order of a group's attribute `column_order`, those that it does not name behind. */
+export function orderNames(names: readonly string[], attrs: JsonObject): readonly string[] {
+  const order: JsonValue | undefined = attrs[COLUMN_ORDER];
   if (!Array.isArray(order)) return names;
   const known = (order as readonly JsonValue[]).filter(
     (name): name is string => typeof name === "string" && names.includes(name),

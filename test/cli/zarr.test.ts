@@ -1,0 +1,268 @@
+/** The commands that read, on Zarr arrays and groups: the corpus, damaged copies, Zarr v2, and addresses. */
+import { createHash } from "node:crypto";
+import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { convertArchive } from "../../src/bridge/convert.ts";
+import { FileStore } from "../../src/node/index.ts";
+import { openFixture } from "../bridge/read-back.ts";
+import { type ArrayFixture, corpusFolder, loadFixtures, parseExactJson } from "../fixtures/manifest.ts";
+import { serveObjects } from "../store/server.ts";
+import { runCli } from "./harness.ts";
+
+const rows = loadFixtures("zarr3-sharded", "zarr3-transformer", "zarr3-rectilinear").filter(
+  (row): row is ArrayFixture => row.kind === "array",
+);
+/** Of a transformer hierarchy the array has no folder of its own. */
+const pathOf = (row: ArrayFixture): string => join(row.file, row.arrayPath);
+const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
+
+async function makeFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "superchunk-zarr-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function serveFolder(folder: string): Promise<string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+  const entries = files.map((each) => {
+    const file = join(each.parentPath, each.name);
+    return [`served/${file.slice(folder.length + 1)}`, new Uint8Array(readFileSync(file))] as const;
+  });
+  const server = await serveObjects(entries);
+  onTestFinished(() => server.close());
+  return new URL("served", server.url.endsWith("/") ? server.url : `${server.url}/`).href;
+}
+
+describe.each(rows)("$path", (row) => {
+  test("info --json tells what the manifest tells", async () => {
+    const { code, out, err } = await runCli(["info", pathOf(row), "--json"]);
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+    const found = parseExactJson(out) as Record<string, unknown>;
+    expect(found).toMatchObject({
+      dialect: row.dialect === "zarr3-transformer" ? "zarr3-transformer" : "zarr3",
+      kind: "array",
+      dtype: row.dtype,
+      shape: row.shape,
+      order: "C",
+      attrs: row.attrs,
+      checksum: row.checksum,
+      fillValue: row.fillValue,
+    });
+    const { chunk_shape: chunkShape, shard_shape: shardShape, chunk_grid: grid } = row.chunks;
+    const chunks = found["chunks"] as Record<string, unknown>;
+    // The producer's configuration has the dimensions as they are stored; ours is the array's.
+    const isTransposed = row.notes.includes("transpose");
+    const turned = [...((chunkShape ?? []) as readonly number[])].reverse();
+    if (chunkShape !== undefined) expect(chunks["chunkShape"]).toEqual(isTransposed ? turned : chunkShape);
+    if (shardShape !== undefined) expect(chunks["shardShape"]).toEqual(shardShape);
+    if (grid !== undefined)
+      expect(grid).toMatchObject({ configuration: { chunk_shapes: chunks["chunkShapes"] } });
+  });
+
+  test("cat gives the bytes, and verify finds nothing, in the folder and over HTTP", async () => {
+    const raw = await runCli(["cat", pathOf(row), "--format", "raw"]);
+    expect(raw.code).toBe(0);
+    expect(sha256(raw.bytes)).toBe(row.sha256);
+    expect((await runCli(["verify", row.file])).code).toBe(0);
+    const address = [await serveFolder(row.file), row.arrayPath].filter((part) => part !== "").join("/");
+    const remote = await runCli(["cat", address, "--format", "raw"]);
+    expect(sha256(remote.bytes)).toBe(row.sha256);
+    expect(await runCli(["verify", address])).toMatchObject({ code: 0 });
+  });
+
+  test("stored and missing chunks together are those of the grid, each once", async () => {
+    const { chunks } = JSON.parse((await runCli(["info", pathOf(row), "--json"])).out) as {
+      chunks: { nchunks: number };
+    };
+    const list = async (...flags: string[]): Promise<number[]> => {
+      const { out } = await runCli(["chunks", pathOf(row), "--json", ...flags]);
+      return (JSON.parse(out) as { index: number }[]).map(({ index }) => index);
+    };
+    const all = [...(await list()), ...(await list("--missing"))].sort((a, b) => a - b);
+    expect(all).toEqual(Array.from({ length: chunks.nchunks }, (_, i) => i));
+  });
+});
+
+test("ls lists hierarchies as trees, groups first, and counts missing chunks", async () => {
+  const { code, out } = await runCli(["ls", join(corpusFolder, "zarr3-transformer"), "--missing", "--json"]);
+  expect(code).toBe(0);
+  const found = JSON.parse(out) as { path: string; kind: string; missing?: number }[];
+  const names = found.map(({ path, kind, missing }) => [
+    path.slice(corpusFolder.length + 1).replaceAll("\\", "/"),
+    kind,
+    missing,
+  ]);
+  expect(names).toEqual([
+    ["zarr3-transformer/f8-2d-missing", "group", undefined],
+    ["zarr3-transformer/f8-2d-missing/arr", "array", 3],
+    ["zarr3-transformer/i4-1d", "group", undefined],
+    ["zarr3-transformer/i4-1d/arr", "array", 0],
+    ["zarr3-transformer/u2-dot-group", "group", undefined],
+    ["zarr3-transformer/u2-dot-group/grp", "group", undefined],
+    ["zarr3-transformer/u2-dot-group/grp/sub", "group", undefined],
+    ["zarr3-transformer/u2-dot-group/grp/sub/arr", "array", 0],
+  ]);
+  const text = await runCli(["ls", corpusFolder]);
+  expect(text.out).toMatch(/^zarr3 +<f8 +1000 .*zp-f8-1d-blosc-lz4$/m);
+  expect(text.out).toMatch(/^carray +/m);
+});
+
+test("a group of columns is shown like a table, its arrays by name, locally and over HTTP", async () => {
+  const folder = await makeFolder();
+  const table = await openFixture("ctable/bcolz-daily-equities");
+  await convertArchive(table, new FileStore(folder), "");
+  const original = join(corpusFolder, "ctable", "bcolz-daily-equities");
+  const part = ["--slice", "3:9", "--format", "csv"];
+  const expected = (await runCli(["cat", original, ...part])).out;
+  const address = await serveFolder(folder);
+  for (const path of [folder, address]) {
+    expect((await runCli(["cat", path, ...part])).out).toBe(expected);
+    const facts = JSON.parse((await runCli(["info", path, "--json"])).out) as {
+      columns: { name: string }[];
+    };
+    expect(facts).toMatchObject({ kind: "group", dialect: "zarr3", shape: [226] });
+    expect(facts.columns.map(({ name }) => name)).toEqual(table.kind === "table" ? table.names : []);
+    expect((await runCli(["cat", `${path}/close`, "--slice", "0"])).out).toBe(
+      (await runCli(["cat", original, "--column", "close", "--slice", "0"])).out,
+    );
+    const listed = await runCli(["ls", path, "--json"]);
+    expect(JSON.parse(listed.out)).toHaveLength(8);
+    expect((await runCli(["verify", path])).out).toContain("7 archives: 7 ok");
+  }
+  const chunks = JSON.parse(
+    (await runCli(["chunks", folder, "--column", "close", "--json"])).out,
+  ) as object[];
+  expect(chunks[1]).toMatchObject({ column: "close", index: 1, start: [64], cname: "lz4", slot: 1 });
+  expect(await runCli(["cat", folder, "--format", "npy"])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("choose an array with --column (open, high") as string,
+  });
+});
+
+test("a group of arrays of unequal length asks for one of them", async () => {
+  const folder = await makeFolder();
+  writeFileSync(join(folder, "zarr.json"), JSON.stringify({ zarr_format: 3, node_type: "group" }));
+  for (const name of ["zp-f8-1d-blosc-lz4", "zrs-bool-crc32c"])
+    cpSync(join(corpusFolder, "zarr3-sharded", name), join(folder, name), { recursive: true });
+  expect(await runCli(["cat", folder])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("not of one length") as string,
+  });
+  expect(await runCli(["cat", folder, "--column", "zrs-bool-crc32c", "--slice", "1"])).toMatchObject({
+    code: 0,
+    out: "false\n",
+  });
+});
+
+describe("damage", () => {
+  async function damagedCopy(name: string, change: (folder: string) => void): Promise<string> {
+    const folder = await makeFolder();
+    cpSync(join(corpusFolder, name), folder, { recursive: true });
+    change(folder);
+    return folder;
+  }
+  const flip = (file: string, at: number): void => {
+    const bytes = readFileSync(file);
+    const place = at < 0 ? bytes.length + at : at;
+    bytes[place] = (bytes[place] ?? 0) ^ 1;
+    writeFileSync(file, bytes);
+  };
+
+  test("of an index is told with shard, field, expected and found, and does not hide the other shards", async () => {
+    const folder = await damagedCopy("zarr3-sharded/zp-f8-1d-blosc-lz4", (path) =>
+      flip(join(path, "c", "1"), -1),
+    );
+    const { code, out } = await runCli(["verify", folder, "--json"]);
+    expect(code).toBe(3);
+    const { archives } = JSON.parse(out) as { archives: { chunks: number; findings: object[] }[] };
+    expect(archives[0]?.chunks).toBe(6);
+    expect(archives[0]?.findings).toEqual([
+      expect.objectContaining({
+        severity: "error",
+        code: "CHECKSUM_MISMATCH",
+        path: join(folder, "c", "1"),
+        field: "shard index",
+        expected: expect.stringMatching(/^0x/) as string,
+        found: expect.stringMatching(/^0x/) as string,
+      }),
+    ]);
+    expect((await runCli(["cat", folder])).code).toBe(3);
+    expect((await runCli(["chunks", folder])).code).toBe(3);
+  });
+
+  test("of an inner chunk is told with its slot", async () => {
+    const folder = await damagedCopy("zarr3-sharded/zrs-bool-crc32c", (path) =>
+      flip(join(path, "c", "1"), 17),
+    );
+    const { code, out } = await runCli(["verify", folder, "--json"]);
+    expect(code).toBe(3);
+    const { archives } = JSON.parse(out) as { archives: { findings: object[] }[] };
+    expect(archives[0]?.findings).toEqual([
+      expect.objectContaining({ code: "CHECKSUM_MISMATCH", chunk: 2, path: join(folder, "c", "1") }),
+    ]);
+  });
+
+  test("of one array's document does not hide the others of a group", async () => {
+    const folder = await damagedCopy("zarr3-sharded", (path) => {
+      writeFileSync(join(path, "zarr.json"), JSON.stringify({ zarr_format: 3, node_type: "group" }));
+      writeFileSync(join(path, "zrs-bool-crc32c", "zarr.json"), "{");
+    });
+    const { code, out } = await runCli(["verify", folder]);
+    expect(code).toBe(3);
+    expect(out).toContain("6 archives: 5 ok, 1 damaged");
+    const listed = await runCli(["ls", folder]);
+    expect(listed.code).toBe(3);
+    expect(listed.out).toMatch(/^DAMAGED .*zrs-bool-crc32c/m);
+    const chunks = await runCli(["chunks", folder]);
+    expect(chunks.code).toBe(3);
+    expect(chunks.out).toMatch(/^archive .*zp-u2-2d-missing$/m);
+  });
+});
+
+test("Zarr v2 is read as v3 is, its consolidated metadata too", async () => {
+  const folder = await makeFolder();
+  const store = new FileStore(folder);
+  const put = (key: string, value: object): Promise<unknown> =>
+    store.put(key, new TextEncoder().encode(JSON.stringify(value)));
+  const array = {
+    zarr_format: 2,
+    shape: [4],
+    chunks: [2],
+    dtype: ">i2",
+    compressor: null,
+    fill_value: 5,
+    filters: null,
+    order: "C",
+  };
+  await put(".zgroup", { zarr_format: 2 });
+  await put("x/.zarray", array);
+  await put("x/.zattrs", { unit: "m" });
+  await store.put("x/0", Uint8Array.of(0, 1, 0, 2));
+  await put(".zmetadata", {
+    zarr_consolidated_format: 1,
+    metadata: { ".zgroup": { zarr_format: 2 }, "x/.zarray": array, "x/.zattrs": { unit: "m" } },
+  });
+  for (const path of [folder, await serveFolder(folder)]) {
+    expect((await runCli(["cat", path, "--column", "x"])).out).toBe("1\n2\n5\n5\n");
+    expect(JSON.parse((await runCli(["info", `${path}/x`, "--json"])).out)).toMatchObject({
+      dialect: "zarr2",
+      dtype: ">i2",
+      fillValue: 5,
+      attrs: { unit: "m" },
+      chunks: { nchunks: 2, chunkLength: 2, codecs: ["bytes"] },
+    });
+    expect((await runCli(["chunks", path, "--missing"])).out).toMatch(/^ +1 +2 +- +(?:served\/)?x\/1$/m);
+  }
+});
+
+test("a folder that is an archive and Zarr at once stays the archive, with the view named", async () => {
+  const folder = await makeFolder();
+  cpSync(join(corpusFolder, "blz-superchunk", "f8-default"), folder, { recursive: true });
+  expect((await runCli(["link", folder])).code).toBe(0);
+  const { out } = await runCli(["info", folder, "--json"]);
+  expect(JSON.parse(out)).toMatchObject({ dialect: "blz-superchunk", views: ["zarr3"] });
+  expect(JSON.parse((await runCli(["ls", folder, "--json"])).out)).toHaveLength(1);
+});
