@@ -16,6 +16,7 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertOptions
     signal: context.signal,
     shardSize: flags.shardSize,
     chunksPerShard: flags.chunksPerShard,
+    grid: flags.grid,
     portable: flags.portable,
     dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
     shape: flags.shape,

@@ -23,6 +23,7 @@ import { formatCount, formatPlural, formatSize } from "./units.ts";
 const ZARR_ONLY = {
   shardSize: "--shard-size",
   chunksPerShard: "--chunks-per-shard",
+  grid: "--grid",
   portable: "--portable",
   dimensionNames: "--dimension-names",
   dryRun: "--dry-run",

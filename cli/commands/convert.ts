@@ -14,6 +14,7 @@ export interface ConvertFlags {
   readonly to: (typeof TARGETS)[number];
   readonly shardSize?: number;
   readonly chunksPerShard?: number;
+  readonly grid?: "regular" | "rectilinear";
   readonly portable?: boolean;
   readonly dtype?: string;
   readonly shape?: readonly number[];
@@ -46,6 +47,12 @@ export function addConvert(program: Command, context: Context): void {
     .addOption(
       new Option("--chunks-per-shard <n>", "chunks of a shard").argParser(parseCount).conflicts("shardSize"),
     )
+    .addOption(
+      new Option(
+        "--grid <kind>",
+        "rectilinear keeps a short last chunk as it is, without padding, as one object a chunk; few readers know it",
+      ).choices(["regular", "rectilinear"]),
+    )
     .option(
       "--portable",
       "only data types that every Zarr reader knows: dates as int64, strings and structs as bytes",
@@ -75,6 +82,7 @@ Examples:
   superchunk convert daily_equities.bcolz daily_equities.zarr
   superchunk convert /data/bundles /data/bundles.zarr --verify --report report.json
   superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256
+  superchunk convert prices prices.zarr --grid rectilinear
   superchunk convert prices.zarr prices --to blz
   superchunk convert prices prices.npy --to npy`,
     )

@@ -15,6 +15,7 @@ import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import type { LayoutOptions } from "./convert-options.ts";
 import {
   type CellGrid,
+  cellItems,
   cellShape,
   chooseCells,
   fullCellItems,
@@ -25,7 +26,7 @@ import {
 } from "./grid.ts";
 import { describeValues } from "./zarr-attributes.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
-import { arrayDocument, type BloscSettings } from "./zarr-metadata.ts";
+import { arrayDocument, type BloscSettings, withLengths } from "./zarr-metadata.ts";
 
 /** Settings where neither metadata nor a chunk tells them. */
 const DEFAULT_CLEVEL = 5;
@@ -71,6 +72,8 @@ export interface JobLayout {
   readonly reversed: boolean;
   /** Uncompressed bytes of a whole chunk in the result. */
   readonly cellBytes: number;
+  /** The last chunk has no more than its rows, in a rectilinear grid; then chunks are objects of their own. */
+  readonly unequal: boolean;
   /** Cell `k` is chunk `k` of the archive. */
   readonly matchesChunks: boolean;
 }
@@ -143,10 +146,13 @@ export async function planArray(
   }
   const matching = type.transform === undefined ? matched : undefined;
   const cells = isEmpty ? undefined : (matching ?? chooseCells(stored, type.itemSize, RECODED_CHUNK_SIZE));
+  const unequal = cells !== undefined && options.grid === "rectilinear" && lastLength(cells) < cells.length;
+  if (unequal) notes.push(UNEQUAL);
   const layout = cells && {
     cells,
-    shards: planShards(cells, type.itemSize, options),
-    sharded: shape.length > 0 || type.itemShape.length > 0,
+    shards: planShards(cells, type.itemSize, unequal ? { chunksPerShard: 1 } : options),
+    sharded: !unequal && (shape.length > 0 || type.itemShape.length > 0),
+    unequal,
     reversed,
     cellBytes: fullCellItems(cells) * type.itemSize,
     matchesChunks: matching !== undefined,
@@ -171,18 +177,41 @@ export async function planArray(
     attributes,
     dimensionNames,
   };
+  const chunkDocument = arrayDocument({ ...description, shardShape: undefined });
   return {
     node,
     source,
     type,
     blosc,
-    document: arrayDocument(description),
-    chunkDocument: arrayDocument({ ...description, shardShape: undefined }),
+    document: layout?.unequal === true ? unequalDocument(chunkDocument, layout) : arrayDocument(description),
+    chunkDocument,
     layout,
     recodes,
     replacesSnappy: options.recode !== false,
     notes,
   };
+}
+
+/** Uncompressed bytes of a chunk in the result. */
+export function bytesOfCell({ type }: ArrayJob, layout: JobLayout, cell: number): number {
+  return layout.unequal ? cellItems(layout.cells, cell) * type.itemSize : layout.cellBytes;
+}
+
+const UNEQUAL =
+  "its last chunk is short, so its grid is rectilinear, with one object a chunk: zarr-python reads it with array.rectilinear_chunks set, and zarrs; tensorstore and zarrita do not";
+
+/** The document with chunks of unequal length along the axis that is cut. */
+function unequalDocument(document: JsonObject, { cells, reversed }: JobLayout): JsonObject {
+  const axis = reversed ? cells.shape.length - 1 - cells.axis : cells.axis;
+  return withLengths(document, axis, [
+    { length: cells.length, times: cells.along - 1 },
+    { length: lastLength(cells), times: 1 },
+  ]);
+}
+
+/** Items of the last cell along the axis that is cut. */
+function lastLength({ shape, axis, length, along }: CellGrid): number {
+  return (shape[axis] ?? 1) - (along - 1) * length;
 }
 
 function whyRecode(

@@ -6,7 +6,7 @@
 import { decode, decodeHeader, encodeAhead } from "../codec/index.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
-import type { ArrayJob, JobLayout } from "./array-job.ts";
+import { type ArrayJob, bytesOfCell, type JobLayout } from "./array-job.ts";
 import { type CellRange, cellItems } from "./grid.ts";
 
 /** Source bytes that are decoded at a time when chunks are made anew. */
@@ -53,9 +53,11 @@ async function* copyChunks(
     const header = decodeHeader(bytes, bytes.length);
     checkHeader(job, layout, index, place.key, header);
     if (isOdd(job, header.typesize)) counts.oddTypesize++;
-    if (header.nbytes !== layout.cellBytes) {
-      counts.padded++;
-      yield await fillUp(job, layout, bytes, header, encoder);
+    const cellBytes = bytesOfCell(job, layout, index);
+    if (header.nbytes !== cellBytes) {
+      if (header.nbytes < cellBytes) counts.padded++;
+      else counts.recoded++;
+      yield await fitTo(job, cellBytes, bytes, header, encoder);
     } else if (job.replacesSnappy && header.compressor === "snappy" && !header.memcpyed) {
       counts.recoded++;
       const items = await decode(bytes, { expectedNbytes: header.nbytes });
@@ -105,16 +107,16 @@ function checkHeader(
   );
 }
 
-/** A short last chunk as a whole one: its rows, then the fill value. */
-async function fillUp(
+/** A short last chunk as a whole one: its rows, then the fill value; one with too many rows without them. */
+async function fitTo(
   job: ArrayJob,
-  layout: JobLayout,
+  cellBytes: number,
   bytes: Uint8Array,
   header: ChunkHeader,
   encoder: ChunkEncoder,
 ): Promise<Uint8Array> {
   const items = await decode(bytes, { expectedNbytes: header.nbytes });
-  return encoder.encode(padItems(items, layout.cellBytes, job.type.fill.item), settingsOf(job, header));
+  return encoder.encode(padItems(items, cellBytes, job.type.fill.item), settingsOf(job, header));
 }
 
 function padItems(items: Uint8Array, length: number, fillItem: Uint8Array): Uint8Array {
@@ -147,8 +149,9 @@ async function* recodeChunks(
   encoder: ChunkEncoder,
 ): AsyncGenerator<Uint8Array> {
   async function* wholeCells(): AsyncGenerator<Uint8Array> {
+    let cell = first;
     for await (const items of recodedCells(job, layout, { first, end }, signal))
-      yield padItems(items, layout.cellBytes, job.type.fill.item);
+      yield padItems(items, bytesOfCell(job, layout, cell++), job.type.fill.item);
   }
   let cell = first;
   for await (const chunk of encodeAhead(wholeCells(), settingsOf(job), encoder)) {

@@ -139,7 +139,16 @@ function chosen(
   return columns === undefined ? names : names.filter((column) => columns.includes(column));
 }
 
-function describeJob({ node, source, type, document, layout, recodes, notes }: ArrayJob): PlannedArray {
+function describeJob({
+  node,
+  source,
+  type,
+  document,
+  chunkDocument,
+  layout,
+  recodes,
+  notes,
+}: ArrayJob): PlannedArray {
   const { archive, shape } = source;
   return {
     node,
@@ -151,7 +160,7 @@ function describeJob({ node, source, type, document, layout, recodes, notes }: A
     shards: layout?.shards.count ?? 0,
     shape: [...shape, ...type.itemShape],
     ...(document["data_type"] === undefined ? {} : { dataType: document["data_type"] }),
-    ...shapesIn(document),
+    ...shapesIn(layout?.unequal === true ? chunkDocument : document),
     notes,
   };
 }

@@ -7,6 +7,11 @@ import type { Renaming } from "./node-names.ts";
 
 /** What decides the bytes of the result. */
 export interface LayoutOptions extends ShardSizing {
+  /**
+   * `rectilinear`: an array whose last chunk is short gets a grid of unequal chunks, each an object, so that nothing is
+   * padded. Few readers know such grids. Default `regular`.
+   */
+  readonly grid?: "regular" | "rectilinear" | undefined;
   /** Only data types that every Zarr v3 reader takes: dates as int64, strings and structs with an extra dimension. */
   readonly portable?: boolean | undefined;
   /** For archives of plain bytes: what the bytes are; default uint8. */

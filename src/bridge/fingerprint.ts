@@ -49,7 +49,8 @@ async function fingerprintArray(
 
 /** The options that decide the bytes of the result, as the record keeps them. */
 export function recordOptions(options: LayoutOptions): JsonObject {
-  const { shardSize, chunksPerShard, portable, dtype, shape, dimensionNames, recode, columns } = options;
+  const { shardSize, chunksPerShard, portable, dtype, shape, dimensionNames, recode, columns, grid } =
+    options;
   return {
     shardSize: shardSize ?? null,
     chunksPerShard: chunksPerShard ?? null,
@@ -59,5 +60,6 @@ export function recordOptions(options: LayoutOptions): JsonObject {
     dimensionNames: dimensionNames ?? null,
     recode: recode !== false,
     columns: columns ?? null,
+    ...(grid === "rectilinear" ? { grid } : {}),
   };
 }

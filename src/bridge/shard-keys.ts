@@ -4,9 +4,9 @@ import type { ArrayJob, JobLayout } from "./array-job.ts";
 import { shardPosition } from "./grid.ts";
 import { chunkKey } from "./zarr-metadata.ts";
 
-/** Key of a shard, or of the only chunk of an array without dimensions. */
+/** Key of a shard; of a chunk where each is an object, as the only one of an array without dimensions. */
 export function shardKey(prefix: string, job: ArrayJob, layout: JobLayout, shard: number): string {
-  if (!layout.sharded) return joinKey(prefix, job.node, chunkKey([]));
+  if (!layout.sharded && !layout.unequal) return joinKey(prefix, job.node, chunkKey([]));
   const stored = shardPosition(layout.shards, shard);
   const position = job.source.shape.length === 0 ? [] : layout.reversed ? stored.reverse() : stored;
   return joinKey(prefix, job.node, chunkKey([...position, ...job.type.itemShape.map(() => 0)]));

@@ -10,7 +10,7 @@ import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
-import type { ArrayJob, JobLayout } from "./array-job.ts";
+import { type ArrayJob, bytesOfCell, type JobLayout } from "./array-job.ts";
 import { recodedCells } from "./chunk-source.ts";
 import { type ConversionJobs, planJobs } from "./conversion-jobs.ts";
 import type { LayoutOptions } from "./convert-options.ts";
@@ -77,7 +77,7 @@ export async function verifyArray(
         expected,
         next.value,
         cellItems(layout.cells, cell) * job.type.itemSize,
-        layout.cellBytes,
+        bytesOfCell(job, layout, cell),
         place,
       );
       cell++;

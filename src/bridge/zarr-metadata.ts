@@ -50,6 +50,34 @@ export function arrayDocument(array: ArrayDescription): JsonObject {
   };
 }
 
+/** Chunks of one length that follow one another along an axis, in items. */
+export interface LengthRun {
+  readonly length: number;
+  readonly times: number;
+}
+
+/** The same array with a rectilinear grid: chunks of the given lengths along one axis, equal ones along the others. */
+export function withLengths(document: JsonObject, axis: number, runs: readonly LengthRun[]): JsonObject {
+  const merged: { length: number; times: number }[] = [];
+  for (const { length, times } of runs) {
+    const last = merged.at(-1);
+    if (last?.length === length) last.times += times;
+    else if (times > 0) merged.push({ length, times });
+  }
+  const lengths = merged.map(({ length, times }): JsonValue => (times === 1 ? length : [length, times]));
+  const shapes = chunkShapeOf(document).map((n, d): JsonValue => (d === axis ? lengths : n));
+  return {
+    ...document,
+    chunk_grid: { name: "rectilinear", configuration: { kind: "inline", chunk_shapes: shapes } },
+  };
+}
+
+/** Chunk shape of a document with a regular grid. */
+export function chunkShapeOf(document: JsonObject): readonly number[] {
+  const grid = document["chunk_grid"] as { configuration: { chunk_shape: readonly number[] } };
+  return grid.configuration.chunk_shape;
+}
+
 /** The document of a group. */
 export function groupDocument(attributes: JsonObject): JsonObject {
   return { zarr_format: 3, node_type: "group", attributes };

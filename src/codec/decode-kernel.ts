@@ -30,6 +30,10 @@ export interface DecodeKernels {
   readonly decodeSnappy: StreamKernel;
   readonly decodeZlib: StreamKernel;
   readonly decodeZstd: StreamKernel;
+  /** Decodes a deflate stream, whatever follows it. */
+  readonly decodeDeflate: (src: number, srcLength: number, dst: number, dstLength: number) => number;
+  /** Address behind the last stream that `decodeDeflate` decoded. */
+  readonly deflateEnd: () => number;
   readonly unshuffle: FilterKernel;
   readonly bitunshuffle: FilterKernel;
   /** Puts together some elements of a shuffled block: `pitch` is how far its streams are apart. */

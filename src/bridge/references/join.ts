@@ -8,7 +8,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { ArrayJob } from "../array-job.ts";
-import { chunkShapeOf, type RowCounts, withRows } from "./documents.ts";
+import { chunkShapeOf, type LengthRun, withLengths } from "../zarr-metadata.ts";
 import { type ReferencePlan, rowsOf } from "./plan.ts";
 import {
   type GuardedObject,
@@ -63,7 +63,7 @@ function joinArrays(
   if (first === undefined) throw new RangeError(`no arrays at ${node}`);
   for (const each of arrays) assertAlike(first, each);
   const filled = arrays.filter(({ job }) => job.layout !== undefined);
-  const rows = filled.flatMap(({ job }): RowCounts => rowsOf(job).filter(({ times }) => times > 0));
+  const rows = filled.flatMap(({ job }) => rowsOf(job).filter(({ times }) => times > 0));
   const regular = regularRows(rows);
   if (regular === undefined && options.rectilinear !== true) throw shortInTheMiddle(filled);
   const document = joinedDocument(first, arrays, options.rectilinear === true ? rows : regular);
@@ -81,18 +81,18 @@ function joinArrays(
 }
 
 /** Rows of every chunk but the last, if they are the same and the last has no more. */
-function regularRows(rows: RowCounts): number | undefined {
+function regularRows(rows: readonly LengthRun[]): number | undefined {
   const [first] = rows;
   const last = rows.at(-1);
-  if (first === undefined || last === undefined) return first?.rows ?? 1;
-  const same = rows.every((each) => each.rows === first.rows || (each === last && each.times === 1));
-  return same && last.rows <= first.rows ? first.rows : undefined;
+  if (first === undefined || last === undefined) return first?.length ?? 1;
+  const same = rows.every((each) => each.length === first.length || (each === last && each.times === 1));
+  return same && last.length <= first.length ? first.length : undefined;
 }
 
 function joinedDocument(
   first: ReferencedArray,
   arrays: readonly ReferencedArray[],
-  rows: RowCounts | number | undefined,
+  rows: readonly LengthRun[] | number | undefined,
 ): JsonObject {
   const [, ...others] = first.document["shape"] as readonly number[];
   const length = arrays.reduce((sum, { document }) => sum + ((document["shape"] as number[])[0] ?? 0), 0);
@@ -106,7 +106,7 @@ function joinedDocument(
       configuration: { chunk_shape: [typeof rows === "number" ? rows : 1, ...chunk] },
     },
   };
-  return typeof rows === "object" ? withRows(regular, rows) : regular;
+  return typeof rows === "object" ? withLengths(regular, 0, rows) : regular;
 }
 
 /** Only the first dimension, and what says nothing about values, may differ. */
@@ -154,7 +154,7 @@ function settled({ chunkDocument }: ArrayJob, member: string): JsonObject[string
 function shortInTheMiddle(arrays: readonly ReferencedArray[]): SuperchunkError {
   const at = arrays.findIndex(({ job }, i) => {
     const last = rowsOf(job).at(-1);
-    return i < arrays.length - 1 && last?.rows !== arrays[0]?.job.layout?.cells.length;
+    return i < arrays.length - 1 && last?.length !== arrays[0]?.job.layout?.cells.length;
   });
   const { archive } = (arrays[Math.max(0, at)] ?? arrays[0])?.job.source ?? {};
   return new SuperchunkError(

@@ -13,7 +13,8 @@ import { assertConvertible } from "../convert.ts";
 import type { LayoutOptions } from "../convert-options.ts";
 import { nameDimensions } from "../dimension-names.ts";
 import { cellItems, fullCellItems } from "../grid.ts";
-import { isColumnOf, type RowCounts, withRows } from "./documents.ts";
+import { type LengthRun, withLengths } from "../zarr-metadata.ts";
+import { isColumnOf } from "./documents.ts";
 import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
 
 /** What decides what is referenced, and how. */
@@ -51,7 +52,7 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
   const arrays = jobs.arrays.map((job) => {
     const path = joinKey(node, job.node);
     const named = nameDimensions(job.chunkDocument, path, isColumnOf(job, jobs.groups));
-    const document = options.rectilinear === true ? withRows(named, rowsOf(job)) : named;
+    const document = options.rectilinear === true ? withLengths(named, 0, rowsOf(job)) : named;
     return new PlannedArray(path, hasShortChunk(job) ? document : named, job, options);
   });
   return {
@@ -74,15 +75,15 @@ export function assertReferable({ recodes, source: { archive } }: ArrayJob): voi
 }
 
 /** Rows of each chunk along the first axis, where that is the axis that is cut. */
-export function rowsOf({ layout, source }: ArrayJob): RowCounts {
+export function rowsOf({ layout, source }: ArrayJob): readonly LengthRun[] {
   if (layout === undefined || source.shape.length === 0) return [];
   const { cells, reversed } = layout;
   const isCutHere = cells.axis === 0 && (!reversed || source.shape.length === 1);
   const rows = source.shape[0] ?? 0;
-  if (!isCutHere) return [{ rows: reversed ? rows : 1, times: reversed ? 1 : rows }];
+  if (!isCutHere) return [{ length: reversed ? rows : 1, times: reversed ? 1 : rows }];
   const last = cellItems(cells, cells.count - 1) / cells.inner;
-  const whole = { rows: cells.length, times: cells.count - 1 };
-  return cells.count === 1 ? [{ rows: last, times: 1 }] : [whole, { rows: last, times: 1 }];
+  const whole = { length: cells.length, times: cells.count - 1 };
+  return cells.count === 1 ? [{ length: last, times: 1 }] : [whole, { length: last, times: 1 }];
 }
 
 /** True where the last chunk has fewer rows than the others: only then a regular grid does not do. */

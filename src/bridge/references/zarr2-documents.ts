@@ -7,7 +7,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import type { ArrayJob } from "../array-job.ts";
-import { chunkShapeOf } from "./documents.ts";
+import { chunkShapeOf } from "../zarr-metadata.ts";
 
 /** The two documents of an array. */
 export interface Zarr2Documents {

@@ -30,6 +30,7 @@ let input: usize = 0;
 let inputEnd: usize = 0;
 let inputBits: u64 = 0;
 let inputHave: u32 = 0;
+let streamEnd: usize = 0;
 
 // @ts-ignore: decorator
 @inline
@@ -53,8 +54,22 @@ export function decodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: 
   const flags = <u32>load<u8>(src, 1);
   // Deflate, a window of 32 KiB at most, no preset dictionary.
   if ((method & 15) != 8 || method >> 4 > 7 || ((method << 8) | flags) % 31 != 0 || (flags & 32) != 0) return NOT_THIS_FORMAT;
-  input = src + 2;
-  inputEnd = src + srcLength - 4;
+  const written = decodeDeflate(src + 2, srcLength - 6, dst, dstLength);
+  if (written < 0) return written;
+  if (streamEnd < src + srcLength - 4) return LEFT_OVER;
+  if (bswap<u32>(load<u32>(streamEnd)) != adler32(dst, written)) return BAD_CHECKSUM;
+  return written;
+}
+
+/** Where the last deflate stream ended: behind its last byte. */
+export function deflateEnd(): usize {
+  return streamEnd;
+}
+
+/** Decodes one deflate stream, whatever follows it; returns the bytes written, or an error of the README. */
+export function decodeDeflate(src: usize, srcLength: usize, dst: usize, dstLength: usize): i32 {
+  input = src;
+  inputEnd = src + srcLength;
   inputBits = 0;
   inputHave = 0;
   const opEnd = dst + dstLength;
@@ -79,8 +94,7 @@ export function decodeZlib(src: usize, srcLength: usize, dst: usize, dstLength: 
 
   const end = input - (inputHave >> 3);
   if (end > inputEnd) return ENDS_EARLY;
-  if (end < inputEnd) return LEFT_OVER;
-  if (bswap<u32>(load<u32>(end)) != adler32(dst, op - dst)) return BAD_CHECKSUM;
+  streamEnd = end;
   return <i32>(op - dst);
 }
 

@@ -3,7 +3,7 @@ export { bitunshuffle } from "./decode-bitshuffle";
 export { decodeBlosclz } from "./decode-blosclz";
 export { decodeLz4 } from "./decode-lz4";
 export { decodeSnappy } from "./decode-snappy";
-export { decodeZlib } from "./decode-zlib";
+export { decodeDeflate, decodeZlib, deflateEnd } from "./decode-zlib";
 export { decodeZstd } from "./decode-zstd";
 export { unshuffle, unshuffleRows } from "./decode-shuffle";
 
