@@ -18,6 +18,7 @@ const all = {
   convert: "convert/convert.mjs",
   link: "link/link.mjs",
   view: "view/view.mjs",
+  serve: "serve/serve.mjs",
 };
 
 /** The codec is measured with chunks of several sizes. */

@@ -1,13 +1,9 @@
-/**
- * Random elements through the view against the converted copy, both read by zarrita from the same disk; and whole chunks from
- * `serve` on loopback against node's own file server over the shards of the copy. Bar: elements within 1.3 x.
- */
-import { createReadStream, existsSync, statSync } from "node:fs";
-import { createServer } from "node:http";
+/** Random elements through the view against the converted copy, both read by zarrita from the same disk. Bar: 1.3 x. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as zarr from "zarrita";
 import { convertArchive, zarrView } from "../../dist/src/bridge/index.js";
-import { FileStore, open, serveView } from "../../dist/src/node/index.js";
+import { FileStore, open } from "../../dist/src/node/index.js";
 import { LARGE, makeCarray } from "../read/arrays.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 
@@ -69,58 +65,10 @@ printTable(
   ],
 );
 
-/** Bytes a second from a server, four requests at a time. */
-async function throughput(url, keys) {
-  let bytes = 0;
-  const waiting = [...keys];
-  const work = async () => {
-    for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-      const response = await fetch(url + key);
-      if (response.status !== 200) throw new Error(`${key}: ${response.status}`);
-      bytes += (await response.arrayBuffer()).byteLength;
-    }
-  };
-  const start = performance.now();
-  await Promise.all([work(), work(), work(), work()]);
-  return bytes / 1e6 / ((performance.now() - start) / 1000);
-}
-
-const served = await serveView(view);
-const plain = createServer((request, response) => {
-  const path = join(copy, request.url);
-  response.writeHead(200, { "content-length": statSync(path).size });
-  createReadStream(path, { highWaterMark: 1 << 20 }).pipe(response);
-});
-await new Promise((resolve) => plain.listen(0, "127.0.0.1", resolve));
-const chunks = Math.ceil(rows / arrays.view.chunks[0]);
-const shards = Math.ceil(rows / arrays.copy.chunks[0]);
-const keysOf = (count) => Array.from({ length: count }, (_, i) => `c/${i}`);
-const speeds = { serve: [], files: [] };
-const copied = [];
-for (let i = 0; ; i++) {
-  if (!existsSync(join(copy, `c/${i}`))) break;
-  copied.push(`c/${i}`);
-}
-for (let round = 0; round < Math.min(3, ROUNDS); round++) {
-  speeds.serve.push(await throughput(served.url, keysOf(chunks - 1)));
-  speeds.files.push(await throughput(`http://127.0.0.1:${plain.address().port}/`, copied));
-}
-printTable(
-  "over loopback, MB/s of stored bytes",
-  ["", "MB/s"],
-  [
-    ["serve (checks every chunk)", median(speeds.serve)],
-    ["node's file server, converted copy", median(speeds.files)],
-  ],
-);
 saveResults("view", {
   rounds: ROUNDS,
   elements: { count: ELEMENTS, viewMs: median(times.view), copyMs: median(times.copy), ratio, bar: BAR },
-  serve: { megabytesPerSecond: median(speeds.serve), fileServer: median(speeds.files), shards },
 });
-await served.close();
-plain.closeAllConnections();
-plain.close();
 await archive.close();
 await target.close();
 if (ratio > BAR) {

@@ -273,8 +273,13 @@ export class SequenceReader {
   }
 
   /** Fetches chunks whole, checked; remembers those whose digest was right. */
-  async *fetch(places: Iterable<PlacedChunk>, signal?: AbortSignal): AsyncGenerator<FetchedChunk> {
-    for await (const chunk of fetchChunks(this.sequence.store, places, { verify: this.#verify, signal })) {
+  async *fetch(
+    places: Iterable<PlacedChunk>,
+    signal?: AbortSignal,
+    buffers?: Uint8Array[],
+  ): AsyncGenerator<FetchedChunk> {
+    const options = { verify: this.#verify, signal, buffers };
+    for await (const chunk of fetchChunks(this.sequence.store, places, options)) {
       if (this.#verify) this.#verified.add(chunk.place.index);
       yield chunk;
     }

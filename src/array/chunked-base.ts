@@ -13,6 +13,7 @@ import type {
   ChunkInfo,
   ChunkSummary,
   EncodedChunk,
+  EncodedChunksOptions,
   ListChunksOptions,
   LongOptions,
   OpenOptions,
@@ -140,13 +141,13 @@ export abstract class ChunkedBase {
   async *encodedChunks(
     first = 0,
     end: number = this.nchunks,
-    options: LongOptions = {},
+    options: EncodedChunksOptions = {},
   ): AsyncIterable<EncodedChunk> {
     this.assertReadable();
     let done = 0;
     for (let at = first; at < end; at += PLACES) {
       const places = await this.parts.sequence.places(at, Math.min(end, at + PLACES), options.signal);
-      for await (const { place, bytes } of this.reader.fetch(places, options.signal)) {
+      for await (const { place, bytes } of this.reader.fetch(places, options.signal, options.buffers)) {
         yield { place, bytes };
         done += place.nbytes;
         options.onProgress?.({ done, total: this.nbytes });

@@ -18,6 +18,7 @@ import type {
   ChunkInfo,
   ChunkSummary,
   EncodedChunk,
+  EncodedChunksOptions,
   ListChunksOptions,
   LongOptions,
   OpenOptions,
@@ -272,7 +273,7 @@ export class LiveArray implements ArrayArchive {
   encodedChunks(
     first = 0,
     end: number = this.nchunks,
-    options: LongOptions = {},
+    options: EncodedChunksOptions = {},
   ): AsyncIterable<EncodedChunk> {
     return this.#each(options, (array, done) => array.encodedChunks(first + done, end, options), true);
   }

@@ -30,6 +30,15 @@ export interface LongOptions {
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
+/** Options of reading encoded chunks. */
+export interface EncodedChunksOptions extends LongOptions {
+  /**
+   * Buffers that may be read into: one that is used is taken out, and put back when the next chunk is asked for. Who stops
+   * reading keeps the one that holds the last chunk.
+   */
+  readonly buffers?: Uint8Array[] | undefined;
+}
+
 export interface OpenOptions {
   readonly signal?: AbortSignal | undefined;
   /** Check digests before a payload is used (default true). */
@@ -175,7 +184,7 @@ export interface ChunkedArchive extends ArchiveBase {
    */
   streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
   /** Encoded chunks `[first, end)` in order, headers and digests checked, neighbouring chunks in one read. */
-  encodedChunks(first?: number, end?: number, options?: LongOptions): AsyncIterable<EncodedChunk>;
+  encodedChunks(first?: number, end?: number, options?: EncodedChunksOptions): AsyncIterable<EncodedChunk>;
   /** Places and headers of the chunks, in order. */
   listChunks(options?: ListChunksOptions): AsyncIterable<ChunkInfo>;
 }

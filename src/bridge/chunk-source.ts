@@ -24,7 +24,7 @@ export interface ChunkCounts {
 /** Called with the uncompressed bytes of each chunk that is done. */
 export type OnChunk = (nbytes: number) => void;
 
-/** The chunks of the given cells, in order. Each is valid until the next one is asked for. */
+/** The chunks of the given cells, in order. Each is valid until the next one is asked for. `buffers`: see `encodedChunks`. */
 export function chunksOfCells(
   job: ArrayJob,
   layout: JobLayout,
@@ -33,9 +33,10 @@ export function chunksOfCells(
   signal: AbortSignal,
   onChunk: OnChunk,
   encoder: ChunkEncoder,
+  buffers?: Uint8Array[],
 ): AsyncIterable<Uint8Array> {
   const take = layout.matchesChunks ? copyChunks : recodeChunks;
-  return take(job, layout, range, counts, signal, onChunk, encoder);
+  return take(job, layout, range, counts, signal, onChunk, encoder, buffers);
 }
 
 async function* copyChunks(
@@ -46,10 +47,11 @@ async function* copyChunks(
   signal: AbortSignal,
   onChunk: OnChunk,
   encoder: ChunkEncoder,
+  buffers: Uint8Array[] | undefined,
 ): AsyncGenerator<Uint8Array> {
   const { archive } = job.source;
   let index = first;
-  for await (const { place, bytes } of archive.encodedChunks(first, end, { signal })) {
+  for await (const { place, bytes } of archive.encodedChunks(first, end, { signal, buffers })) {
     const header = decodeHeader(bytes, bytes.length);
     checkHeader(job, layout, index, place.key, header);
     if (isOdd(job, header.typesize)) counts.oddTypesize++;

@@ -8,14 +8,13 @@ import type { Archive } from "../array/types.ts";
 import type { SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
-import type { StoreOptions } from "../store/types.ts";
 import type { ArrayJob } from "./array-job.ts";
 import { type ConversionJobs, planJobs } from "./conversion-jobs.ts";
 import { encodeDocument } from "./convert.ts";
 import { nameDimensions } from "./dimension-names.ts";
 import { parseChunkKey, readCell } from "./view-array.ts";
 import { MadeChunks } from "./view-cache.ts";
-import type { ViewNode, ViewOptions } from "./view-types.ts";
+import type { ViewNode, ViewOptions, ViewReadOptions } from "./view-types.ts";
 import { consolidate } from "./zarr-metadata.ts";
 
 const NEVER = new AbortController().signal;
@@ -65,7 +64,7 @@ export class ArchiveView {
   }
 
   /** The bytes of an object, the caller's own; undefined where there is none. */
-  async get(key: string, { signal }: StoreOptions = {}): Promise<Uint8Array | undefined> {
+  async get(key: string, { signal, buffers }: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
     signal?.throwIfAborted();
     const parts = key.split("/");
     if (parts.at(-1) === "zarr.json") return this.#document(parts.slice(0, -1).join("/"));
@@ -74,7 +73,8 @@ export class ArchiveView {
     for (let end = at; end >= 0; end = end === 0 ? -1 : parts.lastIndexOf("c", end - 1)) {
       const job = this.#arrays.get(parts.slice(0, end).join("/"));
       const cell = job && parseChunkKey(job, parts.slice(end));
-      if (job?.layout !== undefined && cell !== undefined) return this.#chunk(job, cell, signal ?? NEVER);
+      if (job?.layout !== undefined && cell !== undefined)
+        return this.#chunk(job, cell, signal ?? NEVER, buffers);
     }
     return undefined;
   }
@@ -94,13 +94,18 @@ export class ArchiveView {
     return encodeDocument(consolidate(group, new Map([...below].sort(([a], [b]) => (a < b ? -1 : 1)))));
   }
 
-  async #chunk(job: ArrayJob, cell: number, signal: AbortSignal): Promise<Uint8Array> {
+  async #chunk(
+    job: ArrayJob,
+    cell: number,
+    signal: AbortSignal,
+    buffers: Uint8Array[] | undefined,
+  ): Promise<Uint8Array> {
     const { layout } = job;
     if (layout === undefined) throw new RangeError(`${job.node} has no chunks`);
     const name = joinKey(job.node, String(cell));
     const made = this.#made.find(name);
     if (made !== undefined) return made.slice();
-    const { bytes, isMade } = await readCell(job, layout, cell, signal, this.#options.encoder);
+    const { bytes, isMade } = await readCell(job, layout, cell, signal, this.#options.encoder, buffers);
     if (isMade) this.#made.keep(name, bytes.slice());
     return bytes;
   }

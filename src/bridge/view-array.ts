@@ -47,7 +47,7 @@ export interface ReadCell {
 }
 
 /**
- * The bytes of a chunk as a whole Zarr chunk, the caller's own. Headers and digests are checked; a chunk that is
+ * The bytes of a chunk as a whole Zarr chunk, the caller's own, or in one of the `buffers` taken out. Headers and digests are checked; a chunk that is
  * damaged or missing throws, and is never shown as fill values.
  */
 export async function readCell(
@@ -56,10 +56,28 @@ export async function readCell(
   cell: number,
   signal: AbortSignal,
   encoder: ChunkEncoder = encodeHere,
+  buffers?: Uint8Array[],
 ): Promise<ReadCell> {
   const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
   const range = { first: cell, end: cell + 1 };
-  for await (const bytes of chunksOfCells(job, layout, range, counts, signal, () => undefined, encoder))
-    return { bytes: bytes.slice(), isMade: counts.copied === 0 }; // the read buffer may be far larger
+  const { readInto } = job.source.archive.store;
+  for await (const bytes of chunksOfCells(
+    job,
+    layout,
+    range,
+    counts,
+    signal,
+    () => undefined,
+    encoder,
+    buffers,
+  )) {
+    const isMade = counts.copied === 0;
+    // Nothing else is read into the buffer that it lies in, but that may be far larger, or another's.
+    const isOwn =
+      !isMade &&
+      readInto !== undefined &&
+      (buffers !== undefined || bytes.buffer.byteLength < 2 * bytes.length);
+    return { bytes: isOwn ? bytes : bytes.slice(), isMade };
+  }
   throw new RangeError(`cell ${cell} gave no chunk`);
 }

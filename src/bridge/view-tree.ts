@@ -16,7 +16,7 @@ import { namePaths } from "./node-names.ts";
 import { MOST_CONSOLIDATED } from "./tree-run.ts";
 import { cutRange, directNodes, parseViewKey } from "./view.ts";
 import { ArchiveView } from "./view-archive.ts";
-import type { ViewNode, ViewOptions, ViewRange, ZarrView } from "./view-types.ts";
+import type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view-types.ts";
 import { consolidate, groupDocument } from "./zarr-metadata.ts";
 
 /** Archives that are kept open. */
@@ -102,7 +102,7 @@ class TreeView implements ZarrView {
     for (const entry of this.#entries.values()) if (this.#folders.has(entry.node)) throw doubled(entry);
   }
 
-  async get(key: string, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
+  async get(key: string, options: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
     options.signal?.throwIfAborted();
     const path = parseViewKey(key);
     if (path === undefined) return undefined;
@@ -159,7 +159,7 @@ class TreeView implements ZarrView {
     throw new RangeError(`${entry.node} has no node`);
   }
 
-  async #read(entry: ViewEntry, key: string, options: StoreOptions): Promise<Uint8Array | undefined> {
+  async #read(entry: ViewEntry, key: string, options: ViewReadOptions): Promise<Uint8Array | undefined> {
     const isDocument = key.endsWith("zarr.json");
     const view = await this.#open(entry, isDocument);
     try {

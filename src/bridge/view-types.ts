@@ -11,6 +11,12 @@ export interface ViewOptions
   readonly encoder?: ChunkEncoder | undefined;
 }
 
+/** Options of reading whole objects. */
+export interface ViewReadOptions extends StoreOptions {
+  /** Buffers that may be read into; the one that holds what is handed out is taken out. For who reads much. */
+  readonly buffers?: Uint8Array[] | undefined;
+}
+
 /** A part of an object, in zarrita's words. */
 export type ViewRange =
   | { readonly offset: number; readonly length: number }
@@ -38,7 +44,7 @@ export interface ViewNode {
  * caller's own. What exists and cannot be read throws a `SuperchunkError`; nothing is ever replaced by fill values.
  */
 export interface ZarrView {
-  get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined>;
+  get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined>;
   getRange(key: string, range: ViewRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
   /** The nodes directly under a path, itself first; none where there is no group or array. */
   list(path?: string, options?: StoreOptions): Promise<readonly ViewNode[]>;

@@ -8,7 +8,7 @@ import { checkKey } from "../store/key.ts";
 import { checkRange, resolveRange } from "../store/range.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { ArchiveView } from "./view-archive.ts";
-import type { ViewNode, ViewOptions, ViewRange, ZarrView } from "./view-types.ts";
+import type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view-types.ts";
 
 /**
  * Shows an opened archive as a Zarr v3 array, or a group with an array for each column, at the root of a store.
@@ -31,7 +31,7 @@ class SingleView implements ZarrView {
     this.#options = options;
   }
 
-  async get(key: string, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
+  async get(key: string, options: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
     options.signal?.throwIfAborted();
     const path = parseViewKey(key);
     if (path === undefined) return undefined;

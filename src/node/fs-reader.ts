@@ -89,7 +89,7 @@ export class FolderReader implements ReadableStore {
     const handle = await this.#acquireSoon(key);
     if (handle === undefined) return undefined;
     try {
-      return await readFully(handle.fd, offset, target, options?.signal);
+      return await readFully(handle.fd, offset, cutAtEnd(target, handle, offset), options?.signal);
     } catch (error) {
       throw explainError(error, this.describe(key), "reading", false);
     } finally {
@@ -102,7 +102,7 @@ export class FolderReader implements ReadableStore {
     const handle = this.#acquire(key);
     if (handle === undefined) return undefined;
     try {
-      return readFullySync(handle.fd, offset, target);
+      return readFullySync(handle.fd, offset, cutAtEnd(target, handle, offset));
     } catch (error) {
       throw explainError(error, this.describe(key), "reading", false);
     } finally {
@@ -252,4 +252,10 @@ export class FolderReader implements ReadableStore {
       return "object";
     }
   }
+}
+
+/** What of the target the file can fill: asking for more costs a call that tells the end. */
+function cutAtEnd(target: Uint8Array, { size }: Handle, offset: number): Uint8Array {
+  const room = Math.max(0, size - offset);
+  return room >= target.length ? target : target.subarray(0, room);
 }

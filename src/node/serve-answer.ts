@@ -8,8 +8,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { parseViewKey } from "../bridge/view.ts";
-import type { ZarrView } from "../bridge/view-types.ts";
+import type { ViewReadOptions, ZarrView } from "../bridge/view-types.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
+import type { ServeBuffers } from "./serve-buffers.ts";
 import { judge, takesGzip } from "./serve-conditions.ts";
 import type { Gate } from "./serve-gate.ts";
 import { listingJson, listingPage } from "./serve-listing.ts";
@@ -20,10 +21,14 @@ const METHODS = "GET, HEAD, OPTIONS";
 
 const compress = promisify(gzip);
 
+/** Why reading ends for a client that has gone. One for all: an error with a stack of its own is dear. */
+const GONE = new Error("the client has gone");
+
 /** What all answers of a server need. */
 export interface AnswerContext {
   readonly view: ZarrView;
   readonly gate: Gate;
+  readonly buffers: ServeBuffers;
   /** The address of the view's root, with a `/` at its end. */
   readonly url: string;
   /** Origin whose pages may read the answers, `*` for all; undefined for none. */
@@ -56,22 +61,28 @@ export async function answer(
   if (path === undefined)
     return refuse(response, 400, "BAD_ARGUMENT", "the path is not valid percent-encoding");
   const gone = new AbortController();
-  response.once("close", () => gone.abort());
+  response.once("close", () => {
+    if (!response.writableFinished) gone.abort(GONE);
+  });
   const place = await context.gate.enter(gone.signal).catch(() => undefined);
   if (place === undefined) return;
+  const lent = context.buffers.lend();
+  let body: Body | undefined;
   try {
-    const body =
-      (await readBody(path, request, context, gone.signal)) ??
+    const options = { signal: gone.signal, buffers: lent.list };
+    body =
+      (await readBody(path, request, context, options)) ??
       // fsspec sends the "%2F" in a node's name as it is.
-      (raw === path ? undefined : await readBody(raw, request, context, gone.signal));
+      (raw === path ? undefined : await readBody(raw, request, context, options));
     if (body === undefined) return await refuse(response, 404, "NOT_FOUND", "there is no such object");
-    place.hold(body.bytes.length);
+    place.hold(body.bytes.buffer.byteLength);
     await send(request, response, body);
   } catch (error) {
     if (gone.signal.aborted) return;
     context.onError(`/${path}`, error);
     await fail(response, error);
   } finally {
+    lent.giveBack(body?.bytes);
     place.leave();
   }
 }
@@ -81,16 +92,16 @@ async function readBody(
   path: string,
   request: IncomingMessage,
   { view, url }: AnswerContext,
-  signal: AbortSignal,
+  options: ViewReadOptions,
 ): Promise<Body | undefined> {
   if (path !== "" && !path.endsWith("/")) {
-    const bytes = await view.get(`/${path}`, { signal });
+    const bytes = await view.get(`/${path}`, options);
     const isText = path === "zarr.json" || path.endsWith("/zarr.json");
     return bytes && { bytes, isText, type: isText ? "application/json" : "application/octet-stream" };
   }
   const folder = path.slice(0, -1);
   if (folder !== "" && parseViewKey(folder) === undefined) return undefined;
-  const nodes = await view.list(folder, { signal });
+  const nodes = await view.list(folder, { signal: options.signal });
   if (nodes.length === 0) return undefined;
   const isPage = /\btext\/html\b/i.test(request.headers.accept ?? "");
   const text = isPage
@@ -124,7 +135,7 @@ async function send(request: IncomingMessage, response: ServerResponse, body: Bo
     }
   }
   // By content: the same for equal bytes, whoever serves them and whenever.
-  const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 27)}"`;
+  const etag = `"${createHash("sha1").update(bytes).digest("base64url")}"`;
   headers["etag"] = etag;
   const verdict = judge(request.headers, etag, bytes.length);
   if (verdict.status === 304) return end(response, 304, headers);

@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import type { ZarrView } from "../bridge/view-types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { type AnswerContext, answer, refuse } from "./serve-answer.ts";
+import { ServeBuffers } from "./serve-buffers.ts";
 import { Gate } from "./serve-gate.ts";
 import { bracket, makeHostCheck } from "./serve-host.ts";
 
@@ -81,7 +82,14 @@ export async function serveView(view: ZarrView, options: ServeOptions = {}): Pro
   await listen(server, host, port);
   const { port: found } = server.address() as AddressInfo;
   const url = `http://${bracket(host)}:${found}/`;
-  context = { view, gate, url, cors, onError: (path, error) => onError?.(path, error) };
+  context = {
+    view,
+    gate,
+    buffers: new ServeBuffers(),
+    url,
+    cors,
+    onError: (path, error) => onError?.(path, error),
+  };
   return { url, port: found, close: () => close(server) };
 }
 
