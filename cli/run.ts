@@ -4,6 +4,7 @@ import { addAppend } from "./commands/append.ts";
 import { addAttrs } from "./commands/attrs.ts";
 import { addCat } from "./commands/cat.ts";
 import { addChunks } from "./commands/chunks.ts";
+import { addColumns } from "./commands/columns.ts";
 import { addCompact } from "./commands/compact.ts";
 import { addCompress } from "./commands/compress.ts";
 import { addConvert } from "./commands/convert.ts";
@@ -113,6 +114,7 @@ function buildProgram(context: Context): Command {
     addSet,
     addDelete,
     addAttrs,
+    addColumns,
     addCompact,
     addRepair,
     addConvert,

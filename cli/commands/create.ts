@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { elementsOf } from "../../src/array/selection.ts";
 import type { CreateOptions } from "../../src/array/write/create.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
@@ -21,10 +21,11 @@ import {
 } from "../array-options.ts";
 import { type Attribute, collectAttribute, parseValue } from "../attribute-text.ts";
 import type { Context } from "../context.ts";
+import { makeCarray, makeTable } from "../create-foreign.ts";
 import type { Input } from "../input.ts";
 import { shapeText } from "../layout.ts";
 import { drawnRows, openRows, type RowsTarget } from "../rows-input.ts";
-import { formatRatio, formatSize, parseCount } from "../units.ts";
+import { formatPlural, formatRatio, formatSize, parseCount } from "../units.ts";
 
 const OWN_DOCUMENTS = ["meta/sizes", "meta/storage", "meta/attributes"];
 
@@ -35,6 +36,9 @@ interface CreateFlags extends CutFlags {
   readonly dflt?: JsonValue;
   readonly expectedlen?: number;
   readonly attr?: readonly Attribute[];
+  readonly as: "superchunk" | "carray" | "ctable";
+  readonly column?: readonly string[];
+  readonly overwrite?: boolean;
   /** False for `--no-columns`. */
   readonly columns: boolean;
   readonly json?: boolean;
@@ -53,8 +57,15 @@ interface Plan {
 export function addCreate(program: Command, context: Context): void {
   const command = program
     .command("create")
-    .description("make an array that can grow, shrink and be changed: from a .npy file, raw bytes, or empty")
+    .description(
+      "make an array or a table that can grow, shrink and be changed: from .npy files, raw bytes, or empty",
+    )
     .argument("<root>", "folder to make, or s3://BUCKET/PREFIX")
+    .addOption(
+      new Option("--as <kind>", "what to make; bcolz opens a carray and a ctable")
+        .choices(["superchunk", "carray", "ctable"])
+        .default("superchunk"),
+    )
     .option("--from <file>", '.npy file, or raw bytes where --dtype is given; "-" reads stdin')
     .option(
       "--dtype <dtype>",
@@ -73,6 +84,8 @@ export function addCreate(program: Command, context: Context): void {
       "a user attribute; what is no JSON is taken as text; may be repeated",
       collectAttribute,
     )
+    .option("--column <name=file>", "of a ctable: a .npy file for each column; may be repeated", collectText)
+    .option("--overwrite", "remove the archive that is there before")
     .option("--no-columns", "of a structured dtype: all fields in one folder, not a folder each")
     .option("--json", "print JSON")
     .addHelpText(
@@ -82,6 +95,8 @@ Where it fails, nothing is left of it.
 
 Examples:
   superchunk create prices --from prices.npy --codec zstd --attr currency=EUR
+  superchunk create prices.bcolz --as carray --from prices.npy
+  superchunk create trades.bcolz --as ctable --column id=ids.npy --column price=prices.npy
   superchunk create points --dtype "<f4" --shape 0,3 --expectedlen 10000000
   sensor | superchunk create samples --from - --dtype "<i2" --checksum sha256
   superchunk create s3://bucket/prices --from prices.npy`,
@@ -97,7 +112,20 @@ Examples:
 }
 
 async function create(root: string, flags: CreateFlags, context: Context): Promise<void> {
+  if (flags.as !== "ctable" && flags.column !== undefined)
+    throw wrong("column", "--column is for tables (--as ctable)");
+  if (flags.as === "ctable" && flags.column !== undefined) {
+    if (flags.from !== undefined || flags.dtype !== undefined)
+      throw wrong("column", "give a file for each column, or --from, or --dtype");
+    await makeTable(root, undefined, undefined, flags, context);
+    return report(root, undefined, flags, context);
+  }
   const plan = await makePlan(flags, context);
+  if (flags.as !== "superchunk") {
+    if (flags.as === "carray") await makeCarray(root, plan, flags, targetOf(root, plan), context);
+    else await makeTable(root, flags.from, plan, flags, context);
+    return report(root, undefined, flags, context);
+  }
   const [hadRoot, hadMeta] = [existsSync(root), existsSync(join(root, "meta"))];
   const array = await createArray(root, { ...optionsOf(plan, flags), signal: context.signal });
   try {
@@ -187,43 +215,48 @@ function optionsOf({ dtype, rowShape, rows, input }: Plan, flags: CreateFlags): 
     dflt: flags.dflt,
     attrs: Object.fromEntries(flags.attr ?? []),
     columns: flags.columns,
+    overwrite: flags.overwrite,
     expectedlen: flags.expectedlen ?? (known === 0 ? undefined : known),
   };
 }
 
+/** Tells what was made; `made` is an array of superchunks, which knows more of itself than its reader. */
 async function report(
   root: string,
-  made: WritableArray,
-  flags: CreateFlags,
+  made: WritableArray | undefined,
+  { json }: CreateFlags,
   context: Context,
 ): Promise<void> {
-  const array = await open(root);
+  const archive = await open(root);
   try {
-    if (array.kind !== "array") return;
-    const { shape, nbytes } = array;
-    const cbytes = await array.storedBytes({ signal: context.signal });
-    const dtype = formatDType(array.dtype);
-    const { chunkLength, superchunkLength } = made;
-    if (flags.json === true) {
-      await context.json({
-        path: root,
-        dtype,
-        shape,
-        chunkLength,
-        superchunkLength,
-        nbytes,
-        cbytes,
-        attrs: made.attrs,
-      });
+    if (archive.kind === "bytes") return;
+    const { dialect, nbytes, attrs } = archive;
+    const cbytes = await archive.storedBytes({ signal: context.signal });
+    const sizes = `${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${formatRatio(nbytes, cbytes)}`;
+    if (archive.kind === "table") {
+      const { names, length: rows } = archive;
+      if (json === true)
+        await context.json({ path: root, dialect, columns: names, rows, nbytes, cbytes, attrs });
+      else context.message(`${root}: ${names.join(", ")}; ${formatPlural(rows, "row")}, ${sizes}`);
+      return;
+    }
+    const { shape } = archive;
+    const dtype = formatDType(archive.dtype);
+    if (json === true) {
+      const { chunkLength = archive.chunkLength, superchunkLength } = made ?? {};
+      const lengths = { chunkLength, ...(superchunkLength === undefined ? {} : { superchunkLength }) };
+      await context.json({ path: root, dialect, dtype, shape, ...lengths, nbytes, cbytes, attrs });
       return;
     }
     const text = typeof dtype === "string" ? dtype : JSON.stringify(dtype);
-    context.message(
-      `${root}: ${text}, shape ${shapeText(shape)}, ${formatSize(nbytes)} to ${formatSize(cbytes)}, ratio ${formatRatio(nbytes, cbytes)}`,
-    );
+    context.message(`${root}: ${text}, shape ${shapeText(shape)}, ${sizes}`);
   } finally {
-    await array.close();
+    await archive.close();
   }
+}
+
+function collectText(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
 }
 
 function wrong(field: string, summary: string, path?: string): SuperchunkError {

@@ -9,6 +9,7 @@ import { formatPlural } from "../units.ts";
 
 interface RepairFlags {
   readonly inPlace?: boolean;
+  readonly dryRun?: boolean;
   readonly breakLock?: boolean;
   readonly json?: boolean;
 }
@@ -21,6 +22,7 @@ export function addRepair(program: Command, context: Context): void {
     .argument("<root>", "folder of an array of superchunks")
     .argument("[dst]", "folder to make for the repaired array")
     .option("--in-place", "repair it where it lies, by one commit, instead of into DST")
+    .option("--dry-run", "say what is wrong, and what would be gone, and change nothing")
     .option("--break-lock", "take the lock from whoever holds it")
     .option("--json", "print JSON")
     .addHelpText(
@@ -31,6 +33,7 @@ offsets. Nothing is made up: rows end where the first chunk is missing. Ends
 with 3 where rows are gone.
 
 Examples:
+  superchunk repair broken --dry-run
   superchunk repair broken repaired
   superchunk repair broken --in-place`,
     )
@@ -40,10 +43,10 @@ Examples:
 async function repair(
   root: string,
   into: string | undefined,
-  { inPlace, breakLock, json }: RepairFlags,
+  { inPlace, dryRun, breakLock, json }: RepairFlags,
   context: Context,
 ): Promise<void> {
-  if ((into === undefined) !== (inPlace === true))
+  if (dryRun !== true && (into === undefined) !== (inPlace === true))
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       "say where the repaired array goes: a new folder as DST, or --in-place",
@@ -51,17 +54,27 @@ async function repair(
     );
   const bar = startProgress(context.io, "repair", "rows");
   const { signal } = context;
-  const options = { into, breakLock, signal, onProgress: bar.onProgress };
+  const options = { into, dryRun, breakLock, signal, onProgress: bar.onProgress };
   const report = await repairArray(root, options).finally(bar.finish);
   const { rows, rowsBefore, problems, lost } = report;
   if (lost.length > 0) context.note(EXIT.damaged);
   if (json === true) {
-    await context.json({ path: root, destination: into ?? root, ...report, rowsBefore: rowsBefore ?? null });
+    await context.json({
+      path: root,
+      destination: dryRun === true ? null : (into ?? root),
+      dryRun: dryRun === true,
+      ...report,
+      rowsBefore: rowsBefore ?? null,
+    });
     return;
   }
   for (const problem of problems) context.message(`found: ${problem}`);
   for (const loss of lost) context.message(`gone: ${loss}`);
   const before = rowsBefore === undefined ? "an unknown number" : formatPlural(rowsBefore, "row");
   const verdict = problems.length + lost.length === 0 ? "nothing was wrong; " : "";
-  context.message(`${into ?? root}: ${verdict}${formatPlural(rows, "row")} now, ${before} before`);
+  context.message(
+    dryRun === true
+      ? `${root}: ${verdict}${formatPlural(rows, "row")} would be there, ${before} now`
+      : `${into ?? root}: ${verdict}${formatPlural(rows, "row")} now, ${before} before`,
+  );
 }

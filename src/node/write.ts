@@ -47,6 +47,8 @@ export async function openWritable(path: string, options: WritePathOptions = {})
 export interface RepairPathOptions extends LongOptions, LockOptions {
   /** A folder, or an `s3:` address, where nothing is yet; without it the array is repaired where it lies. */
   readonly into?: string | undefined;
+  /** Only look: say what is wrong, and what would be gone (default false). */
+  readonly dryRun?: boolean | undefined;
 }
 
 /**

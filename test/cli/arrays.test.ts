@@ -426,6 +426,15 @@ describe("repair", () => {
     const files = readdirSync(at("a/data")).sort();
     truncateSync(at(`a/data/${files.at(-1)}`), 30);
     const before = snapshot("a");
+    const dry = await runCli(["repair", at("a"), "--dry-run", "--json"]);
+    expect([dry.code, JSON.parse(dry.out)]).toEqual([
+      3,
+      expect.objectContaining({ destination: null, dryRun: true, rows: 16, rowsBefore: 20 }),
+    ]);
+    expect((await runCli(["repair", at("a"), "--dry-run"])).err).toContain(
+      "16 rows would be there, 20 rows now",
+    );
+    expect(snapshot("a")).toEqual(before);
     const { code, err } = await runCli(["repair", at("a"), at("b")]);
     expect([code, err]).toEqual([3, expect.stringContaining("gone: rows 16 to 19")]);
     expect(err).toContain(`${at("b")}: 16 rows now, 20 rows before`);

@@ -34,6 +34,8 @@ export interface RepairOptions extends LongOptions {
   /** A place where nothing is; without it the array is repaired where it lies, by one commit. */
   readonly into?: { readonly store: WritableStore; readonly path: string } | undefined;
   readonly lock?: (() => Promise<WriterLock>) | undefined;
+  /** Only look: say what is wrong, and what would be gone (default false). */
+  readonly dryRun?: boolean | undefined;
 }
 
 /** What a repair found and did. */
@@ -66,7 +68,7 @@ interface Found {
 }
 
 /**
- * Repairs the array at a key of a store.
+ * Repairs the array at a key of a store, or says what that would do.
  *
  * @throws NOT_FOUND; INCOMPLETE and the codes of damage where `meta/storage` cannot be read, without which nothing can;
  * CONFLICT, NO_SPACE, IO
@@ -76,7 +78,8 @@ export async function repairArray(
   path: string,
   options: RepairOptions = {},
 ): Promise<RepairReport> {
-  const lock = options.into === undefined ? await options.lock?.() : undefined;
+  const isLocked = options.into === undefined && options.dryRun !== true;
+  const lock = isLocked ? await options.lock?.() : undefined;
   try {
     const problems: string[] = [];
     const broken = await examine(store, path, problems);
@@ -91,6 +94,7 @@ export async function repairArray(
     const superfluous = found.reduce((most, list) => Math.max(most, list.length), 0) - chunks;
     if (superfluous > 0)
       lost.push(`${superfluous} chunks behind row ${rows}, which not all columns have or which do not count`);
+    if (options.dryRun === true) return { rowsBefore: broken.rows, rows, problems, lost };
     if (options.into === undefined) await repairInPlace(store, shown, path, broken, found, rows, options);
     else await repairInto(shown, options.into, broken, found, rows, options);
     return { rowsBefore: broken.rows, rows, problems, lost };

@@ -1,0 +1,156 @@
+/** `superchunk columns`: lists the columns of a table or an array of a nested dtype; adds, renames and deletes them. */
+import type { Command } from "commander";
+import type { Archive, ArrayArchive } from "../../src/array/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { formatDType } from "../../src/format/dtype.ts";
+import type { DType, JsonValue } from "../../src/format/types.ts";
+import { open } from "../../src/node/index.ts";
+import { parseDTypeText } from "../array-options.ts";
+import { parseValue } from "../attribute-text.ts";
+import {
+  type ColumnChange,
+  changeArray,
+  changeTable,
+  describeChange,
+  parseAdded,
+  parseRenamed,
+} from "../column-changes.ts";
+import { columnNamesOf } from "../columns.ts";
+import type { Context } from "../context.ts";
+import { alignRows, shapeText } from "../layout.ts";
+import { printable } from "../values/cell-text.ts";
+import { withRoot } from "../writable-root.ts";
+import { tableLock, withLock, withStore } from "../writing.ts";
+
+interface ColumnsFlags {
+  readonly dtype?: DType;
+  readonly dflt?: JsonValue;
+  readonly breakLock?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `columns PATH`. */
+export function addColumns(program: Command, context: Context): void {
+  // Of several options, in the order in which they were typed.
+  const changes: ColumnChange[] = [];
+  const collect = (parse: (text: string) => ColumnChange) => (text: string) => void changes.push(parse(text));
+  program
+    .command("columns")
+    .description("list the columns of a table or an array of a structured dtype; add, rename and delete them")
+    .argument("<path>", "folder of a table, or of an array with a folder for each column")
+    .option(
+      "--add <name=file>",
+      "add a column behind the others: a .npy file with as many rows, or raw bytes of --dtype; NAME alone holds default values of --dtype; may be repeated",
+      collect(parseAdded),
+    )
+    .option("--rename <old=new>", "give a column another name; may be repeated", collect(parseRenamed))
+    .option(
+      "--delete <name>",
+      "delete a column; may be repeated",
+      collect((name) => ({ kind: "delete", name })),
+    )
+    .option("--dtype <dtype>", "of columns added without a .npy file", parseDTypeText)
+    .option("--dflt <json>", "default value of the columns added (default: 0, empty, NaT)", parseValue)
+    .option("--break-lock", "take the lock from whoever holds it")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Changes are made one after the other, as they were typed: each as a whole or not
+at all.
+
+Examples:
+  superchunk columns trades.bcolz
+  superchunk columns trades.bcolz --add volume=volume.npy --delete note
+  superchunk columns trades --rename prize=price --add flag --dtype bool`,
+    )
+    .action((path: string, flags: ColumnsFlags) => columns(path, changes, flags, context));
+}
+
+async function columns(
+  path: string,
+  changes: readonly ColumnChange[],
+  flags: ColumnsFlags,
+  context: Context,
+): Promise<void> {
+  const done: ColumnChange[] = [];
+  try {
+    if (changes.length > 0) await change(path, changes, done, flags, context);
+  } catch (error) {
+    if (done.length > 0) context.message(`${path}: done before: ${done.map(describeChange).join(", ")}`);
+    throw error;
+  }
+  const archive = await open(path, { signal: context.signal });
+  try {
+    const list = describeColumns(path, archive);
+    if (flags.json === true) await context.json({ path, changes, columns: list });
+    else if (changes.length > 0) context.message(`${path}: ${list.map(({ name }) => name).join(", ")}`);
+    else await printList(list, context);
+  } finally {
+    await archive.close();
+  }
+}
+
+async function change(
+  path: string,
+  changes: readonly ColumnChange[],
+  done: ColumnChange[],
+  flags: ColumnsFlags,
+  context: Context,
+): Promise<void> {
+  const archive = await open(path, { signal: context.signal });
+  try {
+    if (archive.kind === "table") {
+      await withLock(tableLock(path), flags.breakLock, () =>
+        withStore(path, async (store, key) => {
+          for (const each of changes) {
+            await changeTable(store, key, archive, each, flags, context);
+            done.push(each);
+          }
+        }),
+      );
+      return;
+    }
+    if (archive.dialect !== "blz-superchunk" || archive.kind !== "array" || archive.dtype.kind !== "struct")
+      throw noColumnFolders(path, archive);
+  } finally {
+    await archive.close();
+  }
+  await withRoot(path, flags.breakLock, context, async (array) => {
+    for (const each of changes) {
+      await changeArray(array, each, flags, context);
+      done.push(each);
+    }
+  });
+}
+
+function noColumnFolders(path: string, { dialect }: Archive): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    "only tables, and arrays of superchunks of a structured dtype with a folder for each field, have columns",
+    { path, field: "dialect", expected: "ctable or blz-superchunk", found: dialect },
+  );
+}
+
+interface ColumnFacts {
+  readonly name: string;
+  readonly dtype: JsonValue;
+  readonly shape: readonly number[];
+}
+
+function describeColumns(path: string, archive: Archive): ColumnFacts[] {
+  const names = columnNamesOf(archive);
+  if (names.length === 0) throw noColumnFolders(path, archive);
+  return names.map((name) => {
+    const { dtype, shape }: ArrayArchive = (archive as ArrayArchive).column(name);
+    return { name, dtype: formatDType(dtype), shape };
+  });
+}
+
+async function printList(list: readonly ColumnFacts[], context: Context): Promise<void> {
+  const rows = list.map(({ name, dtype, shape }) => {
+    const text = typeof dtype === "string" ? dtype : JSON.stringify(dtype);
+    return [printable(name), text, shapeText(shape)];
+  });
+  for (const line of alignRows(rows)) await context.out.line(line);
+}
