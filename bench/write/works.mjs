@@ -1,0 +1,212 @@
+/**
+ * One piece of writing in a process of its own, so that its memory is its own: `node works.mjs WORK PLAN`. Prints one line of
+ * JSON. Times are to synced data; `unsynced` is the same with every sync left out.
+ */
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { open as openFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createArray as createIn, open } from "../../dist/src/index.js";
+import { createArray, FileStore, openWritable } from "../../dist/src/node/index.js";
+import { randomNumbers } from "../codec/samples.mjs";
+import { median } from "../report.mjs";
+
+const [work, text] = process.argv.slice(2);
+const { folder, sample, rows, batch, rounds, singles, changes, many } = JSON.parse(text);
+const cparams = { cname: "lz4", clevel: 5, shuffle: "shuffle" };
+const prices = (() => {
+  const bytes = readFileSync(sample);
+  return new Float64Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
+})();
+
+class UnsyncedStore extends FileStore {
+  put(key, source, options = {}) {
+    return super.put(key, source, { ...options, durable: false });
+  }
+}
+
+async function seconds(step) {
+  const start = performance.now();
+  await step();
+  return (performance.now() - start) / 1000;
+}
+
+function place(name) {
+  const path = join(folder, name);
+  rmSync(path, { recursive: true, force: true });
+  return path;
+}
+
+async function fill(array, count) {
+  for (let row = 0; row < count; row += batch) {
+    const at = row % prices.length;
+    await array.append(prices.subarray(at, at + Math.min(batch, count - row)));
+  }
+  await array.flush();
+}
+
+const settings = (expectedlen) => ({ dtype: "<f8", expectedlen, cparams });
+
+/** The array that is left under `large` is used by the works behind. */
+async function append() {
+  const runs = [];
+  let written = 0;
+  for (let round = 0; round < rounds; round++) {
+    const path = place("large");
+    let array;
+    const synced = await seconds(async () => {
+      array = await createArray(path, settings(rows));
+      await fill(array, rows);
+    });
+    written = array.bytesWritten;
+    await array.close();
+    const other = new UnsyncedStore(place("unsynced"));
+    const unsynced = await seconds(async () => {
+      array = await createIn(other, "", settings(rows));
+      await fill(array, rows);
+    });
+    await array.close();
+    place("unsynced");
+    runs.push({ synced, unsynced });
+  }
+  return { runs, written };
+}
+
+/** As many bytes as the array has, in one file, with one sync at the end: what the disk does by itself. */
+async function disk() {
+  const piece = new Uint8Array(4 << 20);
+  const next = randomNumbers(5);
+  for (let i = 0; i < piece.length; i++) piece[i] = next() * 256;
+  const length = Math.round(rows * 8 * 0.72);
+  const path = place("disk");
+  const file = await openFile(path, "wx");
+  const synced = await seconds(async () => {
+    for (let at = 0; at < length; at += piece.length) await file.write(piece, 0, piece.length, at);
+    await file.sync();
+  });
+  await file.close();
+  rmSync(path);
+  return { MBps: length / 1e6 / synced };
+}
+
+async function appendSingles() {
+  const array = await createArray(place("singles"), settings(singles));
+  const one = new Float64Array(1);
+  const synced = await seconds(async () => {
+    for (let i = 0; i < singles; i++) {
+      one[0] = prices[i % prices.length];
+      await array.append(one);
+    }
+    await array.flush();
+  });
+  await array.close();
+  place("singles");
+  return { synced };
+}
+
+/** Small appends to an array and to one ten times as long, in turns, so that both meet the same disk. */
+async function appendSmall() {
+  const arrays = [];
+  for (const factor of [1, 10]) {
+    const path = place(`small-${factor}`);
+    const first = await createArray(path, settings(rows * factor));
+    await fill(first, rows * factor);
+    await first.close();
+    const array = await openWritable(path);
+    arrays.push({ array, path, before: array.bytesWritten, times: [] });
+  }
+  const count = 1000;
+  for (let i = 0; i < count; i++) {
+    const at = (i * 1000) % (prices.length - 1000);
+    for (const { array, times } of i % 2 === 0 ? arrays : [...arrays].reverse()) {
+      times.push(
+        await seconds(async () => {
+          await array.append(prices.subarray(at, at + 1000));
+          await array.flush();
+        }),
+      );
+    }
+  }
+  const results = arrays.map(({ array, before, times }) => ({
+    totalSeconds: times.reduce((a, b) => a + b),
+    medianMs: median(times) * 1000,
+    writtenPerByte: (array.bytesWritten - before) / (count * 8000),
+  }));
+  for (const { array } of arrays) await array.close();
+  place("small-1");
+  return results;
+}
+
+async function shrink() {
+  const array = await openWritable(join(folder, "small-10"));
+  const half = Math.floor(array.length / 2);
+  const commit = await seconds(() => array.resize(half));
+  const removing = await seconds(() => array.close());
+  place("small-10");
+  return { commitMs: commit * 1000, removingMs: removing * 1000 };
+}
+
+async function change() {
+  const array = await openWritable(join(folder, "large"));
+  const next = randomNumbers(9);
+  const one = new Float64Array(1);
+  const synced = await seconds(async () => {
+    for (let i = 0; i < changes; i++) {
+      one[0] = i;
+      await array.set([Math.floor(next() * array.length)], one);
+    }
+    await array.flush();
+  });
+  const written = array.bytesWritten;
+  const closing = await seconds(() => array.close());
+  return { synced, closingMs: closing * 1000, written };
+}
+
+async function verify() {
+  const store = new FileStore(join(folder, "large"));
+  const array = await open(store);
+  const report = await array.verify();
+  await store.close();
+  if (report.findings.length > 0) throw new Error(report.findings[0].message);
+  return {};
+}
+
+async function compact() {
+  const array = await openWritable(join(folder, "large"));
+  const synced = await seconds(() => array.compact({ cparams: { cname: "lz4", clevel: 1 } }));
+  await array.close();
+  return { synced };
+}
+
+async function openMany() {
+  const path = place("many");
+  const array = await createArray(path, { dtype: "<f8", chunklen: 1, superchunklen: 1 });
+  await array.append(new Float64Array(3));
+  await array.close();
+  // The files themselves are not looked at.
+  const sizes = JSON.parse(readFileSync(join(path, "meta", "sizes"), "utf8"));
+  sizes.shape = [many];
+  sizes.nbytes = 8 * many;
+  sizes.layout.superchunks = [[1, many, 1]];
+  writeFileSync(join(path, "meta", "sizes"), JSON.stringify(sizes));
+  const bytes = readFileSync(join(path, "data", "__1__.bin"));
+  for (let i = 1; i <= many; i++) writeFileSync(join(path, "data", `__${i}__.bin`), bytes);
+  const times = [];
+  for (let i = 0; i < 5; i++) {
+    const store = new FileStore(path);
+    times.push(
+      await seconds(async () => {
+        await open(store);
+      }),
+    );
+    await store.close();
+  }
+  place("many");
+  return { firstMs: times[0] * 1000, medianMs: median(times) * 1000 };
+}
+
+const works = { append, disk, appendSingles, appendSmall, shrink, change, verify, compact, openMany };
+const results = await works[work]();
+// The maxRSS that Linux tells of a child counts its parent's memory from before it became another program.
+const status = existsSync("/proc/self/status") ? readFileSync("/proc/self/status", "utf8") : "";
+const peak = /^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? process.resourceUsage().maxRSS;
+console.log(JSON.stringify({ results, peakMB: (Number(peak) * 1024) / 1e6 }));
