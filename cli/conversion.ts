@@ -1,24 +1,28 @@
 /** Runs `convert`: from flags to the library's options, from its results to lines and JSON. */
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import type { Archive } from "../src/array/types.ts";
 import {
   assertApart,
   type ConversionPlan,
+  type ConvertOptions,
   type ConvertResult,
   convertArchive,
+  convertJoined,
   type PlannedArray,
   planConversion,
+  planJoinedConversion,
 } from "../src/bridge/index.ts";
 import { isSuperchunkError } from "../src/errors.ts";
 import { stringifyJson } from "../src/format/json.ts";
 import type { JsonValue } from "../src/format/types.ts";
 import { locateTarget, open } from "../src/node/index.ts";
+import type { WritableStore } from "../src/store/types.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
 import { resultLine, toOptions, writeReport } from "./convert-report.ts";
 import { EXIT } from "./failure.ts";
 import { alignRows, shapeText } from "./layout.ts";
+import { openInOrder } from "./ordered-archives.ts";
 import { startProgress } from "./progress.ts";
 import { convertMany, isOneArchive } from "./tree-conversion.ts";
 import { formatCount, formatSize } from "./units.ts";
@@ -34,29 +38,59 @@ export async function convertTo(
   for (const source of sources) await refuseOverlap(source, destination);
   const [only] = sources;
   if (only === undefined) return;
+  if (flags.concat === true) return concatenate(sources, destination, flags, context);
   if (sources.length > 1 || !(await isOneArchive(only)))
     return convertMany(sources, destination, flags, context);
   const archive = await open(only, { signal: context.signal });
   try {
-    if (flags.dryRun === true)
-      await printPlan(await planConversion(archive, toOptions(flags, context)), flags, context);
-    else await convertOne(archive, only, destination, flags, context);
+    const conversion: OneConversion = {
+      plan: (options) => planConversion(archive, options),
+      run: (target, options) => convertArchive(archive, target, "", options),
+    };
+    await convertOne(conversion, only, destination, flags, context);
   } finally {
     await archive.close();
   }
 }
 
+/** What becomes one array or one group. */
+interface OneConversion {
+  plan(options: ConvertOptions): Promise<ConversionPlan>;
+  run(target: WritableStore, options: ConvertOptions): Promise<ConvertResult>;
+}
+
+/** Converts archives, joined along the first dimension. */
+async function concatenate(
+  sources: readonly string[],
+  destination: string,
+  flags: ConvertFlags,
+  context: Context,
+): Promise<void> {
+  const { archives, close } = await openInOrder(sources, context.signal);
+  try {
+    const conversion: OneConversion = {
+      plan: (options) => planJoinedConversion(archives, options),
+      run: (target, options) => convertJoined(archives, target, "", options),
+    };
+    await convertOne(conversion, sources.join(", "), destination, flags, context);
+  } finally {
+    await close();
+  }
+}
+
 async function convertOne(
-  archive: Archive,
+  conversion: OneConversion,
   source: string,
   destination: string,
   flags: ConvertFlags,
   context: Context,
 ): Promise<void> {
+  if (flags.dryRun === true)
+    return printPlan(await conversion.plan(toOptions(flags, context)), flags, context);
   const { store: target } = locateTarget(destination);
   const bar = startProgress(context.io, "convert");
   try {
-    const result = await convertArchive(archive, target, "", {
+    const result = await conversion.run(target, {
       ...toOptions(flags, context),
       onProgress: bar.onProgress,
     });

@@ -26,6 +26,7 @@ const ZARR_ONLY = {
   grid: "--grid",
   portable: "--portable",
   dimensionNames: "--dimension-names",
+  concat: "--concat",
   dryRun: "--dry-run",
   verify: "--verify",
   resume: "--resume",

@@ -23,6 +23,7 @@ export interface ConvertFlags {
   /** `--no-recode` makes it false. */
   readonly recode: boolean;
   readonly dryRun?: boolean;
+  readonly concat?: boolean;
   readonly verify?: boolean;
   readonly resume?: boolean;
   readonly overwrite?: boolean;
@@ -62,6 +63,7 @@ export function addConvert(program: Command, context: Context): void {
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")
     .option("--no-recode", "refuse where chunks cannot be copied, instead of compressing them anew")
+    .option("--concat", "join the archives along the first dimension to one array, or one group of arrays")
     .option("--dry-run", "say what would happen, and write nothing")
     .option("--verify", "read the whole result back and compare it with the source")
     .addOption(
@@ -80,6 +82,7 @@ damaged archive among many is reported at the end; the others are converted.
 
 Examples:
   superchunk convert daily_equities.bcolz daily_equities.zarr
+  superchunk convert 2024.bcolz 2025.bcolz all.zarr --concat --verify
   superchunk convert /data/bundles /data/bundles.zarr --verify --report report.json
   superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256
   superchunk convert prices prices.zarr --grid rectilinear

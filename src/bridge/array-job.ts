@@ -31,9 +31,27 @@ import { arrayDocument, type BloscSettings, withLengths } from "./zarr-metadata.
 /** Settings where neither metadata nor a chunk tells them. */
 const DEFAULT_CLEVEL = 5;
 
+/** What is read of an archive. */
+export type SourceArchive = Pick<
+  ChunkedArchive,
+  | "store"
+  | "path"
+  | "nbytes"
+  | "nchunks"
+  | "chunkBytes"
+  | "summary"
+  | "readBytes"
+  | "encodedChunks"
+  | "listChunks"
+> & {
+  readonly kind: "array" | "bytes";
+  /** Where several are read as one. */
+  readonly joinedFrom?: readonly SourceArchive[];
+};
+
 /** Values and how they are stored. */
 export interface SourceArray {
-  readonly archive: ArrayArchive | BytesArchive;
+  readonly archive: SourceArchive;
   readonly dtype: DType;
   readonly shape: readonly number[];
   readonly order: "C" | "F";
@@ -41,6 +59,8 @@ export interface SourceArray {
   readonly attrs: JsonObject;
   /** Rows of a chunk, as the metadata tells it. */
   readonly chunkLength: number | undefined;
+  /** Why its chunks make no regular grid, whatever their size; absent where they may. */
+  readonly unevenness?: string;
 }
 
 /** Everything that is needed to convert an array. */
@@ -135,7 +155,10 @@ export async function planArray(
   const reversed = source.order === "F" && shape.length > 1;
   const notes = [...type.notes];
   const stored = shape.length === 0 ? [1] : reversed ? [...shape].reverse() : shape;
-  const matched = isEmpty ? undefined : matchCells(stored, archive.chunkBytes / source.dtype.itemSize);
+  const matched =
+    isEmpty || source.unevenness !== undefined
+      ? undefined
+      : matchCells(stored, archive.chunkBytes / source.dtype.itemSize);
   const recodes = isEmpty ? undefined : whyRecode(source, type, summary, matched, options, notes);
   if (recodes !== undefined && options.recode === false) {
     throw new SuperchunkError(
@@ -215,7 +238,7 @@ function lastLength({ shape, axis, length, along }: CellGrid): number {
 }
 
 function whyRecode(
-  { archive, shape, dtype }: SourceArray,
+  { archive, shape, dtype, unevenness }: SourceArray,
   type: ZarrType,
   summary: ChunkSummary,
   matched: CellGrid | undefined,
@@ -223,6 +246,7 @@ function whyRecode(
   notes: string[],
 ): string | undefined {
   if (type.transform !== undefined) return type.transform.reason;
+  if (unevenness !== undefined) return unevenness;
   if (archive.chunkBytes % dtype.itemSize !== 0) {
     return `chunks of ${archive.chunkBytes} bytes do not end on items of ${dtype.itemSize} bytes`;
   }
@@ -267,7 +291,11 @@ function bloscSettings(summary: ChunkSummary, type: ZarrType, recoded: boolean):
   };
 }
 
-function badArgument(archive: ChunkedArchive, field: string, reason: string): SuperchunkError {
+function badArgument(
+  archive: Pick<ChunkedArchive, "store" | "path">,
+  field: string,
+  reason: string,
+): SuperchunkError {
   return new SuperchunkError("BAD_ARGUMENT", `${field} ${reason}`, {
     path: archive.store.describe(archive.path),
     field,

@@ -47,9 +47,18 @@ export async function convertArchive(
   prefix: string,
   options: ConvertOptions = {},
 ): Promise<ConvertResult> {
-  const jobs = await planJobs(archive, options);
-  assertConvertible(jobs);
   if (archive.store === target) assertApart(archive.path, prefix);
+  return convertJobs(await planJobs(archive, options), target, prefix, options);
+}
+
+/** Converts everything that was planned. Throws as {@link convertArchive}. */
+export async function convertJobs(
+  jobs: ConversionJobs,
+  target: WritableStore,
+  prefix: string,
+  options: ConvertOptions,
+): Promise<ConvertResult> {
+  assertConvertible(jobs);
   const record = { source: await fingerprintSource(jobs, options), options: recordOptions(options) };
   const state = await prepareDestination(target, prefix, record, options);
   const keep = state === "unfinished" ? "shards" : "nothing";

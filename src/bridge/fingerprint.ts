@@ -38,11 +38,14 @@ async function fingerprintArray(
   { signal }: OpenOptions,
 ): Promise<JsonObject> {
   const objects: Record<string, string> = {};
-  for (const name of METADATA) {
-    const key = joinKey(archive.path, name);
-    if (key === "") continue;
-    const info = await archive.store.stat(key, { signal });
-    if (info !== undefined) objects[name] = `${info.size} ${info.version}`;
+  for (const { store, path } of archive.joinedFrom ?? [archive]) {
+    for (const name of METADATA) {
+      const key = joinKey(path, name);
+      if (key === "") continue;
+      const info = await store.stat(key, { signal });
+      const own = archive.joinedFrom === undefined ? name : store.describe(key);
+      if (info !== undefined) objects[own] = `${info.size} ${info.version}`;
+    }
   }
   return { dtype: formatDType(dtype), shape, nchunks: archive.nchunks, nbytes: archive.nbytes, objects };
 }

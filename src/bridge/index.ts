@@ -48,6 +48,7 @@ export type {
   PlannedArray,
 } from "./convert-options.ts";
 export { assertApart } from "./destination.ts";
+export { convertJoined, planJoinedConversion } from "./joined-jobs.ts";
 export type { Renaming } from "./node-names.ts";
 export {
   type ContainerCredentials,

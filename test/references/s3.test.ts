@@ -83,7 +83,7 @@ describe("virtualize", () => {
     expect(code).toBe(0);
     const { containers } = JSON.parse(out) as { containers: Container[] };
     expect(containers).toMatchObject([
-      { name: "s3", prefix: `s3://${s3.bucket}/data/equities/`, store: "s3" },
+      { name: "s3", prefix: `s3://${s3.bucket}/data/equities/close/data/`, store: "s3" },
     ]);
     const store = await openReferences(set, { authorize: ["s3"] });
     expect(await closeOfEquities(store)).toBe(wanted());
