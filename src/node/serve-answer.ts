@@ -13,7 +13,8 @@ import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
 import type { ServeBuffers } from "./serve-buffers.ts";
 import { judge, takesGzip } from "./serve-conditions.ts";
 import type { Gate } from "./serve-gate.ts";
-import { listingJson, listingPage } from "./serve-listing.ts";
+import { listingJson } from "./serve-listing.ts";
+import { listingPage } from "./serve-page.ts";
 
 /** Documents shorter than this are not compressed. */
 const GZIP_FROM = 1024;

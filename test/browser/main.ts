@@ -5,14 +5,18 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { type CompressorName, decode, encode, type Shuffle } from "superchunk/blosc";
+import { FileStore, serveView } from "superchunk/node";
+import { findViewEntries, zarrTreeView } from "superchunk/zarr";
 import { encodeHeader } from "../../src/format/header.ts";
 import { encodeSection } from "../../src/format/metadata.ts";
 import { encodeOffsets } from "../../src/format/offsets.ts";
 import { corpusFolder, type Fixture, loadArchives, repositoryRoot } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
+import { Outcome } from "./outcome.ts";
 import { makePattern } from "./page.ts";
+import { checkListing, checkZarr } from "./zarr.ts";
 
-/** Nothing but the page's own script, WebAssembly, and requests to where it came from. */
+/** Nothing but the page's own script, WebAssembly, and requests to where it came from and to what is served. */
 const POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'";
 const FLAGS = [
   "--no-sandbox",
@@ -28,27 +32,6 @@ const HTML =
 const COMPRESSORS: readonly CompressorName[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
 const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
 
-/** Checks that were done, and what is wrong. */
-class Outcome {
-  checks = 0;
-  readonly failures: string[] = [];
-
-  expect(name: string, found: unknown, expected: unknown): void {
-    this.checks++;
-    const [a, b] = [JSON.stringify(found), JSON.stringify(expected)];
-    if (a !== b) this.failures.push(`${name}: expected ${b}, found ${a}`);
-  }
-
-  async attempt(name: string, check: () => Promise<void>): Promise<void> {
-    try {
-      await check();
-    } catch (error) {
-      this.checks++;
-      this.failures.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
-    }
-  }
-}
-
 /** Runs everything; resolves with the exit code. */
 export async function main(): Promise<number> {
   const executablePath = findChromium();
@@ -60,7 +43,11 @@ export async function main(): Promise<number> {
   }
   await printSizes();
   const outcome = new Outcome();
-  const server = await startServer();
+  const store = new FileStore(corpusFolder);
+  const served = await serveView(zarrTreeView(await findViewEntries(store), { portable: true }), {
+    cors: "*",
+  });
+  const server = await startServer(served.url);
   let browser: Browser | undefined;
   try {
     browser = await chromium.launch({ executablePath, args: [...FLAGS] });
@@ -70,9 +57,16 @@ export async function main(): Promise<number> {
     await page.waitForFunction(() => window.superchunkTest !== undefined);
     console.log(`${browser.browserType().name()} ${browser.version()}`);
     await checkPage(page, server, outcome);
+    const free = await browser.newPage();
+    await free.goto(`${server.url}/free.html`);
+    await free.waitForFunction(() => window.superchunkTest !== undefined);
+    await checkZarr({ strict: page, free }, server, served, outcome);
+    await checkListing(browser, served, outcome);
   } finally {
     await browser?.close();
     await server.close();
+    await served.close();
+    await store.close();
   }
   for (const failure of outcome.failures) console.error(`FAILED ${failure}`);
   console.log(`${outcome.checks} checks, ${outcome.failures.length} failed`);
@@ -201,16 +195,18 @@ function hashesOf(fixture: Fixture): Record<string, string | null> {
 }
 
 /** The corpus and the page, with the policy on every answer. */
-async function startServer(): Promise<TestServer> {
+async function startServer(served: string): Promise<TestServer> {
   const objects: [string, Uint8Array][] = (readdirSync(corpusFolder, { recursive: true }) as string[])
     .filter((name) => statSync(join(corpusFolder, name)).isFile())
     .map((name) => [`corpus/${name.replaceAll("\\", "/")}`, readFileSync(join(corpusFolder, name))]);
   const server = await serveObjects(objects);
   const script = await bundlePage("page.ts");
   server.intercept = (request, response) => {
-    response.setHeader("content-security-policy", POLICY);
+    response.setHeader("content-security-policy", `${POLICY} ${new URL(served).origin}`);
     const name = basename(new URL(request.url ?? "/", "http://host").pathname);
-    if (name === "index.html") response.setHeader("content-type", "text/html").end(HTML);
+    if (name === "free.html") response.removeHeader("content-security-policy");
+    if (name === "index.html" || name === "free.html")
+      response.setHeader("content-type", "text/html").end(HTML);
     else if (name === "page.js") response.setHeader("content-type", "text/javascript").end(script);
     else return false;
     return true;

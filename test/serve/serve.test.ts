@@ -212,7 +212,7 @@ describe("lists", () => {
     expect(headers["content-type"]).toContain("text/html");
     expect(headers["content-security-policy"]).toContain("default-src 'none'");
     const page = bytes.toString();
-    expect(page).toContain('<a href="%3Cb%3E%26/">&lt;b&gt;&amp;</a>');
+    expect(page).toContain('<a href="%3Cb%3E%26/">&lt;b&gt;&amp;/</a>');
     expect(page).not.toContain("<b>");
     expect(page).toContain("float64");
   });

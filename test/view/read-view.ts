@@ -2,6 +2,7 @@
 import * as zarr from "zarrita";
 import type { ZarrView } from "../../src/bridge/index.ts";
 import { type ArrayFixture, type FixtureDType, parseExactJson } from "../fixtures/manifest.ts";
+import { type Strided, toCOrder } from "./c-order.ts";
 
 export async function documentOf(
   view: Pick<ZarrView, "get">,
@@ -28,27 +29,7 @@ export async function readThroughView(
   // zarrita 0.7.5 cannot select from a dimension without items.
   if (array.shape.includes(0)) return new Uint8Array();
   const read = array.shape.length === 0 ? array.getChunk([]) : zarr.get(array, null);
-  const { data, shape, stride } = (await read) as unknown as {
-    data: ArrayBufferView & { length: number };
-    shape: number[];
-    stride: number[];
-  };
-  const size = data.byteLength / data.length || 1;
-  const source = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  const count = shape.reduce((product, n) => product * n, 1);
-  const out = new Uint8Array(count * size);
-  for (let i = 0; i < count; i++) {
-    let rest = i;
-    let at = 0;
-    for (let axis = shape.length - 1; axis >= 0; axis--) {
-      const n = shape[axis] ?? 1;
-      at += (rest % n) * (stride[axis] ?? 0);
-      rest = Math.floor(rest / n);
-    }
-    const item = source.slice(at * size, (at + 1) * size);
-    out.set(isBig(dtype) ? item.reverse() : item, i * size);
-  }
-  return out;
+  return toCOrder((await read) as unknown as Strided, isBig(dtype));
 }
 
 function asPairs(view: Pick<ZarrView, "get">): { get(key: string): Promise<Uint8Array | undefined> } {
