@@ -102,6 +102,7 @@ export { type ConversionCheck, verifyConversion } from "./verify-conversion.ts";
 export { zarrView } from "./view.ts";
 export { findViewEntries, type ViewEntry, zarrTreeView } from "./view-tree.ts";
 export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view-types.ts";
-export { type BackFormat, type BackOptions, type BackResult, convertBack } from "./way-back/convert-back.ts";
+export type { BackFormat, BackOptions, BackResult } from "./way-back/back-types.ts";
+export { convertBack } from "./way-back/convert-back.ts";
 export type { BackArray, BackSource, BackTable } from "./way-back/source.ts";
 export { zarrSource } from "./way-back/zarr-source.ts";

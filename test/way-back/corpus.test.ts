@@ -2,7 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { open } from "../../src/array/open.ts";
 import type { Archive, ArrayArchive } from "../../src/array/types.ts";
-import { type BackFormat, convertBack } from "../../src/bridge/way-back/convert-back.ts";
+import type { BackFormat } from "../../src/bridge/way-back/back-types.ts";
+import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { decodeNpyHeader, npyHeaderLength } from "../../src/format/npy-header.ts";
 import { MemoryStore } from "../../src/store/memory.ts";

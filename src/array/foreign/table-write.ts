@@ -30,7 +30,9 @@ import { readTable } from "./table-state.ts";
 export interface NewTableColumn extends CarraySource {
   readonly name: string;
   /** Its own settings, where they differ from the table's. */
-  readonly options?: Pick<CarrayOptions, "cparams" | "chunklen" | "expectedlen" | "dflt"> | undefined;
+  readonly options?:
+    | Pick<CarrayOptions, "cparams" | "chunklen" | "expectedlen" | "dflt" | "attrs">
+    | undefined;
 }
 
 /** What was done to a table. */

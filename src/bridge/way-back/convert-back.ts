@@ -4,59 +4,36 @@
  * Chunks go over unchanged where the new format cuts the values as the source does. Each array is there as a whole, or not
  * at all. Knows which writer takes what; must not know how they write.
  */
-import type { BloscpackOptions } from "../../array/foreign/bloscpack-options.ts";
-import { compressArray, compressBytes } from "../../array/foreign/bloscpack-write.ts";
-import { type CarrayOptions, createCarray } from "../../array/foreign/carray-write.ts";
-import { createTable } from "../../array/foreign/table-write.ts";
-import type { ArrayArchive, BytesArchive, LongOptions } from "../../array/types.ts";
-import { createArray } from "../../array/write/create.ts";
+import type { ArrayArchive, BytesArchive } from "../../array/types.ts";
 import { encodeHere } from "../../codec/index.ts";
-import type { ChunkEncoder, CompressorName } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { encodeNpyHeader } from "../../format/npy.ts";
-import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
+import type { PlannedArray } from "../convert-options.ts";
 import { deleteTree } from "../destination.ts";
-import { CopyingEncoder, offerChunks } from "./copying-encoder.ts";
+import type { BackFormat, BackOptions, BackResult, BackRun } from "./back-types.ts";
+import type { CopyingEncoder } from "./copying-encoder.ts";
 import {
   type BackArray,
   type BackColumn,
   type BackSource,
   type BackTable,
-  type BytesAs,
   describeBytes,
   describeColumn,
 } from "./source.ts";
+import { verifyBack } from "./verify-back.ts";
+import { noObjects, writeBloscpack, writeBloscpackBytes, writeNpy } from "./write-file.ts";
+import {
+  commonChunkLength,
+  isCutByRows,
+  writeCarray,
+  writeCtable,
+  writeStructs,
+  writeSuperchunks,
+} from "./write-folder.ts";
 
-/** What can be written. */
-export type BackFormat = "npy" | "bloscpack" | "bcolz" | "blz";
-
-/** How it is converted back. */
-export interface BackOptions extends LongOptions, BytesAs {
-  /** Of tables, only these columns. */
-  readonly columns?: readonly string[] | undefined;
-  /** Replace what is there (default false: `CONFLICT`); not for bcolz. */
-  readonly overwrite?: boolean | undefined;
-  /** What encodes chunks that cannot be copied (default: the calling thread). */
-  readonly encoder?: ChunkEncoder | undefined;
-}
-
-/** What was done. */
-export interface BackResult {
-  readonly arrays: number;
-  /** Uncompressed bytes. */
-  readonly nbytes: number;
-  readonly chunksCopied: number;
-  /** Chunks that were compressed anew. */
-  readonly chunksRecoded: number;
-  readonly seconds: number;
-  /** What the format has no place for, in words. */
-  readonly notes: readonly string[];
-}
-
-/** Bytes of rows of a table that are put together at a time, about. */
-const BATCH_BYTES = 4 << 20;
+/** File extensions of the formats that are files. */
+export const FILE_ENDINGS: Readonly<Record<"npy" | "bloscpack", string>> = { npy: ".npy", bloscpack: ".blp" };
 
 /**
  * Converts a source into one file (`npy`, `bloscpack`) or folder (`bcolz`, `blz`) at `key`. A table becomes a folder of files,
@@ -72,14 +49,87 @@ export async function convertBack(
   format: BackFormat,
   options: BackOptions = {},
 ): Promise<BackResult> {
-  const run = new BackRun(target, options);
   const started = performance.now();
-  if (source.kind === "table") await run.table(source, key, format);
-  else if (source.kind === "bytes") await run.bytes(source, key, format);
-  else if (hasColumns(source) && (format === "bcolz" || format === "blz"))
-    await run.table(tableOf(source), key, format);
-  else await run.array(await describeColumn("", source), key, format);
+  const run = new Conversion(target, options);
+  for (const piece of await piecesOf(source, key, format, options)) {
+    refuse(piece, format, options);
+    await run.write(piece, format);
+  }
   return { ...run.result(), seconds: (performance.now() - started) / 1000 };
+}
+
+/** What {@link convertBack} would do, array by array, without writing. `node` is the key in the destination. */
+export async function planBack(
+  source: BackSource,
+  key: string,
+  format: BackFormat,
+  options: BackOptions = {},
+): Promise<PlannedArray[]> {
+  const plans: PlannedArray[] = [];
+  for (const piece of await piecesOf(source, key, format, options)) {
+    const reason = whyRecoded(piece, format);
+    const refusal = whyRefused(piece, format) ?? (options.recode === false ? reason : undefined);
+    for (const column of piece.columns) {
+      const { name, path, nbytes, shape, chunks } = column;
+      const why = refusal ?? reason;
+      plans.push({
+        node: piece.table === undefined ? piece.key : joinKey(piece.key, name),
+        source: path,
+        action:
+          refusal !== undefined
+            ? "refuse"
+            : nbytes === 0
+              ? "empty"
+              : reason !== undefined
+                ? "recode"
+                : "copy",
+        ...(why === undefined ? {} : { reason: why }),
+        nbytes,
+        chunks: chunks?.nchunks ?? 0,
+        shards: 0,
+        shape,
+        notes: [],
+      });
+    }
+  }
+  return plans;
+}
+
+/** What is written by one call of a writer: an array, or all columns of a table. */
+interface Piece {
+  readonly key: string;
+  readonly columns: readonly BackColumn[];
+  /** Set where the columns become one table. */
+  readonly table?: BackTable | undefined;
+  /** Set for plain bytes that stay such. */
+  readonly bytes?: BytesArchive | undefined;
+}
+
+/** A source as what writers take. */
+async function piecesOf(
+  source: BackSource,
+  key: string,
+  format: BackFormat,
+  options: BackOptions,
+): Promise<Piece[]> {
+  if (source.kind === "bytes") {
+    const isPlain = options.dtype === undefined && options.shape === undefined;
+    const column = await describeBytes(source, options);
+    return [{ key, columns: [column], bytes: format === "bloscpack" && isPlain ? source : undefined }];
+  }
+  const isFolder = format === "bcolz" || format === "blz";
+  const table =
+    source.kind === "table" ? source : isFolder && hasColumns(source) ? tableOf(source) : undefined;
+  if (table === undefined)
+    return [{ key, columns: [await describeColumn("", source as ArrayArchive | BackArray)] }];
+  const columns: BackColumn[] = [];
+  for (const name of choose(table, options.columns))
+    columns.push(await describeColumn(name, table.column(name)));
+  if (isFolder) return [{ key, columns, table }];
+  return columns.map((column) => ({
+    key: joinKey(key, `${column.name}${FILE_ENDINGS[format]}`),
+    columns: [column],
+  }));
 }
 
 /** Rows whose fields are stored apart, which are a table in all but name. */
@@ -92,70 +142,109 @@ function tableOf(array: ArrayArchive): BackTable {
   return { kind: "table", store, path, attrs, names: columnNames, column: (name) => array.column(name) };
 }
 
-class BackRun {
-  readonly #target: WritableStore;
-  readonly #options: BackOptions;
-  readonly #encoder: ChunkEncoder;
-  readonly #notes: string[] = [];
-  #arrays = 0;
-  #nbytes = 0;
-  #copied = 0;
-  #recoded = 0;
+function choose(
+  { names, store, path }: BackTable,
+  columns: readonly string[] | undefined,
+): readonly string[] {
+  const unknown = columns?.find((column) => !names.includes(column));
+  if (unknown === undefined) return names.filter((name) => columns?.includes(name) ?? true);
+  throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {
+    path: store.describe(path),
+    field: unknown,
+  });
+}
 
-  constructor(target: WritableStore, options: BackOptions) {
-    this.#target = target;
-    this.#options = options;
-    this.#encoder = options.encoder ?? encodeHere;
+/** Why chunks are made anew, if they are. */
+function whyRecoded({ columns, table }: Piece, format: BackFormat): string | undefined {
+  if (format === "npy") return undefined;
+  const column = columns.find(({ chunks }) => chunks === undefined);
+  if (column !== undefined) return column.whyRecoded ?? "its chunks cannot be copied";
+  if (format === "bloscpack") return undefined;
+  if (!columns.every(isCutByRows)) return "its chunks are not rows in C order";
+  const isMixed = table !== undefined && format === "blz" && commonChunkLength(columns) === undefined;
+  return isMixed ? "the chunks of its columns are of different lengths" : undefined;
+}
+
+function whyRefused({ columns }: Piece, format: BackFormat): string | undefined {
+  for (const { dtype, shape } of columns) {
+    if (dtype.kind === "object") return "Python objects are never read, nor written";
+    if (shape.length === 0 && (format === "bcolz" || format === "blz"))
+      return `an array without dimensions has no rows, as ${format === "blz" ? "superchunks" : "bcolz"} would have it; convert it to npy or bloscpack`;
   }
+  return undefined;
+}
 
-  async bytes(archive: BytesArchive, key: string, format: BackFormat): Promise<void> {
-    const column = await describeBytes(archive, this.#options);
-    const isPlain = this.#options.dtype === undefined && this.#options.shape === undefined;
-    if (format !== "bloscpack" || !isPlain) return this.array(column, key, format);
-    const { encoder, data } = this.#chunksOf(column);
-    await compressBytes(data, this.#target, key, {
-      ...this.#bloscpackOptions(column, encoder),
-      metadata: Object.keys(archive.metadata).length === 0 ? undefined : archive.metadata,
-      size: archive.nbytes,
-    });
-    this.#count(column, encoder);
-  }
-
-  async array(column: BackColumn, key: string, format: BackFormat): Promise<void> {
-    if (format === "npy") return this.#npy(column, key);
-    if (format === "bloscpack") return this.#bloscpack(column, key);
-    if (column.shape.length === 0) {
-      throw new SuperchunkError(
-        "UNSUPPORTED",
-        `an array without dimensions has no rows, as ${format === "blz" ? "superchunks" : "bcolz"} would have it; convert it to npy or bloscpack`,
-        { path: column.path, field: "shape" },
-      );
-    }
-    await this.#inFolder(key, () =>
-      format === "bcolz" ? this.#carray(column, key) : this.#superchunks(column, key),
+/** Throws `UNSUPPORTED` before anything is written. */
+function refuse(piece: Piece, format: BackFormat, { recode }: BackOptions): void {
+  const path = piece.columns[0]?.path ?? "";
+  const object = piece.columns.find(({ dtype }) => dtype.kind === "object");
+  if (object !== undefined) throw noObjects(object.path);
+  const refusal = whyRefused(piece, format);
+  if (refusal !== undefined) throw new SuperchunkError("UNSUPPORTED", refusal, { path, field: "shape" });
+  const reason = recode === false ? whyRecoded(piece, format) : undefined;
+  if (reason !== undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `its chunks cannot be copied, and nothing may be recoded: ${reason}`,
+      { path },
     );
   }
+}
 
-  async table(table: BackTable, key: string, format: BackFormat): Promise<void> {
-    const wanted = this.#choose(table);
-    const columns: BackColumn[] = [];
-    for (const name of wanted) columns.push(await describeColumn(name, table.column(name)));
-    if (format === "bcolz") return this.#inFolder(key, () => this.#ctable(table, columns, key));
-    if (format === "blz") return this.#inFolder(key, () => this.#structs(table, columns, key));
-    if (Object.keys(table.attrs).length > 0)
-      this.#notes.push(`attributes of the table are not carried over: a folder of ${format} files has none`);
-    const ending = format === "npy" ? "npy" : "blp";
-    for (const column of columns) await this.array(column, joinKey(key, `${column.name}.${ending}`), format);
+/** The state of one conversion. */
+class Conversion implements BackRun {
+  readonly target: WritableStore;
+  readonly options: BackOptions;
+  readonly encoder: BackRun["encoder"];
+  readonly #notes: string[] = [];
+  readonly #counts = { arrays: 0, nbytes: 0, chunksCopied: 0, chunksRecoded: 0 };
+
+  constructor(target: WritableStore, options: BackOptions) {
+    this.target = target;
+    this.options = options;
+    this.encoder = options.encoder ?? encodeHere;
+  }
+
+  async write(piece: Piece, format: BackFormat): Promise<void> {
+    const { key, columns, table, bytes } = piece;
+    const [column] = columns;
+    if (format === "bcolz" || format === "blz") {
+      await this.#inFolder(key, async () => {
+        if (table !== undefined)
+          await (format === "bcolz" ? writeCtable : writeStructs)(this, table, columns, key);
+        else if (column !== undefined)
+          await (format === "bcolz" ? writeCarray : writeSuperchunks)(this, column, key);
+        await this.#verify(piece, format);
+      });
+      return;
+    }
+    if (column === undefined) return;
+    if (format === "npy") await writeNpy(this, column, key);
+    else if (bytes === undefined) await writeBloscpack(this, column, key);
+    else await writeBloscpackBytes(this, bytes, column, key);
+    try {
+      await this.#verify(piece, format);
+    } catch (error) {
+      await this.target.delete(key).catch(() => undefined); // the first error is the one to tell
+      throw error;
+    }
+  }
+
+  async #verify({ key, columns, table }: Piece, format: BackFormat): Promise<void> {
+    const { verify, signal } = this.options;
+    if (verify !== true) return;
+    for (const column of columns)
+      await verifyBack(column, { target: this.target, key, format, isColumn: table !== undefined }, signal);
   }
 
   /** Makes a folder, which must be free, and leaves nothing of it where that fails. */
   async #inFolder(key: string, write: () => Promise<void>): Promise<void> {
     const names: string[] = [];
-    for await (const { name } of this.#target.list(key)) names.push(name);
+    for await (const { name } of this.target.list(key)) names.push(name);
     if (names.length > 0) {
-      const path = this.#target.describe(key);
+      const path = this.target.describe(key);
       const isArchive = names.includes("meta") || names.includes("__rootdirs__");
-      if (this.#options.overwrite !== true || !isArchive) {
+      if (this.options.overwrite !== true || !isArchive) {
         throw new SuperchunkError(
           "CONFLICT",
           isArchive
@@ -164,296 +253,37 @@ class BackRun {
           { path },
         );
       }
-      await deleteTree(this.#target, key, new Set());
+      await deleteTree(this.target, key, new Set());
     }
     try {
       await write();
     } catch (error) {
-      await deleteTree(this.#target, key, new Set()).catch(() => undefined); // the first error is the one to tell
+      await deleteTree(this.target, key, new Set()).catch(() => undefined); // the first error is the one to tell
       throw error;
     }
   }
 
-  result(): Omit<BackResult, "seconds"> {
-    return {
-      arrays: this.#arrays,
-      nbytes: this.#nbytes,
-      chunksCopied: this.#copied,
-      chunksRecoded: this.#recoded,
-      notes: this.#notes,
-    };
+  note(text: string): void {
+    this.#notes.push(text);
   }
 
-  async #npy(column: BackColumn, key: string): Promise<void> {
-    const { dtype, shape, attrs, fillValue } = column;
-    if (dtype.kind === "object") throw noObjects(column.path);
-    const header = encodeNpyHeader(dtype, shape);
-    const { signal } = this.#options;
-    async function* pieces(): AsyncGenerator<Uint8Array> {
-      yield header;
-      yield* column.stream({ signal });
-    }
-    this.#warn(column, Object.keys(attrs).length > 0, fillValue !== undefined && fillValue !== null, ".npy");
-    await this.#target.put(key, pieces(), { ifAbsent: this.#options.overwrite !== true, signal });
-    this.#count(column, undefined);
+  count({ nbytes }: BackColumn, encoder: CopyingEncoder | undefined): void {
+    this.#counts.arrays++;
+    this.#counts.nbytes += nbytes;
+    this.#counts.chunksCopied += encoder?.copied ?? 0;
+    this.#counts.chunksRecoded += encoder?.recoded ?? 0;
   }
 
-  async #bloscpack(column: BackColumn, key: string): Promise<void> {
-    const { dtype, shape, order, attrs, fillValue } = column;
-    if (dtype.kind === "object") throw noObjects(column.path);
-    const { encoder, data } = this.#chunksOf(column);
-    this.#warn(column, false, fillValue !== undefined && fillValue !== null, "Bloscpack");
-    await compressArray({ dtype, shape, order, data }, this.#target, key, {
-      ...this.#bloscpackOptions(column, encoder),
-      metadata: Object.keys(attrs).length === 0 ? undefined : attrs,
-    });
-    this.#count(column, encoder);
-  }
-
-  #bloscpackOptions(column: BackColumn, encoder: ChunkEncoder): BloscpackOptions {
-    const { archive } = column;
-    return {
-      ...settingsOf(column),
-      typesize: column.summary?.typesize,
-      chunkSize: archive !== undefined && archive.chunkBytes > 0 ? archive.chunkBytes : undefined,
-      checksum: column.summary?.checksum,
-      encoder,
-      force: this.#options.overwrite,
-      signal: this.#options.signal,
-    };
-  }
-
-  async #carray(column: BackColumn, key: string): Promise<void> {
-    const { encoder, data } = this.#rowsOf(column);
-    const { dtype, shape } = column;
-    await createCarray(
-      this.#target,
-      key,
-      { dtype, rowShape: shape.slice(1), data },
-      { ...this.#carrayOptions(column, encoder), attrs: column.attrs },
-    );
-    this.#count(column, encoder);
-  }
-
-  #carrayOptions(column: BackColumn, encoder: ChunkEncoder): CarrayOptions {
-    return {
-      cparams: settingsOf(column),
-      chunklen: column.chunkLength,
-      expectedlen: column.shape[0],
-      dflt: column.fillValue,
-      encoder,
-      signal: this.#options.signal,
-    };
-  }
-
-  async #ctable(table: BackTable, columns: readonly BackColumn[], key: string): Promise<void> {
-    // One encoder for all: it compares bytes, so that columns are not mixed up.
-    const encoder = new CopyingEncoder(this.#encoder);
-    const sources = columns.map((column) => {
-      const { cparams, chunklen, expectedlen, dflt } = this.#carrayOptions(column, encoder);
-      if (Object.keys(column.attrs).length > 0)
-        this.#notes.push(`${column.name}: attributes of columns are not carried over`);
-      return {
-        name: column.name,
-        dtype: column.dtype,
-        rowShape: column.shape.slice(1),
-        data: this.#rowsOf(column, encoder).data,
-        options: { cparams, chunklen, expectedlen, dflt },
-      };
-    });
-    await createTable(this.#target, key, sources, {
-      attrs: table.attrs,
-      encoder,
-      signal: this.#options.signal,
-    });
-    columns.forEach((column, i) => {
-      this.#count(column, i === 0 ? encoder : undefined);
-    });
-  }
-
-  async #superchunks(column: BackColumn, key: string): Promise<void> {
-    const { encoder, data } = this.#rowsOf(column);
-    const { dtype, shape, attrs, chunkLength, summary } = column;
-    const array = await createArray(this.#target, key, {
-      dtype,
-      shape: [0, ...shape.slice(1)],
-      dflt: this.#oneFill(column),
-      attrs,
-      // Fields apart would cut the chunks of a struct anew.
-      ...(column.archive === undefined ? {} : { columns: false }),
-      cparams: settingsOf(column),
-      ...(chunkLength === undefined ? {} : { chunklen: chunkLength }),
-      ...(summary?.checksum === undefined || summary.checksum === "None"
-        ? {}
-        : { checksum: summary.checksum }),
-      expectedlen: shape[0],
-      encoder,
-      signal: this.#options.signal,
-    });
-    await finish(array, () => array.append(data));
-    this.#count(column, encoder);
-  }
-
-  /** The fill value of an item. blz 0.6 keeps one for a row: a nested list. */
-  #oneFill({ fillValue, dtype, path }: BackColumn): JsonValue | undefined {
-    if (dtype.kind === "struct" || !Array.isArray(fillValue)) return fillValue;
-    const isPair = dtype.kind === "complex" && fillValue.length === 2 && !Array.isArray(fillValue[0]);
-    if (isPair) return fillValue;
-    const [first, ...others] = flatten(fillValue as readonly JsonValue[]);
-    if (others.every((other) => other === first)) return first;
-    this.#notes.push(`${path}: the fill value differs within a row, and is not carried over`);
-    return undefined;
-  }
-
-  /** A table as one array of structs, each field a folder. */
-  async #structs(table: BackTable, columns: readonly BackColumn[], key: string): Promise<void> {
-    const rows = Math.min(...columns.map(({ shape }) => shape[0] ?? 0));
-    const fields: Field[] = [];
-    let itemSize = 0;
-    for (const { name, dtype, shape } of columns) {
-      const dimensions = shape.slice(1);
-      fields.push({ name, dtype, shape: dimensions, offset: itemSize });
-      itemSize += dimensions.reduce((product, n) => product * n, dtype.itemSize);
-    }
-    const dtype: DType = { kind: "struct", itemSize, byteOrder: "none", fields };
-    const [first] = columns;
-    for (const { name, attrs } of columns)
-      if (Object.keys(attrs).length > 0)
-        this.#notes.push(`${name}: attributes of columns are not carried over`);
-    const fills = columns.map(({ fillValue }) => fillValue ?? null);
-    const array = await createArray(this.#target, key, {
-      dtype,
-      shape: 0,
-      dflt: fills.some((fill) => fill === null) ? null : fills,
-      attrs: table.attrs,
-      cparams: first === undefined ? {} : settingsOf(first),
-      expectedlen: rows,
-      encoder: this.#encoder,
-      signal: this.#options.signal,
-    });
-    const { signal } = this.#options;
-    await finish(array, async () => {
-      const batch = Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, itemSize)));
-      for (let at = 0; at < rows; at += batch) {
-        const end = Math.min(rows, at + batch);
-        const items = new Uint8Array((end - at) * itemSize);
-        for (const [i, field] of fields.entries()) {
-          const bytes = await columns[i]?.rows(at, end, signal);
-          if (bytes !== undefined) interleave(items, bytes, itemSize, field.offset, end - at);
-        }
-        await array.append(items);
-        this.#options.onProgress?.({ done: end * itemSize, total: rows * itemSize });
-      }
-    });
-    for (const column of columns) this.#count(column, undefined);
-  }
-
-  /** Rows in C order, their chunks offered where they are stored so. */
-  #rowsOf(
-    column: BackColumn,
-    encoder: CopyingEncoder = new CopyingEncoder(this.#encoder),
-  ): { encoder: CopyingEncoder; data: AsyncIterable<Uint8Array> } {
-    const { archive, order, chunkLength } = column;
-    const isCopied = archive !== undefined && order === "C" && chunkLength !== undefined;
-    const data = isCopied
-      ? offerChunks(archive, encoder, this.#options.signal)
-      : column.stream({ signal: this.#options.signal });
-    return { encoder, data: this.#watch(data, column) };
-  }
-
-  /** Bytes in stored order. */
-  #chunksOf(column: BackColumn): { encoder: CopyingEncoder; data: AsyncIterable<Uint8Array> } {
-    const encoder = new CopyingEncoder(this.#encoder);
-    const { archive } = column;
-    const data =
-      archive === undefined
-        ? column.stream({ signal: this.#options.signal })
-        : offerChunks(archive, encoder, this.#options.signal);
-    return { encoder, data: this.#watch(data, column) };
-  }
-
-  async *#watch(data: AsyncIterable<Uint8Array>, { nbytes, path }: BackColumn): AsyncGenerator<Uint8Array> {
+  async *watch(data: AsyncIterable<Uint8Array>, { nbytes, path }: BackColumn): AsyncGenerator<Uint8Array> {
     let done = 0;
     for await (const piece of data) {
       yield piece;
       done += piece.length;
-      this.#options.onProgress?.({ done, total: nbytes, label: path });
+      this.options.onProgress?.({ done, total: nbytes, label: path });
     }
   }
 
-  #warn({ path }: BackColumn, attributes: boolean, fill: boolean, format: string): void {
-    const lost = [...(attributes ? ["attributes"] : []), ...(fill ? ["the fill value"] : [])];
-    if (lost.length > 0)
-      this.#notes.push(`${path}: ${lost.join(" and ")} not carried over: ${format} has no place for it`);
+  result(): Omit<BackResult, "seconds"> {
+    return { ...this.#counts, verified: this.options.verify === true, notes: this.#notes };
   }
-
-  #count({ nbytes }: BackColumn, encoder: CopyingEncoder | undefined): void {
-    this.#arrays++;
-    this.#nbytes += nbytes;
-    this.#copied += encoder?.copied ?? 0;
-    this.#recoded += encoder?.recoded ?? 0;
-  }
-
-  #choose({ names, store, path }: BackTable): readonly string[] {
-    const { columns } = this.#options;
-    const unknown = columns?.find((column) => !names.includes(column));
-    if (unknown === undefined) return names.filter((name) => columns?.includes(name) ?? true);
-    throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {
-      path: store.describe(path),
-      field: unknown,
-    });
-  }
-}
-
-/** How the source is compressed, as far as it tells. */
-function settingsOf({ summary }: BackColumn): {
-  readonly cname?: CompressorName;
-  readonly clevel?: number;
-  readonly shuffle?: "noshuffle" | "shuffle" | "bitshuffle";
-} {
-  if (summary === undefined) return {};
-  const { cname, clevel, shuffle } = summary;
-  return {
-    ...(cname === undefined ? {} : { cname }),
-    ...(clevel === undefined ? {} : { clevel }),
-    ...(shuffle === undefined ? {} : { shuffle }),
-  };
-}
-
-/** Puts a column's bytes into rows of structs. */
-function interleave(
-  rows: Uint8Array,
-  column: Uint8Array,
-  rowSize: number,
-  offset: number,
-  count: number,
-): void {
-  const size = column.length / count;
-  for (let row = 0; row < count; row++)
-    rows.set(column.subarray(row * size, (row + 1) * size), row * rowSize + offset);
-}
-
-function flatten(values: readonly JsonValue[]): JsonValue[] {
-  return values.flatMap((value) => (Array.isArray(value) ? flatten(value as readonly JsonValue[]) : [value]));
-}
-
-/** Closes an array; where writing failed, nothing of it is committed. */
-async function finish(
-  array: { close(): Promise<void>; abandon(): Promise<void> },
-  write: () => Promise<void>,
-): Promise<void> {
-  try {
-    await write();
-    await array.close();
-  } catch (error) {
-    await array.abandon().catch(() => undefined); // the first error is the one to tell
-    throw error;
-  }
-}
-
-function noObjects(path: string): SuperchunkError {
-  return new SuperchunkError("UNSUPPORTED", "Python objects are never read, nor written", {
-    path,
-    field: "dtype",
-  });
 }

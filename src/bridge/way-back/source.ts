@@ -7,13 +7,18 @@ import type {
   Archive,
   ArrayArchive,
   BytesArchive,
-  ChunkSummary,
+  ChunkedArchive,
   LongOptions,
   Selection,
 } from "../../array/types.ts";
+import type { CompressorName, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
-import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { ZarrArray } from "../../zarr/array.ts";
+import { leafOf } from "../../zarr/chain.ts";
+import { type CopyingEncoder, offerChunks } from "./copying-encoder.ts";
+import { copyableChunks } from "./zarr-chunks.ts";
 
 /** An array of any format, as far as it takes to write its values. */
 export interface BackArray {
@@ -42,6 +47,26 @@ export interface BackTable {
 /** What can be converted back. */
 export type BackSource = Archive | BackArray | BackTable;
 
+/** Chunks that a writer may take over as they are, in stored order. */
+export interface OfferedChunks {
+  /** Rows of a chunk, where chunks end on rows. */
+  readonly chunkLength: number | undefined;
+  /** Decoded bytes of every chunk but the last, which may be shorter. */
+  readonly chunkBytes: number;
+  readonly nchunks: number;
+  /** The decoded bytes of all, each chunk offered to the encoder before. */
+  offer(encoder: CopyingEncoder, signal: AbortSignal | undefined): AsyncIterable<Uint8Array>;
+}
+
+/** How the source is compressed, as far as it tells. */
+export interface BackSettings {
+  readonly cname?: CompressorName;
+  readonly clevel?: number;
+  readonly shuffle?: Shuffle;
+  readonly typesize?: number;
+  readonly checksum?: ChecksumName;
+}
+
 /** One array to be written. */
 export interface BackColumn {
   /** Empty for an array that is not a column. */
@@ -52,11 +77,11 @@ export interface BackColumn {
   readonly nbytes: number;
   readonly attrs: JsonObject;
   readonly fillValue: JsonValue | undefined;
-  /** Where encoded chunks can be had, in stored order. */
-  readonly archive: ArrayArchive | BytesArchive | undefined;
-  /** Rows of a chunk, where chunks end on rows. */
-  readonly chunkLength: number | undefined;
-  readonly summary: ChunkSummary | undefined;
+  /** Undefined where no chunk can be copied. */
+  readonly chunks: OfferedChunks | undefined;
+  /** Why no chunk can be copied, if so. */
+  readonly whyRecoded: string | undefined;
+  readonly settings: BackSettings;
   /** How messages name it. */
   readonly path: string;
   /** C order. */
@@ -74,6 +99,9 @@ export interface BytesAs {
 /** An array, or a column. Reads its first header. */
 export async function describeColumn(name: string, source: BackArray): Promise<BackColumn> {
   const archive = isArchive(source) && source.columnNames.length === 0 ? source : undefined;
+  const found = source instanceof ZarrArray ? copyableChunks(source) : "its fields are stored apart";
+  const ofZarr = typeof found === "string" ? undefined : found;
+  const chunks = archive === undefined ? ofZarr : chunksOfArchive(archive, archive.chunkLength);
   return {
     name,
     dtype: source.dtype,
@@ -82,12 +110,33 @@ export async function describeColumn(name: string, source: BackArray): Promise<B
     nbytes: source.nbytes,
     attrs: source.attrs,
     fillValue: source.fillValue,
-    archive,
-    chunkLength: archive?.chunkLength,
-    summary: await archive?.summary(),
+    chunks,
+    whyRecoded: chunks === undefined && typeof found === "string" ? found : undefined,
+    settings: source instanceof ZarrArray ? settingsOfZarr(source) : ((await archive?.summary()) ?? {}),
     path: source.store.describe(source.path),
     stream: (options) => source.streamBytes(options),
     rows: (start, stop, signal) => source.getBytes([{ start, stop, step: 1 }], { signal }),
+  };
+}
+
+function chunksOfArchive(archive: ChunkedArchive, chunkLength: number | undefined): OfferedChunks {
+  const { chunkBytes, nchunks } = archive;
+  return {
+    chunkLength,
+    chunkBytes,
+    nchunks,
+    offer: (encoder, signal) => offerChunks(archive, encoder, signal),
+  };
+}
+
+/** What the array's blosc codec is configured for. */
+function settingsOfZarr({ model }: ZarrArray): BackSettings {
+  const blosc = leafOf(model.chain).stages.find(({ isBlosc }) => isBlosc);
+  const { cname, clevel, shuffle } = (blosc?.v3?.["configuration"] ?? {}) as BackSettings;
+  return {
+    ...(cname === undefined ? {} : { cname }),
+    ...(clevel === undefined ? {} : { clevel }),
+    ...(shuffle === undefined ? {} : { shuffle }),
   };
 }
 
@@ -117,9 +166,12 @@ export async function describeBytes(
     nbytes: archive.nbytes,
     attrs: archive.attrs,
     fillValue: undefined,
-    archive,
-    chunkLength: Number.isInteger(chunkLength) && chunkLength > 0 ? chunkLength : undefined,
-    summary: await archive.summary(),
+    chunks: chunksOfArchive(
+      archive,
+      Number.isInteger(chunkLength) && chunkLength > 0 ? chunkLength : undefined,
+    ),
+    whyRecoded: undefined,
+    settings: await archive.summary(),
     path,
     stream: (options) => archive.streamBytes(options),
     rows: (start, stop, signal) => archive.readBytes(start * rowBytes, stop * rowBytes, { signal }),
