@@ -233,5 +233,13 @@ export function explainIcechunk(error: unknown, path: string): unknown {
       cause: error,
     });
   }
+  // Icechunk 2.2 tells JavaScript no more than that.
+  if (/error fetching virtual reference/.test(text)) {
+    return new SuperchunkError(
+      "IO",
+      "the object that a chunk refers to cannot be read: it is not there any more, or access to it is refused",
+      { path, cause: error },
+    );
+  }
   return new SuperchunkError("IO", `Icechunk failed: ${first}`, { path, cause: error });
 }

@@ -1,6 +1,6 @@
 /**
- * Virtual references as their readers find them: the lines that the command prints are run in Python, and give the
- * producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
+ * Virtual references as their readers find them: the lines that the command prints are run in Python and JavaScript, and
+ * give the producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
  */
 import { cp, readFile, truncate, unlink, utimes } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -8,6 +8,8 @@ import { type Fixture, loadFixtures, repositoryRoot } from "../fixtures/manifest
 import { prepareEnvironment } from "./environments.ts";
 import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";
 import { lastLines, runProgram } from "./program.ts";
+import { type Answer, askJavaScript, askPython } from "./references-answers.ts";
+import { checkUpdates } from "./references-update.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 import { kindOf } from "./support.ts";
 
@@ -28,6 +30,8 @@ interface Wanted {
 interface Case {
   readonly label: string;
   readonly lines?: string;
+  /** The same in JavaScript. */
+  readonly script?: string;
   readonly virtualizarr?: string;
   readonly wanted: Readonly<Record<string, Wanted>>;
   readonly isRefused?: boolean;
@@ -59,34 +63,44 @@ export const references: Suite = {
       virtualizarr,
       names: Object.keys(wanted),
     }));
-    const script = join(repositoryRoot, "test", "interop", "readers", "references.py");
-    const result = await runProgram(python.executable, [script], {
-      input: JSON.stringify(asked),
-      env: { ...python.env, PYTHONDONTWRITEBYTECODE: "1" },
-      timeoutSeconds: 600,
-    });
-    const answers = new Map<number, { values?: Record<string, unknown>; error?: string }>();
-    for (const line of result.stdout.split("\n")) {
-      if (!line.startsWith("{")) continue;
-      const answer = JSON.parse(line) as { id: number; values?: Record<string, unknown>; error?: string };
-      answers.set(answer.id, answer);
-    }
-    for (const [id, each] of cases.entries()) {
-      const answer = answers.get(id) ?? { error: `no answer, ${lastLines(result)}` };
-      if (each.isRefused === true) {
-        checks.equal(
-          `${each.label} is refused`,
-          /changed|not found|NotFound/i.test(answer.error ?? ""),
-          true,
-        );
-        continue;
-      }
-      const wanted = Object.entries(each.wanted).map(([name, { shape, sha256 }]) => [name, [shape, sha256]]);
-      if (answer.values === undefined) checks.fail(each.label, answer.error ?? "no values");
-      else checks.equal(each.label, answer.values, Object.fromEntries(wanted));
-    }
+    judge(context, cases, await askPython(python, asked));
+    const scripted = cases.filter(({ script, wanted }) => script !== undefined && isForZarrita(wanted));
+    const inNode = scripted.map(({ script, wanted }, id) => ({
+      id,
+      lines: script,
+      names: Object.keys(wanted),
+    }));
+    judge(
+      context,
+      scripted.map((each) => ({ ...each, label: each.label.replace("xarray reads", "zarrita reads") })),
+      await askJavaScript(own, context.folder, inNode),
+    );
+    if (!("absent" in node)) await checkUpdates(context, node, python);
   },
 };
+
+function judge({ checks }: SuiteContext, cases: readonly Case[], answers: readonly Answer[]): void {
+  for (const [id, each] of cases.entries()) {
+    const answer = answers[id] ?? { error: "no answer" };
+    if (each.isRefused === true) {
+      checks.equal(
+        `${each.label} is refused`,
+        /changed|not found|NotFound|not there any more/i.test(answer.error ?? "") ||
+          `it ended with ${answer.error}`,
+        true,
+      );
+      continue;
+    }
+    const wanted = Object.entries(each.wanted).map(([name, { shape, sha256 }]) => [name, [shape, sha256]]);
+    if (answer.values === undefined) checks.fail(each.label, answer.error ?? "no values");
+    else checks.equal(each.label, answer.values, Object.fromEntries(wanted));
+  }
+}
+
+/** zarrita knows numbers of up to eight bytes, and booleans; float16 only where the engine does. */
+function isForZarrita(wanted: Case["wanted"]): boolean {
+  return Object.values(wanted).every(({ dtype }) => /^(?:<[iu][248]|<f[48]|\|[iub]1|[iub]1)$/.test(dtype));
+}
 
 /** The arrays of a fixture that every reader has a type for, by name; undefined where there are none. */
 function wantedOf(row: Fixture): Readonly<Record<string, Wanted>> | undefined {
@@ -185,9 +199,10 @@ async function write(
       checks.fail(label, err);
       return [];
     }
-    const lines = (JSON.parse(out) as { open: { Python: string } }).open.Python;
-    if (change !== undefined) return [{ label, lines, wanted, isRefused: true }];
-    const cases: Case[] = [{ label: `xarray reads ${label}`, lines, wanted }];
+    const { open } = JSON.parse(out) as { open: { Python: string; JavaScript: string } };
+    const both = { lines: open.Python, script: open.JavaScript };
+    if (change !== undefined) return [{ label, ...both, wanted, isRefused: true }];
+    const cases: Case[] = [{ label: `xarray reads ${label}`, ...both, wanted }];
     if (!args.includes("icechunk"))
       cases.push({ label: `VirtualiZarr reads ${label}`, virtualizarr: target, wanted });
     return cases;

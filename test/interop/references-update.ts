@@ -1,0 +1,94 @@
+/**
+ * An archive that grows, followed by `virtualize --update`: commits at the cost of what is new, read by Icechunk in Python
+ * and through `openReferences`.
+ */
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createArray, openWritable } from "../../src/node/index.ts";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import type { Environment } from "./environments.ts";
+import type { NodeCommand } from "./newer-node.ts";
+import { lastLines, runProgram } from "./program.ts";
+import { askJavaScript, askPython } from "./references-answers.ts";
+import type { SuiteContext } from "./suite.ts";
+
+const CHUNK = 10;
+const PER_FILE = 4;
+
+/** What a run printed. */
+interface Printed {
+  readonly virtual: number;
+  readonly padded: number;
+  readonly kept: number;
+  readonly snapshot: string;
+  readonly open: { readonly Python: string; readonly JavaScript: string };
+}
+
+/** Follows an array of superchunks through two appends and a day without any. */
+export async function checkUpdates(
+  { checks, folder }: SuiteContext,
+  node: NodeCommand,
+  python: Environment,
+): Promise<void> {
+  const source = join(folder, "growing");
+  const target = join(folder, "growing.icechunk");
+  const settings = { dtype: "<i8", shape: [0], chunklen: CHUNK, superchunklen: PER_FILE };
+  const array = await createArray(source, settings);
+  await array.close();
+  let rows = 0;
+  const grow = async (count: number): Promise<void> => {
+    const open = await openWritable(source);
+    await open.append(BigInt64Array.from({ length: count }, (_, i) => BigInt(rows + i)) as never);
+    await open.close();
+    rows += count;
+  };
+  // Days, and what must be referenced anew: chunks of the last file as it was, and those behind it.
+  const days = [
+    { grown: 95, virtual: 9, padded: 1, kept: 0 },
+    { grown: 100, virtual: 19 - 8, padded: 1, kept: 8 },
+    { grown: 5, virtual: 20 - 16, padded: 0, kept: 16 },
+    { grown: 0, virtual: 20 - 16, padded: 0, kept: 16 },
+  ];
+  for (const [day, { grown, ...wanted }] of days.entries()) {
+    if (grown > 0) await grow(grown);
+    const printed = await virtualize(node, folder, [source, target, ...(day === 0 ? [] : ["--update"])]);
+    const label = `day ${day + 1} of an archive that grows`;
+    if (typeof printed === "string") {
+      checks.fail(label, printed);
+      return;
+    }
+    const { virtual, padded, kept } = printed;
+    checks.equal(`${label}: references written`, { virtual, padded, kept }, wanted);
+    const values = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i));
+    const sha256 = createHash("sha256").update(new Uint8Array(values.buffer)).digest("hex");
+    const question = { id: day, names: ["growing"] };
+    const [[inPython], [inNode]] = await Promise.all([
+      askPython(python, [{ ...question, lines: printed.open.Python }]),
+      askJavaScript(node, folder, [{ ...question, lines: printed.open.JavaScript }]),
+    ]);
+    const expected = { growing: [[rows], sha256] };
+    checks.equal(`${label}: Python`, inPython?.values ?? inPython?.error, expected);
+    checks.equal(`${label}: JavaScript`, inNode?.values ?? inNode?.error, expected);
+  }
+}
+
+async function virtualize(
+  { program, args }: NodeCommand,
+  folder: string,
+  argv: readonly string[],
+): Promise<Printed | string> {
+  const results = join(folder, "update.json");
+  const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
+  const done = await runProgram(program, [...args, script, results], {
+    input: JSON.stringify([["virtualize", ...argv, "--json"]]),
+  });
+  if (done.code !== 0) return lastLines(done);
+  const [printed] = JSON.parse(await readFile(results, "utf8")) as {
+    code: number;
+    out: string;
+    err: string;
+  }[];
+  if (printed?.code !== 0) return printed?.err ?? "nothing was printed";
+  return JSON.parse(printed.out) as Printed;
+}
