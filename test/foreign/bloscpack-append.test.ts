@@ -1,7 +1,7 @@
 /** Appending to Bloscpack files: by a new file, and in place behind a journal. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { appendToBloscpack } from "../../src/array/foreign/bloscpack-append.ts";
+import { appendToBloscpack, forecastAppend } from "../../src/array/foreign/bloscpack-append.ts";
 import type { BloscpackAppendOptions } from "../../src/array/foreign/bloscpack-append-plan.ts";
 import type { BloscpackOptions } from "../../src/array/foreign/bloscpack-options.ts";
 import { compressArray, compressBytes } from "../../src/array/foreign/bloscpack-write.ts";
@@ -43,7 +43,11 @@ describe.each([
     "[F1.3-08] %i bytes fill the last chunk, then make new ones, and take spare offsets",
     async (added) => {
       const store = await made(260);
+      const file = await store.get(KEY);
+      const forecast = await forecastAppend(store, KEY, added, how);
+      expect(await store.get(KEY)).toEqual(file);
       const result = await appendToBloscpack(store, KEY, numbered(added, 260), how);
+      expect(result).toEqual(forecast);
       expect(await bytesOf(store)).toEqual(numbered(260 + added));
       const nchunks = Math.ceil((260 + added) / 100);
       expect(await headerOf(store)).toMatchObject({
@@ -58,6 +62,8 @@ describe.each([
         nbytes: 260 + added,
         bytesAppended: added,
         chunksAdded: nchunks - 3,
+        chunksCopied: "inPlace" in how ? 0 : 2,
+        bytesCopied: "inPlace" in how ? 0 : expect.any(Number),
       });
       expect(await store.stat(journalKey(KEY))).toBeUndefined();
     },
@@ -97,7 +103,9 @@ describe.each([
     const store = await made(260);
     const before = await store.stat(KEY);
     const result = await appendToBloscpack(store, KEY, new Uint8Array(0), how);
-    expect(result).toEqual({ nchunks: 3, nbytes: 260, bytesAppended: 0, chunksAdded: 0 });
+    const nothing = { bytesAppended: 0, chunksAdded: 0, chunksCopied: 0, bytesCopied: 0 };
+    expect(result).toEqual({ nchunks: 3, nbytes: 260, ...nothing });
+    expect(await forecastAppend(store, KEY, 0, how)).toEqual(result);
     expect(await store.stat(KEY)).toEqual(before);
   });
 

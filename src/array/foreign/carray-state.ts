@@ -121,3 +121,15 @@ export function chunkKey(path: string, index: number): string {
 export function chunksOf(rows: number, chunklen: number): number {
   return Math.ceil(rows / chunklen);
 }
+
+/** Reads the carray at `path` for its writer, and removes what an interrupted one left. Throws as {@link readCarray}. */
+export async function claimCarray(
+  store: WritableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<CarrayState> {
+  const state = await readCarray(store, path, options);
+  for (const folder of [path, joinKey(path, "meta"), joinKey(path, "data")])
+    await store.removeLeftovers?.(folder, options);
+  return state;
+}

@@ -27,7 +27,7 @@ import {
   storageText,
   typesizeOf,
 } from "./carray-settings.ts";
-import { type CarrayState, chunkKey, chunksOf, readCarray } from "./carray-state.ts";
+import { type CarrayState, chunkKey, chunksOf, claimCarray } from "./carray-state.ts";
 import { cutPieces } from "./cut-pieces.ts";
 import { encodePieces } from "./encode-pieces.ts";
 
@@ -146,7 +146,7 @@ export async function appendToCarray(
   data: PutSource,
   options: CarrayWriteOptions = {},
 ): Promise<CarrayResult> {
-  const state = await readCarray(store, path, options);
+  const state = await claimCarray(store, path, options);
   const staged = await stageAppend(state, data, options);
   if (staged.rowsAppended > 0) await commitRows(state, staged);
   return { rows: staged.rows, rowsAppended: staged.rowsAppended };
@@ -159,7 +159,7 @@ export async function trimCarray(
   count: number,
   options: CarrayWriteOptions = {},
 ): Promise<CarrayResult> {
-  const state = await readCarray(store, path, options);
+  const state = await claimCarray(store, path, options);
   return resizeState(state, state.rows - checkCount("count", count, 0, state.rows), options);
 }
 
@@ -175,7 +175,7 @@ export async function resizeCarray(
   options: CarrayWriteOptions = {},
 ): Promise<CarrayResult> {
   checkCount("rows", rows, 0, Number.MAX_SAFE_INTEGER);
-  return resizeState(await readCarray(store, path, options), rows, options);
+  return resizeState(await claimCarray(store, path, options), rows, options);
 }
 
 /** The same for a carray that has been read. */

@@ -11,7 +11,7 @@ import { checkStoredName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { checkCount } from "./bloscpack-options.ts";
-import { type CarrayState, readCarray } from "./carray-state.ts";
+import { type CarrayState, claimCarray, readCarray } from "./carray-state.ts";
 import {
   type CarrayOptions,
   type CarraySource,
@@ -163,7 +163,8 @@ async function openColumns(
 ): Promise<OpenedColumns> {
   const { columns } = await readTable(store, path, options);
   const states: CarrayState[] = [];
-  for (const { folder } of columns) states.push(await readCarray(store, folder, options));
+  for (const { folder } of columns) states.push(await claimCarray(store, folder, options));
+  await store.removeLeftovers?.(path, options);
   const rows = states.reduce((least, state) => Math.min(least, state.rows), states[0]?.rows ?? 0);
   // The first column before the others: its length is the table's.
   for (const [i, state] of states.entries()) {

@@ -1,0 +1,177 @@
+/** Real processes, killed at random moments of changing what bcolz and bloscpack read. */
+import { spawn } from "node:child_process";
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { appendToBloscpack } from "../../src/array/foreign/bloscpack-append.ts";
+import { compressBytes } from "../../src/array/foreign/bloscpack-write.ts";
+import { appendToCarray, createCarray } from "../../src/array/foreign/carray-write.ts";
+import { appendToTable, createTable } from "../../src/array/foreign/table-write.ts";
+import type { ArrayArchive, BytesArchive, TableArchive } from "../../src/array/types.ts";
+import { parseDType } from "../../src/format/dtype.ts";
+import { FileStore, open } from "../../src/node/index.ts";
+import { seeCarray, seeTable } from "../foreign/bcolz-rules.ts";
+import { bundleLibrary } from "./bundle.ts";
+import { randomFrom } from "./random.ts";
+
+const KILLS = Number(process.env["KILLS"] ?? 100) / 4;
+
+let folder: string;
+let entry: string;
+beforeAll(async () => {
+  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-kill-"));
+  entry = join(folder, "superchunk.mjs");
+  await bundleLibrary(entry);
+});
+afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
+
+/** What the loop said before it died: the rows that it had, and those that it was about to have. */
+interface Said {
+  readonly done: number;
+  readonly doing: number;
+}
+
+function runAndKill(path: string, kind: string, delay: number): Promise<Said> {
+  const loop = fileURLToPath(new URL("./foreign-loop.mjs", import.meta.url));
+  const child = spawn(process.execPath, [loop, path, entry, kind], { stdio: ["ignore", "pipe", "pipe"] });
+  let out = "";
+  let failure = "";
+  child.stdout.on("data", (data: Buffer) => {
+    out += data.toString();
+  });
+  child.stdout.once("data", () => setTimeout(() => child.kill("SIGKILL"), delay));
+  child.stderr.on("data", (data: Buffer) => {
+    failure += data.toString();
+  });
+  return new Promise((resolve, reject) => {
+    child.on("error", reject);
+    child.on("close", (_code, signal) => {
+      if (signal !== "SIGKILL") return reject(new Error(`the loop ended by itself: ${failure}`));
+      const last = (word: string): number | undefined => {
+        const found = [
+          ...out.slice(0, out.lastIndexOf("\n") + 1).matchAll(new RegExp(`${word} (\\d+)\n`, "g")),
+        ];
+        return found.length === 0 ? undefined : Number(found[found.length - 1]?.[1]);
+      };
+      const done = last("done") ?? 0;
+      resolve({ done, doing: last("doing") ?? done });
+    });
+  });
+}
+
+const numbers = (count: number, first = 0): Buffer =>
+  Buffer.from(Int32Array.from({ length: count }, (_, i) => first + i).buffer);
+const doubles = (count: number, first = 0): Buffer =>
+  Buffer.from(Float64Array.from({ length: count }, (_, i) => first + i).buffer);
+const INT = parseDType("<i4", "");
+const FLOAT = parseDType("<f8", "");
+
+/** The rows that are there: by our reader, which finds nothing wrong, and by the rules of the other program. */
+type Look = (store: FileStore, path: string) => Promise<number>;
+
+const lookAtCarray: Look = async (store, path) => {
+  const array = (await open(join(path, "a"))) as ArrayArchive;
+  const [rows = 0] = array.shape;
+  expect((await array.verify()).ok).toBe(true);
+  await array.close();
+  expect(await seeCarray(store, "a", 4)).toEqual({ rows, hex: numbers(rows).toString("hex") });
+  return rows;
+};
+
+const lookAtTable: Look = async (store, path) => {
+  const table = (await open(join(path, "a"))) as TableArchive;
+  const { length } = table;
+  const ours = {
+    id: Buffer.from(await table.column("id").getBytes()).toString("hex"),
+    price: Buffer.from(await table.column("price").getBytes()).toString("hex"),
+  };
+  expect((await table.verify()).findings.filter(({ severity }) => severity === "error")).toEqual([]);
+  await table.close();
+  expect(ours).toEqual({ id: numbers(length).toString("hex"), price: doubles(length).toString("hex") });
+  expect(await seeTable(store, "a", { id: 4, price: 8 })).toEqual(ours);
+  return length;
+};
+
+const lookAtFile: Look = async (_store, path) => {
+  const file = (await open(join(path, "a.blp"))) as BytesArchive;
+  const rows = file.nbytes / 4;
+  expect(Buffer.from(await file.readBytes(0, file.nbytes)).equals(numbers(rows))).toBe(true);
+  expect((await file.verify()).findings).toEqual([]);
+  await file.close();
+  return rows;
+};
+
+const KINDS: readonly [
+  kind: string,
+  make: (store: FileStore) => Promise<unknown>,
+  look: Look,
+  append: (store: FileStore, rows: number) => Promise<unknown>,
+  left: RegExp,
+][] = [
+  [
+    "carray",
+    (store) => createCarray(store, "a", { dtype: INT, data: numbers(50) }, { chunklen: 16 }),
+    lookAtCarray,
+    (store, rows) => appendToCarray(store, "a", numbers(9, rows)),
+    /^(?:a|a\/(?:data|meta|__attrs__|meta\/sizes|meta\/storage|data\/__\d+\.blp))$/,
+  ],
+  [
+    "ctable",
+    (store) =>
+      createTable(
+        store,
+        "a",
+        [
+          { name: "id", dtype: INT, data: numbers(50) },
+          { name: "price", dtype: FLOAT, data: doubles(50) },
+        ],
+        { chunklen: 16 },
+      ),
+    lookAtTable,
+    (store, rows) => appendToTable(store, "a", { id: numbers(9, rows), price: doubles(9, rows) }),
+    /^a(?:\/__rootdirs__|\/__attrs__|\/(?:id|price)(?:\/(?:data|meta|__attrs__|meta\/sizes|meta\/storage|data\/__\d+\.blp))?)?$/,
+  ],
+  [
+    "bloscpack",
+    (store) => compressBytes(numbers(50), store, "a.blp", { chunkSize: 64 }),
+    lookAtFile,
+    (store, rows) => appendToBloscpack(store, "a.blp", numbers(9, rows), { grow: true }),
+    /^a\.blp$/,
+  ],
+  [
+    "in place",
+    (store) => compressBytes(numbers(50), store, "a.blp", { chunkSize: 64, maxAppChunks: 100_000 }),
+    lookAtFile,
+    (store, rows) => appendToBloscpack(store, "a.blp", numbers(9, rows), { inPlace: true }),
+    /^a\.blp$/,
+  ],
+];
+
+test.each(KINDS)(
+  "after a SIGKILL at any moment the old rows or the new ones are there: %s",
+  async (kind, make, look, append, left) => {
+    const path = join(folder, kind);
+    fs.mkdirSync(path);
+    const store = new FileStore(path);
+    await make(store);
+    const random = randomFrom(7);
+    let seen = 0;
+    for (let kill = 0; kill < KILLS; kill++) {
+      const { done, doing } = await runAndKill(path, kind, random() * 40);
+      const rows = await look(store, path);
+      expect([done, doing], `kill ${kill}`).toContain(rows);
+      if (doing !== done) seen++;
+    }
+    expect(seen).toBeGreaterThan(KILLS / 10);
+    const before = await look(store, path);
+    await append(store, before);
+    expect(await look(store, path)).toBe(before + 9);
+    await store.removeLeftovers("");
+    const names = fs.readdirSync(path, { recursive: true }).map((name) => String(name).replaceAll("\\", "/"));
+    expect(names.filter((name) => !left.test(name))).toEqual([]);
+    await store.close();
+  },
+  300_000,
+);
