@@ -28,6 +28,8 @@ import type {
 
 /** Times that a read is tried anew because a writer was faster. */
 const MAX_TRIES = 1000;
+/** Descriptions of chunks that are confirmed together. */
+const LISTED_AT_ONCE = 512;
 
 /** One generation, opened. */
 export interface Opened {
@@ -268,14 +270,16 @@ export class LiveArray implements ArrayArchive {
     return this.#each(options, (array) => array.streamBytes(options));
   }
   listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
-    return this.#each(options, (array) => array.listChunks(options));
+    return this.#each(options, (array) => array.listChunks(options), { batch: LISTED_AT_ONCE });
   }
   encodedChunks(
     first = 0,
     end: number = this.nchunks,
     options: EncodedChunksOptions = {},
   ): AsyncIterable<EncodedChunk> {
-    return this.#each(options, (array, done) => array.encodedChunks(first + done, end, options), true);
+    return this.#each(options, (array, done) => array.encodedChunks(first + done, end, options), {
+      skips: true,
+    });
   }
 
   async close(): Promise<void> {
@@ -304,28 +308,48 @@ export class LiveArray implements ArrayArchive {
     throw this.#neverStill();
   }
 
-  /** The same for reads that hand out parts: each is confirmed before it is; what was handed out is not repeated. */
+  /**
+   * The same for reads that hand out parts: they are confirmed before they are; what was handed out is not repeated. With
+   * `skips` the read begins behind what is done; up to `batch` parts, which must stay valid, are confirmed together.
+   */
   async *#each<T>(
     options: LongOptions,
     read: (array: ArrayArchive, done: number) => AsyncIterable<T>,
-    skips = false,
+    { skips = false, batch = 1 }: { readonly skips?: boolean; readonly batch?: number } = {},
   ): AsyncGenerator<T> {
     const state = this.#state;
     let done = 0;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { opened } = state;
       try {
-        let at = skips ? done : 0;
+        let left = skips ? 0 : done;
         let isCurrent = true;
+        // The first parts come at once, later ones in larger lots.
+        let lot = 1;
+        let waiting: T[] = [];
         for await (const part of read(this.#array, done)) {
+          waiting.push(part);
+          if (waiting.length < lot) continue;
           isCurrent = await state.confirm(opened, options.signal);
           if (!isCurrent) break;
-          if (at++ < done) continue;
-          done++;
           tries = 0;
-          yield part;
+          const parts = waiting;
+          waiting = [];
+          lot = Math.min(batch, lot * 2);
+          for (const each of parts) {
+            if (left-- > 0) continue;
+            done++;
+            yield each;
+          }
         }
-        if (isCurrent) return;
+        if (isCurrent && waiting.length > 0) isCurrent = await state.confirm(opened, options.signal);
+        if (!isCurrent) continue;
+        for (const each of waiting) {
+          if (left-- > 0) continue;
+          done++;
+          yield each;
+        }
+        return;
       } catch (error) {
         if (!(await state.renew(error, opened, options.signal))) throw error;
       }

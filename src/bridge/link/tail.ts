@@ -3,6 +3,7 @@
  *
  * Knows the bytes; must not know files beyond reading them. @see FORMAT.md [FL-02] [FL-03]
  */
+import { isEqual } from "../../array/live-array.ts";
 import { crc32c } from "../../bytes/checksum.ts";
 import { decode, decodeHeader, encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
@@ -117,7 +118,7 @@ async function checkPadded(
       return "the padded copy of the last chunk has another length than a whole chunk";
     const expectedNbytes = shard.layout.cellBytes;
     const [copy, own] = [await decode(found, { expectedNbytes }), await decode(whole, { expectedNbytes })];
-    return copy.every((byte, i) => byte === own[i])
+    return isEqual(copy, own)
       ? undefined
       : "the padded copy of the last chunk has other values than the chunk";
   } catch (error) {
