@@ -11,6 +11,7 @@ import { formatDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
 import { createArray, locateTarget, open } from "../../src/node/index.ts";
 import { isS3Address } from "../../src/node/locate.ts";
+import { clearMirror } from "../../src/node/mirror.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import {
   addCutOptions,
@@ -41,6 +42,7 @@ interface CreateFlags extends CutFlags {
   readonly overwrite?: boolean;
   /** False for `--no-columns`. */
   readonly columns: boolean;
+  readonly zarr?: boolean;
   readonly json?: boolean;
 }
 
@@ -86,6 +88,7 @@ export function addCreate(program: Command, context: Context): void {
     )
     .option("--column <name=file>", "of a ctable: a .npy file for each column; may be repeated", collectText)
     .option("--overwrite", "remove the archive that is there before")
+    .option("--zarr", "keep the folder a Zarr v3 array as well, also through later changes")
     .option("--no-columns", "of a structured dtype: all fields in one folder, not a folder each")
     .option("--json", "print JSON")
     .addHelpText(
@@ -97,6 +100,7 @@ Examples:
   superchunk create prices --from prices.npy --codec zstd --attr currency=EUR
   superchunk create prices.bcolz --as carray --from prices.npy
   superchunk create trades.bcolz --as ctable --column id=ids.npy --column price=prices.npy
+  superchunk create live --from prices.npy --zarr
   superchunk create points --dtype "<f4" --shape 0,3 --expectedlen 10000000
   sensor | superchunk create samples --from - --dtype "<i2" --checksum sha256
   superchunk create s3://bucket/prices --from prices.npy`,
@@ -112,6 +116,11 @@ Examples:
 }
 
 async function create(root: string, flags: CreateFlags, context: Context): Promise<void> {
+  if (flags.as !== "superchunk" && flags.zarr === true)
+    throw wrong(
+      "zarr",
+      "--zarr is for arrays of superchunks; superchunk link makes what is there a Zarr array",
+    );
   if (flags.as !== "ctable" && flags.column !== undefined)
     throw wrong("column", "--column is for tables (--as ctable)");
   if (flags.as === "ctable" && flags.column !== undefined) {
@@ -142,6 +151,7 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     await array.close();
   } catch (error) {
     await array.abandon();
+    if (flags.zarr === true && !isS3Address(root)) await clearMirror(root);
     // Nothing was in "data" before: with entries in it, nothing is made there.
     const names = hadMeta ? ["data", ...OWN_DOCUMENTS] : ["data", "meta"];
     if (isS3Address(root)) await removeObjects(root);
@@ -216,6 +226,7 @@ function optionsOf({ dtype, rowShape, rows, input }: Plan, flags: CreateFlags): 
     attrs: Object.fromEntries(flags.attr ?? []),
     columns: flags.columns,
     overwrite: flags.overwrite,
+    zarr: flags.zarr,
     expectedlen: flags.expectedlen ?? (known === 0 ? undefined : known),
   };
 }
@@ -224,7 +235,7 @@ function optionsOf({ dtype, rowShape, rows, input }: Plan, flags: CreateFlags): 
 async function report(
   root: string,
   made: WritableArray | undefined,
-  { json }: CreateFlags,
+  { json, zarr }: CreateFlags,
   context: Context,
 ): Promise<void> {
   const archive = await open(root);
@@ -245,11 +256,14 @@ async function report(
     if (json === true) {
       const { chunkLength = archive.chunkLength, superchunkLength } = made ?? {};
       const lengths = { chunkLength, ...(superchunkLength === undefined ? {} : { superchunkLength }) };
-      await context.json({ path: root, dialect, dtype, shape, ...lengths, nbytes, cbytes, attrs });
+      const views = zarr === true ? { views: ["zarr3"] } : {};
+      await context.json({ path: root, dialect, dtype, shape, ...lengths, nbytes, cbytes, attrs, ...views });
       return;
     }
     const text = typeof dtype === "string" ? dtype : JSON.stringify(dtype);
-    context.message(`${root}: ${text}, shape ${shapeText(shape)}, ${sizes}`);
+    context.message(
+      `${root}: ${text}, shape ${shapeText(shape)}, ${sizes}${zarr === true ? "; a Zarr array as well" : ""}`,
+    );
   } finally {
     await archive.close();
   }

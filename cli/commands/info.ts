@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import type { Readable } from "../../src/bridge/catalogue/readable.ts";
 import { LINK_RECORD } from "../../src/bridge/link/record.ts";
+import { MIRROR_STATE } from "../../src/bridge/mirror/mirror-state.ts";
 import { joinKey } from "../../src/store/key.ts";
 import { describeArchive } from "../archive-facts.ts";
 import { infoLines } from "../archive-text.ts";
@@ -45,5 +46,8 @@ Examples:
 
 /** True where the archive's folder is a Zarr array as well. */
 async function isLinked({ dialect, store, path }: Readable): Promise<boolean> {
-  return !dialect.startsWith("zarr") && (await store.stat(joinKey(path, LINK_RECORD))) !== undefined;
+  if (dialect.startsWith("zarr")) return false;
+  for (const name of [LINK_RECORD, MIRROR_STATE])
+    if ((await store.stat(joinKey(path, name))) !== undefined) return true;
+  return false;
 }

@@ -18,8 +18,10 @@ import type { OpenOptions } from "./types.ts";
 
 /** Read features that this library knows. [FZ-09] */
 export const READ_FEATURES: readonly string[] = ["layout"];
+/** The write feature of arrays whose folder is a Zarr array as well, which every writer keeps right. [FY-01] */
+export const ZARR_FEATURE = "zarr";
 /** Write features that this library knows. [FZ-09] */
-export const WRITE_FEATURES: readonly string[] = [];
+export const WRITE_FEATURES: readonly string[] = [ZARR_FEATURE];
 /** Times that the two files are read until they belong together. */
 const MAX_TRIES = 100;
 

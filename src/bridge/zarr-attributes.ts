@@ -24,7 +24,9 @@ export interface ValueDescription {
 
 /** Attributes and dimension names of an array. Throws `BAD_ARGUMENT` for a wrong number of `given` names. */
 export function describeValues(
-  source: SourceArray,
+  source: Pick<SourceArray, "attrs" | "shape"> & {
+    readonly archive: Pick<SourceArray["archive"], "store" | "path">;
+  },
   type: ZarrType,
   given: Names | undefined,
   originalName: string | undefined,

@@ -13,6 +13,7 @@ import { FileStore } from "./fs-store.ts";
 import { linkFilesIn } from "./link-files.ts";
 import { locate } from "./locate.ts";
 import { acquireLock, type LockOptions } from "./lock.ts";
+import { isMirrored, removeMirrorAt, renewMirror, verifyMirrorAt } from "./mirror.ts";
 import { SteadyStore } from "./steady-store.ts";
 
 /** Options of {@link link}. */
@@ -30,6 +31,7 @@ export async function link(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkResult> {
+  if (destination === undefined && (await isMirrored(path, options))) return renewMirror(path, options);
   return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
 }
 
@@ -39,6 +41,23 @@ export async function planLinkAt(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkPlan> {
+  if (destination === undefined && (await isMirrored(path, options))) {
+    const findings = (await verifyMirrorAt(path, options)) ?? [];
+    const root = resolve(path);
+    return {
+      source: root,
+      destination: root,
+      kind: "hard",
+      documents: [],
+      files: [],
+      added: 0,
+      done: findings.length === 0,
+      notes: [
+        "the array keeps itself a Zarr array",
+        ...findings.map(({ path: at, message }) => `${at}: ${message}`),
+      ],
+    };
+  }
   return atPath(path, destination, options, false, (archive, site) => planLink(archive, site, options));
 }
 
@@ -96,6 +115,7 @@ async function atPath<T>(
  * @throws NOT_FOUND where nothing is linked, and what {@link unlinkArchive} throws
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
+  if (await isMirrored(path, options)) return removeMirrorAt(path, options);
   const site = await siteAt(path);
   try {
     const record = await readLinkRecord(site.target, options.signal);
@@ -117,7 +137,8 @@ export async function verifyLinkAt(
   path: string,
   options: LinkPathOptions = {},
 ): Promise<readonly Finding[] | undefined> {
-  if (!isFolder(path) || !fs.existsSync(join(path, LINK_RECORD))) return undefined;
+  if (!isFolder(path)) return undefined;
+  if (!fs.existsSync(join(path, LINK_RECORD))) return verifyMirrorAt(path, options);
   const site = await siteAt(path);
   try {
     return await verifyLink(site, options);

@@ -9,16 +9,34 @@ import {
 } from "../array/write/create.ts";
 import { type RepairReport, repairArray as repairIn } from "../array/write/repair.ts";
 import type { WritableArray } from "../array/write/writable-array.ts";
+import { zarrMirrors } from "../bridge/mirror/maker.ts";
+import type { PublishPolicy } from "../bridge/mirror/types.ts";
+import type { MirrorCosts } from "../bridge/mirror/zarr-mirror.ts";
 import { isS3Address, locateTarget } from "./locate.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
+import { mirrorFilesIn } from "./mirror-files.ts";
 import { useNativeDigests } from "./native-digest.ts";
 import { encoderOf, type ThreadOptions } from "./threads.ts";
 
 /** Options of {@link openWritable}. */
-export interface WritePathOptions extends WriteOptions, LockOptions, ThreadOptions {}
+export interface WritePathOptions extends WriteOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
 
 /** Options of {@link createArray}. */
-export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions {}
+export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
+
+/** Options for arrays whose folder is kept a Zarr array as well (`zarr` of {@link CreateOptions}). */
+export interface MirrorPathOptions {
+  /**
+   * When what was flushed becomes visible as Zarr: at every flush (default), with every full superchunk, or at a flush so
+   * many seconds after the last time. `close` shows everything. The open end of the array, and every superchunk in which
+   * values were set, is written as a shard of its own each time: the less often, the fewer bytes.
+   */
+  readonly publish?: PublishPolicy | undefined;
+  /** Counts what that costs. */
+  readonly mirrorCosts?: MirrorCosts | undefined;
+  /** On opening, every chunk of every shard is compared, and brought right (default false). */
+  readonly looksAtAll?: boolean | undefined;
+}
 
 /**
  * Makes an array in a folder, which need not exist, or at an `s3:` address, and opens it for writing.
@@ -77,7 +95,7 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
 /** Compressors for which handing chunks over to threads pays; the others are faster than the handing over. */
 const SLOW: ReadonlySet<unknown> = new Set(["zlib", "zstd", "lz4hc"]);
 
-function writing(path: string, options: WritePathOptions): Pick<WriteOptions, "encoder" | "lock"> {
+function writing(path: string, options: WritePathOptions): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
   useNativeDigests();
   const { cparams } = options as CreatePathOptions;
   const encoder = options.threads !== undefined || SLOW.has(cparams?.cname) ? encoderOf(options) : undefined;
@@ -86,6 +104,16 @@ function writing(path: string, options: WritePathOptions): Pick<WriteOptions, "e
     // S3 has no locks: its conditional commits alone tell two writers apart.
     ...(isS3Address(path)
       ? {}
-      : { lock: options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)) }),
+      : {
+          lock: options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)),
+          mirror:
+            options.mirror ??
+            zarrMirrors({
+              files: mirrorFilesIn(resolve(path)),
+              publish: options.publish,
+              costs: options.mirrorCosts,
+              all: options.looksAtAll,
+            }),
+        }),
   };
 }

@@ -327,6 +327,7 @@ export class ArrayWriter {
     this.#pending = this.columns.map(() => []);
     this.#maker.giveBack(this.#maker.takeBlocks());
     this.isDirty = false;
+    await this.files.mirror?.afterCommit(this.committed);
   }
 
   /** Commits the same rows under another layout. Nothing else may be planned. `storageIsPut`: it need not be in the layout. */
@@ -342,7 +343,9 @@ export class ArrayWriter {
       next: this.files.next,
       ...change,
     };
+    const before = this.committed;
     await this.#commitLayout(layout);
+    this.files.mirror?.noteMoved(before, this.committed);
     const whole = this.rowBytes === 0 ? 0 : Math.floor(this.committed.rows / this.settings.chunklen);
     this.runs = truncateRuns(layout.runs, whole);
     this.patches = layout.patches;
@@ -380,7 +383,8 @@ export class ArrayWriter {
     const grown = layout.journal === undefined ? NONE : (this.changes?.growth(layout) ?? NONE);
     const { gain, superfluous } = await this.files.weigh(before.layout, layout, this.columns, grown);
     const cbytes = Math.max(0, before.cbytes + gain);
-    await this.#commits.put(layout, { rows, cbytes, rowBytes, rowShape: settings.rowShape });
+    const facts = { rows, cbytes, rowBytes, rowShape: settings.rowShape };
+    await this.#commits.put(layout, facts, (next) => this.files.mirror?.beforeCommit(next));
     this.edition = Math.max(this.edition, this.committed.layout.edition);
     this.files.noteCommit();
     this.removeNumbers(superfluous);

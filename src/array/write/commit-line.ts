@@ -33,8 +33,12 @@ export class CommitLine {
     this.#generation = last.layout.generation;
   }
 
-  /** Commits; durable when resolved. The layout gets the next generation. Where it fails, it can be tried again. */
-  async put(planned: Omit<StoredLayout, "generation">, facts: CommitFacts): Promise<void> {
+  /** Commits; durable when resolved. The layout gets the next generation. Where it fails, it can be tried again. `prepare` runs right before, where rows come. */
+  async put(
+    planned: Omit<StoredLayout, "generation">,
+    facts: CommitFacts,
+    prepare?: (next: Committed) => Promise<void> | undefined,
+  ): Promise<void> {
     const root = this.#root;
     if (this.#hasFailed) await root.assertOurs();
     // What arrived though its answer was lost must not pass for what comes in its place.
@@ -47,9 +51,11 @@ export class CommitLine {
     };
     const { rows, rowShape, rowBytes, cbytes } = facts;
     const sizes = encodeSizes({ shape: [rows, ...rowShape], nbytes: rows * rowBytes, cbytes }, layout);
+    const next: Committed = { layout, rows, cbytes };
+    if (rows > this.last.rows) await prepare?.(next);
     this.#hasFailed = true;
     await root.commit(sizes);
     this.#hasFailed = false;
-    this.last = { layout, rows, cbytes };
+    this.last = next;
   }
 }

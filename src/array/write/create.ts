@@ -9,13 +9,20 @@ import type { ChecksumName, DType, JsonObject, JsonObjectInput, JsonValue } from
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { readAttributes } from "../array-folder.ts";
-import { encodeJson, type Generation, readGeneration, unknownWriteFeatures } from "../generation.ts";
+import {
+  encodeJson,
+  type Generation,
+  readGeneration,
+  unknownWriteFeatures,
+  ZARR_FEATURE,
+} from "../generation.ts";
 import { planAdoption } from "./adopt.ts";
 import { newArrayId } from "./array-id.ts";
 import { ArrayWriter } from "./array-writer.ts";
 import { grow } from "./changes.ts";
 import { clearPlace } from "./clear-place.ts";
 import type { Committed } from "./commit-line.ts";
+import type { MirrorMaker } from "./mirror.ts";
 import { recover } from "./recover.ts";
 import type { Reserve } from "./reserve.ts";
 import { ArrayRoot } from "./root.ts";
@@ -49,6 +56,8 @@ export interface WriteOptions {
    */
   readonly modify?: "patch" | "in-place" | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Keeps arrays that were made with `zarr` Zarr arrays; without it they are opened for reading only. */
+  readonly mirror?: MirrorMaker | undefined;
 }
 
 /** What is to be made. */
@@ -62,6 +71,8 @@ export interface CreateOptions extends CutOptions, ReserveOptions, WriteOptions 
   readonly attrs?: JsonObjectInput | undefined;
   /** The fields of a nested dtype lie in a folder each (default true), so that one is read without the others. */
   readonly columns?: boolean | undefined;
+  /** The folder is kept a Zarr v3 array (columns: a group) as well, by every writer (default false). */
+  readonly zarr?: boolean | undefined;
   /** Removes an array that is there (default false: `CONFLICT`). */
   readonly overwrite?: boolean | undefined;
 }
@@ -81,12 +92,22 @@ export async function createArray(
   const [rows = 0, ...rowShape] = shape;
   const dtype = isParsed(options.dtype) ? options.dtype : parseDType(options.dtype, store.describe(path));
   const hasColumns = dtype.kind === "struct" && options.columns !== false;
-  const base = { dtype, rowShape, hasColumns, dflt: options.dflt ?? null, revision: 0 };
+  const base = {
+    dtype,
+    rowShape,
+    hasColumns,
+    dflt: options.dflt ?? null,
+    revision: 0,
+    zarr: options.zarr === true,
+  };
   const expected = options.expectedlen === undefined && rows > 0 ? { expectedlen: rows } : {};
   const settings = settleSettings(base, { ...options, ...expected });
+  assertMirror(store, path, settings, options);
   const lock = await options.lock?.();
   try {
+    if (options.overwrite === true) await options.mirror?.clear(store, path);
     await clearPlace(store, path, options.overwrite === true);
+    if (settings.zarr) await options.mirror?.check({ store, path }, settings);
     const attributesKey = joinKey(path, "meta/attributes");
     const attributes = encodeJson(options.attrs ?? {});
     const attrs = parseJson(attributes, store.describe(attributesKey)) as JsonObject;
@@ -109,6 +130,7 @@ export async function createArray(
     const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 }, options);
     await commitStorage(writer);
     await writer.prepare();
+    if (settings.zarr) writer.files.mirror = await options.mirror?.create(writer, attrs);
     if (rows > 0) {
       await grow(writer, rows);
       await writer.commit();
@@ -137,12 +159,14 @@ export async function openWritable(
   const lock = await options.lock?.();
   try {
     const { settings, committed, sizes, isForeign } = await readWritable(store, path, options);
+    assertMirror(store, path, settings, options);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
     const root = new ArrayRoot(store, path, sizes);
     const writer = new ArrayWriter(root, settings, committed, options);
     if (isForeign) await writer.recommit({});
     await recover(writer);
     if (options.modify === "in-place") await refuseLinked(store, path);
+    if (settings.zarr) writer.files.mirror = await options.mirror?.open(writer, attrs);
     return new WritableArray(writer, attrs, lock);
   } catch (error) {
     await lock?.release();
@@ -198,6 +222,7 @@ function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings 
       hasColumns,
       dflt: storage.dflt,
       revision: Number(declared["revision"] ?? 0),
+      zarr: superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
     },
     {
       cparams: {
@@ -239,6 +264,23 @@ function shapeOf(shape: number | readonly number[]): readonly number[] {
       field: "shape",
       found: shape,
     },
+  );
+}
+
+/** Throws `UNSUPPORTED` where a writer could not keep an array a Zarr array that is to be one. */
+function assertMirror(
+  store: ReadableStore,
+  path: string,
+  { zarr, reserve }: ArraySettings,
+  { mirror, modify }: WriteOptions,
+): void {
+  if (!zarr || (mirror !== undefined && modify !== "in-place" && reserve === undefined)) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    mirror === undefined
+      ? "the folder of the array is a Zarr array as well, which only a writer that knows the file system keeps right; write it by its path, with the functions of superchunk/node"
+      : "the folder of the array is a Zarr array as well, whose shards are its files: they never change, so that there is neither reserve in them nor a change in place",
+    { path: store.describe(path), field: "zarr" },
   );
 }
 

@@ -12,7 +12,7 @@ import type { ChecksumName, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { arrayJournalKey, readArrayJournal } from "../array-journal.ts";
-import { encodeJson } from "../generation.ts";
+import { encodeJson, ZARR_FEATURE } from "../generation.ts";
 import { withWrites } from "../journal.ts";
 import { LayoutIndex } from "../layout-files.ts";
 import { elementsOf } from "../selection.ts";
@@ -166,7 +166,14 @@ async function examine(store: ReadableStore, path: string, problems: string[]): 
   );
   rowShape ??= checksum === undefined ? [] : rowShapeOf(checksum.chunkSize, chunklen * dtype.itemSize);
   const settings = settleSettings(
-    { dtype, rowShape, hasColumns, dflt: storage.dflt, revision: (layout?.revision ?? 0) + 1 },
+    {
+      dtype,
+      rowShape,
+      hasColumns,
+      dflt: storage.dflt,
+      revision: (layout?.revision ?? 0) + 1,
+      zarr: storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
+    },
     {
       cparams: {
         cname: storage.cparams.cname as "lz4" | undefined,

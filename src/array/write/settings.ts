@@ -7,7 +7,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { READ_FEATURES } from "../generation.ts";
+import { READ_FEATURES, ZARR_FEATURE } from "../generation.ts";
 import { elementsOf } from "../selection.ts";
 import { checkWritableDType } from "./columns.ts";
 import { encodeItem } from "./item-bytes.ts";
@@ -65,6 +65,8 @@ export interface ArraySettings {
   readonly dflt: JsonValue;
   /** Counts the changes of `meta/storage`. */
   readonly revision: number;
+  /** Its folder is kept a Zarr array as well. */
+  readonly zarr: boolean;
 }
 
 /** Uncompressed bytes of all chunks that are begun together, at most, where nobody chose. */
@@ -80,7 +82,9 @@ const EXPECTED_BYTES = 1 << 28;
 
 /** Makes every choice that is open. Throws `BAD_ARGUMENT`, `LIMIT`, `UNSUPPORTED`. */
 export function settleSettings(
-  base: Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns" | "dflt" | "revision">,
+  base: Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns" | "dflt" | "revision"> & {
+    readonly zarr?: boolean;
+  },
   options: CutOptions & ReserveOptions,
   before?: ArraySettings,
 ): ArraySettings {
@@ -113,6 +117,7 @@ export function settleSettings(
   );
   return {
     ...base,
+    zarr: base.zarr ?? false,
     cname: cparams.cname ?? before?.cname ?? "lz4",
     clevel: cparams.clevel ?? before?.clevel ?? 5,
     shuffle: cparams.shuffle ?? before?.shuffle ?? "shuffle",
@@ -172,7 +177,7 @@ export function storageOf(settings: ArraySettings): JsonObject {
       revision: settings.revision,
       ...(settings.reserve === undefined ? {} : { reserve: settings.reserve }),
       readFeatures: READ_FEATURES,
-      writeFeatures: [],
+      writeFeatures: settings.zarr ? [ZARR_FEATURE] : [],
     },
   };
 }

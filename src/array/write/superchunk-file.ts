@@ -6,6 +6,7 @@
 import { encodeHeader } from "../../format/header.ts";
 import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName } from "../../format/types.ts";
+import type { ChunkPlace } from "./mirror.ts";
 import { type Reserve, reserveOf } from "./reserve.ts";
 
 const HEADER_LENGTH = 32;
@@ -70,6 +71,19 @@ export function superchunkPieces(chunks: readonly StoredChunk[], facts: Superchu
   head.set(encodeOffsets(offsets), HEADER_LENGTH);
   pieces[0] = head;
   return pieces;
+}
+
+/** Where the chunks lie in the file of {@link superchunkPieces}. */
+export function chunkPlaces(
+  chunks: readonly StoredChunk[],
+  { superchunklen }: Pick<SuperchunkFacts, "superchunklen">,
+): ChunkPlace[] {
+  let at = HEADER_LENGTH + Math.max(chunks.length, superchunklen) * OFFSET_LENGTH;
+  return chunks.map(({ bytes, digest }) => {
+    const place = { offset: at, nbytes: bytes.length };
+    at += bytes.length + digest.length;
+    return place;
+  });
 }
 
 /** Adds a piece; where it lies behind the last one in memory, that one becomes longer. */

@@ -6,11 +6,12 @@ import { isSuperchunkError } from "../../errors.ts";
 import { FIRST_LOOSE, hasNumber, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { type ColumnLayout, superchunkKeys } from "./columns.ts";
+import type { ArrayMirror } from "./mirror.ts";
 import type { Segment } from "./publisher.ts";
 import type { ArrayRoot } from "./root.ts";
 import { removedNumbers } from "./runs.ts";
 import type { ArraySettings } from "./settings.ts";
-import { superchunkPieces, totalLength } from "./superchunk-file.ts";
+import { chunkPlaces, superchunkPieces, totalLength } from "./superchunk-file.ts";
 
 /** Names that are tried for one superchunk. */
 const MAX_NUMBERS = 1000;
@@ -25,6 +26,8 @@ export class SuperchunkFiles {
   sessionBytes = 0;
   /** False while all is made walkable. */
   keepsReserve = true;
+  /** Keeps another format of the rows right. */
+  mirror: ArrayMirror | undefined;
   readonly #bytes = new Map<number, number>();
   readonly #uncommitted = new Set<number>();
 
@@ -83,7 +86,11 @@ export class SuperchunkFiles {
     let bytes = 0;
     for (const [i, { folder, rowBytes, itemSize }] of columns.entries()) {
       const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };
-      const pieces = superchunkPieces(segment.columns[i] ?? [], facts);
+      const chunks = segment.columns[i] ?? [];
+      const pieces = superchunkPieces(chunks, facts);
+      const isFull = chunks.length === superchunklen && chunks.at(-1)?.nbytes === facts.chunkBytes;
+      if (isFull && this.mirror !== undefined)
+        pieces.push(await this.mirror.makeTail(chunkPlaces(chunks, facts)));
       await this.#root.publish(`${folder}/${superchunkName(number)}`, pieces);
       bytes += totalLength(pieces);
     }

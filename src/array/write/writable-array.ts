@@ -220,6 +220,7 @@ export class WritableArray {
       const condition = info === undefined ? { ifAbsent: true } : { ifVersion: info.version };
       await root.store.put(key, new TextEncoder().encode(text), { durable: true, ...condition });
       this.#attrs = parseJson(text, path) as JsonObject;
+      await this.#writer.files.mirror?.setAttributes(this.#attrs, this.#writer.committed);
     });
   }
 
@@ -251,6 +252,7 @@ export class WritableArray {
       if (Object.values(changes).every((value) => value === undefined))
         await fold(writer, { ...options, walkable: true });
       else {
+        refuseMirrored(writer, "chunks of another kind");
         const { dtype, rowShape, hasColumns, dflt, revision } = settings;
         const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1 };
         await recode(writer, settleSettings(base, changes, settings), options);
@@ -274,6 +276,7 @@ export class WritableArray {
         await this.#commit();
         await this.#tidy();
         await this.#writer.root.settled();
+        await this.#writer.files.mirror?.close(this.#writer.committed);
       });
     } finally {
       this.#isClosed = true;
@@ -286,9 +289,14 @@ export class WritableArray {
     if (this.#isClosed) return;
     this.#isClosed = true;
     await this.#tail.catch(() => undefined);
-    await this.#writer.rollBack();
-    await this.#writer.root.settled();
-    await this.#lock?.release();
+    try {
+      await this.#writer.rollBack();
+      await this.#writer.root.settled();
+      // A commit that failed may have been visible there already.
+      await this.#writer.files.mirror?.afterCommit(this.#writer.committed);
+    } finally {
+      await this.#lock?.release();
+    }
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -350,6 +358,7 @@ export class WritableArray {
   /** The same for changes of columns, which commit by themselves, on a folded array. */
   #alter(change: (writer: ArrayWriter) => Promise<void>): Promise<void> {
     return this.#run(async () => {
+      refuseMirrored(this.#writer, "other columns");
       await this.#commit();
       const writer = this.#writer;
       await writer.prepare();
@@ -368,6 +377,7 @@ export class WritableArray {
     const writer = this.#writer;
     if (writer.isDirty) await writer.commit();
     await commitStorage(writer);
+    await writer.files.mirror?.afterCommit(writer.committed);
     const { patches } = writer.committed.layout;
     const entries = patches.reduce((sum, { chunks }) => sum + chunks.length, 0);
     if (patches.length > MAX_PATCHES || entries > MAX_PATCHED_CHUNKS) await fold(writer);
@@ -422,4 +432,14 @@ function badRows(field: string, found: unknown, expected: string): SuperchunkErr
     expected,
     found,
   });
+}
+
+/** Throws `UNSUPPORTED` for changes that readers of the other format would take for damage. */
+function refuseMirrored({ files, root }: ArrayWriter, change: string): void {
+  if (files.mirror === undefined) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `its folder is a Zarr array as well, which cannot get ${change} while others read it. Run "superchunk unlink", change it, then run "superchunk link"`,
+    { path: root.store.describe(root.path), field: "zarr" },
+  );
 }

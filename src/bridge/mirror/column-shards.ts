@@ -1,0 +1,177 @@
+/**
+ * What lies under the keys of one column's shards, beside what should be in them.
+ *
+ * Knows one folder of superchunks and one Zarr array; writes nothing. @see FORMAT.md [FY-02]
+ */
+import { isEqual } from "../../array/live-array.ts";
+import type { ChunkSource } from "../../array/write/chunk-source.ts";
+import type { StoredChunk } from "../../array/write/superchunk-file.ts";
+import { decode } from "../../codec/index.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import type { Run } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { FileFacts } from "../link/types.ts";
+import type { ShardEntry } from "../shard-index.ts";
+import { type PublishedShard, readPublished } from "./shard-file.ts";
+import type { ShardFacts } from "./shard-plan.ts";
+import type { MirrorFiles } from "./types.ts";
+
+/** A column, as its mirror needs it. */
+export interface MirroredColumn {
+  readonly index: number;
+  /** Folder of the superchunks. */
+  readonly folder: string;
+  /** Path of the Zarr array below the archive; `""` is the archive's own folder. */
+  readonly node: string;
+  /** Dimensions behind the rows: each is a single shard. */
+  readonly dimensions: number;
+  readonly facts: ShardFacts;
+  /** One item of the fill value. */
+  readonly fill: Uint8Array;
+}
+
+/** The rows that are to be shown. */
+export interface ShownRows {
+  readonly source: ChunkSource;
+  readonly runs: readonly Run[];
+  /** Chunks that replace those of the runs. */
+  readonly patched: ReadonlySet<number>;
+  /** Chunks that are shown. */
+  readonly chunks: number;
+}
+
+/** What is under a shard's key. */
+export interface FoundShard {
+  readonly facts: FileFacts;
+  /** Undefined where its index is damaged. */
+  readonly shard: PublishedShard | undefined;
+}
+
+export class ColumnShards {
+  readonly column: MirroredColumn;
+  readonly #store: ReadableStore;
+  readonly #path: string;
+  readonly #files: MirrorFiles;
+
+  /** `path` is the key of the archive. */
+  constructor(store: ReadableStore, path: string, files: MirrorFiles, column: MirroredColumn) {
+    this.column = column;
+    this.#store = store;
+    this.#path = path;
+    this.#files = files;
+  }
+
+  /** Key of a shard. */
+  key(shard: number): string {
+    const { node, dimensions } = this.column;
+    return joinKey(this.#path, node, ["c", shard, ...new Array<number>(dimensions).fill(0)].join("/"));
+  }
+
+  /** Chunks of a shard, of those that are shown. */
+  chunksOf(shard: number, { chunks }: ShownRows): number[] {
+    const { capacity } = this.column.facts;
+    const first = shard * capacity;
+    return Array.from(
+      { length: Math.max(0, Math.min(first + capacity, chunks) - first) },
+      (_, i) => first + i,
+    );
+  }
+
+  /** Numbers of the shards that have a key, in ascending order. */
+  async list(): Promise<number[]> {
+    const numbers: number[] = [];
+    for await (const { name } of this.#store.list(joinKey(this.#path, this.column.node, "c")))
+      if (/^(0|[1-9]\d{0,14})$/.test(name)) numbers.push(Number(name));
+    return numbers.sort((a, b) => a - b);
+  }
+
+  /** What is under a key; undefined where nothing is. */
+  async look(key: string): Promise<FoundShard | undefined> {
+    const facts = await this.#files.inspect({ side: "zarr", key });
+    if (facts === undefined) return undefined;
+    try {
+      return { facts, shard: await readPublished(this.#store, key, facts.size, this.column.facts.capacity) };
+    } catch (error) {
+      if (isSuperchunkError(error) && error.isDamage) return { facts, shard: undefined };
+      throw error;
+    }
+  }
+
+  /** Key of the superchunk that holds all chunks of a shard, and no others. */
+  fullSuperchunk(shard: number, { runs, patched, chunks }: ShownRows): string | undefined {
+    const { capacity } = this.column.facts;
+    const first = shard * capacity;
+    if (first + capacity > chunks) return undefined;
+    let at = 0;
+    for (const run of runs) {
+      const end = at + run.count * run.chunks;
+      if (first >= end) {
+        at = end;
+        continue;
+      }
+      if (run.chunks !== capacity || (first - at) % capacity !== 0) return undefined;
+      for (let chunk = first; chunk < first + capacity; chunk++) if (patched.has(chunk)) return undefined;
+      return `${this.column.folder}/${superchunkName(run.first + (first - at) / capacity)}`;
+    }
+    return undefined;
+  }
+
+  /** A superchunk as a shard; undefined where it has no index. */
+  async readFull(key: string, size: number): Promise<PublishedShard | undefined> {
+    try {
+      const shard = await readPublished(this.#store, key, size, this.column.facts.capacity);
+      return shard.entries.every((entry) => entry !== undefined) ? shard : undefined;
+    } catch (error) {
+      if (isSuperchunkError(error) && error.isDamage) return undefined;
+      throw error;
+    }
+  }
+
+  /** The chunks, of those that may, that are not in the shard. */
+  async *differing(
+    key: string,
+    base: PublishedShard | undefined,
+    candidates: readonly number[],
+    { source }: ShownRows,
+  ): AsyncGenerator<{ readonly slot: number; readonly stored: StoredChunk }> {
+    const { index, facts } = this.column;
+    for (const { first, end } of neighbours(candidates)) {
+      let chunk = first;
+      for await (const stored of source.encoded(index, first, end)) {
+        const slot = chunk++ % facts.capacity;
+        const entry = base?.entries[slot];
+        if (entry === undefined || !(await this.#isThere(key, entry, stored))) yield { slot, stored };
+      }
+    }
+  }
+
+  /** True where a shard's entry shows a chunk: a short one may have more behind it. */
+  async #isThere(key: string, { offset, nbytes }: ShardEntry, stored: StoredChunk): Promise<boolean> {
+    const isWhole = stored.nbytes === this.column.facts.chunkBytes;
+    if (isWhole && nbytes !== stored.bytes.length) return false;
+    const bytes = await this.#store.getRange(key, { offset, length: nbytes });
+    if (bytes === undefined) return false;
+    if (isWhole) return isEqual(bytes, stored.bytes);
+    try {
+      const [shown, wanted] = [await decode(bytes), await decode(stored.bytes)];
+      return (
+        shown.length === this.column.facts.chunkBytes && isEqual(shown.subarray(0, wanted.length), wanted)
+      );
+    } catch (error) {
+      if (isSuperchunkError(error) && error.isDamage) return false;
+      throw error;
+    }
+  }
+}
+
+/** Ascending numbers as runs of neighbours. */
+function* neighbours(chunks: readonly number[]): Generator<{ readonly first: number; readonly end: number }> {
+  let first = chunks[0] ?? 0;
+  for (const [i, chunk] of chunks.entries()) {
+    if (chunks[i + 1] === chunk + 1) continue;
+    yield { first, end: chunk + 1 };
+    first = chunks[i + 1] ?? 0;
+  }
+}

@@ -1,0 +1,280 @@
+/**
+ * Keeps the Zarr view of an array right while it is written.
+ *
+ * Rows that come: shards, documents, then the commit. Rows that go: the commit, documents, then shards. At every step what
+ * is visible as Zarr is right, at the old or the new length; a change of several shards is seen shard by shard. What is
+ * published is found out by looking at it, so that a killed writer leaves nothing to be undone. @see FORMAT.md [FY]
+ */
+
+import { isEqual } from "../../array/live-array.ts";
+import type { ArrayWriter } from "../../array/write/array-writer.ts";
+import { ChunkSource } from "../../array/write/chunk-source.ts";
+import type { Committed } from "../../array/write/commit-line.ts";
+import type { ArrayMirror, ChunkPlace } from "../../array/write/mirror.ts";
+import { countChunks } from "../../format/layout.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { ShardIndex } from "../shard-index.ts";
+import { changedChunks } from "./changed-chunks.ts";
+import { ColumnMirror, type MirrorPlace } from "./column-mirror.ts";
+import type { ShownRows } from "./column-shards.ts";
+import { MirrorDocuments } from "./documents.ts";
+import { encodeMirrorState, MIRROR_STATE, type MirrorState, parseMirrorState } from "./mirror-state.ts";
+import type { MirrorFiles, PublishPolicy } from "./types.ts";
+
+/** What mirroring cost so far. */
+export interface MirrorCosts {
+  /** Bytes written for shards of their own. */
+  bytes: number;
+  /** Shards that were made, or linked. */
+  shards: number;
+  /** Times that something was published. */
+  publications: number;
+}
+
+/** What a mirror is made from. */
+export interface MirrorOptions {
+  readonly files: MirrorFiles;
+  /** Default `flush`. */
+  readonly publish?: PublishPolicy | undefined;
+  /** Counts what mirroring costs. */
+  readonly costs?: MirrorCosts | undefined;
+  /** Nothing is taken for right that was not looked at (default false). */
+  readonly all?: boolean | undefined;
+}
+
+/** What is visible as Zarr. */
+interface Shown {
+  readonly committed: Committed;
+  /** The first ones. */
+  readonly rows: number;
+}
+
+export class ZarrMirror implements ArrayMirror {
+  readonly #writer: ArrayWriter;
+  readonly #policy: PublishPolicy;
+  readonly #costs: MirrorCosts;
+  readonly #looksAtAll: boolean;
+  readonly #documents: MirrorDocuments;
+  readonly #columns: readonly ColumnMirror[];
+  #attrs: JsonObject;
+  #state: MirrorState;
+  /** Undefined until all was looked at. */
+  #shown: Shown | undefined;
+  /** True where the documents are to be put again. */
+  #isOutdated = false;
+  #publishedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(writer: ArrayWriter, attrs: JsonObject, state: MirrorState, options: MirrorOptions) {
+    const { root, settings, columns } = writer;
+    this.#writer = writer;
+    this.#attrs = attrs;
+    this.#state = state;
+    this.#policy = options.publish ?? "flush";
+    this.#costs = options.costs ?? { bytes: 0, shards: 0, publications: 0 };
+    this.#looksAtAll = options.all === true;
+    this.#documents = new MirrorDocuments(root, settings, columns);
+    const place: MirrorPlace = {
+      store: root.store,
+      path: root.path,
+      files: options.files,
+      encode: (column, data) => writer.encodeColumn(column, data),
+      high: () => this.#state.high,
+      raiseHigh: (high) => this.#putState({ ...this.#state, high }),
+      noteWritten: (bytes) => {
+        this.#costs.bytes += bytes;
+      },
+    };
+    this.#columns = this.#documents.columns.map((column) => new ColumnMirror(place, column));
+  }
+
+  /** Reads what earlier writers left, and makes everything visible that is committed. */
+  async start(): Promise<void> {
+    const { committed } = this.#writer;
+    if (this.#state.shown === committed.layout.generation && !this.#looksAtAll) {
+      this.#shown = { committed, rows: committed.rows };
+      return;
+    }
+    await this.#removeLeftovers();
+    await this.#writer.prepare(); // padded copies may have to be made
+    await this.#publish(committed, committed.rows);
+  }
+
+  async makeTail(places: readonly ChunkPlace[]): Promise<Uint8Array> {
+    const index = new ShardIndex(places.length);
+    places.forEach(({ offset, nbytes }, slot) => {
+      index.set(slot, offset, nbytes);
+    });
+    return index.encode();
+  }
+
+  async beforeCommit(next: Committed): Promise<void> {
+    const rows = this.#due(next);
+    if (rows !== undefined && this.#shown !== undefined && next.rows > this.#shown.rows)
+      await this.#publish(next, rows);
+  }
+
+  async afterCommit(now: Committed): Promise<void> {
+    const rows = this.#due(now);
+    if (rows !== undefined) await this.#publish(now, rows);
+  }
+
+  noteMoved(before: Committed, now: Committed): void {
+    if (this.#shown?.committed === before) this.#shown = { ...this.#shown, committed: now };
+  }
+
+  async setAttributes(attrs: JsonObject, now: Committed): Promise<void> {
+    this.#attrs = attrs;
+    this.#isOutdated = true;
+    await this.#publish(this.#shown?.committed ?? now, this.#shown?.rows ?? now.rows);
+  }
+
+  async close(now: Committed): Promise<void> {
+    await this.#publish(now, now.rows);
+    const { generation } = now.layout;
+    if (this.#state.shown !== generation) await this.#putState({ ...this.#state, shown: generation });
+  }
+
+  /** The rows that are to become visible now; undefined where it stays as it is. */
+  #due({ layout, rows }: Committed): number | undefined {
+    const shown = this.#shown;
+    if (shown?.committed.layout === layout && shown.rows === rows) return undefined;
+    if (this.#policy === "flush" || shown === undefined) return rows;
+    if (this.#policy === "full") {
+      const { chunklen, superchunklen } = this.#writer.settings;
+      const full = rows - (rows % (chunklen * superchunklen));
+      return full > shown.rows ? full : undefined;
+    }
+    const seconds = (performance.now() - this.#publishedAt) / 1000;
+    return seconds >= this.#policy.everySeconds ? rows : undefined;
+  }
+
+  async #publish(next: Committed, rows: number): Promise<void> {
+    const before = this.#shown;
+    if (before?.committed === next && before.rows === rows && !this.#isOutdated) return;
+    if (this.#state.shown !== undefined) await this.#putState({ high: this.#state.high, shown: undefined });
+    const shrinks = before !== undefined && rows < before.rows;
+    // What is half published is found out anew where this does not come to its end.
+    this.#shown = undefined;
+    if (shrinks) await this.#putDocuments(rows);
+    await this.#putShards(before, next, rows);
+    if (!shrinks) await this.#putDocuments(rows);
+    await this.#removeShards(before, rows);
+    this.#shown = { committed: next, rows };
+    this.#isOutdated = false;
+    this.#publishedAt = performance.now();
+    this.#costs.publications++;
+  }
+
+  async #putShards(before: Shown | undefined, next: Committed, rows: number): Promise<void> {
+    const { chunklen, superchunklen } = this.#writer.settings;
+    const shown = this.#rowsOf(next, rows);
+    const known = before === undefined ? 0 : Math.ceil(before.rows / chunklen);
+    const changed =
+      before === undefined
+        ? numbersTo(shown.chunks)
+        : changedChunks(before.committed.layout, known, next.layout, shown.chunks);
+    let shard = -1;
+    let chunks: number[] = [];
+    const putShard = async (): Promise<void> => {
+      if (chunks.length === 0) return;
+      for (const column of this.#columns)
+        if (await column.update(shard, chunks, shown, this.#looksAtAll)) this.#costs.shards++;
+      chunks = [];
+    };
+    for (const chunk of changed) {
+      const own = Math.floor(chunk / superchunklen);
+      if (own !== shard) await putShard();
+      shard = own;
+      chunks.push(chunk);
+    }
+    await putShard();
+  }
+
+  #rowsOf(committed: Committed, rows: number): ShownRows {
+    const { root, columns, settings } = this.#writer;
+    return showRows(root, columns, settings.chunklen, committed, rows);
+  }
+
+  /** Puts the documents that are not there already, the root's last. */
+  async #putDocuments(rows: number): Promise<void> {
+    const { store } = this.#writer.root;
+    for (const [key, bytes] of this.#documents.list(rows, this.#attrs)) {
+      const stored = await store.get(key);
+      if (stored === undefined || !isEqual(stored, bytes)) await store.put(key, bytes, { durable: true });
+    }
+  }
+
+  /** Takes shards away that have no rows any more. */
+  async #removeShards(before: Shown | undefined, rows: number): Promise<void> {
+    const count = this.#shards(rows);
+    for (const column of this.#columns) {
+      const numbers =
+        before === undefined ? await this.#listShards(column) : range(count, this.#shards(before.rows));
+      for (const shard of numbers) if (shard >= count) await column.remove(shard);
+    }
+  }
+
+  #shards(rows: number): number {
+    const { chunklen, superchunklen } = this.#writer.settings;
+    return Math.ceil(rows / (chunklen * superchunklen));
+  }
+
+  #listShards({ shards }: ColumnMirror): Promise<number[]> {
+    return shards.list();
+  }
+
+  /** What interrupted puts left. */
+  async #removeLeftovers(): Promise<void> {
+    const { store, path } = this.#writer.root;
+    await store.removeLeftovers?.(path);
+    for (const { shards } of this.#columns) {
+      const { node, dimensions } = shards.column;
+      await store.removeLeftovers?.(joinKey(path, node));
+      await store.removeLeftovers?.(joinKey(path, node, "c"));
+      if (dimensions === 0) continue;
+      for (const shard of await shards.list()) {
+        const key = shards.key(shard);
+        await store.removeLeftovers?.(key.slice(0, key.lastIndexOf("/")));
+      }
+    }
+  }
+
+  async #putState(state: MirrorState): Promise<void> {
+    const { store, path } = this.#writer.root;
+    await store.put(joinKey(path, MIRROR_STATE), encodeMirrorState(state), { durable: true });
+    this.#state = state;
+  }
+}
+
+/** The first `rows` rows of a commit. */
+export function showRows(
+  { store, path }: Pick<ArrayWriter["root"], "path"> & { readonly store: ReadableStore },
+  columns: ArrayWriter["columns"],
+  chunklen: number,
+  { layout, rows: heldRows }: Pick<Committed, "layout" | "rows">,
+  rows: number,
+): ShownRows {
+  return {
+    source: new ChunkSource(store, path, layout, { columns, rows: heldRows, chunklen }),
+    runs: layout.runs,
+    patched: new Set(layout.patches.flatMap(({ chunks }) => chunks)),
+    chunks: Math.min(countChunks(layout.runs), Math.ceil(rows / chunklen)),
+  };
+}
+
+/** The state that earlier writers left; undefined where there is none. Throws as {@link parseMirrorState}. */
+export async function readMirrorState(store: ReadableStore, path: string): Promise<MirrorState | undefined> {
+  const key = joinKey(path, MIRROR_STATE);
+  const bytes = await store.get(key);
+  return bytes === undefined ? undefined : parseMirrorState(bytes, store.describe(key));
+}
+
+function* numbersTo(end: number): Generator<number> {
+  for (let i = 0; i < end; i++) yield i;
+}
+
+function range(first: number, end: number): number[] {
+  return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
+}

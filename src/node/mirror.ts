@@ -1,0 +1,98 @@
+/** Arrays that keep themselves Zarr arrays, at paths: brought right, told of, and made plain arrays again. */
+import { resolve } from "node:path";
+import type { Finding, LongOptions } from "../array/types.ts";
+import { readWritable } from "../array/write/create.ts";
+import type { LinkResult, UnlinkResult } from "../bridge/link/types.ts";
+import { unmirror, zarrMirrors } from "../bridge/mirror/maker.ts";
+import { verifyMirror } from "../bridge/mirror/verify.ts";
+import { isSuperchunkError } from "../errors.ts";
+import { FileStore } from "./fs-store.ts";
+import type { LockOptions } from "./lock.ts";
+import { mirrorFilesIn } from "./mirror-files.ts";
+import { openWritable } from "./write.ts";
+
+/** True where the folder is an array that keeps itself a Zarr array. */
+export async function isMirrored(path: string, options: LongOptions = {}): Promise<boolean> {
+  const store = new FileStore(resolve(path));
+  try {
+    if ((await store.stat("meta/sizes")) === undefined) return false;
+    const { settings } = await readWritable(store, "", options);
+    return settings.zarr;
+  } catch (error) {
+    if (isSuperchunkError(error)) return false; // whoever opens it tells why
+    throw error;
+  } finally {
+    await store.close?.();
+  }
+}
+
+/** Looks at every shard and every chunk of it, and brings right what is not. */
+export async function renewMirror(path: string, options: LockOptions & LongOptions): Promise<LinkResult> {
+  const started = performance.now();
+  const costs = { bytes: 0, shards: 0, publications: 0 };
+  const array = await openWritable(path, { ...options, mirrorCosts: costs, looksAtAll: true });
+  await array.close();
+  const { shards, bytes } = costs;
+  return {
+    source: resolve(path),
+    destination: resolve(path),
+    kind: "hard",
+    documents: [],
+    files: [],
+    added: bytes,
+    done: shards === 0,
+    notes: [
+      `the array keeps itself a Zarr array, and is one after every flush; ${shards === 0 ? "nothing was to be done" : `${shards} shard${shards > 1 ? "s were" : " was"} brought right`}`,
+    ],
+    seconds: (performance.now() - started) / 1000,
+  };
+}
+
+/** Makes it a plain array again. */
+export async function removeMirrorAt(
+  path: string,
+  options: LockOptions & LongOptions,
+): Promise<UnlinkResult> {
+  const root = resolve(path);
+  const array = await openWritable(root, options);
+  let shards = 0;
+  try {
+    await array.fill(async (writer) => {
+      shards = await unmirror(writer, mirrorFilesIn(root));
+    });
+  } finally {
+    await array.close();
+  }
+  return {
+    files: shards,
+    removed: 0,
+    replaced: [],
+    notes: ["the superchunks keep the index behind their chunks, which readers of arrays do not look at"],
+  };
+}
+
+/** Removes what the mirror of an array, which is to be removed as well, has left. */
+export async function clearMirror(path: string): Promise<void> {
+  const root = resolve(path);
+  const store = new FileStore(root);
+  try {
+    await zarrMirrors({ files: mirrorFilesIn(root) }).clear(store, "");
+  } finally {
+    await store.close?.();
+  }
+}
+
+/** What is wrong with the Zarr view of an array that keeps itself one. */
+export async function verifyMirrorAt(
+  path: string,
+  options: LongOptions,
+): Promise<readonly Finding[] | undefined> {
+  const root = resolve(path);
+  const store = new FileStore(root);
+  try {
+    if ((await store.stat("meta/sizes")) === undefined) return undefined;
+    return await verifyMirror(store, "", mirrorFilesIn(root), options);
+  } finally {
+    await store.close?.();
+  }
+}

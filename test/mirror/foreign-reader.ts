@@ -1,0 +1,109 @@
+/**
+ * A reader of Zarr v3 arrays that knows nothing of superchunks: it reads a document, then indexes, then opens the paths
+ * again. What is missing is the fill value to it, as in all readers. Written for these tests alone.
+ */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { crc32c } from "../../src/bytes/checksum.ts";
+import { decode } from "../../src/codec/index.ts";
+
+interface Document {
+  readonly shape: readonly number[];
+  readonly fill_value: number;
+  readonly chunk_grid: { readonly configuration: { readonly chunk_shape: readonly number[] } };
+  readonly codecs: readonly [{ readonly configuration: { readonly chunk_shape: readonly number[] } }];
+}
+
+/** Bytes of a path that an index led to. */
+export interface Range {
+  readonly shard: string;
+  readonly offset: number;
+  readonly nbytes: number;
+}
+
+/** What a reader knows after it has read the document and every index. */
+export interface Reading {
+  readonly rows: number;
+  readonly rowItems: number;
+  readonly fill: number;
+  readonly chunkRows: number;
+  /** For every inner chunk of the shape its place, or undefined. */
+  readonly chunks: readonly (Range | undefined)[];
+}
+
+/** Reads the document and the indexes. Throws where a shard has no right index. */
+export async function beginReading(root: string): Promise<Reading> {
+  const document = JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as Document;
+  const [rows = 0, ...tail] = document.shape;
+  const [shardRows = 1] = document.chunk_grid.configuration.chunk_shape;
+  const [chunkRows = 1] = document.codecs[0].configuration.chunk_shape;
+  const capacity = shardRows / chunkRows;
+  const chunks: (Range | undefined)[] = [];
+  for (let shard = 0; shard * shardRows < rows; shard++) {
+    const path = ["c", shard, ...tail.map(() => 0)].join("/");
+    const entries = fs.existsSync(join(root, path))
+      ? await readIndex(join(root, path), capacity)
+      : new Array<undefined>(capacity).fill(undefined);
+    for (const entry of entries)
+      if (chunks.length * chunkRows < rows) chunks.push(entry && { shard: path, ...entry });
+  }
+  const rowItems = tail.reduce((product, n) => product * n, 1);
+  return { rows, rowItems, fill: document.fill_value, chunkRows, chunks };
+}
+
+async function readIndex(
+  path: string,
+  capacity: number,
+): Promise<({ offset: number; nbytes: number } | undefined)[]> {
+  const bytes = fs.readFileSync(path);
+  const length = capacity * 16 + 4;
+  if (bytes.length < length) throw new RangeError(`${path} is shorter than an index`);
+  const index = bytes.subarray(bytes.length - length);
+  if ((await crc32c(index.subarray(0, -4))) !== index.readUInt32LE(length - 4))
+    throw new RangeError(`${path}: checksum of the index`);
+  return Array.from({ length: capacity }, (_, slot) => {
+    const [offset, nbytes] = [index.readBigUInt64LE(slot * 16), index.readBigUInt64LE(slot * 16 + 8)];
+    return offset === 2n ** 64n - 1n && nbytes === offset
+      ? undefined
+      : { offset: Number(offset), nbytes: Number(nbytes) };
+  });
+}
+
+/** The bytes that a range has now: fewer behind the end of the file. */
+export function readRange(root: string, { shard, offset, nbytes }: Range): Uint8Array {
+  return fs.readFileSync(join(root, shard)).subarray(offset, offset + nbytes);
+}
+
+/** The values, as numbers of int32, where the paths are opened only now; undefined where a chunk cannot be decoded. */
+export async function finishReading(root: string, reading: Reading): Promise<(number | undefined)[]> {
+  const { rows, rowItems, fill, chunkRows, chunks } = reading;
+  const values: (number | undefined)[] = [];
+  for (const range of chunks) {
+    const items = await readChunk(root, range, chunkRows * rowItems);
+    for (let i = 0; i < chunkRows * rowItems; i++) values.push(range === undefined ? fill : items?.[i]);
+  }
+  return values.slice(0, rows * rowItems);
+}
+
+async function readChunk(
+  root: string,
+  range: Range | undefined,
+  items: number,
+): Promise<Int32Array | undefined> {
+  if (range === undefined) return undefined;
+  try {
+    const bytes = await decode(readRange(root, range));
+    return bytes.length === items * 4 ? new Int32Array(bytes.slice().buffer) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** All values. Throws where one cannot be read. */
+export async function readForeign(root: string): Promise<number[]> {
+  const values = await finishReading(root, await beginReading(root));
+  return values.map((value, i) => {
+    if (value === undefined) throw new RangeError(`value ${i} cannot be read`);
+    return value;
+  });
+}

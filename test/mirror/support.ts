@@ -1,0 +1,82 @@
+/** Arrays that are Zarr arrays as well, written step by step. */
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { type CreateOptions, createArray, openWritable } from "../../src/array/write/create.ts";
+import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import { zarrMirrors } from "../../src/bridge/mirror/maker.ts";
+import type { MirrorFiles } from "../../src/bridge/mirror/types.ts";
+import { FileStore } from "../../src/node/index.ts";
+import { mirrorFilesIn } from "../../src/node/mirror-files.ts";
+import type { WritableStore } from "../../src/store/types.ts";
+
+/** An empty folder that is gone after the test. */
+export function temporaryFolder(): string {
+  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-mirror-"));
+  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+const STORE_CHANGES = ["put", "delete", "rename", "link", "writeRange"];
+const FILE_CHANGES = ["setMode", "replace"];
+
+const opened: WritableStore[] = [];
+
+/** Closes the files of all folders that were watched. */
+export async function closeStores(): Promise<void> {
+  for (const store of opened.splice(0)) await store.close?.();
+}
+
+/** A folder whose every change is announced before it is made. */
+export function watchedFolder(
+  root: string,
+  onChange: () => Promise<void>,
+): { readonly store: WritableStore; readonly files: MirrorFiles } {
+  const watch = <T extends object>(object: T, names: readonly string[]): T =>
+    new Proxy(object, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== "function") return value;
+        if (!names.includes(String(name)))
+          return (...args: unknown[]): unknown => Reflect.apply(value, target, args);
+        return async (...args: unknown[]): Promise<unknown> => {
+          await onChange();
+          return Reflect.apply(value, target, args);
+        };
+      },
+    });
+  const store: WritableStore = new FileStore(root);
+  opened.push(store);
+  return {
+    store: watch(store, STORE_CHANGES),
+    files: watch(mirrorFilesIn(root), FILE_CHANGES),
+  };
+}
+
+/** Makes a mirrored array of int32 in a watched folder. */
+export function createWatched(
+  root: string,
+  onChange: () => Promise<void>,
+  options: Partial<CreateOptions> = {},
+): Promise<WritableArray> {
+  const { store, files } = watchedFolder(root, onChange);
+  return createArray(store, "", {
+    dtype: "<i4",
+    chunklen: 4,
+    superchunklen: 3,
+    dflt: -1,
+    zarr: true,
+    ...options,
+    mirror: zarrMirrors({ files }),
+  });
+}
+
+/** Opens it again. */
+export function openWatched(root: string, onChange: () => Promise<void>): Promise<WritableArray> {
+  const { store, files } = watchedFolder(root, onChange);
+  return openWritable(store, "", { mirror: zarrMirrors({ files }) });
+}
+
+export const ramp = (first: number, count: number): Int32Array =>
+  Int32Array.from({ length: count }, (_, i) => first + i);
