@@ -8,13 +8,24 @@ import { convert } from "./convert.ts";
 import { fixtures } from "./fixtures.ts";
 import { foreign } from "./foreign.ts";
 import { link } from "./link.ts";
+import { native } from "./native.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
 import { references } from "./references.ts";
 import { serve } from "./serve.ts";
 import type { Suite } from "./suite.ts";
 import { zarrArrays } from "./zarr-arrays.ts";
 
-const SUITES: readonly Suite[] = [fixtures, codec, foreign, convert, link, zarrArrays, serve, references];
+const SUITES: readonly Suite[] = [
+  fixtures,
+  codec,
+  foreign,
+  convert,
+  link,
+  zarrArrays,
+  serve,
+  references,
+  native,
+];
 
 /** Runs the named suites, or all. Resolves with the exit code: 0 where every check passed, 1, or 2 for wrong use. */
 export async function main(names: readonly string[]): Promise<number> {

@@ -1,5 +1,5 @@
 /**
- * Every archive of the corpus is served by the command and read over HTTP by every reader of Zarr v3, as it lies there.
+ * Every archive of the corpus, and some that this library made, are served by the command and read over HTTP by every reader of Zarr v3, as it lies there.
  *
  * The values must be those of the manifest, in each reader that has the data type; the others must refuse.
  */
@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { corpusFolder, loadArchives, repositoryRoot } from "../fixtures/manifest.ts";
 import { expectValues } from "./expectations.ts";
+import { type MadeArchive, makeArchives } from "./made-archives.ts";
 import type { PeerName } from "./peers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 import { findRefusal, kindOf, type ZarrReader } from "./support.ts";
@@ -25,10 +26,16 @@ export const serve: Suite = {
   name: "serve",
   peers: READERS.map(({ peer }) => peer),
   async run(context) {
+    const own = join(context.folder, "made");
+    const made = await makeArchives(own);
     for (const portable of [false, true]) {
-      const served = await startServer(portable ? ["--portable"] : []);
+      const served = await startServer([own, ...(portable ? ["--portable"] : [])]);
+      const corpus = loadArchives()
+        .filter(({ refuse }) => !refuse)
+        .flatMap((row) => expectValues(row, portable).map((values) => ({ path: row.path, values })));
+      const asked = [...corpus, ...made.map(({ path, values }) => ({ path: `made/${path}`, values }))];
       try {
-        for (const reader of READERS) await readAll(context, reader, served.url, portable);
+        for (const reader of READERS) await readAll(context, reader, served.url, asked, portable);
       } finally {
         context.checks.equal("the server ends cleanly", await served.stop(), 0);
       }
@@ -36,7 +43,7 @@ export const serve: Suite = {
   },
 };
 
-/** Serves the corpus by the command. */
+/** Serves the corpus, and what the arguments name, by the command. */
 async function startServer(
   args: readonly string[],
 ): Promise<{ readonly url: string; stop(): Promise<number | null> }> {
@@ -66,21 +73,19 @@ async function readAll(
   { checks, peer }: SuiteContext,
   { peer: name, like }: (typeof READERS)[number],
   url: string,
+  asked: readonly MadeArchive[],
   portable: boolean,
 ): Promise<void> {
   const reader = peer(name);
   if (reader === undefined) return;
-  const asked = loadArchives()
-    .filter(({ refuse }) => !refuse)
-    .flatMap((row) => expectValues(row, portable).map((values) => ({ row, values })));
-  const path = ({ row, values }: (typeof asked)[number]): string =>
-    `${url}${row.path}${values.node === "" ? "" : `/${values.node}`}`;
+  const path = (each: MadeArchive): string =>
+    `${url}${each.path}${each.values.node === "" ? "" : `/${each.values.node}`}`;
   const answers = await reader.read(
     asked.map((each) => ({ path: path(each), dtype: each.values.dtype, fields: each.values.fields })),
   );
   for (const [index, each] of asked.entries()) {
     const answer = answers[index] ?? { kind: "error", error: "no answer" };
-    const what = `${each.row.path} ${each.values.node}${portable ? " (portable)" : ""}`;
+    const what = `${each.path} ${each.values.node}${portable ? " (portable)" : ""}`;
     const refusal = findRefusal(like, each.values);
     if (refusal !== undefined) checks.refused(`${name} refuses ${what} (${refusal})`, answer);
     else checks.values(`${name} reads ${what}, ${kindOf(each.values.dtype)}`, answer, each.values);

@@ -12,8 +12,10 @@ import { loadArchives, repositoryRoot } from "../fixtures/manifest.ts";
 
 const library = findLibrary();
 
-/** A libblosc of the system, or the one of python-blosc that the comparisons installed. */
+/** The libblosc that the environment names, one of the system, or the one of python-blosc that the comparisons installed. */
 function findLibrary(): string | undefined {
+  const named = process.env["SUPERCHUNK_LIBBLOSC"];
+  if (named !== undefined) return named;
   const system = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/lib"];
   const cache = join(repositoryRoot, ".cache", "interop");
   const unpacked = existsSync(cache)

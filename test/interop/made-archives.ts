@@ -1,0 +1,54 @@
+/** Archives made by this library for readers of Zarr: what the corpus, being of other programs, has no sample of. */
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { compressArray } from "../../src/array/foreign/bloscpack-write.ts";
+import { createCarray } from "../../src/array/foreign/carray-write.ts";
+import { parseDType } from "../../src/format/dtype.ts";
+import { createArray, FileStore } from "../../src/node/index.ts";
+import type { ExpectedValues } from "./expectations.ts";
+
+/** An archive with one array. */
+export interface MadeArchive {
+  /** Path below the folder. */
+  readonly path: string;
+  readonly values: ExpectedValues;
+}
+
+/** Makes them in a folder. Their values are the bytes 0, 1, 2, …, which as numbers differ in every byte order. */
+export async function makeArchives(folder: string): Promise<readonly MadeArchive[]> {
+  const store = new FileStore(folder);
+  const made: MadeArchive[] = [];
+  const add = async (
+    path: string,
+    dtype: string,
+    shape: readonly number[],
+    make: (data: Uint8Array<ArrayBuffer>) => Promise<unknown>,
+  ): Promise<void> => {
+    const count = shape.reduce((product, n) => product * n, Number(dtype.slice(2)));
+    const data = Uint8Array.from({ length: count }, (_, i) => i % 127);
+    await make(data);
+    const sha256 = createHash("sha256").update(data).digest("hex");
+    made.push({
+      path,
+      values: { node: "", dtype, shape, sha256, fields: false, attrs: {}, fill: undefined },
+    });
+  };
+  const type = (dtype: string): ReturnType<typeof parseDType> => parseDType(dtype, "made");
+  // Three superchunks, the last chunk short, rows of more dimensions, and the other byte order.
+  await add("superchunks", ">f4", [21, 3, 2], async (data) => {
+    const path = join(folder, "superchunks");
+    const options = { dtype: ">f4", shape: [0, 3, 2], chunklen: 4, superchunklen: 2 };
+    const array = await createArray(path, options);
+    await array.append(data);
+    await array.close();
+  });
+  // Chunks of 64 bytes end inside of rows of 20: they are compressed anew.
+  await add("unaligned.blp", "<i4", [9, 5], (data) =>
+    compressArray({ dtype: type("<i4"), shape: [9, 5], data }, store, "unaligned.blp", { chunkSize: 64 }),
+  );
+  await add("carray", ">i2", [50, 3], (data) =>
+    createCarray(store, "carray", { dtype: type(">i2"), rowShape: [3], data }, { chunklen: 16 }),
+  );
+  await store.close();
+  return made;
+}
