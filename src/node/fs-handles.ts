@@ -19,6 +19,8 @@ export interface Handle {
   readonly info: fs.Stats;
   /** Reads under way. */
   uses: number;
+  /** The turn in which the path was last found to name this file. */
+  turn: number;
   /** No longer kept: closed when the last read is done. */
   dropped: boolean;
 }
@@ -35,6 +37,9 @@ export class Handles {
   /** Files in use now. */
   #busy = 0;
   readonly #awaitingRelease: (() => void)[] = [];
+  /** Counts the runs of code that nothing else comes in between of, as far as files were looked at in them. */
+  #turn = 0;
+  #endsTurn = false;
 
   /** `limit` is the number of files kept open, from 0. */
   constructor(limit: number) {
@@ -43,13 +48,14 @@ export class Handles {
 
   /**
    * Opens the file at a path, or takes the open one if the path still names the same unchanged file (one `lstat`).
-   * Give it back with {@link release}.
+   * Give it back with {@link release}. With `inTurn` it is not looked at again where it was in the same turn: what is
+   * read at once in several calls is then of one file.
    */
-  acquire(path: string): Handle | NotAFile {
+  acquire(path: string, inTurn = false): Handle | NotAFile {
     const kept = this.#open.get(path);
     if (kept !== undefined) {
-      const now = lstat(path);
-      if (now !== undefined && isSameFile(now, kept.info)) {
+      if ((inTurn && kept.turn === this.#turn) || isSameFile(lstat(path), kept.info)) {
+        if (inTurn) this.#mark(kept);
         this.#open.delete(path);
         this.#open.set(path, kept);
         kept.uses++;
@@ -60,11 +66,23 @@ export class Handles {
     }
     const handle = this.#openFile(path);
     if (typeof handle === "string") return handle;
+    if (inTurn) this.#mark(handle);
     this.#busy++;
     if (this.#open.size >= this.#limit) this.#dropOldest();
     if (this.#limit > 0) this.#open.set(path, handle);
     else handle.dropped = true;
     return handle;
+  }
+
+  /** Notes that a file was looked at in this turn, which ends with the code that runs now. */
+  #mark(handle: Handle): void {
+    handle.turn = this.#turn;
+    if (this.#endsTurn) return;
+    this.#endsTurn = true;
+    queueMicrotask(() => {
+      this.#turn++;
+      this.#endsTurn = false;
+    });
   }
 
   /** Gives a handle back. */
@@ -130,7 +148,7 @@ export class Handles {
     }
     try {
       const info = fs.fstatSync(fd);
-      if (info.isFile()) return { fd, size: info.size, info, uses: 1, dropped: false };
+      if (info.isFile()) return { fd, size: info.size, info, uses: 1, turn: -1, dropped: false };
       if (!info.isDirectory()) throw notAFile(path);
     } catch (error) {
       fs.closeSync(fd);
@@ -152,8 +170,10 @@ export class Handles {
 }
 
 /** A file that stays open keeps its inode from being used anew, so an equal inode is the same file. */
-function isSameFile(a: fs.Stats, b: fs.Stats): boolean {
-  return a.ino === b.ino && a.dev === b.dev && a.size === b.size && a.mtimeMs === b.mtimeMs;
+function isSameFile(a: fs.Stats | undefined, b: fs.Stats): boolean {
+  return (
+    a !== undefined && a.ino === b.ino && a.dev === b.dev && a.size === b.size && a.mtimeMs === b.mtimeMs
+  );
 }
 
 function closeUnused(handle: Handle): void {

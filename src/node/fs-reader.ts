@@ -99,7 +99,7 @@ export class FolderReader implements ReadableStore {
 
   readIntoSync(key: string, offset: number, target: Uint8Array): number | undefined {
     checkCount(offset, "offset", key);
-    const handle = this.#acquire(key);
+    const handle = this.#acquireNow(key);
     if (handle === undefined) return undefined;
     try {
       return readFullySync(handle.fd, offset, cutAtEnd(target, handle, offset));
@@ -163,15 +163,15 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** Opens the file that a key leads to, undefined where there is none. */
-  #acquire(key: string): Handle | undefined {
+  /** Opens the file that a key leads to, undefined where there is none; looks at it once in a turn. */
+  #acquireNow(key: string): Handle | undefined {
     this.checkKey(key);
     try {
       const path = this.folders.locate(key);
-      const opened = path === undefined ? "absent" : this.handles.acquire(path);
+      const opened = path === undefined ? "absent" : this.handles.acquire(path, true);
       if (path === undefined || opened !== "link") return this.#accept(opened, key);
       const real = this.folders.follow(path, key);
-      return real === undefined ? undefined : this.#accept(this.handles.acquire(real), key);
+      return real === undefined ? undefined : this.#accept(this.handles.acquire(real, true), key);
     } catch (error) {
       throw explainError(error, this.describe(key), "opening", false);
     }

@@ -1,4 +1,6 @@
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { expect, it } from "vitest";
 import { FileStore } from "../../src/node/fs-store.ts";
 import { describeReading, describeWriting, OBJECTS } from "../contract/store-contract.ts";
 import { makeFolder, writeFiles } from "./folder.ts";
@@ -14,4 +16,30 @@ for (const maxOpenFiles of [64, 1, 0]) {
 describeWriting("the file store", async () => {
   const { path, dispose } = await makeFolder();
   return { store: new FileStore(join(path, "not", "there yet")), dispose };
+});
+
+it("reads at once in one turn are of one file, and the next turn sees what has taken its place", async () => {
+  const { path, dispose } = await makeFolder();
+  const store = new FileStore(path);
+  const readByte = (at: number): number | undefined => {
+    const target = new Uint8Array(1);
+    return store.readIntoSync("a", at, target) === undefined ? undefined : target[0];
+  };
+  const replace = (...bytes: number[]): void => {
+    writeFileSync(join(path, "new"), Uint8Array.from(bytes));
+    renameSync(join(path, "new"), join(path, "a"));
+  };
+  try {
+    replace(1, 2);
+    expect(readByte(0)).toBe(1);
+    replace(3, 4, 5);
+    expect(readByte(1)).toBe(2);
+    await undefined;
+    expect([readByte(0), readByte(1), readByte(2)]).toEqual([3, 4, 5]);
+    replace(6);
+    expect((await store.get("a"))?.[0]).toBe(6);
+  } finally {
+    await store.close();
+    await dispose();
+  }
 });
