@@ -1,6 +1,7 @@
 /** Options of commands that compress, with the letters that `blpk` gives them. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { CountOrFactor } from "../src/array/foreign/bloscpack-options.ts";
+import type { Reserve } from "../src/array/write/reserve.ts";
 import type { CompressorName, Shuffle } from "../src/codec/types.ts";
 import { parseSize } from "./units.ts";
 
@@ -54,6 +55,16 @@ export function parseCountOrFactor(text: string): CountOrFactor {
 /** A chunk size such as `1M`, or `max`. Throws commander's `InvalidArgumentError`. */
 export function parseChunkSize(text: string): number | "max" {
   return text === "max" ? "max" : parseSize(/^\d+$/.test(text) ? `${text}b` : text);
+}
+
+/** A reserve: a size such as `4K`, or a share such as `10%`. Throws commander's `InvalidArgumentError`. */
+export function parseReserve(text: string): Reserve {
+  if (/^\d+(\.\d+)?%$/.test(text)) return text as Reserve;
+  try {
+    return parseSize(text);
+  } catch {
+    throw new InvalidArgumentError('Expected a size such as 4K, or a share of each chunk such as "10%".');
+  }
 }
 
 /** An integer of a range, for an option. */

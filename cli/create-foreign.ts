@@ -163,7 +163,8 @@ async function fieldsOfFiles(columns: readonly string[], context: Context): Prom
 /** Options that bcolz has no word for must not be taken silently. */
 function refuseOwnOptions(flags: ForeignFlags, more: readonly string[]): void {
   const given = Object.entries({ ...flags, columns: undefined }).find(
-    ([name, value]) => ["superchunklen", "checksum", ...more].includes(name) && value !== undefined,
+    ([name, value]) =>
+      ["superchunklen", "checksum", "reserve", ...more].includes(name) && value !== undefined,
   );
   if (given === undefined) return;
   throw new SuperchunkError("BAD_ARGUMENT", `the option for ${given[0]} means nothing to what is made`, {

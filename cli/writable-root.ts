@@ -3,6 +3,7 @@ import type { ArrayArchive } from "../src/array/types.ts";
 import type { WritableArray } from "../src/array/write/writable-array.ts";
 import { SuperchunkError } from "../src/errors.ts";
 import { open, openWritable } from "../src/node/index.ts";
+import type { WritePathOptions } from "../src/node/write.ts";
 import type { Context } from "./context.ts";
 
 /** Opens an array of superchunks to be read. Throws `UNSUPPORTED` for other archives, and the codes of opening. */
@@ -21,16 +22,17 @@ export async function openRoot(path: string, context: Context): Promise<ArrayArc
  * Works with the array at a path, open for writing; where the work fails, what waits is given up. Superfluous files that
  * could not be removed are told on stderr.
  *
- * @throws UNSUPPORTED for other archives; CONFLICT where another writer holds the lock, unless `breakLock`
+ * @throws UNSUPPORTED for other archives; CONFLICT where another writer holds the lock, unless `breakLock`;
+ * UNSUPPORTED to modify in place where the store cannot
  */
 export async function withRoot<T>(
   path: string,
-  breakLock: boolean | undefined,
+  options: Pick<WritePathOptions, "breakLock" | "modify">,
   context: Context,
   work: (array: WritableArray) => Promise<T>,
 ): Promise<T> {
   await (await openRoot(path, context)).close();
-  const array = await openWritable(path, { breakLock, signal: context.signal });
+  const array = await openWritable(path, { ...options, signal: context.signal });
   try {
     const result = await work(array);
     await array.close();

@@ -116,7 +116,7 @@ async function change(
   } finally {
     await archive.close();
   }
-  await withRoot(path, flags.breakLock, context, async (array) => {
+  await withRoot(path, { breakLock: flags.breakLock }, context, async (array) => {
     for (const each of changes) {
       await changeArray(array, each, flags, context);
       done.push(each);

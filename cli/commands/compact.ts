@@ -58,7 +58,7 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
     return;
   }
   const before = await cbytesOf(root, context);
-  const bytesWritten = await withRoot(root, flags.breakLock, context, async (array) => {
+  const bytesWritten = await withRoot(root, { breakLock: flags.breakLock }, context, async (array) => {
     await work(changes, context, (options) => array.compact(changes, options));
     return array.bytesWritten;
   });

@@ -8,6 +8,7 @@ import {
   packBytes,
 } from "../../src/array/foreign/bloscpack-write.ts";
 import { scratchBeside } from "../../src/array/foreign/chunk-spool.ts";
+import type { Reserve } from "../../src/array/write/reserve.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import type { ChecksumName } from "../../src/format/types.ts";
@@ -21,6 +22,7 @@ import {
   integerOf,
   parseChunkSize,
   parseCountOrFactor,
+  parseReserve,
 } from "../blosc-options.ts";
 import type { Context } from "../context.ts";
 import { type Input, openInput } from "../input.ts";
@@ -33,6 +35,8 @@ interface CompressFlags extends BloscFlags {
   /** False for `--no-offsets`. */
   readonly offsets: boolean;
   readonly maxAppChunks?: CountOrFactor;
+  readonly reserve?: Reserve;
+  readonly stream?: boolean;
   readonly metadata?: string;
   readonly metaChecksum?: ChecksumName;
   readonly metaCodec?: "none" | "zlib";
@@ -60,6 +64,15 @@ export function addCompress(program: Command, context: Context): void {
       'room for chunks to come, or times the chunks of now (default: "10x")',
       parseCountOrFactor,
     )
+    .option(
+      "--reserve <size>",
+      'room behind each chunk for a longer one: bytes, or a share such as "10%"; bloscpack refuses such a file',
+      parseReserve,
+    )
+    .option(
+      "--stream",
+      "write each chunk as soon as it is made, without offsets, and of stdin with -1 for what is unknown",
+    )
     .option("-m, --metadata <file>", "JSON file with metadata to store")
     .addOption(
       new Option("--meta-checksum <name>", "of the metadata (default: adler32)").choices(CHECKSUM_NAMES),
@@ -79,7 +92,11 @@ export function addCompress(program: Command, context: Context): void {
 Examples:
   superchunk compress notes.txt
   superchunk compress prices.npy prices.blp --codec lz4 --checksum crc32
-  mysqldump shop | superchunk compress - shop.sql.blp --codec zstd`,
+  mysqldump shop | superchunk compress - shop.sql.blp --codec zstd
+  sensor | superchunk compress - - --stream | ssh host "cat > samples.blp"
+
+Bloscpack 0.16 reads a file that was streamed from stdin as empty: its header
+does not tell how many chunks there are. superchunk reads it.`,
     );
   addBloscOptions(command, "8, or the item size of an array").action(
     (file: string, out: string | undefined, flags: CompressFlags) =>
@@ -97,6 +114,8 @@ async function compress(file: string, out: string, flags: CompressFlags, context
     checksum: flags.checksum,
     offsets: flags.offsets,
     maxAppChunks: flags.maxAppChunks,
+    reserve: flags.reserve,
+    stream: flags.stream,
     metadata,
     metadataOptions: {
       checksum: flags.metaChecksum,

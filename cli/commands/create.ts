@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { elementsOf } from "../../src/array/selection.ts";
 import type { CreateOptions } from "../../src/array/write/create.ts";
+import type { Reserve } from "../../src/array/write/reserve.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
@@ -21,6 +22,7 @@ import {
   parseRowsAndShape,
 } from "../array-options.ts";
 import { type Attribute, collectAttribute, parseValue } from "../attribute-text.ts";
+import { parseReserve } from "../blosc-options.ts";
 import type { Context } from "../context.ts";
 import { makeCarray, makeTable } from "../create-foreign.ts";
 import type { Input } from "../input.ts";
@@ -36,6 +38,7 @@ interface CreateFlags extends CutFlags {
   readonly shape?: readonly number[];
   readonly dflt?: JsonValue;
   readonly expectedlen?: number;
+  readonly reserve?: Reserve;
   readonly attr?: readonly Attribute[];
   readonly as: "superchunk" | "carray" | "ctable";
   readonly column?: readonly string[];
@@ -89,6 +92,11 @@ export function addCreate(program: Command, context: Context): void {
     .option("--column <name=file>", "of a ctable: a .npy file for each column; may be repeated", collectText)
     .option("--overwrite", "remove the archive that is there before")
     .option("--zarr", "keep the folder a Zarr v3 array as well, also through later changes")
+    .option(
+      "--reserve <size>",
+      'room behind each chunk for set --in-place: bytes, or a share such as "10%"; Bloscpack refuses such files',
+      parseReserve,
+    )
     .option("--no-columns", "of a structured dtype: all fields in one folder, not a folder each")
     .option("--json", "print JSON")
     .addHelpText(
@@ -102,6 +110,7 @@ Examples:
   superchunk create trades.bcolz --as ctable --column id=ids.npy --column price=prices.npy
   superchunk create live --from prices.npy --zarr
   superchunk create points --dtype "<f4" --shape 0,3 --expectedlen 10000000
+  superchunk create counters --dtype "<i8" --shape 1000000 --reserve 20%
   sensor | superchunk create samples --from - --dtype "<i2" --checksum sha256
   superchunk create s3://bucket/prices --from prices.npy`,
     );
@@ -223,6 +232,7 @@ function optionsOf({ dtype, rowShape, rows, input }: Plan, flags: CreateFlags): 
     dtype,
     shape: [input === undefined ? (rows ?? 0) : 0, ...rowShape],
     dflt: flags.dflt,
+    reserve: flags.reserve,
     attrs: Object.fromEntries(flags.attr ?? []),
     columns: flags.columns,
     overwrite: flags.overwrite,

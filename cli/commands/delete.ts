@@ -55,7 +55,7 @@ async function remove(root: string, flags: DeleteFlags, context: Context): Promi
     else context.message(`${root}: ${describe(plan, "would be")}`);
     return;
   }
-  const { plan, bytesWritten } = await withRoot(root, flags.breakLock, context, (array) =>
+  const { plan, bytesWritten } = await withRoot(root, { breakLock: flags.breakLock }, context, (array) =>
     removeFrom(array, root, flags, context),
   );
   if (flags.json === true) await context.json({ path: root, dryRun: false, ...plan, bytesWritten });

@@ -77,7 +77,7 @@ async function change(
     );
   }
   if (archive.dialect === "blz-superchunk" && archive.kind === "array")
-    return withRoot(path, breakLock, context, (array) => array.resize(rows, { signal, onProgress }));
+    return withRoot(path, { breakLock }, context, (array) => array.resize(rows, { signal, onProgress }));
   throw new SuperchunkError(
     "UNSUPPORTED",
     "a Bloscpack file is only appended to; decompress it, and compress what is to stay",

@@ -20,6 +20,7 @@ interface SetFlags {
   readonly slice: string;
   readonly value?: string;
   readonly bytes?: boolean;
+  readonly inPlace?: boolean;
   readonly breakLock?: boolean;
   readonly json?: boolean;
 }
@@ -37,17 +38,25 @@ export function addSet(program: Command, context: Context): void {
     .requiredOption("--slice <slice>", "which values, in numpy's syntax: 5, 0:10, ::2, 0:10,3")
     .option("--value <json>", "one value for all, instead of INPUT")
     .option("--bytes", "take INPUT as raw bytes of the array's dtype")
+    .option("--in-place", "change chunks where they lie, behind a journal; see below")
     .option("--break-lock", "take the lock from whoever holds it")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-All of it is changed, or nothing.
+All of it is changed, or nothing, also in a crash. Changed chunks go into a new
+file; with --in-place into the slots that they have where they fit, else to the
+end of their files. That costs foreign readers: a file in which a chunk got
+another length is of version 4 from then on, which Bloscpack and bcolz refuse,
+until "superchunk compact". Readers of superchunk that are open get an error
+(STALE) and open again. Files with several names, such as those of a linked
+archive or a copy by "cp -al", are not changed in place.
 
 Examples:
   superchunk set prices --slice 100:200 corrected.npy
   superchunk set prices --slice -1 --value 0
-  superchunk set points --slice "::2,0" --value NaN`,
+  superchunk set points --slice "::2,0" --value NaN
+  superchunk set counters --slice 17 --value 42 --in-place`,
     )
     .action((root: string, input: string | undefined, flags: SetFlags) => set(root, input, flags, context));
 }
@@ -59,7 +68,8 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
       field: "input",
     });
   const input = name === undefined ? undefined : await openRows(name, flags.bytes === true, context);
-  const result = await withRoot(root, flags.breakLock, context, async (array) => {
+  const modify = flags.inPlace === true ? "in-place" : "patch";
+  const result = await withRoot(root, { breakLock: flags.breakLock, modify }, context, async (array) => {
     const selection = parseSelection(flags.slice, array.shape.length);
     const extents = resolveSelection(selection, array.shape);
     if (input === undefined) await array.set(selection, oneItem(array.dtype, value ?? ""));

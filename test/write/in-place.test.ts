@@ -75,6 +75,22 @@ describe("modify: in-place", () => {
     expect((await valuesOf(store))[5]).toBe(99);
   });
 
+  test("writes no other file, also where the last chunk is short", async () => {
+    const store = await arrayOf();
+    const longer = await openWritable(store, "");
+    await longer.append(ramp(7));
+    await longer.close();
+    const { names } = await filesOf(store);
+    const array = await openWritable(store, "", IN_PLACE);
+    await array.set([{ start: 0, stop: 64, step: 1 }], noise(64));
+    await array.flush();
+    expect((await filesOf(store)).names).toEqual(names);
+    expect(array.bytesWritten).toBeGreaterThan(64 * 4);
+    await array.set([-1], 12);
+    await array.close();
+    expect(await valuesOf(store)).toEqual([...noise(64), ...ramp(ROWS - 64, 64), ...ramp(6), 12]);
+  });
+
   test("counts the bytes that a file grows by", async () => {
     const store = await arrayOf();
     const array = await openWritable(store, "", IN_PLACE);

@@ -8,6 +8,7 @@ import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import type { BlpkHeader } from "../../format/header.ts";
 import type { ChecksumName, JsonInput } from "../../format/types.ts";
 import type { LongOptions } from "../types.ts";
+import type { Reserve } from "../write/reserve.ts";
 
 /** A count, or that many times another one: `10x`. */
 export type CountOrFactor = number | `${number}x`;
@@ -46,6 +47,16 @@ export interface BloscpackOptions extends BloscpackCompression, LongOptions {
   readonly checksum?: ChecksumName | undefined;
   /** A table tells where the chunks are (default true); without it, nothing can be appended by bloscpack. */
   readonly offsets?: boolean | undefined;
+  /**
+   * Room behind each chunk, so that `setChunk` finds a slot for a larger one (default none): bytes, or a share of the chunk
+   * such as `10%`. Makes a file of version 4, which bloscpack refuses. Needs offsets.
+   */
+  readonly reserve?: Reserve | undefined;
+  /**
+   * Each chunk is handed out as soon as it is made (default false): without offsets, and where `size` is not given with -1
+   * for the number of chunks and the length of the last one. For pipes; bloscpack 0.16 reads a file with -1 as empty.
+   */
+  readonly stream?: boolean | undefined;
   /** Room for chunks to come in the table: a count, or times the chunks of now (default `10x`). */
   readonly maxAppChunks?: CountOrFactor | undefined;
   /** Any JSON value; of an array an object, whose members stand beside its own. */
@@ -63,7 +74,7 @@ export const DEFAULT_CHUNK_SIZE: number = 1 << 20;
 const MAX_CHUNK_SIZE = 0x7fff_ffff - 16;
 const DEFAULT_FACTOR = "10x";
 
-/** How a file is cut. Sizes in bytes. */
+/** How a file is cut. Sizes in bytes; -1 for nchunks and lastChunk where they are not known yet. */
 export interface Chunking {
   readonly nchunks: number;
   readonly chunkSize: number;
@@ -164,10 +175,12 @@ export function settleCompression(
   };
 }
 
-/** A version 3 header. */
+/** A header of version 3, or of the version given. */
 export function bloscpackHeader(
   cut: Chunking,
-  facts: Pick<BlpkHeader, "offsets" | "metadata" | "checksum" | "typesize" | "maxAppChunks">,
+  facts: Pick<BlpkHeader, "offsets" | "metadata" | "checksum" | "typesize" | "maxAppChunks"> & {
+    readonly version?: 3 | 4;
+  },
 ): BlpkHeader {
   return { version: 3, headerLength: 32, ...facts, ...cut, metaSize: facts.maxAppChunks };
 }

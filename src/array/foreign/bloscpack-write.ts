@@ -1,8 +1,9 @@
 /**
  * Writes Bloscpack files, version 3: header, metadata and offsets as bloscpack 0.16 writes them.
  *
- * The offsets stand in front of the chunks, so the chunks wait until the last one is compressed. Nothing is written
- * with an unknown number of chunks (-1): bloscpack 0.16 would read such a file as empty. @see FORMAT.md [F1.3-07]
+ * The offsets stand in front of the chunks, so the chunks wait until the last one is compressed. An unknown number of
+ * chunks (-1) is only written for a pipe that was asked for: bloscpack 0.16 reads such a file as empty.
+ * @see FORMAT.md [F1.3-07] [F1.3-09]
  */
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -14,6 +15,7 @@ import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../selection.ts";
+import { checkReserve, type Reserve, reserveOf } from "../write/reserve.ts";
 import type { StoredChunk } from "../write/superchunk-file.ts";
 import {
   type BloscpackCompression,
@@ -169,12 +171,15 @@ async function* packPieces(
 ): AsyncGenerator<Uint8Array> {
   const chunkSize = settleChunkSize(options.chunkSize, itemSize === 0 ? 1 : itemSize);
   const checksum = checkChecksum("checksum", options.checksum ?? "adler32");
-  const offsets = options.offsets ?? true;
+  const offsets = options.stream !== true && (options.offsets ?? true);
+  const reserve = checkReserve(options.reserve);
+  if (reserve !== undefined && !offsets) throw reserveWithoutOffsets();
   const { typesize } = settleCompression(options, itemSize);
   const section = metadata === undefined ? undefined : await packMetadata(metadata, options.metadataOptions);
   const headOf = (cut: Chunking, sizes: readonly number[]): Uint8Array => {
     const maxAppChunks = offsets ? settleCount("max-app-chunks", options.maxAppChunks, cut.nchunks) : 0;
-    return packHead(cut, { offsets, checksum, typesize, maxAppChunks, section, sizes });
+    const version = reserve === undefined ? 3 : 4;
+    return packHead(cut, { version, offsets, checksum, typesize, maxAppChunks, section, sizes });
   };
   const chunks = encodeChunks(
     cutPieces(source, chunkSize, options.signal),
@@ -183,17 +188,20 @@ async function* packPieces(
     options,
     size,
   );
-  if (!offsets && size !== undefined) {
-    const cut = cutBytes(size, chunkSize);
-    Object.assign(result, { nchunks: cut.nchunks, nbytes: size });
-    yield headOf(cut, []);
-    for await (const { bytes, digest } of chunks) {
+  if (!offsets && (size !== undefined || options.stream === true)) {
+    const unknown = { nchunks: -1, chunkSize, lastChunk: -1 };
+    yield headOf(size === undefined ? unknown : cutBytes(size, chunkSize), []);
+    const counted = { nchunks: 0, nbytes: 0 };
+    for await (const { bytes, digest, nbytes } of chunks) {
+      counted.nchunks++;
+      counted.nbytes += nbytes;
       yield bytes;
       if (digest.length > 0) yield digest;
     }
+    Object.assign(result, counted);
     return;
   }
-  const spool = await spoolChunks(chunks, scratch);
+  const spool = await spoolChunks(reserve === undefined ? chunks : withReserve(chunks, reserve), scratch);
   try {
     const cut = cutBytes(spool.nbytes, chunkSize);
     Object.assign(result, { nchunks: cut.nchunks, nbytes: spool.nbytes });
@@ -202,6 +210,27 @@ async function* packPieces(
   } finally {
     await spool.dispose();
   }
+}
+
+/** The chunks with zeros behind their digests. */
+async function* withReserve(
+  chunks: AsyncGenerator<StoredChunk>,
+  reserve: Reserve,
+): AsyncGenerator<StoredChunk> {
+  for await (const { bytes, digest, nbytes } of chunks) {
+    const room = reserveOf(reserve, bytes.length + digest.length, nbytes + digest.length);
+    const behind = new Uint8Array(digest.length + room);
+    behind.set(digest);
+    yield { bytes, digest: behind, nbytes };
+  }
+}
+
+function reserveWithoutOffsets(): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    "without an offsets table nothing tells where chunks with a reserve are; leave out reserve, or have offsets",
+    { field: "reserve" },
+  );
 }
 
 /** Encodes pieces as chunks with their digests; an empty source is one empty chunk. Checks `size`, where it is given. */
@@ -263,6 +292,8 @@ export async function packMetadata(
 
 /** What a head is made of. Sizes in bytes. */
 export interface HeadFacts {
+  /** Default 3; 4 where only the offsets tell where the chunks are. */
+  readonly version?: 3 | 4;
   readonly offsets: boolean;
   readonly checksum: ChecksumName;
   readonly typesize: number;
@@ -274,7 +305,7 @@ export interface HeadFacts {
 
 /** Header, metadata section and offsets: all that stands in front of the first chunk. */
 export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
-  const { offsets, checksum, typesize, maxAppChunks, section, sizes } = facts;
+  const { version = 3, offsets, checksum, typesize, maxAppChunks, section, sizes } = facts;
   const entries = offsets ? cut.nchunks + maxAppChunks : 0;
   const tableAt = HEADER_LENGTH + (section?.length ?? 0);
   const length = tableAt + entries * OFFSET_LENGTH;
@@ -288,7 +319,14 @@ export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
   const head = new Uint8Array(length);
   head.set(
     encodeHeader(
-      bloscpackHeader(cut, { offsets, metadata: section !== undefined, checksum, typesize, maxAppChunks }),
+      bloscpackHeader(cut, {
+        version,
+        offsets,
+        metadata: section !== undefined,
+        checksum,
+        typesize,
+        maxAppChunks,
+      }),
     ),
   );
   if (section !== undefined) head.set(section, HEADER_LENGTH);

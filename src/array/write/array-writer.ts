@@ -9,16 +9,15 @@ import { isReady, prepare } from "../../codec/index.ts";
 import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { countChunks, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
-import { arrayJournalKey, readArrayJournal } from "../array-journal.ts";
+import { arrayJournalKey } from "../array-journal.ts";
 import type { FetchedChunk } from "../chunk-fetch.ts";
 import { requireInPlace } from "../journal.ts";
-import { redoWrites } from "../redo.ts";
 import { elementsOf } from "../selection.ts";
 import { type BegunChunk, ChunkMaker } from "./chunk-maker.ts";
 import { ChunkSource } from "./chunk-source.ts";
 import { type ColumnLayout, layOutColumns } from "./columns.ts";
 import { CommitLine, type Committed } from "./commit-line.ts";
-import { InPlaceChanges } from "./in-place-changes.ts";
+import { InPlaceChanges, makeChanges } from "./in-place-changes.ts";
 import { Publisher, type Segment } from "./publisher.ts";
 import type { ArrayRoot } from "./root.ts";
 import { RowBuffer } from "./row-buffer.ts";
@@ -67,6 +66,8 @@ export class ArrayWriter {
   #pending: (StoredChunk | Promise<StoredChunk>)[][] = [];
   /** True once the rows of a short last chunk are in the buffer. */
   #isTailLoaded = false;
+  /** The runs and the buffer when they were those of the last commit. */
+  #kept: { readonly runs: readonly Run[]; readonly revision: number } | undefined;
   #source:
     | { committed: Committed; patches: readonly Patch[]; revision: number; source: ChunkSource }
     | undefined;
@@ -165,6 +166,7 @@ export class ArrayWriter {
     this.#pending = this.columns.map(() => []);
     this.runs = [];
     this.patches = [];
+    this.#kept = undefined;
     this.#isTailLoaded = true;
     this.isDirty = true;
   }
@@ -180,6 +182,7 @@ export class ArrayWriter {
       this.buffer.load(await this.source().decoded(Math.floor(rows / chunklen)), short);
     else this.buffer.rows = this.rowBytes === 0 ? rows : 0;
     this.#isTailLoaded = true;
+    this.#noteTail();
   }
 
   /** Takes whole rows into the buffer as far as they fit and nothing else has to be done; the bytes taken. */
@@ -217,20 +220,6 @@ export class ArrayWriter {
 
   #begin(column: number, data: Uint8Array): Promise<BegunChunk> {
     return this.#maker.begin(data, this.columns[column]?.itemSize ?? 1);
-  }
-
-  /** Plans that a chunk of the array is changed in place; false where it has to become a part of a patch. */
-  async changeInPlace(index: number, chunks: readonly StoredChunk[]): Promise<boolean> {
-    if (this.changes === undefined) return false;
-    const { columns, patches, settings } = this;
-    this.isDirty = true;
-    const { layout } = this.committed;
-    return this.changes.take(index, chunks, {
-      committed: layout,
-      patches,
-      columns,
-      reserve: settings.reserve,
-    });
   }
 
   /** Encodes a chunk that goes into the next superchunk or patch to be published. */
@@ -321,13 +310,19 @@ export class ArrayWriter {
     // With a journal names come to mean other bytes: readers that are open look again.
     const renewed = journal === undefined ? {} : { journal, epoch: newLayout.epoch + 1 };
     await this.#commitLayout({ ...newLayout, ...renewed });
+    if (journal !== undefined) this.files.sessionBytes += this.changes?.bytes ?? 0;
     this.changes?.noteCommit();
     this.runs = truncateRuns(runs, countChunks(before) + whole);
     this.patches = patches;
     this.#pending = this.columns.map(() => []);
     this.#maker.giveBack(this.#maker.takeBlocks());
     this.isDirty = false;
+    this.#noteTail();
     await this.files.mirror?.afterCommit(this.committed);
+  }
+
+  #noteTail(): void {
+    this.#kept = { runs: this.runs, revision: this.buffer.revision };
   }
 
   /** Commits the same rows under another layout. Nothing else may be planned. `storageIsPut`: it need not be in the layout. */
@@ -357,17 +352,12 @@ export class ArrayWriter {
   async finishChanges(): Promise<void> {
     const { journal, ...layout } = this.committed.layout;
     if (journal === undefined) return;
-    const { root, changes } = this;
+    const { root, rowBytes, settings } = this;
     const { rows, cbytes } = this.committed;
-    await root.assertOurs();
-    const folders = this.columns.map(({ folder }) => folder);
-    const known = changes?.isEmpty === false ? changes.files : undefined;
-    const files = known ?? (await readArrayJournal(root.store, root.path, this.committed.layout, folders));
-    await redoWrites(root.store, files);
+    await makeChanges(root, this.committed.layout, this.columns, this.changes);
     // What waits for the next commit stays as it is.
-    const { rowBytes, settings } = this;
     await this.#commits.put(layout, { rows, cbytes, rowBytes, rowShape: settings.rowShape });
-    changes?.noteMade();
+    this.changes?.noteMade();
     await root.store.delete(arrayJournalKey(root.path, journal));
   }
 
@@ -399,6 +389,11 @@ export class ArrayWriter {
   async #planTail(): Promise<TailPlan> {
     const short = this.rowBytes > 0 && this.buffer.rows > 0 ? 1 : 0;
     const pending = this.#pendingChunks;
+    // A short last chunk that did not change stays where it is.
+    if (pending === 0 && this.#kept?.runs === this.runs && this.#kept.revision === this.buffer.revision) {
+      const { runs } = this.committed.layout;
+      return { before: runs, number: undefined, whole: -short, short, patches: this.patches };
+    }
     if (pending + short === 0)
       return { before: this.runs, number: undefined, whole: 0, short, patches: this.patches };
     const { superchunklen } = this.settings;

@@ -15,14 +15,25 @@ import { hasNumber, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { arrayJournalKey, type JournalFiles } from "../array-journal.ts";
+import { arrayJournalKey, type JournalFiles, readArrayJournal } from "../array-journal.ts";
 import { type InPlaceStore, requireOneName } from "../journal.ts";
 import { LayoutIndex } from "../layout-files.ts";
 import { overlayStore } from "../overlay.ts";
+import { redoWrites } from "../redo.ts";
 import type { ColumnLayout } from "./columns.ts";
 import { InPlaceFile } from "./in-place-file.ts";
 import { type Reserve, reserveOf } from "./reserve.ts";
+import type { ArrayRoot } from "./root.ts";
+import type { ArraySettings } from "./settings.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
+
+/** What a writer has committed and planned. */
+interface Planned {
+  readonly committed: { readonly layout: StoredLayout };
+  readonly patches: StoredLayout["patches"];
+  readonly columns: readonly ColumnLayout[];
+  readonly settings: Pick<ArraySettings, "reserve">;
+}
 
 /** A superchunk of one column. */
 interface OpenedColumn {
@@ -47,7 +58,8 @@ export class InPlaceChanges {
       }
     | undefined;
   #published: JournalFiles = new Map();
-  #bytes = 0;
+  /** Planned: bytes to be written. */
+  bytes = 0;
   /** The journal that a commit has named, until its writes are made. */
   #isCommitted = false;
   /** Counts the plans: what was read of an earlier one may have moved. */
@@ -92,25 +104,20 @@ export class InPlaceChanges {
   async take(
     index: number,
     chunks: readonly StoredChunk[],
-    facts: {
-      readonly committed: StoredLayout;
-      readonly patches: StoredLayout["patches"];
-      readonly columns: readonly ColumnLayout[];
-      readonly reserve: Reserve | undefined;
-    },
+    { committed, patches, columns, settings }: Planned,
   ): Promise<boolean> {
-    const place = this.#find(index, facts.committed, facts.patches);
+    const place = this.#find(index, committed.layout, patches);
     const length = chunks.reduce((sum, { bytes, digest }) => sum + bytes.length + digest.length, 0);
-    if (place === undefined || this.#bytes + 2 * length > MAX_JOURNAL) return false;
+    if (place === undefined || this.bytes + 2 * length > MAX_JOURNAL) return false;
     this.revision++;
-    const keys = facts.columns.map(({ folder }) => joinKey(folder, superchunkName(place.number)));
+    const keys = columns.map(({ folder }) => joinKey(folder, superchunkName(place.number)));
     const files: (InPlaceFile | undefined)[] = [];
     for (const [column, key] of keys.entries()) files.push(await this.#open(key, place.number, column));
     if (files.includes(undefined)) return false;
     for (const [column, key] of keys.entries()) {
       const [chunk, file] = [chunks[column], files[column]];
       if (chunk === undefined || file === undefined) continue;
-      await this.#change(key, file, place.inFile, index, chunk, facts.reserve);
+      await this.#change(key, file, place.inFile, index, chunk, settings.reserve);
     }
     return true;
   }
@@ -150,7 +157,7 @@ export class InPlaceChanges {
   /** The writes are made. */
   noteMade(): void {
     this.#isCommitted = false;
-    this.#bytes = 0;
+    this.bytes = 0;
     this.#files.clear();
     this.#opened.clear();
     this.revision++;
@@ -173,7 +180,7 @@ export class InPlaceChanges {
     const writes = this.#files.get(key) ?? [];
     this.#files.set(key, writes);
     for (const write of [...behind, ...over]) {
-      this.#bytes += write.bytes.length;
+      this.bytes += write.bytes.length;
       writes.push(write);
     }
   }
@@ -205,4 +212,22 @@ export class InPlaceChanges {
     const place = this.#index.index.find(index);
     return hasNumber(committed, place.number) ? place : undefined;
   }
+}
+
+/**
+ * Makes the writes of the journal that a layout names, if the array is still what the writer committed. Durable when
+ * resolved; can be done again. `planned` may have them in memory.
+ *
+ * @throws CONFLICT where another writer has committed; INCOMPLETE and the codes of damage where the journal cannot be read
+ */
+export async function makeChanges(
+  root: ArrayRoot,
+  layout: StoredLayout,
+  columns: readonly ColumnLayout[],
+  planned: InPlaceChanges | undefined,
+): Promise<void> {
+  await root.assertOurs();
+  const known = planned?.isEmpty === false ? planned.files : undefined;
+  const folders = columns.map(({ folder }) => folder);
+  await redoWrites(root.store, known ?? (await readArrayJournal(root.store, root.path, layout, folders)));
 }

@@ -7,8 +7,9 @@ export class RowBuffer {
   readonly #itemSize: number;
   readonly #rowBytes: number;
   #buffers: Uint8Array[];
-  /** Rows that are in it. */
-  rows = 0;
+  #rows = 0;
+  /** Counts the changes: with the same count it holds the same rows. */
+  revision = 0;
 
   /** `itemSize` and `rowBytes` are those of the array. */
   constructor(columns: readonly ColumnLayout[], chunklen: number, itemSize: number, rowBytes: number) {
@@ -17,6 +18,15 @@ export class RowBuffer {
     this.#itemSize = itemSize;
     this.#rowBytes = rowBytes;
     this.#buffers = columns.map(() => new Uint8Array(0));
+  }
+
+  /** Rows that are in it. */
+  get rows(): number {
+    return this.#rows;
+  }
+  set rows(rows: number) {
+    this.#rows = rows;
+    this.revision++;
   }
 
   /** Rows that still fit. */

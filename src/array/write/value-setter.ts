@@ -94,7 +94,7 @@ export class ValueSetter {
         const chunks = await (covered.has(index)
           ? this.#encodeNew(index)
           : this.#encodeChanged(index, columns));
-        if (await writer.changeInPlace(index, chunks)) continue;
+        if ((await writer.changes?.take(index, chunks, writer)) === true) continue;
         group.add(index, chunks);
         if (group.length < superchunklen) continue;
         await group.publish();
