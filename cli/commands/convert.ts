@@ -3,11 +3,12 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
 import type { Context } from "../context.ts";
 import { convertTo } from "../conversion.ts";
+import { convertToTransformer } from "../transformer-conversion.ts";
 import { parseCount, parseSize } from "../units.ts";
 import { convertBackTo } from "../way-back.ts";
 
 /** What can be written. */
-const TARGETS = ["zarr", "npy", "bloscpack", "bcolz", "blz"] as const;
+const TARGETS = ["zarr", "zarr3-transformer", "npy", "bloscpack", "bcolz", "blz"] as const;
 
 /** The options of `convert` as they are typed. */
 export interface ConvertFlags {
@@ -87,7 +88,8 @@ Examples:
   superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256
   superchunk convert prices prices.zarr --grid rectilinear
   superchunk convert prices.zarr prices --to blz
-  superchunk convert prices prices.npy --to npy`,
+  superchunk convert prices prices.npy --to npy
+  superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,
     )
     .action((paths: string[], flags: ConvertFlags) => {
       const sources = paths.slice(0, -1);
@@ -99,6 +101,7 @@ Examples:
           { field: "dst" },
         );
       }
+      if (flags.to === "zarr3-transformer") return convertToTransformer(sources, destination, flags, context);
       return flags.to === "zarr"
         ? convertTo(sources, destination, flags, context)
         : convertBackTo(sources, destination, flags.to, flags, context);

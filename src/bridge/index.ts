@@ -95,7 +95,11 @@ export {
   writeKerchunk,
 } from "./references/write-kerchunk.ts";
 export { convertTransformer, type TransformerConversion } from "./transformer-convert.ts";
-export { exportToTransformer } from "./transformer-export.ts";
+export {
+  exportToTransformer,
+  type TransformerExport,
+  type TransformerExportOptions,
+} from "./transformer-export.ts";
 export { convertTree, isArchive, planTree } from "./tree.ts";
 export type { TreeEntry, TreePlanEntry, TreeResult } from "./tree-types.ts";
 export { type ConversionCheck, verifyConversion } from "./verify-conversion.ts";

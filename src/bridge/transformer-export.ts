@@ -3,41 +3,114 @@
  *
  * zarr 2.18 reads what comes out. Knows archives and the transformer's layout.
  */
-import type { ArrayArchive, BytesArchive } from "../array/types.ts";
+import type { Archive, ArrayArchive, BytesArchive, LongOptions } from "../array/types.ts";
 import { decode, encode } from "../codec/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import type { JsonValue } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
-import { TRANSFORMER_INDEX } from "../zarr/metadata-transformer.ts";
+import { dataKey, documentKey, TRANSFORMER_INDEX } from "../zarr/metadata-transformer.ts";
 import { encodeShardIndex, type ShardEntry } from "../zarr/shard-index.ts";
-import { createTransformerArray } from "../zarr/transformer-create.ts";
+import {
+  createTransformerArray,
+  createTransformerGroup,
+  type TransformerSpecification,
+} from "../zarr/transformer-create.ts";
 
 /** Chunks in a shard unless asked otherwise. */
 const CHUNKS_PER_SHARD = 1024;
 
+/** Options of {@link exportToTransformer}. */
+export interface TransformerExportOptions extends LongOptions {
+  /** Chunks along the first dimension of a shard (default 1024). */
+  readonly chunksPerShard?: number | undefined;
+  /** Of tables, only these columns. Default all. */
+  readonly columns?: readonly string[] | undefined;
+}
+
+/** What {@link exportToTransformer} did. */
+export interface TransformerExport {
+  readonly arrays: number;
+  /** Chunks whose bytes went over unchanged. */
+  readonly copied: number;
+  /** Short last chunks that were filled up. */
+  readonly padded: number;
+}
+
 /**
- * Writes an archive of plain bytes or an array of whole rows as an array of a transformer hierarchy.
+ * Writes an archive into a transformer hierarchy: plain bytes or an array of whole rows as an array, a table as a group
+ * of them. An array's document is written when its shards are there.
  *
- * @param chunksPerShard chunks along the first dimension of a shard
- * @returns chunks that were copied, and chunks that were padded
- * @throws UNSUPPORTED for archives in F order or cut within rows, and for structured values; CONFLICT where the array is
+ * @throws UNSUPPORTED for archives in F order or cut within rows, for structured values, nested arrays, and chunks with
+ * snappy, which zarr 2.18 cannot decode; CONFLICT where the array is; and whatever reading the archive throws
  */
 export async function exportToTransformer(
+  archive: Archive,
+  store: WritableStore,
+  base: string,
+  path: string,
+  options: TransformerExportOptions = {},
+): Promise<TransformerExport> {
+  const total = archive.nbytes;
+  let done = 0;
+  const advance = (nbytes: number): void => {
+    done += nbytes;
+    options.onProgress?.({ done, total, label: archive.store.describe(archive.path) });
+  };
+  if (archive.kind !== "table") {
+    const counts = await exportArray(archive, store, base, path, options, advance);
+    return { arrays: 1, ...counts };
+  }
+  const names = archive.names.filter((name) => options.columns?.includes(name) ?? true);
+  const missing = options.columns?.find((name) => !archive.names.includes(name));
+  if (missing !== undefined) {
+    throw new SuperchunkError("NOT_FOUND", `no column "${missing}"; there are ${archive.names.join(", ")}`, {
+      path: archive.store.describe(archive.path),
+      field: missing,
+    });
+  }
+  const sum = { copied: 0, padded: 0 };
+  for (const name of names) {
+    const counts = await exportArray(
+      archive.column(name),
+      store,
+      base,
+      joinKey(path, name),
+      options,
+      advance,
+    );
+    sum.copied += counts.copied;
+    sum.padded += counts.padded;
+  }
+  await createTransformerGroup(store, base, path, { ...archive.attrs, column_order: names });
+  return { arrays: names.length, ...sum };
+}
+
+async function exportArray(
   archive: ArrayArchive | BytesArchive,
   store: WritableStore,
   base: string,
   path: string,
-  chunksPerShard: number = CHUNKS_PER_SHARD,
+  { chunksPerShard = CHUNKS_PER_SHARD, signal }: TransformerExportOptions,
+  advance: (nbytes: number) => void,
 ): Promise<{ readonly copied: number; readonly padded: number }> {
   const { shape, dataType, rows, itemSize, fillValue } = describe(archive);
-  const { cname, clevel, shuffle } = await archive.summary();
+  const { cname, clevel, shuffle } = await archive.summary({ signal });
+  if (cname === "snappy") {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "zarr 2.18 cannot decode Blosc chunks with snappy, and here chunks are only copied; convert it to Zarr v3",
+      { path: archive.store.describe(archive.path), field: "cname", found: cname },
+    );
+  }
+  const others = shape.slice(1).map((n) => Math.max(1, n));
   const perShard = Math.max(1, Math.min(chunksPerShard, archive.nchunks));
-  const array = await createTransformerArray(store, base, path, {
+  const specification: TransformerSpecification = {
     shape,
     dataType,
-    chunkShape: [rows, ...shape.slice(1)],
-    chunksPerShard: [perShard, ...shape.slice(1).map(() => 1)],
+    chunkShape: [rows, ...others],
+    chunksPerShard: [perShard, ...others.map(() => 1)],
     compressor: {
       codec: "blosc",
       configuration: {
@@ -49,31 +122,42 @@ export async function exportToTransformer(
     },
     fillValue,
     attributes: archive.attrs,
-  });
+  };
+  await refuseTaken(store, base, path);
   let padded = 0;
   for (let shard = 0; shard * perShard < archive.nchunks; shard++) {
     const first = shard * perShard;
     const pieces = async function* (): AsyncGenerator<Uint8Array> {
       const entries = new Array<ShardEntry | undefined>(perShard).fill(undefined);
       let offset = 0;
-      for await (const { place, bytes } of archive.encodedChunks(
-        first,
-        Math.min(first + perShard, archive.nchunks),
-      )) {
+      const end = Math.min(first + perShard, archive.nchunks);
+      for await (const { place, bytes } of archive.encodedChunks(first, end, { signal })) {
         const isShort = place.nbytes < archive.chunkBytes;
         if (isShort) padded++;
         const chunk = isShort ? await pad(bytes, archive.chunkBytes, itemSize) : bytes;
         entries[place.index - first] = { offset, nbytes: chunk.length };
         offset += chunk.length;
         yield chunk;
+        advance(place.nbytes);
       }
       yield await encodeShardIndex(entries, [perShard], TRANSFORMER_INDEX);
     };
-    await store.put(array.model.chunkKey([shard, ...shape.slice(1).map(() => 0)]), pieces(), {
-      ifAbsent: true,
+    const key = joinKey(base, dataKey(path, [shard, ...others.map(() => 0)], "/"));
+    await store.put(key, pieces(), { signal });
+  }
+  await createTransformerArray(store, base, path, specification);
+  return { copied: archive.nchunks - padded, padded };
+}
+
+/** Throws `CONFLICT` where a node is, before anything is written. */
+async function refuseTaken(store: WritableStore, base: string, path: string): Promise<void> {
+  for (const kind of ["array", "group"] as const) {
+    const key = joinKey(base, documentKey(path, kind));
+    if ((await store.stat(key)) === undefined) continue;
+    throw new SuperchunkError("CONFLICT", "a node of the hierarchy is there already; name another", {
+      path: store.describe(key),
     });
   }
-  return { copied: archive.nchunks - padded, padded };
 }
 
 function describe(archive: ArrayArchive | BytesArchive): {
@@ -87,10 +171,10 @@ function describe(archive: ArrayArchive | BytesArchive): {
     const rows = Math.max(1, archive.chunkBytes);
     return { shape: [archive.nbytes], dataType: "|u1", rows, itemSize: 1, fillValue: 0 };
   }
-  const { dtype, shape, order, chunkLength } = archive;
+  const { dtype, shape, order, chunkLength, columnNames } = archive;
   const type = formatDType(dtype);
   const path = archive.store.describe(archive.path);
-  if (typeof type !== "string") {
+  if (typeof type !== "string" || columnNames.length > 0) {
     throw new SuperchunkError("UNSUPPORTED", "zarr 2.18's version 3 has no structured data types", {
       path,
       field: "dtype",

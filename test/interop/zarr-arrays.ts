@@ -12,7 +12,10 @@ import { FileStore } from "../../src/node/index.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
 import { createTransformerArray, type TransformerSpecification } from "../../src/zarr/transformer-create.ts";
 import { createZarr, zarrDocument } from "../../src/zarr/write/create.ts";
+import { findFixture } from "../fixtures/manifest.ts";
 import type { Job } from "./answers.ts";
+import { runCommand } from "./command.ts";
+import { lastLines } from "./program.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 import { listMatrix, type MatrixCase } from "./zarr-matrix.ts";
 
@@ -27,6 +30,7 @@ export const zarrArrays: Suite = {
     await proveWriting(context, cases);
     await proveReading(context, cases);
     await proveTransformer(context);
+    await proveTransformerExport(context);
   },
 };
 
@@ -123,6 +127,7 @@ const TRANSFORMER: readonly TransformerSpecification[] = (["/", "."] as const).f
       null,
       { codec: "blosc", configuration: { cname: "lz4", clevel: 5, shuffle: 1, blocksize: 0 } } as const,
       { codec: "gzip", configuration: { level: 3 } } as const,
+      { codec: "zlib", configuration: { level: 3 } } as const,
     ].map((compressor) => ({
       ...{ shape: [17, 13], chunkShape: [3, 4], chunksPerShard: [2, 2], dataType: "<i4", fillValue: 0 },
       ...{ separator, order, compressor },
@@ -166,6 +171,31 @@ async function proveTransformer({ checks, folder, peer }: SuiteContext): Promise
       sha256(await found.getBytes()),
       expected.sha256,
     );
+  }
+}
+
+/** Archives that the command turns into transformer shards, read by zarr 2.18. */
+async function proveTransformerExport({ checks, folder, peer }: SuiteContext): Promise<void> {
+  const zarr2 = peer("zarr 2.18");
+  if (zarr2 === undefined) return;
+  const rows = [
+    findFixture("bloscpack-3/array-f8.blp"),
+    findFixture("carray/bcolz-f8-chunks"),
+    findFixture("carray/bcolz-i8-2d-attrs"),
+  ];
+  for (const row of rows) {
+    if (row.kind !== "array" || typeof row.dtype !== "string") throw new Error(row.path);
+    const target = join(folder, `exported-${row.path.replaceAll("/", "-")}`);
+    const result = await runCommand(
+      ...(["convert", row.file, target, "--to", "zarr3-transformer", "--chunks-per-shard", "2"] as const),
+    );
+    if (result.code !== 0) checks.fail(`convert ${row.path} --to zarr3-transformer`, lastLines(result));
+    const [answer] = await zarr2.read([{ path: target, dtype: row.dtype, arrayPath: "" }]);
+    if (answer !== undefined)
+      checks.values(`zarr 2.18 reads ${row.path} as transformer shards`, answer, {
+        shape: row.shape,
+        sha256: row.sha256,
+      });
   }
 }
 

@@ -37,15 +37,27 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /** Codecs of the innermost chunks, by name. */
-const CHAINS: Readonly<Record<string, (size: number) => readonly JsonValue[]>> = {
+const CHAINS: Readonly<Record<string, (size: number, dimensions: number) => readonly JsonValue[]>> = {
   bytes: () => [LITTLE],
   "big-endian bytes": () => [BIG],
   "blosc lz4": (size) => [LITTLE, blosc("lz4", "shuffle", size)],
   "blosc zstd bitshuffle": (size) => [LITTLE, blosc("zstd", "bitshuffle", size)],
+  "blosc zlib, crc32c": (size) => [LITTLE, blosc("zlib", "noshuffle", size), CRC],
   gzip: () => [LITTLE, { name: "gzip", configuration: { level: 4 } }],
   zstd: () => [LITTLE, { name: "zstd", configuration: { level: 3, checksum: false } }],
+  "transpose, zstd": (_, dimensions) => [
+    turned(dimensions),
+    LITTLE,
+    { name: "zstd", configuration: { level: 1, checksum: false } },
+  ],
   "zstd, crc32c": () => [LITTLE, { name: "zstd", configuration: { level: 1, checksum: false } }, CRC],
 };
+
+/** The order that turns the dimensions of an inner chunk by one. */
+function turned(dimensions: number): JsonValue {
+  const order = Array.from({ length: dimensions }, (_, d) => (d + 1) % dimensions);
+  return { name: "transpose", configuration: { order } };
+}
 
 /** Array, inner chunk, nested chunk and shard by number of dimensions: the edges fall within chunks. */
 const SHAPES = [
@@ -78,6 +90,7 @@ export function listMatrix(): MatrixCase[] {
   cases.push(
     makeCase("index without crc32c", flat, "<i4", "gzip", { indexCodecs: [LITTLE] }, false),
     makeCase("big-endian index", flat, "<i4", "gzip", { indexCodecs: [BIG, CRC] }, false),
+    makeCase("transposed twice", SHAPES[2], "<f8", "transpose, zstd", { order: [1, 2, 0] }, false),
     makeCase("transposed", flat, "<i4", "blosc lz4", { order: [1, 0] }, false),
     makeCase("no shards", flat, "<f8", "blosc lz4", { shardShape: undefined }, false),
     makeCase("dots in keys", flat, "<f8", "blosc lz4", { separator: "." }, false),
@@ -127,7 +140,9 @@ function makeCase(
   isNested: boolean,
 ): MatrixCase {
   const size = Number(dtype.slice(2));
-  const leaf = (CHAINS[chain]?.(size) ?? []).map((codec) => (size === 1 ? withoutOrder(codec) : codec));
+  const leaf = (CHAINS[chain]?.(size, shapes.shape.length) ?? []).map((codec) =>
+    size === 1 ? withoutOrder(codec) : codec,
+  );
   const codecs: readonly JsonValue[] = isNested
     ? [
         {

@@ -6,7 +6,7 @@ import { exportToTransformer } from "../../src/bridge/transformer-export.ts";
 import { FileStore, open } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
 import { createTransformerArray } from "../../src/zarr/transformer-create.ts";
 import { ShardingTransformer } from "../../src/zarr/transformer-store.ts";
 import { type ArrayFixture, findFixture, loadFixtures } from "../fixtures/manifest.ts";
@@ -172,7 +172,7 @@ test("a Bloscpack file becomes transformer shards by copying its chunks", async 
     if (archive.order === "F" && archive.shape.length > 1) continue;
     if (archive.shape.length === 0) continue;
     const target = new MemoryStore();
-    const { copied, padded } = await exportToTransformer(archive, target, "", "a", 2);
+    const { copied, padded } = await exportToTransformer(archive, target, "", "a", { chunksPerShard: 2 });
     const array = await openZarrArray(target, "a");
     expect(sha256(await array.getBytes())).toBe(
       findFixture(row.path).kind === "array" ? (row as ArrayFixture).sha256 : "",
@@ -181,6 +181,29 @@ test("a Bloscpack file becomes transformer shards by copying its chunks", async 
     done++;
   }
   expect(done).toBeGreaterThan(3);
+});
+
+test("a table becomes a group of transformer arrays; what cannot be copied is refused before anything is written", async () => {
+  const table = await open(findFixture("ctable/bcolz-daily-equities").file);
+  if (table.kind !== "table") throw new TypeError(table.kind);
+  const target = new MemoryStore();
+  const columns = table.names.slice(0, 2);
+  const result = await exportToTransformer(table, target, "", "", { columns });
+  expect(result.arrays).toBe(2);
+  for (const name of columns) {
+    const bytes = await (await openZarrArray(target, name)).getBytes();
+    expect(sha256(bytes)).toBe(sha256(await table.column(name).getBytes()));
+  }
+  const group = await openZarr(target);
+  expect(group).toMatchObject({ kind: "group", attrs: { column_order: columns } });
+  await expect(exportToTransformer(table, target, "", "")).rejects.toMatchObject({ code: "CONFLICT" });
+  await expect(exportToTransformer(table, target, "", "x", { columns: ["no"] })).rejects.toMatchObject({
+    code: "NOT_FOUND",
+  });
+  const fields = await open(findFixture("blz-superchunk/nested").file);
+  const empty = new MemoryStore();
+  await expect(exportToTransformer(fields, empty, "", "a")).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  expect(await empty.get("zarr.json")).toBeUndefined();
 });
 
 test.each([

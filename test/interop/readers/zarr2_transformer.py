@@ -13,9 +13,9 @@ from protocol import describe, parse_dtype, serve  # noqa: E402
 def read(job):
     store = zarr.DirectoryStoreV3(job["path"])
     if job.get("make") == "zarr":
-        written = zarr.open_array(store=store, path=job.get("arrayPath") or None, mode="r+", zarr_version=3)
+        written = zarr.open_array(store=store, path=job.get("arrayPath"), mode="r+", zarr_version=3)
         written[...] = np.fromfile(job["from"], parse_dtype(job["dtype"])).reshape(job["shape"])
-    array = zarr.open_array(store=store, path=job.get("arrayPath") or None, mode="r", zarr_version=3)
+    array = zarr.open_array(store=store, path=job.get("arrayPath"), mode="r", zarr_version=3)
     return describe(array[...], job, dict(array.attrs))
 
 
