@@ -82,6 +82,10 @@ export class S3Store implements WritableStore {
     return !this.#hasWritten;
   }
 
+  unpin(key: string): void {
+    this.#versions.delete(key);
+  }
+
   describe(key: string): string {
     return `s3://${this.#options.bucket}/${this.#keyOf(key)}`;
   }

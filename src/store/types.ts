@@ -73,6 +73,11 @@ export interface ReadableStore {
    * compare versions besides. Asked for at each read: a store may stop doing so.
    */
   readonly pinsVersions?: boolean;
+  /**
+   * Capability of a store that remembers versions: the next read of the object is its first again. For writers that
+   * write on top of what others wrote.
+   */
+  unpin?(key: string): void;
   /** Releases what the store holds open. */
   close?(): Promise<void>;
 }

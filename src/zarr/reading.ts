@@ -151,8 +151,7 @@ export class ChunkReading {
       try {
         shard = await this.#gate.run(() => this.cache.open(key, grid, serializer.index));
       } catch (error) {
-        // A shard that is being replaced can give an index that is none: an unchanged one is damaged.
-        if (!isSuperchunkError(error) || !error.isDamage || !(await this.#isMoving(key, signal))) throw error;
+        if (this.#isPinned || !isSuperchunkError(error, "STALE")) throw error;
         continue;
       }
       if (shard === undefined) return this.#fillTarget(extents, target);
@@ -204,13 +203,6 @@ export class ChunkReading {
       return false;
     }
     return isSame();
-  }
-
-  async #isMoving(key: string, signal: AbortSignal): Promise<boolean> {
-    if (this.#isPinned) return false;
-    const before = await this.#store.stat(key, { signal });
-    await this.#store.getRange(key, { offset: 0, length: 1 }, { signal });
-    return before?.version !== (await this.#store.stat(key, { signal }))?.version;
   }
 
   /** What is wanted of a chunk of any chain, as jobs on innermost chunks; what is absent is filled at once. */

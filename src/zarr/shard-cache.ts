@@ -3,7 +3,7 @@
  *
  * Knows where an index lies in its shard; must not know what is read through it.
  */
-import { isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type ChunkPlace, placeDetails, readPlace } from "./place.ts";
 import {
@@ -86,8 +86,9 @@ export class ShardCache {
     }
   }
 
-  /** Forgets what is known of an object. */
+  /** Forgets what is known of an object, here and in the store. */
   forget(key: string): void {
+    this.#store.unpin?.(key);
     for (const name of [...this.#known.keys()]) {
       if (name === key || name.startsWith(`${key}\0`)) this.#drop(name);
     }
@@ -106,7 +107,18 @@ export class ShardCache {
     const bytes = await this.#store.getRange(key, { offset, length });
     if (bytes === undefined) return undefined;
     const path = this.#store.describe(key);
-    const entries = await decodeShardIndex(bytes, { path, start: 0, size: info.size, grid, layout });
+    let entries: ShardEntries;
+    try {
+      entries = await decodeShardIndex(bytes, { path, start: 0, size: info.size, grid, layout });
+    } catch (error) {
+      // Of an object that is replaced between two requests, any bytes can come: an unchanged one is damaged.
+      const isDamage = isSuperchunkError(error) && error.isDamage;
+      if (!isDamage || (await this.#store.stat(key))?.version === info.version) throw error;
+      throw new SuperchunkError("STALE", "the shard was replaced while its index was read; read again", {
+        path,
+        cause: error,
+      });
+    }
     const shard: KnownShard = { size: info.size, version: info.version, entries };
     this.#keep(key, shard);
     return shard;

@@ -211,7 +211,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
 }
 
 /** A store with every capability but the one that only networks need. */
-export type FullStore = Required<Omit<WritableStore, "getHead" | "pinsVersions">>;
+export type FullStore = Required<Omit<WritableStore, "getHead" | "pinsVersions" | "unpin">>;
 
 /** How the writing half gets an empty store: `S` tells with which capabilities. */
 export interface WritingSubject<S extends WritableStore = FullStore> {

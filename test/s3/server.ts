@@ -2,7 +2,7 @@
  * An S3-compatible server on loopback: s3rver, and in front of it what that lacks.
  *
  * s3rver 3.7 knows no conditional writes, and gets ranges wrong that count from the end or end at byte 0. The front
- * adds both as Amazon documents them, writes of one key one at a time; it counts requests too, and fails those that a
+ * adds both as Amazon documents them, writes of one key one at a time and whole; it counts requests too, and fails those that a
  * test wants to fail.
  * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
  */
@@ -42,7 +42,8 @@ export async function startS3(): Promise<TestS3> {
   });
   const { port } = await back.run();
   const log: string[] = [];
-  const turns = new Map<string, Promise<unknown>>();
+  const writes = new Map<string, Promise<unknown>>();
+  const reads = new Map<string, Promise<unknown>>();
   const front = createServer((asked, response) => {
     log.push(
       `${asked.method} ${asked.url}${asked.headers.range === undefined ? "" : ` ${asked.headers.range}`}`,
@@ -50,7 +51,9 @@ export async function startS3(): Promise<TestS3> {
     if (running.intercept(asked, response)) return;
     const key = (asked.url ?? "").replace(/\?.*$/, "");
     const isWrite = asked.method === "PUT" || asked.method === "POST";
-    const turn = (isWrite ? (turns.get(key) ?? Promise.resolve()) : Promise.resolve()).then(async () => {
+    // s3rver shows objects that are half written: reads wait for writes of the key, and writes for its reads.
+    const before = [writes.get(key), isWrite ? reads.get(key) : undefined];
+    const turn = Promise.allSettled(before).then(async () => {
       if (isWrite && !(await holds(asked, port, key))) {
         asked.resume();
         response.writeHead(412, { "content-type": "application/xml" });
@@ -59,7 +62,8 @@ export async function startS3(): Promise<TestS3> {
       }
       await pass(asked, response, port);
     });
-    if (isWrite) turns.set(key, turn);
+    if (isWrite) writes.set(key, turn);
+    else reads.set(key, Promise.allSettled([reads.get(key), turn]));
     turn.catch(() => response.destroy());
   });
   await new Promise<void>((resolve) => front.listen(0, "127.0.0.1", resolve));
@@ -94,6 +98,7 @@ function pass(asked: IncomingMessage, response: ServerResponse, port: number): P
       { host: "127.0.0.1", port, method: asked.method, path: asked.url, headers },
       (answer) => {
         answer.on("end", resolve);
+        response.on("close", resolve); // the client went away
         if (range !== undefined && answer.statusCode === 200) return cut(answer, range, response);
         response.writeHead(answer.statusCode ?? 500, answer.headers);
         answer.pipe(response);

@@ -1,12 +1,19 @@
 /** Shards whose slots are reserved: written in any order by several writers, finished once. */
-import { expect, test } from "vitest";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, onTestFinished, test } from "vitest";
 import type { ArraySlice } from "../../src/array/types.ts";
+import { FileStore } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { createZarr } from "../../src/zarr/write/create.ts";
+import { openZarrArray } from "../../src/zarr/open.ts";
+import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 import {
   encodeInnerChunk,
   finishReserved,
   reserveShard,
+  type WrittenSlot,
   writeReserved,
 } from "../../src/zarr/write/reserve.ts";
 
@@ -42,6 +49,51 @@ test("[FH-09] inner chunks written in any order are all there when the shard is 
   await array.compactShard([0, 0]);
   expect((await store.stat("c/0/0"))?.size).toBeLessThan(before);
   expect(await array.get([7, 0])).toBe(6);
+});
+
+test("[FH-09] workers with stores of their own fill one shard at the same time, in any order, with chunks of any size", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "superchunk-reserve-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const array = await createZarr(new FileStore(folder), "", {
+    ...specification,
+    shape: [64, 64],
+    chunkShape: [8, 8],
+    shardShape: [64, 64],
+  });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.shuffledSubarray(Array.from({ length: 64 }, (_, slot) => slot)),
+      fc.integer({ min: 1, max: 6 }),
+      async (slots, count) => {
+        const reservation = await reserveShard(array, [0, 0]);
+        const waiting = [...slots];
+        const written: WrittenSlot[] = [];
+        const work = async (): Promise<void> => {
+          const store = new FileStore(folder);
+          const own = await openZarrWriter(store);
+          for (let slot = waiting.pop(); slot !== undefined; slot = waiting.pop()) {
+            const items = Int16Array.from({ length: 64 }, (_, i) => (slot % 2 === 0 ? slot : slot * i));
+            const encoded = await encodeInnerChunk(own, new Uint8Array(items.buffer));
+            written.push(await writeReserved(store, JSON.parse(JSON.stringify(reservation)), slot, encoded));
+          }
+          await store.close();
+        };
+        await Promise.all(Array.from({ length: count }, work));
+        await finishReserved(array.store, reservation, written);
+        const found = await openZarrArray(new FileStore(folder));
+        expect((await found.verify()).findings).toEqual([]);
+        const { data } = (await found.get()) as ArraySlice;
+        const expected = Int16Array.from({ length: 64 * 64 }, (_, at) => {
+          const [row, column] = [Math.floor(at / 64), at % 64];
+          const slot = Math.floor(row / 8) * 8 + Math.floor(column / 8);
+          if (!slots.includes(slot)) return -1;
+          return slot % 2 === 0 ? slot : slot * ((row % 8) * 8 + (column % 8));
+        });
+        expect(data).toEqual(expected);
+      },
+    ),
+    { numRuns: 15 },
+  );
 });
 
 test("a chunk larger than its slot, a slot that is not there, and an index at the end are refused", async () => {

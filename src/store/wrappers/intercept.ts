@@ -6,7 +6,7 @@
 import type { ListEntry, ReadableStore, StoreOptions, WritableStore } from "../types.ts";
 
 /** Methods of a store that reach its medium. */
-export type StoreMethod = Exclude<keyof WritableStore, "describe" | "close" | "pinsVersions">;
+export type StoreMethod = Exclude<keyof WritableStore, "describe" | "close" | "pinsVersions" | "unpin">;
 
 /** Which call it is. */
 export interface StoreCall {
@@ -70,6 +70,7 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
   }
   if (inner.pinsVersions !== undefined)
     Object.defineProperty(wrapped, "pinsVersions", { enumerable: true, get: () => inner.pinsVersions });
+  if (inner.unpin !== undefined) wrapped.unpin = (key: string) => inner.unpin?.(key);
   if (inner.close !== undefined) wrapped.close = () => inner.close?.();
   // The loop above gave it just the members that `store` has; TypeScript cannot follow that.
   return wrapped as unknown as Wrapped<S>;

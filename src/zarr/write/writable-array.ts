@@ -227,7 +227,9 @@ export class WritableZarrArray extends ZarrArray {
           await work();
           return;
         } catch (error) {
-          if (!isSuperchunkError(error, "CONFLICT") || attempt === MAX_ATTEMPTS) throw error;
+          // STALE: a store that remembers versions read what another writer has replaced since.
+          const isRaced = isSuperchunkError(error, "CONFLICT") || isSuperchunkError(error, "STALE");
+          if (!isRaced || attempt === MAX_ATTEMPTS) throw error;
         } finally {
           this.reading.cache.forget(key);
         }
