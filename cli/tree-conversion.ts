@@ -49,7 +49,7 @@ export async function convertMany(
 }
 
 /** One folder as it is; several sources as the entries of one folder, under their own names. */
-async function locateAll(sources: readonly string[]): Promise<Location> {
+export async function locateAll(sources: readonly string[]): Promise<Location> {
   const [only] = sources;
   if (sources.length === 1 && only !== undefined) return locate(only);
   const mounts = new Map<string, Mount>();

@@ -37,12 +37,12 @@ export function addConvert(program: Command, context: Context): void {
   program
     .command("convert")
     .description(
-      "convert archives by copying their compressed chunks: to Zarr v3, whole folders of archives too, or one archive or Zarr array to another format",
+      "convert archives by copying their compressed chunks: to Zarr v3, whole folders of archives too, or archives, Zarr arrays and groups to another format",
     )
     .usage("[options] <src...> <dst>")
     .argument(
       "<paths...>",
-      "archives (files, folders, URLs) or folders of archives, and last the folder of the new Zarr hierarchy",
+      "archives (files, folders, URLs), Zarr arrays or groups, or folders of them, and last where to",
     )
     .addOption(new Option("--to <format>", "format to write").choices(TARGETS).default("zarr"))
     .option("--shard-size <size>", "uncompressed bytes of a shard, whole chunks (default: 128MiB)", parseSize)
@@ -88,6 +88,7 @@ Examples:
   superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256
   superchunk convert prices prices.zarr --grid rectilinear
   superchunk convert prices.zarr prices --to blz
+  superchunk convert bundles.zarr bundles --to bcolz --verify --report report.json
   superchunk convert prices prices.npy --to npy
   superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,
     )

@@ -106,7 +106,16 @@ export { type ConversionCheck, verifyConversion } from "./verify-conversion.ts";
 export { zarrView } from "./view.ts";
 export { findViewEntries, type ViewEntry, zarrTreeView } from "./view-tree.ts";
 export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view-types.ts";
+export { type BackJob, findBackJobs } from "./way-back/back-sources.ts";
 export type { BackFormat, BackOptions, BackResult } from "./way-back/back-types.ts";
 export { convertBack } from "./way-back/convert-back.ts";
+export {
+  type BackEntry,
+  type BackPlan,
+  type BackTreeOptions,
+  type BackTreeResult,
+  convertBackTree,
+  planBackTree,
+} from "./way-back/convert-back-tree.ts";
 export type { BackArray, BackSource, BackTable } from "./way-back/source.ts";
 export { zarrSource } from "./way-back/zarr-source.ts";

@@ -58,7 +58,8 @@ export async function* walkZarr(
   for (const name of names) yield* walkZarr(joinKey(path, name), () => group.open(name));
 }
 
-function isZarrFolder(entries: readonly ListEntry[]): boolean {
+/** True for a folder with the document of a Zarr node. */
+export function isZarrFolder(entries: readonly ListEntry[]): boolean {
   const documents: readonly string[] = [DOCUMENT, V2_DOCUMENTS.array, V2_DOCUMENTS.group];
   return entries.some(({ name, kind }) => kind === "object" && documents.includes(name));
 }

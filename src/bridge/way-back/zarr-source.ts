@@ -51,6 +51,16 @@ export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<BackArray
   };
 }
 
+/** True for a group of nothing but arrays of one length, at least one: it can be a table. */
+export async function isTableGroup(group: ZarrGroup): Promise<boolean> {
+  const lengths = new Set<number | undefined>();
+  for (const name of await group.members()) {
+    const member = await group.open(name);
+    lengths.add(member.kind === "group" ? undefined : member.shape[0]);
+  }
+  return lengths.size === 1 && !lengths.has(undefined);
+}
+
 /** Names in the order of a group's attribute `column_order`, those that it does not name behind. */
 export function orderNames(names: readonly string[], attrs: JsonObject): readonly string[] {
   const order: JsonValue | undefined = attrs[COLUMN_ORDER];
