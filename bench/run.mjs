@@ -18,6 +18,7 @@ const all = {
   convert: "convert/convert.mjs",
   link: "link/link.mjs",
   view: "view/view.mjs",
+  references: "references/references.mjs",
   serve: "serve/serve.mjs",
 };
 
