@@ -83,7 +83,7 @@ export async function writeIcechunk(
       index: readonly number[],
     ): Promise<Uint8Array | undefined> =>
       (await store.get(joinKey(node, "c", ...index.map(String)))) ?? undefined;
-    const closed = containers.find(
+    const closed = [...set.used].find(
       (each) => isClosed(each) && options.credentials?.[each.credentials ?? ""] === undefined,
     );
     const sampled = closed === undefined ? await sampleArrays(set.arrays, read, options.onFailure) : 0;

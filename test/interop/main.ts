@@ -7,6 +7,7 @@ import { codec } from "./codec.ts";
 import { convert } from "./convert.ts";
 import { fixtures } from "./fixtures.ts";
 import { foreign } from "./foreign.ts";
+import { guides } from "./guides.ts";
 import { link } from "./link.ts";
 import { native } from "./native.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
@@ -25,6 +26,7 @@ const SUITES: readonly Suite[] = [
   serve,
   references,
   native,
+  guides,
 ];
 
 /** Runs the named suites, or all. Resolves with the exit code: 0 where every check passed, 1, or 2 for wrong use. */

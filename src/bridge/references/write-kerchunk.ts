@@ -67,7 +67,7 @@ export async function writeKerchunk(
   else
     await writeKerchunkParquet(set.items(options), target, path, { recordSize: options.recordSize, signal });
   const containers = set.containers();
-  const closed = [...containers].find(isClosed);
+  const closed = [...set.used].find(isClosed);
   await target.put(containersKey(path), new TextEncoder().encode(formatContainers(containers)), { signal });
   const sampled =
     options.openContainer === undefined || closed !== undefined
@@ -119,6 +119,8 @@ async function readBack(
 /** The pieces of a set as they go by: counted, their locations matched with containers, their arrays kept. */
 export class ReferenceSet {
   readonly arrays: ReferencedArray[] = [];
+  /** Of the containers given, those that references need. */
+  readonly used: Set<Container> = new Set();
   readonly #plans: AsyncIterable<ReferencePlan>;
   readonly #given: Containers | undefined;
   readonly #counts: ReferenceCounts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
@@ -160,7 +162,7 @@ export class ReferenceSet {
   #note(location: string): void {
     this.#location = location;
     if (this.#given !== undefined) {
-      this.#given.match(location);
+      this.used.add(this.#given.match(location));
       return;
     }
     const known = this.#common;
