@@ -14,12 +14,14 @@ import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.
 import { references } from "./references.ts";
 import { serve } from "./serve.ts";
 import type { Suite } from "./suite.ts";
+import { superchunks } from "./superchunks.ts";
 import { zarrArrays } from "./zarr-arrays.ts";
 
 const SUITES: readonly Suite[] = [
   fixtures,
   codec,
   foreign,
+  superchunks,
   convert,
   link,
   zarrArrays,
