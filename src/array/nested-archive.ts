@@ -101,12 +101,48 @@ export class NestedArray implements ArrayArchive {
 
   chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
     this.#assertReadable();
-    return this.#reading.slabs(this.chunkLength, options);
+    return this.#slices(options);
   }
 
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
     this.#assertReadable();
-    return this.#reading.slabBytes(this.chunkLength, options);
+    return this.#slabs(options);
+  }
+
+  async *#slices(options: LongOptions): AsyncGenerator<ArraySlice> {
+    const rowShape = this.shape.slice(1);
+    for await (const slab of this.#slabs(options)) yield this.#reading.sliceOf(slab, rowShape);
+  }
+
+  /** Rows of one chunk at a time. The chunks of every column are decoded ahead, by threads where there are some. */
+  async *#slabs({ signal, onProgress }: LongOptions): AsyncGenerator<Uint8Array> {
+    const { dtype, columns } = this.#parts;
+    const fields = dtype.fields
+      .filter((field) => fieldSize(field) > 0)
+      .map((field) => ({
+        field,
+        chunks: columns.get(field.name)?.streamBytes({ signal })[Symbol.asyncIterator](),
+      }));
+    try {
+      for (let done = 0; done < this.nbytes; ) {
+        signal?.throwIfAborted();
+        const slab = new Uint8Array(Math.min(this.chunkBytes, this.nbytes - done));
+        const items = slab.length / dtype.itemSize;
+        for (const { field, chunks } of fields) {
+          const size = fieldSize(field);
+          const next = await chunks?.next();
+          const from = next?.done === false ? next.value : undefined;
+          if (from?.length !== items * size)
+            throw new RangeError(`column ${field.name} has other chunks than its array`);
+          interleave(from, size, slab, field.offset, dtype.itemSize, items);
+        }
+        done += slab.length;
+        yield slab;
+        onProgress?.({ done, total: this.nbytes });
+      }
+    } finally {
+      await Promise.allSettled(fields.map(({ chunks }) => chunks?.return?.()));
+    }
   }
 
   async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
