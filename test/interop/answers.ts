@@ -47,6 +47,8 @@ export interface Job {
     readonly checksum?: string;
     readonly max_app_chunks?: number | `${number}x`;
   };
+  /** How long an array is to be read, again and again. */
+  readonly seconds?: number;
   /** Fill value that the array must have. */
   readonly fill?: ExactJson;
 }

@@ -9,6 +9,7 @@ import { fixtures } from "./fixtures.ts";
 import { foreign } from "./foreign.ts";
 import { guides } from "./guides.ts";
 import { link } from "./link.ts";
+import { live } from "./live.ts";
 import { native } from "./native.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
 import { references } from "./references.ts";
@@ -24,6 +25,7 @@ const SUITES: readonly Suite[] = [
   superchunks,
   convert,
   link,
+  live,
   zarrArrays,
   serve,
   references,
