@@ -17,6 +17,7 @@ const all = {
   read: "read/read.mjs",
   convert: "convert/convert.mjs",
   link: "link/link.mjs",
+  mirror: "link/mirror.mjs",
   view: "view/view.mjs",
   references: "references/references.mjs",
   serve: "serve/serve.mjs",

@@ -20,6 +20,7 @@ export { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";
 export {
   type CreatePathOptions,
   createArray,
+  type MirrorPathOptions,
   openWritable,
   type RepairPathOptions,
   repairArray,

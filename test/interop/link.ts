@@ -9,6 +9,7 @@ import { type Fixture, loadArchives } from "../fixtures/manifest.ts";
 import type { Job } from "./answers.ts";
 import { runCommand } from "./command.ts";
 import { type ExpectedValues, expectValues } from "./expectations.ts";
+import { appendToLinked } from "./link-append.ts";
 import { lastLines } from "./program.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 import { findRefusal, zarrReaders } from "./support.ts";
@@ -30,8 +31,9 @@ interface Linked {
 
 export const link: Suite = {
   name: "link",
-  peers: [...zarrReaders, "bloscpack", "bcolz-zipline"],
+  peers: [...zarrReaders, "bloscpack", "bloscpack, writing", "bcolz-zipline"],
   async run(context) {
+    await appendToLinked(context);
     const linked: Linked[] = [];
     for (const [index, row] of loadArchives().entries()) {
       if (row.refuse || REFUSED.has(row.path)) continue;

@@ -86,9 +86,9 @@ function isOneOf(
 
 /** Options, and how many steps of a writer lie between two power cuts. */
 const SHAPES: readonly (readonly [string, Partial<CreateOptions>, number])[] = [
-  ["rows of values", {}, 7],
-  ["rows with two dimensions", { shape: [0, 2, 1], chunklen: 2, superchunklen: 2 }, 83],
-  ["without digests, a chunk for each superchunk", { checksum: "None", superchunklen: 1 }, 83],
+  ["rows of values", {}, 11],
+  ["rows with two dimensions", { shape: [0, 2, 1], chunklen: 2, superchunklen: 2 }, 131],
+  ["without digests, a chunk for each superchunk", { checksum: "None", superchunklen: 1 }, 131],
 ];
 
 describe.each(SHAPES)("%s", (_name, options, stride) => {
@@ -180,7 +180,7 @@ describe.each(SHAPES)("%s", (_name, options, stride) => {
       await step(array);
     }
     await array.close();
-    expect(cuts).toBeGreaterThan(4);
+    expect(cuts).toBeGreaterThan(2);
   }, 120_000);
 });
 
