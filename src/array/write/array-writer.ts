@@ -68,6 +68,8 @@ export class ArrayWriter {
   #isTailLoaded = false;
   /** The runs and the buffer when they were those of the last commit. */
   #kept: { readonly runs: readonly Run[]; readonly revision: number } | undefined;
+  /** What committed chunks are read into. */
+  readonly #buffers: Uint8Array[] = [];
   #source:
     | { committed: Committed; patches: readonly Patch[]; revision: number; source: ChunkSource }
     | undefined;
@@ -130,6 +132,7 @@ export class ArrayWriter {
       columns,
       rows: committed.rows,
       chunklen: this.settings.chunklen,
+      buffers: this.#buffers,
     });
     this.#source = { committed, patches, revision, source };
     return source;
@@ -239,6 +242,15 @@ export class ArrayWriter {
     }
   }
 
+  /** Copies committed chunks `[first, end)` of a column for the next superchunk or patch to be published. */
+  async copyNext(column: number, first: number, end: number): Promise<StoredChunk[]> {
+    const chunks: StoredChunk[] = [];
+    if (first === end) return chunks;
+    for await (const { bytes, digest, header } of this.source().fetched(column, first, end))
+      chunks.push(this.#maker.copy(bytes, digest, header.nbytes));
+    return chunks;
+  }
+
   /** Counts rows of an array whose rows have no bytes. */
   appendNothing(rows: number): void {
     this.buffer.rows += rows;
@@ -273,12 +285,7 @@ export class ArrayWriter {
     return this.#maker.withDigest(bytes, nbytes);
   }
 
-  /** Encodes one chunk of a column. */
-  encodeColumn(index: number, data: Uint8Array): Promise<StoredChunk> {
-    return this.#maker.encode(data, this.columns[index]?.itemSize ?? 1);
-  }
-
-  /** Encodes items of the given size as one chunk, with its digest. */
+  /** Encodes items of the given size as one chunk, with its digest, in memory of its own. */
   encodeItems(data: Uint8Array, typesize: number): Promise<StoredChunk> {
     return this.#maker.encode(data, typesize);
   }
@@ -401,7 +408,7 @@ export class ArrayWriter {
     const columns = await this.#collect(whole - pending);
     if (short > 0) {
       for (let i = 0; i < this.columns.length; i++)
-        columns[i]?.push(await this.encodeColumn(i, this.buffer.column(i)));
+        columns[i]?.push(await this.encodeNext(i, this.buffer.column(i)));
     }
     const number = await this.publishSegment({ number: this.files.takeLoose(), columns });
     const start = countChunks(before);
@@ -412,12 +419,9 @@ export class ArrayWriter {
   /** The last `merged` chunks of the committed runs, and those that wait. */
   async #collect(merged: number): Promise<StoredChunk[][]> {
     const columns: StoredChunk[][] = [];
-    const source = merged > 0 ? this.source() : undefined;
     const end = this.#runChunks;
     for (let i = 0; i < this.columns.length; i++) {
-      const chunks: StoredChunk[] = [];
-      if (source !== undefined)
-        for await (const chunk of source.encoded(i, end - merged, end)) chunks.push(chunk);
+      const chunks = await this.copyNext(i, end - merged, end);
       columns.push([...chunks, ...(await Promise.all(this.#pending[i] ?? []))]);
     }
     return columns;
@@ -457,6 +461,15 @@ export class ArrayWriter {
   /** Publishes one superchunk, in all columns. The number that it got: another one where that is taken. */
   publishSegment(segment: Segment): Promise<number> {
     return this.files.publish(segment, this.columns, this.settings);
+  }
+
+  /** The same, and takes the memory of all chunks back that were made for it: nothing else may wait. */
+  async publishNow(segment: Segment): Promise<number> {
+    try {
+      return await this.publishSegment(segment);
+    } finally {
+      this.#maker.giveBack(this.#maker.takeBlocks());
+    }
   }
 
   async #encodeBuffer(): Promise<void> {

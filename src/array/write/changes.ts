@@ -25,10 +25,10 @@ export async function grow(writer: ArrayWriter, rows: number, options: LongOptio
   if (whole > 0) {
     const items = repeat(item, chunklen * writer.rowBytes);
     const chunks: StoredChunk[] = [];
-    for (const [i, column] of writer.columns.entries()) {
+    for (const column of writer.columns) {
       const data = new Uint8Array(chunklen * column.rowBytes);
       splitField(items, dtype.itemSize, column, data, 0);
-      chunks.push(await writer.encodeColumn(i, data));
+      chunks.push(await writer.encodeItems(data, column.itemSize));
     }
     for (let i = 0; i < whole; i++) {
       options.signal?.throwIfAborted();

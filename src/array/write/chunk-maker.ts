@@ -74,6 +74,15 @@ export class ChunkMaker {
     return this.encode(data, typesize);
   }
 
+  /** Takes a chunk that is made already, with its digest, for the next superchunk: a copy. */
+  copy(bytes: Uint8Array, digest: Uint8Array, nbytes: number): StoredChunk {
+    const room = this.#arena.reserve(bytes.length + digest.length);
+    room.set(bytes);
+    room.set(digest, bytes.length);
+    this.#arena.keep(room.length);
+    return { bytes: room.subarray(0, bytes.length), digest: room.subarray(bytes.length), nbytes };
+  }
+
   /** Lets a chunk be made where the one before it ends, and puts its digest behind it. */
   #put(nbytes: number, make: (room: Uint8Array) => Uint8Array): StoredChunk {
     const length = this.#digestLength;

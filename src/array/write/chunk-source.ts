@@ -7,23 +7,28 @@ import { type FetchedChunk, fetchChunks } from "../chunk-fetch.ts";
 import { LayoutSequence } from "../layout-sequence.ts";
 import type { PlacedChunk } from "../sequence.ts";
 import type { ColumnLayout } from "./columns.ts";
-import type { StoredChunk } from "./superchunk-file.ts";
 
 /** Places that are made at a time. */
 const PLACES = 256;
+
+/** What a source knows besides the layout. */
+export interface SourceFacts {
+  readonly columns: readonly ColumnLayout[];
+  readonly rows: number;
+  readonly chunklen: number;
+  /** Buffers that are read into, used again by the next source. */
+  readonly buffers: Uint8Array[];
+}
 
 export class ChunkSource {
   readonly #store: ReadableStore;
   readonly #columns: readonly ColumnLayout[];
   readonly #sequences: readonly LayoutSequence[];
+  readonly #buffers: Uint8Array[];
 
-  constructor(
-    store: ReadableStore,
-    path: string,
-    layout: StoredLayout,
-    facts: { readonly columns: readonly ColumnLayout[]; readonly rows: number; readonly chunklen: number },
-  ) {
+  constructor(store: ReadableStore, path: string, layout: StoredLayout, facts: SourceFacts) {
     const { columns, rows, chunklen } = facts;
+    this.#buffers = facts.buffers;
     this.#store = store;
     this.#columns = columns;
     this.#sequences = columns.map(
@@ -40,21 +45,19 @@ export class ChunkSource {
     );
   }
 
-  /** The encoded chunks `[first, end)` of a column, each with bytes of its own. */
-  async *encoded(column: number, first: number, end: number): AsyncGenerator<StoredChunk> {
+  /** The encoded chunks `[first, end)` of a column, in order: each valid until the next one is asked for. */
+  async *fetched(column: number, first: number, end: number): AsyncGenerator<FetchedChunk> {
     const sequence = this.#sequences[column];
     if (sequence === undefined || end <= first) return;
     const places = await sequence.places(first, end);
-    for await (const { bytes, digest, header } of fetchChunks(this.#store, places, { verify: true })) {
-      yield { bytes: bytes.slice(), digest: digest.slice(), nbytes: header.nbytes };
-    }
+    yield* fetchChunks(this.#store, places, { verify: true, buffers: this.#buffers });
   }
 
   /** Some chunks of a column as they are stored, in order: each valid until the next one is asked for. */
   async *fetchedEach(column: number, indices: readonly number[]): AsyncGenerator<FetchedChunk> {
     const sequence = this.#sequences[column];
     if (sequence === undefined) return;
-    const buffers: Uint8Array[] = [];
+    const buffers = this.#buffers;
     for (let at = 0; at < indices.length; at += PLACES) {
       const places: PlacedChunk[] = [];
       for (const index of indices.slice(at, at + PLACES))

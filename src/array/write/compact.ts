@@ -107,7 +107,6 @@ async function foldAll(writer: ArrayWriter, walkable: boolean, options: LongOpti
     return;
   }
   const total = layout.runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
-  const source = writer.source();
   const wanted = new Set(rewritten);
   let runs: readonly Run[] = [];
   for (let place = 0; place * superchunklen < total; place++) {
@@ -117,12 +116,8 @@ async function foldAll(writer: ArrayWriter, walkable: boolean, options: LongOpti
     let number = kept.get(place);
     if (number === undefined || wanted.has(place)) {
       const columns: StoredChunk[][] = [];
-      for (let i = 0; i < writer.columns.length; i++) {
-        const chunks: StoredChunk[] = [];
-        for await (const chunk of source.encoded(i, first, end)) chunks.push(chunk);
-        columns.push(chunks);
-      }
-      number = await writer.publishSegment({ number: writer.files.takeLoose(), columns });
+      for (let i = 0; i < writer.columns.length; i++) columns.push(await writer.copyNext(i, first, end));
+      number = await writer.publishNow({ number: writer.files.takeLoose(), columns });
     }
     runs = appendRun(runs, number, end - first);
     options.onProgress?.({ done: end, total, label: "chunks" });

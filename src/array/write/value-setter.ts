@@ -174,7 +174,6 @@ class PatchGroup {
   async takeSmaller(): Promise<void> {
     if (this.length === 0) return;
     const writer = this.#writer;
-    const source = writer.source();
     for (let at = writer.patches.length - 1; at >= 0; at--) {
       const live = (writer.patches[at]?.chunks ?? []).filter(
         (chunk) => chunk >= 0 && !this.#chunks.includes(chunk),
@@ -183,7 +182,7 @@ class PatchGroup {
       for (const index of live) {
         const chunks: StoredChunk[] = [];
         for (let i = 0; i < writer.columns.length; i++)
-          for await (const chunk of source.encoded(i, index, index + 1)) chunks.push(chunk);
+          chunks.push(...(await writer.copyNext(i, index, index + 1)));
         this.add(index, chunks);
       }
     }
