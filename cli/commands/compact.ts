@@ -40,7 +40,7 @@ Examples:
   const kept = "as it is";
   addCutOptions(command, {
     chunklen: kept,
-    superchunklen: "as it is; with another chunklen about 32 MiB",
+    superchunklen: "as it is; with another chunklen about 32 MiB, at most 512",
     checksum: kept,
     clevel: kept,
     codec: kept,

@@ -116,7 +116,7 @@ Examples:
     );
   addCutOptions(command, {
     chunklen: "by the item size and the rows",
-    superchunklen: "about 32 MiB",
+    superchunklen: "about 32 MiB, at most 512",
     checksum: "crc32",
     clevel: "5",
     codec: "lz4",

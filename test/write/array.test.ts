@@ -128,3 +128,13 @@ test("a reader tells its generation, and moves on to the newest when it is asked
   expect([await reader.refresh?.(), reader.generation]).toEqual([true, array.generation]);
   expect([await rowsOf(reader), reader.attrs]).toEqual([[1, 2, 3], { a: 1 }]);
 });
+
+test("a small superchunk of short chunks is not mostly a table of spare offsets", async () => {
+  const store = new MemoryStore();
+  const array = await createArray(store, "a", { dtype: "<i4", chunklen: 250 });
+  await array.append(Int32Array.from({ length: 300 }, (_, i) => i * 77_777));
+  await array.flush();
+  expect(array.superchunkLength).toBe(512);
+  expect(array.bytesWritten).toBeLessThan(32 + 8 * 512 + 4 * 300 + 100);
+  await array.close();
+});

@@ -8,6 +8,9 @@ const BLOCK = 4 << 20;
 /** Blocks that are kept for the next chunks. */
 const MAX_IDLE = 16;
 
+/** Blocks that are kept when nothing is to be made for the time being. */
+const KEPT = 4;
+
 /** Blocks that were filled, to be given back when their bytes are not needed any more. */
 export type FilledBlocks = readonly Uint8Array[];
 
@@ -45,5 +48,10 @@ export class ChunkArena {
   /** Takes blocks back to be filled anew. */
   giveBack(blocks: FilledBlocks): void {
     for (const block of blocks) if (this.#idle.length < MAX_IDLE) this.#idle.push(block);
+  }
+
+  /** Keeps only a few of the blocks that are free. */
+  trim(): void {
+    this.#idle.length = Math.min(this.#idle.length, KEPT);
   }
 }

@@ -155,7 +155,7 @@ export class ArrayWriter {
     this.changes?.clear();
     this.buffer.clear();
     this.#pending = this.columns.map(() => []);
-    this.#maker.giveBack(this.#maker.takeBlocks());
+    this.#maker.rest();
     this.#isTailLoaded = false;
     this.isDirty = false;
   }
@@ -322,7 +322,7 @@ export class ArrayWriter {
     this.runs = truncateRuns(runs, countChunks(before) + whole);
     this.patches = patches;
     this.#pending = this.columns.map(() => []);
-    this.#maker.giveBack(this.#maker.takeBlocks());
+    this.#maker.rest();
     this.isDirty = false;
     this.#noteTail();
     await this.files.mirror?.afterCommit(this.committed);

@@ -117,6 +117,12 @@ export class ChunkMaker {
     return this.#arena.take();
   }
 
+  /** Takes the memory of all chunks back, and keeps only what the next few need. */
+  rest(): void {
+    this.#arena.giveBack(this.#arena.take());
+    this.#arena.trim();
+  }
+
   /** Takes memory back to be used again. */
   giveBack(blocks: FilledBlocks): void {
     this.#arena.giveBack(blocks);

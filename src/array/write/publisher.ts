@@ -18,8 +18,9 @@ interface Publication {
   failure: { readonly error: unknown } | undefined;
 }
 
-/** Superchunks that are being published at a time. */
+/** Superchunks that are being published at a time, and their bytes where they are more than one: what bounds the memory. */
 const MAX_WAITING = 2;
+const MAX_BYTES = 56 << 20;
 
 export class Publisher {
   readonly #publish: (segment: Segment) => Promise<void>;
@@ -38,7 +39,14 @@ export class Publisher {
     const publication = { segment, blocks, publishing: undefined, failure: undefined };
     this.#waiting.add(publication);
     this.#start(publication);
-    await this.attempt(() => this.drain(MAX_WAITING));
+    await this.attempt(() => this.drain(this.#bytes > MAX_BYTES ? 1 : MAX_WAITING));
+  }
+
+  get #bytes(): number {
+    let sum = 0;
+    for (const { segment } of this.#waiting)
+      for (const chunks of segment.columns) for (const { bytes } of chunks) sum += bytes.length;
+    return sum;
   }
 
   /** Runs a step; what goes wrong waits for {@link throwDeferred}. */

@@ -28,7 +28,7 @@ export interface CutOptions {
   readonly cparams?: CompressionOptions | undefined;
   /** Rows of a chunk; default: by the item size and `expectedlen`. */
   readonly chunklen?: number | undefined;
-  /** Chunks of a full superchunk; default: as many as make about 32 MiB. */
+  /** Chunks of a full superchunk; default: as many as make about 32 MiB, at most 512. */
   readonly superchunklen?: number | undefined;
   /** Default crc32. */
   readonly checksum?: ChecksumName | undefined;
@@ -75,6 +75,11 @@ const MIN_CHUNK_BYTES = 1 << 14;
 const MAX_ROW_OF_CHUNKS = 8 << 20;
 /** Uncompressed bytes of a superchunk: one is held in memory while it is made. */
 const SUPERCHUNK_BYTES = 32 << 20;
+/**
+ * Chunks of a superchunk, at most, where nobody chose: each of its files, however small, has an offset for every one of them, so
+ * that chunks keep their places when it is written anew with more.
+ */
+const MAX_SUPERCHUNKLEN = 512;
 /** A Blosc chunk holds at most 2^31 - 1 bytes with its header. */
 const MAX_CHUNK = 0x7fff_ffff - HEADER_LENGTH;
 /** What an array without a word on its length is made for. */
@@ -157,7 +162,7 @@ function chooseChunklen(base: Shaped, expectedlen: number | undefined): number {
 
 function chooseSuperchunklen(base: Shaped, chunklen: number): number {
   const bytes = Math.max(1, chunklen * elementsOf(base.rowShape) * base.dtype.itemSize);
-  return Math.min(4096, Math.max(4, Math.round(SUPERCHUNK_BYTES / bytes)));
+  return Math.min(MAX_SUPERCHUNKLEN, Math.max(4, Math.round(SUPERCHUNK_BYTES / bytes)));
 }
 
 /** `meta/storage`. [FZ-03] [FZ-09] */
