@@ -7,6 +7,7 @@ import { type FetchedChunk, fetchChunks } from "../chunk-fetch.ts";
 import { LayoutSequence } from "../layout-sequence.ts";
 import type { PlacedChunk } from "../sequence.ts";
 import type { ColumnLayout } from "./columns.ts";
+import type { StoredChunk } from "./superchunk-file.ts";
 
 /** Places that are made at a time. */
 const PLACES = 256;
@@ -17,7 +18,7 @@ export interface SourceFacts {
   readonly rows: number;
   readonly chunklen: number;
   /** Buffers that are read into, used again by the next source. */
-  readonly buffers: Uint8Array[];
+  readonly buffers?: Uint8Array[] | undefined;
 }
 
 export class ChunkSource {
@@ -28,7 +29,7 @@ export class ChunkSource {
 
   constructor(store: ReadableStore, path: string, layout: StoredLayout, facts: SourceFacts) {
     const { columns, rows, chunklen } = facts;
-    this.#buffers = facts.buffers;
+    this.#buffers = facts.buffers ?? [];
     this.#store = store;
     this.#columns = columns;
     this.#sequences = columns.map(
@@ -51,6 +52,12 @@ export class ChunkSource {
     if (sequence === undefined || end <= first) return;
     const places = await sequence.places(first, end);
     yield* fetchChunks(this.#store, places, { verify: true, buffers: this.#buffers });
+  }
+
+  /** The same, each with bytes of its own. */
+  async *encoded(column: number, first: number, end: number): AsyncGenerator<StoredChunk> {
+    for await (const { bytes, digest, header } of this.fetched(column, first, end))
+      yield { bytes: bytes.slice(), digest: digest.slice(), nbytes: header.nbytes };
   }
 
   /** Some chunks of a column as they are stored, in order: each valid until the next one is asked for. */
