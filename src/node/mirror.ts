@@ -90,7 +90,7 @@ export async function verifyMirrorAt(
   const root = resolve(path);
   const store = new FileStore(root);
   try {
-    if ((await store.stat("meta/sizes")) === undefined) return undefined;
+    if (!(await isMirrored(path, options))) return undefined;
     return await verifyMirror(store, "", mirrorFilesIn(root), options);
   } finally {
     await store.close?.();
