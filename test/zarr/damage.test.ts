@@ -57,7 +57,15 @@ describe("an index", () => {
       const array = await openZarrArray(store, "a");
       await expect(array.get()).rejects.toMatchObject({
         code,
-        details: { path: store.describe("a/c/0"), chunk },
+        details: {
+          path: store.describe("a/c/0"),
+          chunk,
+          offset: expect.any(Number),
+          field: expect.any(String),
+          expected: expect.anything(),
+          found: expect.anything(),
+        },
+        message: expect.stringMatching(/^memory:a\/c\/0.*(entry|chunk).*damaged/),
       });
       expect(await array.verify()).toMatchObject({ ok: false, findings: [{ code }] });
     },
@@ -84,7 +92,15 @@ describe("an index", () => {
       const damaged = shard.slice();
       damaged[at] = (damaged[at] ?? 0) ^ 0x10;
       const array = await openZarrArray(await storeWith(damaged), "a");
-      await expect(array.get([0])).rejects.toMatchObject({ code: "CHECKSUM_MISMATCH" });
+      await expect(array.get([0])).rejects.toMatchObject({
+        code: "CHECKSUM_MISMATCH",
+        details: {
+          path: "memory:a/c/0",
+          offset: 96,
+          expected: expect.any(String),
+          found: expect.any(String),
+        },
+      });
     }
   });
 
@@ -92,7 +108,10 @@ describe("an index", () => {
     const shard = await shardOf(whole);
     for (const length of [0, 1, shardIndexLength(4) - 1]) {
       const array = await openZarrArray(await storeWith(shard.slice(shard.length - length)), "a");
-      await expect(array.get()).rejects.toMatchObject({ code: "TRUNCATED", details: { found: length } });
+      await expect(array.get()).rejects.toMatchObject({
+        code: "TRUNCATED",
+        details: { path: "memory:a/c/0", field: "shard index", expected: 68, found: length },
+      });
     }
     // 2^40 entries: nothing is made for them before the object's size is known.
     const store = new MemoryStore();

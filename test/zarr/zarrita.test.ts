@@ -1,6 +1,7 @@
 /** zarrita reads every kind of array through our store, and its arrays become sharded ones. */
 import { expect, test } from "vitest";
 import * as zarr from "zarrita";
+import type { JsonValue } from "../../src/format/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
@@ -56,4 +57,47 @@ test("an array that zarrita has open is written in shards", async () => {
     specification: { chunkShape: [2, 5], shardShape: [4, 5] },
   });
   expect(await small.get()).toMatchObject({ data: values });
+});
+
+test.each([
+  ["bool", (i: number) => i % 3 === 0, true],
+  ["int8", (i: number) => i - 100, -7],
+  ["uint16", (i: number) => i * 300, 65_535],
+  ["int32", (i: number) => i * -70_000, 5],
+  ["int64", (i: number) => BigInt(i) * -(2n ** 53n), -1n],
+  ["uint64", (i: number) => BigInt(i) * 2n ** 56n, 2n ** 53n - 1n],
+  ["float32", (i: number) => i / 8, "NaN"],
+  ["float64", (i: number) => (i === 3 ? Number.NaN : i / 3), "-Infinity"],
+] as const)("zarrita's %s arrays keep values and fill value", async (dataType, valueOf, fillValue) => {
+  const store = new MemoryStore();
+  const spec = { shape: [10, 20], dataType, chunkShape: [4, 7] };
+  // JSON of this library keeps the digits of large numbers.
+  const source = await createZarr(store, "a", { ...spec, fillValue: fillValue as JsonValue });
+  // One chunk in the middle stays absent.
+  const rows = [0, 1, 2, 3, 8, 9];
+  for (const row of rows)
+    await source.set(
+      [row],
+      Array.from({ length: 20 }, (_, i) => valueOf((row * 20 + i) % 250)),
+    );
+  const seen = await zarr.open.v3(zarr.root(zarritaStore(source)), { kind: "array" });
+  const array = await writeFromZarrita(seen, store, "out", { specification: { shardShape: [8, 14] } });
+  const again = await openZarrArray(store, "out");
+  expect(await again.getBytes()).toEqual(await source.getBytes());
+  expect(again.fillValue).toEqual((await openZarrArray(store, "a")).fillValue);
+  expect(array.shardShape).toEqual([8, 14]);
+});
+
+test("a fill value that zarrita reads inexactly is asked for, not guessed", async () => {
+  const store = new MemoryStore();
+  const fillValue = (2n ** 64n - 1n) as JsonValue;
+  const spec = { shape: [10], dataType: "uint64", chunkShape: [4] };
+  const source = await createZarr(store, "a", { ...spec, fillValue });
+  const seen = await zarr.open.v3(zarr.root(zarritaStore(source)), { kind: "array" });
+  await expect(writeFromZarrita(seen, store, "out")).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    details: { field: "fill_value" },
+  });
+  const array = await writeFromZarrita(seen, store, "out", { specification: { fillValue } });
+  expect(await array.get([9])).toBe(fillValue);
 });

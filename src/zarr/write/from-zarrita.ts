@@ -34,7 +34,7 @@ const NUMBERS = /^(bool|u?int(8|16|32|64)|float(16|32|64))$/;
  * Copies an array that zarrita has open, chunk by chunk, to a new array at a path. Without a `shardShape`, shards
  * are eight chunks along each dimension, and no larger than the array.
  *
- * Throws `UNSUPPORTED` for data types other than numbers and bool, `CONFLICT` where something is at the path, and what
+ * Throws `UNSUPPORTED` for data types other than numbers and bool and for fill values beyond 2^53 that are not given, `CONFLICT` where something is at the path, and what
  * zarrita throws.
  */
 export async function writeFromZarrita(
@@ -54,8 +54,8 @@ export async function writeFromZarrita(
       },
     );
   }
-  const given = options.specification ?? {};
-  const chunkShape = given.chunkShape ?? source.chunks;
+  const { fillValue, ...rest } = options.specification ?? {};
+  const chunkShape = rest.chunkShape ?? source.chunks;
   const array = await createZarr(
     store,
     path,
@@ -65,9 +65,9 @@ export async function writeFromZarrita(
       shardShape: chunkShape.map(
         (n, d) => n * Math.max(1, Math.min(8, Math.ceil((source.shape[d] ?? 1) / n))),
       ),
-      fillValue: fillOf(source),
+      fillValue: fillValue ?? fillOf(source, store.describe(path)),
       attributes: (source.attrs ?? {}) as JsonObject,
-      ...given,
+      ...rest,
       chunkShape,
     },
     options,
@@ -83,7 +83,17 @@ export async function writeFromZarrita(
   return array;
 }
 
-function fillOf({ fillValue, dtype }: ZarritaArray): JsonValue {
+function fillOf({ fillValue, dtype }: ZarritaArray, path: string): JsonValue {
+  const isInexact =
+    (typeof fillValue === "bigint" && BigInt.asIntN(54, fillValue) !== fillValue) ||
+    (typeof fillValue === "number" && /^u?int/.test(dtype) && !Number.isSafeInteger(fillValue));
+  if (isInexact) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "zarrita reads integers beyond 2^53 inexactly; give the fill value itself (specification.fillValue)",
+      { path, field: "fill_value", found: String(fillValue) },
+    );
+  }
   if (fillValue === null || fillValue === undefined) return dtype === "bool" ? false : 0;
   if (typeof fillValue === "number" && !Number.isFinite(fillValue)) return String(fillValue);
   return fillValue as JsonValue;
