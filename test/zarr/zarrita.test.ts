@@ -68,7 +68,7 @@ test.each([
   ["uint64", (i: number) => BigInt(i) * 2n ** 56n, 2n ** 53n - 1n],
   ["float32", (i: number) => i / 8, "NaN"],
   ["float64", (i: number) => (i === 3 ? Number.NaN : i / 3), "-Infinity"],
-] as const)("zarrita's %s arrays keep values and fill value", async (dataType, valueOf, fillValue) => {
+] as const)("zarrita's %s arrays keep values and fill value", async (dataType, makeValue, fillValue) => {
   const store = new MemoryStore();
   const spec = { shape: [10, 20], dataType, chunkShape: [4, 7] };
   // JSON of this library keeps the digits of large numbers.
@@ -78,7 +78,7 @@ test.each([
   for (const row of rows)
     await source.set(
       [row],
-      Array.from({ length: 20 }, (_, i) => valueOf((row * 20 + i) % 250)),
+      Array.from({ length: 20 }, (_, i) => makeValue((row * 20 + i) % 250)),
     );
   const seen = await zarr.open.v3(zarr.root(zarritaStore(source)), { kind: "array" });
   const array = await writeFromZarrita(seen, store, "out", { specification: { shardShape: [8, 14] } });
