@@ -3,12 +3,13 @@ import { appendToCarray, type CarrayWriteOptions } from "../src/array/foreign/ca
 import { appendToTable } from "../src/array/foreign/table-write.ts";
 import type { ArrayArchive, TableArchive } from "../src/array/types.ts";
 import { SuperchunkError } from "../src/errors.ts";
-import { encoderOf, openWritable } from "../src/node/index.ts";
+import { encoderOf } from "../src/node/index.ts";
 import { lengthOf } from "./append-file.ts";
 import { checkRows, columnInputs, rowBytesOf } from "./append-rows.ts";
 import type { Context } from "./context.ts";
 import { drawnRows, openAppendedRows } from "./rows-input.ts";
 import { formatPlural } from "./units.ts";
+import { withRoot } from "./writable-root.ts";
 import { carrayLock, tableLock, withLock, withStore } from "./writing.ts";
 
 /** Options of an append to a folder. */
@@ -43,28 +44,13 @@ export async function appendToArray(
         async (store, key) => (await appendToCarray(store, key, source, optionsOf(context))).rows,
       ),
     );
-  else rows = await appendToRoot(path, source, flags, context);
+  else
+    rows = await withRoot(path, { breakLock: flags.breakLock }, context, async (array) => {
+      await array.append(source);
+      await array.flush();
+      return array.length;
+    });
   await report(path, rows, before, flags, context);
-}
-
-/** An array of superchunks has a writer of its own, with its own lock. */
-async function appendToRoot(
-  path: string,
-  source: AsyncIterable<Uint8Array>,
-  { breakLock }: FolderFlags,
-  { signal }: Context,
-): Promise<number> {
-  const writer = await openWritable(path, { breakLock, signal });
-  try {
-    await writer.append(source);
-    await writer.flush();
-  } catch (error) {
-    await writer.abandon();
-    throw error;
-  }
-  const { length } = writer;
-  await writer.close();
-  return length;
 }
 
 /** Appends rows to a table: of one structured `.npy`, or of a file for each column. */

@@ -161,8 +161,9 @@ export class FileStore extends FolderReader implements WritableStore {
         return await publish();
       } catch (error) {
         if (hasBegun || !isAbsence(error)) throw error;
-        // Somebody removed a folder that is remembered: it is made again.
+        // Somebody removed a folder that is remembered: it is made again, but not where all has been removed.
         this.folders.forget();
+        if (this.folders.find("") === undefined) throw error;
         return publish();
       }
     });

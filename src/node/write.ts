@@ -12,6 +12,7 @@ import type { WritableArray } from "../array/write/writable-array.ts";
 import { zarrMirrors } from "../bridge/mirror/maker.ts";
 import type { PublishPolicy } from "../bridge/mirror/types.ts";
 import type { MirrorCosts } from "../bridge/mirror/zarr-mirror.ts";
+import type { WritableStore } from "../store/types.ts";
 import { isS3Address, locateTarget } from "./locate.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
 import { mirrorFilesIn } from "./mirror-files.ts";
@@ -46,7 +47,7 @@ export interface MirrorPathOptions {
  */
 export function createArray(path: string, options: CreatePathOptions): Promise<WritableArray> {
   const { store } = locateTarget(path);
-  return createIn(store, "", { ...options, ...writing(path, options) });
+  return createIn(store, "", { ...options, ...writing(store, path, options) });
 }
 
 /**
@@ -58,7 +59,7 @@ export async function openWritable(path: string, options: WritePathOptions = {})
   const { store } = locateTarget(path);
   const isThere = (await store.stat("meta/sizes")) !== undefined;
   // Without an array there is nothing to lock, and no folder is made.
-  return openIn(store, "", { ...options, ...(isThere ? writing(path, options) : {}) });
+  return openIn(store, "", { ...options, ...(isThere ? writing(store, path, options) : {}) });
 }
 
 /** Options of {@link repairArray}. */
@@ -95,17 +96,33 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
 /** Compressors for which handing chunks over to threads pays; the others are faster than the handing over. */
 const SLOW: ReadonlySet<unknown> = new Set(["zlib", "zstd", "lz4hc"]);
 
-function writing(path: string, options: WritePathOptions): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
+/** What a path alone settles. The store belongs to the array: what it holds open is released with the lock. */
+function writing(
+  store: WritableStore,
+  path: string,
+  options: WritePathOptions,
+): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
   useNativeDigests();
   const { cparams } = options as CreatePathOptions;
   const encoder = options.threads !== undefined || SLOW.has(cparams?.cname) ? encoderOf(options) : undefined;
+  // S3 has no locks: its conditional commits alone tell two writers apart.
+  const acquire = isS3Address(path)
+    ? undefined
+    : (options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)));
   return {
     encoder: options.encoder ?? encoder,
-    // S3 has no locks: its conditional commits alone tell two writers apart.
+    lock: async () => {
+      const lock = await acquire?.();
+      return {
+        async release() {
+          await store.close?.();
+          await lock?.release();
+        },
+      };
+    },
     ...(isS3Address(path)
       ? {}
       : {
-          lock: options.lock ?? (() => acquireLock(join(resolve(path), "meta", "lock"), options)),
           mirror:
             options.mirror ??
             zarrMirrors({

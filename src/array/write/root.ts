@@ -57,7 +57,7 @@ export class ArrayRoot {
   /**
    * The commit: replaces `meta/sizes`, if it is still what this writer committed last. Durable when resolved.
    *
-   * @throws CONFLICT where another writer was faster
+   * @throws CONFLICT where another writer was faster; NOT_FOUND where the array has been removed
    */
   async commit(sizes: Uint8Array): Promise<void> {
     const { store } = this;
@@ -74,7 +74,7 @@ export class ArrayRoot {
     this.lostAnswers = 0;
   }
 
-  /** Throws `CONFLICT` unless `meta/sizes` is what this writer put. */
+  /** Throws `CONFLICT` unless `meta/sizes` is what this writer put, and `NOT_FOUND` where it has been removed. */
   async assertOurs(): Promise<void> {
     const key = this.key("meta/sizes");
     const current = await this.store.get(key);
@@ -89,7 +89,7 @@ export class ArrayRoot {
       }
     }
     throw new SuperchunkError(
-      "CONFLICT",
+      current === undefined ? "NOT_FOUND" : "CONFLICT",
       current === undefined
         ? "the array has been removed since it was opened; nothing was committed"
         : "another writer has committed since the array was opened; nothing was committed. Open it again, and make sure that there is one writer at a time",

@@ -87,7 +87,7 @@ export class WritableArray {
   get bytesWritten(): number {
     return this.#writer.files.sessionBytes;
   }
-  /** Superfluous files that could not be removed, in words: the next writer tries again. */
+  /** What could not be cleared up or put in order, in words: no row depends on it, and the next writer tries again. */
   get warnings(): readonly string[] {
     return this.#writer.root.warnings;
   }
@@ -274,7 +274,7 @@ export class WritableArray {
     try {
       await this.#run(async () => {
         await this.#commit();
-        await this.#tidy();
+        await this.#tryTidy();
         await this.#writer.root.settled();
         await this.#writer.files.mirror?.close(this.#writer.committed);
       });
@@ -392,6 +392,16 @@ export class WritableArray {
     await writer.commit();
     this.#setter = undefined;
     await writer.finishChanges();
+  }
+
+  /** All rows are committed: where tidying fails, that is no failure of theirs, and the next writer does it. */
+  async #tryTidy(): Promise<void> {
+    try {
+      await this.#tidy();
+    } catch (error) {
+      if (!isSuperchunkError(error) || error.code === "CONFLICT") throw error;
+      this.#writer.root.warnings.push(`the superchunks were not put in order: ${error.message}`);
+    }
   }
 
   async #tidy(): Promise<void> {

@@ -1,0 +1,136 @@
+/**
+ * Fills a small disk with every kind of archive that grows, makes it read-only, and takes the archive's folder away; tells
+ * what came of it as JSON. Runs where it may mount: in a namespace of its own.
+ */
+import { execFileSync } from "node:child_process";
+import * as fs from "node:fs";
+import { join } from "node:path";
+
+const [, , disk, entry] = process.argv;
+const { core, node } = await import(entry);
+
+const numbers = (first, count) =>
+  Int32Array.from({ length: count }, (_, i) => ((first + i) * 2654435761) | 0);
+const bytes = (first, count) => new Uint8Array(numbers(first, count).buffer);
+const INT = core.parseDType("<i4", "");
+
+async function withRoot(path, work) {
+  const array = await node.openWritable(path, { threads: 0 });
+  try {
+    await work(array);
+    await array.close();
+  } catch (error) {
+    await array.abandon();
+    throw error;
+  }
+}
+
+const at = (name) => join(disk, name);
+const store = new node.FileStore(disk);
+const KINDS = {
+  superchunks: {
+    make: async () =>
+      (
+        await node.createArray(at("a"), { dtype: "<i4", chunklen: 1024, superchunklen: 4, threads: 0 })
+      ).close(),
+    append: (first, count) => withRoot(at("a"), (array) => array.append(numbers(first, count))),
+    open: () => node.open(at("a")),
+  },
+  carray: {
+    make: () => core.createCarray(store, "a", { dtype: INT, data: bytes(0, 0) }, { chunklen: 1024 }),
+    append: (first, count) => core.appendToCarray(store, "a", bytes(first, count)),
+    open: () => node.open(at("a")),
+  },
+  ctable: {
+    make: () =>
+      core.createTable(
+        store,
+        "a",
+        ["x", "y"].map((name) => ({ name, dtype: INT, data: bytes(0, 0) })),
+        {
+          chunklen: 1024,
+        },
+      ),
+    append: (first, count) =>
+      core.appendToTable(store, "a", { x: bytes(first, count), y: bytes(first, count) }),
+    open: async () => (await node.open(at("a"))).column("y"),
+  },
+  bloscpack: {
+    make: () => core.compressBytes(bytes(0, 2000), store, "a.blp", { chunkSize: 4096, maxAppChunks: 500 }),
+    append: (first, count) => core.appendToBloscpack(store, "a.blp", bytes(first, count)),
+    open: () => node.open(at("a.blp")),
+  },
+  "in place": {
+    make: () => core.compressBytes(bytes(0, 2000), store, "a.blp", { chunkSize: 4096, maxAppChunks: 500 }),
+    append: (first, count) => core.appendToBloscpack(store, "a.blp", bytes(first, count), { inPlace: true }),
+    open: () => node.open(at("a.blp")),
+  },
+};
+
+/** Rows that are there, all of them right, nothing wrong with the archive. */
+async function look(open) {
+  const archive = await open();
+  const found = await archive.readBytes(0, archive.nbytes);
+  const report = await archive.verify();
+  await archive.close();
+  const rows = found.length / 4;
+  const isRight = Buffer.from(found).equals(Buffer.from(bytes(0, rows)));
+  return { rows, isRight, errors: report.findings.filter(({ severity }) => severity === "error") };
+}
+
+async function codeOf(work) {
+  try {
+    await work();
+    return "nothing";
+  } catch (error) {
+    return error.code ?? String(error);
+  }
+}
+
+const results = {};
+for (const [kind, { make, append, open }] of Object.entries(KINDS)) {
+  fs.writeFileSync(at("ballast"), new Uint8Array(150_000));
+  await make();
+  let { rows } = await look(open);
+  let full = "nothing";
+  for (let i = 0; i < 1000 && full === "nothing"; i++) {
+    full = await codeOf(() => append(rows, 1500));
+    if (full === "nothing") rows += 1500;
+  }
+  const afterFull = { expected: rows, ...(await look(open)) };
+  fs.rmSync(at("ballast"));
+  await append(rows, 1500);
+  rows += 1500;
+  const afterFree = { expected: rows, ...(await look(open)) };
+
+  await store.close(); // a file that is open for writing keeps its disk from becoming read-only
+  execFileSync("mount", ["-o", "remount,ro", disk]);
+  const readOnly = await codeOf(() => append(rows, 10));
+  const whileReadOnly = { expected: rows, ...(await look(open)) };
+  execFileSync("mount", ["-o", "remount,rw", disk]);
+  await append(rows, 10);
+  rows += 10;
+  const afterReadOnly = { expected: rows, ...(await look(open)) };
+
+  const name = fs.existsSync(at("a")) ? "a" : "a.blp";
+  fs.renameSync(at(name), at("elsewhere"));
+  const vanished = await codeOf(() => append(rows, 10));
+  const made = fs.readdirSync(disk).filter((each) => each !== "elsewhere");
+  fs.renameSync(at("elsewhere"), at(name));
+  await append(rows, 10);
+  rows += 10;
+  const afterVanished = { expected: rows, ...(await look(open)) };
+  results[kind] = {
+    full,
+    afterFull,
+    afterFree,
+    readOnly,
+    whileReadOnly,
+    afterReadOnly,
+    vanished,
+    made,
+    afterVanished,
+  };
+  for (const left of fs.readdirSync(disk)) fs.rmSync(at(left), { recursive: true });
+}
+process.stdout.write(JSON.stringify(results));
