@@ -8,8 +8,10 @@ import { SuperchunkError } from "../errors.ts";
 import { decodeArrayJournal, type JournalWrite, journalName } from "../format/journal.ts";
 import { hasNumber, type StoredLayout } from "../format/layout.ts";
 import { superchunkName } from "../format/naming.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import { isOverlay } from "./overlay.ts";
 
 /** Writes by key of the file. */
 export type JournalFiles = ReadonlyMap<string, readonly JournalWrite[]>;
@@ -52,6 +54,31 @@ export async function readArrayJournal(
     else writes.push({ offset, bytes: data });
   }
   return files;
+}
+
+/**
+ * Makes sure that the files hold what the archive says, for who refers to places in them. Throws `CONFLICT` where a change in
+ * place was interrupted, and its journal is read over them.
+ */
+export function requireSettled({ store, path, metadata }: Settled): void {
+  const { layout } = objectOf(metadata["sizes"]);
+  if (!isOverlay(store) && objectOf(layout)["journal"] === undefined) return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    'a change in place was interrupted, and the files do not hold yet what the archive says. The next change finishes it: "superchunk compact" of an array, "superchunk append --in-place" of a Bloscpack file',
+    { path: store.describe(path), field: "journal" },
+  );
+}
+
+/** What is known of an opened archive. */
+interface Settled {
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly metadata: JsonObject;
+}
+
+function objectOf(value: JsonValue | undefined): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
 function missingJournal(path: string): SuperchunkError {

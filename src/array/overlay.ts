@@ -3,6 +3,13 @@ import type { JournalWrite } from "../format/journal.ts";
 import { resolveRange } from "../store/range.ts";
 import type { ReadableStore } from "../store/types.ts";
 
+const overlays = new WeakSet<ReadableStore>();
+
+/** True where what the store gives is not what its objects hold. */
+export function isOverlay(store: ReadableStore): boolean {
+  return overlays.has(store);
+}
+
 /** The store as it is once `writesOf(key)` are made in each object; later writes win. Only what reading an archive needs. */
 export function overlayStore(
   store: ReadableStore,
@@ -32,7 +39,7 @@ export function overlayStore(
     }
     return bytes;
   };
-  return {
+  const overlay: ReadableStore = {
     describe: (key) => store.describe(key),
     get: (key, options) =>
       writesOf(key) === undefined
@@ -43,4 +50,6 @@ export function overlayStore(
     list: (folder, options) => store.list(folder, options),
     ...(store.close === undefined ? {} : { close: () => store.close?.() ?? Promise.resolve() }),
   };
+  overlays.add(overlay);
+  return overlay;
 }

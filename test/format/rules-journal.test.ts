@@ -6,6 +6,8 @@ import { open } from "../../src/array/open.ts";
 import type { ArrayArchive } from "../../src/array/types.ts";
 import { createArray, openWritable } from "../../src/array/write/create.ts";
 import { setChunk } from "../../src/array/write/set-chunk.ts";
+import { planShards } from "../../src/bridge/link/shards.ts";
+import { planReferences } from "../../src/bridge/references/plan.ts";
 import { encodeArrayJournal, journalName } from "../../src/format/journal.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { type Interceptor, interceptStore } from "../../src/store/wrappers/intercept.ts";
@@ -113,6 +115,17 @@ it("[FR-04] [FG-12] a journal that is missing, another one, or writes elsewhere 
     await store.put(`meta/journal-${name.slice(0, 16)}`, other);
     expect(await rejectionOf(open(store))).toMatchObject({ code: "BAD_FIELD" });
   }
+});
+
+it("[FR-03] [FG-12] nothing refers to places in files that are not what the archive says yet", async () => {
+  const { store } = await interrupted();
+  const archive = await open(store);
+  expect(await rejectionOf(planReferences(archive))).toMatchObject({ code: "CONFLICT" });
+  expect(await rejectionOf(planShards(archive, {}))).toMatchObject({ code: "CONFLICT" });
+  const file = await smallArray();
+  const dying = stopping(file, (method, key) => method === "sync" && key === KEY);
+  await expect(setChunk(dying, KEY, 0, utf8("wxyz"))).rejects.toThrow("stopped");
+  expect(await rejectionOf(planReferences(await open(file, KEY)))).toMatchObject({ code: "CONFLICT" });
 });
 
 it("[FG-13] a file with several names is not changed, and an interrupted change of one leaves the other name its bytes", async () => {

@@ -4,6 +4,7 @@
  * Reads metadata and chunk headers only. Must not know files beyond their keys, and must not write.
  * @see FORMAT.md [FL-01] [FL-02]
  */
+import { requireSettled } from "../../array/array-journal.ts";
 import type { Archive, ChunkInfo } from "../../array/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
@@ -48,6 +49,7 @@ export interface LinkedArchive {
  * @throws UNSUPPORTED where it cannot be linked, saying why; what reading its headers throws
  */
 export async function planShards(archive: Archive, options: LinkOptions): Promise<LinkedArchive> {
+  requireSettled(archive);
   const first = await planJobs(archive, options);
   refuse(first);
   const byCapacity = new Map<number, ConversionJobs>();

@@ -3,6 +3,7 @@
  *
  * Knows archives and Zarr's documents; must not know the forms in which references are written.
  */
+import { requireSettled } from "../../array/array-journal.ts";
 import type { Archive } from "../../array/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -44,6 +45,7 @@ export interface ReferencePlan {
  * Throws `UNSUPPORTED` where the chunks of an array are not those of a Zarr array as they lie there.
  */
 export async function planReferences(archive: Archive, options: PlanOptions = {}): Promise<ReferencePlan> {
+  requireSettled(archive);
   const { portable, dimensionNames, columns, dtype, shape, signal } = options;
   const jobs = await planJobs(archive, { portable, dimensionNames, columns, dtype, shape, signal });
   assertConvertible(jobs);
