@@ -8,20 +8,23 @@ import {
   type ConvertResult,
   convertArchive,
   convertJoined,
+  convertZarr,
   type PlannedArray,
   planConversion,
   planJoinedConversion,
+  planZarrConversion,
 } from "../src/bridge/index.ts";
-import { isSuperchunkError } from "../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../src/errors.ts";
 import { stringifyJson } from "../src/format/json.ts";
 import type { JsonValue } from "../src/format/types.ts";
-import { locateTarget, open } from "../src/node/index.ts";
+import { locateTarget } from "../src/node/index.ts";
 import type { WritableStore } from "../src/store/types.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
 import { resultLine, toOptions, writeReport } from "./convert-report.ts";
 import { EXIT } from "./failure.ts";
 import { alignRows, shapeText } from "./layout.ts";
+import { type Found, findAt } from "./opening.ts";
 import { openInOrder } from "./ordered-archives.ts";
 import { startProgress } from "./progress.ts";
 import { convertMany, isOneArchive } from "./tree-conversion.ts";
@@ -39,17 +42,58 @@ export async function convertTo(
   const [only] = sources;
   if (only === undefined) return;
   if (flags.concat === true) return concatenate(sources, destination, flags, context);
-  if (sources.length > 1 || !(await isOneArchive(only)))
-    return convertMany(sources, destination, flags, context);
-  const archive = await open(only, { signal: context.signal });
+  const found = sources.length > 1 ? undefined : await findOne(only, context.signal);
+  if (found === undefined) return convertMany(sources, destination, flags, context);
+  const { archive, node } = found;
   try {
-    const conversion: OneConversion = {
-      plan: (options) => planConversion(archive, options),
-      run: (target, options) => convertArchive(archive, target, "", options),
-    };
+    if (node !== undefined) refuseLayout(flags);
+    const conversion: OneConversion =
+      archive === undefined
+        ? {
+            plan: () => planZarrConversion(node),
+            run: (target, options) => convertZarr(node, target, "", options),
+          }
+        : {
+            plan: (options) => planConversion(archive, options),
+            run: (target, options) => convertArchive(archive, target, "", options),
+          };
     await convertOne(conversion, only, destination, flags, context);
   } finally {
-    await archive.close();
+    await (archive === undefined ? node.store.close?.() : archive.close());
+  }
+}
+
+/** Undefined for a folder in which archives may lie. */
+async function findOne(source: string, signal: AbortSignal): Promise<Found | undefined> {
+  try {
+    return await findAt(source, { signal });
+  } catch (error) {
+    if (/^https?:/i.test(source) || !isSuperchunkError(error)) throw error;
+    if (error.code === "UNSUPPORTED" && !(await isOneArchive(source))) return undefined;
+    throw error;
+  }
+}
+
+/** Options that cut an archive's chunks, for which an array of Zarr has no use: its chunks stay as they are. */
+const LAYOUT = {
+  shardSize: "--shard-size",
+  chunksPerShard: "--chunks-per-shard",
+  grid: "--grid",
+  portable: "--portable",
+  dtype: "--dtype",
+  shape: "--shape",
+  dimensionNames: "--dimension-names",
+  column: "--column",
+} as const satisfies Partial<Record<keyof ConvertFlags, string>>;
+
+function refuseLayout(flags: ConvertFlags): void {
+  for (const [name, option] of Object.entries(LAYOUT)) {
+    if (flags[name as keyof typeof LAYOUT] === undefined) continue;
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `${option} is for archives; chunks of Zarr stay as they are when they become Zarr v3`,
+      { field: option },
+    );
   }
 }
 

@@ -79,7 +79,9 @@ export function addConvert(program: Command, context: Context): void {
       "after",
       `
 Several sources, or folders of many archives, become one hierarchy below DST. A
-damaged archive among many is reported at the end; the others are converted.
+damaged archive among many is reported at the end; the others are converted. An
+array or group of Zarr v2, or of the older transformer, becomes Zarr v3 with the
+chunks that it has.
 
 Examples:
   superchunk convert daily_equities.bcolz daily_equities.zarr
@@ -87,6 +89,7 @@ Examples:
   superchunk convert /data/bundles /data/bundles.zarr --verify --report report.json
   superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256
   superchunk convert prices prices.zarr --grid rectilinear
+  superchunk convert old.zarr new.zarr
   superchunk convert prices.zarr prices --to blz
   superchunk convert bundles.zarr bundles --to bcolz --verify --report report.json
   superchunk convert prices prices.npy --to npy

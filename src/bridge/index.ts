@@ -119,3 +119,4 @@ export {
 } from "./way-back/convert-back-tree.ts";
 export type { BackArray, BackSource, BackTable } from "./way-back/source.ts";
 export { zarrSource } from "./way-back/zarr-source.ts";
+export { convertZarr, planZarrConversion, type ZarrConvertOptions } from "./zarr-convert.ts";

@@ -10,12 +10,12 @@ import { joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/array.ts";
 import { innerGrid } from "../zarr/chain.ts";
-import { combine } from "../zarr/chunk-grid.ts";
 import type { ZarrGroup } from "../zarr/group.ts";
 import { DOCUMENT, parseDocument } from "../zarr/metadata-v3.ts";
 import { openZarr } from "../zarr/open.ts";
 import { ShardCache } from "../zarr/shard-cache.ts";
-import { DEFAULT_INDEX, encodeShardIndex } from "../zarr/shard-index.ts";
+import { DEFAULT_INDEX, encodeShardIndex, type ShardEntry } from "../zarr/shard-index.ts";
+import { storedPositions } from "../zarr/stored-positions.ts";
 import { mapDType } from "./zarr-dtype.ts";
 
 /** What a conversion did. */
@@ -78,22 +78,59 @@ async function convertArray(
   path: string,
   done: Counts,
 ): Promise<void> {
-  const { model, store } = array;
   const document = v3Document(array);
+  await copyObjects(array, document, target, path, {
+    onObject: (chunks) => {
+      done.chunks += chunks;
+      if (array.model.chain.serializer.kind === "sharding") done.shards++;
+    },
+  });
+  await putDocument(target, path, document);
+}
+
+/** How objects are copied. */
+export interface CopyOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Objects that are there already are whole, and stay (default: `CONFLICT`). */
+  readonly keep?: boolean | undefined;
+  /** Called for each object with its chunks (a shard's stored ones; 1 for others), its bytes, and whether it was kept. */
+  readonly onObject?: ((chunks: number, nbytes: number, isKept: boolean) => void) | undefined;
+}
+
+/**
+ * Copies the chunks or shards of an array to the keys that its new document gives them, shards with an index that has a
+ * crc32c. Throws what reading an index throws, `TRUNCATED`, `CONFLICT`.
+ */
+export async function copyObjects(
+  array: ZarrArray,
+  document: JsonObject,
+  target: WritableStore,
+  path: string,
+  { signal, keep = false, onObject }: CopyOptions = {},
+): Promise<void> {
+  const { model, store } = array;
   const key = joinKey(path, DOCUMENT);
   const converted = parseDocument(document, path, target.describe(key));
   if ("consolidated" in converted) return;
   const { serializer } = model.chain;
+  const isWhole = serializer.kind === "bytes" || model.dialect === "zarr3";
   const cache = new ShardCache(store);
   const shape = model.axes.map((axis) => axis.lengthOf(0));
-  for (const each of combine(model.axes.map(({ count }) => Array.from({ length: count }, (_, i) => i)))) {
+  for await (const each of storedPositions(store, model, signal)) {
+    signal?.throwIfAborted();
     const from = model.chunkKey(each);
     const to = converted.chunkKey(each);
-    if (serializer.kind === "bytes") {
-      const bytes = await store.get(from);
-      if (bytes === undefined) continue;
-      await target.put(to, bytes, { ifAbsent: true });
-      done.chunks++;
+    if (keep) {
+      const there = await target.stat(to, { signal });
+      if (there !== undefined) onObject?.(0, there.size, true);
+      if (there !== undefined) continue;
+    }
+    if (isWhole) {
+      const info = await store.stat(from, { signal });
+      if (info === undefined) continue;
+      const pieces = readPieces(store, from, [{ offset: 0, nbytes: info.size }], signal);
+      await target.put(to, pieces, { ifAbsent: true, stablePieces: true, signal });
+      onObject?.(1, info.size, false);
       continue;
     }
     const grid = innerGrid(serializer, shape);
@@ -106,35 +143,45 @@ async function convertArray(
       offset += entry.nbytes;
       return placed;
     });
+    const stored = shard.entries.filter((entry) => entry !== undefined);
+    const index = await encodeShardIndex(entries, grid, DEFAULT_INDEX);
     const pieces = async function* (): AsyncGenerator<Uint8Array> {
-      for (const entry of shard.entries) {
-        if (entry === undefined) continue;
-        for (let at = 0; at < entry.nbytes; at += COPY) {
-          const length = Math.min(COPY, entry.nbytes - at);
-          const bytes = await store.getRange(from, { offset: entry.offset + at, length });
-          if (bytes?.length !== length) {
-            throw new SuperchunkError("TRUNCATED", "the shard became shorter while it was copied", {
-              path: store.describe(from),
-              offset: entry.offset + at,
-              expected: length,
-              found: bytes?.length ?? 0,
-            });
-          }
-          yield bytes;
-        }
-      }
-      yield await encodeShardIndex(entries, grid, DEFAULT_INDEX);
+      yield* readPieces(store, from, stored, signal);
+      yield index;
     };
-    await target.put(to, pieces(), { ifAbsent: true, stablePieces: true });
-    done.shards++;
-    done.chunks += entries.filter((entry) => entry !== undefined).length;
+    await target.put(to, pieces(), { ifAbsent: true, stablePieces: true, signal });
+    onObject?.(stored.length, offset + index.length, false);
   }
-  await putDocument(target, path, document);
 }
 
-/** The array's document in Zarr v3's words. Throws `UNSUPPORTED`. */
-function v3Document(array: ZarrArray): JsonObject {
+/** Ranges of an object one after another, in pieces of bounded size. Throws `TRUNCATED`. */
+async function* readPieces(
+  store: ReadableStore,
+  key: string,
+  ranges: readonly ShardEntry[],
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  for (const { offset, nbytes } of ranges) {
+    for (let at = 0; at < nbytes; at += COPY) {
+      const length = Math.min(COPY, nbytes - at);
+      const bytes = await store.getRange(key, { offset: offset + at, length }, { signal });
+      if (bytes?.length !== length) {
+        throw new SuperchunkError("TRUNCATED", "the object became shorter while it was copied", {
+          path: store.describe(key),
+          offset: offset + at,
+          expected: length,
+          found: bytes?.length ?? 0,
+        });
+      }
+      yield bytes;
+    }
+  }
+}
+
+/** The array's document in Zarr v3's words: its own, where it has one. Throws `UNSUPPORTED`. */
+export function v3Document(array: ZarrArray): JsonObject {
   const { model, store } = array;
+  if (model.dialect === "zarr3") return model.document;
   const path = store.describe(array.path);
   const type = mapDType(array.dtype, { path, fillValue: array.fillValue });
   if (type.transform !== undefined) {
@@ -147,6 +194,7 @@ function v3Document(array: ZarrArray): JsonObject {
       },
     );
   }
+  // Of these versions, shards are never nested.
   const leaf = model.chain.serializer.kind === "bytes" ? model.chain : model.chain.serializer.inner;
   const stages = leaf.stages.map((stage): JsonValue => {
     if (stage.v3 !== undefined) return stage.v3;
@@ -191,8 +239,17 @@ function v3Document(array: ZarrArray): JsonObject {
     fill_value: type.fill.json,
     codecs,
     attributes: model.attributes,
+    ...namesOf(model.attributes, model.shape.length),
     storage_transformers: [],
   };
+}
+
+/** xarray keeps the names of dimensions in an attribute, where Zarr has no place for them. */
+function namesOf(attributes: JsonObject, dimensions: number): JsonObject {
+  const names = attributes["_ARRAY_DIMENSIONS"];
+  const isRight =
+    Array.isArray(names) && names.length === dimensions && names.every((name) => typeof name === "string");
+  return isRight ? { dimension_names: names } : {};
 }
 
 async function putDocument(target: WritableStore, path: string, document: JsonObject): Promise<void> {

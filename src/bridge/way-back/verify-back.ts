@@ -85,7 +85,7 @@ async function* npyValues(
 }
 
 /** First byte in which two streams differ, however they are cut; undefined where they are the same. */
-async function firstDifference(
+export async function firstDifference(
   left: AsyncIterable<Uint8Array>,
   right: AsyncIterable<Uint8Array>,
 ): Promise<number | undefined> {

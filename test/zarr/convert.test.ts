@@ -1,0 +1,143 @@
+/** Zarr of every version becomes Zarr v3 with the same stored chunks. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { convertZarr, planZarrConversion } from "../../src/bridge/zarr-convert.ts";
+import { encode } from "../../src/codec/index.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import { corpusStore, keysOf, sha256 } from "../bridge/read-back.ts";
+import { runCli } from "../cli/harness.ts";
+import { type ArrayFixture, corpusFolder, loadFixtures } from "../fixtures/manifest.ts";
+
+const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+const BLOSC = { id: "blosc", cname: "lz4", clevel: 5, shuffle: 1, blocksize: 0 };
+const base = {
+  zarr_format: 2,
+  shape: [7, 4],
+  chunks: [4, 2],
+  dtype: ">i2",
+  compressor: BLOSC,
+  fill_value: 258,
+  filters: null,
+  order: "C",
+};
+
+async function makeV2(): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  await store.put("s/.zgroup", json({ zarr_format: 2 }));
+  await store.put("s/.zattrs", json({ title: "old" }));
+  for (const [name, order] of [
+    ["c", "C"],
+    ["f", "F"],
+  ] as const) {
+    await store.put(`s/g/${name}/.zarray`, json({ ...base, order }));
+    await store.put(`s/g/${name}/.zattrs`, json({ unit: "m", _ARRAY_DIMENSIONS: ["time", "x"] }));
+    for (const key of ["0.0", "0.1", "1.1"]) {
+      const items = Uint8Array.from({ length: 16 }, (_, i) => i + key.charCodeAt(0) + key.charCodeAt(2));
+      await store.put(`s/g/${name}/${key}`, await encode(items, { typesize: 2 }));
+    }
+  }
+  await store.put("s/g/.zgroup", json({ zarr_format: 2 }));
+  return store;
+}
+
+test("Zarr v2 becomes v3: payloads, values, attributes, fill values, names of dimensions, consolidated metadata", async () => {
+  const store = await makeV2();
+  const root = await openZarr(store, "s");
+  const plan = await planZarrConversion(root);
+  expect(plan.arrays.map(({ node, action }) => [node, action])).toEqual([
+    ["g/c", "copy"],
+    ["g/f", "copy"],
+  ]);
+  const target = new MemoryStore();
+  const result = await convertZarr(root, target, "z", { verify: true });
+  expect(result).toMatchObject({ arrays: 2, groups: 2, chunksCopied: 6, chunksRecoded: 0, verified: true });
+  for (const name of ["c", "f"]) {
+    const from = await openZarrArray(store, `s/g/${name}`);
+    const to = await openZarrArray(target, `z/g/${name}`);
+    expect(to).toMatchObject({ dialect: "zarr3", fillValue: 258, dimensionNames: ["time", "x"] });
+    expect(to.attrs).toEqual(from.attrs);
+    for (const [old, key] of [
+      ["0.0", "0/0"],
+      ["0.1", "0/1"],
+      ["1.1", "1/1"],
+    ] as const)
+      expect(await target.get(`z/g/${name}/c/${key}`)).toEqual(await store.get(`s/g/${name}/${old}`));
+    const expected = (await from.get()) as { data: ArrayLike<number> };
+    const found = (await to.get()) as { data: ArrayLike<number> };
+    expect(Array.from(found.data)).toEqual(Array.from(expected.data));
+  }
+  const again = await openZarr(target, "z");
+  expect(again.attrs).toEqual({ title: "old" });
+  target.list = () => {
+    throw new Error("listed");
+  };
+  expect(again.kind === "group" ? await again.members() : []).toEqual(["g"]);
+});
+
+const rows = loadFixtures("zarr3-sharded", "zarr3-transformer", "zarr3-rectilinear").filter(
+  (row): row is ArrayFixture => row.kind === "array",
+);
+
+test.each(rows)("$path becomes Zarr v3 with its values", async (row) => {
+  const root = await openZarr(corpusStore, row.path);
+  const target = new MemoryStore();
+  await convertZarr(root, target, "", { verify: true });
+  const to = await openZarrArray(target, row.arrayPath);
+  expect(to.dialect).toBe("zarr3");
+  expect(sha256(await to.getBytes())).toBe(row.sha256);
+  expect(to.attrs).toEqual(row.attrs);
+});
+
+test("what Zarr v3 has no words for is refused before anything is written", async () => {
+  const store = await makeV2();
+  await store.put("s/g/f/.zarray", json({ ...base, compressor: { id: "zlib", level: 1 } }));
+  const root = await openZarr(store, "s");
+  const { arrays } = await planZarrConversion(root);
+  expect(arrays[1]).toMatchObject({ node: "g/f", action: "refuse" });
+  const target = new MemoryStore();
+  await expect(convertZarr(root, target, "z")).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    details: { found: "zlib" },
+  });
+  expect(await keysOf(target)).toEqual([]);
+});
+
+test("a copy that was broken off is gone on with, by the same source only, and a finished one is not replaced", async () => {
+  const store = await makeV2();
+  const root = await openZarr(store, "s");
+  const target = new MemoryStore();
+  const abort = new AbortController();
+  const first = convertZarr(root, target, "z", {
+    signal: abort.signal,
+    onProgress: () => abort.abort(new Error("enough")),
+  });
+  await expect(first).rejects.toThrow("enough");
+  expect(await target.stat("z/zarr.json")).toBeUndefined();
+  await expect(convertZarr(root, target, "z")).rejects.toMatchObject({ code: "CONFLICT" });
+  const other = await openZarr(store, "s/g");
+  await expect(convertZarr(other, target, "z", { resume: true })).rejects.toMatchObject({ code: "CONFLICT" });
+  const result = await convertZarr(root, target, "z", { resume: true, verify: true });
+  expect(result).toMatchObject({ shards: 6, shardsKept: 3 });
+  await expect(convertZarr(root, target, "z")).rejects.toMatchObject({ code: "CONFLICT" });
+  expect(await convertZarr(root, target, "z", { overwrite: true })).toMatchObject({ shardsKept: 0 });
+});
+
+test("the command converts a hierarchy of the transformer, says before what it would do, and refuses what is for archives", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "superchunk-zarr-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const source = join(corpusFolder, "zarr3-transformer", "u2-dot-group");
+  const target = join(folder, "new.zarr");
+  const plan = await runCli(["convert", source, target, "--dry-run"]);
+  expect(plan).toMatchObject({ code: 0, out: expect.stringMatching(/\/grp\/sub\/arr +copy/) as string });
+  expect(await runCli(["convert", source, target, "--shard-size", "1MiB"])).toMatchObject({ code: 2 });
+  const done = await runCli(["convert", source, target, "--verify"]);
+  expect(done).toMatchObject({ code: 0, out: expect.stringContaining("18 chunks copied") as string });
+  const [expected, found] = await Promise.all(
+    [source, target].map((path) => runCli(["cat", join(path, "grp", "sub", "arr"), "--format", "raw"])),
+  );
+  expect(found?.bytes.equals(expected?.bytes ?? Buffer.alloc(0))).toBe(true);
+  expect((await runCli(["verify", target])).code).toBe(0);
+});
