@@ -31,7 +31,7 @@ export async function link(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkResult> {
-  if (destination === undefined && (await isMirrored(path, options))) return renewMirror(path, options);
+  if (destination === undefined && (await isMirrored(path))) return renewMirror(path, options);
   return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
 }
 
@@ -41,7 +41,7 @@ export async function planLinkAt(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkPlan> {
-  if (destination === undefined && (await isMirrored(path, options))) {
+  if (destination === undefined && (await isMirrored(path))) {
     const findings = (await verifyMirrorAt(path, options)) ?? [];
     const root = resolve(path);
     return {
@@ -115,7 +115,7 @@ async function atPath<T>(
  * @throws NOT_FOUND where nothing is linked, and what {@link unlinkArchive} throws
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
-  if (await isMirrored(path, options)) return removeMirrorAt(path, options);
+  if (await isMirrored(path)) return removeMirrorAt(path, options);
   const site = await siteAt(path);
   try {
     const record = await readLinkRecord(site.target, options.signal);

@@ -1,10 +1,10 @@
 /** Arrays that keep themselves Zarr arrays, at paths: brought right, told of, and made plain arrays again. */
 import { resolve } from "node:path";
 import type { Finding, LongOptions } from "../array/types.ts";
-import { readWritable } from "../array/write/create.ts";
 import type { LinkResult, UnlinkResult } from "../bridge/link/types.ts";
 import { unmirror, zarrMirrors } from "../bridge/mirror/maker.ts";
 import { verifyMirror } from "../bridge/mirror/verify.ts";
+import { hasMirror } from "../bridge/mirror/zarr-mirror.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { FileStore } from "./fs-store.ts";
 import type { LockOptions } from "./lock.ts";
@@ -12,14 +12,12 @@ import { mirrorFilesIn } from "./mirror-files.ts";
 import { openWritable } from "./write.ts";
 
 /** True where the folder is an array that keeps itself a Zarr array. */
-export async function isMirrored(path: string, options: LongOptions = {}): Promise<boolean> {
+export async function isMirrored(path: string): Promise<boolean> {
   const store = new FileStore(resolve(path));
   try {
-    if ((await store.stat("meta/sizes")) === undefined) return false;
-    const { settings } = await readWritable(store, "", options);
-    return settings.zarr;
+    return await hasMirror(store, "");
   } catch (error) {
-    if (isSuperchunkError(error)) return false; // whoever opens it tells why
+    if (isSuperchunkError(error)) return false; // a file, or what cannot be read: whoever opens it tells
     throw error;
   } finally {
     await store.close?.();
@@ -90,7 +88,7 @@ export async function verifyMirrorAt(
   const root = resolve(path);
   const store = new FileStore(root);
   try {
-    if (!(await isMirrored(path, options))) return undefined;
+    if (!(await hasMirror(store, ""))) return undefined;
     return await verifyMirror(store, "", mirrorFilesIn(root), options);
   } finally {
     await store.close?.();

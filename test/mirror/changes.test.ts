@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { createArray as createIn, openWritable as openIn } from "../../src/array/write/create.ts";
 import { createArray, link, open, openWritable, unlink, verifyLinkAt } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
 import { hashOfZarr, sha256 } from "../link/support.ts";
 import { readForeign } from "./foreign-reader.ts";
 import { ramp, temporaryFolder } from "./support.ts";
@@ -250,6 +251,15 @@ describe("[FY-07] verify, link and unlink", () => {
     expect(await readForeign(root)).toEqual([...ramp(0, 24)]);
     expect(inode(join(root, "c", "0"))).not.toBe(inode(data));
     expect(await verifyLinkAt(root)).toEqual([]);
+  });
+
+  test("arrays that are none of Zarr have no findings of it, whoever wrote them", async () => {
+    const folders = ["carray/bcolz-S5", "ctable", "blz-superchunk/f8-default", "blz-superchunk/nested"];
+    for (const name of folders) expect(await verifyLinkAt(join(corpusFolder, name)), name).toBeUndefined();
+    const root = join(temporaryFolder(), "plain");
+    await (await createArray(root, { ...OPTIONS, zarr: false })).close();
+    expect(await verifyLinkAt(root)).toBeUndefined();
+    await expect(unlink(root)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
   test("unlink makes it a plain array, which grows as one, and can be linked", async () => {
