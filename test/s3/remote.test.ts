@@ -8,6 +8,7 @@ import { createArray as createAt, locateTarget, open, openWritable, S3Store } fr
 import { parseS3Address } from "../../src/node/s3-address.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { runPooled } from "../../src/store/pool.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { withHeads } from "../../src/store/wrappers/heads.ts";
 import { loadFolder } from "../array/memory-archive.ts";
@@ -34,7 +35,7 @@ beforeAll(async () => {
   process.env["AWS_ENDPOINT_URL_S3"] = s3.endpoint;
   process.env["AWS_REGION"] = "us-east-1";
   await copyAll(corpusStore, new S3Store({ bucket: s3.bucket, prefix: "corpus" }));
-});
+}, 60_000);
 afterAll(async () => {
   for (const [name, value] of before) {
     if (value === undefined) delete process.env[name];
@@ -44,7 +45,9 @@ afterAll(async () => {
 });
 
 async function copyAll(from: typeof corpusStore | MemoryStore, to: WritableStore): Promise<void> {
-  for (const key of await keysOf(from)) await to.put(key, (await from.get(key)) ?? new Uint8Array());
+  await runPooled(await keysOf(from), 8, async (key) => {
+    await to.put(key, (await from.get(key)) ?? new Uint8Array());
+  });
 }
 
 describe("over HTTP", () => {
@@ -125,6 +128,39 @@ describe("over HTTP", () => {
     } finally {
       await failing.close();
     }
+  });
+
+  it("waits for a server that gives a little at a time, and now and then says that it is asked too often", async () => {
+    const archive = (await open(`${server.url}/array`)) as ArrayArchive;
+    let asked = 0;
+    server.intercept = (request, response) => {
+      asked++;
+      if (asked % 2 === 1) {
+        response.writeHead(429, { "retry-after": "0" }).end();
+        return true;
+      }
+      const key = decodeURIComponent(request.url ?? "").replace("/base dir/", "");
+      const bytes = server.objects.get(key);
+      if (bytes === undefined) return false;
+      const [, first = "0", last = ""] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "") ?? [];
+      const end = last === "" ? bytes.length : Math.min(bytes.length, Number(last) + 1);
+      const range = `bytes ${first}-${end - 1}/${bytes.length}`;
+      const isPart = request.headers.range !== undefined;
+      response.writeHead(isPart ? 206 : 200, isPart ? { "content-range": range } : {});
+      let at = Number(first);
+      const drip = (): void => {
+        const from = at;
+        at = Math.min(end, from + 8192);
+        if (from === end) response.end();
+        else response.write(bytes.subarray(from, at), () => setImmediate(drip));
+      };
+      drip();
+      return true;
+    };
+    expect(sha256(await archive.getBytes([{ start: 100_000, stop: 260_000, step: 1 }]))).toBe(
+      sha256(values.subarray(800_000, 2_080_000)),
+    );
+    expect(asked).toBeGreaterThan(4);
   });
 
   it("refuses what was changed in the middle of a read, and tells what is there now when asked", async () => {

@@ -1,6 +1,6 @@
 /** A served view, request by request. */
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
@@ -281,6 +281,29 @@ describe("the server", () => {
     idle.destroy();
     await closed;
     await expect(ask(running.url, "/c/0")).rejects.toThrow();
+  });
+
+  it("closes connections beyond those that it can hold, and answers the others", async () => {
+    const running = await serveView(view);
+    const sockets: Socket[] = [];
+    try {
+      for (let i = 0; i < 512; i++) {
+        const socket = connect(running.port, "127.0.0.1");
+        sockets.push(socket);
+        await once(socket, "connect");
+      }
+      const tooMany = connect(running.port, "127.0.0.1");
+      tooMany.on("error", () => undefined); // closed at once, on some systems by a reset
+      await once(tooMany, "close");
+      const [first] = sockets;
+      if (first === undefined) throw new Error("no socket");
+      first.write("GET /a/zarr.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      const [bytes] = (await once(first, "data")) as [Buffer];
+      expect(bytes.toString()).toMatch(/^HTTP\/1\.1 200 /);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      await running.close();
+    }
   });
 
   it("stops reading for clients that have gone", async () => {
