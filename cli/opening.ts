@@ -7,7 +7,7 @@ import { describeGroup } from "../src/bridge/catalogue/zarr-group.ts";
 import { ZarrReadable } from "../src/bridge/catalogue/zarr-readable.ts";
 import { openZarr, type ZarrArray, type ZarrGroup } from "../src/bridge/index.ts";
 import { isSuperchunkError } from "../src/errors.ts";
-import { FileStore, type Location, locate, open } from "../src/node/index.ts";
+import { decoderOf, FileStore, type Location, locate, open } from "../src/node/index.ts";
 
 /** What is at a path. */
 export type Found =
@@ -53,7 +53,7 @@ async function nodeAt(
   let location: Location | undefined;
   try {
     location = await locateNode();
-    return await openZarr(location.store, location.path, { signal });
+    return await openZarr(location.store, location.path, { signal, decoder: decoderOf({}) });
   } catch (error) {
     await location?.store.close?.();
     if (isSuperchunkError(error, "NOT_FOUND")) return undefined;

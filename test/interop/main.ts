@@ -16,6 +16,7 @@ import { references } from "./references.ts";
 import { serve } from "./serve.ts";
 import type { Suite } from "./suite.ts";
 import { superchunks } from "./superchunks.ts";
+import { wayBack } from "./way-back.ts";
 import { zarrArrays } from "./zarr-arrays.ts";
 
 const SUITES: readonly Suite[] = [
@@ -24,6 +25,7 @@ const SUITES: readonly Suite[] = [
   foreign,
   superchunks,
   convert,
+  wayBack,
   link,
   live,
   zarrArrays,
