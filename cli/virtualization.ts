@@ -11,6 +11,7 @@ import {
   type KerchunkOptions,
   type PlanOptions,
   parseContainers,
+  planLinkedReferences,
   planReferences,
   type ReferencePlan,
   type ReferenceResult,
@@ -85,6 +86,18 @@ function checkFlags(flags: VirtualizeFlags): void {
     throw refuse("zarr-format", "is for kerchunk JSON: Icechunk has Zarr v3, kerchunk's Parquet Zarr v2");
   if (flags.grid === "rectilinear" && (flags.to === "kerchunk-parquet" || flags.zarrFormat === "2"))
     throw refuse("grid", "rectilinear needs Zarr v3: write Icechunk, or kerchunk JSON of Zarr v3");
+  if (flags.shards === true) {
+    if (flags.to === "kerchunk-parquet" || flags.zarrFormat === "2")
+      throw refuse("shards", "needs Zarr v3: write Icechunk, or kerchunk JSON of Zarr v3");
+    for (const [name, other] of [
+      ["--concat", flags.concat],
+      ["--portable", flags.portable],
+      ["--column", flags.column],
+      ["--inline", flags.inline],
+      ["--grid rectilinear", flags.grid === "rectilinear" ? true : undefined],
+    ] as const)
+      if (other !== undefined) throw refuse("shards", `refers to files as they were linked, without ${name}`);
+  }
   if (flags.update === true && flags.to !== "icechunk")
     throw refuse(
       "update",
@@ -118,7 +131,9 @@ async function* planAll(
     opened.push(archive);
     const alone = entries.length === 1 || flags.concat === true;
     const node = alone ? nodeOf(archive, (only ?? entry).node) : entry.node;
-    return planReferences(archive, { ...options, node });
+    return flags.shards === true
+      ? planLinkedReferences(archive, { ...options, node })
+      : planReferences(archive, { ...options, node });
   };
   for (const entry of entries) {
     let plan: ReferencePlan;

@@ -65,6 +65,7 @@ export {
   parseContainers,
 } from "./references/containers.ts";
 export { joinPlans } from "./references/join.ts";
+export { planLinkedReferences } from "./references/linked-array.ts";
 export { commonFolder, toLocation } from "./references/location.ts";
 export {
   containersKey,
@@ -73,13 +74,14 @@ export {
   type ReferenceStore,
 } from "./references/open-references.ts";
 export { type PlanOptions, planReferences, type ReferencePlan } from "./references/plan.ts";
-export type { GuardedObject, ReferencedArray, ReferenceOptions } from "./references/planned-array.ts";
+export type { ReferencedArray, ReferenceOptions } from "./references/planned-array.ts";
 export {
   type FailedArchive,
   type ReferenceItem,
   type StreamSettings,
   streamReferences,
 } from "./references/reference-stream.ts";
+export type { GuardedObject, ScanOptions } from "./references/scanned-objects.ts";
 export type {
   ChunkReference,
   Guard,

@@ -79,10 +79,16 @@ export async function writeIcechunk(
     const snapshot = await draft.finish(options.message ?? `Refer to ${set.arrays.length} arrays`);
     const { store } = await repository.readonlySession({ snapshotId: snapshot });
     const read = async (
-      { node }: ReferencedArray,
+      { node, sampledBytes }: ReferencedArray,
       index: readonly number[],
-    ): Promise<Uint8Array | undefined> =>
-      (await store.get(joinKey(node, "c", ...index.map(String)))) ?? undefined;
+    ): Promise<Uint8Array | undefined> => {
+      const key = joinKey(node, "c", ...index.map(String));
+      const bytes =
+        sampledBytes === undefined
+          ? await store.get(key)
+          : await store.getRange(key, { suffixLength: sampledBytes });
+      return bytes ?? undefined;
+    };
     const closed = [...set.used].find(
       (each) => isClosed(each) && options.credentials?.[each.credentials ?? ""] === undefined,
     );

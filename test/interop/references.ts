@@ -55,7 +55,8 @@ export const references: Suite = {
       jobsOf(row, context.folder, "absent" in node),
     );
     const changed = "absent" in node ? [] : await jobsOfChanged(context.folder);
-    const cases = await write(context, own, [...jobs, ...changed]);
+    const linked = await jobsOfLinked(context, own, "absent" in node);
+    const cases = await write(context, own, [...jobs, ...linked, ...changed]);
     for (const { change } of changed) await change?.();
     const asked = cases.map(({ lines, virtualizarr, wanted }, id) => ({
       id,
@@ -146,6 +147,39 @@ function jobsOf(row: Fixture, folder: string, withoutIcechunk: boolean): Job[] {
   );
 }
 
+/** Archives that were linked, with one reference to each file. */
+async function jobsOfLinked(
+  { checks, folder }: SuiteContext,
+  { program, args }: NodeCommand,
+  withoutIcechunk: boolean,
+): Promise<Job[]> {
+  const rows = [...loadFixtures("blz-superchunk"), ...loadFixtures("bloscpack-3")].filter(({ path }) =>
+    /(?:f8-default|i8-2d-crc32|array-i4-2d\.blp)$/.test(path),
+  );
+  const jobs: Job[] = [];
+  for (const row of rows) {
+    const source = join(folder, "linked", basename(row.path));
+    await cp(row.file, source, { recursive: true });
+    const found = jobsOf({ ...row, file: source } as Fixture, folder, withoutIcechunk);
+    for (const job of found) {
+      if (/v2|Parquet/.test(job.label)) continue;
+      const label = `${job.label} by shards`;
+      jobs.push({ ...job, label, target: `${job.target}-shards`, args: [...job.args, "--shards"] });
+    }
+  }
+  const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
+  const commands = rows.map((row) => [
+    "link",
+    join(folder, "linked", basename(row.path)),
+    ...(row.path.endsWith(".blp") ? [join(folder, "linked.zarr")] : []),
+  ]);
+  const done = await runProgram(program, [...args, script, join(folder, "linked.json")], {
+    input: JSON.stringify(commands),
+  });
+  if (done.code !== 0) checks.fail("references: link", lastLines(done));
+  return jobs;
+}
+
 /** Icechunk repositories whose source is touched, cut or deleted after they were written. */
 async function jobsOfChanged(folder: string): Promise<Job[]> {
   const [row] = loadFixtures("bloscpack-3").filter(({ path }) => path.endsWith("array-i4-2d.blp"));
@@ -203,7 +237,8 @@ async function write(
     const both = { lines: open.Python, script: open.JavaScript };
     if (change !== undefined) return [{ label, ...both, wanted, isRefused: true }];
     const cases: Case[] = [{ label: `xarray reads ${label}`, ...both, wanted }];
-    if (!args.includes("icechunk"))
+    // VirtualiZarr knows no shards.
+    if (!args.includes("icechunk") && !args.includes("--shards"))
       cases.push({ label: `VirtualiZarr reads ${label}`, virtualizarr: target, wanted });
     return cases;
   });

@@ -38,6 +38,9 @@ export interface LinkedShard {
 /** Everything that linking an archive comprises. */
 export interface LinkedArchive {
   readonly shards: readonly LinkedShard[];
+  /** The arrays that the shards are of. */
+  readonly jobs: readonly ArrayJob[];
+  readonly groups: ConversionJobs["groups"];
   /** Keys and bytes, in the order in which they are published: the root's last. */
   readonly documents: readonly (readonly [key: string, bytes: Uint8Array])[];
   readonly notes: readonly string[];
@@ -55,6 +58,7 @@ export async function planShards(archive: Archive, options: LinkOptions): Promis
   const byCapacity = new Map<number, ConversionJobs>();
   const notes = [...first.notes];
   const shards: LinkedShard[] = [];
+  const planned: ArrayJob[] = [];
   const documents = new Map<string, JsonObject>();
   for (const job of first.arrays) {
     const files = job.layout === undefined ? [] : await listFiles(job, options.signal);
@@ -66,11 +70,13 @@ export async function planShards(archive: Archive, options: LinkOptions): Promis
     }
     const own = jobs.arrays.find(({ node }) => node === job.node) ?? job;
     documents.set(own.node, own.document);
+    planned.push(own);
     notes.push(...(job.node === "" ? job.notes : job.notes.map((note) => `${job.node}: ${note}`)));
     for (const note of await describeOddities(own, files, options.kind)) notes.push(note);
     shards.push(...placeShards(own, files));
   }
-  return { shards, documents: listDocuments(first, documents), notes };
+  const { groups } = first;
+  return { shards, jobs: planned, groups, documents: listDocuments(first, documents), notes };
 }
 
 /** The archive's groups and arrays as documents: arrays, then groups from the innermost to the root. */

@@ -10,13 +10,8 @@ import type { JsonObject } from "../../format/types.ts";
 import type { ArrayJob } from "../array-job.ts";
 import { chunkShapeOf, type LengthRun, withLengths } from "../zarr-metadata.ts";
 import { type ReferencePlan, rowsOf } from "./plan.ts";
-import {
-  type GuardedObject,
-  grownChunks,
-  PlannedArray,
-  type ReferencedArray,
-  type ReferenceOptions,
-} from "./planned-array.ts";
+import { grownChunks, PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
+import type { GuardedObject } from "./scanned-objects.ts";
 import type { PlannedChunk, ReferenceCounts } from "./types.ts";
 
 /**

@@ -3,6 +3,7 @@
  *
  * Our guards stand beside them in a member of their own, which other readers pass over. @see FORMAT.md [FV-01]
  */
+import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -93,6 +94,13 @@ export function documentsOf(
   }
   const { node, document, job } = item.array;
   if (format === 3) return [[joinKey(node, "zarr.json"), document]];
+  if (item.array.sampledBytes !== undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "references to whole shards need documents of Zarr v3, which know shards: write kerchunk JSON of Zarr v3, or Icechunk",
+      { path: node, field: "format", expected: 3, found: 2 },
+    );
+  }
   const { zarray, zattrs } = toZarr2(job, document);
   return [
     [joinKey(node, ".zarray"), zarray],

@@ -12,31 +12,23 @@ import type { JsonObject } from "../../format/types.ts";
 import type { ArrayJob, JobLayout } from "../array-job.ts";
 import { cellItems, cellPosition } from "../grid.ts";
 import { readCell } from "../view-array.ts";
-import { guardOf, SeenObjects } from "./guard.ts";
-import { toLocation } from "./location.ts";
-import { PackedTexts } from "./packed-texts.ts";
-import type { ChunkReference, Guard, PlannedChunk, ReferenceCounts } from "./types.ts";
+import {
+  type GuardedObject,
+  type LocatedObject,
+  ScannedObjects,
+  type ScanOptions,
+} from "./scanned-objects.ts";
+import type { ChunkReference, PlannedChunk, ReferenceCounts } from "./types.ts";
 
 const NEVER = new AbortController().signal;
 
 /** How chunks become references. */
-export interface ReferenceOptions {
+export interface ReferenceOptions extends ScanOptions {
   /** Short last chunks are referenced as they are, in a grid that says so (default false: stored filled up). */
   readonly rectilinear?: boolean | undefined;
   /** Chunks of at most this many bytes are stored with the references (default 0). */
   readonly inline?: number | undefined;
-  /** False: no guards, and what changes is not noticed (default true). */
-  readonly guard?: boolean | undefined;
-  /** Location of an object (default: what its store calls it, a path or a URL). */
-  readonly locate?: ((key: string) => string) | undefined;
   readonly encoder?: ChunkEncoder | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** An object that references point into, and its guard. */
-export interface GuardedObject {
-  readonly location: string;
-  readonly guard: Guard;
 }
 
 /** An array that is referenced. */
@@ -53,6 +45,8 @@ export interface ReferencedArray {
   positionOf(cell: number): readonly number[];
   /** The bytes of a chunk as a reader of the result must get them. */
   sample(cell: number): Promise<Uint8Array>;
+  /** Where only so many bytes at the end of a chunk are sampled; absent: all. */
+  readonly sampledBytes?: number;
   /** Looks at every object again that chunks were found in. Throws `STALE` where one has changed meanwhile. */
   recheck(): AsyncGenerator<GuardedObject>;
   /** Chunks that an earlier state had; undefined where its document is not that of an earlier state. */
@@ -105,9 +99,7 @@ export class PlannedArray implements ReferencedArray {
   readonly #mustFit: boolean;
   readonly #layout: JobLayout | undefined;
   readonly #options: ReferenceOptions;
-  #seen: SeenObjects;
-  /** Keys of the objects seen, in order. */
-  readonly #objects = new PackedTexts();
+  readonly #objects: ScannedObjects;
 
   constructor(
     node: string,
@@ -126,7 +118,7 @@ export class PlannedArray implements ReferencedArray {
       joined === undefined || job.layout === undefined
         ? job.layout
         : { ...job.layout, cellBytes: joined.cellBytes };
-    this.#seen = new SeenObjects(job.source.archive.store);
+    this.#objects = new ScannedObjects(job.source.archive.store, options);
   }
 
   /** Chunks of this archive in the array. */
@@ -143,12 +135,13 @@ export class PlannedArray implements ReferencedArray {
     if (layout === undefined) return;
     const { archive } = this.job.source;
     const { signal } = this.#options;
-    this.#seen = new SeenObjects(archive.store);
     this.#objects.clear();
-    let object: LocatedObject | undefined;
+    // Chunks come behind their objects, and those of several objects may come at once.
+    const objects = new Map<string, LocatedObject>();
     const onObject = async (key: string): Promise<void> => {
-      object = await this.#look(key);
+      objects.set(key, await this.#objects.look(key));
     };
+    let before: string | undefined;
     let cell = first;
     for await (const info of archive.listChunks({
       first,
@@ -157,6 +150,9 @@ export class PlannedArray implements ReferencedArray {
       onObject,
       signal,
     })) {
+      if (before !== undefined && before !== info.key) objects.delete(before);
+      before = info.key;
+      const object = objects.get(info.key);
       if (object === undefined) throw new RangeError("a chunk came before its object");
       const native = this.#whyNative(layout, cell, info);
       if (native === undefined) {
@@ -198,14 +194,8 @@ export class PlannedArray implements ReferencedArray {
   }
 
   /** Looks at every object again that chunks were found in. Throws `STALE` where one has changed meanwhile. */
-  async *recheck(): AsyncGenerator<GuardedObject> {
-    if (this.#options.guard === false) return;
-    const { archive } = this.job.source;
-    let n = 0;
-    for (const key of this.#objects) {
-      const info = await this.#seen.seeAgain(n++, key, { signal: this.#options.signal });
-      yield { location: this.#locate(key), guard: guardOf(info, archive.store.describe(key)) };
-    }
+  recheck(): AsyncGenerator<GuardedObject> {
+    return this.#objects.recheck();
   }
 
   /**
@@ -237,22 +227,6 @@ export class PlannedArray implements ReferencedArray {
       else low = middle + 1;
     }
     return low;
-  }
-
-  async #look(key: string): Promise<LocatedObject> {
-    const location = this.#locate(key);
-    const { signal, guard } = this.#options;
-    const info = await this.#seen.see(key, { signal });
-    this.#objects.add(key);
-    const path = this.job.source.archive.store.describe(key);
-    return { location, size: info.size, guard: guard === false ? undefined : guardOf(info, path) };
-  }
-
-  #locate(key: string): string {
-    const { locate } = this.#options;
-    return locate === undefined
-      ? toLocation(this.job.source.archive.store.describe(key))
-      : toLocation(locate(key));
   }
 
   #whyNative(layout: JobLayout, cell: number, info: ChunkInfo): "padded" | "recoded" | "inlined" | undefined {
@@ -322,13 +296,6 @@ export class PlannedArray implements ReferencedArray {
       },
     );
   }
-}
-
-/** An object as it was seen before its chunks were. */
-interface LocatedObject {
-  readonly location: string;
-  readonly size: number;
-  readonly guard: Guard | undefined;
 }
 
 type NativeReason = "padded" | "recoded" | "inlined" | undefined;

@@ -8,7 +8,8 @@ import type { JsonObject } from "../../format/types.ts";
 import { failureOf } from "../tree-run.ts";
 import { groupDocument } from "../zarr-metadata.ts";
 import type { ReferencePlan } from "./plan.ts";
-import type { GuardedObject, ReferencedArray } from "./planned-array.ts";
+import type { ReferencedArray } from "./planned-array.ts";
+import type { GuardedObject } from "./scanned-objects.ts";
 import type { PlannedChunk, ReferenceCounts } from "./types.ts";
 
 /** A piece of a set of references. */

@@ -108,7 +108,11 @@ async function readBack(
   try {
     return await sampleArrays(
       set.arrays,
-      ({ node }, index) => references.get(`/${joinKey(node, keyOf(index))}`, { signal }),
+      ({ node, sampledBytes }, index) => {
+        const key = `/${joinKey(node, keyOf(index))}`;
+        if (sampledBytes === undefined) return references.get(key, { signal });
+        return references.getRange(key, { suffixLength: sampledBytes }, { signal });
+      },
       onFailure,
     );
   } finally {
