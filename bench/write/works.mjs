@@ -114,16 +114,22 @@ async function appendSingles() {
   return { synced };
 }
 
+/** The arrays that {@link appendSmall} appends to. */
+async function makeSmall() {
+  for (const factor of [1, 10]) {
+    const array = await createArray(place(`small-${factor}`), settings(rows * factor));
+    await fill(array, rows * factor);
+    await array.close();
+  }
+  return {};
+}
+
 /** Small appends to an array and to one ten times as long, in turns, so that both meet the same disk. */
 async function appendSmall() {
   const arrays = [];
   for (const factor of [1, 10]) {
-    const path = place(`small-${factor}`);
-    const first = await createArray(path, settings(rows * factor));
-    await fill(first, rows * factor);
-    await first.close();
-    const array = await openWritable(path);
-    arrays.push({ array, path, before: array.bytesWritten, times: [] });
+    const array = await openWritable(join(folder, `small-${factor}`));
+    arrays.push({ array, before: array.bytesWritten, times: [] });
   }
   const count = 1000;
   for (let i = 0; i < count; i++) {
@@ -220,6 +226,7 @@ const works = {
   appendUnsynced,
   disk,
   appendSingles,
+  makeSmall,
   appendSmall,
   shrink,
   change,

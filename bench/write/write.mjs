@@ -89,6 +89,7 @@ if (wants("peers") || only.length === 0) {
   }
 }
 if (wants("small")) {
+  ours("makeSmall");
   results.small = ours("appendSmall");
   results.shrink = ours("shrink");
 }
