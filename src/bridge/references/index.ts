@@ -19,7 +19,7 @@ export {
 } from "./open-references.ts";
 export { type PlanOptions, planReferences, type ReferencePlan } from "./plan.ts";
 export type { ReferencedArray } from "./planned-array.ts";
-export type { FailedArchive, StreamSettings } from "./reference-stream.ts";
+export type { StreamSettings } from "./reference-stream.ts";
 export type { PlannedChunk } from "./types.ts";
 export {
   isClosed,
