@@ -2,7 +2,16 @@
  * One piece of writing in a process of its own, so that its memory is its own: `node works.mjs WORK PLAN`. Prints one line of
  * JSON. Times are to synced data; `unsynced` is the same with every sync left out.
  */
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { open as openFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createArray as createIn, open } from "../../dist/src/index.js";
@@ -13,10 +22,12 @@ import { median } from "../report.mjs";
 const [work, text] = process.argv.slice(2);
 const { folder, sample, rows, batch, rounds, singles, changes, many } = JSON.parse(text);
 const cparams = { cname: "lz4", clevel: 5, shuffle: "shuffle" };
-const prices = (() => {
-  const bytes = readFileSync(sample);
-  return new Float64Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
-})();
+const prices = new Float64Array(statSync(sample).size / 8);
+{
+  const file = openSync(sample, "r");
+  readSync(file, new Uint8Array(prices.buffer));
+  closeSync(file);
+}
 
 class UnsyncedStore extends FileStore {
   put(key, source, options = {}) {

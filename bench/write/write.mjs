@@ -16,6 +16,8 @@ import { median, printTable, saveResults, workFolder } from "../report.mjs";
 
 const SCALE = Number(process.env.BENCH_SCALE ?? 1);
 const BATCH = 100_000;
+/** Batches that every side holds and appends in turns: few, so that its memory is what the writing takes. */
+const SAMPLE_BATCHES = 4;
 const folder = join(workFolder(), "write");
 mkdirSync(folder, { recursive: true });
 const plan = {
@@ -28,7 +30,7 @@ const plan = {
   changes: Math.round(1000 * Math.min(1, SCALE * 10)),
   many: 100_000,
 };
-writeFileSync(plan.sample, SAMPLES["prices float64"].make(8 * 20 * BATCH));
+writeFileSync(plan.sample, SAMPLES["prices float64"].make(8 * SAMPLE_BATCHES * BATCH));
 
 const only = process.argv.slice(2);
 const wants = (name) => only.length === 0 || only.includes(name);
