@@ -10,6 +10,8 @@ import type { PlacedChunk } from "./sequence.ts";
 const FIRST_READ = 256;
 /** The same over a network, where asking twice costs more than this much: 8,188 blocks, or the first of them too. */
 const FIRST_READ_REMOTE = 32 << 10;
+/** Bytes of a chunk's header without its block starts. */
+const CHUNK_HEADER = 16;
 /** What a disk reads at least: headers that lie closer together are read with all that lies between them. */
 const PAGE = 4096;
 
@@ -58,9 +60,8 @@ export async function readHeaders(
       return Promise.all(
         places.map(async (place) => (await readStart(store, place, FIRST_READ, signal)).header),
       );
-    const headers: ChunkHeader[] = [];
-    for (const place of places) headers.push((await readStart(store, place, FIRST_READ, signal)).header);
-    return headers;
+    signal?.throwIfAborted();
+    return places.map((place) => readHeaderNow(store, place));
   }
   const path = store.describe(first.key);
   const bytes = await store.getRange(first.key, { offset: first.offset, length }, { signal });
@@ -74,6 +75,12 @@ export async function readHeaders(
       path,
     );
   });
+}
+
+function readHeaderNow(store: SyncStore, place: PlacedChunk): ChunkHeader {
+  const path = store.describe(place.key);
+  const bytes = readNow(store, place, -place.prologue, firstLength(place, place.prologue + CHUNK_HEADER));
+  return startHead(bytes, place, path).header;
 }
 
 function readHeadNow(store: SyncStore, place: PlacedChunk, path: string): ChunkHead {

@@ -3,6 +3,7 @@
  *
  * Knows short writes, gathering and writing behind; must not know names.
  */
+import * as fs from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { readPieces } from "../store/source.ts";
 import type { PutSource } from "../store/types.ts";
@@ -66,6 +67,14 @@ export async function writeFully(
       position + done,
     );
     done += bytesWritten;
+  }
+}
+
+/** The same at once, for a few bytes. */
+export function writeFullySync(file: number, bytes: Uint8Array, position: number): void {
+  let done = 0;
+  while (done < bytes.length) {
+    done += fs.writeSync(file, bytes, done, Math.min(MAX_CALL, bytes.length - done), position + done);
   }
 }
 

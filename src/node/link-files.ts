@@ -1,16 +1,20 @@
 /**
  * The files of a link: what linking needs of a file system beyond a store.
  *
- * Knows modes, inodes and hard links; must not know what is linked, or in which order.
+ * Knows modes, inodes and hard links; must not know what is linked, or in which order. What the kernel answers from its
+ * memory is asked at once; only what waits for the disk leaves the thread.
  */
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
+import { promisify } from "node:util";
 import type { FileFacts, LinkFiles, LinkKind, LinkPlace } from "../bridge/link/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { splitKey } from "../store/key.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 import { Folders, joinPath, syncFolder } from "./fs-folders.ts";
-import { writeFully } from "./fs-write.ts";
+import { writeFullySync } from "./fs-write.ts";
+
+const syncData: (file: number) => Promise<void> = promisify(fs.fdatasync);
 
 /** The files below two folders: the archive's, and the Zarr array's. They may be one. */
 export function linkFilesIn(dataRoot: string, zarrRoot: string): LinkFiles {
@@ -54,20 +58,18 @@ class FolderLinkFiles implements LinkFiles {
 
   async writeTail(at: LinkPlace, offset: number, bytes: Uint8Array): Promise<void> {
     await this.#change(at, "writing behind its chunks", async (file) => {
-      await writeFully(file, bytes, offset);
+      writeFullySync(file, bytes, offset);
       // What a longer tail left is cut off only once the new one is there.
-      if ((await file.stat()).size !== offset + bytes.length) await file.truncate(offset + bytes.length);
+      if (fs.fstatSync(file).size !== offset + bytes.length) fs.ftruncateSync(file, offset + bytes.length);
     });
   }
 
   async truncate(at: LinkPlace, size: number): Promise<void> {
-    await this.#change(at, "cutting off what linking added", (file) => file.truncate(size));
+    await this.#change(at, "cutting off what linking added", (file) => fs.ftruncateSync(file, size));
   }
 
   async setMode(at: LinkPlace, mode: number): Promise<void> {
-    await this.#explain(at, "changing its permissions", true, () =>
-      fs.promises.chmod(this.#existing(at), mode),
-    );
+    await this.#explain(at, "changing its permissions", true, () => fs.chmodSync(this.#existing(at), mode));
   }
 
   async link(from: LinkPlace, to: LinkPlace, kind: LinkKind): Promise<void> {
@@ -76,8 +78,8 @@ class FolderLinkFiles implements LinkFiles {
       const { folder, name } = splitKey(to.key);
       const parent = await this.#side(to.side).make(folder, true);
       const target = joinPath(parent, name);
-      if (kind === "hard") await this.#hardLink(source, target, from);
-      else if (kind === "symbolic") await fs.promises.symlink(relative(parent, source), target);
+      if (kind === "hard") this.#hardLink(source, target, from);
+      else if (kind === "symbolic") fs.symlinkSync(relative(parent, source), target);
       else
         await fs.promises.copyFile(
           source,
@@ -101,9 +103,9 @@ class FolderLinkFiles implements LinkFiles {
       const path = this.#locate(at);
       const info = path === undefined ? undefined : lookUp(path);
       if (path === undefined || info === undefined) return;
-      if (!info.isDirectory()) return fs.promises.rm(path, { force: true });
+      if (!info.isDirectory()) return fs.rmSync(path, { force: true });
       try {
-        await fs.promises.rmdir(path);
+        fs.rmdirSync(path);
       } catch (error) {
         const code = systemCode(error);
         if (code !== "ENOTEMPTY" && code !== "EEXIST" && code !== "ENOENT") throw error; // EEXIST: Solaris
@@ -118,7 +120,7 @@ class FolderLinkFiles implements LinkFiles {
       const folder = this.#side(side).find(splitKey(key).folder);
       if (folder !== undefined) folders.add(folder);
     }
-    for (const folder of folders) await syncFolder(folder);
+    await Promise.all([...folders].map(syncFolder));
   }
 
   #side(side: LinkPlace["side"]): Folders {
@@ -136,9 +138,9 @@ class FolderLinkFiles implements LinkFiles {
     throw new SuperchunkError("NOT_FOUND", "there is no such file", { path: this.describe(at) });
   }
 
-  async #hardLink(source: string, target: string, from: LinkPlace): Promise<void> {
+  #hardLink(source: string, target: string, from: LinkPlace): void {
     try {
-      await fs.promises.link(source, target);
+      fs.linkSync(source, target);
     } catch (error) {
       const code = systemCode(error);
       if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EXDEV"].includes(code ?? "")) throw error;
@@ -152,27 +154,20 @@ class FolderLinkFiles implements LinkFiles {
     }
   }
 
-  /** Opens a file that is no link, changes it, and makes that durable. */
-  async #change(
-    at: LinkPlace,
-    doing: string,
-    change: (file: fs.promises.FileHandle) => Promise<unknown>,
-  ): Promise<void> {
+  /** Opens a file that is no link, changes it, and makes that durable: several at once share the disk's work. */
+  async #change(at: LinkPlace, doing: string, change: (file: number) => void): Promise<void> {
     await this.#explain(at, doing, true, async () => {
-      const file = await fs.promises.open(
-        this.#existing(at),
-        fs.constants.O_RDWR | (fs.constants.O_NOFOLLOW ?? 0),
-      );
+      const file = fs.openSync(this.#existing(at), fs.constants.O_RDWR | (fs.constants.O_NOFOLLOW ?? 0));
       try {
-        await change(file);
-        await file.datasync();
+        change(file);
+        await syncData(file);
       } finally {
-        await file.close();
+        fs.closeSync(file);
       }
     });
   }
 
-  async #explain<T>(at: LinkPlace, doing: string, writing: boolean, work: () => Promise<T>): Promise<T> {
+  async #explain<T>(at: LinkPlace, doing: string, writing: boolean, work: () => T | Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {

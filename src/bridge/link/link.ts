@@ -8,7 +8,6 @@
 import type { Archive } from "../../array/types.ts";
 import { crc32c } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { runPooled } from "../../store/pool.ts";
 import {
   encodeLinkRecord,
   LINK_RECORD,
@@ -17,9 +16,10 @@ import {
   type RecordedOptions,
   readLinkRecord,
 } from "./record.ts";
-import { allowWriting, assertOwnNames, findFormer, placesOf, withoutWriting } from "./restore.ts";
+import { assertOwnNames, findFormer, placesOf, withoutWriting } from "./restore.ts";
+import { makeShards, type Work } from "./shard-making.ts";
 import { type LinkedArchive, type LinkedShard, planShards } from "./shards.ts";
-import { checkTail, makeTail, type Tail } from "./tail.ts";
+import { checkTail, makeTail } from "./tail.ts";
 import type {
   FileFacts,
   LinkAction,
@@ -31,9 +31,6 @@ import type {
   LinkSite,
 } from "./types.ts";
 import { undoFiles } from "./unlink.ts";
-
-/** Files that are worked on at a time: as many as are well synced together. */
-const AT_ONCE = 4;
 
 /** What linking would do, without writing anything. Throws as {@link linkArchive}. */
 export async function planLink(
@@ -66,24 +63,11 @@ export async function linkArchive(
     if (stale.length > 0) await undoFiles(site, plan.kind, stale);
     for (const key of oldNames) await files.remove({ side: "zarr", key });
     await target.put(LINK_RECORD, encodeLinkRecord(record), { signal });
-    await runPooled(works, AT_ONCE, (work) => linkFile(site, plan.kind, work), signal);
+    await makeShards(site, plan.kind, works, signal);
     await files.sync(works.map(({ places }) => places.shard));
     for (const [key, bytes] of documents) await target.put(key, bytes, { signal });
   }
   return { ...plan, seconds: (performance.now() - started) / 1000 };
-}
-
-/** One file to be linked. */
-interface Work {
-  readonly places: { readonly data: LinkPlace; readonly shard: LinkPlace };
-  readonly facts: FileFacts;
-  /** Undefined where the file has it already. */
-  readonly tail: Tail | undefined;
-  /** Bytes in front of the tail. */
-  readonly size: number;
-  readonly mode: number;
-  /** The shard is there, and the file's own. */
-  readonly isNamed: boolean;
 }
 
 /** What is there, and what is to be done about it. */
@@ -299,29 +283,6 @@ async function factsOf({ files }: LinkSite, at: LinkPlace): Promise<FileFacts> {
   throw new SuperchunkError("INCOMPLETE", "the data file is not there any more", {
     path: files.describe(at),
   });
-}
-
-/** The index behind the chunks, then the shard's name, then the permission to write goes. */
-async function linkFile(site: LinkSite, kind: LinkKind, work: Work): Promise<void> {
-  const { files } = site;
-  const { places, facts, tail, size, mode, isNamed } = work;
-  if (kind === "copy") {
-    await files.remove(places.shard);
-    await files.link(places.data, places.shard, kind);
-    await files.setMode(places.shard, mode | 0o200);
-    if (tail !== undefined) await files.writeTail(places.shard, size, tail.bytes);
-    await files.setMode(places.shard, withoutWriting(mode));
-    return;
-  }
-  if (tail !== undefined) {
-    await allowWriting(site, places.data, facts.mode);
-    await files.writeTail(places.data, size, tail.bytes);
-  }
-  if (!isNamed) {
-    await files.remove(places.shard);
-    await files.link(places.data, places.shard, kind);
-  }
-  await files.setMode(places.data, withoutWriting(mode));
 }
 
 /** A link of another kind, or of another archive, is undone first. */

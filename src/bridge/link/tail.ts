@@ -40,9 +40,21 @@ export async function makeTail(shard: LinkedShard, size: number, signal: AbortSi
 
 /** A short last chunk of the array at its full length; undefined where the file's last chunk is whole. */
 async function wholeLastChunk(shard: LinkedShard, signal: AbortSignal): Promise<Uint8Array | undefined> {
+  if (!mayBeShort(shard)) return undefined;
+  let whole = wholeLastChunks.get(shard);
+  if (whole === undefined) {
+    whole = makeWholeLastChunk(shard, signal);
+    wholeLastChunks.set(shard, whole);
+  }
+  return whole;
+}
+
+/** Made once for each shard, however often it is looked at. */
+const wholeLastChunks = new WeakMap<LinkedShard, Promise<Uint8Array | undefined>>();
+
+async function makeWholeLastChunk(shard: LinkedShard, signal: AbortSignal): Promise<Uint8Array | undefined> {
   const { job, layout } = shard;
   const last = shard.first + shard.places.length - 1;
-  if (!mayBeShort(shard)) return undefined;
   const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
   const cells = { first: last, end: last + 1 };
   for await (const chunk of chunksOfCells(job, layout, cells, counts, signal, () => {}, encodeHere))

@@ -3,9 +3,13 @@
  * record. Broken off anywhere, the same call completes it. @see FORMAT.md [FL-05]
  */
 import { SuperchunkError } from "../../errors.ts";
+import { runPooled } from "../../store/pool.ts";
 import { LINK_RECORD, type LinkRecord, type RecordedFile, readLinkRecord } from "./record.ts";
 import { assertOwnNames, findFormer, placesOf, restoreFile } from "./restore.ts";
 import type { FileFacts, LinkSite, UnlinkResult } from "./types.ts";
+
+/** Files that are made durable at a time. */
+const AT_ONCE = 32;
 
 /**
  * Makes the archive what it was, to the last byte and the permissions.
@@ -56,18 +60,19 @@ export async function undoFiles(
     const former = facts === undefined ? undefined : await findFormer(site, kind, file, facts);
     found.push({ file, facts, former });
   }
-  for (const { file, facts, former } of found) {
+  await runPooled(found, AT_ONCE, async ({ file, facts, former }) => {
     const { data, shard } = placesOf(file);
     if (facts === undefined || former === undefined)
       notes.push(`${files.describe(data)} is not there any more`);
     else if (former.replaced) replaced.push(files.describe(data));
     else {
       // The file first: its shard's name proves what was added, should this be broken off.
-      removed += await restoreFile(site, kind, data, facts, former);
+      const cut = await restoreFile(site, kind, data, facts, former);
+      removed += cut;
       restored++;
     }
     await files.remove(shard);
-  }
+  });
   await files.sync(recorded.map((file) => placesOf(file).shard));
   return { files: restored, removed, replaced, notes };
 }

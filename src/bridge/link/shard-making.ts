@@ -1,0 +1,68 @@
+/**
+ * Making data files shards: the index behind the chunks of each, durable, then the names.
+ *
+ * Must not know why a file is to be linked, nor what else belongs to a link. @see FORMAT.md [FL]
+ */
+import { runPooled } from "../../store/pool.ts";
+import { allowWriting, withoutWriting } from "./restore.ts";
+import type { Tail } from "./tail.ts";
+import type { FileFacts, LinkKind, LinkPlace, LinkSite } from "./types.ts";
+
+/** Files that are made durable at a time: those that wait together share the disk's work. */
+const AT_ONCE = 32;
+/** Files that are copied at a time. */
+const COPIES_AT_ONCE = 4;
+
+/** One file to be linked. */
+export interface Work {
+  readonly places: { readonly data: LinkPlace; readonly shard: LinkPlace };
+  readonly facts: FileFacts;
+  /** Undefined where the file has it already. */
+  readonly tail: Tail | undefined;
+  /** Bytes in front of the tail. */
+  readonly size: number;
+  readonly mode: number;
+  /** The shard is there, and the file's own. */
+  readonly isNamed: boolean;
+}
+
+/** Makes the files shards. The names are durable only once their folders are synced. */
+export async function makeShards(
+  site: LinkSite,
+  kind: LinkKind,
+  works: readonly Work[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (kind === "copy") return runPooled(works, COPIES_AT_ONCE, (work) => copyShard(site, work), signal);
+  await runPooled(works, AT_ONCE, (work) => addTail(site, work), signal);
+  for (const work of works) {
+    signal?.throwIfAborted();
+    await nameShard(site, kind, work);
+  }
+}
+
+/** A copy of the file, with the index behind its chunks. */
+async function copyShard({ files }: LinkSite, { places, tail, size, mode }: Work): Promise<void> {
+  await files.remove(places.shard);
+  await files.link(places.data, places.shard, "copy");
+  await files.setMode(places.shard, mode | 0o200);
+  if (tail !== undefined) await files.writeTail(places.shard, size, tail.bytes);
+  await files.setMode(places.shard, withoutWriting(mode));
+}
+
+/** The index behind the chunks, durable: before any shard has its name. */
+async function addTail(site: LinkSite, { places, facts, tail, size }: Work): Promise<void> {
+  if (tail === undefined) return;
+  await allowWriting(site, places.data, facts.mode);
+  await site.files.writeTail(places.data, size, tail.bytes);
+}
+
+/** The shard's name, then the permission to write goes. */
+async function nameShard(site: LinkSite, kind: LinkKind, { places, mode, isNamed }: Work): Promise<void> {
+  const { files } = site;
+  if (!isNamed) {
+    await files.remove(places.shard);
+    await files.link(places.data, places.shard, kind);
+  }
+  await files.setMode(places.data, withoutWriting(mode));
+}
