@@ -61,7 +61,12 @@ export interface ListChunksOptions extends LongOptions {
   /** First chunk, and the one behind the last (default: all). */
   readonly first?: number | undefined;
   readonly end?: number | undefined;
-  /** Awaited before anything of an object is read, whenever the object is another than that of the chunk before. */
+  /**
+   * Awaited before anything of an object is read, whenever the object is another than that of the chunk before. Objects
+   * come in the order of their chunks, each ahead of all of its own. Chunks may come in lots (arrays that a writer may
+   * change meanwhile): then several objects are announced before the first chunk of the first of them. An object is
+   * announced again where chunks of others lie between its own, and where a writer made what was read start anew.
+   */
   readonly onObject?: ((key: string) => Promise<void>) | undefined;
   /** Read stored digests, which lie behind the chunks (default true); false reads headers only, and gives none. */
   readonly digests?: boolean | undefined;

@@ -7,7 +7,7 @@ import { open } from "../../src/array/open.ts";
 import type { Archive, ArrayArchive } from "../../src/array/types.ts";
 import { createArray } from "../../src/array/write/create.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import type { ChecksumName } from "../../src/format/types.ts";
+import type { ChecksumName, JsonObject } from "../../src/format/types.ts";
 import { S3Store } from "../../src/node/index.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -32,12 +32,13 @@ const bytesOf = (count: number): Uint8Array => new Uint8Array(valuesOf(count).bu
 /** Makes an archive at a path, of chunks of so many values. */
 type Maker = (store: MemoryStore, path: string, chunklen: number) => Promise<unknown>;
 
-function superchunks(checksum: ChecksumName, isForeign: boolean): Maker {
+function superchunks(checksum: ChecksumName, isForeign: boolean, attrs: JsonObject = { unit: "m" }): Maker {
   return async (store, path, chunklen) => {
-    const options = { dtype: F8, chunklen, superchunklen: SUPERCHUNKLEN, checksum, attrs: { unit: "m" } };
+    const options = { dtype: F8, chunklen, superchunklen: SUPERCHUNKLEN, checksum, attrs };
     const array = await createArray(store, path, options);
     await array.append(valuesOf(CHUNKS * chunklen));
     await array.close();
+    if (Object.keys(attrs).length === 0) await store.delete(`${path}/meta/attributes`);
     if (!isForeign) return;
     // As writers of the BLZ document make it: no layout, so that the headers tell where chunks are.
     const json = async (name: string): Promise<Record<string, unknown>> =>
@@ -71,12 +72,16 @@ const carray: Maker = (store, path, chunklen) =>
 const DIALECTS: readonly (readonly [name: string, path: string, make: Maker])[] = [
   ["superchunks", "live", superchunks("crc32", false)],
   ["superchunks without digests", "live-none", superchunks("None", false)],
+  ["superchunks without attributes", "live-bare", superchunks("crc32", false, {})],
   ["superchunks of others", "blz", superchunks("adler32", true)],
   ["superchunks of others without digests", "blz-none", superchunks("None", true)],
   ["Bloscpack", "file.blp", bloscpack("adler32")],
   ["Bloscpack without digests", "file-none.blp", bloscpack("None")],
   ["carray", "carray", carray],
 ];
+
+/** Superchunks of others without attributes. */
+const BARE = "bare-blz";
 
 let http: TestServer;
 let s3: TestS3;
@@ -87,6 +92,7 @@ beforeAll(async () => {
     ["small", SMALL],
   ] as const)
     for (const [, path, make] of DIALECTS) await make(store, `${size}/${path}`, chunklen);
+  await superchunks("crc32", true, {})(store, BARE, SMALL);
   const columns = ["id", "price", "volume"].map((name) => ({ name, dtype: F8, data: bytesOf(20_000) }));
   await createTable(store, "table", columns, { chunklen: SMALL });
   const objects: [string, Uint8Array][] = [];
@@ -149,6 +155,21 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
         await store.close?.();
       },
     );
+  });
+
+  it("superchunks of others without attributes: only a fourth object tells them from a carray, and it is the first read", async () => {
+    const { store, log } = connect();
+    let archive: Archive | undefined;
+    const opening = await requestsOf(log, async () => {
+      archive = await open(store, BARE);
+    });
+    expect(opening).toBe(4);
+    expect(log.at(-1)).toContain("__1__.bin");
+    const array = archive as ArrayArchive;
+    const first = await requestsOf(log, async () => expect(await array.get([5])).toBe(valueAt(5)));
+    // Three to open and three for an element, as elsewhere.
+    expect(opening + first).toBeLessThanOrEqual(6);
+    await store.close?.();
   });
 
   it("a table: three requests for each column, and four for the table", async () => {
