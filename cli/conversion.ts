@@ -50,7 +50,7 @@ export async function convertTo(
     const conversion: OneConversion =
       archive === undefined
         ? {
-            plan: () => planZarrConversion(node),
+            plan: (options) => planZarrConversion(node, options),
             run: (target, options) => convertZarr(node, target, "", options),
           }
         : {

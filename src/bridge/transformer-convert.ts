@@ -5,7 +5,7 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
-import type { JsonObject, JsonValue } from "../format/types.ts";
+import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/array.ts";
@@ -16,7 +16,7 @@ import { openZarr } from "../zarr/open.ts";
 import { ShardCache } from "../zarr/shard-cache.ts";
 import { DEFAULT_INDEX, encodeShardIndex, type ShardEntry } from "../zarr/shard-index.ts";
 import { storedPositions } from "../zarr/stored-positions.ts";
-import { mapDType } from "./zarr-dtype.ts";
+import { planV3 } from "./v3-document.ts";
 
 /** What a conversion did. */
 export interface TransformerConversion {
@@ -78,7 +78,7 @@ async function convertArray(
   path: string,
   done: Counts,
 ): Promise<void> {
-  const document = v3Document(array);
+  const { document } = planV3(array, { recode: false });
   await copyObjects(array, document, target, path, {
     onObject: (chunks) => {
       done.chunks += chunks;
@@ -176,80 +176,6 @@ async function* readPieces(
       yield bytes;
     }
   }
-}
-
-/** The array's document in Zarr v3's words: its own, where it has one. Throws `UNSUPPORTED`. */
-export function v3Document(array: ZarrArray): JsonObject {
-  const { model, store } = array;
-  if (model.dialect === "zarr3") return model.document;
-  const path = store.describe(array.path);
-  const type = mapDType(array.dtype, { path, fillValue: array.fillValue });
-  if (type.transform !== undefined) {
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      `the values cannot be copied as they are: ${type.transform.reason}`,
-      {
-        path,
-        field: "data_type",
-      },
-    );
-  }
-  // Of these versions, shards are never nested.
-  const leaf = model.chain.serializer.kind === "bytes" ? model.chain : model.chain.serializer.inner;
-  const stages = leaf.stages.map((stage): JsonValue => {
-    if (stage.v3 !== undefined) return stage.v3;
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      `the codec "${stage.name}" has no name in Zarr v3; write the values anew`,
-      {
-        path,
-        field: "compressor",
-        found: stage.name,
-      },
-    );
-  });
-  const transpose: JsonValue[] =
-    leaf.order === undefined ? [] : [{ name: "transpose", configuration: { order: leaf.order } }];
-  const chain: JsonValue[] = [...transpose, type.bytesCodec, ...stages];
-  const { serializer } = model.chain;
-  const codecs: JsonValue[] =
-    serializer.kind === "bytes"
-      ? chain
-      : [
-          {
-            name: "sharding_indexed",
-            configuration: {
-              chunk_shape: serializer.chunkShape,
-              codecs: chain,
-              index_codecs: [{ name: "bytes", configuration: { endian: "little" } }, { name: "crc32c" }],
-              index_location: "end",
-            },
-          },
-        ];
-  return {
-    zarr_format: 3,
-    node_type: "array",
-    shape: model.shape,
-    data_type: type.dataType,
-    chunk_grid: {
-      name: "regular",
-      configuration: { chunk_shape: model.axes.map((axis) => axis.lengthOf(0)) },
-    },
-    chunk_key_encoding: { name: "default", configuration: { separator: "/" } },
-    fill_value: type.fill.json,
-    codecs,
-    attributes: model.attributes,
-    ...namesOf(model.attributes, model.shape.length),
-    storage_transformers: [],
-  };
-}
-
-/** xarray keeps the names of dimensions in an attribute, where Zarr has no place for them. */
-function namesOf(attributes: JsonObject, dimensions: number): JsonObject {
-  const names = attributes["_ARRAY_DIMENSIONS"];
-  const isRight =
-    Array.isArray(names) && names.length === dimensions && names.every((name) => typeof name === "string");
-  return isRight ? { dimension_names: names } : {};
 }
 
 async function putDocument(target: WritableStore, path: string, document: JsonObject): Promise<void> {

@@ -6,7 +6,8 @@ import { type ErrorCode, isSuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
-import { type ConversionJobs, planJobs } from "./conversion-jobs.ts";
+import { openZarr } from "../zarr/open.ts";
+import { planJobs } from "./conversion-jobs.ts";
 import { assertConvertible, encodeDocument, runJobs } from "./convert.ts";
 import type { ConvertOptions, ConvertResult } from "./convert-options.ts";
 import {
@@ -19,6 +20,7 @@ import {
 import { fingerprintSource, recordOptions } from "./fingerprint.ts";
 import { BatchPublisher, type Publisher, publishDirectly } from "./publisher.ts";
 import type { TreeEntry, TreeResult } from "./tree-types.ts";
+import { planZarrJobs, runZarrJobs } from "./zarr-convert.ts";
 import { consolidate, groupDocument } from "./zarr-metadata.ts";
 
 /** Above this many nodes their documents are not repeated in the root's: it would no longer fit in memory. */
@@ -28,6 +30,14 @@ export const MOST_CONSOLIDATED = 5000;
 export function failureOf(error: unknown): { code: ErrorCode; message: string } {
   if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;
   return { code: error.code, message: error.message };
+}
+
+/** What is converted, and to which path. */
+export interface TreeSource {
+  readonly key: string;
+  readonly node: string;
+  /** A Zarr array or group, all of which is converted; else an archive. */
+  readonly isZarr: boolean;
 }
 
 /** One run of `convertTree`. */
@@ -65,10 +75,12 @@ export class TreeRun {
     this.#publisher = this.#batch ?? publishDirectly(target);
   }
 
-  async convert(key: string, node: string, signal: AbortSignal): Promise<void> {
+  async convert({ key, node, isZarr }: TreeSource, signal: AbortSignal): Promise<void> {
     const where = { path: this.#store.describe(key), node };
     try {
-      const result = await this.#convertOne(key, node, signal);
+      const result = isZarr
+        ? await this.#convertZarr(key, node, signal)
+        : await this.#convertOne(key, node, signal);
       this.#entries.push({ ...where, status: "converted", result });
     } catch (error) {
       this.#options.signal?.throwIfAborted();
@@ -88,17 +100,46 @@ export class TreeRun {
       options: recordOptions(this.#options),
     };
     const keep = await this.#takePlace(prefix, record, signal);
-    const onProgress = ({ done, total }: { done: number; total: number }): void => {
+    const place = { target: this.#target, prefix, publisher: this.#publisher, keep };
+    const onProgress = this.#progressOf(key);
+    const result = await this.#orDelete(prefix, signal, () =>
+      runJobs(jobs, place, { ...this.#options, signal, onProgress }),
+    );
+    this.#remember(node, [
+      ...jobs.groups,
+      ...jobs.arrays.map(({ node: path, document }) => [path, document] as const),
+    ]);
+    return result;
+  }
+
+  async #convertZarr(key: string, node: string, signal: AbortSignal): Promise<ConvertResult> {
+    const prefix = joinKey(this.#prefix, node);
+    const jobs = await planZarrJobs(await openZarr(this.#store, key, { signal }), this.#options);
+    const record = { source: jobs.source, options: recordOptions(this.#options) };
+    const keep = (await this.#takePlace(prefix, record, signal)) !== "nothing";
+    const options = { ...this.#options, signal, onProgress: this.#progressOf(key) };
+    const result = await this.#orDelete(prefix, signal, () =>
+      runZarrJobs(jobs, this.#target, prefix, keep, options),
+    );
+    this.#remember(
+      node,
+      jobs.nodes.map(({ path, document }) => [path, document] as const),
+    );
+    return result;
+  }
+
+  #progressOf(key: string): (progress: { done: number; total: number }) => void {
+    return ({ done, total }) => {
       this.#fractions.set(key, total === 0 ? 0 : done / total);
       this.#progress(this.#store.describe(key));
     };
+  }
+
+  /** An abort leaves the shards for a later run; damage leaves nothing. */
+  async #orDelete<T>(prefix: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     try {
-      const place = { target: this.#target, prefix, publisher: this.#publisher, keep };
-      const result = await runJobs(jobs, place, { ...this.#options, signal, onProgress });
-      this.#remember(node, jobs);
-      return result;
+      return await work();
     } catch (error) {
-      // An abort leaves the shards for a later run; damage leaves nothing.
       if (!signal.aborted && isSuperchunkError(error)) {
         this.#batch?.forget(prefix);
         await deleteTree(this.#target, prefix, new Set());
@@ -127,14 +168,13 @@ export class TreeRun {
   }
 
   /** Keeps the documents for the root's, as long as they are few. */
-  #remember(node: string, jobs: ConversionJobs): void {
-    this.#nodes += jobs.arrays.length + jobs.groups.size;
+  #remember(node: string, documents: readonly (readonly [path: string, document: JsonObject])[]): void {
+    this.#nodes += documents.length;
     if (this.#nodes > MOST_CONSOLIDATED) {
       this.#documents.clear();
       return;
     }
-    for (const [path, document] of jobs.groups) this.#documents.set(joinKey(node, path), document);
-    for (const { node: path, document } of jobs.arrays) this.#documents.set(joinKey(node, path), document);
+    for (const [path, document] of documents) this.#documents.set(joinKey(node, path), document);
   }
 
   /** A group for each folder that an archive was converted in, the innermost first, the root last. */

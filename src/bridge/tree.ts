@@ -9,13 +9,16 @@ import { open } from "../array/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
+import { openZarr } from "../zarr/open.ts";
+import { isZarrFolder } from "./catalogue/find-readables.ts";
 import { describeJobs, planJobs } from "./conversion-jobs.ts";
-import type { ConvertOptions } from "./convert-options.ts";
+import type { ConversionPlan, ConvertOptions } from "./convert-options.ts";
 import { assertApart, prepareDestination } from "./destination.ts";
 import { recordOptions } from "./fingerprint.ts";
 import { namePaths } from "./node-names.ts";
-import { failureOf, TreeRun } from "./tree-run.ts";
+import { failureOf, TreeRun, type TreeSource } from "./tree-run.ts";
 import type { TreePlanEntry, TreeResult } from "./tree-types.ts";
+import { planZarrConversion } from "./zarr-convert.ts";
 
 /** Archives that are converted at a time: for small ones most of the time is waiting for the disk. */
 const ARCHIVES_AT_ONCE = 4;
@@ -43,13 +46,10 @@ export async function* planTree(
   path: string,
   options: ConvertOptions = {},
 ): AsyncGenerator<TreePlanEntry> {
-  for (const [key, node] of await nameTree(store, path, options)) {
+  for (const { key, node, isZarr } of await nameTree(store, path, options)) {
     const where = { path: store.describe(key), node };
     try {
-      yield {
-        ...where,
-        plan: describeJobs(await planJobs(await open(store, key, { signal: options.signal }), options)),
-      };
+      yield { ...where, plan: await planFound(store, key, isZarr, options) };
     } catch (error) {
       yield { ...where, ...failureOf(error) };
     }
@@ -57,7 +57,7 @@ export async function* planTree(
 }
 
 /**
- * Converts every archive below `path` of a store into one hierarchy at `prefix` of another. `onProgress` counts
+ * Converts every archive and Zarr node below `path` of a store into one hierarchy at `prefix` of another. `onProgress` counts
  * archives, with fractions for those under way. Damaged and refused archives become failed entries, and nothing
  * of them is left at the destination; a full or read-only destination and an abort end all. Throws `NOT_FOUND`
  * where there is no archive, `CONFLICT` as `convertArchive` does.
@@ -72,7 +72,7 @@ export async function convertTree(
   const started = performance.now();
   if (store === target) assertApart(path, prefix);
   const nodes = await nameTree(store, path, options);
-  if (nodes.size === 0)
+  if (nodes.length === 0)
     throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
       path: store.describe(path),
     });
@@ -81,36 +81,45 @@ export async function convertTree(
     options: recordOptions(options),
   };
   const state = await prepareDestination(target, prefix, record, options);
-  const run = new TreeRun(store, target, prefix, state === "unfinished", nodes.size, options);
-  await runPooled(
-    nodes,
-    ARCHIVES_AT_ONCE,
-    ([key, node], signal) => run.convert(key, node, signal),
-    options.signal,
-  );
+  const run = new TreeRun(store, target, prefix, state === "unfinished", nodes.length, options);
+  await runPooled(nodes, ARCHIVES_AT_ONCE, (found, signal) => run.convert(found, signal), options.signal);
   await run.publishGroups();
   await run.finish();
-  const renamed = [...nodes]
-    .map(([key, to]) => ({ from: key.slice(path === "" ? 0 : path.length + 1), to }))
+  const renamed = nodes
+    .map(({ key, node: to }) => ({ from: key.slice(path === "" ? 0 : path.length + 1), to }))
     .filter(({ from, to }) => from !== to);
   return { ...run.sum((performance.now() - started) / 1000), renamed: [...renamed, ...run.renamed()] };
 }
 
-/** Node path of every archive, by its key, in the order of the keys. */
+async function planFound(
+  store: ReadableStore,
+  key: string,
+  isZarr: boolean,
+  options: ConvertOptions,
+): Promise<ConversionPlan> {
+  const { signal } = options;
+  return isZarr
+    ? planZarrConversion(await openZarr(store, key, { signal }), options)
+    : describeJobs(await planJobs(await open(store, key, { signal }), options));
+}
+
+/** Every archive and every outermost Zarr node with its path in the result, in the order of the keys. */
 async function nameTree(
   store: ReadableStore,
   path: string,
   { signal }: ConvertOptions,
-): Promise<Map<string, string>> {
-  const keys: string[] = [];
-  for await (const found of findArchives(store, path, { signal })) {
-    if (found.path === path)
+): Promise<TreeSource[]> {
+  const found = new Map<string, boolean>();
+  for await (const each of findArchives(store, path, { signal, isOther: isZarrFolder })) {
+    if (each.path === path)
       throw new SuperchunkError("BAD_ARGUMENT", "this is an archive, not a folder of archives", {
         path: store.describe(path),
       });
-    keys.push(found.path);
+    found.set(each.path, each.kind === "other");
   }
   const below = (key: string): string => (path === "" ? key : key.slice(path.length + 1));
-  const named = namePaths(keys.map(below));
-  return new Map(keys.sort().map((key) => [key, named.get(below(key)) ?? below(key)]));
+  const named = namePaths([...found.keys()].map(below));
+  return [...found]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, isZarr]) => ({ key, node: named.get(below(key)) ?? below(key), isZarr }));
 }

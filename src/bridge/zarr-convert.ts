@@ -1,9 +1,10 @@
 /**
- * Zarr of any version into Zarr v3, by copying chunks as they are stored: documents are translated, payloads not looked into.
+ * Zarr of any version into Zarr v3, by copying chunks as they are stored where that can be: documents are translated.
  *
  * Knows trees of nodes, and how a conversion is put at its place; must not know what shards hold.
  */
 import type { LongOptions } from "../array/types.ts";
+import type { ChunkEncoder } from "../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -16,7 +17,10 @@ import { openZarrArray } from "../zarr/open.ts";
 import { swapItems } from "../zarr/swap-items.ts";
 import type { ConversionPlan, ConvertResult, PlannedArray } from "./convert-options.ts";
 import { type DestinationOptions, finishDestination, prepareDestination } from "./destination.ts";
-import { copyObjects, v3Document } from "./transformer-convert.ts";
+import type { ItemTransform } from "./item-transform.ts";
+import { recodeObjects } from "./recode-objects.ts";
+import { copyObjects } from "./transformer-convert.ts";
+import { planV3, type Recoding } from "./v3-document.ts";
 import { firstDifference } from "./way-back/verify-back.ts";
 import { consolidate, groupDocument } from "./zarr-metadata.ts";
 
@@ -24,6 +28,10 @@ import { consolidate, groupDocument } from "./zarr-metadata.ts";
 export interface ZarrConvertOptions extends DestinationOptions, LongOptions {
   /** Read the whole result back and compare it with the source. */
   readonly verify?: boolean | undefined;
+  /** False: refuse (`UNSUPPORTED`) where chunks cannot be copied, instead of recoding them. Default true. */
+  readonly recode?: boolean | undefined;
+  /** What encodes chunks that cannot be copied (default: the calling thread). */
+  readonly encoder?: ChunkEncoder | undefined;
 }
 
 /** A node with its path below the root. */
@@ -33,12 +41,15 @@ interface NamedNode {
 }
 
 /** What {@link convertZarr} would do, without writing. Throws what opening the nodes throws. */
-export async function planZarrConversion(root: ZarrArray | ZarrGroup): Promise<ConversionPlan> {
+export async function planZarrConversion(
+  root: ZarrArray | ZarrGroup,
+  options: Pick<ZarrConvertOptions, "recode"> = {},
+): Promise<ConversionPlan> {
   const arrays: PlannedArray[] = [];
   const groups: string[] = [];
   for await (const { path, node } of nodesOf("", root)) {
     if (node.kind === "group") groups.push(path);
-    else arrays.push(planArray(path, node));
+    else arrays.push(planArray(path, node, options));
   }
   return {
     source: root.store.describe(root.path),
@@ -50,7 +61,11 @@ export async function planZarrConversion(root: ZarrArray | ZarrGroup): Promise<C
   };
 }
 
-function planArray(path: string, array: ZarrArray): PlannedArray {
+function planArray(
+  path: string,
+  array: ZarrArray,
+  options: Pick<ZarrConvertOptions, "recode">,
+): PlannedArray {
   const { shape, nbytes, chunkShape, shardShape, model } = array;
   const count = (lengths: readonly number[]): number =>
     shape.reduce((product, extent, d) => product * Math.ceil(extent / (lengths[d] ?? 1)), 1);
@@ -66,20 +81,56 @@ function planArray(path: string, array: ZarrArray): PlannedArray {
     notes: [],
   };
   try {
-    const dataType: JsonValue = v3Document(array)["data_type"] ?? null;
-    return { ...facts, action: nbytes === 0 ? "empty" : "copy", dataType };
+    const { document, recoding } = planV3(array, options);
+    const dataType: JsonValue = document["data_type"] ?? null;
+    if (nbytes === 0) return { ...facts, action: "empty", dataType };
+    if (recoding === undefined) return { ...facts, action: "copy", dataType };
+    return { ...facts, action: "recode", reason: recoding.reason, dataType };
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     return { ...facts, action: "refuse", reason: error.summary };
   }
 }
 
+/** A node of a conversion, and what becomes of it. */
+interface ZarrJob {
+  readonly path: string;
+  readonly node: ZarrArray | ZarrGroup;
+  readonly document: JsonObject;
+  readonly recoding: Recoding | undefined;
+}
+
+/** All nodes of a conversion, groups before their members. */
+export interface ZarrJobs {
+  /** What makes the source the same source. */
+  readonly source: JsonObject;
+  readonly nodes: readonly ZarrJob[];
+}
+
+/** What becomes of a node and all below it. Throws `UNSUPPORTED` for what Zarr v3 has no words for. */
+export async function planZarrJobs(
+  root: ZarrArray | ZarrGroup,
+  options: Pick<ZarrConvertOptions, "recode">,
+): Promise<ZarrJobs> {
+  const nodes: ZarrJob[] = [];
+  for await (const { path, node } of nodesOf("", root)) {
+    const plan =
+      node.kind === "array"
+        ? planV3(node, options)
+        : { document: groupDocument(node.attrs), recoding: undefined };
+    nodes.push({ path, node, ...plan });
+  }
+  const documents = Object.fromEntries(nodes.map(({ path, document }) => [`/${path}`, document]));
+  return { source: { location: root.store.describe(root.path), documents }, nodes };
+}
+
 /**
- * Converts a node and all below it to Zarr v3 at `prefix` of a store. Arrays' documents follow their chunks, and groups'
- * their members, the root's last, with all others consolidated in it.
+ * Converts a node and all below it to Zarr v3 at `prefix` of a store. Chunks are copied as they are stored, or, where Zarr
+ * v3 has no name for their codec or no words for their items, compressed anew with Blosc. Arrays' documents follow their
+ * chunks, and groups' their members, the root's last, with all others consolidated in it.
  *
- * @throws UNSUPPORTED for what Zarr v3 has no words for (zlib, filters, data types), before anything is written; CONFLICT as
- * `convertArchive` does; the codes of damage
+ * @throws UNSUPPORTED for what Zarr v3 has no words for (filters, data types), and with `recode: false` for what cannot be
+ * copied, before anything is written; CONFLICT as `convertArchive` does; the codes of damage
  */
 export async function convertZarr(
   root: ZarrArray | ZarrGroup,
@@ -87,36 +138,43 @@ export async function convertZarr(
   prefix: string,
   options: ZarrConvertOptions = {},
 ): Promise<ConvertResult> {
+  const jobs = await planZarrJobs(root, options);
+  const record = { source: jobs.source, options: { to: "zarr3" } };
+  const state = await prepareDestination(target, prefix, record, options);
+  const result = await runZarrJobs(jobs, target, prefix, state === "unfinished", options);
+  await finishDestination(target, prefix);
+  return result;
+}
+
+/** Converts nodes at a place that is ready for them; with `keep`, objects that are there already stay. */
+export async function runZarrJobs(
+  { nodes }: ZarrJobs,
+  target: WritableStore,
+  prefix: string,
+  keep: boolean,
+  options: ZarrConvertOptions,
+): Promise<ConvertResult> {
   const started = performance.now();
-  const nodes: { path: string; node: ZarrArray | ZarrGroup; document: JsonObject }[] = [];
-  for await (const { path, node } of nodesOf("", root))
-    nodes.push({
-      path,
-      node,
-      document: node.kind === "array" ? v3Document(node) : groupDocument(node.attrs),
-    });
-  const source = {
-    location: root.store.describe(root.path),
-    documents: Object.fromEntries(nodes.map(({ path, document }) => [`/${path}`, document])),
-  };
-  const state = await prepareDestination(target, prefix, { source, options: { to: "zarr3" } }, options);
-  const done = { arrays: 0, groups: 0, chunks: 0, shards: 0, kept: 0, written: 0, nbytes: 0 };
+  const { signal, encoder } = options;
+  const done = { arrays: 0, groups: 0, copied: 0, recoded: 0, shards: 0, kept: 0, written: 0, nbytes: 0 };
   const total = nodes.reduce((sum, { node }) => sum + (node.kind === "array" ? node.nbytes : 0), 0);
-  for (const { path, node, document } of nodes) {
+  for (const { path, node, document, recoding } of nodes) {
     if (node.kind === "group") continue;
     const key = joinKey(prefix, path);
-    await copyObjects(node, document, target, key, {
-      signal: options.signal,
-      keep: state === "unfinished",
-      onObject: (chunks, nbytes, isKept) => {
-        done.chunks += chunks;
-        done.shards++;
-        if (isKept) done.kept++;
-        else done.written += nbytes;
-      },
-    });
+    const onObject = (chunks: number, nbytes: number, isKept: boolean): void => {
+      done[recoding === undefined ? "copied" : "recoded"] += chunks;
+      done.shards++;
+      if (isKept) done.kept++;
+      else done.written += nbytes;
+    };
+    const how = { signal, keep, onObject };
+    if (recoding === undefined) await copyObjects(node, document, target, key, how);
+    else {
+      const { transform } = recoding;
+      await recodeObjects(node, document, target, key, { ...how, encoder, transform });
+    }
     done.written += await putDocument(target, key, document, options);
-    if (options.verify === true) await compare(node, target, key, options.signal);
+    if (options.verify === true) await compare(node, recoding, target, key, signal);
     done.arrays++;
     done.nbytes += node.nbytes;
     options.onProgress?.({ done: done.nbytes, total, label: node.store.describe(node.path) });
@@ -130,13 +188,12 @@ export async function convertZarr(
     done.written += await putDocument(target, joinKey(prefix, path), own, options);
     done.groups++;
   }
-  await finishDestination(target, prefix);
   return {
     arrays: done.arrays,
     groups: done.groups,
-    chunksCopied: done.chunks,
+    chunksCopied: done.copied,
     chunksPadded: 0,
-    chunksRecoded: 0,
+    chunksRecoded: done.recoded,
     shards: done.shards,
     shardsKept: done.kept,
     bytesWritten: done.written,
@@ -174,12 +231,16 @@ async function putDocument(
 /** Throws `BAD_FIELD` where the values of the copy are others. */
 async function compare(
   source: ZarrArray,
+  recoding: Recoding | undefined,
   target: WritableStore,
   path: string,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const copy = await openZarrArray(target, path, { signal });
-  const at = await firstDifference(littleEndian(source, signal), littleEndian(copy, signal));
+  const at = await firstDifference(
+    littleEndian(source, signal, recoding?.transform),
+    littleEndian(copy, signal),
+  );
   if (at === undefined) return;
   throw new SuperchunkError(
     "BAD_FIELD",
@@ -189,8 +250,14 @@ async function compare(
 }
 
 /** Values as version 3 has them in memory; in version 2 they are as they are stored. */
-async function* littleEndian(array: ZarrArray, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+async function* littleEndian(
+  array: ZarrArray,
+  signal: AbortSignal | undefined,
+  transform?: ItemTransform,
+): AsyncGenerator<Uint8Array> {
   const isBig = array.dtype.byteOrder === "big";
-  for await (const piece of array.streamBytes({ signal }))
-    yield isBig ? swapItems(piece, array.dtype) : piece;
+  for await (const piece of array.streamBytes({ signal })) {
+    if (transform !== undefined) yield transform.apply(piece);
+    else yield isBig ? swapItems(piece, array.dtype) : piece;
+  }
 }

@@ -198,11 +198,11 @@ describe("many archives", () => {
       report,
     ]);
     expect(code).toBe(3);
-    expect(out).toMatch(/^67 archives converted, 2 failed: \d+ chunks copied, /);
+    expect(out).toMatch(/^78 archives converted, 2 failed: \d+ chunks copied, /);
     expect(err).toMatch(/superchunk: not converted: \S+aborted\S* [^\n]+ \(INCOMPLETE\)\n/);
     expect(err).toMatch(/superchunk: not converted: \S+bcolz-object: [^\n]+ \(UNSUPPORTED\)\n/);
     const entries: { status: string }[] = readJson("report.json").archives;
-    expect(entries).toHaveLength(69);
+    expect(entries).toHaveLength(80);
     expect(entries.filter((entry) => entry.status === "failed")).toHaveLength(2);
     expect(readJson("all", "zarr.json").node_type).toBe("group");
     expect(readJson("all", "carray", "blz-f8", "zarr.json").shape).toEqual([700]);
