@@ -1,5 +1,6 @@
 /** Containers: which one a location belongs to, how they are edited and kept, and what is refused. */
 import { describe, expect, it } from "vitest";
+import { ContainerReader } from "../../src/bridge/references/container-reader.ts";
 import {
   type Container,
   Containers,
@@ -10,6 +11,7 @@ import {
   toLocation,
 } from "../../src/bridge/references/index.ts";
 import { isSuperchunkError, type SuperchunkError } from "../../src/errors.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
 
 const bucket: Container = { name: "bucket", prefix: "s3://bucket/", store: "s3", region: "eu-west-1" };
 const inner: Container = { name: "inner", prefix: "s3://bucket/private/", store: "s3", credentials: "mine" };
@@ -148,5 +150,31 @@ describe("the folder of many locations", () => {
     expect(commonFolder(["file:///a/1", "file:///b/2"])).toBe("file:///");
     expect(commonFolder(["s3://a/x/1", "s3://a/y/2"])).toBe("s3://a/");
     expect(commonFolder(["s3://a/1", "s3://b/2"])).toBeUndefined();
+  });
+});
+
+describe("a container whose objects were moved", () => {
+  it.each<[string, Container, string, string]>([
+    [
+      "from a folder to a web server",
+      { name: "a", prefix: "file:///data/", store: "http", location: "https://host/data/" },
+      "file:///data/100%25.blp",
+      "100%25.blp",
+    ],
+    [
+      "from a web server to a folder",
+      { name: "a", prefix: "https://host/data/", store: "local", location: "file:///data/" },
+      "https://host/data/100%25.blp",
+      "100%.blp",
+    ],
+  ])("%s has them under the names that they had", async (_, container, location, key) => {
+    const store = new MemoryStore();
+    await store.put(key, Uint8Array.of(1, 2, 3));
+    const reader = new ContainerReader(new Containers([container]), {
+      authorized: new Set(["a"]),
+      openContainer: () => store,
+    });
+    const bytes = await reader.read({ location, offset: 1, length: 2, guard: undefined });
+    expect([...bytes]).toEqual([2, 3]);
   });
 });

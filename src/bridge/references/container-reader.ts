@@ -172,9 +172,10 @@ export function webAddress({ name, prefix, location, store, region, endpoint }: 
 }
 
 /** Key of a location in its container's store. Locations on the web are encoded, keys are not. */
-function keyIn({ prefix, store }: Container, location: string): string {
+function keyIn({ prefix }: Container, location: string): string {
   const rest = location.slice(prefix.length);
-  if (store !== "http") return rest;
+  // The location tells, and not where the objects have been moved since.
+  if (!/^https?:/.test(prefix)) return rest;
   try {
     return decodeURIComponent(rest);
   } catch (cause) {
