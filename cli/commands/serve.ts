@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { ViewNode } from "../../src/bridge/index.ts";
 import { zarrTreeView } from "../../src/bridge/index.ts";
+import { SuperchunkError } from "../../src/errors.ts";
 import { encoderOf, serveView } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { describeFailure } from "../failure.ts";
@@ -49,6 +50,8 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
   const { entries, close } = await locateEntries(paths, context.signal);
   try {
     const view = zarrTreeView(entries, { portable: flags.portable, encoder: encoderOf() });
+    const nodes = await view.list("", { signal: context.signal });
+    assertReadable(nodes);
     const served = await serveView(view, {
       host: flags.host,
       port: flags.port,
@@ -57,7 +60,6 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
       onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
     });
     try {
-      const nodes = await view.list("", { signal: context.signal });
       if (flags.json === true) await context.json({ url: served.url, archives: entries.length, nodes });
       else for (const line of pasteLines(served.url, nodes, entries.length)) await context.out.line(line);
       await context.out.flush();
@@ -68,6 +70,17 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
   } finally {
     await close();
   }
+}
+
+/** Throws `UNSUPPORTED` where nothing that would be served can be read: nobody would look for the reason here. */
+function assertReadable(nodes: readonly ViewNode[]): void {
+  const below = nodes.slice(1);
+  const [first] = below;
+  if (first?.error === undefined || below.some(({ error }) => error === undefined)) return;
+  const others = below.length === 1 ? "" : `; nor can the other ${below.length - 1}`;
+  throw new SuperchunkError("UNSUPPORTED", `it cannot be served: ${first.error}${others}`, {
+    path: first.source ?? first.path,
+  });
 }
 
 /** What to paste into the programs that read it. */

@@ -109,6 +109,12 @@ describe("serve", () => {
     expect([twice.code, twice.err]).toEqual([2, expect.stringContaining('two paths have the name "carray"')]);
     expect((await runCli(["serve", `${corpusFolder}/carray`, "--port", "99999"])).code).toBe(2);
   });
+
+  it("does not begin where nothing of what it would serve can be read, and says why", async () => {
+    const failed = await runCli(["serve", `${corpusFolder}/manifest.json`, "--port", "0"]);
+    expect([failed.code, failed.out]).toEqual([1, ""]);
+    expect(failed.err).toMatch(/manifest\.json.*not an archive that superchunk knows/);
+  });
 });
 
 describe("docs/xarray-in-one-minute.md", () => {
