@@ -29,7 +29,11 @@ export async function loadIcechunk(): Promise<IcechunkModule> {
   }
 }
 
-function explainMissing(cause: unknown): SuperchunkError {
+/** Platforms that the package has a build for, as {@link process} names them. */
+const BUILDS = ["linux x64", "darwin arm64", "win32 x64"];
+
+/** Why the package cannot be loaded: `UNSUPPORTED`, with the way out. */
+export function explainMissing(cause: unknown): SuperchunkError {
   const { platform, arch } = process;
   const here = `${platform} ${arch}`;
   const isInstalled = !(
@@ -38,9 +42,12 @@ function explainMissing(cause: unknown): SuperchunkError {
   const text = cause instanceof Error ? `${cause.message} ${causesOf(cause)}` : String(cause);
   const reason = !isInstalled
     ? 'needs the package "@earthmover/icechunk", which is not installed: npm install @earthmover/icechunk'
-    : /GLIBC/i.test(text)
+    : // An older library is told by the version that is missing, or by a function that came with it.
+      /GLIBC|__isoc23_/i.test(text)
       ? `needs a newer C library than this system has (glibc 2.38 or later, as in Debian 13 and Ubuntu 24.04; here ${here})`
-      : `has no build of "@earthmover/icechunk" for ${here}; there are ones for Linux x64 with glibc 2.38, macOS arm64 and Windows x64`;
+      : BUILDS.includes(here)
+        ? `could not load the native code of "@earthmover/icechunk" for ${here}; install it anew, with optional dependencies (npm install --include=optional @earthmover/icechunk)`
+        : `has no build of "@earthmover/icechunk" for ${here}; there are ones for Linux x64 with glibc 2.38, macOS arm64 and Windows x64`;
   return new SuperchunkError(
     "UNSUPPORTED",
     `Icechunk ${reason}. Without it, write kerchunk references (--to kerchunk) and open those with Icechunk's VirtualiZarr elsewhere`,

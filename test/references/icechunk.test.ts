@@ -1,0 +1,76 @@
+/** Icechunk without its native code: what is said where that is missing, and who wins where two writers commit. */
+import type * as Icechunk from "@earthmover/icechunk";
+import { describe, expect, it } from "vitest";
+import { explainMissing } from "../../src/node/icechunk.ts";
+import { Draft } from "../../src/node/icechunk-draft.ts";
+
+/** Branches as Icechunk has them: a session flushes snapshots that no branch shows, and a branch moves only from where it is said to be. */
+class Branches {
+  readonly heads = new Map([["main", "s0"]]);
+  #snapshots = 0;
+
+  asRepository(): Icechunk.Repository {
+    const { heads } = this;
+    const flush = async (): Promise<string> => `s${++this.#snapshots}`;
+    const repository = {
+      writableSession: async (branch: string) => ({
+        snapshotId: heads.get(branch),
+        flush,
+        commit: async () => heads.set(branch, await flush()),
+      }),
+      lookupBranch: async (branch: string) => heads.get(branch),
+      createBranch: async (branch: string, snapshot: string) => heads.set(branch, snapshot),
+      deleteBranch: async (branch: string) => heads.delete(branch),
+      resetBranch: async (branch: string, snapshot: string, from: string) => {
+        if (heads.get(branch) !== from) throw new Error(`branch update conflict on ${branch}`);
+        heads.set(branch, snapshot);
+      },
+    };
+    return repository as unknown as Icechunk.Repository;
+  }
+}
+
+describe("two writers of one Icechunk branch", () => {
+  it("have one winner: the other is told of the conflict, and leaves the branch and no draft behind", async () => {
+    const branches = new Branches();
+    const repository = branches.asRepository();
+    const first = await Draft.begin(repository, "main");
+    const second = await Draft.begin(repository, "main");
+    await second.endPart();
+    await second.endPart();
+    const [early, late] = [await first.finish("first"), await second.finish("second")];
+    await first.publish(early);
+    await expect(second.publish(late)).rejects.toMatchObject({
+      code: "CONFLICT",
+      details: { field: "branch", expected: "s0", found: early },
+    });
+    await second.end();
+    expect([...branches.heads]).toEqual([["main", early]]);
+  });
+
+  it("is no conflict where the branch did not move: then the failure itself is told", async () => {
+    const branches = new Branches();
+    const refused = new Error("access denied");
+    const repository = Object.assign(branches.asRepository(), { resetBranch: () => Promise.reject(refused) });
+    const draft = await Draft.begin(repository, "main");
+    await expect(draft.publish(await draft.finish("x"))).rejects.toBe(refused);
+  });
+});
+
+describe("Icechunk that cannot be loaded", () => {
+  it.each([
+    ["/lib/libc.so.6: version `GLIBC_2.38' not found", /needs a newer C library/],
+    ["icechunk.linux-x64-gnu.node: undefined symbol: __isoc23_sscanf", /needs a newer C library/],
+  ])("is explained by the C library where %s", (text, message) => {
+    const cause = new Error("Cannot find native binding", { cause: new Error(text) });
+    expect(explainMissing(cause)).toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it("is explained by the package where that is not there", () => {
+    const cause = new Error("Cannot find package '@earthmover/icechunk' imported from here");
+    expect(explainMissing(cause).message).toContain("npm install @earthmover/icechunk");
+  });
+});
