@@ -1,26 +1,6 @@
 /** One run of the command: from arguments and streams to an exit code. Never throws, never exits the process. */
 import { Command, CommanderError } from "commander";
-import { addAppend } from "./commands/append.ts";
-import { addAttrs } from "./commands/attrs.ts";
-import { addCat } from "./commands/cat.ts";
-import { addChunks } from "./commands/chunks.ts";
-import { addColumns } from "./commands/columns.ts";
-import { addCompact } from "./commands/compact.ts";
-import { addCompress } from "./commands/compress.ts";
-import { addConvert } from "./commands/convert.ts";
-import { addCreate } from "./commands/create.ts";
-import { addDecompress } from "./commands/decompress.ts";
-import { addDelete } from "./commands/delete.ts";
-import { addInfo } from "./commands/info.ts";
-import { addLink } from "./commands/link.ts";
-import { addLs } from "./commands/ls.ts";
-import { addRepair } from "./commands/repair.ts";
-import { addResize } from "./commands/resize.ts";
-import { addServe } from "./commands/serve.ts";
-import { addSet } from "./commands/set.ts";
-import { addUnlink } from "./commands/unlink.ts";
-import { addVerify } from "./commands/verify.ts";
-import { addVirtualize } from "./commands/virtualize.ts";
+import { loadCommands } from "./command-list.ts";
 import { Context } from "./context.ts";
 import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
 import { ClosedPipe, type Io } from "./output.ts";
@@ -42,7 +22,8 @@ Example:
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   const context = new Context(io);
   try {
-    await buildProgram(context).parseAsync([...argv], { from: "user" });
+    const program = await buildProgram(context, argv[0]);
+    await program.parseAsync([...argv], { from: "user" });
     await context.out.flush();
     return context.exitCode;
   } catch (caught) {
@@ -85,7 +66,7 @@ function debugText(error: Error): string {
   return `${error.stack ?? error.message}${cause}`;
 }
 
-function buildProgram(context: Context): Command {
+async function buildProgram(context: Context, first: string | undefined): Promise<Command> {
   const program = new Command("superchunk")
     .description(
       "Read Bloscpack, BLZ, bcolz and superchunk archives, and carry them into Zarr v3 without recompressing.",
@@ -100,29 +81,6 @@ function buildProgram(context: Context): Command {
       outputError: (text, write) => write(`${usageLine(text)}\n`),
     })
     .helpCommand("help [command]", "print the help of a command");
-  for (const add of [
-    addInfo,
-    addLs,
-    addChunks,
-    addCat,
-    addVerify,
-    addCompress,
-    addDecompress,
-    addCreate,
-    addAppend,
-    addResize,
-    addSet,
-    addDelete,
-    addAttrs,
-    addColumns,
-    addCompact,
-    addRepair,
-    addConvert,
-    addServe,
-    addLink,
-    addUnlink,
-    addVirtualize,
-  ])
-    add(program, context);
+  for (const add of await loadCommands(first)) add(program, context);
   return program;
 }

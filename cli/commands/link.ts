@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { LinkPlan, LinkResult } from "../../src/bridge/link/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import { type LinkPathOptions, link, planLinkAt } from "../../src/node/index.ts";
+import { type LinkPathOptions, link, planLinkAt } from "../../src/node/link.ts";
 import type { Context } from "../context.ts";
 import { alignRows } from "../layout.ts";
 import { startProgress } from "../progress.ts";

@@ -1,6 +1,6 @@
 /** `superchunk unlink`: undoes `link`. */
 import type { Command } from "commander";
-import { unlink } from "../../src/node/index.ts";
+import { unlink } from "../../src/node/link.ts";
 import type { Context } from "../context.ts";
 import { formatPlural, formatSize } from "../units.ts";
 import { printable } from "../values/cell-text.ts";

@@ -13,7 +13,7 @@ import { FileStore } from "./fs-store.ts";
 import { linkFilesIn } from "./link-files.ts";
 import { locate } from "./locate.ts";
 import { acquireLock, type LockOptions } from "./lock.ts";
-import { isMirrored, removeMirrorAt, renewMirror, verifyMirrorAt } from "./mirror.ts";
+import { isMirrored } from "./mirror-detection.ts";
 import { SteadyStore } from "./steady-store.ts";
 
 /** Options of {@link link}. */
@@ -31,7 +31,8 @@ export async function link(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkResult> {
-  if (destination === undefined && (await isMirrored(path))) return renewMirror(path, options);
+  if (destination === undefined && (await isMirrored(path)))
+    return (await loadMirror()).renewMirror(path, options);
   return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
 }
 
@@ -42,7 +43,7 @@ export async function planLinkAt(
   options: LinkPathOptions = {},
 ): Promise<LinkPlan> {
   if (destination === undefined && (await isMirrored(path))) {
-    const findings = (await verifyMirrorAt(path, options)) ?? [];
+    const findings = (await (await loadMirror()).verifyMirrorAt(path, options)) ?? [];
     const root = resolve(path);
     return {
       source: root,
@@ -115,7 +116,7 @@ async function atPath<T>(
  * @throws NOT_FOUND where nothing is linked, and what {@link unlinkArchive} throws
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
-  if (await isMirrored(path)) return removeMirrorAt(path, options);
+  if (await isMirrored(path)) return (await loadMirror()).removeMirrorAt(path, options);
   const site = await siteAt(path);
   try {
     const record = await readLinkRecord(site.target, options.signal);
@@ -138,7 +139,7 @@ export async function verifyLinkAt(
   options: LinkPathOptions = {},
 ): Promise<readonly Finding[] | undefined> {
   if (!isFolder(path)) return undefined;
-  if (!fs.existsSync(join(path, LINK_RECORD))) return verifyMirrorAt(path, options);
+  if (!fs.existsSync(join(path, LINK_RECORD))) return (await loadMirror()).verifyMirrorAt(path, options);
   const site = await siteAt(path);
   try {
     return await verifyLink(site, options);
@@ -146,6 +147,11 @@ export async function verifyLinkAt(
     await site.source.close?.();
     await site.target.close?.();
   }
+}
+
+/** What writes arrays is loaded only for those that keep themselves Zarr arrays. */
+function loadMirror(): Promise<typeof import("./mirror.ts")> {
+  return import("./mirror.ts");
 }
 
 async function siteAt(path: string): Promise<LinkSite> {

@@ -2,27 +2,13 @@
 import { resolve } from "node:path";
 import type { Finding, LongOptions } from "../array/types.ts";
 import type { LinkResult, UnlinkResult } from "../bridge/link/types.ts";
+import { hasMirror } from "../bridge/mirror/detection.ts";
 import { unmirror, zarrMirrors } from "../bridge/mirror/maker.ts";
 import { verifyMirror } from "../bridge/mirror/verify.ts";
-import { hasMirror } from "../bridge/mirror/zarr-mirror.ts";
-import { isSuperchunkError } from "../errors.ts";
 import { FileStore } from "./fs-store.ts";
 import type { LockOptions } from "./lock.ts";
 import { mirrorFilesIn } from "./mirror-files.ts";
 import { openWritable } from "./write.ts";
-
-/** True where the folder is an array that keeps itself a Zarr array. */
-export async function isMirrored(path: string): Promise<boolean> {
-  const store = new FileStore(resolve(path));
-  try {
-    return await hasMirror(store, "");
-  } catch (error) {
-    if (isSuperchunkError(error)) return false; // a file, or what cannot be read: whoever opens it tells
-    throw error;
-  } finally {
-    await store.close?.();
-  }
-}
 
 /** Looks at every shard and every chunk of it, and brings right what is not. */
 export async function renewMirror(path: string, options: LockOptions & LongOptions): Promise<LinkResult> {

@@ -6,14 +6,11 @@
  * published is found out by looking at it, so that a killed writer leaves nothing to be undone. @see FORMAT.md [FY]
  */
 
-import { ZARR_FEATURE } from "../../array/generation.ts";
 import { isEqual } from "../../array/live-array.ts";
 import type { ArrayWriter } from "../../array/write/array-writer.ts";
 import { ChunkSource } from "../../array/write/chunk-source.ts";
 import type { Committed } from "../../array/write/commit-line.ts";
 import type { ArrayMirror, ChunkPlace } from "../../array/write/mirror.ts";
-import { isSuperchunkError } from "../../errors.ts";
-import { parseStorage } from "../../format/folder.ts";
 import { countChunks } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -265,19 +262,6 @@ export function showRows(
     patched: new Set(layout.patches.flatMap(({ chunks }) => chunks)),
     chunks: Math.min(countChunks(layout.runs), Math.ceil(rows / chunklen)),
   };
-}
-
-/** True where an array says that it keeps itself a Zarr array. What cannot be read says so to who opens it. */
-export async function hasMirror(store: ReadableStore, path: string): Promise<boolean> {
-  const key = joinKey(path, "meta/storage");
-  const bytes = await store.get(key);
-  if (bytes === undefined) return false;
-  try {
-    return parseStorage(bytes, store.describe(key)).superchunk?.writeFeatures.includes(ZARR_FEATURE) === true;
-  } catch (error) {
-    if (isSuperchunkError(error)) return false;
-    throw error;
-  }
 }
 
 /** The state that earlier writers left; undefined where there is none. Throws as {@link parseMirrorState}. */

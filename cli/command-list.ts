@@ -1,0 +1,42 @@
+/** The commands, each loaded only where it is called for: starting up is most of what a short command takes. */
+import type { Command } from "commander";
+import type { Context } from "./context.ts";
+
+/** Adds a command to the program. */
+type AddCommand = (program: Command, context: Context) => void;
+
+/** By name, in the order in which the help shows them. */
+const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
+  ["info", async () => (await import("./commands/info.ts")).addInfo],
+  ["ls", async () => (await import("./commands/ls.ts")).addLs],
+  ["chunks", async () => (await import("./commands/chunks.ts")).addChunks],
+  ["cat", async () => (await import("./commands/cat.ts")).addCat],
+  ["verify", async () => (await import("./commands/verify.ts")).addVerify],
+  ["compress", async () => (await import("./commands/compress.ts")).addCompress],
+  ["decompress", async () => (await import("./commands/decompress.ts")).addDecompress],
+  ["create", async () => (await import("./commands/create.ts")).addCreate],
+  ["append", async () => (await import("./commands/append.ts")).addAppend],
+  ["resize", async () => (await import("./commands/resize.ts")).addResize],
+  ["set", async () => (await import("./commands/set.ts")).addSet],
+  ["delete", async () => (await import("./commands/delete.ts")).addDelete],
+  ["attrs", async () => (await import("./commands/attrs.ts")).addAttrs],
+  ["columns", async () => (await import("./commands/columns.ts")).addColumns],
+  ["compact", async () => (await import("./commands/compact.ts")).addCompact],
+  ["repair", async () => (await import("./commands/repair.ts")).addRepair],
+  ["convert", async () => (await import("./commands/convert.ts")).addConvert],
+  ["serve", async () => (await import("./commands/serve.ts")).addServe],
+  ["link", async () => (await import("./commands/link.ts")).addLink],
+  ["unlink", async () => (await import("./commands/unlink.ts")).addUnlink],
+  ["virtualize", async () => (await import("./commands/virtualize.ts")).addVirtualize],
+]);
+
+/**
+ * The command that the first argument names, and none for the version; all of them where it names none: for the help, or to
+ * find what was meant.
+ */
+export async function loadCommands(first: string | undefined): Promise<readonly AddCommand[]> {
+  if (first === "--version" || first === "-V") return [];
+  const named = first === undefined ? undefined : COMMANDS.get(first);
+  const loads = named === undefined ? [...COMMANDS.values()] : [named];
+  return Promise.all(loads.map((load) => load()));
+}
