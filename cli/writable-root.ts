@@ -1,7 +1,10 @@
 /** Opening an array of superchunks to change it, and giving up what was begun where that fails. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { ArrayArchive } from "../src/array/types.ts";
 import type { WritableArray } from "../src/array/write/writable-array.ts";
 import { SuperchunkError } from "../src/errors.ts";
+import { LINK_RECORD } from "../src/format/naming.ts";
 import { open, openWritable } from "../src/node/index.ts";
 import type { WritePathOptions } from "../src/node/write.ts";
 import type { Context } from "./context.ts";
@@ -20,7 +23,7 @@ export async function openRoot(path: string, context: Context): Promise<ArrayArc
 
 /**
  * Works with the array at a path, open for writing; where the work fails, what waits is given up. Superfluous files that
- * could not be removed are told on stderr.
+ * could not be removed are told on stderr, and that the Zarr view of a linked array is not that of the array any more.
  *
  * @throws UNSUPPORTED for other archives; CONFLICT where another writer holds the lock, unless `breakLock`;
  * UNSUPPORTED to modify in place where the store cannot
@@ -37,6 +40,11 @@ export async function withRoot<T>(
     const result = await work(array);
     await array.close();
     for (const warning of array.warnings) context.message(`${path}: ${warning}`);
+    if (existsSync(join(path, LINK_RECORD))) {
+      context.message(
+        `note: ${path}: its Zarr view still has what was there before; "superchunk link" brings it up to date ("superchunk compact" first, after values were set or rows deleted)`,
+      );
+    }
     return result;
   } catch (error) {
     await array.abandon();

@@ -56,16 +56,20 @@ export class Folders {
   }
 
   /**
-   * The real path behind a symbolic link at `path`, or undefined where it leads to nothing.
+   * The real path behind a symbolic link at `path`, or undefined where the link itself is gone meanwhile.
    *
-   * @throws UNSAFE_PATH where it leads out of the root, or in a circle
+   * @throws UNSAFE_PATH where it leads out of the root, or in a circle; INCOMPLETE where it leads to nothing: what it
+   * stood for is lost, and must not pass for what was never stored
    */
   follow(path: string, key: string): string | undefined {
     let real: string;
     try {
       real = fs.realpathSync.native(path);
     } catch (error) {
-      if (isAbsence(error)) return undefined;
+      if (isAbsence(error)) {
+        if (lstat(path)?.isSymbolicLink() !== true) return undefined;
+        throw this.#deadLink(path, key, error);
+      }
       if (systemCode(error) !== "ELOOP") throw error;
       throw new SuperchunkError("UNSAFE_PATH", "symbolic links lead in a circle", {
         path: this.describe(key),
@@ -117,6 +121,15 @@ export class Folders {
   /** Forgets what is known: after a folder was renamed or removed. */
   forget(): void {
     this.#known.clear();
+  }
+
+  #deadLink(path: string, key: string, cause: unknown): SuperchunkError {
+    const target = fs.readlinkSync(path);
+    return new SuperchunkError(
+      "INCOMPLETE",
+      `a symbolic link to ${target}, where nothing is; bring that file back, or remove the link`,
+      { path: this.describe(key), expected: target, cause },
+    );
   }
 
   #examine(folder: string): string | undefined {

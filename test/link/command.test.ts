@@ -58,3 +58,29 @@ test("a file needs a folder to be a Zarr array in, a folder none", async () => {
   expect(verified.code).toBe(0);
   expect(verified.out).toContain("zarr3");
 });
+
+test("changing a linked array says that its Zarr view stays behind, and linking again brings it up to date", async () => {
+  const copy = copyOf(BLZ);
+  await runCli(["link", copy]);
+  const changed = await runCli(["resize", copy, "2100"]);
+  expect(changed.code).toBe(0);
+  expect(changed.err).toContain('its Zarr view still has what was there before; "superchunk link"');
+  expect((await runCli(["verify", copy])).code).toBe(3);
+  expect((await runCli(["link", copy])).code).toBe(0);
+  expect((await runCli(["verify", copy])).code).toBe(0);
+  await runCli(["unlink", copy]);
+  expect((await runCli(["resize", copy, "10"])).err).not.toContain("Zarr view");
+});
+
+test("a symbolic link whose file is gone is an error, never the fill value", async () => {
+  const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
+  const zarr = `${file}.zarr`;
+  await runCli(["convert", file, zarr]);
+  expect((await runCli(["cat", zarr, "--slice", "0:1"])).code).toBe(0);
+  fs.rmSync(join(zarr, "c", "0"));
+  fs.symlinkSync("../gone", join(zarr, "c", "0"));
+  const read = await runCli(["cat", zarr, "--slice", "0:1"]);
+  expect(read).toMatchObject({ code: 3, out: "" });
+  expect(read.err).toContain("a symbolic link to ../gone, where nothing is");
+  expect((await runCli(["verify", zarr])).code).toBe(3);
+});

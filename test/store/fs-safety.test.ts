@@ -102,15 +102,20 @@ describe("the file store", () => {
       await store.close();
     }));
 
-  it("takes a dead link for nothing, and refuses links in a circle", () =>
+  it("never takes a dead link for an object that was not stored, and refuses links in a circle", () =>
     withRoot(async (store, root) => {
       fs.symlinkSync("nowhere", join(root, "dead"));
       fs.symlinkSync("b", join(root, "a"));
       fs.symlinkSync("a", join(root, "b"));
-      expect(await store.get("dead")).toBeUndefined();
-      expect(await store.stat("dead")).toBeUndefined();
+      const lost = { code: "INCOMPLETE", details: { path: join(root, "dead"), expected: "nowhere" } };
+      await expect(store.get("dead")).rejects.toMatchObject(lost);
+      await expect(store.stat("dead")).rejects.toMatchObject(lost);
+      await expect(store.get("dead/x")).rejects.toMatchObject({ code: "INCOMPLETE" });
+      expect(() => store.readIntoSync("dead", 0, new Uint8Array(1))).toThrow("where nothing is");
       await store.put("x", Uint8Array.of(1));
       expect((await collectEntries(store, "")).map(({ name }) => name)).toEqual(["a", "b", "x"]);
+      await store.put("dead", Uint8Array.of(2));
+      expect(await store.get("dead")).toEqual(Uint8Array.of(2));
       await expect(store.get("a")).rejects.toMatchObject(unsafe);
       await expect(store.stat("a/x")).rejects.toMatchObject(unsafe);
     }));
