@@ -95,12 +95,17 @@ function partsOf(archive: Readable, column: string | undefined): Omit<Part, "pat
   return chosen.map((name) => ({ column: name, archive: archive.column(name) }));
 }
 
-/** The chunks that are not there; none of an archive. */
+/**
+ * The chunks that are not there, and read as the fill value. An archive has none: one whose file is gone is damage, so
+ * all are looked at, and the first that is not there is the error.
+ */
 async function* missingOf(
   archive: BytesArchive | ReadableArray,
   options: LongOptions,
 ): AsyncGenerator<AbsentChunk> {
-  if (archive.kind === "array" && archive.listMissing !== undefined) yield* archive.listMissing(options);
+  if (archive.kind === "array" && archive.listMissing !== undefined)
+    return yield* archive.listMissing(options);
+  for await (const _ of archive.listChunks(options));
 }
 
 async function printJson(

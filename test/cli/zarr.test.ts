@@ -1,6 +1,6 @@
 /** The commands that read, on Zarr arrays and groups: the corpus, damaged copies, Zarr v2, and addresses. */
 import { createHash } from "node:crypto";
-import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -265,4 +265,20 @@ test("a folder that is an archive and Zarr at once stays the archive, with the v
   const { out } = await runCli(["info", folder, "--json"]);
   expect(JSON.parse(out)).toMatchObject({ dialect: "blz-superchunk", views: ["zarr3"] });
   expect(JSON.parse((await runCli(["ls", folder, "--json"])).out)).toHaveLength(1);
+});
+
+test("chunks --missing of an archive whose file is gone is an error, and no list without chunks", async () => {
+  const folder = await makeFolder();
+  const source = join(corpusFolder, "carray/bcolz-f8-chunks");
+  for (const name of readdirSync(source, { recursive: true, withFileTypes: true }).filter((e) =>
+    e.isFile(),
+  )) {
+    const file = join(name.parentPath, name.name);
+    cpSync(file, join(folder, "a", file.slice(source.length)));
+  }
+  expect((await runCli(["chunks", join(folder, "a"), "--missing"])).out).toBe("no missing chunks\n");
+  rmSync(join(folder, "a", "data", "__3.blp"));
+  const { code, out, err } = await runCli(["chunks", join(folder, "a"), "--missing"]);
+  expect([code, out]).toEqual([3, ""]);
+  expect(err).toContain("__3.blp");
 });
