@@ -78,8 +78,8 @@ function assertReadable(nodes: readonly ViewNode[]): void {
   const [first] = below;
   if (first?.error === undefined || below.some(({ error }) => error === undefined)) return;
   const others = below.length === 1 ? "" : `; nor can the other ${below.length - 1}`;
-  throw new SuperchunkError("UNSUPPORTED", `it cannot be served: ${first.error}${others}`, {
-    path: first.source ?? first.path,
+  throw new SuperchunkError("UNSUPPORTED", `there is nothing to serve: ${first.error}${others}`, {
+    field: "paths",
   });
 }
 
