@@ -18,9 +18,12 @@ interface Publication {
   failure: { readonly error: unknown } | undefined;
 }
 
-/** Superchunks that are being published at a time, and their bytes where they are more than one: what bounds the memory. */
+/**
+ * Superchunks that are being published while the next one is made, and their bytes where they are more than one: what bounds
+ * the memory. Of full superchunks (32 MiB before they are compressed) that is mostly one.
+ */
 const MAX_WAITING = 2;
-const MAX_BYTES = 56 << 20;
+const MAX_BYTES = 24 << 20;
 
 export class Publisher {
   readonly #publish: (segment: Segment) => Promise<void>;

@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import { Publisher, type Segment } from "../../src/array/write/publisher.ts";
+
+const MIB = 1 << 20;
+
+/** A segment of one chunk that has so many bytes. */
+function segmentOf(number: number, nbytes: number): Segment {
+  return { number, columns: [[{ bytes: new Uint8Array(nbytes), digest: new Uint8Array(4), nbytes }]] };
+}
+
+/** A publisher of which nothing is published until `finish` says so, and the order of what happened. */
+function startPublisher(): { publisher: Publisher; events: string[]; finish(number: number): void } {
+  const ends = new Map<number, () => void>();
+  const events: string[] = [];
+  const publisher = new Publisher(
+    ({ number }) => {
+      events.push(`begun ${number}`);
+      return new Promise((resolve) => ends.set(number, resolve));
+    },
+    (blocks) => void events.push(`given back ${blocks.length}`),
+  );
+  return { publisher, events, finish: (number) => ends.get(number)?.() };
+}
+
+/** Lets every promise that can settle do so. */
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+test("one full superchunk is on its way while the next one is made, and not two", async () => {
+  const { publisher, events, finish } = startPublisher();
+  await publisher.add(segmentOf(1, 25 * MIB), [new Uint8Array(1)]);
+  const second = publisher.add(segmentOf(2, 25 * MIB), []).then(() => events.push("go on"));
+  await settle();
+  expect(events).toEqual(["begun 1", "begun 2"]);
+  finish(1);
+  await second;
+  expect(events).toEqual(["begun 1", "begun 2", "given back 1", "go on"]);
+  finish(2);
+  await publisher.drain();
+});
+
+test("two small superchunks are on their way while the next one is made, and not three", async () => {
+  const { publisher, events, finish } = startPublisher();
+  for (const number of [1, 2]) await publisher.add(segmentOf(number, MIB), []);
+  const third = publisher.add(segmentOf(3, MIB), []).then(() => events.push("go on"));
+  await settle();
+  expect(events).toEqual(["begun 1", "begun 2", "begun 3"]);
+  finish(2);
+  await third;
+  expect(events.slice(3)).toEqual(["given back 0", "go on"]);
+  for (const number of [1, 3]) finish(number);
+  await publisher.drain();
+});
