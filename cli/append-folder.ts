@@ -2,11 +2,13 @@
 import { appendToCarray, type CarrayWriteOptions } from "../src/array/foreign/carray-write.ts";
 import { appendToTable } from "../src/array/foreign/table-write.ts";
 import type { ArrayArchive, TableArchive } from "../src/array/types.ts";
+import type { PublishPolicy } from "../src/bridge/mirror/types.ts";
 import { SuperchunkError } from "../src/errors.ts";
 import { encoderOf } from "../src/node/index.ts";
 import { lengthOf } from "./append-file.ts";
 import { checkRows, columnInputs, rowBytesOf } from "./append-rows.ts";
 import type { Context } from "./context.ts";
+import { appendStream, mirrorPolicy } from "./published-rows.ts";
 import { drawnRows, openAppendedRows } from "./rows-input.ts";
 import { formatPlural } from "./units.ts";
 import { withRoot } from "./writable-root.ts";
@@ -16,6 +18,8 @@ import { carrayLock, tableLock, withLock, withStore } from "./writing.ts";
 export interface FolderFlags {
   readonly bytes?: boolean;
   readonly breakLock?: boolean;
+  /** Of an array of superchunks: when rows of a stream become visible. */
+  readonly publish?: PublishPolicy;
   readonly dryRun?: boolean;
   readonly json?: boolean;
 }
@@ -32,7 +36,9 @@ export async function appendToArray(
   const rowShape = archive.shape.slice(1);
   checkRows(input, archive.dtype, rowShape);
   const rowBytes = rowBytesOf(archive.dtype, rowShape);
-  const target = { rowBytes, verb: `append to ${path}`, outcome: "nothing was appended" };
+  const { publish, breakLock } = flags;
+  const outcome = publish === undefined ? "nothing was appended" : "rows that were shown before stay";
+  const target = { rowBytes, verb: `append to ${path}`, outcome };
   const source = drawnRows(input, target, context);
   const [before = 0] = archive.shape;
   let rows: number;
@@ -45,8 +51,8 @@ export async function appendToArray(
       ),
     );
   else
-    rows = await withRoot(path, { breakLock: flags.breakLock }, context, async (array) => {
-      await array.append(source);
+    rows = await withRoot(path, { breakLock, publish: mirrorPolicy(publish) }, context, async (array) => {
+      await appendStream(array, source, publish);
       await array.flush();
       return array.length;
     });
@@ -103,6 +109,12 @@ async function report(
 /** Options that mean nothing to a folder must not be taken silently. Throws `BAD_ARGUMENT`. */
 export function refuseFileOptions(path: string, flags: object): void {
   const common = ["bytes", "breakLock", "dryRun", "json"];
+  if ((flags as FolderFlags).publish !== undefined)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "--publish is for arrays of superchunks; others show their rows at the end",
+      { path, field: "publish" },
+    );
   const given = Object.entries(flags).find(
     ([name, value]) =>
       !common.includes(name) && value !== undefined && !(name === "shuffle" && value === true),

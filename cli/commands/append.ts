@@ -3,9 +3,10 @@ import { type Command, Option } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
 import { open } from "../../src/node/index.ts";
 import { appendToFile, type FileFlags } from "../append-file.ts";
-import { appendToArray, appendToColumns, refuseFileOptions } from "../append-folder.ts";
+import { appendToArray, appendToColumns, type FolderFlags, refuseFileOptions } from "../append-folder.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../blosc-options.ts";
 import type { Context } from "../context.ts";
+import { PUBLISH_HELP, parsePublish } from "../published-rows.ts";
 import { checkWritable } from "../writing.ts";
 
 /** Adds `append PATH INPUT...`. */
@@ -35,6 +36,7 @@ export function addAppend(program: Command, context: Context): void {
     .option("--meta-level <level>", "of zlib, 0 to 9 (default: as before)", integerOf(0, 9))
     .option("--bytes", "take a .npy file as plain bytes, as blpk does")
     .option("--dry-run", "say what would be appended, and of a file how much copied, and change nothing")
+    .option("--publish <when>", `of an array of superchunks: ${PUBLISH_HELP}`, parsePublish)
     .option("--json", "print JSON")
     .option("--break-lock", "take the lock from whoever holds it")
     .addHelpText(
@@ -47,18 +49,19 @@ Examples:
   superchunk append log.blp more.txt --dry-run
   superchunk append log.blp more.txt
   sensor | superchunk append samples -
+  sensor | superchunk append samples - --publish 5
   superchunk append prices.bcolz today.npy
   superchunk append trades.bcolz id=ids.npy price=prices.npy`,
     );
-  addBloscOptions(command, "that of the file").action((path: string, inputs: string[], flags: FileFlags) =>
-    append(path, inputs, flags, context),
+  addBloscOptions(command, "that of the file").action(
+    (path: string, inputs: string[], flags: FileFlags & FolderFlags) => append(path, inputs, flags, context),
   );
 }
 
 async function append(
   path: string,
   inputs: readonly string[],
-  flags: FileFlags,
+  flags: FileFlags & FolderFlags,
   context: Context,
 ): Promise<void> {
   checkWritable(path);
@@ -76,9 +79,11 @@ async function append(
         { field: "input", expected: 1, found: inputs.length },
       );
     }
+    const { publish, ...others } = flags;
+    if (publish !== undefined && archive.dialect !== "blz-superchunk") refuseFileOptions(path, { publish });
     if (archive.dialect !== "carray" && archive.dialect !== "blz-superchunk")
       return await appendToFile(archive, path, input, flags, context);
-    refuseFileOptions(path, flags);
+    refuseFileOptions(path, others);
     if (archive.kind === "bytes") {
       throw new SuperchunkError("UNSUPPORTED", "a superchunk alone is not appended to; append to its array", {
         path,

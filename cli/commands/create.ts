@@ -7,6 +7,7 @@ import { elementsOf } from "../../src/array/selection.ts";
 import type { CreateOptions } from "../../src/array/write/create.ts";
 import type { Reserve } from "../../src/array/write/reserve.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { PublishPolicy } from "../../src/bridge/mirror/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
@@ -27,6 +28,7 @@ import type { Context } from "../context.ts";
 import { makeCarray, makeTable } from "../create-foreign.ts";
 import type { Input } from "../input.ts";
 import { shapeText } from "../layout.ts";
+import { appendStream, mirrorPolicy, PUBLISH_HELP, parsePublish } from "../published-rows.ts";
 import { drawnRows, openRows, type RowsTarget } from "../rows-input.ts";
 import { formatPlural, formatRatio, formatSize, parseCount } from "../units.ts";
 
@@ -46,6 +48,7 @@ interface CreateFlags extends CutFlags {
   /** False for `--no-columns`. */
   readonly columns: boolean;
   readonly zarr?: boolean;
+  readonly publish?: PublishPolicy;
   readonly json?: boolean;
 }
 
@@ -92,6 +95,7 @@ export function addCreate(program: Command, context: Context): void {
     .option("--column <name=file>", "of a ctable: a .npy file for each column; may be repeated", collectText)
     .option("--overwrite", "remove the archive that is there before")
     .option("--zarr", "keep the folder a Zarr v3 array as well, also through later changes")
+    .option("--publish <when>", PUBLISH_HELP, parsePublish)
     .option(
       "--reserve <size>",
       'room behind each chunk for set --in-place: bytes, or a share such as "10%"; Bloscpack refuses such files',
@@ -112,6 +116,7 @@ Examples:
   superchunk create points --dtype "<f4" --shape 0,3 --expectedlen 10000000
   superchunk create counters --dtype "<i8" --shape 1000000 --reserve 20%
   sensor | superchunk create samples --from - --dtype "<i2" --checksum sha256
+  sensor | superchunk create live --from - --dtype "<i2" --zarr --publish 5
   superchunk create s3://bucket/prices --from prices.npy`,
     );
   addCutOptions(command, {
@@ -130,6 +135,8 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
       "zarr",
       "--zarr is for arrays of superchunks; superchunk link makes what is there a Zarr array",
     );
+  if (flags.as !== "superchunk" && flags.publish !== undefined)
+    throw wrong("publish", "--publish is for arrays of superchunks; others show their rows at the end");
   if (flags.as !== "ctable" && flags.column !== undefined)
     throw wrong("column", "--column is for tables (--as ctable)");
   if (flags.as === "ctable" && flags.column !== undefined) {
@@ -145,11 +152,15 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     return report(root, undefined, flags, context);
   }
   const [hadRoot, hadMeta] = [existsSync(root), existsSync(join(root, "meta"))];
-  const array = await createArray(root, { ...optionsOf(plan, flags), signal: context.signal });
+  const array = await createArray(root, {
+    ...optionsOf(plan, flags),
+    publish: mirrorPolicy(flags.publish),
+    signal: context.signal,
+  });
   try {
     const { input, rows } = plan;
     if (input !== undefined) {
-      await array.append(drawnRows(input, targetOf(root, plan), context));
+      await appendStream(array, drawnRows(input, targetOf(root, plan), context), flags.publish);
       if (rows !== undefined && array.length !== rows)
         throw new SuperchunkError(
           "BAD_ARGUMENT",
