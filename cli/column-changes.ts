@@ -11,7 +11,7 @@ import type { WritableStore } from "../src/store/types.ts";
 import { rowBytesOf } from "./append-rows.ts";
 import type { Context } from "./context.ts";
 import type { Input } from "./input.ts";
-import { drawnRows, openRows } from "./rows-input.ts";
+import { drawnRows, openRawRows, openRows } from "./rows-input.ts";
 
 /** One change, as typed. */
 export type ColumnChange =
@@ -116,7 +116,7 @@ async function openColumn(
       { field: "dtype" },
     );
   }
-  const input = await openRows(file, dtype !== undefined, context);
+  const input = dtype === undefined ? await openRows(file, false, context) : await openRawRows(file, context);
   const { npy } = input;
   const target = { verb: `add ${name}`, outcome: "no column was added" };
   if (npy === undefined) {

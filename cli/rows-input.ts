@@ -16,7 +16,7 @@ import {
 import { FileStore } from "../src/node/fs-store.ts";
 import { locate } from "../src/node/index.ts";
 import type { Context } from "./context.ts";
-import { type Input, openInput } from "./input.ts";
+import { type Input, openInput, readStart } from "./input.ts";
 import { startProgress } from "./progress.ts";
 
 /**
@@ -34,6 +34,30 @@ export async function openAppendedRows(name: string, asBytes: boolean, context: 
   const stream = await readHead(context.io.stdin);
   if (isNpy(stream.head)) return inRowOrder(await openNpyStream(stream, "stdin"), context);
   return { name: "stdin", npy: undefined, size: undefined, pieces: () => stream.rest(stream.head) };
+}
+
+/**
+ * The same for raw rows of a dtype that was told: what begins as a `.npy` file is refused, whose header would become rows.
+ * Throws `NOT_FOUND` and `BAD_ARGUMENT`.
+ */
+export async function openRawRows(name: string, context: Context): Promise<Input> {
+  if (name === "-") {
+    const stream = await readHead(context.io.stdin);
+    refuseNpy(stream.head, "stdin");
+    return { name: "stdin", npy: undefined, size: undefined, pieces: () => stream.rest(stream.head) };
+  }
+  const input = await openInput(name, true, context);
+  refuseNpy(await readStart(name), name);
+  return input;
+}
+
+function refuseNpy(head: Uint8Array, path: string): void {
+  if (!isNpy(head)) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "it is a .npy file, which says its dtype itself, but --dtype is for raw bytes; leave --dtype out",
+    { path, field: "dtype", expected: "raw bytes", found: "a .npy file" },
+  );
 }
 
 /** A stream of which the first bytes have been read. */

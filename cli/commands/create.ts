@@ -29,7 +29,7 @@ import { makeCarray, makeTable } from "../create-foreign.ts";
 import type { Input } from "../input.ts";
 import { shapeText } from "../layout.ts";
 import { appendStream, mirrorPolicy, PUBLISH_HELP, parsePublish } from "../published-rows.ts";
-import { drawnRows, openRows, type RowsTarget } from "../rows-input.ts";
+import { drawnRows, openRawRows, openRows, type RowsTarget } from "../rows-input.ts";
 import { formatPlural, formatRatio, formatSize, parseCount } from "../units.ts";
 
 const OWN_DOCUMENTS = ["meta/sizes", "meta/storage", "meta/attributes"];
@@ -130,6 +130,8 @@ Examples:
 }
 
 async function create(root: string, flags: CreateFlags, context: Context): Promise<void> {
+  if (root === "")
+    throw wrong("root", "the name of the folder to make is empty; give one, or . for this folder");
   if (flags.as !== "superchunk" && flags.zarr === true)
     throw wrong(
       "zarr",
@@ -216,7 +218,7 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
       throw wrong("shape", "without --from there are no rows that could be counted; give their number");
     return { dtype, rowShape, rows, input: undefined };
   }
-  const input = await openRows(from, dtype !== undefined, context);
+  const input = dtype === undefined ? await openRows(from, false, context) : await openRawRows(from, context);
   const { npy } = input;
   if (npy === undefined) {
     if (dtype === undefined)

@@ -132,6 +132,21 @@ describe("create", () => {
     expect(await valuesOf("b")).toEqual(countTo(12));
   });
 
+  it("takes no .npy file for raw bytes of a told dtype, and no empty name for a folder", async () => {
+    const bytes = npy("'<f8'", [3], doubles(3));
+    writeFileSync(at("a.npy"), bytes);
+    for (const [from, stdin] of [
+      [at("a.npy"), undefined],
+      ["-", bytes],
+    ] as const) {
+      const options = stdin === undefined ? {} : { stdin };
+      const { code, err } = await runCli(["create", at("x"), "--from", from, "--dtype", "<i4"], options);
+      expect([code, err]).toEqual([2, expect.stringContaining("leave --dtype out")]);
+    }
+    expect((await runCli(["create", "", "--from", at("a.npy")])).code).toBe(2);
+    expect(existsSync(at("x"))).toBe(false);
+  });
+
   it("makes an empty array that rows are appended to", async () => {
     await ok(["create", at("a"), "--dtype", "<f8"]);
     await ok(["append", at("a"), "-"], doubles(9));
