@@ -13,6 +13,7 @@ import { withRoot } from "../writable-root.ts";
 import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
 
 interface ResizeFlags {
+  readonly dryRun?: boolean;
   readonly breakLock?: boolean;
   readonly json?: boolean;
 }
@@ -24,6 +25,7 @@ export function addResize(program: Command, context: Context): void {
     .description("make an array or a table so many rows long: cut rows off, or append default values")
     .argument("<path>", "folder of an array or a table")
     .argument("<rows>", "rows that it shall have", integerOf(0, Number.MAX_SAFE_INTEGER))
+    .option("--dry-run", "say how many rows would go or come, and change nothing")
     .option("--break-lock", "take the lock from whoever holds it")
     .option("--json", "print JSON")
     .addHelpText(
@@ -39,12 +41,20 @@ Examples:
 async function resize(
   path: string,
   rows: number,
-  { breakLock, json }: ResizeFlags,
+  { dryRun = false, breakLock, json }: ResizeFlags,
   context: Context,
 ): Promise<void> {
   const archive = await open(path, { signal: context.signal });
   const rowsBefore =
     archive.kind === "table" ? archive.length : archive.kind === "array" ? (archive.shape[0] ?? 0) : 0;
+  if (dryRun) {
+    await archive.close();
+    checkResizable(archive, path);
+    if (json === true) return await context.json({ path, dryRun, rowsBefore, rows });
+    const change = rows < rowsBefore ? "cut off" : "appended with default values";
+    const moved = formatPlural(Math.abs(rows - rowsBefore), "row");
+    return context.message(`${path}: ${moved} would be ${change}, ${formatPlural(rows, "row")} then`);
+  }
   const bar = startProgress(context.io, `resize ${path}`);
   try {
     await change(archive, path, rows, { breakLock, onProgress: bar.onProgress }, context);
@@ -52,7 +62,7 @@ async function resize(
     bar.finish();
     await archive.close();
   }
-  if (json === true) await context.json({ path, rowsBefore, rows });
+  if (json === true) await context.json({ path, dryRun, rowsBefore, rows });
   else
     context.message(`${path}: ${formatPlural(rows, "row")} now, ${formatPlural(rowsBefore, "row")} before`);
 }
@@ -64,6 +74,7 @@ async function change(
   { breakLock, onProgress }: Pick<LongOptions, "onProgress"> & { readonly breakLock: boolean | undefined },
   context: Context,
 ): Promise<void> {
+  checkResizable(archive, path);
   const { signal } = context;
   const options = { encoder: encoderOf(), signal, onProgress };
   if (archive.kind === "table") {
@@ -76,11 +87,14 @@ async function change(
       withStore(path, async (store, key) => void (await resizeCarray(store, key, rows, options))),
     );
   }
-  if (archive.dialect === "blz-superchunk" && archive.kind === "array")
-    return withRoot(path, { breakLock }, context, (array) => array.resize(rows, { signal, onProgress }));
+  return withRoot(path, { breakLock }, context, (array) => array.resize(rows, { signal, onProgress }));
+}
+
+function checkResizable({ kind, dialect }: Archive, path: string): void {
+  if (kind === "table" || dialect === "carray" || (dialect === "blz-superchunk" && kind === "array")) return;
   throw new SuperchunkError(
     "UNSUPPORTED",
     "a Bloscpack file is only appended to; decompress it, and compress what is to stay",
-    { path, field: "dialect", expected: "an array or a table", found: archive.dialect },
+    { path, field: "dialect", expected: "an array or a table", found: dialect },
   );
 }

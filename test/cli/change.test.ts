@@ -31,6 +31,18 @@ describe("resize", () => {
     expect((await runCli(["verify", at(name)])).code).toBe(0);
   });
 
+  it("a dry run says what would change, and changes nothing", async () => {
+    const { code, err } = await runCli(["resize", at("root"), "20", "--dry-run"]);
+    const told = `superchunk: ${at("root")}: 130 rows would be cut off, 20 rows then\n`;
+    expect([code, err]).toEqual([0, told]);
+    expect((await runCli(["resize", at("root"), "151", "--dry-run"])).err).toContain(
+      "1 row would be appended with default values, 151 rows then",
+    );
+    expect(((await open(at("root"))) as ArrayArchive).shape).toEqual([150]);
+    const file = findFixture("bloscpack-3/array-f8.blp").file;
+    expect((await runCli(["resize", file, "2", "--dry-run"])).code).toBe(1);
+  });
+
   it("resizes all columns of a table", async () => {
     expect((await runCli(["resize", at("table"), "7"])).code).toBe(0);
     const table = (await open(at("table"))) as TableArchive;
