@@ -20,11 +20,16 @@ import { type Input, openInput, readStart } from "./input.ts";
 import { startProgress } from "./progress.ts";
 
 /**
- * Opens a file, or stdin for `-`. Stdin is a `.npy` file, and a file is where its name ends so, unless `asBytes`.
- * Throws `NOT_FOUND` and damage.
+ * Opens a file, or stdin for `-`. Stdin is a `.npy` file, and a file is where its name ends so, unless `asBytes`; one that
+ * begins so under another name is refused, whose header would become rows. Throws `NOT_FOUND`, `BAD_ARGUMENT` and damage.
  */
 export async function openRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
-  if (name !== "-" || asBytes) return inRowOrder(await openInput(name, asBytes, context), context);
+  if (name !== "-" || asBytes) {
+    const input = await openInput(name, asBytes, context);
+    if (name !== "-" && !asBytes && input.npy === undefined)
+      refuseNpy(await readStart(name), name, "but its name does not end in .npy; rename it, or give --bytes");
+    return inRowOrder(input, context);
+  }
   return inRowOrder(await openNpyStream(await readHead(context.io.stdin), "stdin"), context);
 }
 
@@ -43,21 +48,24 @@ export async function openAppendedRows(name: string, asBytes: boolean, context: 
 export async function openRawRows(name: string, context: Context): Promise<Input> {
   if (name === "-") {
     const stream = await readHead(context.io.stdin);
-    refuseNpy(stream.head, "stdin");
+    refuseNpy(stream.head, "stdin", TOLD_DTYPE);
     return { name: "stdin", npy: undefined, size: undefined, pieces: () => stream.rest(stream.head) };
   }
   const input = await openInput(name, true, context);
-  refuseNpy(await readStart(name), name);
+  refuseNpy(await readStart(name), name, TOLD_DTYPE);
   return input;
 }
 
-function refuseNpy(head: Uint8Array, path: string): void {
+const TOLD_DTYPE = "which says its dtype itself, but --dtype is for raw bytes; leave --dtype out";
+
+function refuseNpy(head: Uint8Array, path: string, why: string): void {
   if (!isNpy(head)) return;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    "it is a .npy file, which says its dtype itself, but --dtype is for raw bytes; leave --dtype out",
-    { path, field: "dtype", expected: "raw bytes", found: "a .npy file" },
-  );
+  throw new SuperchunkError("BAD_ARGUMENT", `it is a .npy file, ${why}`, {
+    path,
+    field: "input",
+    expected: "raw bytes",
+    found: "a .npy file",
+  });
 }
 
 /** A stream of which the first bytes have been read. */

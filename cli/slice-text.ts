@@ -1,6 +1,7 @@
 /** numpy's slice syntax, as `--slice` takes it. Knows text only. */
 import { InvalidArgumentError } from "commander";
 import type { Selection, Slice } from "../src/array/types.ts";
+import { SuperchunkError } from "../src/errors.ts";
 
 const INTEGER = /^[+-]?\d+$/;
 
@@ -27,6 +28,17 @@ export function parseSelection(text: string, ndim: number): Selection {
   if (ellipses === 0) return entries;
   const at = parts.indexOf("...");
   return [...entries.slice(0, at), ...Array<null>(ndim - entries.length).fill(null), ...entries.slice(at)];
+}
+
+/** The same for the option of a command that has opened the archive at `path`. Throws `BAD_ARGUMENT`, naming it. */
+export function parseSliceOption(text: string, ndim: number, path: string): Selection {
+  try {
+    return parseSelection(text, ndim);
+  } catch (error) {
+    if (!(error instanceof InvalidArgumentError)) throw error;
+    const message = `--slice: ${error.message}`;
+    throw new SuperchunkError("BAD_ARGUMENT", message, { path, field: "slice", found: text });
+  }
 }
 
 function parseEntry(part: string): number | Slice {

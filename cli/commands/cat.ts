@@ -1,5 +1,5 @@
 /** `superchunk cat`: the values of an archive. */
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { resolveSelection } from "../../src/array/selection.ts";
 import type { BytesArchive, LongOptions, Selection } from "../../src/array/types.ts";
 import type {
@@ -14,7 +14,7 @@ import { columnNamesOf, noColumns } from "../columns.ts";
 import type { Context } from "../context.ts";
 import { openPath } from "../opening.ts";
 import { startProgress } from "../progress.ts";
-import { parseSelection } from "../slice-text.ts";
+import { parseSliceOption } from "../slice-text.ts";
 import { printCsv } from "../values/csv-format.ts";
 import { printJson, printJsonRecords } from "../values/json-format.ts";
 import { printText } from "../values/text-format.ts";
@@ -139,16 +139,7 @@ function sourcesOf(archive: Readable, slice: string | undefined): ValueSource[] 
 
 function selectionOf(archive: Readable, slice: string | undefined, ndim: number): Selection {
   if (slice === undefined) return [];
-  try {
-    return parseSelection(slice, ndim);
-  } catch (error) {
-    if (!(error instanceof InvalidArgumentError)) throw error;
-    throw new SuperchunkError("BAD_ARGUMENT", `--slice: ${error.message}`, {
-      path: archive.store.describe(archive.path),
-      field: "slice",
-      found: slice,
-    });
-  }
+  return parseSliceOption(slice, ndim, archive.store.describe(archive.path));
 }
 
 /** The selected items as they are stored, for `npy` behind its header. */

@@ -12,7 +12,7 @@ import { parseValue } from "../attribute-text.ts";
 import type { Context } from "../context.ts";
 import type { Input } from "../input.ts";
 import { drawnRows, openRows } from "../rows-input.ts";
-import { parseSelection } from "../slice-text.ts";
+import { parseSliceOption } from "../slice-text.ts";
 import { formatPlural, formatSize } from "../units.ts";
 import { withRoot } from "../writable-root.ts";
 
@@ -70,7 +70,7 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
   const input = name === undefined ? undefined : await openRows(name, flags.bytes === true, context);
   const modify = flags.inPlace === true ? "in-place" : "patch";
   const result = await withRoot(root, { breakLock: flags.breakLock, modify }, context, async (array) => {
-    const selection = parseSelection(flags.slice, array.shape.length);
+    const selection = parseSliceOption(flags.slice, array.shape.length, root);
     const extents = resolveSelection(selection, array.shape);
     if (input === undefined) await array.set(selection, oneItem(array.dtype, value ?? ""));
     else await setFrom(array, selection, extents, input, context);

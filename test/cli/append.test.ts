@@ -167,8 +167,9 @@ describe("resize, attrs", () => {
     const rowsBefore = archive.kind === "table" ? archive.length : ((archive as ArrayArchive).shape[0] ?? 0);
     const { attrs } = archive;
     await close(archive);
-    expect(await json(["resize", at(name), "200"])).toEqual({ path: at(name), rowsBefore, rows: 200 });
-    expect(await json(["resize", at(name), "20"])).toEqual({ path: at(name), rowsBefore: 200, rows: 20 });
+    const done = { path: at(name), dryRun: false };
+    expect(await json(["resize", at(name), "200"])).toEqual({ ...done, rowsBefore, rows: 200 });
+    expect(await json(["resize", at(name), "20"])).toEqual({ ...done, rowsBefore: 200, rows: 20 });
     const changed = await json(["attrs", at(name), "--set", "a=1.0", "--set", "b=x"]);
     const now = { ...attrs, a: 1, b: "x" };
     expect(changed).toEqual({ path: at(name), set: { a: 1, b: "x" }, removed: [], attrs: now });

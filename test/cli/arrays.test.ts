@@ -1,5 +1,6 @@
 /** `create`, `set`, `delete`, `compact` and `repair`, on arrays of superchunks. */
 import {
+  copyFileSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -145,6 +146,17 @@ describe("create", () => {
     }
     expect((await runCli(["create", "", "--from", at("a.npy")])).code).toBe(2);
     expect(existsSync(at("x"))).toBe(false);
+  });
+
+  it("refuses a .npy file under another name as rows, and a slice that is none, naming each", async () => {
+    writeFileSync(at("x.npy"), npy("'<f8'", [3], doubles(3)));
+    copyFileSync(at("x.npy"), at("x.raw"));
+    await ok(["create", at("a"), "--from", at("x.npy")]);
+    const appended = await runCli(["append", at("a"), at("x.raw")]);
+    expect([appended.code, appended.err]).toEqual([2, expect.stringContaining("rename it, or give --bytes")]);
+    const set = await runCli(["set", at("a"), "--slice", "1;2", "--value", "0"]);
+    expect([set.code, set.err]).toEqual([2, expect.stringContaining('--slice: "1;2" is neither an index')]);
+    expect(await valuesOf("a")).toEqual(countTo(3));
   });
 
   it("makes an empty array that rows are appended to", async () => {
