@@ -32,7 +32,10 @@ export function addChunks(program: Command, context: Context): void {
       "--column <name>",
       "one column of a table, one array of a group (default: all, one after another)",
     )
-    .option("--missing", "list the chunks that do not exist instead, and would read as the fill value")
+    .option(
+      "--missing",
+      "list the chunks that do not exist instead, and would read as the fill value; in an archive that is damage, and an error",
+    )
     .option("--json", "print a JSON array, one chunk to a line")
     .addHelpText(
       "after",

@@ -107,9 +107,9 @@ async function describeNodes(
   return { path, dialect, kind: "group", ...blank, nodes };
 }
 
-/** Chunks that do not exist; archives have all of theirs. */
-async function countMissing(archive: Readable, signal: AbortSignal): Promise<number> {
-  if (archive.kind !== "array" || archive.listMissing === undefined) return 0;
+/** Chunks that do not exist; null for archives, where that is damage, which only a look at every chunk finds. */
+async function countMissing(archive: Readable, signal: AbortSignal): Promise<number | null> {
+  if (archive.kind !== "array" || archive.listMissing === undefined) return null;
   let count = 0;
   for await (const _ of archive.listMissing({ signal })) count++;
   return count;
@@ -139,10 +139,15 @@ function columns(
   ].join("  ");
 }
 
-function archiveLine(path: string, archive: Readable, cbytes: number, missing: number | undefined): string {
+function archiveLine(
+  path: string,
+  archive: Readable,
+  cbytes: number,
+  missing: number | null | undefined,
+): string {
   const size = formatSize(archive.nbytes);
   const ratio = formatRatio(archive.nbytes, cbytes);
-  const count = missing === undefined ? undefined : formatCount(missing);
+  const count = typeof missing === "number" ? formatCount(missing) : missing === null ? "-" : undefined;
   return columns(archive.dialect, ...dtypeAndShape(archive), size, ratio, printable(path), count);
 }
 

@@ -105,6 +105,10 @@ test("ls lists hierarchies as trees, groups first, and counts missing chunks", a
     ["zarr3-transformer/u2-dot-group/grp/sub", "group", undefined],
     ["zarr3-transformer/u2-dot-group/grp/sub/arr", "array", 0],
   ]);
+  const archives = await runCli(["ls", join(corpusFolder, "carray"), "--missing", "--json"]);
+  expect(new Set((JSON.parse(archives.out) as { missing: unknown }[]).map(({ missing }) => missing))).toEqual(
+    new Set([null]),
+  );
   const text = await runCli(["ls", corpusFolder]);
   expect(text.out).toMatch(/^zarr3 +<f8 +1000 .*zp-f8-1d-blosc-lz4$/m);
   expect(text.out).toMatch(/^carray +/m);
