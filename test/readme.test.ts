@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { findFixture, repositoryRoot } from "./fixtures/manifest.ts";
 
 const text = readFileSync(join(repositoryRoot, "README.md"), "utf8");
@@ -45,7 +45,11 @@ test.each(examples.map((code, i) => ({ name: code.split("\n")[0] ?? String(i), c
   "$name …",
   async ({ code }) => {
     const archive = findFixture("ctable/bcolz-daily-equities").file;
-    const prepared = code.replaceAll('"daily_equities.bcolz"', JSON.stringify(archive));
+    const folder = mkdtempSync(join(tmpdir(), "readme-data-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const prepared = code
+      .replaceAll('"daily_equities.bcolz"', JSON.stringify(archive))
+      .replaceAll('"eurofx"', JSON.stringify(join(folder, "eurofx")));
     // What an example calls its own data.
     const before = prepared.includes("encode(bytes") ? "const bytes = new Uint8Array(8000);\n" : "";
     const exported = await run(`${before}${prepared}\nexport const done = true;`);
