@@ -4,6 +4,7 @@
  */
 
 import { loadDigest } from "../bytes/checksum.ts";
+import { isEqual } from "../bytes/equal.ts";
 import { decodeHeader } from "../codec/index.ts";
 import type { ChunkHeader } from "../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -284,7 +285,7 @@ async function checkDigest(
 ): Promise<void> {
   const digest = await loadDigest(place.checksum);
   const found = digest(chunk);
-  if (found.every((byte, i) => byte === stored[i])) return;
+  if (isEqual(found, stored)) return;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",
     `the ${place.checksum} stored at byte ${place.offset + chunk.length} is ${toHex(stored)}, but that of the ${chunk.length} bytes before it is ${toHex(found)}. The chunk is damaged; look for another copy`,

@@ -2,6 +2,7 @@
  * One generation of an array of ours: `meta/sizes` and the `meta/storage` that belongs to it, read as one.
  * @see FORMAT.md [FG]
  */
+import { isEqual } from "../bytes/equal.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseStorage, type StoredStorage } from "../format/folder.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
@@ -13,7 +14,6 @@ import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { type ArrayFolder, type FolderMetadata, readFolder } from "./array-folder.ts";
 import { arrayJournalKey, readArrayJournal } from "./array-journal.ts";
 import { withWrites } from "./journal.ts";
-import { isEqual } from "./live-array.ts";
 import type { OpenOptions } from "./types.ts";
 
 /** Read features that this library knows. [FZ-09] */

@@ -5,6 +5,7 @@
  * mean another file meanwhile; where a file is gone, the same rows are looked up in the newest generation, as long as
  * its edition says that they are the same. Must not know how an array is read. @see FORMAT.md [FG]
  */
+import { isEqual } from "../bytes/equal.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseJson } from "../format/json.ts";
 import { parseLayout, type StoredLayout } from "../format/layout.ts";
@@ -162,13 +163,6 @@ export class LiveState {
       { path: this.store.describe(this.path), field: "generation", expected: generation },
     );
   }
-}
-
-/** True where both have the same bytes. */
-export function isEqual(a: Uint8Array, b: Uint8Array): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }
 
 function asObject(value: JsonValue): JsonObject {

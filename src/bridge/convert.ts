@@ -2,7 +2,9 @@
  * One archive into Zarr v3: shards first, then the arrays' documents, then the groups', the root's last, so that
  * a conversion that was broken off never looks finished.
  */
+
 import type { Archive, OpenOptions } from "../array/types.ts";
+import { isEqual } from "../bytes/equal.ts";
 import { encodeHere } from "../codec/index.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
@@ -133,8 +135,7 @@ class ConversionRun {
         signal: this.#options.signal,
       });
       const wanted = encodeDocument(job.document);
-      if (stored?.length === wanted.length && stored.every((byte, i) => byte === wanted[i]))
-        this.#finished.add(job);
+      if (isEqual(stored, wanted)) this.#finished.add(job);
     }
   }
 

@@ -3,7 +3,7 @@
  *
  * Knows data types, fill values and codecs; must not know stores.
  */
-import { isEqual } from "../array/live-array.ts";
+import { isEqual } from "../bytes/equal.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import type { ZarrArray } from "../zarr/array.ts";
@@ -12,6 +12,7 @@ import type { Stage } from "../zarr/codecs/stage.ts";
 import { parseFillValue } from "../zarr/fill-value.ts";
 import type { ItemTransform } from "./item-transform.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
+import { shardingCodec } from "./zarr-metadata.ts";
 
 /** How an array becomes Zarr v3. */
 export interface V3Plan {
@@ -65,7 +66,7 @@ export function planV3(array: ZarrArray, { recode = true }: { recode?: boolean |
     },
     chunk_key_encoding: { name: "default", configuration: { separator: "/" } },
     fill_value: fillFor(array, type, path),
-    codecs: serializer.kind === "bytes" ? chain : [shardingOf(serializer.chunkShape, chain)],
+    codecs: serializer.kind === "bytes" ? chain : [shardingCodec(serializer.chunkShape, chain)],
     attributes: model.attributes,
     ...namesOf(model.attributes, model.shape.length),
     storage_transformers: [],
@@ -124,18 +125,6 @@ function itemOf(dtype: DType, json: JsonValue, path: string): Uint8Array | undef
     if (!isSuperchunkError(error)) throw error;
     return undefined;
   }
-}
-
-function shardingOf(chunkShape: readonly number[], codecs: readonly JsonValue[]): JsonObject {
-  return {
-    name: "sharding_indexed",
-    configuration: {
-      chunk_shape: chunkShape,
-      codecs,
-      index_codecs: [{ name: "bytes", configuration: { endian: "little" } }, { name: "crc32c" }],
-      index_location: "end",
-    },
-  };
 }
 
 /** xarray keeps the names of dimensions in an attribute, where Zarr has no place for them. */

@@ -106,7 +106,8 @@ function inline(metadata: JsonObject): JsonObject {
   return { kind: "inline", must_understand: false, metadata };
 }
 
-function shardingCodec(chunkShape: readonly number[], codecs: readonly JsonValue[]): JsonObject {
+/** The codec of shards as we write them: an index at their end, with a checksum. */
+export function shardingCodec(chunkShape: readonly number[], codecs: readonly JsonValue[]): JsonObject {
   return {
     name: "sharding_indexed",
     configuration: {

@@ -2,7 +2,9 @@
  * The metadata section behind a file header: Bloscpack's, with a header of its own, or the BLZ document's raw
  * JSON. @see FORMAT.md [FM]
  */
+
 import { type DigestName, loadDigest } from "../bytes/checksum.ts";
+import { isEqual } from "../bytes/equal.ts";
 import { ByteReader } from "../bytes/reader.ts";
 import { ByteWriter } from "../bytes/writer.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -154,7 +156,7 @@ async function checkDigest(
   offset: number,
 ): Promise<void> {
   const found = (await loadDigest(name))(bytes);
-  if (found.every((byte, i) => byte === stored[i])) return;
+  if (isEqual(found, stored)) return;
   throw new SuperchunkError(
     "CHECKSUM_MISMATCH",
     `the ${name} of the metadata stored at byte ${offset} is ${hex(stored)}, but that of the ${bytes.length} stored bytes is ${hex(found)}. The metadata are damaged; look for another copy`,

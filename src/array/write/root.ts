@@ -2,10 +2,10 @@
  * The root folder of an array: publishing superchunks, committing generations, removing what no generation names.
  * Knows the order that makes crashes harmless; must not know what is in the files. @see FORMAT.md [FG-09]
  */
+import { isEqual } from "../../bytes/equal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { isEqual } from "../live-array.ts";
 
 /** Deletions under way at a time. */
 const AT_ONCE = 8;

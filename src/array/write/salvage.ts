@@ -2,7 +2,9 @@
  * What can still be read of a superchunk that another program broke: chunks whose header, digest and payload are right, in
  * order, whatever header and offsets of the file say. Reads only.
  */
+
 import { digest } from "../../bytes/checksum.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import { decode, decodeHeader, HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
@@ -10,7 +12,6 @@ import { digestLength } from "../../format/checksums.ts";
 import { type BlpkHeader, decodeHeader as decodeFileHeader } from "../../format/header.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { openBlpkFile } from "../blpk-file.ts";
-import { isEqual } from "../live-array.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
 /** How far behind the file's header the first chunk is looked for, in bytes. */

@@ -5,8 +5,10 @@
  * documents, the root's last. Broken off anywhere, the archive reads as before, there is no Zarr array or the right one, and
  * the same call completes it. @see FORMAT.md [FL]
  */
+
 import type { Archive } from "../../array/types.ts";
 import { crc32c } from "../../bytes/checksum.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import { SuperchunkError } from "../../errors.ts";
 import {
   encodeLinkRecord,
@@ -332,8 +334,4 @@ async function newFolders(site: LinkSite, linked: LinkedArchive): Promise<string
 /** The root, then outer folders before those in them. */
 function byDepth(a: string, b: string): number {
   return a.split("/").length - b.split("/").length || a.length - b.length;
-}
-
-function isEqual(a: Uint8Array | undefined, b: Uint8Array): boolean {
-  return a?.length === b.length && a.every((byte, i) => byte === b[i]);
 }

@@ -3,8 +3,9 @@
  *
  * Knows the bytes; must not know files beyond reading them. @see FORMAT.md [FL-02] [FL-03]
  */
-import { isEqual } from "../../array/live-array.ts";
+
 import { crc32c } from "../../bytes/checksum.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import { decode, decodeHeader, encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";

@@ -2,8 +2,10 @@
  * Whether a linked archive's Zarr view is right: the documents, the names and inodes of the shards, every index, and that
  * nobody can write through a shard. The archive itself is verified as ever. @see FORMAT.md [FL-06]
  */
+
 import { open } from "../../array/open.ts";
 import type { Finding } from "../../array/types.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { readLinkRecord } from "./record.ts";
 import { placesOf, withoutWriting } from "./restore.ts";
@@ -78,7 +80,7 @@ export async function verifyLink(
     }
     for (const [key, bytes] of linked.documents) {
       const stored = await target.get(key, { signal });
-      if (stored?.length === bytes.length && stored.every((byte, i) => byte === bytes[i])) continue;
+      if (isEqual(stored, bytes)) continue;
       error(
         "LINK",
         stored === undefined

@@ -3,9 +3,10 @@
  *
  * Knows one folder of superchunks and one Zarr array; writes nothing. @see FORMAT.md [FY-02]
  */
-import { isEqual } from "../../array/live-array.ts";
+
 import type { ChunkSource } from "../../array/write/chunk-source.ts";
 import type { StoredChunk } from "../../array/write/superchunk-file.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import { decode } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { Run } from "../../format/layout.ts";

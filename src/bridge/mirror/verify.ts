@@ -4,10 +4,10 @@
  */
 
 import { readAttributes } from "../../array/array-folder.ts";
-import { isEqual } from "../../array/live-array.ts";
 import type { Finding, LongOptions } from "../../array/types.ts";
 import { layOutColumns } from "../../array/write/columns.ts";
 import { readWritable } from "../../array/write/create.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";

@@ -6,11 +6,11 @@
  * published is found out by looking at it, so that a killed writer leaves nothing to be undone. @see FORMAT.md [FY]
  */
 
-import { isEqual } from "../../array/live-array.ts";
 import type { ArrayWriter } from "../../array/write/array-writer.ts";
 import { ChunkSource } from "../../array/write/chunk-source.ts";
 import type { Committed } from "../../array/write/commit-line.ts";
 import type { ArrayMirror, ChunkPlace } from "../../array/write/mirror.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import { countChunks } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -202,7 +202,7 @@ export class ZarrMirror implements ArrayMirror {
     const { store } = this.#writer.root;
     for (const [key, bytes] of this.#documents.list(rows, this.#attrs)) {
       const stored = await store.get(key);
-      if (stored === undefined || !isEqual(stored, bytes)) await store.put(key, bytes, { durable: true });
+      if (!isEqual(stored, bytes)) await store.put(key, bytes, { durable: true });
     }
   }
 

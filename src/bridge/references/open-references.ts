@@ -3,6 +3,7 @@
  *
  * Knows how a set, its containers and their stores are put together; must not know the forms of sets.
  */
+import { isEqual } from "../../bytes/equal.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { resolveRange } from "../../store/range.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
@@ -144,7 +145,7 @@ class IndexStore implements ReferenceStore {
 
 /** Throws `BAD_FIELD` where what was read through the references is not what the source holds. */
 export function assertSame(found: Uint8Array | undefined, wanted: Uint8Array, key: string): void {
-  if (found?.length === wanted.length && found.every((byte, i) => byte === wanted[i])) return;
+  if (isEqual(found, wanted)) return;
   throw new SuperchunkError(
     "BAD_FIELD",
     found === undefined

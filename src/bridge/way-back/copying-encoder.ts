@@ -2,7 +2,9 @@
  * An encoder that hands out the chunks of the source where the writer asks for the same bytes: then nothing is compressed
  * anew, and every copied chunk has been decoded once, so that what is damaged is not carried on.
  */
+
 import type { ChunkedArchive } from "../../array/types.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import { decode } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 
@@ -66,10 +68,4 @@ export async function* offerChunks(
     left -= shown.length;
     yield shown;
   }
-}
-
-function isEqual(a: Uint8Array, b: Uint8Array): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }
