@@ -7,6 +7,7 @@ import type { Archive } from "../../src/array/types.ts";
 import { FileStore } from "../../src/node/fs-store.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
 import { corpusFolder, parseExactJson } from "../fixtures/manifest.ts";
+import { type Strided, toCOrder } from "../view/c-order.ts";
 
 export const corpusStore: FileStore = new FileStore(corpusFolder);
 
@@ -38,29 +39,8 @@ export async function readWithZarrita(store: ReadableStore, path: string, big = 
   const array = await zarr.open.v3(zarr.root(zarritaStore(store)).resolve(path), { kind: "array" });
   // zarrita 0.7.5 cannot select from a dimension without items.
   if (array.shape.includes(0)) return new Uint8Array();
-  const { data, shape, stride } = (await (array.shape.length === 0
-    ? array.getChunk([])
-    : zarr.get(array, null))) as unknown as {
-    data: ArrayBufferView & { get?: (i: number) => unknown; length: number };
-    shape: number[];
-    stride: number[];
-  };
-  const size = data.byteLength / data.length || 1;
-  const source = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  const count = shape.reduce((product, n) => product * n, 1);
-  const out = new Uint8Array(count * size);
-  for (let i = 0; i < count; i++) {
-    let rest = i;
-    let at = 0;
-    for (let axis = shape.length - 1; axis >= 0; axis--) {
-      const n = shape[axis] ?? 1;
-      at += (rest % n) * (stride[axis] ?? 0);
-      rest = Math.floor(rest / n);
-    }
-    const item = source.slice(at * size, (at + 1) * size);
-    out.set(big ? item.reverse() : item, i * size);
-  }
-  return out;
+  const found = await (array.shape.length === 0 ? array.getChunk([]) : zarr.get(array, null));
+  return toCOrder(found as unknown as Strided, big);
 }
 
 /** All keys of a store, sorted. */

@@ -11,12 +11,13 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { hostname, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../src/array/types.ts";
 import { open } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { lockFromAfar } from "./foreign-lock.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
@@ -502,21 +503,11 @@ describe("every command that changes", () => {
 
   it.each(COMMANDS)("%s waits for no other writer, unless the lock is broken", async (name, ...rest) => {
     await ok(["create", at("a"), "--dtype", "<f8", "--shape", "5"]);
-    const holder = {
-      host: `not-${hostname()}`,
-      machine: "m",
-      boot: "b",
-      namespace: "",
-      pid: 1,
-      started: "",
-      since: "",
-      token: "t",
-    };
-    writeFileSync(at("a/meta/lock"), JSON.stringify(holder));
+    const host = lockFromAfar(at("a/meta/lock"));
     const argv =
       name === "resize" || name === "append" ? [name, at("a"), ...rest] : [name ?? "", at("a"), ...rest];
     const refused = await runCli(argv);
-    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(holder.host)]);
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(host)]);
     expect((await runCli([...argv, "--break-lock"])).code).toBe(0);
     expect(existsSync(at("a/meta/lock"))).toBe(false);
   });

@@ -1,11 +1,12 @@
 /** `resize` and `attrs`, on arrays and tables of every kind. */
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { hostname, tmpdir } from "node:os";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive, TableArchive } from "../../src/array/types.ts";
 import { createArray, open } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { lockFromAfar } from "./foreign-lock.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
@@ -58,20 +59,10 @@ describe("resize", () => {
   });
 
   it("a lock of another writer keeps it out, until it is broken", async () => {
-    const holder = {
-      host: `not-${hostname()}`,
-      machine: "m",
-      boot: "b",
-      namespace: "",
-      pid: 1,
-      started: "",
-      since: "",
-      token: "t",
-    };
-    writeFileSync(at("carray/meta/lock"), JSON.stringify(holder));
+    const host = lockFromAfar(at("carray/meta/lock"));
     const refused = await runCli(["resize", at("carray"), "5"]);
     expect(refused.code).toBe(1);
-    expect(refused.err).toContain(holder.host);
+    expect(refused.err).toContain(host);
     expect((await runCli(["resize", at("carray"), "5", "--break-lock"])).code).toBe(0);
     expect(existsSync(at("carray/meta/lock"))).toBe(false);
   });

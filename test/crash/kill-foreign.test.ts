@@ -1,5 +1,4 @@
 /** Real processes, killed at random moments of changing what bcolz and bloscpack read. */
-import { spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +13,7 @@ import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore, open } from "../../src/node/index.ts";
 import { seeCarray, seeTable } from "../foreign/bcolz-rules.ts";
 import { bundleLibrary } from "./bundle.ts";
+import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
 
 const KILLS = Number(process.env["KILLS"] ?? 100) / 4;
@@ -33,32 +33,16 @@ interface Said {
   readonly doing: number;
 }
 
-function runAndKill(path: string, kind: string, delay: number): Promise<Said> {
-  const loop = fileURLToPath(new URL("./foreign-loop.mjs", import.meta.url));
-  const child = spawn(process.execPath, [loop, path, entry, kind], { stdio: ["ignore", "pipe", "pipe"] });
-  let out = "";
-  let failure = "";
-  child.stdout.on("data", (data: Buffer) => {
-    out += data.toString();
-  });
-  child.stdout.once("data", () => setTimeout(() => child.kill("SIGKILL"), delay));
-  child.stderr.on("data", (data: Buffer) => {
-    failure += data.toString();
-  });
-  return new Promise((resolve, reject) => {
-    child.on("error", reject);
-    child.on("close", (_code, signal) => {
-      if (signal !== "SIGKILL") return reject(new Error(`the loop ended by itself: ${failure}`));
-      const last = (word: string): number | undefined => {
-        const found = [
-          ...out.slice(0, out.lastIndexOf("\n") + 1).matchAll(new RegExp(`${word} (\\d+)\n`, "g")),
-        ];
-        return found.length === 0 ? undefined : Number(found[found.length - 1]?.[1]);
-      };
-      const done = last("done") ?? 0;
-      resolve({ done, doing: last("doing") ?? done });
-    });
-  });
+const loop = fileURLToPath(new URL("./foreign-loop.mjs", import.meta.url));
+
+async function changeAndKill(path: string, kind: string, delay: number): Promise<Said> {
+  const said = await runAndKill([loop, path, entry, kind], delay);
+  const last = (word: string): number | undefined => {
+    const found = [...said.matchAll(new RegExp(`${word} (\\d+)\n`, "g"))].pop();
+    return found === undefined ? undefined : Number(found[1]);
+  };
+  const done = last("done") ?? 0;
+  return { done, doing: last("doing") ?? done };
 }
 
 const numbers = (count: number, first = 0): Buffer =>
@@ -159,7 +143,7 @@ test.each(KINDS)(
     const random = randomFrom(7);
     let seen = 0;
     for (let kill = 0; kill < KILLS; kill++) {
-      const { done, doing } = await runAndKill(path, kind, random() * 40);
+      const { done, doing } = await changeAndKill(path, kind, random() * 40);
       const rows = await look(store, path);
       expect([done, doing], `kill ${kill}`).toContain(rows);
       if (doing !== done) seen++;

@@ -1,5 +1,4 @@
 /** Real processes, killed at random moments of appending. */
-import { spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +7,7 @@ import { build } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/array/types.ts";
 import { createArray, open, openWritable } from "../../src/node/index.ts";
+import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
 
 const KILLS = Number(process.env["KILLS"] ?? 100);
@@ -28,36 +28,13 @@ beforeAll(async () => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
+const loop = fileURLToPath(new URL("./append-loop.mjs", import.meta.url));
+
 /** Runs the loop until it is killed, some time after its first word; the rows that it acknowledged. */
-function runAndKill(
-  path: string,
-  delay: number,
-  modify: "patch" | "in-place",
-): Promise<{ acknowledged: number }> {
-  const child = spawn(
-    process.execPath,
-    [fileURLToPath(new URL("./append-loop.mjs", import.meta.url)), path, entry, modify],
-    { stdio: ["ignore", "pipe", "pipe"] },
-  );
-  let out = "";
-  let failure = "";
-  child.stdout.on("data", (data: Buffer) => {
-    out += data.toString();
-  });
-  child.stdout.once("data", () => setTimeout(() => child.kill("SIGKILL"), delay));
-  child.stderr.on("data", (data: Buffer) => {
-    failure += data.toString();
-  });
-  return new Promise((resolve, reject) => {
-    child.on("error", reject);
-    child.on("close", (_code, signal) => {
-      if (signal !== "SIGKILL") return reject(new Error(`the loop ended by itself: ${failure}`));
-      // A line that was not finished is not said.
-      const said = out.slice(0, out.lastIndexOf("\n") + 1);
-      const last = [...said.matchAll(/(?:open|flushed) (\d+)\n/g)].pop();
-      resolve({ acknowledged: Number(last?.[1] ?? 0) });
-    });
-  });
+async function acknowledgedRows(path: string, delay: number, modify: "patch" | "in-place"): Promise<number> {
+  const said = await runAndKill([loop, path, entry, modify], delay);
+  const last = [...said.matchAll(/(?:open|flushed) (\d+)\n/g)].pop();
+  return Number(last?.[1] ?? 0);
 }
 
 test.each([
@@ -77,7 +54,7 @@ test.each([
     const random = randomFrom(1);
     let total = 0;
     for (let kill = 0; kill < kills; kill++) {
-      const { acknowledged } = await runAndKill(path, random() * 40, modify);
+      const acknowledged = await acknowledgedRows(path, random() * 40, modify);
       const reader = (await open(path, { threads: 0 })) as ArrayArchive;
       const rows = reader.shape[0] ?? 0;
       expect(rows).toBeGreaterThanOrEqual(acknowledged);

@@ -11,26 +11,19 @@ import { openReferences } from "../../src/node/references.ts";
 import { corpusStore, keysOf, sha256 } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
 import { findFixture } from "../fixtures/manifest.ts";
-import { CREDENTIALS, startS3, type TestS3 } from "../s3/server.ts";
+import { setEnvironment, startS3, type TestS3 } from "../s3/server.ts";
 import { readThroughView } from "../view/read-view.ts";
 
 const TABLE = "ctable/bcolz-daily-equities";
 const SECRET = "top/5ecret+key";
-const VARIABLES = {
-  AWS_ACCESS_KEY_ID: CREDENTIALS.accessKeyId,
-  AWS_SECRET_ACCESS_KEY: SECRET,
-  AWS_REGION: "us-east-1",
-} as const;
-const before = new Map(
-  [...Object.keys(VARIABLES), "AWS_ENDPOINT_URL_S3"].map((name) => [name, process.env[name]]),
-);
 let folder = "";
 let s3: TestS3;
+let restoreEnvironment: () => void;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "superchunk-s3-references-"));
   s3 = await startS3();
-  Object.assign(process.env, VARIABLES, { AWS_ENDPOINT_URL_S3: s3.endpoint });
+  restoreEnvironment = setEnvironment(s3, SECRET);
   const store = new S3Store({ bucket: s3.bucket, prefix: "data" });
   for (const key of await keysOf(corpusStore, TABLE))
     await store.put(key.replace(TABLE, "equities"), (await corpusStore.get(key)) ?? new Uint8Array());
@@ -39,10 +32,7 @@ beforeEach(() => {
   s3.intercept = () => false;
 });
 afterAll(async () => {
-  for (const [name, value] of before) {
-    if (value === undefined) delete process.env[name];
-    else process.env[name] = value;
-  }
+  restoreEnvironment();
   await s3.close();
   await rm(folder, { recursive: true, force: true });
 });

@@ -17,30 +17,18 @@ import { corpusStore, keysOf, openFixture, sha256 } from "../bridge/read-back.ts
 import { runCli } from "../cli/harness.ts";
 import { type ArrayFixture, corpusFolder, findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
-import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
+import { setEnvironment, startS3, type TestS3 } from "./server.ts";
 
-const ENVIRONMENT = [
-  "AWS_ACCESS_KEY_ID",
-  "AWS_SECRET_ACCESS_KEY",
-  "AWS_ENDPOINT_URL_S3",
-  "AWS_REGION",
-] as const;
-const before = ENVIRONMENT.map((name) => [name, process.env[name]] as const);
 let s3: TestS3;
+let restoreEnvironment: () => void;
 
 beforeAll(async () => {
   s3 = await startS3();
-  process.env["AWS_ACCESS_KEY_ID"] = CREDENTIALS.accessKeyId;
-  process.env["AWS_SECRET_ACCESS_KEY"] = CREDENTIALS.secretAccessKey;
-  process.env["AWS_ENDPOINT_URL_S3"] = s3.endpoint;
-  process.env["AWS_REGION"] = "us-east-1";
+  restoreEnvironment = setEnvironment(s3);
   await copyAll(corpusStore, new S3Store({ bucket: s3.bucket, prefix: "corpus" }));
 }, 60_000);
 afterAll(async () => {
-  for (const [name, value] of before) {
-    if (value === undefined) delete process.env[name];
-    else process.env[name] = value;
-  }
+  restoreEnvironment();
   await s3.close();
 });
 

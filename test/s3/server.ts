@@ -28,6 +28,27 @@ export interface TestS3 {
 /** What s3rver takes for right. */
 export const CREDENTIALS = { accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
 
+/** Sets what the command takes from the environment to reach a server; what sets all of it back. */
+export function setEnvironment(
+  { endpoint }: TestS3,
+  secret: string = CREDENTIALS.secretAccessKey,
+): () => void {
+  const variables = {
+    AWS_ACCESS_KEY_ID: CREDENTIALS.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: secret,
+    AWS_ENDPOINT_URL_S3: endpoint,
+    AWS_REGION: "us-east-1",
+  };
+  const before = Object.keys(variables).map((name) => [name, process.env[name]] as const);
+  Object.assign(process.env, variables);
+  return () => {
+    for (const [name, value] of before) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  };
+}
+
 /** Starts a server with one empty bucket. */
 export async function startS3(): Promise<TestS3> {
   const directory = await mkdtemp(join(tmpdir(), "superchunk-s3-"));
