@@ -14,7 +14,7 @@ import { newArrayId } from "./array-id.ts";
 import { layOutColumns } from "./columns.ts";
 import type { Committed } from "./commit-line.ts";
 import { appendRun } from "./runs.ts";
-import { type ArraySettings, settleSettings, storageOf } from "./settings.ts";
+import { type ArraySettings, settleSettings, storageOf, storedOptions } from "./settings.ts";
 
 /** Another program's array as a writer of ours would take it over. */
 export interface Adoption {
@@ -86,14 +86,11 @@ export async function planAdoption(
   const { counts, checksum } = agree(store, path, cuts);
   const [first = 0] = counts;
   const base = { dtype, rowShape, hasColumns, dflt: storage.dflt, revision: 0 };
-  const { cname, clevel, shuffle } = storage.cparams;
-  const cut = {
-    cparams: { cname: cname as "lz4" | undefined, clevel, shuffle },
-    chunklen: storage.chunklen,
+  const chosen = settleSettings(base, {
+    ...storedOptions(storage),
     checksum,
-    expectedlen: storage.expectedlen,
-  };
-  const chosen = settleSettings(base, { ...cut, superchunklen: counts.length > 1 ? first : undefined });
+    superchunklen: counts.length > 1 ? first : undefined,
+  });
   const settings = { ...chosen, superchunklen: Math.max(first, chosen.superchunklen) };
   const layout = {
     generation: 0,

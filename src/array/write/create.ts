@@ -5,7 +5,7 @@ import { parseDType } from "../../format/dtype.ts";
 import { parseJson } from "../../format/json.ts";
 import { encodeSizes, FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
-import type { ChecksumName, DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { readAttributes } from "../array-folder.ts";
@@ -24,7 +24,6 @@ import { clearPlace } from "./clear-place.ts";
 import type { Committed } from "./commit-line.ts";
 import type { MirrorMaker } from "./mirror.ts";
 import { recover } from "./recover.ts";
-import type { Reserve } from "./reserve.ts";
 import { ArrayRoot } from "./root.ts";
 import {
   type ArraySettings,
@@ -32,6 +31,7 @@ import {
   type ReserveOptions,
   settleSettings,
   storageOf,
+  storedOptions,
 } from "./settings.ts";
 import { commitStorage } from "./storage-commit.ts";
 import { WritableArray } from "./writable-array.ts";
@@ -213,7 +213,6 @@ export async function readWritable(
 
 /** The settings that a generation was written with. */
 function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings {
-  const { cparams, superchunk } = storage;
   const declared = storage.raw["superchunk"] as JsonObject;
   return settleSettings(
     {
@@ -222,20 +221,9 @@ function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings 
       hasColumns,
       dflt: storage.dflt,
       revision: Number(declared["revision"] ?? 0),
-      zarr: superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
+      zarr: storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
     },
-    {
-      cparams: {
-        cname: cparams.cname as "lz4" | undefined,
-        clevel: cparams.clevel,
-        shuffle: cparams.shuffle,
-      },
-      chunklen: storage.chunklen,
-      superchunklen: superchunk?.superchunklen,
-      checksum: declared["checksum"] as ChecksumName | undefined,
-      expectedlen: storage.expectedlen,
-      reserve: declared["reserve"] as Reserve | undefined,
-    },
+    storedOptions(storage),
   );
 }
 

@@ -6,6 +6,7 @@ import type { CompressorName, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import { formatDType } from "../../format/dtype.ts";
+import type { StoredStorage } from "../../format/folder.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { READ_FEATURES, ZARR_FEATURE } from "../generation.ts";
 import { elementsOf } from "../selection.ts";
@@ -131,6 +132,32 @@ export function settleSettings(
     checksum,
     expectedlen,
     reserve: checkReserve(options.reserve ?? before?.reserve),
+  };
+}
+
+/** The choices that {@link settleSettings} makes these settings of. */
+export function optionsOf(settings: ArraySettings): CutOptions & ReserveOptions {
+  const { cname, clevel, shuffle, chunklen, superchunklen, checksum, expectedlen, reserve } = settings;
+  return { cparams: { cname, clevel, shuffle }, chunklen, superchunklen, checksum, expectedlen, reserve };
+}
+
+/** The choices that a `meta/storage` tells, unchecked: {@link settleSettings} checks them. */
+export function storedOptions({
+  raw,
+  cparams,
+  chunklen,
+  expectedlen,
+  superchunk,
+}: StoredStorage): CutOptions & ReserveOptions {
+  const { cname, clevel, shuffle } = cparams;
+  const declared = (raw["superchunk"] ?? {}) as JsonObject;
+  return {
+    cparams: { cname: cname as CompressorName | undefined, clevel, shuffle },
+    chunklen,
+    superchunklen: superchunk?.superchunklen,
+    checksum: declared["checksum"] as ChecksumName | undefined,
+    expectedlen,
+    reserve: declared["reserve"] as Reserve | undefined,
   };
 }
 

@@ -3,16 +3,16 @@
  * order, whatever header and offsets of the file say. Reads only.
  */
 
-import { digest } from "../../bytes/checksum.ts";
-import { isEqual } from "../../bytes/equal.ts";
-import { decode, decodeHeader, HEADER_LENGTH } from "../../codec/index.ts";
-import type { ChunkHeader } from "../../codec/types.ts";
-import { isSuperchunkError } from "../../errors.ts";
-import { digestLength } from "../../format/checksums.ts";
-import { type BlpkHeader, decodeHeader as decodeFileHeader } from "../../format/header.ts";
-import type { ReadableStore } from "../../store/types.ts";
-import { openBlpkFile } from "../blpk-file.ts";
-import type { StoredChunk } from "./superchunk-file.ts";
+import { digest } from "../../../bytes/checksum.ts";
+import { isEqual } from "../../../bytes/equal.ts";
+import { decode, decodeHeader, HEADER_LENGTH } from "../../../codec/index.ts";
+import type { ChunkHeader } from "../../../codec/types.ts";
+import { isSuperchunkError } from "../../../errors.ts";
+import { digestLength } from "../../../format/checksums.ts";
+import { type BlpkHeader, decodeHeader as decodeFileHeader } from "../../../format/header.ts";
+import type { ReadableStore } from "../../../store/types.ts";
+import { openBlpkFile } from "../../blpk-file.ts";
+import type { StoredChunk } from "../superchunk-file.ts";
 
 /** How far behind the file's header the first chunk is looked for, in bytes. */
 const MAX_TABLE = 8 << 20;

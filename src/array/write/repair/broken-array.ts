@@ -1,0 +1,135 @@
+/** What the metadata of a broken array still tell: how its chunks are made, and which files should hold them. Reads only. */
+import { isSuperchunkError, SuperchunkError } from "../../../errors.ts";
+import { parseSizes, parseStorage, type StoredStorage } from "../../../format/folder.ts";
+import { parseJson } from "../../../format/json.ts";
+import { parseLayout, type StoredLayout } from "../../../format/layout.ts";
+import { parseSuperchunkName, superchunkName } from "../../../format/naming.ts";
+import type { JsonObject } from "../../../format/types.ts";
+import { joinKey } from "../../../store/key.ts";
+import type { ReadableStore } from "../../../store/types.ts";
+import { encodeJson, ZARR_FEATURE } from "../../generation.ts";
+import { type ColumnLayout, layOutColumns } from "../columns.ts";
+import { type ArraySettings, settleSettings, storedOptions } from "../settings.ts";
+import { type Salvaged, salvage } from "./salvage.ts";
+
+/** What is known of the broken array. */
+export interface Broken {
+  readonly storage: StoredStorage;
+  readonly settings: ArraySettings;
+  readonly columns: readonly ColumnLayout[];
+  readonly layout: StoredLayout | undefined;
+  readonly rows: number | undefined;
+  readonly attrs: JsonObject;
+}
+
+/**
+ * Reads what there is of the array at a key. What is wrong but not needed goes to `problems`, in words.
+ *
+ * @throws NOT_FOUND, and INCOMPLETE and the codes of damage where `meta/storage` cannot be read
+ */
+export async function examine(store: ReadableStore, path: string, problems: string[]): Promise<Broken> {
+  const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, "meta", name));
+  const sizesPath = store.describe(joinKey(path, "meta/sizes"));
+  const storagePath = store.describe(joinKey(path, "meta/storage"));
+  const [sizesBytes, storageBytes, attrsBytes] = [
+    await get("sizes"),
+    await get("storage"),
+    await get("attributes"),
+  ];
+  let shape: readonly number[] | undefined;
+  let layout: StoredLayout | undefined;
+  try {
+    if (sizesBytes === undefined) problems.push(`${sizesPath} is missing`);
+    else {
+      const sizes = parseSizes(sizesBytes, sizesPath);
+      shape = sizes.shape;
+      layout = parseLayout(sizes.raw, sizesPath);
+    }
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    problems.push(error.message);
+  }
+  const text = layout?.storage === undefined ? storageBytes : encodeJson(layout.storage);
+  if (text === undefined) {
+    const exists = sizesBytes !== undefined;
+    throw new SuperchunkError(
+      exists ? "INCOMPLETE" : "NOT_FOUND",
+      exists ? "the file is missing, without which nothing tells what the chunks hold" : "there is no array",
+      { path: storagePath },
+    );
+  }
+  const storage = parseStorage(text, storagePath);
+  const { dtype, chunklen } = storage;
+  const declared = storage.raw["superchunk"] as JsonObject | undefined;
+  const hasColumns =
+    dtype.kind === "struct" && declared?.["columns"] !== false && !(await isPlain(store, path));
+  let rowShape = shape?.slice(1);
+  const file = await firstFile(
+    store,
+    path,
+    dtype.kind === "struct" && hasColumns ? dtype.fields[0]?.name : undefined,
+  );
+  rowShape ??= file === undefined ? [] : rowShapeOf(file.chunkSize, chunklen * dtype.itemSize);
+  const stored = storedOptions(storage);
+  const settings = settleSettings(
+    {
+      dtype,
+      rowShape,
+      hasColumns,
+      dflt: storage.dflt,
+      revision: (layout?.revision ?? 0) + 1,
+      zarr: storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
+    },
+    { ...stored, checksum: stored.checksum ?? file?.checksum ?? "crc32" },
+  );
+  const columns = layOutColumns(path, { dtype, rowShape, hasColumns });
+  return { storage, settings, columns, layout, rows: shape?.[0], attrs: readAttrs(attrsBytes, problems) };
+}
+
+function readAttrs(bytes: Uint8Array | undefined, problems: string[]): JsonObject {
+  if (bytes === undefined) return {};
+  try {
+    const value = parseJson(bytes, "meta/attributes");
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+    problems.push("meta/attributes is no JSON object");
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    problems.push(error.message);
+  }
+  return {};
+}
+
+/** A shape that the bytes of a chunk allow, where no metadata tell it. */
+function rowShapeOf(chunkBytes: number, scalarBytes: number): number[] {
+  const items = chunkBytes / scalarBytes;
+  return Number.isInteger(items) && items > 1 ? [items] : [];
+}
+
+async function isPlain(store: ReadableStore, path: string): Promise<boolean> {
+  for await (const { name } of store.list(joinKey(path, "data")))
+    if (parseSuperchunkName(name) !== undefined) return true;
+  return false;
+}
+
+async function firstFile(
+  store: ReadableStore,
+  path: string,
+  column: string | undefined,
+): Promise<Salvaged["header"] | undefined> {
+  const folder = joinKey(path, "data", column ?? "");
+  for (const number of await numbersIn(store, folder)) {
+    const found = await salvage(store, joinKey(folder, superchunkName(number)), Number.MAX_SAFE_INTEGER);
+    if (found !== undefined) return found.header;
+  }
+  return undefined;
+}
+
+/** Numbers of the superchunks in a folder, in order. */
+export async function numbersIn(store: ReadableStore, folder: string): Promise<number[]> {
+  const numbers: number[] = [];
+  for await (const { name, kind } of store.list(folder)) {
+    const number = parseSuperchunkName(name);
+    if (number !== undefined && kind === "object") numbers.push(number);
+  }
+  return numbers.sort((a, b) => a - b);
+}
