@@ -30,7 +30,7 @@ export function addRepair(program: Command, context: Context): void {
       `
 Finds the chunks that are whole, counts the rows anew, makes new tables of
 offsets. Nothing is made up: rows end where the first chunk is missing. Ends
-with 3 where rows are gone.
+with 3 where rows, or the attributes, are gone.
 
 Examples:
   superchunk repair broken --dry-run

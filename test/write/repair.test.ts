@@ -144,6 +144,40 @@ describe.each(BROKEN)("%s", (_name, rows, problem, damage) => {
   });
 });
 
+test("attributes that cannot be read are lost, said to be, and kept beside new ones", async () => {
+  const store = await whole();
+  const cut = new TextEncoder().encode('{"a": 1, "b');
+  await store.put("meta/attributes", cut);
+  const before = await imageOf(store);
+  const planned = await repairArray(store, "", { dryRun: true });
+  expect(await imageOf(store)).toEqual(before);
+  const copy = new MemoryStore();
+  const copied = await repairArray(store, "", { into: { store: copy, path: "" } });
+  expect(copied.lost).toEqual(["the attributes"]);
+  const { rows, problems, lost } = await repairArray(store, "");
+  expect(planned).toMatchObject({ rows, problems, lost });
+  expect(problems.join()).toMatch(/meta\/attributes: not JSON at byte 11/);
+  expect(lost).toEqual(["the attributes; what is there of them is kept as meta/attributes.damaged"]);
+  expect(await store.get("meta/attributes.damaged")).toEqual(cut);
+  for (const mended of [store, copy]) {
+    const array = await openWritable(mended, "");
+    expect(array.attrs).toEqual({});
+    expect(array.length).toBe(100);
+    await array.close();
+  }
+});
+
+test("where nothing tells the order, superchunks behind a gap are named as lost", async () => {
+  const store = await whole();
+  await store.delete("meta/sizes");
+  await store.delete("data/__2__.bin");
+  const { rows, rowsBefore, lost } = await repairArray(store, "", { dryRun: true });
+  expect({ rows, rowsBefore }).toEqual({ rows: 32, rowsBefore: undefined });
+  expect(lost).toEqual([
+    "superchunks that nothing gives a place: memory:data/__3__.bin, memory:data/__4__.bin",
+  ]);
+});
+
 test("without meta/storage nothing tells what the chunks hold", async () => {
   const store = await whole();
   await store.delete("meta/storage");

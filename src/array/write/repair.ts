@@ -10,7 +10,10 @@ import type { LongOptions } from "../types.ts";
 import type { WriterLock } from "./create.ts";
 import { type Broken, examine } from "./repair/broken-array.ts";
 import { repairInPlace, repairInto } from "./repair/rebuild.ts";
-import { countRows, findChunks } from "./repair/whole-chunks.ts";
+import { countRows, findChunks, findUnplaced } from "./repair/whole-chunks.ts";
+
+/** Files that a report names, of a list. */
+const NAMED = 5;
 
 /** Where the repaired array goes. */
 export interface RepairOptions extends LongOptions {
@@ -59,6 +62,12 @@ export async function repairArray(
     const superfluous = found.reduce((most, list) => Math.max(most, list.length), 0) - chunks;
     if (superfluous > 0)
       lost.push(`${superfluous} chunks behind row ${rows}, which not all columns have or which do not count`);
+    const unplaced = await findUnplaced(store, broken, found);
+    if (unplaced.length > 0) lost.push(`superchunks that nothing gives a place: ${nameSome(unplaced)}`);
+    if (broken.damagedAttributes !== undefined)
+      lost.push(
+        `the attributes${options.into === undefined ? "; what is there of them is kept as meta/attributes.damaged" : ""}`,
+      );
     if (options.dryRun === true) return { rowsBefore: broken.rows, rows, problems, lost };
     if (options.into === undefined) await repairInPlace(store, shown, path, broken, found, rows, options);
     else await repairInto(shown, options.into, broken, found, rows, options);
@@ -85,4 +94,10 @@ async function withChanges(
     problems.push(error.message);
     return store;
   }
+}
+
+/** The first few of a list that may be long. */
+function nameSome(paths: readonly string[]): string {
+  const more = paths.length - NAMED;
+  return `${paths.slice(0, NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }

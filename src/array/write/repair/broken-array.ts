@@ -20,6 +20,8 @@ export interface Broken {
   readonly layout: StoredLayout | undefined;
   readonly rows: number | undefined;
   readonly attrs: JsonObject;
+  /** `meta/attributes` where it cannot be read. */
+  readonly damagedAttributes: Uint8Array | undefined;
 }
 
 /**
@@ -83,20 +85,30 @@ export async function examine(store: ReadableStore, path: string, problems: stri
     { ...stored, checksum: stored.checksum ?? file?.checksum ?? "crc32" },
   );
   const columns = layOutColumns(path, { dtype, rowShape, hasColumns });
-  return { storage, settings, columns, layout, rows: shape?.[0], attrs: readAttrs(attrsBytes, problems) };
+  const attributesPath = store.describe(joinKey(path, "meta/attributes"));
+  const attrs = attrsBytes === undefined ? {} : readAttrs(attrsBytes, attributesPath, problems);
+  return {
+    storage,
+    settings,
+    columns,
+    layout,
+    rows: shape?.[0],
+    attrs: attrs ?? {},
+    damagedAttributes: attrs === undefined ? attrsBytes : undefined,
+  };
 }
 
-function readAttrs(bytes: Uint8Array | undefined, problems: string[]): JsonObject {
-  if (bytes === undefined) return {};
+/** The attributes; undefined where they cannot be read. */
+function readAttrs(bytes: Uint8Array, path: string, problems: string[]): JsonObject | undefined {
   try {
-    const value = parseJson(bytes, "meta/attributes");
+    const value = parseJson(bytes, path);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
-    problems.push("meta/attributes is no JSON object");
+    problems.push(`${path} is no JSON object`);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     problems.push(error.message);
   }
-  return {};
+  return undefined;
 }
 
 /** A shape that the bytes of a chunk allow, where no metadata tell it. */

@@ -3,6 +3,7 @@ import { decode } from "../../../codec/index.ts";
 import { FIRST_LOOSE, type StoredLayout } from "../../../format/layout.ts";
 import { joinKey } from "../../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../../store/types.ts";
+import { encodeJson } from "../../generation.ts";
 import { elementsOf } from "../../selection.ts";
 import type { LongOptions } from "../../types.ts";
 import { newArrayId } from "../array-id.ts";
@@ -39,6 +40,9 @@ export async function repairInto(
   await target.fill((writer) => copyRows(store, writer, broken, found, rows, options));
   await target.close();
 }
+
+/** Where attributes that cannot be read are kept when an array is repaired where it lies. */
+const DAMAGED_ATTRIBUTES = "meta/attributes.damaged";
 
 /** All chunks are copied into new superchunks, and one commit makes them the array. */
 export async function repairInPlace(
@@ -77,6 +81,10 @@ export async function repairInPlace(
   writer.isDirty = true;
   await writer.commit({ storage: storageOf(settings) });
   await commitStorage(writer);
+  if (broken.damagedAttributes !== undefined) {
+    await store.put(root.key(DAMAGED_ATTRIBUTES), broken.damagedAttributes, { durable: true });
+    await store.put(root.key("meta/attributes"), encodeJson(broken.attrs), { durable: true });
+  }
   writer.removeNumbers([...numbers].filter((number) => !isNamed(writer.committed.layout, number)));
   await writer.root.settled();
   await settleNames(writer);

@@ -37,6 +37,24 @@ export async function findChunks(
   return lists;
 }
 
+/** Superchunks that nothing gives a place: without a layout the search ended in front of them, and all their rows are lost. */
+export async function findUnplaced(
+  store: ReadableStore,
+  { layout, columns }: Broken,
+  found: readonly (readonly Found[])[],
+): Promise<string[]> {
+  const unplaced: string[] = [];
+  if (layout !== undefined) return unplaced;
+  for (const [i, { folder }] of columns.entries()) {
+    const placed = new Set(found[i]?.map(({ key }) => key));
+    for (const number of await numbersIn(store, folder)) {
+      const key = joinKey(folder, superchunkName(number));
+      if (!placed.has(key)) unplaced.push(store.describe(key));
+    }
+  }
+  return unplaced;
+}
+
 async function inOrderOfNumbers(
   store: ReadableStore,
   { folder }: ColumnLayout,
