@@ -4,8 +4,6 @@
  * @see FORMAT.md [FG]
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseJson } from "../../format/json.ts";
-import { joinMembers, memberText, splitMembers } from "../../format/json-members.ts";
 import type { DType, JsonInput, JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { scratchBeside } from "../foreign/chunk-spool.ts";
@@ -13,21 +11,18 @@ import { readGeneration } from "../generation.ts";
 import { showGeneration } from "../open-live-array.ts";
 import type { ArrayArchive, ArraySlice, LongOptions, Selection, VerifyReport } from "../types.ts";
 import type { ArrayWriter } from "./array-writer.ts";
+import { changeAttributes } from "./attributes.ts";
 import { deleteRows, grow, shrink } from "./changes.ts";
-import { fold, planFold, recode, settleNames } from "./compact.ts";
+import { fold, recode, settleNames } from "./compact.ts";
 import { type Deletion, planDeletion } from "./deletion.ts";
 import { type NpySource, readNpyRows } from "./npy-rows.ts";
 import { itemsOf, type RowSource, readRows } from "./rows.ts";
 import { addColumn, deleteColumn, type NewColumn, renameColumn } from "./schema.ts";
 import { type CutOptions, settleSettings } from "./settings.ts";
 import { commitStorage } from "./storage-commit.ts";
+import { foldMany, tidy } from "./tidy.ts";
 import { ValueSetter } from "./value-setter.ts";
 
-/** Entries of the patch map, and patches, above which they are folded into the superchunks. */
-const MAX_PATCHED_CHUNKS = 65536;
-const MAX_PATCHES = 1024;
-/** Bytes that `close` may copy to leave the plain layout, where the session wrote less. */
-const CHEAP_FOLD = 1 << 20;
 const DONE = Promise.resolve();
 
 export class WritableArray {
@@ -206,21 +201,9 @@ export class WritableArray {
    */
   setAttributes(changes: { readonly [name: string]: JsonInput | undefined }): Promise<void> {
     return this.#run(async () => {
-      const { root } = this.#writer;
-      await root.assertOurs();
-      const key = root.key("meta/attributes");
-      const path = root.store.describe(key);
-      const info = await root.store.stat(key);
-      const members = splitMembers((await root.store.get(key)) ?? new Uint8Array(0), path);
-      for (const [name, value] of Object.entries(changes))
-        if (value === undefined) members.delete(name);
-        else members.set(name, memberText(value));
-      const text = `${joinMembers(members)}\n`;
-      // Of two writers one has not read what the other has put.
-      const condition = info === undefined ? { ifAbsent: true } : { ifVersion: info.version };
-      await root.store.put(key, new TextEncoder().encode(text), { durable: true, ...condition });
-      this.#attrs = parseJson(text, path) as JsonObject;
-      await this.#writer.files.mirror?.setAttributes(this.#attrs, this.#writer.committed);
+      const { root, files, committed } = this.#writer;
+      this.#attrs = await changeAttributes(root, changes);
+      await files.mirror?.setAttributes(this.#attrs, committed);
     });
   }
 
@@ -274,7 +257,7 @@ export class WritableArray {
     try {
       await this.#run(async () => {
         await this.#commit();
-        await this.#tryTidy();
+        await tidy(this.#writer);
         await this.#writer.root.settled();
         await this.#writer.files.mirror?.close(this.#writer.committed);
       });
@@ -378,9 +361,7 @@ export class WritableArray {
     if (writer.isDirty) await writer.commit();
     await commitStorage(writer);
     await writer.files.mirror?.afterCommit(writer.committed);
-    const { patches } = writer.committed.layout;
-    const entries = patches.reduce((sum, { chunks }) => sum + chunks.length, 0);
-    if (patches.length > MAX_PATCHES || entries > MAX_PATCHED_CHUNKS) await fold(writer);
+    await foldMany(writer);
   }
 
   /** Makes patches of what was set. Where it fails the changes are kept. */
@@ -392,28 +373,6 @@ export class WritableArray {
     await writer.commit();
     this.#setter = undefined;
     await writer.finishChanges();
-  }
-
-  /** All rows are committed: where tidying fails, that is no failure of theirs, and the next writer does it. */
-  async #tryTidy(): Promise<void> {
-    try {
-      await this.#tidy();
-    } catch (error) {
-      if (!isSuperchunkError(error) || error.code === "CONFLICT") throw error;
-      this.#writer.root.warnings.push(`the superchunks were not put in order: ${error.message}`);
-    }
-  }
-
-  async #tidy(): Promise<void> {
-    const writer = this.#writer;
-    if (writer.files.sessionBytes === 0) return;
-    const { rewritten } = await planFold(writer);
-    const { rows, cbytes, layout } = writer.committed;
-    const chunks = Math.max(1, Math.ceil(rows / writer.settings.chunklen));
-    const bytes = (rewritten.length * writer.settings.superchunklen * cbytes) / chunks;
-    if (layout.patches.length > 0 || bytes > Math.max(CHEAP_FOLD, writer.files.sessionBytes)) return;
-    await fold(writer);
-    if (writer.root.store.link !== undefined) await settleNames(writer);
   }
 
   #read<T>(read: (array: ArrayArchive) => Promise<T>): Promise<T> {
