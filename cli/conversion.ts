@@ -197,7 +197,8 @@ async function printPlan(plan: ConversionPlan, flags: ConvertFlags, context: Con
   for (const line of alignRows([header, ...rows], new Set([3, 4, 5]))) await context.out.line(line);
   for (const { node, reason, notes } of plan.arrays) {
     const name = node === "" ? "" : `${printable(node)}: `;
-    for (const remark of [...(reason === undefined ? [] : [reason]), ...notes])
+    const told = reason === undefined || notes.some((note) => note.includes(reason));
+    for (const remark of [...(told ? [] : [reason]), ...notes])
       await context.out.line(`${name}${printable(remark)}`);
   }
 }

@@ -140,7 +140,7 @@ function planLine({ path, node, plan, code, message }: TreePlanEntry): string {
     return `${"refuse".padEnd(7)} ${"-".padStart(10)}  ${names}: ${printable(message ?? "")} (${code})`;
   const actions = new Set(plan.arrays.map((array) => array.action));
   const action =
-    (["refuse", "recode", "copy", "empty"] as const).find((each) => actions.has(each)) ?? "empty";
+    (["refuse", "recode", "mixed", "copy", "empty"] as const).find((each) => actions.has(each)) ?? "empty";
   const reasons = new Set(plan.arrays.flatMap((array) => (array.reason === undefined ? [] : [array.reason])));
   const why = reasons.size === 0 ? "" : `: ${printable([...reasons].join("; "))}`;
   return `${action.padEnd(7)} ${formatSize(plan.nbytes).padStart(10)}  ${names}${why}`;

@@ -52,7 +52,7 @@ export function addConvert(program: Command, context: Context): void {
     .addOption(
       new Option(
         "--grid <kind>",
-        "rectilinear keeps a short last chunk as it is, without padding, as one object a chunk; few readers know it",
+        "rectilinear keeps short chunks as they are, without padding, as one object a chunk; few readers know it",
       ).choices(["regular", "rectilinear"]),
     )
     .option(
@@ -86,6 +86,7 @@ chunks that it has; those with zlib are compressed anew, with Blosc.
 Examples:
   superchunk convert daily_equities.bcolz daily_equities.zarr
   superchunk convert 2024.bcolz 2025.bcolz all.zarr --concat --verify
+  superchunk convert 2024.bcolz 2025.bcolz all.zarr --concat --dry-run
   superchunk convert /data/bundles /data/bundles.zarr --verify --report report.json
   superchunk convert signal.blp signal.zarr --dtype "<f4" --shape 1000,256
   superchunk convert prices prices.zarr --grid rectilinear

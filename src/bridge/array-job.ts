@@ -3,15 +3,10 @@
  *
  * Decides between copying and recoding; must not read or write chunks.
  */
-import type {
-  ArrayArchive,
-  BytesArchive,
-  ChunkedArchive,
-  ChunkSummary,
-  OpenOptions,
-} from "../array/types.ts";
+import type { ChunkSummary, OpenOptions } from "../array/types.ts";
 import { SuperchunkError } from "../errors.ts";
-import type { DType, JsonObject, JsonValue } from "../format/types.ts";
+import type { JsonObject } from "../format/types.ts";
+import { type CellCopies, copyAll, countCopies } from "./cell-copies.ts";
 import type { LayoutOptions } from "./convert-options.ts";
 import {
   type CellGrid,
@@ -19,49 +14,20 @@ import {
   cellShape,
   chooseCells,
   fullCellItems,
+  lastLength,
   matchCells,
   planShards,
   RECODED_CHUNK_SIZE,
   type ShardGrid,
+  unequalCells,
 } from "./grid.ts";
+import type { SourceArray } from "./source-array.ts";
 import { describeValues } from "./zarr-attributes.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
 import { arrayDocument, type BloscSettings, withLengths } from "./zarr-metadata.ts";
 
 /** Settings where neither metadata nor a chunk tells them. */
 const DEFAULT_CLEVEL = 5;
-
-/** What is read of an archive. */
-export type SourceArchive = Pick<
-  ChunkedArchive,
-  | "store"
-  | "path"
-  | "nbytes"
-  | "nchunks"
-  | "chunkBytes"
-  | "summary"
-  | "readBytes"
-  | "encodedChunks"
-  | "listChunks"
-> & {
-  readonly kind: "array" | "bytes";
-  /** Where several are read as one. */
-  readonly joinedFrom?: readonly SourceArchive[];
-};
-
-/** Values and how they are stored. */
-export interface SourceArray {
-  readonly archive: SourceArchive;
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  readonly order: "C" | "F";
-  readonly fillValue: JsonValue | undefined;
-  readonly attrs: JsonObject;
-  /** Rows of a chunk, as the metadata tells it. */
-  readonly chunkLength: number | undefined;
-  /** Why its chunks make no regular grid, whatever their size; absent where they may. */
-  readonly unevenness?: string;
-}
 
 /** Everything that is needed to convert an array. */
 export interface ArrayJob {
@@ -75,7 +41,7 @@ export interface ArrayJob {
   readonly chunkDocument: JsonObject;
   /** Undefined where there are no values. */
   readonly layout: JobLayout | undefined;
-  /** Why chunks are recoded; undefined: they are copied. */
+  /** Why chunks are recoded, those that `layout.copies` does not name; undefined: they are copied. */
   readonly recodes: string | undefined;
   /** Chunks with snappy are recoded wherever they turn up. */
   readonly replacesSnappy: boolean;
@@ -92,49 +58,10 @@ export interface JobLayout {
   readonly reversed: boolean;
   /** Uncompressed bytes of a whole chunk in the result. */
   readonly cellBytes: number;
-  /** The last chunk has no more than its rows, in a rectilinear grid; then chunks are objects of their own. */
+  /** Short chunks have no more than their rows, in a rectilinear grid; then chunks are objects of their own. */
   readonly unequal: boolean;
-  /** Cell `k` is chunk `k` of the archive. */
-  readonly matchesChunks: boolean;
-}
-
-/** The array that an archive holds. Throws `BAD_ARGUMENT` for a `dtype` or `shape` that does not fit. */
-export function sourceOfArray(archive: ArrayArchive, options: LayoutOptions): SourceArray {
-  if (options.dtype !== undefined || options.shape !== undefined) {
-    throw badArgument(
-      archive,
-      options.dtype === undefined ? "shape" : "dtype",
-      "is given for an archive that knows its own; it is for archives of plain bytes",
-    );
-  }
-  const { dtype, shape, order, fillValue, attrs, chunkLength } = archive;
-  return { archive, dtype, shape, order, fillValue, attrs, chunkLength };
-}
-
-/** Plain bytes as an array: uint8, or what `dtype` and `shape` say. Throws `BAD_ARGUMENT` where sizes disagree. */
-export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): SourceArray {
-  const dtype: DType = options.dtype ?? { kind: "uint", itemSize: 1, byteOrder: "none" };
-  if (dtype.itemSize === 0 || archive.nbytes % dtype.itemSize !== 0) {
-    throw badArgument(
-      archive,
-      "dtype",
-      `has items of ${dtype.itemSize} bytes, but the ${archive.nbytes} bytes of the archive are not a multiple of that`,
-    );
-  }
-  const items = archive.nbytes / dtype.itemSize;
-  const shape = options.shape ?? [items];
-  const isShape = shape.every((n) => Number.isSafeInteger(n) && n >= 0);
-  if (!isShape || shape.reduce((total, n) => total * n, 1) !== items) {
-    throw badArgument(
-      archive,
-      "shape",
-      `is [${shape}], but the archive has ${items} items of ${dtype.itemSize} bytes`,
-    );
-  }
-  const rowBytes = shape.slice(1).reduce((total, n) => total * n, dtype.itemSize);
-  const rows = archive.chunkBytes / rowBytes;
-  const chunkLength = Number.isInteger(rows) && rows > 0 ? rows : undefined;
-  return { archive, dtype, shape, order: "C", fillValue: undefined, attrs: archive.attrs, chunkLength };
+  /** The cells that are chunks of the archive; all others are made anew. */
+  readonly copies: readonly CellCopies[];
 }
 
 /**
@@ -155,10 +82,7 @@ export async function planArray(
   const reversed = source.order === "F" && shape.length > 1;
   const notes = [...type.notes];
   const stored = shape.length === 0 ? [1] : reversed ? [...shape].reverse() : shape;
-  const matched =
-    isEmpty || source.unevenness !== undefined
-      ? undefined
-      : matchCells(stored, archive.chunkBytes / source.dtype.itemSize);
+  const matched = isEmpty ? undefined : matchChunks(source, stored, options);
   const recodes = isEmpty ? undefined : whyRecode(source, type, summary, matched, options, notes);
   if (recodes !== undefined && options.recode === false) {
     throw new SuperchunkError(
@@ -168,9 +92,14 @@ export async function planArray(
     );
   }
   const matching = type.transform === undefined ? matched : undefined;
-  const cells = isEmpty ? undefined : (matching ?? chooseCells(stored, type.itemSize, RECODED_CHUNK_SIZE));
-  const unequal = cells !== undefined && options.grid === "rectilinear" && lastLength(cells) < cells.length;
-  if (unequal) notes.push(UNEQUAL);
+  const cells = isEmpty
+    ? undefined
+    : (matching?.cells ?? chooseCells(stored, type.itemSize, RECODED_CHUNK_SIZE));
+  const unequal = cells !== undefined && options.grid === "rectilinear" && isUnequal(cells);
+  if (unequal) notes.push(cells.unequal === undefined ? UNEQUAL_LAST : UNEQUAL);
+  const copies = matching?.copies ?? [];
+  if (cells !== undefined && recodes !== undefined && source.uneven !== undefined)
+    notes.push(howManyCopied(countCopies(copies), cells.count, recodes));
   const layout = cells && {
     cells,
     shards: planShards(cells, type.itemSize, unequal ? { chunksPerShard: 1 } : options),
@@ -178,7 +107,7 @@ export async function planArray(
     unequal,
     reversed,
     cellBytes: fullCellItems(cells) * type.itemSize,
-    matchesChunks: matching !== undefined,
+    copies,
   };
   const blosc = bloscSettings(summary, type, recodes !== undefined);
   const {
@@ -220,33 +149,64 @@ export function bytesOfCell({ type }: ArrayJob, layout: JobLayout, cell: number)
   return layout.unequal ? cellItems(layout.cells, cell) * type.itemSize : layout.cellBytes;
 }
 
-const UNEQUAL =
-  "its last chunk is short, so its grid is rectilinear, with one object a chunk: zarr-python reads it with array.rectilinear_chunks set, and zarrs; tensorstore and zarrita do not";
+const RECTILINEAR =
+  "so its grid is rectilinear, with one object a chunk: zarr-python reads it with array.rectilinear_chunks set, and zarrs; tensorstore and zarrita do not";
+const UNEQUAL_LAST = `its last chunk is short, ${RECTILINEAR}`;
+const UNEQUAL = `its chunks are of unequal lengths, ${RECTILINEAR}`;
+
+/** `6 of 9 chunks are copied, and 3 are compressed anew: the last chunk of …`. */
+function howManyCopied(copied: number, count: number, reason: string): string {
+  const of = `${copied === 0 ? "none" : copied} of ${count} chunks ${copied === 1 ? "is" : "are"} copied`;
+  const anew = count - copied;
+  return `${of}, and ${anew} ${anew === 1 ? "is" : "are"} compressed anew: ${reason}`;
+}
+
+/** Cells that are chunks of the archive, all or some of them. */
+interface MatchedCells {
+  readonly cells: CellGrid;
+  readonly copies: readonly CellCopies[];
+}
+
+/** The grid of the archive's own chunks, if there is one. */
+function matchChunks(
+  { archive, dtype, uneven }: SourceArray,
+  stored: readonly number[],
+  { grid }: LayoutOptions,
+): MatchedCells | undefined {
+  if (grid === "rectilinear" && uneven?.lengths !== undefined) {
+    const cells = unequalCells(stored, uneven.lengths);
+    return { cells, copies: copyAll(cells) };
+  }
+  if (uneven?.copies.length === 0) return undefined;
+  const cells = matchCells(stored, archive.chunkBytes / dtype.itemSize);
+  return cells && { cells, copies: uneven?.copies ?? copyAll(cells) };
+}
+
+/** True for cells that are not as long as one another. */
+function isUnequal(cells: CellGrid): boolean {
+  return cells.unequal === undefined ? lastLength(cells) < cells.length : cells.unequal.runs.length > 1;
+}
 
 /** The document with chunks of unequal length along the axis that is cut. */
 function unequalDocument(document: JsonObject, { cells, reversed }: JobLayout): JsonObject {
   const axis = reversed ? cells.shape.length - 1 - cells.axis : cells.axis;
-  return withLengths(document, axis, [
+  const regular = [
     { length: cells.length, times: cells.along - 1 },
     { length: lastLength(cells), times: 1 },
-  ]);
-}
-
-/** Items of the last cell along the axis that is cut. */
-function lastLength({ shape, axis, length, along }: CellGrid): number {
-  return (shape[axis] ?? 1) - (along - 1) * length;
+  ];
+  return withLengths(document, axis, cells.unequal?.runs ?? regular);
 }
 
 function whyRecode(
-  { archive, shape, dtype, unevenness }: SourceArray,
+  { archive, shape, dtype, uneven }: SourceArray,
   type: ZarrType,
   summary: ChunkSummary,
-  matched: CellGrid | undefined,
+  matched: MatchedCells | undefined,
   options: LayoutOptions,
   notes: string[],
 ): string | undefined {
   if (type.transform !== undefined) return type.transform.reason;
-  if (unevenness !== undefined) return unevenness;
+  if (uneven !== undefined && matched?.cells.unequal === undefined) return uneven.reason;
   if (archive.chunkBytes % dtype.itemSize !== 0) {
     return `chunks of ${archive.chunkBytes} bytes do not end on items of ${dtype.itemSize} bytes`;
   }
@@ -289,15 +249,4 @@ function bloscSettings(summary: ChunkSummary, type: ZarrType, recoded: boolean):
     shuffle: summary.shuffle ?? "shuffle",
     typesize: Math.min(255, Math.max(1, typesize)),
   };
-}
-
-function badArgument(
-  archive: Pick<ChunkedArchive, "store" | "path">,
-  field: string,
-  reason: string,
-): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", `${field} ${reason}`, {
-    path: archive.store.describe(archive.path),
-    field,
-  });
 }

@@ -7,7 +7,8 @@ import { decode, decodeHeader, encodeAhead } from "../codec/index.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "./array-job.ts";
-import { type CellRange, cellItems } from "./grid.ts";
+import { cellSegments } from "./cell-copies.ts";
+import { type CellRange, cellItems, cellStart } from "./grid.ts";
 
 /** Source bytes that are decoded at a time when chunks are made anew. */
 const BATCH = 8 * 1024 * 1024;
@@ -25,7 +26,7 @@ export interface ChunkCounts {
 export type OnChunk = (nbytes: number) => void;
 
 /** The chunks of the given cells, in order. Each is valid until the next one is asked for. `buffers`: see `encodedChunks`. */
-export function chunksOfCells(
+export async function* chunksOfCells(
   job: ArrayJob,
   layout: JobLayout,
   range: CellRange,
@@ -34,15 +35,19 @@ export function chunksOfCells(
   onChunk: OnChunk,
   encoder: ChunkEncoder,
   buffers?: Uint8Array[],
-): AsyncIterable<Uint8Array> {
-  const take = layout.matchesChunks ? copyChunks : recodeChunks;
-  return take(job, layout, range, counts, signal, onChunk, encoder, buffers);
+): AsyncGenerator<Uint8Array> {
+  for (const { first, end, chunk } of cellSegments(layout.copies, range)) {
+    const cells = { first, end };
+    if (chunk === undefined) yield* recodeChunks(job, layout, cells, counts, signal, onChunk, encoder);
+    else yield* copyChunks(job, layout, cells, chunk, counts, signal, onChunk, encoder, buffers);
+  }
 }
 
 async function* copyChunks(
   job: ArrayJob,
   layout: JobLayout,
   { first, end }: CellRange,
+  chunk: number,
   counts: ChunkCounts,
   signal: AbortSignal,
   onChunk: OnChunk,
@@ -50,10 +55,11 @@ async function* copyChunks(
   buffers: Uint8Array[] | undefined,
 ): AsyncGenerator<Uint8Array> {
   const { archive } = job.source;
+  const shift = chunk - first;
   let index = first;
-  for await (const { place, bytes } of archive.encodedChunks(first, end, { signal, buffers })) {
+  for await (const { place, bytes } of archive.encodedChunks(chunk, end + shift, { signal, buffers })) {
     const header = decodeHeader(bytes, bytes.length);
-    checkHeader(job, layout, index, place.key, header);
+    checkHeader(job, layout, index, index + shift, place.key, header);
     if (isOdd(job, header.typesize)) counts.oddTypesize++;
     const cellBytes = bytesOfCell(job, layout, index);
     if (header.nbytes !== cellBytes) {
@@ -83,25 +89,25 @@ function isOdd({ source: { archive, dtype } }: ArrayJob, typesize: number): bool
   return typesize !== (dtype.itemSize > 255 ? 1 : dtype.itemSize);
 }
 
-/** Only the last chunk may differ from a whole one: shorter, or longer than the rows that count. */
+/** Only a chunk with fewer rows than a whole one may differ from them: it may be as long as a whole one. */
 function checkHeader(
   { source }: ArrayJob,
   layout: JobLayout,
   index: number,
+  chunk: number,
   key: string,
   header: ChunkHeader,
 ): void {
   const { archive, dtype } = source;
   const needed = cellItems(layout.cells, index) * dtype.itemSize;
-  const isLast = index === layout.cells.count - 1;
-  const most = isLast ? Math.max(needed, archive.chunkBytes) : needed;
+  const most = Math.max(needed, archive.chunkBytesAt?.(chunk) ?? archive.chunkBytes);
   if (header.nbytes >= needed && header.nbytes <= most) return;
   throw new SuperchunkError(
     "BAD_FIELD",
     `nbytes at byte 4 of the chunk is ${header.nbytes}, but the array's metadata asks for ${needed}; run "superchunk verify"`,
     {
       path: archive.store.describe(key),
-      chunk: index,
+      chunk,
       field: "nbytes",
       expected: needed,
       found: header.nbytes,
@@ -174,7 +180,7 @@ export async function* recodedCells(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const { archive, dtype } = source;
-  let at = offsetOfCell(cells, first) * dtype.itemSize;
+  let at = cellStart(cells, first) * dtype.itemSize;
   for (let cell = first; cell < end; ) {
     const sizes: number[] = [];
     let length = 0;
@@ -192,12 +198,6 @@ export async function* recodedCells(
       yield type.transform === undefined ? items : type.transform.apply(items);
     }
   }
-}
-
-/** Items in front of a cell. */
-function offsetOfCell(cells: JobLayout["cells"], index: number): number {
-  const row = Math.floor(index / cells.along);
-  return (row * (cells.shape[cells.axis] ?? 1) + (index % cells.along) * cells.length) * cells.inner;
 }
 
 function missing({ source: { archive } }: ArrayJob, expected: number, found: number): SuperchunkError {

@@ -7,9 +7,11 @@ import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../array/
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
-import { type ArrayJob, planArray, type SourceArray, sourceOfArray, sourceOfBytes } from "./array-job.ts";
+import { type ArrayJob, planArray } from "./array-job.ts";
+import { countCopies } from "./cell-copies.ts";
 import type { ConversionPlan, LayoutOptions, PlannedArray } from "./convert-options.ts";
 import { nameNodes, type Renaming } from "./node-names.ts";
+import { type SourceArray, sourceOfArray, sourceOfBytes } from "./source-array.ts";
 import { addAttributes } from "./zarr-attributes.ts";
 import { groupDocument } from "./zarr-metadata.ts";
 
@@ -153,7 +155,7 @@ function describeJob({
   return {
     node,
     source: archive.store.describe(archive.path),
-    action: layout === undefined ? "empty" : recodes === undefined ? "copy" : "recode",
+    action: actionOf(layout, recodes),
     ...(recodes === undefined ? {} : { reason: recodes }),
     nbytes: archive.nbytes,
     chunks: layout?.cells.count ?? 0,
@@ -163,6 +165,13 @@ function describeJob({
     ...shapesIn(layout?.unequal === true ? chunkDocument : document),
     notes,
   };
+}
+
+function actionOf(layout: ArrayJob["layout"], recodes: string | undefined): PlannedArray["action"] {
+  if (layout === undefined) return "empty";
+  if (recodes === undefined) return "copy";
+  const copied = countCopies(layout.copies);
+  return copied > 0 && copied < layout.cells.count ? "mixed" : "recode";
 }
 
 function shapesIn(document: JsonObject): { chunkShape: readonly number[]; shardShape?: readonly number[] } {

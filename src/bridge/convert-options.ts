@@ -9,7 +9,7 @@ import type { Renaming } from "./node-names.ts";
 export interface LayoutOptions extends ShardSizing {
   /**
    * `rectilinear`: an array whose last chunk is short gets a grid of unequal chunks, each an object, so that nothing is
-   * padded. Few readers know such grids. Default `regular`.
+   * padded, and nothing compressed anew where archives are joined. Few readers know such grids. Default `regular`.
    */
   readonly grid?: "regular" | "rectilinear" | undefined;
   /** Only data types that every Zarr v3 reader takes: dates as int64, strings and structs with an extra dimension. */
@@ -38,8 +38,8 @@ export interface ConvertOptions extends LayoutOptions, LongOptions {
   readonly encoder?: ChunkEncoder | undefined;
 }
 
-/** What becomes of an array: copied chunk by chunk, recoded, only described (no values), or refused. */
-export type PlannedAction = "copy" | "recode" | "empty" | "refuse";
+/** What becomes of an array: copied chunk by chunk, some chunks or all recoded, only described (no values), or refused. */
+export type PlannedAction = "copy" | "mixed" | "recode" | "empty" | "refuse";
 
 /** One array of a {@link ConversionPlan}. */
 export interface PlannedArray {
@@ -48,7 +48,7 @@ export interface PlannedArray {
   /** How messages name the source. */
   readonly source: string;
   readonly action: PlannedAction;
-  /** Why it is recoded or refused. */
+  /** Why chunks are recoded, or the array is refused. */
   readonly reason?: string;
   /** Uncompressed bytes. */
   readonly nbytes: number;

@@ -17,7 +17,7 @@ import { type ConversionJobs, describeJobs, planJobs } from "./conversion-jobs.t
 import type { ConversionPlan, ConvertOptions, ConvertResult, LayoutOptions } from "./convert-options.ts";
 import { assertApart, finishDestination, prepareDestination } from "./destination.ts";
 import { fingerprintSource, recordOptions } from "./fingerprint.ts";
-import { indexSlot, shardCells } from "./grid.ts";
+import { cellItems, indexSlot, shardCells } from "./grid.ts";
 import { type Publisher, publishDirectly } from "./publisher.ts";
 import { shardKey } from "./shard-keys.ts";
 import { shardPieces } from "./shard-writer.ts";
@@ -258,8 +258,7 @@ export function encodeDocument(document: JsonObject): Uint8Array {
 
 function shardBytes({ source }: ArrayJob, { cells, shards }: JobLayout, shard: number): number {
   const { first, end } = shardCells(shards, shard);
-  const whole = cells.length * cells.inner;
-  const shortfall =
-    cells.axis === 0 && end === cells.count ? cells.along * whole - (cells.shape[0] ?? 1) * cells.inner : 0;
-  return ((end - first) * whole - shortfall) * source.dtype.itemSize;
+  let items = 0;
+  for (let cell = first; cell < end; cell++) items += cellItems(cells, cell);
+  return items * source.dtype.itemSize;
 }

@@ -8,9 +8,9 @@ import type { OpenOptions } from "../array/types.ts";
 import { formatDType } from "../format/dtype.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
-import type { SourceArray } from "./array-job.ts";
 import type { ConversionJobs } from "./conversion-jobs.ts";
 import type { LayoutOptions } from "./convert-options.ts";
+import type { SourceArray } from "./source-array.ts";
 
 /** Objects whose change means that an archive has changed; those that exist count. */
 const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__"];

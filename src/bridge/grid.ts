@@ -6,6 +6,7 @@
  * dtypes, codecs or stores.
  */
 import { SuperchunkError } from "../errors.ts";
+import { type LengthRun, UnequalCells } from "./unequal-cells.ts";
 
 /** Uncompressed bytes that a shard holds unless asked otherwise: 128 MiB. */
 const DEFAULT_SHARD_SIZE: number = 128 * 1024 * 1024;
@@ -22,7 +23,7 @@ export interface CellGrid {
   readonly shape: readonly number[];
   /** The axis that is cut. */
   readonly axis: number;
-  /** Items of a cell along that axis. */
+  /** Items of a cell along that axis: of the longest where they are unequal. */
   readonly length: number;
   /** Cells along that axis. */
   readonly along: number;
@@ -30,6 +31,8 @@ export interface CellGrid {
   readonly inner: number;
   /** All cells, in C order. */
   readonly count: number;
+  /** Where cells are of unequal lengths along the first axis, which then is the one that is cut. */
+  readonly unequal?: UnequalCells;
 }
 
 /** A grid of shards, each a contiguous run of cells. */
@@ -72,9 +75,30 @@ export function cellShape(cells: CellGrid): number[] {
 
 /** Items of cell `index` that lie in the array. */
 export function cellItems(cells: CellGrid, index: number): number {
-  const { axis, length, along, inner, shape } = cells;
+  const { axis, length, along, inner, shape, unequal } = cells;
+  if (unequal !== undefined) return unequal.lengthOf(index) * inner;
   const isLast = (index + 1) % along === 0;
   return (isLast ? (shape[axis] ?? 1) - (along - 1) * length : length) * inner;
+}
+
+/** Items in front of cell `index`. */
+export function cellStart(cells: CellGrid, index: number): number {
+  const { axis, length, along, inner, shape, unequal } = cells;
+  if (unequal !== undefined) return unequal.startOf(index) * inner;
+  const row = Math.floor(index / along);
+  return (row * (shape[axis] ?? 1) + (index % along) * length) * inner;
+}
+
+/** Items of the last cell along the axis that is cut. */
+export function lastLength({ shape, axis, length, along, unequal }: CellGrid): number {
+  return unequal?.lengthOf(along - 1) ?? (shape[axis] ?? 1) - (along - 1) * length;
+}
+
+/** The grid with cells of the given lengths along the first axis; they are as long as `shape` together. */
+export function unequalCells(shape: readonly number[], runs: Iterable<LengthRun>): CellGrid {
+  const unequal = new UnequalCells(runs);
+  const { count, longest } = unequal;
+  return { shape, axis: 0, length: longest, along: count, inner: product(shape.slice(1)), count, unequal };
 }
 
 /** Items of a whole cell. */

@@ -1,7 +1,8 @@
 /**
  * The conversion of several archives as one: arrays of the same name become one, along the first dimension.
  *
- * Chunks are copied where every chunk but the very last has the same rows; else all are made anew. Must not write.
+ * Chunks are copied where they lie on the borders of one grid, and made anew where a short one in front of them has
+ * moved them off. Must not write.
  */
 import type { Archive, OpenOptions } from "../array/types.ts";
 import { SuperchunkError } from "../errors.ts";
@@ -9,12 +10,14 @@ import { formatDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import type { WritableStore } from "../store/types.ts";
-import { type ArrayJob, planArray, type SourceArchive, type SourceArray } from "./array-job.ts";
+import { type ArrayJob, planArray } from "./array-job.ts";
 import { type ConversionJobs, describeJobs, planJobs } from "./conversion-jobs.ts";
 import { assertConvertible, convertJobs } from "./convert.ts";
 import type { ConversionPlan, ConvertOptions, ConvertResult, LayoutOptions } from "./convert-options.ts";
 import { assertApart } from "./destination.ts";
+import { findJoinedCuts } from "./joined-cuts.ts";
 import { JoinedSource } from "./joined-source.ts";
+import type { SourceArchive, SourceArray } from "./source-array.ts";
 
 /**
  * Plans the conversion of archives of one store as one, in their order.
@@ -27,8 +30,9 @@ async function planJoined(
   options: LayoutOptions & OpenOptions,
 ): Promise<ConversionJobs> {
   const planned: ConversionJobs[] = [];
-  // Whether chunks can be copied is decided for all of them together.
-  for (const archive of archives) planned.push(await planJobs(archive, { ...options, recode: true }));
+  // Which chunks can be copied, and into which grid, is decided for all of them together.
+  const alone = { ...options, recode: true, grid: "regular" } as const;
+  for (const archive of archives) planned.push(await planJobs(archive, alone));
   for (const jobs of planned) assertConvertible(jobs);
   const [first] = planned;
   if (first === undefined)
@@ -60,16 +64,18 @@ async function joinJobs(
   const filled = parts.filter(({ shape }) => (shape[0] ?? 0) > 0);
   const [head = first.source] = filled;
   const rows = filled.reduce((sum, { shape }) => sum + (shape[0] ?? 0), 0);
-  const unevenness = whyUneven(filled);
+  const { uneven, chunkBytes } =
+    filled.length === 0 ? { uneven: undefined, chunkBytes: head.archive.chunkBytes } : findJoinedCuts(filled);
   const joined: SourceArray = {
     ...first.source,
     archive: new JoinedSource(
       head.archive,
       filled.map(({ archive }) => archive),
+      chunkBytes,
     ),
     shape: [rows, ...head.shape.slice(1)],
     chunkLength: head.chunkLength,
-    ...(unevenness === undefined ? {} : { unevenness }),
+    ...(uneven === undefined ? {} : { uneven }),
   };
   const job = await planArray(first.node, joined, options);
   // The first plan knows names that had to be changed.
@@ -83,23 +89,6 @@ async function joinJobs(
     chunkDocument: withAttributes(job.chunkDocument),
     notes: [...new Set([...job.notes, ...first.notes])],
   };
-}
-
-/** Why the chunks of all parts do not make one regular grid; undefined where they do. */
-function whyUneven(parts: readonly SourceArray[]): string | undefined {
-  const [first] = parts;
-  if (first === undefined) return undefined;
-  const { chunkBytes } = first.archive;
-  for (const [i, { archive, shape }] of parts.entries()) {
-    const path = archive.store.describe(archive.path);
-    const isLast = i === parts.length - 1;
-    const fits = archive.chunkBytes === chunkBytes || (isLast && archive.nbytes <= chunkBytes);
-    if (!fits)
-      return `${path} has chunks of ${archive.chunkBytes} bytes, and the first array of ${chunkBytes}`;
-    if (!isLast && archive.nbytes % chunkBytes !== 0)
-      return `the last chunk of ${path} is short, with ${shape[0]} rows in all, and Zarr's regular grid has no short chunk in the middle`;
-  }
-  return undefined;
 }
 
 function assertAlike(first: SourceArray, part: SourceArray): void {
@@ -144,8 +133,8 @@ function unlike(path: string, what: string, expected: string, found: string): Su
 
 /**
  * Converts several archives of one store into one Zarr v3 array, or a group of arrays, at `prefix` of a store: their
- * rows one behind the other, in the order given. Chunks are copied where all but the very last are whole; see
- * {@link planJoinedConversion} for why they are not. Throws as `convertArchive`, and `BAD_ARGUMENT` where the archives differ.
+ * rows one behind the other, in the order given. Chunks are copied where they lie on the borders of a grid of
+ * the first one's chunks, and all of them with `grid: "rectilinear"`; notes tell how many are not, and why. Throws as `convertArchive`, and `BAD_ARGUMENT` where the archives differ.
  */
 export async function convertJoined(
   archives: readonly Archive[],

@@ -12,7 +12,7 @@ import type {
   OpenOptions,
 } from "../array/types.ts";
 import type { ReadableStore } from "../store/types.ts";
-import type { SourceArchive } from "./array-job.ts";
+import type { SourceArchive } from "./source-array.ts";
 
 /** Arrays of the same store as one. Chunks and bytes count through all of them. */
 export class JoinedSource implements SourceArchive {
@@ -25,11 +25,11 @@ export class JoinedSource implements SourceArchive {
   readonly chunkBytes: number;
   readonly joinedFrom: readonly SourceArchive[];
 
-  /** `parts` have values each, and there is one at least. */
-  constructor(first: SourceArchive, parts: readonly SourceArchive[]) {
+  /** `parts` have values each, and `chunkBytes` are those of a whole chunk in the grid of all. */
+  constructor(first: SourceArchive, parts: readonly SourceArchive[], chunkBytes: number) {
     this.store = first.store;
     this.path = first.path;
-    this.chunkBytes = first.chunkBytes;
+    this.chunkBytes = chunkBytes;
     this.joinedFrom = parts;
     this.nbytes = parts.reduce((sum, { nbytes }) => sum + nbytes, 0);
     this.nchunks = parts.reduce((sum, { nchunks }) => sum + nchunks, 0);
@@ -39,6 +39,13 @@ export class JoinedSource implements SourceArchive {
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
     const summaries = await Promise.all(this.joinedFrom.slice(0, 1).map((part) => part.summary(options)));
     return { ...summaries[0], nchunks: this.nchunks };
+  }
+
+  /** The parts may have chunks of other lengths. */
+  chunkBytesAt(index: number): number {
+    for (const { part } of overlaps(this.joinedFrom, index, index + 1, ({ nchunks }) => nchunks))
+      return part.chunkBytes;
+    return this.chunkBytes;
   }
 
   async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {

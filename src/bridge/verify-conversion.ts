@@ -11,6 +11,7 @@ import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "./array-job.ts";
+import { cellSegments } from "./cell-copies.ts";
 import { recodedCells } from "./chunk-source.ts";
 import { type ConversionJobs, planJobs } from "./conversion-jobs.ts";
 import type { LayoutOptions } from "./convert-options.ts";
@@ -97,11 +98,15 @@ async function* expectedChunks(
   end: number,
   signal: AbortSignal,
 ): AsyncGenerator<Expected> {
-  if (layout.matchesChunks) {
-    for await (const { bytes } of job.source.archive.encodedChunks(first, end, { signal }))
+  const { archive } = job.source;
+  for (const run of cellSegments(layout.copies, { first, end })) {
+    if (run.chunk === undefined) {
+      for await (const items of recodedCells(job, layout, run, signal)) yield { items };
+      continue;
+    }
+    const last = run.chunk + run.end - run.first;
+    for await (const { bytes } of archive.encodedChunks(run.chunk, last, { signal }))
       yield { encoded: bytes };
-  } else {
-    for await (const items of recodedCells(job, layout, { first, end }, signal)) yield { items };
   }
 }
 

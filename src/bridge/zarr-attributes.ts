@@ -5,7 +5,7 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
-import type { SourceArray } from "./array-job.ts";
+import type { SourceArray } from "./source-array.ts";
 import type { ZarrType } from "./zarr-dtype.ts";
 
 /** The attribute in which we say what Zarr's metadata cannot: numpy's dtype, a column's stored name. */

@@ -3,6 +3,7 @@
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
  */
 import type { JsonObject, JsonValue } from "../format/types.ts";
+import { type LengthRun, mergeRuns } from "./unequal-cells.ts";
 
 /** The settings of the `blosc` codec. Readers take the payload's own header; this is what they would write. */
 export interface BloscSettings {
@@ -50,21 +51,11 @@ export function arrayDocument(array: ArrayDescription): JsonObject {
   };
 }
 
-/** Chunks of one length that follow one another along an axis, in items. */
-export interface LengthRun {
-  readonly length: number;
-  readonly times: number;
-}
-
 /** The same array with a rectilinear grid: chunks of the given lengths along one axis, equal ones along the others. */
 export function withLengths(document: JsonObject, axis: number, runs: readonly LengthRun[]): JsonObject {
-  const merged: { length: number; times: number }[] = [];
-  for (const { length, times } of runs) {
-    const last = merged.at(-1);
-    if (last?.length === length) last.times += times;
-    else if (times > 0) merged.push({ length, times });
-  }
-  const lengths = merged.map(({ length, times }): JsonValue => (times === 1 ? length : [length, times]));
+  const lengths = mergeRuns(runs).map(
+    ({ length, times }): JsonValue => (times === 1 ? length : [length, times]),
+  );
   const shapes = chunkShapeOf(document).map((n, d): JsonValue => (d === axis ? lengths : n));
   return {
     ...document,

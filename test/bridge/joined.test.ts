@@ -65,15 +65,33 @@ describe("archives joined along the first dimension", () => {
       { chunksCopied: 4, chunksPadded: 0, chunksRecoded: 0 },
     ],
     [
-      "are made anew where a short chunk lies in the middle",
+      "are copied up to a short chunk in the middle, and made anew behind it",
       [6, 8],
       {},
-      { chunksCopied: 0, chunksRecoded: 1 },
+      { chunksCopied: 1, chunksRecoded: 3 },
     ],
     [
-      "are made anew where chunks have other rows",
+      "are copied up to chunks of other rows, and made anew from there on",
       [8, 9],
       { rows: [4, 3] },
+      { chunksCopied: 2, chunksRecoded: 3 },
+    ],
+    [
+      "are copied again where the rows fall on the borders of the grid again",
+      [6, 6, 9],
+      {},
+      { chunksCopied: 3, chunksPadded: 1, chunksRecoded: 2 },
+    ],
+    [
+      "are copied where all have one chunk of the same rows, short or not",
+      [3, 3, 3, 2],
+      {},
+      { chunksCopied: 3, chunksPadded: 1, chunksRecoded: 0 },
+    ],
+    [
+      "are made anew, all of them, where the first is short and there is nothing to copy",
+      [3, 8],
+      {},
       { chunksCopied: 0, chunksRecoded: 1 },
     ],
     [

@@ -14,7 +14,8 @@ import { assertConvertible } from "../convert.ts";
 import type { LayoutOptions } from "../convert-options.ts";
 import { nameDimensions } from "../dimension-names.ts";
 import { cellItems, fullCellItems } from "../grid.ts";
-import { type LengthRun, withLengths } from "../zarr-metadata.ts";
+import type { LengthRun } from "../unequal-cells.ts";
+import { withLengths } from "../zarr-metadata.ts";
 import { isColumnOf } from "./documents.ts";
 import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
 
