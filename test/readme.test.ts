@@ -1,58 +1,48 @@
 /** The examples of the README run as they stand there, on real archives. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
-import { build } from "esbuild";
 import { expect, onTestFinished, test } from "vitest";
-import { findFixture, repositoryRoot } from "./fixtures/manifest.ts";
+import { commandsIn, makeFolder, readExamples, runCommand, runModule } from "./examples.ts";
+import { findFixture } from "./fixtures/manifest.ts";
 
-const text = readFileSync(join(repositoryRoot, "README.md"), "utf8");
-const examples = [...text.matchAll(/```js\n([\s\S]*?)```/g)].map(([, code = ""]) => code);
-const source = (path: string) => join(repositoryRoot, "src", path);
-
-/** Runs one example as a module; gives back what it exports. */
-async function run(code: string): Promise<Record<string, unknown>> {
-  const folder = mkdtempSync(join(tmpdir(), "readme-"));
-  try {
-    const { outputFiles } = await build({
-      stdin: { contents: code, resolveDir: repositoryRoot, loader: "ts" },
-      bundle: true,
-      write: false,
-      platform: "node",
-      format: "esm",
-      external: ["koffi", "@aws-sdk/client-s3", "@earthmover/icechunk"],
-      alias: {
-        "superchunk/node": source("node/index.ts"),
-        "superchunk/zarr": source("bridge/index.ts"),
-        "superchunk/blosc": source("codec/index.ts"),
-        superchunk: source("index.ts"),
-      },
-    });
-    const file = join(folder, "example.mjs");
-    writeFileSync(file, outputFiles[0]?.contents ?? "");
-    return await import(pathToFileURL(file).href);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
+const TABLE = findFixture("ctable/bcolz-daily-equities").file;
+const examples = readExamples("README.md", "js");
+const commands = readExamples("README.md", "sh").flatMap(commandsIn);
 
 test("there are examples", () => {
   expect(examples.length).toBeGreaterThan(3);
+  expect(commands.length).toBeGreaterThan(3);
 });
 
 test.each(examples.map((code, i) => ({ name: code.split("\n")[0] ?? String(i), code })))(
   "$name …",
   async ({ code }) => {
-    const archive = findFixture("ctable/bcolz-daily-equities").file;
-    const folder = mkdtempSync(join(tmpdir(), "readme-data-"));
+    const folder = makeFolder();
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const prepared = code
-      .replaceAll('"daily_equities.bcolz"', JSON.stringify(archive))
+      .replaceAll('"daily_equities.bcolz"', JSON.stringify(TABLE))
       .replaceAll('"eurofx"', JSON.stringify(join(folder, "eurofx")));
     // What an example calls its own data.
     const before = prepared.includes("encode(bytes") ? "const bytes = new Uint8Array(8000);\n" : "";
-    const exported = await run(`${before}${prepared}\nexport const done = true;`);
-    expect(exported["done"]).toBe(true);
+    const shown = code.includes("// Uint32Array(5), [5]") ? "export { data, shape };\n" : "";
+    const { done, data, shape } = await runModule(`${before}${prepared}\n${shown}export const done = true;`);
+    expect(done).toBe(true);
+    if (shown === "") return;
+    expect(data).toEqual(Uint32Array.of(51654, 50967, 52198, 51992, 52827));
+    expect(shape).toEqual([5]);
   },
 );
+
+test("the commands do, one after the other", async () => {
+  const folder = makeFolder();
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  cpSync(TABLE, join(folder, "daily_equities.bcolz"), { recursive: true });
+  cpSync(TABLE, join(folder, "archives", "one.bcolz"), { recursive: true });
+  cpSync(findFixture("carray/blz-f8").file, join(folder, "archives", "two"), { recursive: true });
+  for (const command of commands) {
+    const { code, err } = await runCommand(command, folder);
+    expect([command, code, err]).toEqual([command, 0, expect.not.stringContaining("error")]);
+  }
+  for (const made of ["daily.zarr/close/zarr.json", "all.zarr/one.bcolz/zarr.json", "report.json"])
+    expect([made, existsSync(join(folder, made))]).toEqual([made, true]);
+});

@@ -1,0 +1,65 @@
+/** The examples of a document, as they are typed: blocks of JavaScript as modules, lines of shell as commands. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
+import { type RunResult, runCli } from "./cli/harness.ts";
+import { repositoryRoot } from "./fixtures/manifest.ts";
+
+const source = (path: string): string => join(repositoryRoot, "src", path);
+
+/** The blocks of a language in a document of the repository. */
+export function readExamples(document: string, language: "js" | "sh"): readonly string[] {
+  const text = readFileSync(join(repositoryRoot, document), "utf8");
+  return [...text.matchAll(/```(\w+)\n(.*?)```/gs)].flatMap(([, of, code = ""]) =>
+    of === language ? [code] : [],
+  );
+}
+
+/** A folder for one test. */
+export function makeFolder(): string {
+  return mkdtempSync(join(tmpdir(), "examples-"));
+}
+
+/** Runs JavaScript as a module of a user of the package; resolves with what it exports. */
+export async function runModule(code: string): Promise<Record<string, unknown>> {
+  const folder = makeFolder();
+  try {
+    const { outputFiles } = await build({
+      stdin: { contents: code, resolveDir: repositoryRoot, loader: "ts" },
+      bundle: true,
+      write: false,
+      platform: "node",
+      format: "esm",
+      external: ["koffi", "@aws-sdk/client-s3", "@earthmover/icechunk"],
+      alias: {
+        "superchunk/node": source("node/index.ts"),
+        "superchunk/zarr": source("bridge/index.ts"),
+        "superchunk/blosc": source("codec/index.ts"),
+        superchunk: source("index.ts"),
+      },
+    });
+    const file = join(folder, "example.mjs");
+    writeFileSync(file, outputFiles[0]?.contents ?? "");
+    return await import(pathToFileURL(file).href);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The lines of a block that call the command: what stands behind its name, without the remark. */
+export function commandsIn(block: string): readonly string[] {
+  return [...block.matchAll(/^(?:npx )?superchunk (.*?)(?: +#.*)?$/gm)].map(([, words = ""]) => words);
+}
+
+/** Runs one of {@link commandsIn} in a folder. */
+export async function runCommand(words: string, folder: string): Promise<RunResult> {
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    return await runCli(words.split(/ +/));
+  } finally {
+    process.chdir(before);
+  }
+}
