@@ -18,6 +18,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { ZarrArray } from "../../zarr/array.ts";
 import { leafOf } from "../../zarr/chain.ts";
 import { type CopyingEncoder, offerChunks } from "./copying-encoder.ts";
+import { storedDefault } from "./fill-words.ts";
 import { copyableChunks } from "./zarr-chunks.ts";
 
 /** An array of any format, as far as it takes to write its values. */
@@ -109,7 +110,7 @@ export async function describeColumn(name: string, source: BackArray): Promise<B
     order: archive?.order ?? "C",
     nbytes: source.nbytes,
     attrs: source.attrs,
-    fillValue: source.fillValue,
+    fillValue: source instanceof ZarrArray ? storedDefault(source) : source.fillValue,
     chunks,
     whyRecoded: chunks === undefined && typeof found === "string" ? found : undefined,
     settings: source instanceof ZarrArray ? settingsOfZarr(source) : ((await archive?.summary()) ?? {}),

@@ -4,6 +4,7 @@ import { compressArray, compressBytes } from "../../array/foreign/bloscpack-writ
 import type { BytesArchive } from "../../array/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeNpyHeader } from "../../format/npy.ts";
+import type { JsonValue } from "../../format/types.ts";
 import type { BackRun } from "./back-types.ts";
 import { CopyingEncoder } from "./copying-encoder.ts";
 import type { BackColumn } from "./source.ts";
@@ -18,7 +19,7 @@ export async function writeNpy(run: BackRun, column: BackColumn, key: string): P
     yield header;
     yield* run.watch(column.stream({ signal }), column);
   }
-  tellLost(run, column, Object.keys(attrs).length > 0, fillValue !== undefined && fillValue !== null, ".npy");
+  tellLost(run, column, Object.keys(attrs).length > 0, !isNothing(fillValue), ".npy");
   await run.target.put(key, pieces(), { ifAbsent: overwrite !== true, signal });
   run.count(column, undefined);
 }
@@ -28,7 +29,7 @@ export async function writeBloscpack(run: BackRun, column: BackColumn, key: stri
   const { dtype, shape, order, attrs, fillValue } = column;
   if (dtype.kind === "object") throw noObjects(column.path);
   const { encoder, data } = storedChunks(run, column);
-  tellLost(run, column, false, fillValue !== undefined && fillValue !== null, "Bloscpack");
+  tellLost(run, column, false, !isNothing(fillValue), "Bloscpack");
   await compressArray({ dtype, shape, order, data }, run.target, key, {
     ...bloscpackOptions(run, column, encoder),
     metadata: Object.keys(attrs).length === 0 ? undefined : attrs,
@@ -92,6 +93,12 @@ function tellLost(
   const lost = [...(attributes ? ["attributes"] : []), ...(fill ? ["the fill value"] : [])];
   if (lost.length > 0)
     run.note(`${path}: ${lost.join(" and ")} not carried over: ${format} has no place for it`);
+}
+
+/** True for what is the default without a word on it: none, zero, false, the empty string, and lists of these. */
+function isNothing(fill: JsonValue | undefined): boolean {
+  if (Array.isArray(fill)) return (fill as readonly JsonValue[]).every(isNothing);
+  return fill === undefined || fill === null || fill === 0 || fill === false || fill === "";
 }
 
 /** The error for arrays of Python objects. */

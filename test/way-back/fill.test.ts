@@ -1,0 +1,65 @@
+/** The fill value of a Zarr array is the default value of the archive that it becomes, whatever its document's spelling. */
+import { expect, test } from "vitest";
+import { open } from "../../src/array/open.ts";
+import { encodeItem } from "../../src/array/write/item-bytes.ts";
+import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
+import { zarrSource } from "../../src/bridge/way-back/zarr-source.ts";
+import { stringifyJson } from "../../src/format/json.ts";
+import type { JsonValue } from "../../src/format/types.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
+
+async function convertOne(store: MemoryStore): Promise<unknown> {
+  const zarr = await openZarrArray(store, "zarr");
+  await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", "blz");
+  const back = await open(store, "back");
+  if (back.kind !== "array") throw new TypeError(back.kind);
+  expect(await back.getBytes()).toEqual(await zarr.getBytes());
+  if (back.fillValue !== undefined && back.dtype.kind !== "struct")
+    expect(encodeItem(back.dtype, back.fillValue)).toEqual(zarr.model.fillItem);
+  return back.fillValue;
+}
+
+test.each([
+  ["large integers", "int64", 9_007_199_254_740_993n, 9_007_199_254_740_993n],
+  ["NaN in hexadecimal", "float64", "0x7ff8000000000000", "NaN"],
+  ["infinities", "float32", "-Infinity", "-Infinity"],
+  ["complex numbers", "complex64", [1.5, "NaN"], [1.5, "NaN"]],
+  ["S", { name: "null_terminated_bytes", configuration: { length_bytes: 4 } }, "YWI=", "ab"],
+  ["raw bytes", { name: "raw_bytes", configuration: { length_bytes: 3 } }, "/wB/", "\u00ff\u0000\u007f"],
+  ["U", { name: "fixed_length_utf32", configuration: { length_bytes: 8 } }, "é", "é"],
+  ["dates", { name: "numpy.datetime64", configuration: { unit: "s", scale_factor: 1 } }, "NaT", -(2n ** 63n)],
+] satisfies readonly (readonly [string, JsonValue, JsonValue, JsonValue])[])(
+  "of version 3, for %s",
+  async (_, dataType, fillValue, expected) => {
+    const store = new MemoryStore();
+    await createZarr(store, "zarr", { shape: [5], dataType, chunkShape: [2], fillValue });
+    expect(await convertOne(store)).toEqual(expected);
+  },
+);
+
+test.each([
+  ["raw bytes", { dtype: "|V3", fill_value: "/wB/" }, "\u00ff\u0000\u007f"],
+  ["S", { dtype: "|S5", fill_value: "YWI=" }, "ab"],
+  ["none", { dtype: "<f8", fill_value: null }, null],
+  [
+    "structs",
+    {
+      dtype: [
+        ["a", "<i4"],
+        ["b", "|S2"],
+      ],
+      fill_value: "BwAAAHh5",
+    },
+    [7, "xy"],
+  ],
+])("of version 2, for %s", async (_, members, expected) => {
+  const store = new MemoryStore();
+  const document = { zarr_format: 2, shape: [5], chunks: [2], order: "C", compressor: null, filters: null };
+  await store.put(
+    "zarr/.zarray",
+    new TextEncoder().encode(stringifyJson({ ...document, ...members } as JsonValue)),
+  );
+  expect(await convertOne(store)).toEqual(expected);
+});
