@@ -1,5 +1,5 @@
 /**
- * Whole streams of zlib and zstd, as other formats store them: without a Blosc chunk around them.
+ * Whole streams of zlib, zstd and lz4, as other formats store them: without a Blosc chunk around them.
  *
  * Knows the kernels' calls; must not know chunks.
  */
@@ -15,14 +15,14 @@ import { loadZstd, zstdLibrary } from "./zstd-library.ts";
 const FRAME_OVERHEAD = 64;
 
 /**
- * Decodes a zlib stream (RFC 1950) or zstd frames (RFC 8878), their own checksums included.
+ * Decodes a zlib stream (RFC 1950) or zstd frames (RFC 8878), their own checksums included, or a block of lz4.
  *
  * @param limit the most bytes that it may decode to
  * @returns the decoded bytes, a buffer of their own
  * @throws BAD_CHUNK where it is damaged or decodes to more, LIMIT where there is no memory for it
  */
 export async function decodeStream(
-  compressor: "zlib" | "zstd",
+  compressor: "zlib" | "zstd" | "lz4",
   stream: Uint8Array,
   limit: number,
 ): Promise<Uint8Array> {
@@ -31,7 +31,11 @@ export async function decodeStream(
 }
 
 /** The same at once, for a `compressor` that `prepare` was awaited for. */
-export function decodeStreamSync(compressor: "zlib" | "zstd", stream: Uint8Array, limit: number): Uint8Array {
+export function decodeStreamSync(
+  compressor: "zlib" | "zstd" | "lz4",
+  stream: Uint8Array,
+  limit: number,
+): Uint8Array {
   // What the caller expects is a word of metadata: memory is taken for what the stream can hold.
   const room = Math.min(limit, stream.length * maxRatioOf(compressor));
   const kernel = takeKernel();

@@ -8,6 +8,8 @@ import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { bloscStage } from "./codecs/blosc.ts";
 import { crc32cStage } from "./codecs/crc32c.ts";
 import { gzipStage, zlibStage } from "./codecs/deflate.ts";
+import { type ArrayFilter, arrayFilterOf, type FilterContext } from "./codecs/numcodecs/array-filters.ts";
+import { byteFilterOf } from "./codecs/numcodecs/byte-filters.ts";
 import type { Stage } from "./codecs/stage.ts";
 import { zstdStage } from "./codecs/zstd.ts";
 import { hasByteOrder } from "./data-type.ts";
@@ -18,6 +20,7 @@ import {
   badMember,
   below,
   type FieldPlace,
+  isObject,
   unsupportedMember,
 } from "./metadata-fields.ts";
 import { parseIndexCodecs, type ShardIndexLayout } from "./shard-index.ts";
@@ -45,6 +48,9 @@ export interface ShardingSerializer {
   readonly inner: Chain;
   readonly index: ShardIndexLayout;
 }
+
+/** What Zarr v3 puts in front of the names of numcodecs. */
+const PREFIX = "numcodecs.";
 
 /** Chains in chains, at most. */
 const MAX_DEPTH = 16;
@@ -74,25 +80,43 @@ export function parseChain(
   let order: readonly number[] | undefined;
   let serializer: Chain["serializer"] | undefined;
   const stages: Stage[] = [];
-  asList(value, place).forEach((entry, i) => {
+  const entries = asList(value, place);
+  const endian = endianOf(entries);
+  // Filters change the data type that the serializer sees; in bytes they stand behind it.
+  let stored = dtype;
+  entries.forEach((entry, i) => {
     const at = below(place, String(i));
     const { name, configuration } = asExtension(entry, at);
     const inside = below(at, "configuration");
+    const filter = numcodecsFilter(name, configuration, { dtype: stored, byteOrder: endian }, inside);
+    if (filter !== undefined) {
+      if (serializer !== undefined || order !== undefined)
+        throw unsupportedMember(at, `is the filter "${name}" behind a serializer or a transpose`, entry);
+      stages.push(filter.stage);
+      stored = filter.encoded;
+      return;
+    }
     if (name === "transpose" || name === "bytes" || name === "sharding_indexed") {
       if (serializer !== undefined) {
         throw badMember(at, `a codec from bytes to bytes, as it stands behind "${serializer.kind}"`, entry);
       }
       if (name === "transpose")
         order = joinOrders(order, parseOrder(configuration, context.shape.length, inside));
-      else if (name === "bytes") serializer = parseBytes(configuration, dtype, inside);
-      else serializer = parseSharding(configuration, context, order, inside, depth);
+      else if (name === "bytes") serializer = parseBytes(configuration, stored, inside);
+      else if (stages.length === 0) serializer = parseSharding(configuration, context, order, inside, depth);
+      else
+        throw unsupportedMember(
+          at,
+          "is behind a filter of numcodecs, which superchunk reads inside of shards only",
+          entry,
+        );
       return;
     }
     const stage = stageOf(name, configuration, dtype.itemSize, inside);
     if (stage === undefined) {
       throw unsupportedMember(
         at,
-        `is the codec "${name}", which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd and crc32c`,
+        `is the codec "${name}", which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd, crc32c, and of numcodecs ${NUMCODECS}`,
         entry,
       );
     }
@@ -103,7 +127,33 @@ export function parseChain(
   return { order: order === undefined || isIdentity(order) ? undefined : order, serializer, stages };
 }
 
-/** A codec from bytes to bytes by name, `zlib` of Zarr v2 included; undefined where there is none. Throws `BAD_FIELD`. */
+/** The filters and codecs of numcodecs that are read, for messages. */
+export const NUMCODECS =
+  "shuffle, delta, astype, fixedscaleoffset, quantize, bitround, packbits, zlib, lz4, crc32, adler32 and fletcher32";
+
+/** A filter from array to array of numcodecs, by its name in Zarr v3; undefined where it is none. */
+function numcodecsFilter(
+  name: string,
+  configuration: JsonObject,
+  context: FilterContext,
+  place: FieldPlace,
+): ArrayFilter | undefined {
+  return name.startsWith(PREFIX)
+    ? arrayFilterOf(name.slice(PREFIX.length), configuration, context, place)
+    : undefined;
+}
+
+/** The byte order of all that stands in front of `bytes`. */
+function endianOf(entries: readonly JsonValue[]): "little" | "big" | undefined {
+  for (const entry of entries) {
+    if (!isObject(entry) || entry["name"] !== "bytes" || !isObject(entry["configuration"])) continue;
+    const { endian } = entry["configuration"];
+    if (endian === "little" || endian === "big") return endian;
+  }
+  return undefined;
+}
+
+/** A codec from bytes to bytes by name, those of numcodecs included; undefined where there is none. Throws `BAD_FIELD`. */
 export function stageOf(
   name: string,
   configuration: JsonObject,
@@ -112,8 +162,10 @@ export function stageOf(
 ): Stage | undefined {
   switch (name) {
     case "blosc":
+    case "numcodecs.blosc":
       return bloscStage(configuration, itemSize, place);
     case "gzip":
+    case "numcodecs.gzip":
       return gzipStage(configuration, place);
     case "zlib":
     case "numcodecs.zlib":
@@ -124,7 +176,9 @@ export function stageOf(
     case "crc32c":
       return crc32cStage();
     default:
-      return undefined;
+      return name.startsWith(PREFIX)
+        ? byteFilterOf(name.slice(PREFIX.length), configuration, place)
+        : undefined;
   }
 }
 

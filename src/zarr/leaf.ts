@@ -216,9 +216,10 @@ function limitsOf(
 ): { readonly limit: number; readonly exact: boolean }[] {
   let limit = nbytes ?? UNKNOWN_LIMIT;
   let exact = nbytes !== undefined;
-  return stages.map(({ fixedOverhead }) => {
+  return stages.map(({ fixedOverhead, encodedLength }) => {
     const own = { limit: Math.floor(limit), exact };
-    if (fixedOverhead === undefined) {
+    if (encodedLength !== undefined) limit = encodedLength(limit);
+    else if (fixedOverhead === undefined) {
       limit = limit * EXPANSION + EXPANSION_BYTES;
       exact = false;
     } else limit += fixedOverhead;

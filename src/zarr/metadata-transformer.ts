@@ -23,7 +23,7 @@ import {
   isObject,
   unsupportedMember,
 } from "./metadata-fields.ts";
-import { refuseFilters, v2Chain } from "./metadata-v2.ts";
+import { v2Chain } from "./metadata-v2.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
 import type { ShardIndexLayout } from "./shard-index.ts";
 
@@ -121,13 +121,16 @@ export function parseTransformerArray(
   const attributes =
     object["attributes"] === undefined ? {} : asObject(object["attributes"], below(root, "attributes"));
   // zarr 2.13 to 2.18 keep filters here, for want of a member of their own.
-  refuseFilters(attributes["filters"], below(root, "attributes.filters"));
   const inner = v2Chain(
     dtype,
     shape.length,
-    object["chunk_memory_layout"] ?? "C",
-    parseCompressor(object["compressor"], below(root, "compressor")),
+    {
+      order: object["chunk_memory_layout"] ?? "C",
+      compressor: parseCompressor(object["compressor"], below(root, "compressor")) ?? null,
+      filters: attributes["filters"] ?? null,
+    },
     root,
+    below(root, "attributes.filters"),
   );
   const perShard = parseTransformers(
     object["storage_transformers"],

@@ -8,8 +8,10 @@ import { assertReadable } from "../array/values.ts";
 import { parseDType } from "../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
-import { type Chain, stageOf } from "./chain.ts";
+import { type Chain, NUMCODECS, stageOf } from "./chain.ts";
 import { regularAxis } from "./chunk-grid.ts";
+import { arrayFilterOf } from "./codecs/numcodecs/array-filters.ts";
+import { byteFilterOf } from "./codecs/numcodecs/byte-filters.ts";
 import { parseFillValue } from "./fill-value.ts";
 import {
   asIntegers,
@@ -20,7 +22,6 @@ import {
   below,
   type FieldPlace,
   isObject,
-  showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
@@ -50,8 +51,8 @@ export function parseV2Array({ path, document, attributes, name }: V2Node): Arra
   const shape = asIntegers(object["shape"], 0, below(root, "shape"));
   const chunks = asIntegers(object["chunks"], 1, below(root, "chunks"), shape.length);
   const dtype = parseDType(object["dtype"] ?? null, name);
+  if (dtype.kind === "object") refuseVariable(object["filters"], below(root, "filters"));
   assertReadable(dtype, name);
-  refuseFilters(object["filters"], below(root, "filters"));
   const separator = object["dimension_separator"] ?? ".";
   if (separator !== "." && separator !== "/") {
     throw badMember(below(root, "dimension_separator"), '"." or "/"', separator);
@@ -63,7 +64,7 @@ export function parseV2Array({ path, document, attributes, name }: V2Node): Arra
     dtype,
     shape,
     axes: shape.map((extent, d) => regularAxis(extent, chunks[d] ?? 1)),
-    chain: v2Chain(dtype, shape.length, object["order"], object["compressor"], root),
+    chain: v2Chain(dtype, shape.length, object, root),
     fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
     fillValue,
     attributes: attributes === undefined ? {} : asObject(attributes, { path: name, field: ".zattrs" }),
@@ -107,13 +108,20 @@ export function parseV2Consolidated(document: JsonValue, name: string): JsonObje
   return asObject(object["metadata"] ?? null, { path: name, field: "metadata" });
 }
 
-/** Memory order and compressor as a chain. */
+/** What version 2 says of chunks. */
+interface V2Codecs {
+  readonly order?: JsonValue;
+  readonly compressor?: JsonValue;
+  readonly filters?: JsonValue;
+}
+
+/** Memory order, filters and compressor as a chain. `filtersAt`: where the filters stand. */
 export function v2Chain(
   dtype: DType,
   dimensions: number,
-  order: JsonValue | undefined,
-  compressor: JsonValue | undefined,
+  { order, compressor, filters }: V2Codecs,
   root: FieldPlace,
+  filtersAt: FieldPlace = below(root, "filters"),
 ): Chain {
   if (order !== "C" && order !== "F") throw badMember(below(root, "order"), '"C" or "F"', order);
   const isTurned = order === "F" && dimensions > 1;
@@ -121,10 +129,12 @@ export function v2Chain(
     order: isTurned ? Array.from({ length: dimensions }, (_, d) => dimensions - 1 - d) : undefined,
     // Version 2 stores items in the byte order of their dtype: nothing is turned round.
     serializer: { kind: "bytes", endian: storedOrder(dtype) },
-    stages:
-      compressor === null || compressor === undefined
+    stages: [
+      ...v2Filters(filters, dtype, filtersAt),
+      ...(compressor === null || compressor === undefined
         ? []
-        : [v2Stage(compressor, dtype, below(root, "compressor"))],
+        : [v2Stage(compressor, dtype, below(root, "compressor"))]),
+    ],
   };
 }
 
@@ -144,24 +154,53 @@ function requireStage(
   dtype: DType,
   place: FieldPlace,
 ): Chain["stages"][number] {
-  const stage = stageOf(id, configuration, dtype.itemSize, place);
+  const stage = stageOf(id, configuration, dtype.itemSize, place) ?? byteFilterOf(id, configuration, place);
   if (stage !== undefined && id !== "crc32c") return stage;
   throw unsupportedMember(
     place,
-    `is "${id}", which superchunk does not have; it has blosc, zlib, gzip, zstd and null`,
+    `is "${id}", which superchunk does not have; it has blosc, zlib, gzip, zstd, lz4 and null`,
     configuration,
   );
 }
 
-/** Refuses filters, naming them. Throws `UNSUPPORTED`. */
-export function refuseFilters(filters: JsonValue | undefined, place: FieldPlace): void {
-  if (filters === null || filters === undefined) return;
-  const list = asList(filters, place);
-  if (list.length === 0) return;
-  const names = list.map((filter) => (isObject(filter) ? showJson(filter["id"]) : showJson(filter)));
+/** Refuses items of variable length, which are no pickles, by the filter that makes them bytes. Throws `UNSUPPORTED`. */
+function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void {
+  const [first] = Array.isArray(filters) ? (filters as readonly JsonValue[]) : [];
+  const id = isObject(first) ? first["id"] : undefined;
+  if (typeof id !== "string" || id === "pickle") return;
   throw unsupportedMember(
     place,
-    `has ${names.join(", ")}: superchunk has no filters of numcodecs; read the array with zarr-python and write it without`,
+    `has "${id}": superchunk reads no values of variable length; read the array with zarr-python, and write it with a dtype of fixed length`,
     filters,
   );
+}
+
+/**
+ * Filters of numcodecs as stages, in the order in which they encode.
+ *
+ * @throws UNSUPPORTED, naming those that are not known here
+ */
+function v2Filters(filters: JsonValue | undefined, dtype: DType, place: FieldPlace): Chain["stages"] {
+  if (filters === null || filters === undefined) return [];
+  let stored = dtype;
+  return asList(filters, place).map((entry, i) => {
+    const at = below(place, String(i));
+    const configuration = asObject(entry, at);
+    const id = asText(configuration["id"], below(at, "id"));
+    const filter = arrayFilterOf(id, configuration, { dtype: stored }, at);
+    if (filter !== undefined) {
+      stored = filter.encoded;
+      return filter.stage;
+    }
+    const isSumInFront = id === "crc32c" && configuration["location"] === "start";
+    const stage = isSumInFront
+      ? undefined
+      : (stageOf(id, configuration, stored.itemSize, at) ?? byteFilterOf(id, configuration, at));
+    if (stage !== undefined) return stage;
+    throw unsupportedMember(
+      place,
+      `has "${id}", a filter that superchunk does not have; it has ${NUMCODECS}. Read the array with zarr-python and write it without`,
+      filters,
+    );
+  });
 }

@@ -207,7 +207,7 @@ test("a table becomes a group of transformer arrays; what cannot be copied is re
 });
 
 test.each([
-  [{ attributes: { filters: [{ id: "delta" }] } }, "UNSUPPORTED", "attributes.filters"],
+  [{ attributes: { filters: [{ id: "categorize" }] } }, "UNSUPPORTED", "attributes.filters"],
   [
     { storage_transformers: [{ extension: "https://example.org/x", type: "indexed", configuration: {} }] },
     "UNSUPPORTED",

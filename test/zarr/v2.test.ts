@@ -90,7 +90,9 @@ describe.each([
 });
 
 test.each([
-  [{ filters: [{ id: "delta", dtype: "<i2" }] }, "UNSUPPORTED", "filters"],
+  [{ filters: [{ id: "vlen-utf8" }] }, "UNSUPPORTED", "filters"],
+  [{ filters: [{ id: "delta", dtype: "<M8[s]" }] }, "UNSUPPORTED", "filters.0.dtype"],
+  [{ filters: [{ id: "shuffle", elementsize: 0 }] }, "BAD_FIELD", "filters.0.elementsize"],
   [{ compressor: { id: "lzma" } }, "UNSUPPORTED", "compressor"],
   [{ dtype: "|O" }, "UNSUPPORTED", "dtype"],
   [{ order: "K" }, "BAD_FIELD", "order"],

@@ -10,6 +10,10 @@ export interface Stage {
   readonly v3: JsonObject | undefined;
   /** Set for a blosc stage: chunks that can be decoded in part. */
   readonly isBlosc?: true;
+  /** Set for what is read, and not written: `encode` throws `UNSUPPORTED`. */
+  readonly isReadOnly?: true;
+  /** Encoded bytes for so many decoded ones, where that is another rule than a fixed overhead. */
+  readonly encodedLength?: (nbytes: number) => number;
   /** Bytes that it adds, where that is the same for every input; undefined where the size varies. */
   readonly fixedOverhead: number | undefined;
   /**

@@ -6,7 +6,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { ZarrArray } from "../array.ts";
-import { innerGrid, permute, type ShardingSerializer } from "../chain.ts";
+import { innerGrid, leafOf, permute, type ShardingSerializer } from "../chain.ts";
 import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../chunk-grid.ts";
 import type { ItemView } from "../copy-items.ts";
 import type { ReadSettings } from "../leaf-requests.ts";
@@ -55,6 +55,18 @@ export class WritableZarrArray extends ZarrArray {
 
   constructor(store: WritableStore, model: ArrayModel, settings: WriteSettings & ReadSettings = {}) {
     super(store, model, settings);
+    const unwritten = leafOf(model.chain).stages.find(({ isReadOnly }) => isReadOnly);
+    if (unwritten !== undefined) {
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `its chunks are encoded with "${unwritten.name}" of numcodecs, which superchunk reads, and does not write; "superchunk convert" makes an array without it`,
+        {
+          path: store.describe(model.metadataKeys[0] ?? model.path),
+          field: "filters",
+          found: unwritten.name,
+        },
+      );
+    }
     this.#settings = settings;
     this.#regions = new RegionMerge(model, this.reading, this.storedFill, store.describe(model.path));
   }

@@ -1,0 +1,179 @@
+/**
+ * Filters of numcodecs from array to array: what Zarr v2 has in `filters`, and Zarr v3 as `numcodecs.…` in front of `bytes`.
+ *
+ * Example: `{"id":"delta","dtype":"<i4"}`, `{"id":"fixedscaleoffset","offset":0,"scale":10,"dtype":"<f8","astype":"<i2"}`.
+ * They are read, with numpy's casts and roundings, and not written. Compatible with numcodecs 0.17.
+ * @see https://numcodecs.readthedocs.io/en/stable/filter/index.html
+ */
+import { SuperchunkError } from "../../../errors.ts";
+import { parseDType } from "../../../format/dtype.ts";
+import type { DType, JsonObject } from "../../../format/types.ts";
+import { asObject, badMember, below, type FieldPlace, unsupportedMember } from "../../metadata-fields.ts";
+import type { Stage } from "../stage.ts";
+import { isNumberType, NumberBytes, type NumberType } from "./numbers.ts";
+
+/** A filter, configured, and what it stores. */
+export interface ArrayFilter {
+  readonly stage: Stage;
+  readonly encoded: DType;
+}
+
+/** How a filter's dtypes are found. */
+export interface FilterContext {
+  /** Of the items that it is given. */
+  readonly dtype: DType;
+  /** Of all items, whatever the configuration's dtypes say; absent: as they say. */
+  readonly byteOrder?: "little" | "big" | undefined;
+}
+
+/** The filter of a name; undefined where there is none. Throws `BAD_FIELD`, and `UNSUPPORTED` for dtypes that it has not here. */
+export function arrayFilterOf(
+  name: string,
+  configuration: JsonObject,
+  context: FilterContext,
+  place: FieldPlace,
+): ArrayFilter | undefined {
+  const typeAt = (field: string, otherwise: DType): DType =>
+    typeOf(configuration, field, otherwise, context, place);
+  const numberAt = (field: string, otherwise: DType): NumberType => {
+    const dtype = typeAt(field, otherwise);
+    if (isNumberType(dtype)) return dtype;
+    throw unsupportedMember(
+      below(place, field),
+      `is ${dtype.kind} of ${dtype.itemSize} bytes, for which superchunk does not have the filter "${name}"; it has it for integers and floats of 4 and 8 bytes`,
+      configuration[field] ?? null,
+    );
+  };
+  switch (name) {
+    case "delta": {
+      const decoded = numberAt("dtype", context.dtype);
+      const encoded = numberAt("astype", decoded);
+      return { stage: castStage(name, decoded, encoded, sumUp), encoded };
+    }
+    case "astype": {
+      const decoded = numberAt("decode_dtype", context.dtype);
+      const encoded = numberAt("encode_dtype", decoded);
+      return { stage: castStage(name, decoded, encoded, castAll), encoded };
+    }
+    case "quantize": {
+      const decoded = numberAt("dtype", context.dtype);
+      const encoded = numberAt("astype", decoded);
+      return { stage: castStage(name, decoded, encoded, castAll), encoded };
+    }
+    case "bitround":
+      return {
+        stage: { ...sizedStage(name, (n) => n), decode: async (bytes) => bytes },
+        encoded: context.dtype,
+      };
+    case "fixedscaleoffset": {
+      const decoded = numberAt("dtype", context.dtype);
+      const encoded = numberAt("astype", decoded);
+      const scale = finite(configuration, "scale", place);
+      const offset = finite(configuration, "offset", place);
+      const decode = (from: NumberBytes, to: NumberBytes): void => unscale(from, to, scale, offset);
+      return { stage: castStage(name, decoded, encoded, decode), encoded };
+    }
+    case "packbits":
+      return {
+        stage: {
+          ...sizedStage(name, (n) => 1 + Math.ceil(n / 8)),
+          decode: async (bytes, limit) => unpackBits(bytes, limit),
+        },
+        encoded: { kind: "uint", itemSize: 1, byteOrder: "none" },
+      };
+    default:
+      return undefined;
+  }
+}
+
+function typeOf(
+  configuration: JsonObject,
+  field: string,
+  otherwise: DType,
+  { byteOrder }: FilterContext,
+  place: FieldPlace,
+): DType {
+  const stored = configuration[field];
+  const dtype = stored === undefined || stored === null ? otherwise : parseDType(stored, place.path);
+  if (byteOrder === undefined || dtype.kind === "struct" || dtype.byteOrder === "none") return dtype;
+  return { ...dtype, byteOrder };
+}
+
+function finite(configuration: JsonObject, field: string, place: FieldPlace): number {
+  const value = asObject(configuration, place)[field];
+  if (typeof value === "number" && Number.isFinite(value)) return value;
+  throw badMember(below(place, field), "a number", value);
+}
+
+/** A stage that is only read, whose encoded length follows from the decoded one. */
+function sizedStage(name: string, encodedLength: (nbytes: number) => number): Omit<Stage, "decode"> {
+  return {
+    name,
+    v3: undefined,
+    isReadOnly: true,
+    fixedOverhead: undefined,
+    encodedLength,
+    encode: () =>
+      Promise.reject(new SuperchunkError("UNSUPPORTED", `the filter "${name}" is read, and not written`)),
+  };
+}
+
+function castStage(
+  name: string,
+  decoded: NumberType,
+  encoded: NumberType,
+  decode: (from: NumberBytes, to: NumberBytes) => void,
+): Stage {
+  return {
+    ...sizedStage(name, (nbytes) => (nbytes / decoded.itemSize) * encoded.itemSize),
+    decode: async (bytes, limit) => {
+      const count = bytes.length / encoded.itemSize;
+      const nbytes = count * decoded.itemSize;
+      if (!Number.isInteger(count) || nbytes > limit) throw wrongLength(name, encoded.itemSize, bytes.length);
+      const out = new NumberBytes(decoded, new Uint8Array(nbytes));
+      decode(new NumberBytes(encoded, bytes), out);
+      return out.bytes;
+    },
+  };
+}
+
+function castAll(from: NumberBytes, to: NumberBytes): void {
+  for (let i = 0; i < from.length; i++) to.set(i, from.get(i));
+}
+
+/** Running sums in the dtype of what comes out, as numpy's `cumsum(enc, out=dec)` has them. */
+function sumUp(from: NumberBytes, to: NumberBytes): void {
+  if (from.length === 0) return;
+  to.set(0, from.get(0));
+  for (let i = 1; i < from.length; i++) {
+    const sum = to.get(i - 1);
+    to.set(i, from.get(i)); // cast before it is added
+    const step = to.get(i);
+    to.set(i, typeof sum === "bigint" ? sum + BigInt(step) : sum + Number(step));
+  }
+}
+
+/** `enc / scale + offset`: in float32 where that is what is stored, else in float64. */
+function unscale(from: NumberBytes, to: NumberBytes, scale: number, offset: number): void {
+  const round =
+    from.dtype.kind === "float" && from.dtype.itemSize === 4 ? Math.fround : (value: number): number => value;
+  const [by, plus] = [round(scale), round(offset)];
+  for (let i = 0; i < from.length; i++) to.set(i, round(round(Number(from.get(i)) / by) + plus));
+}
+
+/** Bits, the highest first, behind a byte with the number of those that only fill the last one. */
+function unpackBits(bytes: Uint8Array, limit: number): Uint8Array {
+  const padding = bytes[0] ?? 0;
+  const count = (bytes.length - 1) * 8 - padding;
+  if (bytes.length === 0 || padding > 7 || count < 0 || count > limit)
+    throw wrongLength("packbits", 1, bytes.length);
+  return Uint8Array.from({ length: count }, (_, i) => ((bytes[1 + (i >> 3)] ?? 0) >> (7 - (i & 7))) & 1);
+}
+
+function wrongLength(name: string, itemSize: number, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_CHUNK",
+    `the filter "${name}" gets ${found} bytes, which are not its items of ${itemSize} bytes, or more of them than the chunk has; the chunk is damaged`,
+    { field: "filters", expected: itemSize, found },
+  );
+}

@@ -1,0 +1,147 @@
+/** Filters and codecs of numcodecs: chunks that it encoded decode to what it decodes them to. */
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { convertZarr } from "../../src/bridge/zarr-convert.ts";
+import type { JsonObject } from "../../src/format/types.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrWriter } from "../../src/zarr/write/create.ts";
+
+interface Chunk {
+  readonly dtype: string;
+  readonly filters: readonly JsonObject[];
+  readonly encoded: string;
+  readonly decoded: string;
+}
+
+const { chunks } = JSON.parse(readFileSync(new URL("./numcodecs-chunks.json", import.meta.url), "utf8")) as {
+  readonly chunks: readonly Chunk[];
+};
+
+const CASES = chunks.map(
+  (chunk) => [`${chunk.dtype} ${chunk.filters.map(({ id }) => String(id)).join(", ")}`, chunk] as const,
+);
+const fromText = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));
+const json = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+
+/** The document's names of version 3 for the same; undefined where it has none. */
+const ARRAY_FILTERS = new Set(["delta", "astype", "fixedscaleoffset", "quantize", "bitround", "packbits"]);
+const TYPES: Readonly<Record<string, string>> = {
+  ...{ "<f8": "float64", "<f4": "float32", "<i4": "int32", ">i4": "int32", "<i8": "int64" },
+  ...{ "|u1": "uint8", "|b1": "bool" },
+};
+
+async function version2({ dtype, filters, encoded, decoded }: Chunk, at = "a"): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  const length = fromText(decoded).length / Number(dtype.slice(2));
+  const document = {
+    ...{ zarr_format: 2, shape: [length], chunks: [length], dtype, order: "C" },
+    ...{ compressor: null, fill_value: 0, filters },
+  };
+  await store.put(`${at}/.zarray`, json(document));
+  await store.put(`${at}/0`, fromText(encoded));
+  return store;
+}
+
+async function version3({ dtype, filters, encoded, decoded }: Chunk): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  const length = fromText(decoded).length / Number(dtype.slice(2));
+  const codecs = filters.map(({ id, ...configuration }) => ({
+    name: `numcodecs.${String(id)}`,
+    configuration,
+  }));
+  const isFirst = (_: unknown, i: number): boolean => ARRAY_FILTERS.has(String(filters[i]?.["id"]));
+  const endian = dtype.startsWith(">") ? "big" : "little";
+  const bytes = { name: "bytes", configuration: { endian } };
+  const document = {
+    ...{ zarr_format: 3, node_type: "array", shape: [length], data_type: TYPES[dtype] },
+    chunk_grid: { name: "regular", configuration: { chunk_shape: [length] } },
+    chunk_key_encoding: { name: "default" },
+    fill_value: dtype === "|b1" ? false : 0,
+    codecs: [...codecs.filter(isFirst), bytes, ...codecs.filter((each, i) => !isFirst(each, i))],
+  };
+  await store.put("a/zarr.json", json(document));
+  await store.put("a/c/0", fromText(encoded));
+  return store;
+}
+
+describe("chunks of numcodecs", () => {
+  test.each(CASES)("of version 2: %s", async (_, chunk) => {
+    const array = await openZarrArray(await version2(chunk), "a");
+    expect(await array.getBytes()).toEqual(fromText(chunk.decoded));
+    expect((await array.verify()).ok).toBe(true);
+    const part = await array.getBytes([{ start: 3, stop: 9, step: 2 }]);
+    const size = array.dtype.itemSize;
+    const items = [3, 5, 7].map((i) => fromText(chunk.decoded).subarray(i * size, (i + 1) * size));
+    expect(part).toEqual(new Uint8Array(Buffer.concat(items)));
+  });
+
+  test.each(CASES.filter(([name]) => !name.includes("crc32c")))("of version 3: %s", async (_, chunk) => {
+    const array = await openZarrArray(await version3(chunk), "a");
+    const little = chunk.dtype.startsWith(">")
+      ? new Uint8Array(Buffer.from(fromText(chunk.decoded)).swap32())
+      : fromText(chunk.decoded);
+    expect(await array.getBytes()).toEqual(little);
+  });
+
+  test.each(CASES)(
+    "damaged, they are an error that names the chunk, or the same size: %s",
+    async (_, chunk) => {
+      const store = await version2(chunk);
+      const array = await openZarrArray(store, "a", { immutable: true });
+      const encoded = fromText(chunk.encoded);
+      const nbytes = fromText(chunk.decoded).length;
+      for (let length = 0; length < encoded.length; length += Math.max(1, encoded.length >> 4)) {
+        await store.put("a/0", encoded.subarray(0, length));
+        await expect(array.getBytes()).rejects.toMatchObject({
+          isDamage: true,
+          details: { path: store.describe("a/0") },
+        });
+      }
+      for (let at = 0; at < encoded.length; at += Math.max(1, encoded.length >> 4)) {
+        const flipped = encoded.slice();
+        flipped[at] = (flipped[at] ?? 0) ^ 0xff;
+        await store.put("a/0", flipped);
+        const outcome = await array.getBytes().catch((error: unknown) => error);
+        if (outcome instanceof Uint8Array) expect(outcome.length).toBe(nbytes);
+        else expect(outcome).toMatchObject({ isDamage: true, details: { path: store.describe("a/0") } });
+      }
+    },
+  );
+
+  test("become Zarr v3 by recoding, with the same values", async () => {
+    for (const [, chunk] of CASES) {
+      const store = await version2(chunk);
+      const target = new MemoryStore();
+      await convertZarr(await openZarrArray(store, "a"), target, "b");
+      const array = await openZarrArray(target, "b");
+      const expected = chunk.dtype.startsWith(">")
+        ? new Uint8Array(Buffer.from(fromText(chunk.decoded)).swap32())
+        : fromText(chunk.decoded);
+      expect(await array.getBytes()).toEqual(expected);
+      expect(JSON.stringify(array.metadata)).not.toContain("numcodecs");
+    }
+  });
+});
+
+test("arrays with filters that are only read are not opened for writing, and those with shuffle are", async () => {
+  for (const [, chunk] of CASES) {
+    const store = await version2(chunk);
+    const ids = chunk.filters.map(({ id }) => id);
+    if (ids.every((id) => id === "shuffle")) {
+      const writer = await openZarrWriter(store, "a");
+      await writer.setBytes(null, fromText(chunk.decoded).reverse());
+      expect(await (await openZarrArray(store, "a")).getBytes()).toEqual(fromText(chunk.decoded).reverse());
+    } else await expect(openZarrWriter(store, "a")).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  }
+});
+
+test("variable-length strings are refused by what they are", async () => {
+  const store = new MemoryStore();
+  const document = { zarr_format: 2, shape: [1], chunks: [1], dtype: "|O", order: "C", compressor: null };
+  await store.put(".zarray", json({ ...document, fill_value: "", filters: [{ id: "vlen-utf8" }] }));
+  await expect(openZarrArray(store)).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("vlen-utf8") as string,
+  });
+});
