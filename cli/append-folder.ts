@@ -41,8 +41,10 @@ export async function appendToArray(
   const target = { rowBytes, verb: `append to ${path}`, outcome };
   const source = drawnRows(input, target, context);
   const [before = 0] = archive.shape;
+  // Rows without bytes are counted by the header alone.
+  const empty = rowBytes === 0 ? (input.npy?.shape[0] ?? 0) : 0;
   let rows: number;
-  if (flags.dryRun === true) rows = before + (rowBytes === 0 ? 0 : lengthOf(input) / rowBytes);
+  if (flags.dryRun === true) rows = before + (rowBytes === 0 ? empty : lengthOf(input) / rowBytes);
   else if (archive.dialect === "carray")
     rows = await withLock(carrayLock(path), flags.breakLock, () =>
       withStore(
@@ -53,6 +55,7 @@ export async function appendToArray(
   else
     rows = await withRoot(path, { breakLock, publish: mirrorPolicy(publish) }, context, async (array) => {
       await appendStream(array, source, publish);
+      if (empty > 0) await array.resize(array.length + empty);
       await array.flush();
       return array.length;
     });

@@ -2,6 +2,7 @@
 import { InvalidArgumentError } from "commander";
 import type { Selection, Slice } from "../src/array/types.ts";
 import { SuperchunkError } from "../src/errors.ts";
+import { formatPlural } from "./units.ts";
 
 const INTEGER = /^[+-]?\d+$/;
 
@@ -22,7 +23,7 @@ export function parseSelection(text: string, ndim: number): Selection {
   if (ellipses > 1) throw new InvalidArgumentError(`"${text}" has more than one "..."`);
   if (entries.length > ndim) {
     throw new InvalidArgumentError(
-      `"${text}" has ${entries.length} entries, the values have ${ndim} dimensions`,
+      `"${text}" has ${entries.length} entries, the values have ${formatPlural(ndim, "dimension")}`,
     );
   }
   if (ellipses === 0) return entries;

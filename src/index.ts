@@ -101,6 +101,7 @@ export type { Reserve } from "./array/write/reserve.ts";
 export type { RowSource } from "./array/write/rows.ts";
 export type { NewColumn } from "./array/write/schema.ts";
 export { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "./array/write/set-chunk.ts";
+export type { SettingPlan } from "./array/write/setting-plan.ts";
 export type { CompressionOptions, CutOptions, ReserveOptions } from "./array/write/settings.ts";
 export type { WritableArray } from "./array/write/writable-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";

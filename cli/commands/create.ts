@@ -28,6 +28,7 @@ import type { Context } from "../context.ts";
 import { makeCarray, makeTable } from "../create-foreign.ts";
 import type { Input } from "../input.ts";
 import { shapeText } from "../layout.ts";
+import { startProgress } from "../progress.ts";
 import { appendStream, mirrorPolicy, PUBLISH_HELP, parsePublish } from "../published-rows.ts";
 import { drawnRows, openRawRows, openRows, type RowsTarget } from "../rows-input.ts";
 import { formatPlural, formatRatio, formatSize, parseCount } from "../units.ts";
@@ -161,8 +162,11 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
   });
   try {
     const { input, rows } = plan;
-    if (input !== undefined) {
+    if (input === undefined) await fillUp(array, rows ?? 0, root, context);
+    else {
       await appendStream(array, drawnRows(input, targetOf(root, plan), context), flags.publish);
+      // Rows without bytes are counted by the header alone.
+      if (targetOf(root, plan).rowBytes === 0) await array.resize(input.npy?.shape[0] ?? rows ?? 0);
       if (rows !== undefined && array.length !== rows)
         throw new SuperchunkError(
           "BAD_ARGUMENT",
@@ -183,6 +187,16 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     throw error;
   }
   await report(root, array, flags, context);
+}
+
+/** Appends the default values, of which there may be more than one wants to wait for. */
+async function fillUp(array: WritableArray, rows: number, root: string, context: Context): Promise<void> {
+  const bar = startProgress(context.io, `create ${root}`);
+  try {
+    await array.resize(rows, { signal: context.signal, onProgress: bar.onProgress });
+  } finally {
+    bar.finish();
+  }
 }
 
 /** What was made in a bucket: the documents, the first of which makes it an array, and then its data. */
@@ -243,7 +257,7 @@ function optionsOf({ dtype, rowShape, rows, input }: Plan, flags: CreateFlags): 
   return {
     ...cutSettings(flags),
     dtype,
-    shape: [input === undefined ? (rows ?? 0) : 0, ...rowShape],
+    shape: [0, ...rowShape],
     dflt: flags.dflt,
     reserve: flags.reserve,
     attrs: Object.fromEntries(flags.attr ?? []),

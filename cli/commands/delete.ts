@@ -52,7 +52,7 @@ async function remove(root: string, flags: DeleteFlags, context: Context): Promi
     await archive.close();
     const plan = planDeletion(root, shape, dtype.itemSize, ...boundsOf(flags.rows, shape[0] ?? 0));
     if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan, bytesWritten: 0 });
-    else context.message(`${root}: ${describe(plan, "would be")}`);
+    else context.message(`${root}: ${describe(plan, "would be", "would be")}`);
     return;
   }
   const { plan, bytesWritten } = await withRoot(root, { breakLock: flags.breakLock }, context, (array) =>
@@ -61,7 +61,7 @@ async function remove(root: string, flags: DeleteFlags, context: Context): Promi
   if (flags.json === true) await context.json({ path: root, dryRun: false, ...plan, bytesWritten });
   else
     context.message(
-      `${root}: ${describe(plan, "were")}; ${formatSize(bytesWritten)} written, ${formatPlural(plan.rows, "row")} now`,
+      `${root}: ${describe(plan, "was", "were")}; ${formatSize(bytesWritten)} written, ${formatPlural(plan.rows, "row")} now`,
     );
 }
 
@@ -75,7 +75,7 @@ async function removeFrom(
   const plan = planDeletion(root, array.shape, array.dtype.itemSize, start, end);
   // Whoever waits is to know for what.
   if (plan.rowsRewritten > 0 && context.io.stderr.isTTY === true)
-    context.message(`${root}: ${describe(plan, "are to be")}`);
+    context.message(`${root}: ${describe(plan, "is to be", "are to be")}`);
   const bar = startProgress(context.io, `delete from ${root}`);
   try {
     await array.deleteRows(start, end, { signal: context.signal, onProgress: bar.onProgress });
@@ -85,10 +85,11 @@ async function removeFrom(
   return { plan, bytesWritten: array.bytesWritten };
 }
 
-function describe(plan: Deletion, verb: string): string {
+/** `one` and `many` are the verb for one row and for another number of them. */
+function describe(plan: Deletion, one: string, many: string): string {
   const { start, end, rowsDeleted, rowsRewritten, nbytesRewritten } = plan;
-  const which = rowsDeleted === 0 ? "" : ` (${start} to ${end - 1})`;
-  return `${formatPlural(rowsDeleted, "row")}${which} ${verb} deleted, and ${formatPlural(rowsRewritten, "row")} behind (${formatSize(nbytesRewritten)} uncompressed) written anew`;
+  const which = rowsDeleted === 0 ? "" : rowsDeleted === 1 ? ` (${start})` : ` (${start} to ${end - 1})`;
+  return `${formatPlural(rowsDeleted, "row")}${which} ${rowsDeleted === 1 ? one : many} deleted, and ${formatPlural(rowsRewritten, "row")} behind (${formatSize(nbytesRewritten)} uncompressed) written anew`;
 }
 
 /** The bounds of typed rows, counted from the first. */

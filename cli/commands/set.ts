@@ -4,7 +4,7 @@ import { cutPieces } from "../../src/array/foreign/cut-pieces.ts";
 import { type Extent, elementsOf, resolveSelection } from "../../src/array/selection.ts";
 import type { Selection } from "../../src/array/types.ts";
 import { putItem } from "../../src/array/write/item-bytes.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { SettingPlan } from "../../src/array/write/setting-plan.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType } from "../../src/format/types.ts";
@@ -12,6 +12,7 @@ import { parseValue } from "../attribute-text.ts";
 import type { Context } from "../context.ts";
 import type { Input } from "../input.ts";
 import { drawnRows, openRows } from "../rows-input.ts";
+import { planSet, type SetTarget } from "../set-plan.ts";
 import { parseSliceOption } from "../slice-text.ts";
 import { formatPlural, formatSize } from "../units.ts";
 import { withRoot } from "../writable-root.ts";
@@ -21,6 +22,7 @@ interface SetFlags {
   readonly value?: string;
   readonly bytes?: boolean;
   readonly inPlace?: boolean;
+  readonly dryRun?: boolean;
   readonly breakLock?: boolean;
   readonly json?: boolean;
 }
@@ -39,6 +41,7 @@ export function addSet(program: Command, context: Context): void {
     .option("--value <json>", "one value for all, instead of INPUT")
     .option("--bytes", "take INPUT as raw bytes of the array's dtype")
     .option("--in-place", "change chunks where they lie, behind a journal; see below")
+    .option("--dry-run", "say how much would be written anew, and change nothing")
     .option("--break-lock", "take the lock from whoever holds it")
     .option("--json", "print JSON")
     .addHelpText(
@@ -54,6 +57,7 @@ archive or a copy by "cp -al", are not changed in place.
 
 Examples:
   superchunk set prices --slice 100:200 corrected.npy
+  superchunk set prices --slice ::1000 --value 0 --dry-run
   superchunk set prices --slice -1 --value 0
   superchunk set points --slice "::2,0" --value NaN
   superchunk set counters --slice 17 --value 42 --in-place`,
@@ -68,20 +72,41 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
       field: "input",
     });
   const input = name === undefined ? undefined : await openRows(name, flags.bytes === true, context);
+  const selectionOf = (shape: readonly number[]): Selection =>
+    parseSliceOption(flags.slice, shape.length, root);
+  const fill = async (target: SetTarget, selection: Selection): Promise<void> => {
+    const extents = resolveSelection(selection, target.shape);
+    if (input === undefined) await target.set(selection, oneItem(target.dtype, value ?? ""));
+    else await setFrom(target, selection, extents, input, context);
+  };
+  if (flags.dryRun === true) {
+    const plan = await planSet(root, flags.inPlace === true, { selectionOf, fill }, context);
+    if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan, bytesWritten: 0 });
+    else context.message(`${root}: ${describe(plan, flags)}`);
+    return;
+  }
   const modify = flags.inPlace === true ? "in-place" : "patch";
   const result = await withRoot(root, { breakLock: flags.breakLock, modify }, context, async (array) => {
-    const selection = parseSliceOption(flags.slice, array.shape.length, root);
-    const extents = resolveSelection(selection, array.shape);
-    if (input === undefined) await array.set(selection, oneItem(array.dtype, value ?? ""));
-    else await setFrom(array, selection, extents, input, context);
+    const selection = selectionOf(array.shape);
+    const plan = array.planSetting(selection);
+    await fill(array, selection);
     await array.flush();
-    return { valuesSet: elementsOf(extents.map(({ count }) => count)), bytesWritten: array.bytesWritten };
+    return { ...plan, bytesWritten: array.bytesWritten };
   });
-  if (flags.json === true) await context.json({ path: root, ...result });
+  if (flags.json === true) await context.json({ path: root, dryRun: false, ...result });
   else
     context.message(
       `${root}: ${formatPlural(result.valuesSet, "value")} set, ${formatSize(result.bytesWritten)} written`,
     );
+}
+
+function describe(
+  { valuesSet, chunksRewritten, nbytesRewritten, superchunks }: SettingPlan,
+  { inPlace }: SetFlags,
+): string {
+  const chunks = `${formatPlural(chunksRewritten, "chunk")} of ${formatPlural(superchunks, "superchunk")} (${formatSize(nbytesRewritten)} uncompressed)`;
+  const how = inPlace === true ? "changed in place" : "written anew";
+  return `${formatPlural(valuesSet, "value")} would be set, and ${chunks} ${how}`;
 }
 
 /** One value as it is stored. Text needs no quotes where the dtype is text. */
@@ -95,7 +120,7 @@ function oneItem(dtype: DType, text: string): Uint8Array {
 
 /** Sets the selected values to those of the input, some rows at a time. */
 async function setFrom(
-  array: WritableArray,
+  array: SetTarget,
   selection: Selection,
   extents: readonly Extent[],
   input: Input,
@@ -131,7 +156,7 @@ async function setFrom(
 }
 
 /** Refuses a `.npy` file of another dtype or shape; one single value fits everywhere. */
-function checkValues(array: WritableArray, extents: readonly Extent[], input: Input): void {
+function checkValues(array: SetTarget, extents: readonly Extent[], input: Input): void {
   const { npy, name, size } = input;
   const wanted = extents.flatMap(({ count, dropped }) => (dropped ? [] : [count]));
   if (npy === undefined) {

@@ -25,7 +25,7 @@ export function resolveSelection(
   if (entries.length > shape.length) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `the selection has ${entries.length} entries for ${shape.length} dimensions`,
+      `the selection has ${entries.length} entries for ${shape.length} ${shape.length === 1 ? "dimension" : "dimensions"}`,
       {
         field: "selection",
         expected: `at most ${shape.length}`,

@@ -8,7 +8,7 @@ import * as fs from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { SuperchunkError } from "../errors.ts";
-import { explainError, systemCode } from "./fs-errors.ts";
+import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 
 /** Who holds a lock. */
 export interface LockHolder {
@@ -63,11 +63,31 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
       takeAway(path, text);
     }
   } catch (error) {
-    throw explainError(error, path, "taking the lock", true);
+    throw fileInTheWay(path) ?? explainError(error, path, "taking the lock", true);
   }
   throw new SuperchunkError("CONFLICT", "other writers take and give up the lock all the time; try again", {
     path,
   });
+}
+
+/** What to say where a part of the path is a file: no folder can be made there. */
+function fileInTheWay(path: string): SuperchunkError | undefined {
+  for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
+    let isFolder: boolean;
+    try {
+      isFolder = fs.statSync(folder).isDirectory();
+    } catch (error) {
+      if (isAbsence(error)) continue;
+      return undefined; // what went wrong first is to be told
+    }
+    if (isFolder) return undefined;
+    return new SuperchunkError(
+      "CONFLICT",
+      "it is a file, where a folder is needed; choose another place, or move the file away",
+      { path: folder, expected: "a folder", found: "a file" },
+    );
+  }
+  return undefined;
 }
 
 function heldLock(path: string, me: LockHolder): FileLock {

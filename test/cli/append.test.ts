@@ -117,6 +117,8 @@ describe("append", () => {
     const dry = await runCli(["append", at("full.blp"), at("text"), "--dry-run"]);
     expect([dry.code, dry.err]).toEqual([1, expect.stringContaining("room for 2 more chunks, but 7")]);
     expect((await runCli(["append", at("full.blp"), at("text"), "--dry-run", "--grow"])).code).toBe(0);
+    const inPlace = await runCli(["append", at("full.blp"), at("text"), "--dry-run", "--grow", "--in-place"]);
+    expect([inPlace.code, inPlace.err]).toEqual([1, expect.stringContaining("Append without --in-place")]);
     expect((await runCli(["append", at("root"), at("text"), "--dry-run"])).code).toBe(0);
     writeFileSync(at("odd"), Buffer.alloc(12));
     expect((await runCli(["append", at("root"), at("odd"), "--dry-run"])).code).toBe(2);

@@ -3,6 +3,7 @@ import {
   copyFileSync,
   cpSync,
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -14,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Interruption } from "../../cli/failure.ts";
 import type { ArrayArchive } from "../../src/array/types.ts";
 import { open } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
@@ -166,6 +168,41 @@ describe("create", () => {
     expect(await valuesOf("a")).toEqual(countTo(9));
   });
 
+  it("keeps rows that have no bytes, and appends more of them", async () => {
+    writeFileSync(at("x.npy"), npy("'<f8'", [3, 0, 2], new Uint8Array(0)));
+    await ok(["create", at("a"), "--from", at("x.npy")]);
+    expect(await ok(["append", at("a"), at("x.npy"), "--dry-run"])).toContain("3 rows would be appended, 6");
+    expect(await ok(["append", at("a"), at("x.npy")])).toContain("3 rows appended, 6 rows now");
+    expect(JSON.parse(await ok(["info", at("a"), "--json"]))).toMatchObject({ shape: [6, 0, 2], nbytes: 0 });
+    await ok(["verify", at("a")]);
+    await ok(["create", at("raw"), "--from", "-", "--dtype", "<f8", "--shape", "4,0"], new Uint8Array(0));
+    expect(JSON.parse(await ok(["info", at("raw"), "--json"]))).toMatchObject({ shape: [4, 0] });
+  });
+
+  it.each(["superchunk", "carray"])("names the file that is in the way of the folder: %s", async (kind) => {
+    writeFileSync(at("file"), "x");
+    for (const name of ["file", "file/below/it"]) {
+      const argv = ["create", at(name), "--as", kind, "--dtype", "<f8", "--shape", "3"];
+      const { code, err } = await runCli(argv);
+      expect([code, err]).toEqual([
+        1,
+        `superchunk: ${at("file")}: it is a file, where a folder is needed; choose another place, or move the file away\n`,
+      ]);
+    }
+    expect(readFileSync(at("file"), "utf8")).toBe("x");
+  });
+
+  it("leaves nothing of an array of default values that is interrupted on the way", async () => {
+    const control = new AbortController();
+    const running = runCli(["create", at("a"), "--dtype", "<f8", "--shape", "1000000000000"], {
+      signal: control.signal,
+    });
+    await expect.poll(() => existsSync(at("a/data/__3__.bin"))).toBe(true);
+    control.abort(new Interruption("SIGINT"));
+    expect((await running).code).toBe(130);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
   it("gives the fields of a structured dtype a folder each, unless told otherwise", async () => {
     const items = new Uint8Array(12 * 3);
     for (let i = 0; i < 3; i++) new DataView(items.buffer).setFloat64(12 * i + 4, i / 2, true);
@@ -303,6 +340,47 @@ describe("set", () => {
     expect(found.every((value, i) => value === (i % 2 === 0 ? i / 2 + 0.5 : 0))).toBe(true);
   });
 
+  it("a dry run says what would be written anew, refuses what set would refuse, and changes nothing", async () => {
+    await ok(["compact", at("a"), "--superchunklen", "2"]);
+    const before = snapshot("a");
+    const dry = ["set", at("a"), "--slice", "3:17:8", "--value", "-1", "--dry-run"];
+    expect(await ok(dry)).toBe(
+      `superchunk: ${at("a")}: 2 values would be set, and 2 chunks of 2 superchunks (64 bytes uncompressed) written anew\n`,
+    );
+    expect(await ok([...dry, "--in-place"])).toContain("(64 bytes uncompressed) changed in place");
+    const plan = { valuesSet: 2, chunksRewritten: 2, nbytesRewritten: 64, superchunks: 2 };
+    expect(JSON.parse(await ok([...dry, "--json"]))).toEqual({
+      path: at("a"),
+      dryRun: true,
+      ...plan,
+      bytesWritten: 0,
+    });
+    for (const [slice, text] of [
+      ["20", "outside of dimension 0"],
+      ["0:1,2", "has 2 entries, the values have 1 dimension\n"],
+    ])
+      expect(
+        await runCli(["set", at("a"), "--slice", slice ?? "", "--value", "1", "--dry-run"]),
+      ).toMatchObject({
+        code: 2,
+        err: expect.stringContaining(text ?? ""),
+      });
+    const short = ["set", at("a"), "--slice", "0:9", "--bytes", "-", "--dry-run"];
+    expect((await runCli(short, { stdin: doubles(8) })).err).toContain("9, or one for all");
+    expect((await runCli(["set", at("a"), "--slice", "0", "--value", "x", "--dry-run"])).code).toBe(2);
+    expect(snapshot("a")).toEqual(before);
+
+    linkSync(at("a/data/__1__.bin"), at("other-name"));
+    expect(await runCli([...dry, "--in-place"])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("2 names"),
+    });
+    rmSync(at("other-name"));
+    const done = JSON.parse(await ok(dry.map((word) => (word === "--dry-run" ? "--json" : word))));
+    expect(done).toMatchObject({ dryRun: false, ...plan });
+    expect(done.bytesWritten).toBeGreaterThan(0);
+  });
+
   it("takes one value of the file for all that are selected", async () => {
     await ok(["set", at("a"), "--slice", "1:", "--bytes", "-"], new Uint8Array(Float64Array.of(3).buffer));
     expect(await valuesOf("a")).toEqual([0, ...Array(19).fill(3)]);
@@ -376,6 +454,12 @@ describe("delete", () => {
     const report = JSON.parse(await ok(["delete", at("a"), "--rows", rows, "--json"]));
     expect([report.rows, report.rowsRewritten]).toEqual([left.length, rewritten]);
     expect(await valuesOf("a")).toEqual(left);
+  });
+
+  it("speaks of one row as of one", async () => {
+    const dry = await ok(["delete", at("a"), "--rows", "4", "--dry-run"]);
+    expect(dry).toContain("a: 1 row (4) would be deleted, and 15 rows behind");
+    expect(await ok(["delete", at("a"), "--rows", "4"])).toContain("a: 1 row (4) was deleted, and 15 rows");
   });
 
   it.each(["15:21", "9:3", "-21:", "::2", "x", "1,2"])("refuses rows %s with 2, dry or not", async (rows) => {

@@ -84,6 +84,7 @@ describe.each([
       { path: "memory:a.blp", field: "max-app-chunks", found: 2 },
     ]);
     expect(error.message).toMatch(/room for 2 more chunks, but [34] are needed.*--grow/);
+    expect(error.message.includes("without --in-place")).toBe("inPlace" in how);
     expect(await bytesOf(store)).toEqual(before);
     await appendToBloscpack(store, KEY, numbered(240, 260), how);
     expect(await bytesOf(store)).toEqual(numbered(500));

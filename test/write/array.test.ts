@@ -52,6 +52,12 @@ test("appended rows are read back by a reader, through every chunk length", asyn
   }
 });
 
+const namesOf = async (store: MemoryStore): Promise<string[]> => {
+  const names: string[] = [];
+  for await (const { name } of store.list("data")) names.push(name);
+  return names;
+};
+
 const rowsOf = async (array: { get(): Promise<unknown> }): Promise<number[]> => [
   ...((await array.get()) as { readonly data: Int32Array }).data,
 ];
@@ -106,9 +112,12 @@ test("growing is told as it goes, and where it is aborted nothing has changed", 
   };
   await expect(array.resize(1000, { signal: stop.signal, onProgress })).rejects.toThrow("enough");
   expect(await rowsOf(array)).toEqual([1, 2, 3]);
+  await array.flush();
+  expect(await namesOf(store)).toHaveLength(1);
   const told: number[] = [];
   await array.resize(43, { onProgress: ({ done, total }) => told.push(done, total) });
   expect([told.at(-2), told.at(-1)]).toEqual([148, 160]);
+  expect(told.length / 2).toBe(5); // once for each superchunk
   expect((await rowsOf(array)).slice(2)).toEqual([3, ...Array.from({ length: 40 }, () => 7)]);
   await array.close();
 });

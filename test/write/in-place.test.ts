@@ -87,8 +87,28 @@ describe("modify: in-place", () => {
     expect((await filesOf(store)).names).toEqual(names);
     expect(array.bytesWritten).toBeGreaterThan(64 * 4);
     await array.set([-1], 12);
+    await array.flush();
+    await array.set([-2], 11);
     await array.close();
-    expect(await valuesOf(store)).toEqual([...noise(64), ...ramp(ROWS - 64, 64), ...ramp(6), 12]);
+    expect((await filesOf(store)).names).toEqual(names);
+    expect(await valuesOf(store)).toEqual([...noise(64), ...ramp(ROWS - 64, 64), ...ramp(5), 11, 12]);
+  });
+
+  test("a short last chunk that another operation has written since goes on from there", async () => {
+    const store = await arrayOf();
+    const array = await openWritable(store, "", IN_PLACE);
+    await array.append(ramp(7));
+    await array.set([-1], 12);
+    await array.append(ramp(2));
+    await array.set([{ start: 505, stop: 521, step: 5 }], -1);
+    await array.resize(520);
+    await array.set([-1], 13);
+    const expected = [...ramp(ROWS), ...ramp(6), 12, 0];
+    for (const row of [505, 510, 515]) expected[row] = -1;
+    expected[519] = 13;
+    expect([...((await array.get()) as { data: Int32Array }).data]).toEqual(expected);
+    await array.close();
+    expect(await valuesOf(store)).toEqual(expected);
   });
 
   test("counts the bytes that a file grows by", async () => {

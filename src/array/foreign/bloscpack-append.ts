@@ -43,7 +43,9 @@ export async function appendToBloscpack(
   const plan = planAppend(state, options);
   if (options.inPlace === true) {
     checkInPlace(state, options);
-    return appendInPlace(plan, source, requireInPlace(store, key), (nchunks) => checkRoom(state, nchunks));
+    return appendInPlace(plan, source, requireInPlace(store, key), (nchunks) =>
+      checkRoom(state, nchunks, true),
+    );
   }
   const spool = await spoolChunks(newChunks(plan, source), scratchBeside(store, key));
   try {
@@ -72,7 +74,7 @@ export async function forecastAppend(
   await newSection(state, nbytes, options);
   if (options.inPlace === true) {
     checkInPlace(state, options);
-    checkRoom(state, nchunks);
+    checkRoom(state, nchunks, true);
   } else if (state.header.offsets) spareEntries(state, nchunks, options);
   const isWritten = options.inPlace !== true && (length > 0 || options.metadata !== undefined);
   return {
@@ -157,17 +159,26 @@ function spareEntries(state: BloscpackState, nchunks: number, options: Bloscpack
   return settleCount("max-app-chunks", options.maxAppChunks, nchunks);
 }
 
-function checkRoom({ entries, nchunks: before, store, key }: BloscpackState, nchunks: number): void {
+/** A table cannot become longer in place: the chunks begin right behind it. */
+function checkRoom(
+  { entries, nchunks: before, store, key }: BloscpackState,
+  nchunks: number,
+  inPlace = false,
+): void {
   if (nchunks <= entries) return;
+  const [room, wanted] = [entries - before, nchunks - before];
+  const advice = inPlace
+    ? "Append without --in-place, with --grow (grow: true), which writes the file anew with a larger table"
+    : "Append with --grow (grow: true), which writes the file with a larger table";
   throw new SuperchunkError(
     "LIMIT",
-    `the offsets table has room for ${entries - before} more chunks, but ${nchunks - before} are needed; nothing was changed. Append with --grow (grow: true), which writes the file with a larger table`,
+    `the offsets table has room for ${room} more ${room === 1 ? "chunk" : "chunks"}, but ${wanted} ${wanted === 1 ? "is" : "are"} needed; nothing was changed. ${advice}`,
     {
       path: store.describe(key),
       offset: 24,
       field: "max-app-chunks",
-      expected: nchunks - before,
-      found: entries - before,
+      expected: wanted,
+      found: room,
     },
   );
 }

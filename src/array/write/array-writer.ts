@@ -14,16 +14,17 @@ import type { FetchedChunk } from "../chunk-fetch.ts";
 import { requireInPlace } from "../journal.ts";
 import { elementsOf } from "../selection.ts";
 import { type BegunChunk, ChunkMaker } from "./chunk-maker.ts";
-import { ChunkSource } from "./chunk-source.ts";
+import type { ChunkSource } from "./chunk-source.ts";
 import { type ColumnLayout, layOutColumns } from "./columns.ts";
 import { CommitLine, type Committed } from "./commit-line.ts";
 import { InPlaceChanges, makeChanges } from "./in-place-changes.ts";
+import { PlannedSource } from "./planned-source.ts";
 import { Publisher, type Segment } from "./publisher.ts";
 import type { ArrayRoot } from "./root.ts";
 import { RowBuffer } from "./row-buffer.ts";
 import { appendRun, dropPatched, fullRuns, mergeTail, replaceNumber, truncateRuns } from "./runs.ts";
 import type { ArraySettings } from "./settings.ts";
-import type { StoredChunk } from "./superchunk-file.ts";
+import { ownCopy, type StoredChunk } from "./superchunk-file.ts";
 import { SuperchunkFiles } from "./superchunk-files.ts";
 
 /** How an {@link ArrayWriter} works. */
@@ -68,11 +69,7 @@ export class ArrayWriter {
   #isTailLoaded = false;
   /** The runs and the buffer when they were those of the last commit. */
   #kept: { readonly runs: readonly Run[]; readonly revision: number } | undefined;
-  /** What committed chunks are read into. */
-  readonly #buffers: Uint8Array[] = [];
-  #source:
-    | { committed: Committed; patches: readonly Patch[]; revision: number; source: ChunkSource }
-    | undefined;
+  readonly #planned = new PlannedSource();
 
   constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, options: WriterOptions = {}) {
     this.root = root;
@@ -121,21 +118,7 @@ export class ArrayWriter {
 
   /** Reads the chunks of the last commit, planned patches laid over them. */
   source(): ChunkSource {
-    const { committed, patches, columns } = this;
-    const revision = this.changes?.revision ?? 0;
-    const known = this.#source;
-    if (known?.committed === committed && known.patches === patches && known.revision === revision)
-      return known.source;
-    const layout = { ...committed.layout, patches };
-    const store = this.changes === undefined || this.changes.isEmpty ? this.root.store : this.changes.view;
-    const source = new ChunkSource(store, this.root.path, layout, {
-      columns,
-      rows: committed.rows,
-      chunklen: this.settings.chunklen,
-      buffers: this.#buffers,
-    });
-    this.#source = { committed, patches, revision, source };
-    return source;
+    return this.#planned.of(this);
   }
 
   /** Forgets all that is planned: back to the last commit. */
@@ -163,7 +146,7 @@ export class ArrayWriter {
   /** Takes over other settings, which the next commit will go by: all chunks are to be written anew. */
   restart(settings: ArraySettings): void {
     this.settings = settings;
-    this.#source = undefined;
+    this.#planned.forget();
     this.columns = this.#layOut();
     this.buffer = this.#newBuffer();
     this.#pending = this.columns.map(() => []);
@@ -225,6 +208,19 @@ export class ArrayWriter {
     return this.#maker.begin(data, this.columns[column]?.itemSize ?? 1);
   }
 
+  /**
+   * Puts other values into the rows of the short last chunk, given for each column: where that chunk is committed and
+   * chunks are changed in place, there; else they wait for the next superchunk.
+   */
+  async replaceTail(parts: readonly Uint8Array[]): Promise<void> {
+    const isStored = this.#isKept;
+    this.buffer.load(parts, this.buffer.rows);
+    if (!isStored || this.changes === undefined) return;
+    const chunks: StoredChunk[] = [];
+    for (const [i, part] of parts.entries()) chunks.push(await this.encodeNext(i, part));
+    if (await this.changes.take(this.wholeChunks, chunks, this)) this.#noteTail();
+  }
+
   /** Encodes a chunk that goes into the next superchunk or patch to be published. */
   encodeNext(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
     return this.#maker.next(data, this.columns[column]?.itemSize ?? 1);
@@ -257,9 +253,11 @@ export class ArrayWriter {
     this.isDirty = true;
   }
 
-  /** Adds an encoded whole chunk, one for each column. The buffer must be empty. */
-  async addChunk(chunks: readonly StoredChunk[]): Promise<void> {
-    await this.#addChunk(chunks);
+  /** Adds encoded whole chunks, as many for each column. The buffer must be empty. */
+  async addChunks(columns: readonly (readonly StoredChunk[])[]): Promise<void> {
+    this.isDirty = true;
+    for (const [i, chunks] of columns.entries()) this.#pending[i]?.push(...chunks);
+    await this.#publisher.attempt(() => this.#closeFull());
     this.#publisher.throwDeferred();
   }
 
@@ -326,6 +324,12 @@ export class ArrayWriter {
     this.isDirty = false;
     this.#noteTail();
     await this.files.mirror?.afterCommit(this.committed);
+  }
+
+  /** True where the end of the array is planned as it was committed. */
+  get #isKept(): boolean {
+    const { runs, revision } = this.#kept ?? {};
+    return this.#pendingChunks === 0 && runs === this.runs && revision === this.buffer.revision;
   }
 
   #noteTail(): void {
@@ -397,7 +401,7 @@ export class ArrayWriter {
     const short = this.rowBytes > 0 && this.buffer.rows > 0 ? 1 : 0;
     const pending = this.#pendingChunks;
     // A short last chunk that did not change stays where it is.
-    if (pending === 0 && this.#kept?.runs === this.runs && this.#kept.revision === this.buffer.revision) {
+    if (this.#isKept) {
       const { runs } = this.committed.layout;
       return { before: runs, number: undefined, whole: -short, short, patches: this.patches };
     }
@@ -490,9 +494,4 @@ export class ArrayWriter {
   #newBuffer(): RowBuffer {
     return new RowBuffer(this.columns, this.settings.chunklen, this.settings.dtype.itemSize, this.rowBytes);
   }
-}
-
-/** A chunk in memory of its own. */
-function ownCopy({ bytes, digest, nbytes }: StoredChunk): StoredChunk {
-  return { bytes: bytes.slice(), digest: digest.slice(), nbytes };
 }

@@ -24,20 +24,43 @@ export async function grow(writer: ArrayWriter, rows: number, options: LongOptio
   const whole = Math.floor((rows - writer.rows) / chunklen);
   if (whole > 0) {
     const items = repeat(item, chunklen * writer.rowBytes);
-    const chunks: StoredChunk[] = [];
+    const { superchunklen } = writer.settings;
+    const columns: StoredChunk[][] = [];
     for (const column of writer.columns) {
       const data = new Uint8Array(chunklen * column.rowBytes);
       splitField(items, dtype.itemSize, column, data, 0);
-      chunks.push(await writer.encodeItems(data, column.itemSize));
+      const chunk = await writer.encodeItems(data, column.itemSize);
+      columns.push(repeatChunk(chunk, Math.min(whole, superchunklen)));
     }
-    for (let i = 0; i < whole; i++) {
+    for (let left = whole; left > 0; ) {
       options.signal?.throwIfAborted();
-      await writer.addChunk(chunks);
+      const count = Math.min(left, superchunklen - (writer.wholeChunks % superchunklen));
+      await writer.addChunks(columns.map((chunks) => chunks.slice(0, count)));
+      left -= count;
       options.onProgress?.({ done: (writer.rows - before) * writer.rowBytes, total });
     }
   }
   const rest = rows - writer.rows;
   if (rest > 0) await writer.append(repeat(item, rest * writer.rowBytes));
+}
+
+/** Bytes of equal chunks that are laid one behind another, so that a superchunk of them is written in few pieces. */
+const MAX_LAID = 4 << 20;
+
+/** The same chunk, so many times. */
+function repeatChunk({ bytes, digest, nbytes }: StoredChunk, count: number): StoredChunk[] {
+  const length = bytes.length + digest.length;
+  const laid = Math.max(1, Math.min(count, Math.floor(MAX_LAID / length)));
+  const room = new Uint8Array(laid * length);
+  room.set(bytes);
+  room.set(digest, bytes.length);
+  for (let filled = length; filled < room.length; filled *= 2) room.copyWithin(filled, 0, filled);
+  const chunks = Array.from({ length: laid }, (_, i) => ({
+    bytes: room.subarray(i * length, i * length + bytes.length),
+    digest: room.subarray(i * length + bytes.length, (i + 1) * length),
+    nbytes,
+  }));
+  return Array.from({ length: count }, (_, i) => chunks[i % laid] as StoredChunk);
 }
 
 function repeat(item: Uint8Array, length: number): Uint8Array {

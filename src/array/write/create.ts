@@ -50,8 +50,8 @@ export interface WriteOptions {
   /**
    * What `set` does with the chunks that it changes (default `patch`): they go into new superchunks, and no file changes; or
    * `in-place`: into the slots that they have where they fit, else to the end of their file, behind a journal. Those files
-   * become version 4, which Bloscpack refuses; a chunk in a file of this session, a short last one, and what is more than
-   * about 16 MiB in one flush go into new superchunks all the same. Readers that were open get `STALE`. For a store that can
+   * become version 4, which Bloscpack refuses; a chunk that no commit has named yet, and what is more than about 16 MiB in
+   * one flush, go into new superchunks all the same. Readers that were open get `STALE`. For a store that can
    * write in place.
    */
   readonly modify?: "patch" | "in-place" | undefined;
@@ -132,7 +132,7 @@ export async function createArray(
     await writer.prepare();
     if (settings.zarr) writer.files.mirror = await options.mirror?.create(writer, attrs);
     if (rows > 0) {
-      await grow(writer, rows);
+      await grow(writer, rows, { signal: options.signal });
       await writer.commit();
     }
     return new WritableArray(writer, attrs, lock);
@@ -165,7 +165,7 @@ export async function openWritable(
     const writer = new ArrayWriter(root, settings, committed, options);
     if (isForeign) await writer.recommit({});
     await recover(writer);
-    if (options.modify === "in-place") await refuseLinked(store, path);
+    if (options.modify === "in-place") await refuseInPlace(store, path, settings);
     if (settings.zarr) writer.files.mirror = await options.mirror?.open(writer, attrs);
     return new WritableArray(writer, attrs, lock);
   } catch (error) {
@@ -227,8 +227,16 @@ function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings 
   );
 }
 
-/** Refuses an array whose files are shards of a Zarr array too, which would change with them. */
-async function refuseLinked(store: ReadableStore, path: string): Promise<void> {
+/**
+ * Refuses an array whose files are shards of a Zarr array too, which would change with them. Throws `CONFLICT` for a linked
+ * one, `UNSUPPORTED` for one that was made so.
+ */
+export async function refuseInPlace(
+  store: ReadableStore,
+  path: string,
+  { zarr }: Pick<ArraySettings, "zarr">,
+): Promise<void> {
+  if (zarr) throw neverChanging(store, path);
   const key = joinKey(path, LINK_RECORD);
   if ((await store.stat(key)) === undefined) return;
   throw new SuperchunkError(
@@ -263,11 +271,18 @@ function assertMirror(
   { mirror, modify }: WriteOptions,
 ): void {
   if (!zarr || (mirror !== undefined && modify !== "in-place" && reserve === undefined)) return;
+  if (mirror !== undefined) throw neverChanging(store, path);
   throw new SuperchunkError(
     "UNSUPPORTED",
-    mirror === undefined
-      ? "the folder of the array is a Zarr array as well, which only a writer that knows the file system keeps right; write it by its path, with the functions of superchunk/node"
-      : "the folder of the array is a Zarr array as well, whose shards are its files: they never change, so that there is neither reserve in them nor a change in place",
+    "the folder of the array is a Zarr array as well, which only a writer that knows the file system keeps right; write it by its path, with the functions of superchunk/node",
+    { path: store.describe(path), field: "zarr" },
+  );
+}
+
+function neverChanging(store: ReadableStore, path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    "the folder of the array is a Zarr array as well, whose shards are its files: they never change, so that there is neither reserve in them nor a change in place",
     { path: store.describe(path), field: "zarr" },
   );
 }

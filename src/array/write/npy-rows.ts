@@ -45,6 +45,21 @@ export async function* readNpyRows(
   } else yield* rowsOfFortranStream(values, header, scratch);
 }
 
+/**
+ * The rows of a `.npy` file whose rows have no bytes.
+ *
+ * @throws as {@link readNpyRows}
+ */
+export async function countNpyRows(source: NpySource, facts: RowFacts): Promise<number> {
+  let rows = 0;
+  const values = readNpyValues(source, (found) => {
+    checkRows(found, facts);
+    rows = found.shape[0] ?? 0;
+  });
+  for await (const _ of values); // says whether there is more than the header counts
+  return rows;
+}
+
 /** The values' bytes as they come, behind an empty piece; `onHeader` may refuse them. */
 async function* readNpyValues(
   source: NpySource,

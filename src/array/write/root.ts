@@ -33,6 +33,11 @@ export class ArrayRoot {
     return this.#committed;
   }
 
+  /** True where a commit was sent and not answered: it may be there, or come yet. */
+  get isUncertain(): boolean {
+    return this.#attempted !== undefined;
+  }
+
   key(...parts: readonly string[]): string {
     return joinKey(this.path, ...parts);
   }

@@ -20,6 +20,11 @@ export interface StoredChunk {
   readonly nbytes: number;
 }
 
+/** A chunk in memory of its own. */
+export function ownCopy({ bytes, digest, nbytes }: StoredChunk): StoredChunk {
+  return { bytes: bytes.slice(), digest: digest.slice(), nbytes };
+}
+
 /** What all superchunks of a column have in common. */
 export interface SuperchunkFacts {
   /** Decoded bytes of every chunk but the last. */

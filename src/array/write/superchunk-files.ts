@@ -140,6 +140,14 @@ export class SuperchunkFiles {
     this.#uncommitted.clear();
   }
 
+  /** Removes, in the background, what was published for a commit that never will be. */
+  discard(columns: readonly ColumnLayout[]): void {
+    // A number without bytes was not ours to publish.
+    const made = [...this.#uncommitted].filter((number) => this.#bytes.has(number));
+    for (const number of made) this.#uncommitted.delete(number);
+    this.remove(made, columns);
+  }
+
   /** Removes the superchunks of these numbers, in the background. */
   remove(numbers: readonly number[], columns: readonly ColumnLayout[]): void {
     for (const number of numbers) this.#bytes.delete(number);

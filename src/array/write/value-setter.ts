@@ -107,7 +107,7 @@ export class ValueSetter {
     if (this.#edits.has(short)) {
       const parts = writer.columns.map((_, i) => writer.buffer.column(i).slice());
       for (const [i, part] of parts.entries()) applyEdits(this.#editsOf(short, i), part);
-      writer.buffer.load(parts, writer.buffer.rows);
+      await writer.replaceTail(parts);
     }
     if (isLast) await group.takeSmaller();
     await group.publish();

@@ -15,9 +15,10 @@ import { changeAttributes } from "./attributes.ts";
 import { deleteRows, grow, shrink } from "./changes.ts";
 import { fold, recode, settleNames } from "./compact.ts";
 import { type Deletion, planDeletion } from "./deletion.ts";
-import { type NpySource, readNpyRows } from "./npy-rows.ts";
+import { countNpyRows, type NpySource, readNpyRows } from "./npy-rows.ts";
 import { itemsOf, type RowSource, readRows } from "./rows.ts";
 import { addColumn, deleteColumn, type NewColumn, renameColumn } from "./schema.ts";
+import { planSetting, type SettingPlan } from "./setting-plan.ts";
 import { type CutOptions, settleSettings } from "./settings.ts";
 import { commitStorage } from "./storage-commit.ts";
 import { foldMany, tidy } from "./tidy.ts";
@@ -118,6 +119,12 @@ export class WritableArray {
    */
   appendNpy(source: NpySource): Promise<void> {
     const { dtype, rowShape } = this.#writer.settings;
+    if (this.#writer.rowBytes === 0) {
+      return this.#run(async () => {
+        await this.#writer.prepare();
+        this.#writer.appendNothing(await countNpyRows(source, { dtype, rowShape }));
+      });
+    }
     const scratch = scratchBeside(this.store, this.#writer.root.key("data/npy"));
     return this.append(readNpyRows(source, { dtype, rowShape }, scratch));
   }
@@ -178,6 +185,14 @@ export class WritableArray {
       }
       await this.#setter.set(selection, values);
     });
+  }
+
+  /** What {@link set} would write anew of the rows of now. Throws `BAD_ARGUMENT`. */
+  planSetting(selection: Selection | null): SettingPlan {
+    const { settings, committed } = this.#writer;
+    const { dtype, chunklen } = settings;
+    const facts = { shape: this.shape, itemSize: dtype.itemSize, chunklen, layout: committed.layout };
+    return planSetting(facts, selection);
   }
 
   /** The selected values, those that wait included: they are committed first. A scalar where every entry is an integer. */
@@ -333,6 +348,9 @@ export class WritableArray {
         if (writer.isDirty) await writer.commit();
       } catch (error) {
         await writer.rollBack();
+        // A commit without an answer may have named them, and another writer's may be among them.
+        if (!writer.root.isUncertain && !isSuperchunkError(error, "CONFLICT"))
+          writer.files.discard(writer.columns);
         throw error;
       }
     });

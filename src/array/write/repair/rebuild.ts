@@ -119,7 +119,8 @@ async function copyRows(
     const isWhole =
       held === chunklen &&
       chunks.every(({ nbytes }, i) => nbytes === chunklen * (broken.columns[i]?.rowBytes ?? 0));
-    if (isWhole) await writer.addChunk(chunks.map(({ bytes, nbytes }) => writer.withDigest(bytes, nbytes)));
+    if (isWhole)
+      await writer.addChunks(chunks.map(({ bytes, nbytes }) => [writer.withDigest(bytes, nbytes)]));
     else {
       writer.buffer.load(await Promise.all(chunks.map(({ bytes }) => decode(bytes))), held);
       writer.isDirty = true;
