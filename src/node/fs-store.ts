@@ -9,11 +9,13 @@ import { SuperchunkError } from "../errors.ts";
 import { splitKey } from "../store/key.ts";
 import { checkCount } from "../store/range.ts";
 import type { ObjectInfo, PutOptions, PutSource, StoreOptions, WritableStore } from "../store/types.ts";
+import { DirectAccess } from "./fs-direct.ts";
 import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
 import { joinPath, lstat, syncFolder } from "./fs-folders.ts";
 import { isTemporary, type Publication, publishFile } from "./fs-publish.ts";
+import { writeSource } from "./fs-put.ts";
 import { FolderReader } from "./fs-reader.ts";
-import { writeFully, writeSource } from "./fs-write.ts";
+import { writeFully } from "./fs-write.ts";
 
 /** Files synced at a time: as many as libuv has threads for by default. */
 const SYNC_WIDTH = 4;
@@ -29,9 +31,13 @@ const SYNC_WIDTH = 4;
  * after a `sync` of anything in the same folder.
  */
 export class FileStore extends FolderReader implements WritableStore {
+  readonly #direct = new DirectAccess();
+
   async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {
     const { signal, durable = true, stablePieces: stable = false } = options;
-    return this.#publish(key, options, (file) => writeSource(file, source, { stable, durable, signal }));
+    return this.#publish(key, options, (file, path) =>
+      writeSource(file, source, { path, stable, durable, direct: this.#direct, signal }),
+    );
   }
 
   async delete(key: string, options?: StoreOptions): Promise<void> {

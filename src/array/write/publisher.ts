@@ -45,6 +45,11 @@ export class Publisher {
     await this.attempt(() => this.drain(this.#bytes > MAX_BYTES ? 1 : MAX_WAITING));
   }
 
+  /** True while something is being published. */
+  get isBusy(): boolean {
+    return this.#waiting.size > 0;
+  }
+
   get #bytes(): number {
     let sum = 0;
     for (const { segment } of this.#waiting)
