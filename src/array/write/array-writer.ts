@@ -10,7 +10,6 @@ import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { countChunks, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
 import { arrayJournalKey } from "../array-journal.ts";
-import { giveWay } from "../breather.ts";
 import type { FetchedChunk } from "../chunk-fetch.ts";
 import { requireInPlace } from "../journal.ts";
 import { elementsOf } from "../selection.ts";
@@ -191,7 +190,7 @@ export class ArrayWriter {
     const chunkBytes = chunklen * this.rowBytes;
     const isPlain = this.columns.length === 1;
     for (let at = 0; at < items.length; ) {
-      if (this.#publisher.isBusy) await giveWay();
+      await this.#publisher.giveWay();
       if (isPlain && this.buffer.rows === 0 && items.length - at >= chunkBytes) {
         // A whole chunk is encoded from where it lies.
         await this.#addChunk([await this.#begin(0, items.subarray(at, at + chunkBytes))]);

@@ -1,4 +1,5 @@
 /** Publishes superchunks while the next ones are made, and keeps those that could not be for another try. */
+import { giveWay } from "../breather.ts";
 import type { FilledBlocks } from "./arena.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
@@ -45,9 +46,9 @@ export class Publisher {
     await this.attempt(() => this.drain(this.#bytes > MAX_BYTES ? 1 : MAX_WAITING));
   }
 
-  /** True while something is being published. */
-  get isBusy(): boolean {
-    return this.#waiting.size > 0;
+  /** Lets what is under way go on, now and then: to be called within long calculations. */
+  giveWay(): Promise<void> | undefined {
+    return this.#waiting.size > 0 ? giveWay() : undefined;
   }
 
   get #bytes(): number {
