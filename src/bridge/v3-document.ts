@@ -11,6 +11,7 @@ import { leafOf } from "../zarr/chain.ts";
 import type { Stage } from "../zarr/codecs/stage.ts";
 import { parseFillValue } from "../zarr/fill-value.ts";
 import type { ItemTransform } from "./item-transform.ts";
+import { storedNames } from "./zarr-attributes.ts";
 import { mapDType, type ZarrType } from "./zarr-dtype.ts";
 import { shardingCodec } from "./zarr-metadata.ts";
 
@@ -55,6 +56,7 @@ export function planV3(array: ZarrArray, { recode = true }: { recode?: boolean |
   const chain: JsonValue[] = [...transpose, type.bytesCodec, ...stages];
   // Of these versions, shards are never nested.
   const { serializer } = model.chain;
+  const names = storedNames(model.attributes, model.shape.length);
   const document = {
     zarr_format: 3,
     node_type: "array",
@@ -68,7 +70,7 @@ export function planV3(array: ZarrArray, { recode = true }: { recode?: boolean |
     fill_value: fillFor(array, type, path),
     codecs: serializer.kind === "bytes" ? chain : [shardingCodec(serializer.chunkShape, chain)],
     attributes: model.attributes,
-    ...namesOf(model.attributes, model.shape.length),
+    ...(names === undefined ? {} : { dimension_names: names }),
     storage_transformers: [],
   };
   return { document, recoding };
@@ -125,12 +127,4 @@ function itemOf(dtype: DType, json: JsonValue, path: string): Uint8Array | undef
     if (!isSuperchunkError(error)) throw error;
     return undefined;
   }
-}
-
-/** xarray keeps the names of dimensions in an attribute, where Zarr has no place for them. */
-function namesOf(attributes: JsonObject, dimensions: number): JsonObject {
-  const names = attributes["_ARRAY_DIMENSIONS"];
-  const isRight =
-    Array.isArray(names) && names.length === dimensions && names.every((name) => typeof name === "string");
-  return isRight ? { dimension_names: names } : {};
 }

@@ -44,7 +44,7 @@ export function describeValues(
       },
     );
   }
-  const stored = storedNames(attrs[STORED_DIMENSIONS], shape.length);
+  const stored = storedNames(attrs, shape.length);
   const names = given ?? stored;
   const own: JsonObject = {
     ...(type.original === undefined ? {} : { dtype: type.original }),
@@ -72,7 +72,9 @@ export function addAttributes(
   return { attributes: { ...added, ...attrs }, notes };
 }
 
-function storedNames(value: JsonValue | undefined, dimensions: number): Names | undefined {
+/** The names that xarray keeps in an attribute, where the format has no place for them. */
+export function storedNames(attributes: JsonObject, dimensions: number): Names | undefined {
+  const value = attributes[STORED_DIMENSIONS];
   if (!Array.isArray(value) || value.length !== dimensions) return undefined;
   return value.every((name) => name === null || typeof name === "string") ? (value as Names) : undefined;
 }

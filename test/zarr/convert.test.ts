@@ -28,12 +28,12 @@ async function makeV2(): Promise<MemoryStore> {
   const store = new MemoryStore();
   await store.put("s/.zgroup", json({ zarr_format: 2 }));
   await store.put("s/.zattrs", json({ title: "old" }));
-  for (const [name, order] of [
-    ["c", "C"],
-    ["f", "F"],
+  for (const [name, order, second] of [
+    ["c", "C", "x"],
+    ["f", "F", null],
   ] as const) {
     await store.put(`s/g/${name}/.zarray`, json({ ...base, order }));
-    await store.put(`s/g/${name}/.zattrs`, json({ unit: "m", _ARRAY_DIMENSIONS: ["time", "x"] }));
+    await store.put(`s/g/${name}/.zattrs`, json({ unit: "m", _ARRAY_DIMENSIONS: ["time", second] }));
     for (const key of ["0.0", "0.1", "1.1"]) {
       const items = Uint8Array.from({ length: 16 }, (_, i) => i + key.charCodeAt(0) + key.charCodeAt(2));
       await store.put(`s/g/${name}/${key}`, await encode(items, { typesize: 2 }));
@@ -54,10 +54,13 @@ test("Zarr v2 becomes v3: payloads, values, attributes, fill values, names of di
   const target = new MemoryStore();
   const result = await convertZarr(root, target, "z", { verify: true });
   expect(result).toMatchObject({ arrays: 2, groups: 2, chunksCopied: 6, chunksRecoded: 0, verified: true });
-  for (const name of ["c", "f"]) {
+  for (const [name, second] of [
+    ["c", "x"],
+    ["f", null],
+  ] as const) {
     const from = await openZarrArray(store, `s/g/${name}`);
     const to = await openZarrArray(target, `z/g/${name}`);
-    expect(to).toMatchObject({ dialect: "zarr3", fillValue: 258, dimensionNames: ["time", "x"] });
+    expect(to).toMatchObject({ dialect: "zarr3", fillValue: 258, dimensionNames: ["time", second] });
     expect(to.attrs).toEqual(from.attrs);
     for (const [old, key] of [
       ["0.0", "0/0"],
