@@ -4,6 +4,7 @@
  * Numbers are typed arrays in native byte order; what has no typed array gets a small container with `length`,
  * `get(i)` and iteration, over the bytes it was made from. @see FORMAT.md [FD]
  */
+import { IS_LITTLE_ENDIAN } from "../bytes/byte-order.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field } from "../format/types.ts";
 
@@ -194,8 +195,6 @@ export function nest(flat: readonly unknown[], shape: readonly number[]): unknow
   return Array.from({ length: first }, (_, i) => nest(flat.slice(i * step, (i + 1) * step), rest));
 }
 
-const NATIVE_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
-
 /**
  * Values of stored items. Takes over `bytes`: what it returns is a view of them where their alignment allows,
  * and they are turned to native byte order in place. Throws `UNSUPPORTED` for Python objects and long doubles.
@@ -259,7 +258,7 @@ function unsupported(dtype: DType): SuperchunkError {
 }
 
 function swapToNative(bytes: Uint8Array, width: number, little: boolean): Uint8Array {
-  if (little !== NATIVE_LITTLE && width > 1) swapBytes(bytes, width);
+  if (little !== IS_LITTLE_ENDIAN && width > 1) swapBytes(bytes, width);
   return bytes;
 }
 

@@ -2,8 +2,10 @@
  * zlib streams (RFC 1950) of metadata sections: unpacked through fflate, with the output's length known beforehand, and
  * packed through pako, which makes the same bytes as the zlib that Python has (Node.js has another one).
  */
+
 import { Unzlib } from "fflate";
 import { deflate } from "pako";
+import { joinBytes } from "../bytes/join.ts";
 import { ByteReader } from "../bytes/reader.ts";
 import { SuperchunkError } from "../errors.ts";
 
@@ -43,7 +45,7 @@ export function inflateZlib(stream: Uint8Array, length: number, path: string, at
     );
   }
   if (total !== length) throw wrong(path, at, `${total} bytes`, `meta-size ${length} bytes`);
-  const text = joinParts(parts, total);
+  const text = joinBytes(parts);
   const stored = new DataView(stream.buffer, stream.byteOffset, stream.byteLength).getUint32(
     stream.length - 4,
   );
@@ -57,16 +59,6 @@ export function deflateZlib(bytes: Uint8Array, level: number): Uint8Array {
   return deflate(bytes, {
     level: Math.max(0, Math.min(9, Math.trunc(level))) as 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9,
   });
-}
-
-function joinParts(parts: readonly Uint8Array[], total: number): Uint8Array {
-  const joined = new Uint8Array(total);
-  let at = 0;
-  for (const part of parts) {
-    joined.set(part, at);
-    at += part.length;
-  }
-  return joined;
 }
 
 /** zlib's own sum; computed here because it is at hand synchronously and metadata are small. */

@@ -3,8 +3,9 @@
  *
  * Knows the headers; must not know when to ask again.
  */
+
+import { joinBytes } from "../bytes/join.ts";
 import { SuperchunkError } from "../errors.ts";
-import { joinPieces } from "./source.ts";
 
 /** An answer that may be right the next time: a body cut short, a failing gateway. */
 export class TransientError extends Error {
@@ -75,7 +76,7 @@ export async function readBody(
   if (promised !== undefined && promised !== length) {
     throw new TransientError(`the body has ${length} bytes, its header promises ${promised}`);
   }
-  return joinPieces(pieces);
+  return joinBytes(pieces);
 }
 
 async function readPiece(

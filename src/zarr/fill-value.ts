@@ -4,7 +4,9 @@
  * Knows the JSON forms of Zarr v2 and v3; must not know chunks.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/data-types/index.html
  */
+
 import { encodeItem } from "../array/write/item-bytes.ts";
+import { joinBytes } from "../bytes/join.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { DType, JsonValue } from "../format/types.ts";
 import { badMember, type FieldPlace, isObject } from "./metadata-fields.ts";
@@ -99,14 +101,4 @@ function padded(bytes: Uint8Array, length: number, value: JsonValue, place: Fiel
   const item = new Uint8Array(length);
   item.set(bytes);
   return item;
-}
-
-function joinBytes(parts: readonly Uint8Array[]): Uint8Array {
-  const joined = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    joined.set(part, at);
-    at += part.length;
-  }
-  return joined;
 }

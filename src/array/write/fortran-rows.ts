@@ -2,6 +2,7 @@
  * Rows of values that lie in Fortran order, where a row is spread over all of them: read slab by slab, with flat memory.
  * Knows shapes, and what values can be read from; must not know what the rows are for.
  */
+import { joinBytes } from "../../bytes/join.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { NpyHeader } from "../../format/npy-header.ts";
 import type { DType } from "../../format/types.ts";
@@ -58,13 +59,7 @@ export async function* rowsOfFortranStream(
   if (size <= KEPT_BYTES) {
     const pieces: Uint8Array[] = [];
     for await (const piece of values) pieces.push(piece.slice());
-    const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-    let at = 0;
-    for (const piece of pieces) {
-      bytes.set(piece, at);
-      at += piece.length;
-    }
-    yield* rowsOfFortran(fromBytes(bytes), header, signal);
+    yield* rowsOfFortran(fromBytes(joinBytes(pieces)), header, signal);
     return;
   }
   if (store.readIntoSync === undefined) {

@@ -4,6 +4,7 @@
  * Must not know values. @see FORMAT.md [FG-12]
  */
 
+import { joinBytes } from "../../bytes/join.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import {
   type ArrayJournalWrite,
@@ -171,9 +172,7 @@ export class InPlaceChanges {
     { bytes, digest, nbytes }: StoredChunk,
     reserve: Reserve | undefined,
   ): Promise<void> {
-    const whole = new Uint8Array(bytes.length + digest.length);
-    whole.set(bytes);
-    whole.set(digest, bytes.length);
+    const whole = joinBytes([bytes, digest]);
     const place = await file.place(this.view, inFile, { index, nbytes });
     const room = reserveOf(reserve, whole.length, nbytes + digest.length);
     const { behind, over } = await file.plan(this.view, inFile, place, whole, { reserve: room });

@@ -1,4 +1,5 @@
 /** The rows of a `.npy` file, read as it comes. Must not know where the rows go. */
+import { joinBytes } from "../../bytes/join.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../../format/npy-header.ts";
@@ -74,7 +75,7 @@ async function* readNpyValues(
   for await (const piece of readRows(source, { dtype: BYTE, rowShape: [] })) {
     let part = piece;
     if (left === undefined) {
-      head = joinTwo(head, piece);
+      head = joinBytes([head, piece]);
       if (head.length >= NPY_START) length = npyHeaderLength(head.subarray(0, NPY_START), path);
       if (head.length < NPY_START || head.length < length) continue;
       const found = decodeNpyHeader(head.subarray(0, length), path);
@@ -127,11 +128,4 @@ function wrongLength(expected: number, found: number, areTaken: boolean): Superc
       : `the .npy file ends ${expected} bytes too soon; ${areTaken ? "the rows before were taken" : "nothing was taken"}`,
     { field: "source", expected, found },
   );
-}
-
-function joinTwo(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
-  const joined = new Uint8Array(a.length + b.length);
-  joined.set(a);
-  joined.set(b, a.length);
-  return joined;
 }

@@ -2,6 +2,9 @@
  * What can be appended, as bytes of items: typed arrays, raw bytes, values, and iterables and streams of them.
  * Knows the forms; must not know where the rows go.
  */
+
+import { IS_LITTLE_ENDIAN } from "../../bytes/byte-order.ts";
+import { joinBytes } from "../../bytes/join.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { elementsOf } from "../selection.ts";
@@ -46,7 +49,7 @@ export async function* readRows(source: unknown, facts: RowFacts): AsyncGenerato
   const rowBytes = elementsOf(facts.rowShape) * facts.dtype.itemSize;
   let rest = new Uint8Array(0);
   for await (const piece of readItems(source, facts)) {
-    const joined = rest.length === 0 ? piece : joinTwo(rest, piece);
+    const joined = rest.length === 0 ? piece : joinBytes([rest, piece]);
     const whole = rowBytes === 0 ? 0 : joined.length - (joined.length % rowBytes);
     if (whole > 0) yield joined.subarray(0, whole);
     rest = whole === joined.length ? new Uint8Array(0) : joined.slice(whole);
@@ -138,8 +141,6 @@ class RowBatch {
   }
 }
 
-const NATIVE_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
-
 /** A view's values as items, in the dtype's byte order; a copy where that is not the machine's. */
 function itemsOfView(view: ArrayBufferView, dtype: DType): Uint8Array {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
@@ -154,7 +155,7 @@ function itemsOfView(view: ArrayBufferView, dtype: DType): Uint8Array {
     );
   }
   const isLittle = !("byteOrder" in dtype) || dtype.byteOrder !== "big";
-  if (width === 1 || isLittle === NATIVE_LITTLE) return bytes;
+  if (width === 1 || isLittle === IS_LITTLE_ENDIAN) return bytes;
   const swapped = bytes.slice();
   swapBytes(swapped, width);
   return swapped;
@@ -183,11 +184,4 @@ function widthFor(view: ArrayBufferView, dtype: DType): number | undefined {
     default:
       return undefined;
   }
-}
-
-function joinTwo(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
-  const joined = new Uint8Array(a.length + b.length);
-  joined.set(a);
-  joined.set(b, a.length);
-  return joined;
 }

@@ -4,7 +4,9 @@
  * A file whose chunks are not back to back any more gets version 4, which says that only the offsets tell where they are:
  * programs that walk refuse it instead of reading what is stale. @see FORMAT.md [F1.4] [FR]
  */
+
 import { digest } from "../../bytes/checksum.ts";
+import { joinBytes } from "../../bytes/join.ts";
 import { encode } from "../../codec/index.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -63,9 +65,7 @@ export async function setChunk(
   const { compressor, shuffle, typesize } = (await readHead(store, place, signal)).header;
   const chunk = await encode(data, { cname: compressor, shuffle, typesize, ...options.cparams });
   const sum = await digest(header.checksum, chunk);
-  const bytes = new Uint8Array(chunk.length + sum.length);
-  bytes.set(chunk);
-  bytes.set(sum, chunk.length);
+  const bytes = joinBytes([chunk, sum]);
   const { inSlot, behind, over } = await file.plan(store, index, place, bytes, { signal });
   for (const { offset, bytes: added } of behind) await target.writeRange(key, offset, added, options);
   if (behind.length > 0) await target.sync([key], options);

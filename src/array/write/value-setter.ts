@@ -3,6 +3,7 @@
  * into are rewritten, in order, and become patches: only the blocks and streams that a change touches are encoded anew. Plans on an {@link ArrayWriter} with nothing else
  * planned.
  */
+import { joinBytes } from "../../bytes/join.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { FetchedChunk } from "../chunk-fetch.ts";
@@ -201,7 +202,7 @@ async function collectItems(writer: ArrayWriter, values: unknown, count: number)
   if (items === undefined && isIterable(values) && !(dtype.kind === "complex" && isPair(values))) {
     const parts: Uint8Array[] = [];
     for await (const part of readRows(values, facts)) parts.push(part);
-    items = join(parts);
+    items = joinBytes(parts);
   }
   if (items === undefined) {
     items = new Uint8Array(dtype.itemSize);
@@ -223,14 +224,4 @@ function isIterable(value: unknown): boolean {
 
 function isPair(value: unknown): boolean {
   return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number");
-}
-
-function join(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }

@@ -6,11 +6,11 @@
  */
 import { gzipSync, zlibSync } from "fflate";
 import { digest } from "../../bytes/checksum.ts";
+import { joinBytes } from "../../bytes/join.ts";
 import { decodeStream } from "../../codec/index.ts";
 import { inflate } from "../../codec/inflate.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { joinPieces } from "../../store/source.ts";
 import { asInteger, badMember, below, type FieldPlace } from "../metadata-fields.ts";
 import type { Stage } from "./stage.ts";
 
@@ -80,7 +80,7 @@ async function gunzip(
   const [only] = parts;
   if (parts.length === 1 && only !== undefined) return only;
   if (out !== undefined) return out.subarray(0, length);
-  return joinPieces(parts);
+  return joinBytes(parts);
 }
 
 /** Where the stream of the member at `at` starts. Throws `BAD_CHUNK`. */

@@ -1,5 +1,7 @@
 /** Encodes a chunk of any chain from its items; shards in shards too. Knows chains; must not know stores. */
+
 import { stridesOf } from "../../array/selection.ts";
+import { joinBytes } from "../../bytes/join.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../chain.ts";
 import { combine } from "../chunk-grid.ts";
@@ -36,7 +38,7 @@ export async function encodeChunk(
   if (chain.serializer.kind === "sharding") {
     const chunks = await encodeInnerChunks(chain.serializer, turned, stored, settings);
     const grid = innerGrid(chain.serializer, stored);
-    bytes = joinPieces(await layOutShard(chunks, grid, chain.serializer, settings.chunkOrder));
+    bytes = joinBytes(await layOutShard(chunks, grid, chain.serializer, settings.chunkOrder));
   }
   for (const stage of chain.stages) bytes = await stage.encode(bytes, settings.encoder, room);
   return bytes;
@@ -121,14 +123,4 @@ export function holdsOnly(items: Uint8Array, item: Uint8Array): boolean {
   for (let i = 0; i < length; i++) if (items[i] !== item[i]) return false;
   for (let i = length; i < items.length; i++) if (items[i] !== items[i - length]) return false;
   return true;
-}
-
-function joinPieces(pieces: readonly Uint8Array[]): Uint8Array {
-  const joined = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    joined.set(piece, at);
-    at += piece.length;
-  }
-  return joined;
 }

@@ -1,6 +1,8 @@
 /** Values that a caller gives, as items in stored byte order. Knows dtypes; must not know chunks. */
+
 import { stridesOf } from "../../array/selection.ts";
 import { putItem } from "../../array/write/item-bytes.ts";
+import { IS_LITTLE_ENDIAN } from "../../bytes/byte-order.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import type { ItemView } from "../copy-items.ts";
@@ -18,8 +20,6 @@ export type ValueSource =
   | bigint
   | boolean
   | string;
-
-const NATIVE_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 /** A view of the items, with strides of 0 where one value stands for all. Throws `BAD_ARGUMENT` for another number of values. */
 export function viewValues(values: ValueSource, dtype: DType, counts: readonly number[]): ItemView {
@@ -72,7 +72,7 @@ function rawItems(values: ValueSource, dtype: DType): Uint8Array | undefined {
   if (values.constructor.name !== ARRAYS[`${dtype.kind}${dtype.itemSize}`]) return undefined;
   const bytes = new Uint8Array(buffer, byteOffset, byteLength);
   const little = dtype.byteOrder !== "big";
-  return little === NATIVE_LITTLE || dtype.itemSize === 1 ? bytes : swapItems(bytes.slice(), dtype);
+  return little === IS_LITTLE_ENDIAN || dtype.itemSize === 1 ? bytes : swapItems(bytes.slice(), dtype);
 }
 
 const ARRAYS: Readonly<Record<string, string>> = {
