@@ -12,7 +12,8 @@ import {
 import { type Generation, hasLayout, readGeneration } from "./generation.ts";
 import { OpenedFiles } from "./layout-files.ts";
 import { LayoutSequence } from "./layout-sequence.ts";
-import { LiveArray, LiveState, type Opened } from "./live-array.ts";
+import { LiveArray } from "./live-array.ts";
+import { LiveState, type Opened } from "./live-state.ts";
 import type { ArrayArchive, OpenOptions } from "./types.ts";
 
 export { hasLayout };
