@@ -13,7 +13,7 @@ const MAY_IMPORT: { readonly [layer: string]: readonly string[] } = {
   kernels: [],
   format: ["bytes", "errors"],
   codec: ["kernels", "errors"],
-  store: ["errors"],
+  store: ["bytes", "errors"],
   array: ["format", "codec", "store", "bytes", "errors"],
   zarr: ["array", "format", "codec", "store", "bytes", "errors"],
   bridge: ["zarr", "array", "format", "codec", "store", "bytes", "errors"],
