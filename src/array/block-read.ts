@@ -77,6 +77,11 @@ export async function readHeaders(
   });
 }
 
+/** The checked header of a chunk, from the first bytes of what lies before and at it: its prologue and its header. */
+export function headerOf(bytes: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
+  return startHead(bytes, place, path).header;
+}
+
 function readHeaderNow(store: SyncStore, place: PlacedChunk): ChunkHeader {
   const path = store.describe(place.key);
   const bytes = readNow(store, place, -place.prologue, firstLength(place, place.prologue + CHUNK_HEADER));

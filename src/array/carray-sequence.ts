@@ -23,6 +23,7 @@ export class CarraySequence implements ChunkSequence {
   readonly chunkBytes: number;
   readonly nchunks: number;
   readonly hasChecksums: boolean = false;
+  readonly hasObjectForEach: boolean = true;
   readonly #folder: string;
   readonly #bytes: CarrayBytes;
   /** Decoded bytes of the last counted chunk, where it is known: the file can hold more rows. [FA-10] */

@@ -1,13 +1,12 @@
 /** What arrays and plain bytes have in common: one chunk sequence, read, listed, verified. */
-import type { ChunkHeader } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { Dialect, JsonObject } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { readHead, readHeaders } from "./block-read.ts";
+import { readHead } from "./block-read.ts";
 import { SequenceReader } from "./byte-reader.ts";
 import type { ChunkDecoder } from "./chunk-decoder.ts";
-import { fetchChunks, toHex } from "./chunk-fetch.ts";
-import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
+import { listChunks } from "./chunk-list.ts";
+import { type ChunkSequence, nbytesOfChunk } from "./sequence.ts";
 import { sizeOfObjects } from "./stored-size.ts";
 import type {
   ChunkInfo,
@@ -155,42 +154,8 @@ export abstract class ChunkedBase {
     }
   }
 
-  async *listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
-    const { first = 0, digests = true, signal } = options;
-    let key: string | undefined;
-    const last = Math.min(options.end ?? this.nchunks, this.nchunks);
-    for (let at = first; at < last; at += PLACES) {
-      const places = await this.parts.sequence.places(at, Math.min(last, at + PLACES), signal);
-      for (const run of runsOf(places, digests)) {
-        signal?.throwIfAborted();
-        const [{ key: own }] = run;
-        if (own !== key) await options.onObject?.(own);
-        key = own;
-        for (const info of await this.#describeRun(run, digests, signal)) {
-          yield info;
-          options.onProgress?.({ done: info.index + 1 - first, total: last - first });
-        }
-      }
-    }
-  }
-
-  async #describeRun(
-    run: readonly PlacedChunk[],
-    digests: boolean,
-    signal: AbortSignal | undefined,
-  ): Promise<readonly ChunkInfo[]> {
-    const [first] = run;
-    if (!digests || first?.checksum === "None") {
-      const headers = await readHeaders(this.store, run, signal);
-      return headers.flatMap((header, i) => {
-        const place = run[i];
-        return place === undefined ? [] : [describeChunk(place, header, undefined)];
-      });
-    }
-    const infos: ChunkInfo[] = [];
-    for await (const chunk of fetchChunks(this.store, run, { verify: false, signal }))
-      infos.push(describeChunk(chunk.place, chunk.header, toHex(chunk.digest)));
-    return infos;
+  listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
+    return listChunks(this.parts.sequence, options);
   }
 
   /**
@@ -229,48 +194,4 @@ export abstract class ChunkedBase {
   async close(): Promise<void> {
     await this.store.close?.();
   }
-}
-
-/** Chunks of one object that are described together. */
-const RUN = 256;
-
-/** Neighbours in one object, in runs; those whose digests are wanted one by one: their payloads are read too. */
-function* runsOf(
-  places: readonly PlacedChunk[],
-  digests: boolean,
-): Generator<readonly [PlacedChunk, ...PlacedChunk[]]> {
-  let run: [PlacedChunk, ...PlacedChunk[]] | undefined;
-  for (const place of places) {
-    const previous = run?.at(-1);
-    const isAlone = digests && place.checksum !== "None";
-    // In some files the chunks do not lie in their order.
-    const follows = previous?.key === place.key && place.offset > previous.offset;
-    if (run !== undefined && follows && !isAlone && run.length < RUN) {
-      run.push(place);
-      continue;
-    }
-    if (run !== undefined) yield run;
-    run = [place];
-  }
-  if (run !== undefined) yield run;
-}
-
-function describeChunk(place: PlacedChunk, header: ChunkHeader, digest: string | undefined): ChunkInfo {
-  const { index, key, offset, nbytes, available, checksum } = place;
-  const { ctbytes, typesize, blocksize, compressor, shuffle, memcpyed } = header;
-  return {
-    index,
-    key,
-    offset,
-    nbytes,
-    available,
-    checksum,
-    ctbytes,
-    typesize,
-    blocksize,
-    compressor,
-    shuffle,
-    memcpyed,
-    digest,
-  };
 }

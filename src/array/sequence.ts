@@ -27,6 +27,11 @@ export interface ChunkSequence {
   placeNow(index: number): PlacedChunk | undefined;
   /** The dialect knows chunk checksums (a file may still have none). */
   readonly hasChecksums: boolean;
+  /**
+   * Each chunk lies at the beginning of an object of its own, behind nothing but its prologue, and no digest follows
+   * it (default: not so).
+   */
+  readonly hasObjectForEach?: boolean;
   /** What is read first from an object counts only after one more question (default: not so). */
   readonly isConfirmed?: boolean;
   /** Keys of all objects that hold the sequence. */

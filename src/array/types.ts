@@ -1,7 +1,7 @@
 /** What a user of an opened archive sees. The implementations are beside this file. */
 import type { Compressor, Shuffle } from "../codec/types.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue } from "../format/types.ts";
-import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import type { ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import type { ChunkDecoder } from "./chunk-decoder.ts";
 import type { TypedValues } from "./values.ts";
 
@@ -62,12 +62,13 @@ export interface ListChunksOptions extends LongOptions {
   readonly first?: number | undefined;
   readonly end?: number | undefined;
   /**
-   * Awaited before anything of an object is read, whenever the object is another than that of the chunk before. Objects
+   * Awaited before anything of an object is read, whenever the object is another than that of the chunk before; or, with
+   * `info`, after one look brought its beginning and what the store tells of it, which then is of the same bytes. Objects
    * come in the order of their chunks, each ahead of all of its own. Chunks may come in lots (arrays that a writer may
    * change meanwhile): then several objects are announced before the first chunk of the first of them. An object is
    * announced again where chunks of others lie between its own, and where a writer made what was read start anew.
    */
-  readonly onObject?: ((key: string) => Promise<void>) | undefined;
+  readonly onObject?: ((key: string, info?: ObjectInfo) => Promise<void> | void) | undefined;
   /** Read stored digests, which lie behind the chunks (default true); false reads headers only, and gives none. */
   readonly digests?: boolean | undefined;
 }

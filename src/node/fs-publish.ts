@@ -43,7 +43,7 @@ export function isTemporary(name: string): boolean {
 }
 
 /** What identifies the bytes of a file: size, time of change in nanoseconds, inode. */
-export function describeFile(info: fs.BigIntStats): ObjectInfo {
+export function describeFile(info: Pick<fs.BigIntStats, "size" | "mtimeNs" | "ino" | "nlink">): ObjectInfo {
   const version = `${info.size}-${info.mtimeNs}-${info.ino}`;
   const links = info.nlink > 1n ? { links: Number(info.nlink) } : {};
   return { size: Number(info.size), version, modified: Number(info.mtimeNs) / 1e6, ...links };

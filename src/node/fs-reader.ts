@@ -7,10 +7,18 @@ import * as fs from "node:fs";
 import { SuperchunkError } from "../errors.ts";
 import { checkFolder, checkKey } from "../store/key.ts";
 import { checkCount, checkRange, type ResolvedRange, resolveRange } from "../store/range.ts";
-import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
+import type {
+  ByteRange,
+  ListEntry,
+  ObjectHead,
+  ObjectInfo,
+  ReadableStore,
+  StoreOptions,
+} from "../store/types.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 import { Folders, joinPath, lstat } from "./fs-folders.ts";
 import { type Handle, Handles, type NotAFile } from "./fs-handles.ts";
+import { HeadReads } from "./fs-heads.ts";
 import { describeFile, isTemporary } from "./fs-publish.ts";
 import { allocateTarget, readFully, readFullySync } from "./fs-read.ts";
 
@@ -24,6 +32,7 @@ export interface FileStoreOptions {
 export class FolderReader implements ReadableStore {
   protected readonly folders: Folders;
   protected readonly handles: Handles;
+  readonly #heads: HeadReads = new HeadReads();
 
   constructor(root: string, options: FileStoreOptions = {}) {
     const limit = options.maxOpenFiles ?? 64;
@@ -110,6 +119,26 @@ export class FolderReader implements ReadableStore {
     }
   }
 
+  async getHeads(
+    keys: readonly string[],
+    length: number,
+    options?: StoreOptions,
+  ): Promise<readonly (ObjectHead | undefined)[]> {
+    checkCount(length, "length", keys[0] ?? "");
+    options?.signal?.throwIfAborted();
+    const found = await this.#heads.read(keys, length, (key) => this.#locateNow(key));
+    options?.signal?.throwIfAborted();
+    for (const [i, key] of keys.entries()) {
+      if (found[i] !== undefined) continue;
+      // A link, nothing, or what cannot be read: the ways for one tell which.
+      const info = await this.stat(key, options);
+      const bytes =
+        length === 0 ? new Uint8Array(0) : await this.getRange(key, { offset: 0, length }, options);
+      found[i] = info && bytes && { bytes, info };
+    }
+    return found;
+  }
+
   /** Closes the files kept open. The store can be used on; it then opens them again. */
   async close(): Promise<void> {
     this.handles.dropAll();
@@ -117,10 +146,14 @@ export class FolderReader implements ReadableStore {
 
   /** Size and version of the file that a key leads to, undefined where there is none. */
   protected describeObject(key: string): ObjectInfo | undefined {
-    const path = this.realPath(key);
-    if (path === undefined) return undefined;
-    const info = fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
-    return info?.isFile() ? describeFile(info) : undefined;
+    this.checkKey(key);
+    const path = this.folders.locate(key);
+    let info = path === undefined ? undefined : lookAt(path);
+    if (path !== undefined && info?.isSymbolicLink() === true) {
+      const real = this.folders.follow(path, key);
+      info = real === undefined ? undefined : lookAt(real);
+    }
+    return info?.isFile() === true ? describeFile(info) : undefined;
   }
 
   /** The path of what a key leads to, a link in its last part followed; undefined where nothing is. */
@@ -160,6 +193,16 @@ export class FolderReader implements ReadableStore {
       return await act();
     } catch (error) {
       throw explainError(error, this.describe(key), doing, writing);
+    }
+  }
+
+  /** The path of a key in its real folder, undefined where there is no such folder. */
+  #locateNow(key: string): string | undefined {
+    this.checkKey(key);
+    try {
+      return this.folders.locate(key);
+    } catch (error) {
+      throw explainError(error, this.describe(key), "looking at it", false);
     }
   }
 
@@ -251,6 +294,16 @@ export class FolderReader implements ReadableStore {
       if (systemCode(error) === undefined) throw error;
       return "object";
     }
+  }
+}
+
+/** What is at a path itself, with exact times; undefined where nothing is. */
+function lookAt(path: string): fs.BigIntStats | undefined {
+  try {
+    return fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
   }
 }
 

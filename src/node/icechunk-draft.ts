@@ -10,7 +10,7 @@ import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 
 /** References of a part, and of a manifest: parts that fill whole manifests write none of them twice. */
-export const PART: number = 50_000;
+export const PART: number = 25_000;
 
 /** How Icechunk cuts manifests. Readers fetch and decode the manifest that a chunk is in as a whole. */
 export const MANIFESTS: JsonObject = {

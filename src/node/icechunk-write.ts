@@ -22,7 +22,7 @@ import { Draft, PART } from "./icechunk-draft.ts";
 import { type RepositoryOptions, toIcechunkLocation } from "./icechunk-options.ts";
 
 /** References that are handed over in one call; a part has a whole number of calls. */
-const BATCH = 5000;
+const BATCH = 1000;
 
 /** How references are committed. */
 export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings, "onFailure"> {

@@ -5,37 +5,40 @@
  */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
+import { type ResourceLimits, Worker } from "node:worker_threads";
 import { SuperchunkError } from "../errors.ts";
 import type { Job, Reply } from "./thread-messages.ts";
 
-interface Thread {
+interface Thread<R> {
   readonly worker: Worker;
-  readonly pending: Map<number, Waiting>;
+  readonly pending: Map<number, Waiting<R>>;
 }
 
-interface Waiting {
-  resolve(reply: Reply): void;
+interface Waiting<R> {
+  resolve(reply: R): void;
   reject(error: Error): void;
 }
 
-type Message = { readonly ready: true } | { readonly id: number; readonly reply: Reply };
+type Message<R> = { readonly ready: true } | { readonly id: number; readonly reply: R };
 
-export class WorkerPool {
+/** Threads of one program, which does jobs `J` and answers each with `R`. */
+export class WorkerPool<J = Job, R = Reply> {
   /** Threads at most. */
   readonly size: number;
   /** Tells pools apart. */
   readonly name: string;
   readonly #url: URL;
-  readonly #threads: Thread[] = [];
+  readonly #limits: ResourceLimits | undefined;
+  readonly #threads: Thread<R>[] = [];
   #starting: Promise<boolean> | undefined;
   #unusable = false;
   #nextId = 0;
 
-  constructor(size: number, url: URL) {
+  constructor(size: number, url: URL, limits?: ResourceLimits) {
     this.size = size;
     this.name = `${size} ${url.href}`;
     this.#url = url;
+    this.#limits = limits;
   }
 
   /** True where threads run already. */
@@ -83,13 +86,16 @@ export class WorkerPool {
 
   #startOne(): Promise<void> {
     return new Promise((resolve, reject) => {
-      const worker = new Worker(this.#url, { name: "superchunk" });
-      const thread: Thread = { worker, pending: new Map() };
+      const worker = new Worker(this.#url, {
+        name: "superchunk",
+        ...(this.#limits === undefined ? {} : { resourceLimits: this.#limits }),
+      });
+      const thread: Thread<R> = { worker, pending: new Map() };
       const onEnd = (error: Error): void => {
         reject(error);
         this.#remove(thread, error);
       };
-      worker.on("message", (message: Message) => {
+      worker.on("message", (message: Message<R>) => {
         if ("ready" in message) {
           this.#threads.push(thread);
           worker.unref();
@@ -102,8 +108,8 @@ export class WorkerPool {
   }
 
   /** Does a job; `transfer` moves to the thread. Rejects where the thread ends before it is done. */
-  run(job: Job, transfer: readonly ArrayBuffer[]): Promise<Reply> {
-    let idlest: Thread | undefined;
+  run(job: J, transfer: readonly ArrayBuffer[]): Promise<R> {
+    let idlest: Thread<R> | undefined;
     for (const thread of this.#threads) {
       if (idlest === undefined || thread.pending.size < idlest.pending.size) idlest = thread;
     }
@@ -122,14 +128,14 @@ export class WorkerPool {
     await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
   }
 
-  #settle({ worker, pending }: Thread, id: number, reply: Reply): void {
+  #settle({ worker, pending }: Thread<R>, id: number, reply: R): void {
     const waiting = pending.get(id);
     pending.delete(id);
     if (pending.size === 0) worker.unref();
     waiting?.resolve(reply);
   }
 
-  #remove(thread: Thread, error: Error): void {
+  #remove(thread: Thread<R>, error: Error): void {
     const at = this.#threads.indexOf(thread);
     if (at >= 0) this.#threads.splice(at, 1);
     for (const waiting of thread.pending.values()) waiting.reject(threadEnded(error));

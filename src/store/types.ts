@@ -69,6 +69,16 @@ export interface ReadableStore {
   /** Capability: the first bytes, with what `stat` tells where the answer tells it, in one request. */
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
   /**
+   * Capability: the same for many objects, for walks over thousands of them; undefined for one that is not there. What
+   * `info` tells is of the very object that the bytes are of; length 0 looks at the objects and reads nothing. `info`
+   * is absent only where {@link getHead} has none.
+   */
+  getHeads?(
+    keys: readonly string[],
+    length: number,
+    options?: StoreOptions,
+  ): Promise<readonly (ObjectHead | undefined)[]>;
+  /**
    * Capability: reads of an object fail with `STALE` where it changed since its first read, so that nobody needs to
    * compare versions besides. Asked for at each read: a store may stop doing so.
    */

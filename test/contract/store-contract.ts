@@ -147,6 +147,25 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
         expect(store.readIntoSync?.("data/__1__.bin", 2000, buffer) ?? 0).toBe(0);
       }));
 
+    it("reads many beginnings, each with what stat tells, in the order of the keys", () =>
+      withStore(async ({ store }) => {
+        const keys = ["empty", "nothing", ...OBJECTS.map(([key]) => key), "data", "no/such/folder"];
+        for (const length of [16, 0]) {
+          const heads = (await store.getHeads?.(keys, length)) ?? [];
+          expect(heads.length).toBe(store.getHeads === undefined ? 0 : keys.length);
+          for (const [i, head] of heads.entries()) {
+            const key = keys[i] ?? "";
+            expect(head?.bytes, key).toEqual(await store.getRange(key, { offset: 0, length }));
+            const info = await store.stat(key);
+            expect(head?.info ?? info, key).toEqual(info);
+          }
+        }
+        for (const key of BAD_KEYS)
+          await expect(
+            store.getHeads?.(["empty", key], 4) ?? Promise.reject({ code: "UNSAFE_PATH" }),
+          ).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+      }));
+
     it("refuses keys that are no plain path", () =>
       withStore(async ({ store }) => {
         for (const key of BAD_KEYS) {
@@ -211,7 +230,7 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
 }
 
 /** A store with every capability but the one that only networks need. */
-export type FullStore = Required<Omit<WritableStore, "getHead" | "pinsVersions" | "unpin">>;
+export type FullStore = Required<Omit<WritableStore, "getHead" | "getHeads" | "pinsVersions" | "unpin">>;
 
 /** How the writing half gets an empty store: `S` tells with which capabilities. */
 export interface WritingSubject<S extends WritableStore = FullStore> {

@@ -3,6 +3,7 @@ import { cp, mkdtemp, readFile, rm, truncate, unlink, utimes, writeFile } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createCarray } from "../../src/array/foreign/carray-write.ts";
 import { open } from "../../src/array/open.ts";
 import {
   type Container,
@@ -14,6 +15,7 @@ import {
   writeKerchunk,
 } from "../../src/bridge/references/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
+import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore } from "../../src/node/fs-store.ts";
 import { openContainer } from "../../src/node/references.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -110,6 +112,33 @@ describe("a scan", () => {
       }
     }
     expect(await codeOf(writeKerchunk(disturbed(), target, "set", { form: "json" }))).toBe("STALE");
+    expect(await target.stat("set")).toBeUndefined();
+  });
+
+  it("tells a file that is missing as a gap of the archive, and one that vanishes meanwhile as a change", async () => {
+    const target = new MemoryStore();
+    const path = join(folder, "carray");
+    await createCarray(
+      new FileStore(path),
+      "",
+      { dtype: parseDType("<f8", "test"), data: new Uint8Array(800) },
+      { chunklen: 10 },
+    );
+    async function* disturbed(): AsyncGenerator<ReferencePlan> {
+      const each = await planReferences(await open(new FileStore(path), ""), { node: "x" });
+      const [array] = each.arrays;
+      if (array === undefined) throw new Error("no array");
+      const recheck = array.recheck.bind(array);
+      array.recheck = async function* () {
+        await unlink(join(path, "data", "__4.blp"));
+        yield* recheck();
+      };
+      yield each;
+    }
+    const writing = (): Promise<unknown> => writeKerchunk(disturbed(), target, "set", { form: "json" });
+    const where = { details: { path: join(path, "data", "__4.blp") } };
+    await expect(writing()).rejects.toMatchObject({ code: "STALE", ...where });
+    await expect(writing()).rejects.toMatchObject({ code: "INCOMPLETE", ...where });
     expect(await target.stat("set")).toBeUndefined();
   });
 

@@ -11,7 +11,7 @@ import type { ChecksumName, JsonObject } from "../../src/format/types.ts";
 import { S3Store } from "../../src/node/index.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import type { ReadableStore } from "../../src/store/types.ts";
+import type { ObjectInfo, ReadableStore } from "../../src/store/types.ts";
 import { keysOf } from "../bridge/read-back.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
@@ -192,6 +192,23 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     expect(all).toBe(9);
     const file = (await open(store, "small/file-none.blp")) as ArrayArchive;
     expect(await requestsOf(log, () => file.get([{ start: 0, stop: 9 * SMALL, step: SMALL }]))).toBe(1);
+    await store.close?.();
+  });
+
+  it("a list of the chunks of a carray: each file's beginning once, and nothing else of it", async () => {
+    const { store, log } = connect();
+    const array = (await open(store, "large/carray")) as ArrayArchive;
+    const infos: (ObjectInfo | undefined)[] = [];
+    const onObject = (____: string, info?: ObjectInfo): void => void infos.push(info);
+    const all = await requestsOf(log, async () => {
+      for await (const { index, nbytes } of array.listChunks({ onObject }))
+        expect(nbytes).toBe(Math.min(1, CHUNKS - index) * LARGE * 8);
+    });
+    // The last chunk is asked beforehand how many rows it has: it can hold more than are counted.
+    expect(all).toBe(Math.ceil(CHUNKS) + 1);
+    expect(infos).toEqual(
+      Array.from({ length: Math.ceil(CHUNKS) }, () => expect.objectContaining({ etag: expect.any(String) })),
+    );
     await store.close?.();
   });
 

@@ -33,6 +33,8 @@ async function expectNoWay(store: FileStore, key: string): Promise<void> {
   await expect(store.get(key), key).rejects.toMatchObject(unsafe);
   await expect(store.getRange(key, { suffixLength: 2 }), key).rejects.toMatchObject(unsafe);
   await expect(store.stat(key), key).rejects.toMatchObject(unsafe);
+  await expect(store.getHeads([key], 4), key).rejects.toMatchObject(unsafe);
+  await expect(store.getHeads([key], 0), key).rejects.toMatchObject(unsafe);
   await expect(store.readInto(key, 0, buffer), key).rejects.toMatchObject(unsafe);
   expect(() => store.readIntoSync(key, 0, buffer), key).toThrow(expect.objectContaining(unsafe));
   await expect(store.writeRange(key, 0, Uint8Array.of(1)), key).rejects.toMatchObject(unsafe);
@@ -94,6 +96,8 @@ describe("the file store", () => {
       for (const key of ["folder/x", "file"]) {
         expect(await store.get(key), key).toEqual(Uint8Array.of(1, 2));
         expect(await store.stat(key), key).toEqual(await store.stat("data/x"));
+        const [head] = await store.getHeads([key], 1);
+        expect(head, key).toEqual({ bytes: Uint8Array.of(1), info: await store.stat("data/x") });
         expect(store.readIntoSync(key, 1, new Uint8Array(4)), key).toBe(1);
       }
       await store.put("folder/y", Uint8Array.of(3));
@@ -127,6 +131,7 @@ describe("the file store", () => {
       expect(() => store.readIntoSync("pipe", 0, new Uint8Array(1))).toThrow(
         expect.objectContaining({ code: "UNSUPPORTED" }),
       );
+      await expect(store.getHeads(["pipe"], 4)).rejects.toMatchObject({ code: "UNSUPPORTED" });
       expect(await store.stat("pipe")).toBeUndefined();
       expect(await collectEntries(store, "")).toEqual([]);
     }),

@@ -15,16 +15,17 @@ export interface Bundles {
   remove(): Promise<void>;
 }
 
-/** Bundles the worker, and each of the given texts as a program that imports from `superchunk/node`. */
+/** Bundles the workers, and each of the given texts as a program that imports from `superchunk/node`. */
 export async function bundle(programs: Readonly<Record<string, string>> = {}): Promise<Bundles> {
   const folder = await mkdtemp(join(tmpdir(), "superchunk-threads-"));
   await writeFile(join(folder, "package.json"), '{ "type": "module" }'); // Node 20.15 does not guess it
   const common: BuildOptions = { bundle: true, platform: "node", format: "esm", external: ["koffi"] };
-  await build({
-    ...common,
-    entryPoints: [join(sources, "chunk-worker.ts")],
-    outfile: join(folder, "chunk-worker.js"),
-  });
+  for (const worker of ["chunk-worker", "head-worker"])
+    await build({
+      ...common,
+      entryPoints: [join(sources, `${worker}.ts`)],
+      outfile: join(folder, `${worker}.js`),
+    });
   for (const [name, contents] of Object.entries(programs)) {
     await build({
       ...common,

@@ -4,8 +4,12 @@
  * Knows what a store tells of an object; must not know references' forms.
  */
 import { SuperchunkError } from "../../errors.ts";
+import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { Guard } from "./types.ts";
+
+/** Objects that are looked at again at a time. */
+const AT_ONCE = 16;
 
 /** The guard of an object. Throws `UNSUPPORTED` where its store tells neither an ETag nor a time. */
 export function guardOf(info: ObjectInfo, path: string): Guard {
@@ -54,36 +58,71 @@ export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
 /** How an object was seen, and is compared again at the end of a scan. */
 export class SeenObjects {
   readonly #store: ReadableStore;
-  /** Two hashes for each object in the order in which they were seen: a million objects take 16 MB. */
-  readonly #hashes: number[] = [];
+  /** Two hashes for each object in the order in which they were seen: a million objects take 8 MB. */
+  #hashes: Uint32Array<ArrayBuffer> = new Uint32Array(1024);
+  #count = 0;
 
   constructor(store: ReadableStore) {
     this.#store = store;
   }
 
-  /** Looks at an object before anything of it is read. Throws `NOT_FOUND` where it is not there. */
+  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` where it is not there. */
   async see(key: string, options: StoreOptions): Promise<ObjectInfo> {
-    const info = await this.#stat(key, options);
-    this.#hashes.push(...hashVersion(info.version));
+    const info = await this.#store.stat(key, options);
+    if (info === undefined) throw this.#missing(key);
+    this.note(info);
     return info;
   }
 
-  /** Looks again at the `n`-th object seen. Throws `STALE` where it has changed meanwhile. */
-  async seeAgain(n: number, key: string, options: StoreOptions): Promise<ObjectInfo> {
-    const info = await this.#stat(key, options);
-    const [first, second] = hashVersion(info.version);
-    if (first === this.#hashes[2 * n] && second === this.#hashes[2 * n + 1]) return info;
-    throw new SuperchunkError(
-      "STALE",
-      "the object was changed while it was being referenced; try again when its writer is done",
-      { path: this.#store.describe(key) },
-    );
+  /** Takes in how the next object was seen by who read of it. */
+  note({ version }: ObjectInfo): void {
+    const at = 2 * this.#count++;
+    if (at === this.#hashes.length) {
+      const longer = new Uint32Array(2 * at);
+      longer.set(this.#hashes);
+      this.#hashes = longer;
+    }
+    const [first, second] = hashVersion(version);
+    this.#hashes[at] = first;
+    this.#hashes[at + 1] = second;
   }
 
-  async #stat(key: string, options: StoreOptions): Promise<ObjectInfo> {
-    const info = await this.#store.stat(key, options);
-    if (info !== undefined) return info;
-    throw new SuperchunkError("NOT_FOUND", "there is no such object", { path: this.#store.describe(key) });
+  /** Looks again at objects, from the `n`-th seen on. Throws `STALE` where one has changed meanwhile, or is gone. */
+  async seeAgain(n: number, keys: readonly string[], options: StoreOptions): Promise<readonly ObjectInfo[]> {
+    const infos = await this.#statAll(keys, options);
+    return keys.map((key, i) => {
+      const info = infos[i];
+      const [first, second] = info === undefined ? [] : hashVersion(info.version);
+      const at = 2 * (n + i);
+      if (info !== undefined && first === this.#hashes[at] && second === this.#hashes[at + 1]) return info;
+      throw new SuperchunkError(
+        "STALE",
+        `the object was ${info === undefined ? "removed" : "changed"} while it was being referenced; try again when its writer is done`,
+        { path: this.#store.describe(key) },
+      );
+    });
+  }
+
+  async #statAll(
+    keys: readonly string[],
+    options: StoreOptions,
+  ): Promise<readonly (ObjectInfo | undefined)[]> {
+    const heads = await this.#store.getHeads?.(keys, 0, options);
+    if (heads !== undefined) return heads.map((head) => head?.info);
+    const infos = new Array<ObjectInfo | undefined>(keys.length).fill(undefined);
+    const look = async ([i, key]: [number, string], signal: AbortSignal): Promise<void> => {
+      infos[i] = await this.#store.stat(key, { signal });
+    };
+    await runPooled(keys.entries(), AT_ONCE, look, options.signal);
+    return infos;
+  }
+
+  #missing(key: string): SuperchunkError {
+    return new SuperchunkError(
+      "INCOMPLETE",
+      "the file is missing, but the archive's metadata count it. The archive is not whole; look for a whole copy",
+      { path: this.#store.describe(key), expected: "a file", found: "nothing" },
+    );
   }
 }
 

@@ -3,12 +3,12 @@
  *
  * Knows both forms; must not know where objects lie. Nothing that a set says is believed before it is used.
  */
-import { decodeStreamSync, prepare } from "../../codec/index.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { fromBase64 } from "./base64.ts";
 import { chunkCounts } from "./kerchunk-parquet.ts";
+import { decodeParquetRows, type ParquetRows } from "./parquet-rows.ts";
 import type { Guard } from "./types.ts";
 
 /** A place in an object; without a length, all of it. */
@@ -117,9 +117,6 @@ class JsonIndex implements ReferenceIndex {
 /** Files of rows that are kept decoded. */
 const KEPT_FILES = 8;
 
-/** Columns of a file of rows. */
-type Rows = readonly Readonly<Record<string, unknown>>[];
-
 /** A set in Parquet, below `prefix` of a store. Throws `NOT_FOUND` where there is none, `BAD_FIELD`. */
 export async function openKerchunkParquet(
   store: ReadableStore,
@@ -149,7 +146,7 @@ class ParquetIndex implements ReferenceIndex {
   readonly #prefix: string;
   readonly #metadata: Readonly<Record<string, unknown>>;
   readonly #recordSize: number;
-  readonly #files = new Map<string, Promise<Rows>>();
+  readonly #files = new Map<string, Promise<ParquetRows>>();
 
   constructor(
     store: ReadableStore,
@@ -166,35 +163,37 @@ class ParquetIndex implements ReferenceIndex {
   async find(key: string, options: StoreOptions = {}): Promise<StoredValue | undefined> {
     if (Object.hasOwn(this.#metadata, key))
       return new TextEncoder().encode(JSON.stringify(this.#metadata[key]));
-    const at = key.lastIndexOf("/");
-    const node = key.slice(0, Math.max(0, at));
+    const slash = key.lastIndexOf("/");
+    const node = key.slice(0, Math.max(0, slash));
     const array = this.#metadata[joinKey(node, ".zarray")];
     if (!isObject(array)) return undefined;
-    const row = rowOf(key.slice(at + 1), array as Readonly<Record<string, unknown>>);
+    const row = rowOf(key.slice(slash + 1), array as Readonly<Record<string, unknown>>);
     if (row === undefined) return undefined;
     const number = Math.floor(row / this.#recordSize);
     const file = joinKey(this.#prefix, node, `refs.${number}.parq`);
     const path = this.#store.describe(file);
     const rows = await this.#open(file, options);
-    const found = rows[row % this.#recordSize];
-    if (found === undefined) throw bad(path, "rows", `there is no row for chunk ${key}`, rows.length);
-    const { path: location, offset, size, raw } = found;
+    const at = row % this.#recordSize;
+    if (at >= rows.count) throw bad(path, "rows", `there is no row for chunk ${key}`, rows.count);
+    const raw = rows.value("raw", at);
     if (raw instanceof Uint8Array) return raw.slice();
+    const location = rows.value("path", at);
     if (location === null || location === undefined) return undefined;
     if (typeof location !== "string") throw bad(path, "path", "is no text", location);
-    const length = count(size, path, "size");
-    const isGuarded = found["object_size"] !== undefined && Number(found["object_size"]) >= 0;
+    const length = count(rows.value("size", at), path, "size");
+    const guarded = rows.value("object_size", at);
     return {
       location,
-      offset: count(offset, path, "offset"),
+      offset: count(rows.value("offset", at), path, "offset"),
       length: length === 0 ? undefined : length,
-      guard: isGuarded
-        ? toGuard(found["object_size"], orNull(found["last_modified"]), found["etag"], path)
-        : undefined,
+      guard:
+        guarded !== undefined && Number(guarded) >= 0
+          ? toGuard(guarded, orNull(rows.value("last_modified", at)), rows.value("etag", at), path)
+          : undefined,
     };
   }
 
-  #open(file: string, options: StoreOptions): Promise<Rows> {
+  #open(file: string, options: StoreOptions): Promise<ParquetRows> {
     let rows = this.#files.get(file);
     this.#files.delete(file);
     if (rows === undefined) {
@@ -209,25 +208,12 @@ class ParquetIndex implements ReferenceIndex {
     return rows;
   }
 
-  async #decode(file: string, options: StoreOptions): Promise<Rows> {
+  async #decode(file: string, options: StoreOptions): Promise<ParquetRows> {
     const path = this.#store.describe(file);
     const bytes = await this.#store.get(file, options);
     if (bytes === undefined)
       throw new SuperchunkError("INCOMPLETE", "this file of references is missing", { path });
-    const [{ parquetReadObjects }] = await Promise.all([import("hyparquet"), prepare("zstd")]);
-    try {
-      return (await parquetReadObjects({
-        file: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer,
-        utf8: false,
-        compressors: { ZSTD: (input, length) => decodeStreamSync("zstd", input, length) },
-      })) as Rows;
-    } catch (cause) {
-      if (isSuperchunkError(cause)) throw cause;
-      throw new SuperchunkError("BAD_FIELD", "this file of references is no Parquet that can be read", {
-        path,
-        cause,
-      });
-    }
+    return decodeParquetRows(bytes, path);
   }
 }
 

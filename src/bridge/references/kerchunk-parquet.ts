@@ -16,6 +16,8 @@ import type { PlannedChunk } from "./types.ts";
 
 /** Rows of a file. */
 export const RECORD_SIZE = 100_000;
+/** Rows that are encoded at a time: the encoder makes an object of each of their values. */
+const ROW_GROUP = 16_384;
 
 /** Options of {@link writeKerchunkParquet}. */
 export interface ParquetOptions {
@@ -163,7 +165,7 @@ async function encodeRecord(record: RowFile): Promise<Uint8Array> {
     codec: "SNAPPY",
     // Without a count of nulls in the statistics fastparquet takes whole numbers for floats, which VirtualiZarr refuses.
     statistics: false,
-    rowGroupSize: RECORD_SIZE,
+    rowGroupSize: ROW_GROUP,
   });
   return new Uint8Array(buffer);
 }

@@ -54,6 +54,28 @@ export function toLocation(described: string): string {
   );
 }
 
+/** A name that needs no check and no escape, whatever kind of location it is a part of. */
+const PLAIN_NAME = /^[A-Za-z0-9_-][A-Za-z0-9_.-]*$/;
+
+/** {@link toLocation} for many objects, of which most lie in the folder of the one before. */
+export class Locations {
+  #described = "";
+  #folder: string | undefined;
+
+  /** The location of an object. Throws as {@link toLocation}. */
+  of(described: string): string {
+    const nameAt = described.lastIndexOf("/") + 1;
+    const name = described.slice(nameAt);
+    if (nameAt === 0 || !PLAIN_NAME.test(name)) return toLocation(described);
+    if (this.#folder === undefined || described.slice(0, nameAt) !== this.#described) {
+      const folder = toLocation(`${described.slice(0, nameAt)}x`);
+      this.#described = described.slice(0, nameAt);
+      this.#folder = folder.slice(0, -1);
+    }
+    return this.#folder + name;
+  }
+}
+
 /** The folder that all locations have in common, with its final `/`; undefined where there is none. */
 export function commonFolder(locations: Iterable<string>): string | undefined {
   let common: string | undefined;

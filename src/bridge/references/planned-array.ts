@@ -9,6 +9,7 @@ import type { ChunkEncoder } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
+import type { ObjectInfo } from "../../store/types.ts";
 import type { ArrayJob, JobLayout } from "../array-job.ts";
 import { cellItems, cellPosition } from "../grid.ts";
 import { readCell } from "../view-array.ts";
@@ -138,8 +139,9 @@ export class PlannedArray implements ReferencedArray {
     this.#objects.clear();
     // Chunks come behind their objects, and those of several objects may come at once.
     const objects = new Map<string, LocatedObject>();
-    const onObject = async (key: string): Promise<void> => {
-      objects.set(key, await this.#objects.look(key));
+    const onObject = (key: string, info?: ObjectInfo): Promise<void> | void => {
+      if (info === undefined) return this.#objects.look(key).then((object) => void objects.set(key, object));
+      objects.set(key, this.#objects.note(key, info));
     };
     let before: string | undefined;
     let cell = first;

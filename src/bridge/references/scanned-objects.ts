@@ -3,11 +3,16 @@
  *
  * Knows stores and guards; must not know chunks.
  */
-import type { ReadableStore } from "../../store/types.ts";
+import { mapAhead } from "../../store/pool.ts";
+import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { guardOf, SeenObjects } from "./guard.ts";
-import { toLocation } from "./location.ts";
+import { Locations } from "./location.ts";
 import { PackedTexts } from "./packed-texts.ts";
 import type { Guard } from "./types.ts";
+
+/** Objects that are looked at again together, and how many such lots are asked for ahead. */
+const LOT = 256;
+const LOTS_AHEAD = 4;
 
 /** How objects are looked at. */
 export interface ScanOptions {
@@ -37,6 +42,7 @@ export class ScannedObjects {
   readonly #store: ReadableStore;
   readonly #options: ScanOptions;
   #seen: SeenObjects;
+  readonly #locations = new Locations();
   /** Keys of the objects seen, in order. */
   readonly #keys = new PackedTexts();
 
@@ -52,28 +58,57 @@ export class ScannedObjects {
     this.#keys.clear();
   }
 
-  /** Looks at an object before anything of it is read. Throws `NOT_FOUND`, `UNSUPPORTED` for one without a location or a guard. */
+  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` where it is not there, else as {@link note}. */
   async look(key: string): Promise<LocatedObject> {
-    const location = this.#locate(key);
-    const { signal, guard } = this.#options;
-    const info = await this.#seen.see(key, { signal });
+    const location = this.#locate(key); // what cannot be referenced is not asked for
+    return this.#add(key, location, await this.#seen.see(key, { signal: this.#options.signal }));
+  }
+
+  /** Takes in what was told of an object with its first bytes. Throws `UNSUPPORTED` for one without a location or a guard. */
+  note(key: string, info: ObjectInfo): LocatedObject {
+    this.#seen.note(info);
+    return this.#add(key, this.#locate(key), info);
+  }
+
+  #add(key: string, location: string, info: ObjectInfo): LocatedObject {
     this.#keys.add(key);
-    const path = this.#store.describe(key);
-    return { location, size: info.size, guard: guard === false ? undefined : guardOf(info, path) };
+    const guard = this.#options.guard === false ? undefined : guardOf(info, this.#store.describe(key));
+    return { location, size: info.size, guard };
   }
 
   /** Looks at every object again. Throws `STALE` where one has changed meanwhile. */
   async *recheck(): AsyncGenerator<GuardedObject> {
-    if (this.#options.guard === false) return;
-    let n = 0;
-    for (const key of this.#keys) {
-      const info = await this.#seen.seeAgain(n++, key, { signal: this.#options.signal });
-      yield { location: this.#locate(key), guard: guardOf(info, this.#store.describe(key)) };
+    const { guard, signal } = this.#options;
+    if (guard === false) return;
+    const look = async ([first, keys]: [number, readonly string[]], signal: AbortSignal) => ({
+      keys,
+      infos: await this.#seen.seeAgain(first, keys, { signal }),
+    });
+    for await (const { keys, infos } of mapAhead(this.#lots(), LOTS_AHEAD, look, signal)) {
+      for (const [i, key] of keys.entries()) {
+        const info = infos[i];
+        if (info === undefined) throw new RangeError("an object was not looked at");
+        yield { location: this.#locate(key), guard: guardOf(info, this.#store.describe(key)) };
+      }
     }
+  }
+
+  /** The keys in lots, each with the number of its first. */
+  *#lots(): Generator<[number, readonly string[]]> {
+    let first = 0;
+    let lot: string[] = [];
+    for (const key of this.#keys) {
+      lot.push(key);
+      if (lot.length < LOT) continue;
+      yield [first, lot];
+      first += lot.length;
+      lot = [];
+    }
+    if (lot.length > 0) yield [first, lot];
   }
 
   #locate(key: string): string {
     const { locate } = this.#options;
-    return toLocation(locate === undefined ? this.#store.describe(key) : locate(key));
+    return this.#locations.of(locate === undefined ? this.#store.describe(key) : locate(key));
   }
 }

@@ -3,10 +3,13 @@
  *
  * Headers, tables and small chunks are asked for bit by bit; the first of these reads brings all of them. Knows beginnings; must not know what they hold.
  */
+import { runPooled } from "../pool.ts";
 import type { ByteRange, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "../types.ts";
 
 /** Bytes of a beginning. */
 const HEAD = 64 << 10;
+/** Beginnings that are asked for at a time, where many are. */
+const HEADS_AT_ONCE = 16;
 /** Beginnings that are kept. */
 const KEPT_HEADS = 64;
 /**
@@ -55,6 +58,20 @@ class HeadStore implements ReadableStore {
     return head && { bytes: head.bytes.slice(0, length), info: head.info };
   }
 
+  /** Reads many beginnings, each just as long as asked for, and keeps none: nothing else will be asked of them. */
+  async getHeads(
+    keys: readonly string[],
+    length: number,
+    options?: StoreOptions,
+  ): Promise<readonly (ObjectHead | undefined)[]> {
+    const heads = new Array<ObjectHead | undefined>(keys.length);
+    const read = async ([i, key]: [number, string], signal: AbortSignal): Promise<void> => {
+      heads[i] = await this.#readOnce(key, length, { signal });
+    };
+    await runPooled(keys.entries(), HEADS_AT_ONCE, read, options?.signal);
+    return heads;
+  }
+
   stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     return this.#store.stat(key, options);
   }
@@ -66,6 +83,15 @@ class HeadStore implements ReadableStore {
   async close(): Promise<void> {
     this.#heads.clear();
     await this.#store.close?.();
+  }
+
+  async #readOnce(key: string, length: number, options: StoreOptions): Promise<ObjectHead | undefined> {
+    const { getHead } = this.#store;
+    if (getHead !== undefined && length > 0) return getHead.call(this.#store, key, length, options);
+    const info = await this.#store.stat(key, options);
+    if (info === undefined || length === 0) return info && { bytes: new Uint8Array(0), info };
+    const bytes = await this.#store.getRange(key, { offset: 0, length }, options);
+    return bytes && { bytes, info: undefined };
   }
 
   #read(key: string, options: StoreOptions | undefined): Promise<ObjectHead | undefined> {

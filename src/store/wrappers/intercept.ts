@@ -36,6 +36,7 @@ const CALLS: readonly Exclude<StoreMethod, "list" | "readIntoSync">[] = [
   "stat",
   "readInto",
   "getHead",
+  "getHeads",
   "put",
   "delete",
   "rename",

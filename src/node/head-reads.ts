@@ -1,0 +1,86 @@
+/**
+ * Looks at many plain files and reads their first bytes, by calls that wait for the disk alone.
+ *
+ * Whatever else is at a path is left to who can say what it is, links too, which are not followed here. Must not know
+ * roots and keys.
+ */
+import * as fs from "node:fs";
+
+/** Looks at files, and reads their first bytes. */
+export interface HeadJob {
+  /** Absolute paths, with a NUL between each two. */
+  readonly paths: string;
+  /** Bytes to read of each; 0 only looks. */
+  readonly length: number;
+}
+
+/** What was found at the paths of a job. */
+export interface HeadReply {
+  /** The first bytes, each in room of the job's length. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Bytes read of each; {@link OTHER} for what is no plain file or could not be read. */
+  readonly read: Int32Array<ArrayBuffer>;
+  /** Size, mtime in nanoseconds, inode and number of names of each. */
+  readonly facts: BigInt64Array<ArrayBuffer>;
+}
+
+/** Not a plain file that could be opened and read. */
+export const OTHER = -1 as const;
+
+/** Numbers of {@link HeadReply.facts} for each path. */
+export const HEAD_FACTS = 4 as const;
+
+/** Not through links; and a pipe in an archive must not hang its reader. */
+const READ_FLAGS = fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
+
+/** Does a job. Throws nothing: what cannot be read is {@link OTHER}. */
+export function readHeads({ paths, length }: HeadJob): HeadReply {
+  const names = paths.split("\0");
+  const bytes = new Uint8Array(new ArrayBuffer(names.length * length));
+  const read = new Int32Array(new ArrayBuffer(names.length * 4)).fill(OTHER);
+  const facts = new BigInt64Array(new ArrayBuffer(names.length * HEAD_FACTS * 8));
+  names.forEach((path, i) => {
+    try {
+      const target = bytes.subarray(i * length, (i + 1) * length);
+      read[i] = length === 0 ? lookAt(path, facts, i) : readHead(path, target, facts, i);
+    } catch {
+      // Who asked tries again, and tells what is wrong.
+    }
+  });
+  return { bytes, read, facts };
+}
+
+/** Looks at a path; links are not followed. */
+function lookAt(path: string, facts: BigInt64Array, i: number): number {
+  const info = fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return info?.isFile() === true ? note(info, facts, i) : OTHER;
+}
+
+/** Reads the first bytes of a file, and looks at it through the same handle before. */
+function readHead(path: string, target: Uint8Array, facts: BigInt64Array, i: number): number {
+  const file = fs.openSync(path, READ_FLAGS);
+  try {
+    const info = fs.fstatSync(file, { bigint: true });
+    if (!info.isFile()) return OTHER;
+    note(info, facts, i);
+    const wanted = info.size < BigInt(target.length) ? Number(info.size) : target.length;
+    let done = 0;
+    while (done < wanted) {
+      const got = fs.readSync(file, target, done, wanted - done, done);
+      if (got === 0) break;
+      done += got;
+    }
+    return done;
+  } finally {
+    fs.closeSync(file);
+  }
+}
+
+function note(info: fs.BigIntStats, facts: BigInt64Array, i: number): 0 {
+  const at = i * HEAD_FACTS;
+  facts[at] = info.size;
+  facts[at + 1] = info.mtimeNs;
+  facts[at + 2] = info.ino;
+  facts[at + 3] = info.nlink;
+  return 0;
+}

@@ -1,0 +1,9 @@
+/** A worker thread that looks at files: does one job after the other. */
+import { parentPort } from "node:worker_threads";
+import { type HeadJob, readHeads } from "./head-reads.ts";
+
+parentPort?.on("message", ({ id, job }: { id: number; job: HeadJob }) => {
+  const reply = readHeads(job);
+  parentPort?.postMessage({ id, reply }, [reply.bytes.buffer, reply.read.buffer, reply.facts.buffer]);
+});
+parentPort?.postMessage({ ready: true });
