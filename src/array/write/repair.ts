@@ -3,6 +3,7 @@
  * and what is gone. Nothing is made up: rows end where the first chunk is missing.
  */
 import { isSuperchunkError } from "../../errors.ts";
+import type { JournalWrite } from "../../format/journal.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { arrayJournalKey, readArrayJournal } from "../array-journal.ts";
 import { withWrites } from "../journal.ts";
@@ -51,11 +52,11 @@ export async function repairArray(
   try {
     const problems: string[] = [];
     const broken = await examine(store, path, problems);
-    const shown = await withChanges(store, path, broken, problems);
+    const lost: string[] = [];
+    const shown = await withChanges(store, path, broken, { problems, lost });
     const found = await findChunks(shown, broken, problems);
     const { chunklen } = broken.settings;
     const rows = countRows(found, broken);
-    const lost: string[] = [];
     if (broken.rows !== undefined && rows < broken.rows)
       lost.push(`rows ${rows} to ${broken.rows - 1}: no whole chunk was found for row ${rows}`);
     const chunks = Math.ceil(rows / chunklen);
@@ -77,23 +78,38 @@ export async function repairArray(
   }
 }
 
-/** The store as the array's journal says that it is, where a change in place was interrupted. */
+/**
+ * The store as the array's journal says that it is, where a change in place was interrupted: file by file, since one that is
+ * gone or cut short must not cost the others what was set in them.
+ */
 async function withChanges(
   store: ReadableStore,
   path: string,
   { layout, columns }: Broken,
-  problems: string[],
+  { problems, lost }: { readonly problems: string[]; readonly lost: string[] },
 ): Promise<ReadableStore> {
   if (layout?.journal === undefined) return store;
   const shown = store.describe(arrayJournalKey(path, layout.journal));
-  try {
-    const folders = columns.map(({ folder }) => folder);
-    return await withWrites(store, await readArrayJournal(store, path, layout, folders), shown);
-  } catch (error) {
+  const give = (error: unknown, where: string): void => {
     if (!isSuperchunkError(error)) throw error;
     problems.push(error.message);
-    return store;
+    lost.push(`values that were set in place last, as far as they were not written yet${where}`);
+  };
+  const fitting = new Map<string, readonly JournalWrite[]>();
+  try {
+    const folders = columns.map(({ folder }) => folder);
+    for (const [key, writes] of await readArrayJournal(store, path, layout, folders)) {
+      try {
+        await withWrites(store, new Map([[key, writes]]), shown);
+        fitting.set(key, writes);
+      } catch (error) {
+        give(error, `: ${store.describe(key)}`);
+      }
+    }
+  } catch (error) {
+    give(error, "");
   }
+  return withWrites(store, fitting, shown);
 }
 
 /** The first few of a list that may be long. */
