@@ -36,6 +36,8 @@ export interface Job {
   readonly rows?: number;
   /** JSON text of a Bloscpack file's metadata. */
   readonly metadata?: string;
+  /** How bloscpack packs metadata that come in the place of others. */
+  readonly newMetadata?: { readonly codec: string; readonly level: number };
   /** Settings of a Bloscpack file, as bloscpack names them. */
   readonly settings?: {
     readonly typesize: number;

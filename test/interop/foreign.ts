@@ -3,11 +3,10 @@
  *
  * Files are compared byte for byte where the chunks are equal; that they are is sure for level 0, which only stores.
  */
-import { createHash } from "node:crypto";
 import { copyFile, cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { appendToBloscpack } from "../../src/array/foreign/bloscpack-append.ts";
-import type { BloscpackOptions } from "../../src/array/foreign/bloscpack-options.ts";
+import type { BloscpackAppendOptions } from "../../src/array/foreign/bloscpack-append-plan.ts";
 import { compressArray, compressBytes } from "../../src/array/foreign/bloscpack-write.ts";
 import { chooseChunklen } from "../../src/array/foreign/carray-settings.ts";
 import {
@@ -18,14 +17,15 @@ import {
 } from "../../src/array/foreign/carray-write.ts";
 import { addColumn, renameColumn } from "../../src/array/foreign/table-columns.ts";
 import { appendToTable, createTable, trimTable } from "../../src/array/foreign/table-write.ts";
-import { parseDType } from "../../src/format/dtype.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { decodeSectionHeader } from "../../src/format/metadata.ts";
-import type { ChecksumName, DType, JsonValue } from "../../src/format/types.ts";
+import type { JsonInput } from "../../src/format/types.ts";
 import { FileStore, open } from "../../src/node/index.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
 import type { Job } from "./answers.ts";
 import type { Checks } from "./checks.ts";
+import { inCOrder, listFiles } from "./foreign-cases.ts";
+import { dtypeOf, hash, hex, settingsOf, someBytes, someText } from "./foreign-data.ts";
 import type { PeerName } from "./peers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
@@ -42,24 +42,13 @@ export const foreign: Suite = {
   async run(context) {
     await compareFiles(context);
     await compareAppends(context);
+    await compareNewMetadata(context);
     for (const name of BCOLZ) {
       await shareArrays(context, name);
       await shareTable(context, name);
     }
   },
 };
-
-interface FileCase {
-  readonly name: string;
-  readonly data: Uint8Array;
-  readonly options: BloscpackOptions & { readonly clevel: number };
-  readonly array?: {
-    readonly dtype: FixtureDType;
-    readonly shape: readonly number[];
-    readonly order: "C" | "F";
-  };
-  readonly metadata?: JsonValue;
-}
 
 /** Each file made by both. */
 async function compareFiles({ checks, folder, peer }: SuiteContext): Promise<void> {
@@ -134,96 +123,6 @@ async function compareTwo(
   }
 }
 
-function listFiles(): FileCase[] {
-  const cases: FileCase[] = [];
-  const sums: ChecksumName[] = [
-    "None",
-    "adler32",
-    "crc32",
-    "md5",
-    "sha1",
-    "sha224",
-    "sha256",
-    "sha384",
-    "sha512",
-  ];
-  const lengths = [0, 1, 1000, 4096, 4097, 100_000];
-  for (const [i, checksum] of sums.entries()) {
-    for (const clevel of [0, 7]) {
-      const length = lengths[(i + clevel) % lengths.length] ?? 1;
-      const options = { checksum, clevel, chunkSize: 4096, typesize: [1, 4, 8, 16][i % 4] ?? 1 };
-      const name = `${length} bytes with ${checksum}, level ${clevel}`;
-      cases.push({ name, data: someBytes(length), options });
-      cases.push({
-        name: `${name}, no offsets`,
-        data: someBytes(length),
-        options: { ...options, offsets: false },
-      });
-    }
-  }
-  for (const maxAppChunks of [0, 7, "3x"] as const)
-    cases.push({
-      name: `room for ${maxAppChunks}`,
-      data: someBytes(9999),
-      options: { clevel: 0, chunkSize: 1000, maxAppChunks },
-    });
-  // Not null: to bloscpack that is no metadata.
-  const metadata: JsonValue[] = [
-    {},
-    [],
-    "text",
-    17,
-    { a: [1, 2.5, "é\u0001", null, true], b: { c: 1e300 } },
-    { long: "abc".repeat(500) },
-  ];
-  for (const value of metadata)
-    cases.push({
-      name: `metadata ${JSON.stringify(value).slice(0, 40)}`,
-      data: someBytes(500),
-      options: { clevel: 0 },
-      metadata: value,
-    });
-  const arrays: FileCase["array"][] = [
-    { dtype: "<f8", shape: [1000], order: "C" },
-    { dtype: ">u2", shape: [40, 25], order: "C" },
-    { dtype: "<i4", shape: [10, 20, 5], order: "F" },
-    { dtype: "<i4", shape: [1, 100], order: "F" },
-    { dtype: "|b1", shape: [77], order: "C" },
-    { dtype: "|S5", shape: [100], order: "C" },
-    { dtype: "<U3", shape: [100], order: "C" },
-    { dtype: "<M8[ns]", shape: [100], order: "C" },
-    { dtype: "<c16", shape: [], order: "C" },
-    {
-      dtype: [
-        ["id", "<u4"],
-        ["v", "<f4", [3]],
-        ["t", "|S4"],
-      ],
-      shape: [64],
-      order: "C",
-    },
-  ];
-  for (const array of arrays) {
-    if (array === undefined) continue;
-    const items = array.shape.reduce((product, n) => product * n, 1);
-    const size = dtypeOf(array.dtype).itemSize;
-    const data =
-      array.dtype === "|b1"
-        ? someBytes(items).map((byte) => byte & 1)
-        : array.dtype === "<U3"
-          ? someText(items * 3)
-          : someBytes(items * size);
-    const cut = Math.max(size, Math.floor(700 / size) * size);
-    cases.push({
-      name: `array ${JSON.stringify(array)}`,
-      data,
-      options: { clevel: 0, chunkSize: cut, typesize: undefined },
-      array,
-    });
-  }
-  return cases;
-}
-
 /** The same append to the same file by both. */
 async function compareAppends({ checks, folder, peer }: SuiteContext): Promise<void> {
   const store = new FileStore(folder);
@@ -274,6 +173,54 @@ async function compareAppends({ checks, folder, peer }: SuiteContext): Promise<v
   for (const [i, answer] of ((await peer("bloscpack")?.read(read)) ?? []).entries()) {
     const all = contents[Math.floor(i / 2)] ?? new Uint8Array(0);
     checks.values(`bloscpack reads ${read[i]?.path}`, answer, { shape: [all.length], sha256: hash(all) });
+  }
+}
+
+/** What becomes of metadata in an append, and the arguments by which bloscpack does it. */
+const NEW_METADATA: readonly {
+  readonly before: JsonInput;
+  readonly after: JsonInput;
+  readonly options: NonNullable<BloscpackAppendOptions["metadataOptions"]>;
+}[] = [
+  { before: { a: 1 }, after: { a: 2, b: ["é", 1.5, null] }, options: {} },
+  { before: { long: "abc".repeat(300) }, after: {}, options: {} },
+  { before: { a: 1 }, after: { text: "xyz".repeat(200) }, options: { codec: "zlib", level: 9 } },
+  { before: [1, 2], after: { text: "not compressed" }, options: { codec: "none" } },
+];
+
+/** The same append with other metadata by both. */
+async function compareNewMetadata({ checks, folder, peer }: SuiteContext): Promise<void> {
+  const store = new FileStore(folder);
+  const options = { clevel: 0, typesize: 8, cname: "blosclz", shuffle: "shuffle" } as const;
+  const jobs: Job[] = [];
+  const more = join(folder, "metadata.more");
+  await writeFile(more, someBytes(700));
+  for (const [i, { before, after, options: metadataOptions }] of NEW_METADATA.entries()) {
+    const [ours, theirs] = [`metadata-${i}.ours.blp`, `metadata-${i}.theirs.blp`];
+    await compressBytes(someBytes(2500), store, ours, { ...options, chunkSize: 1000, metadata: before });
+    await copyFile(join(folder, ours), join(folder, theirs));
+    const { codec = "zlib", level = 6 } = metadataOptions;
+    jobs.push({
+      path: join(folder, theirs),
+      make: "append",
+      from: more,
+      metadata: JSON.stringify(after),
+      newMetadata: { codec: codec === "none" ? "None" : codec, level },
+      settings: settingsOf(options),
+    });
+    await appendToBloscpack(store, ours, someBytes(700), { ...options, metadata: after, metadataOptions });
+  }
+  for (const [i, answer] of ((await peer("bloscpack, writing")?.read(jobs)) ?? []).entries()) {
+    const name = `append with other metadata ${JSON.stringify(NEW_METADATA[i]?.options)} (${i})`;
+    if (answer.kind === "error") checks.fail(name, answer.error);
+    else
+      await compareTwo(
+        checks,
+        name,
+        join(folder, `metadata-${i}.ours.blp`),
+        join(folder, `metadata-${i}.theirs.blp`),
+        true,
+      );
   }
 }
 
@@ -442,53 +389,3 @@ async function shareTable(
   }
   await table.close();
 }
-
-function settingsOf(options: BloscpackOptions): NonNullable<Job["settings"]> {
-  return {
-    typesize: options.typesize ?? 8,
-    clevel: options.clevel ?? 7,
-    shuffle: options.shuffle !== "noshuffle",
-    cname: options.cname ?? "blosclz",
-    chunk_size: options.chunkSize === "max" ? 2 ** 31 - 17 : (options.chunkSize ?? 1 << 20),
-    offsets: options.offsets ?? true,
-    checksum: options.checksum ?? "adler32",
-    max_app_chunks: options.maxAppChunks ?? "10x",
-  };
-}
-
-function dtypeOf(spelled: FixtureDType): DType {
-  return parseDType(spelled as unknown as JsonValue, "interop");
-}
-
-/** The values in C order, as the readers give them. */
-function inCOrder(data: Uint8Array, { dtype, shape, order }: NonNullable<FileCase["array"]>): Uint8Array {
-  if (order === "C" || shape.length < 2) return data;
-  const size = dtypeOf(dtype).itemSize;
-  const out = new Uint8Array(data.length);
-  const count = shape.reduce((product, n) => product * n, 1);
-  for (let i = 0; i < count; i++) {
-    let rest = i;
-    let at = 0;
-    const index = shape.map(() => 0);
-    for (let k = shape.length - 1; k >= 0; k--) {
-      index[k] = rest % (shape[k] ?? 1);
-      rest = Math.floor(rest / (shape[k] ?? 1));
-    }
-    for (let k = shape.length - 1; k >= 0; k--) at = at * (shape[k] ?? 1) + (index[k] ?? 0);
-    out.set(data.subarray(at * size, (at + 1) * size), i * size);
-  }
-  return out;
-}
-
-/** Bytes without zeros, which strings would lose at their ends; small, so that none of them is a NaN. */
-function someBytes(length: number): Uint8Array {
-  return Uint8Array.from({ length }, (_, i) => 1 + ((i * 7 + (i >> 6) * 3) % 60));
-}
-
-function someText(characters: number): Uint8Array {
-  const points = Uint32Array.from({ length: characters }, (_, i) => 97 + (i % 26));
-  return new Uint8Array(points.buffer);
-}
-
-const hash = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
-const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");

@@ -8,6 +8,7 @@ import { convert } from "./convert.ts";
 import { fixtures } from "./fixtures.ts";
 import { foreign } from "./foreign.ts";
 import { guides } from "./guides.ts";
+import { killed } from "./killed.ts";
 import { link } from "./link.ts";
 import { live } from "./live.ts";
 import { native } from "./native.ts";
@@ -23,6 +24,7 @@ const SUITES: readonly Suite[] = [
   fixtures,
   codec,
   foreign,
+  killed,
   superchunks,
   convert,
   wayBack,

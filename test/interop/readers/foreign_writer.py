@@ -30,7 +30,7 @@ def blosc_args(settings):
 
 def with_bloscpack(job):
     import bloscpack
-    from bloscpack.append import append
+    from bloscpack.append import _rewrite_metadata_fp, _seek_to_metadata, append
     from bloscpack.args import BloscpackArgs, MetadataArgs
     from bloscpack.file_io import pack_file_to_file
     from bloscpack.numpy_io import pack_ndarray_to_file
@@ -38,6 +38,11 @@ def with_bloscpack(job):
     settings = job["settings"]
     if job["make"] == "append":
         append(job["path"], job["from"], dict(blosc_args(settings)))
+        if "metadata" in job:
+            # As its command does after an append.
+            with open(job["path"], "r+b") as file:
+                _seek_to_metadata(file)
+                _rewrite_metadata_fp(file, json.loads(job["metadata"]), **job["newMetadata"])
         return digest(job["path"])
     room = settings["max_app_chunks"]
     factor = (lambda n: int(room[:-1]) * n) if isinstance(room, str) else room
