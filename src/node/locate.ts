@@ -38,6 +38,16 @@ async function locatePath(path: string, typed: string): Promise<Location> {
   }
 }
 
+/** What is opened on a store that nobody else has; where it cannot be, the store is closed. */
+export async function closeOnFailure<T>(store: ReadableStore, opening: Promise<T>): Promise<T> {
+  try {
+    return await opening;
+  } catch (error) {
+    await store.close?.();
+    throw error;
+  }
+}
+
 /** A place that can be written, which need not exist: a folder, or `s3://bucket/prefix`. */
 export interface WritableLocation {
   readonly store: WritableStore;

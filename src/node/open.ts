@@ -1,7 +1,8 @@
 /** `open` for paths and URLs. */
 import { open as openIn } from "../array/open.ts";
 import type { Archive, OpenOptions } from "../array/types.ts";
-import { locate } from "./locate.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { closeOnFailure, locate } from "./locate.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { useNativeDigests } from "./native-digest.ts";
 import { bloscOf, decoderOf, type ThreadOptions } from "./threads.ts";
@@ -19,12 +20,11 @@ export interface OpenPathOptions extends OpenOptions, ThreadOptions {}
 export async function open(location: string, options: OpenPathOptions = {}): Promise<Archive> {
   useNativeDigests();
   const { store, path } = await locate(location);
-  try {
-    if (options.decoder === undefined && bloscOf(options) === "native") await loadNativeBlosc(); // or says why not
-    const decoder = options.decoder ?? decoderOf(options);
-    return await openIn(store, path, { signal: options.signal, verify: options.verify, decoder });
-  } catch (error) {
-    await store.close?.();
-    throw error;
-  }
+  return closeOnFailure(store, openArchive(store, path, options));
+}
+
+async function openArchive(store: ReadableStore, path: string, options: OpenPathOptions): Promise<Archive> {
+  if (options.decoder === undefined && bloscOf(options) === "native") await loadNativeBlosc(); // or says why not
+  const decoder = options.decoder ?? decoderOf(options);
+  return openIn(store, path, { signal: options.signal, verify: options.verify, decoder });
 }

@@ -84,13 +84,18 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
   const lock = isS3Address(into ?? path)
     ? undefined
     : (): Promise<FileLock> => acquireLock(join(resolve(into ?? path), "meta", "lock"), { breakLock });
-  if ((await store.stat("meta/storage")) === undefined && (await store.stat("meta/sizes")) === undefined)
-    return repairIn(store, "", rest); // says that there is nothing, and makes no folder
-  return repairIn(store, "", {
-    ...rest,
-    ...(lock === undefined ? {} : { lock }),
-    ...(target === undefined ? {} : { into: { store: target, path: "" } }),
-  });
+  try {
+    if ((await store.stat("meta/storage")) === undefined && (await store.stat("meta/sizes")) === undefined)
+      return await repairIn(store, "", rest); // says that there is nothing, and makes no folder
+    return await repairIn(store, "", {
+      ...rest,
+      ...(lock === undefined ? {} : { lock }),
+      ...(target === undefined ? {} : { into: { store: target, path: "" } }),
+    });
+  } finally {
+    await target?.close?.();
+    await store.close?.();
+  }
 }
 
 /** Compressors for which handing chunks over to threads pays; the others are faster than the handing over. */

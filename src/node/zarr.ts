@@ -9,7 +9,7 @@ import {
   type ZarrSpecification,
 } from "../zarr/write/create.ts";
 import type { WritableZarrArray } from "../zarr/write/writable-array.ts";
-import { locate, locateTarget } from "./locate.ts";
+import { closeOnFailure, locate, locateTarget } from "./locate.ts";
 import { useNativeDigests } from "./native-digest.ts";
 import { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";
 
@@ -31,16 +31,15 @@ export async function openZarr(
 ): Promise<ZarrArray | ZarrGroup> {
   useNativeDigests();
   const { store, path } = await locate(location);
-  try {
-    return await openIn(store, path, { ...options, decoder: options.decoder ?? decoderOf(options) });
-  } catch (error) {
-    await store.close?.();
-    throw error;
-  }
+  return closeOnFailure(
+    store,
+    openIn(store, path, { ...options, decoder: options.decoder ?? decoderOf(options) }),
+  );
 }
 
 /**
- * Makes a Zarr v3 array in a folder, which need not exist, or at an `s3:` address; worker threads encode its chunks.
+ * Makes a Zarr v3 array in a folder, which need not exist, or at an `s3:` address; worker threads encode its chunks. Its
+ * `store.close()` releases what it holds open.
  *
  * @throws CONFLICT where something is there already; BAD_FIELD for a specification that contradicts itself; UNSUPPORTED;
  * NO_SPACE, READ_ONLY, IO
@@ -52,7 +51,7 @@ export function createZarr(
 ): Promise<WritableZarrArray> {
   useNativeDigests();
   const { store, path } = locateTarget(location);
-  return createIn(store, path, specification, withThreads(options));
+  return closeOnFailure(store, createIn(store, path, specification, withThreads(options)));
 }
 
 /**
@@ -66,7 +65,7 @@ export function openZarrWriter(
 ): Promise<WritableZarrArray> {
   useNativeDigests();
   const { store, path } = locateTarget(location);
-  return openWriterIn(store, path, withThreads(options));
+  return closeOnFailure(store, openWriterIn(store, path, withThreads(options)));
 }
 
 function withThreads(options: ZarrWriterPathOptions): CreateZarrOptions {

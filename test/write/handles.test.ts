@@ -1,0 +1,76 @@
+/** Files that are open when functions that take paths are done. */
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  createArray,
+  createZarr,
+  link,
+  open,
+  openZarr,
+  openZarrWriter,
+  repairArray,
+  unlink,
+  verifyLinkAt,
+} from "../../src/node/index.ts";
+
+let folder: string;
+const at = (name: string): string => join(folder, name);
+
+/** Files below the folder that this process has open. */
+function openFiles(): string[] {
+  return readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      const path = readlinkSync(`/proc/self/fd/${fd}`);
+      return path.startsWith(folder) ? [path] : [];
+    } catch {
+      return []; // that of the listing itself
+    }
+  });
+}
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-handles-"));
+  const array = await createArray(at("array"), { dtype: "<f8", chunklen: 100, superchunklen: 4 });
+  await array.append(Float64Array.from({ length: 4000 }, (_, i) => i));
+  await array.close();
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe.skipIf(process.platform !== "linux")("no file stays open", () => {
+  test("once an array was written, read and closed", async () => {
+    expect(openFiles()).toEqual([]);
+    const array = await open(at("array"));
+    if (array.kind !== "array") throw new Error("not an array");
+    await array.get();
+    expect(openFiles().length).toBeGreaterThan(0);
+    await array.close();
+    expect(openFiles()).toEqual([]);
+  });
+
+  test("after repairs, into a copy and in place", async () => {
+    await repairArray(at("array"), { into: at("copy") });
+    await repairArray(at("array"), { dryRun: true });
+    await repairArray(at("array"));
+    await expect(repairArray(at("nothing"))).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(openFiles()).toEqual([]);
+  });
+
+  test("after link and unlink", async () => {
+    await link(at("array"));
+    await verifyLinkAt(at("array"));
+    await unlink(at("array"));
+    expect(openFiles()).toEqual([]);
+  });
+
+  test("where opening fails", async () => {
+    writeFileSync(at("zarr.json"), "{");
+    await expect(open(at("zarr.json"))).rejects.toMatchObject({ code: "UNSUPPORTED" });
+    await expect(openZarr(folder)).rejects.toMatchObject({ code: "TRUNCATED" });
+    await expect(openZarrWriter(folder)).rejects.toMatchObject({ code: "TRUNCATED" });
+    const layout = { shape: [10], dataType: "float64", chunkShape: [10] };
+    await expect(createZarr(folder, layout)).rejects.toMatchObject({ code: "CONFLICT" });
+    expect(openFiles()).toEqual([]);
+  });
+});
