@@ -10,6 +10,7 @@ import { type ChunkSequence, nbytesOfChunk } from "./sequence.ts";
 import { sizeOfObjects } from "./stored-size.ts";
 import type {
   ChunkInfo,
+  ChunkPlace,
   ChunkSummary,
   EncodedChunk,
   EncodedChunksOptions,
@@ -152,6 +153,14 @@ export abstract class ChunkedBase {
         options.onProgress?.({ done, total: this.nbytes });
       }
     }
+  }
+
+  chunkPlaces(
+    first = 0,
+    end: number = this.nchunks,
+    options: OpenOptions = {},
+  ): Promise<readonly ChunkPlace[]> {
+    return this.parts.sequence.places(first, Math.min(end, this.nchunks), options.signal);
   }
 
   listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {

@@ -10,6 +10,7 @@ import type {
   ArrayArchive,
   ArraySlice,
   ChunkInfo,
+  ChunkPlace,
   ChunkSummary,
   EncodedChunk,
   EncodedChunksOptions,
@@ -118,6 +119,13 @@ export class LiveArray implements ArrayArchive {
   }
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
     return this.#each(options, (array) => array.streamBytes(options));
+  }
+  chunkPlaces(
+    first = 0,
+    end: number = this.nchunks,
+    options: OpenOptions = {},
+  ): Promise<readonly ChunkPlace[]> {
+    return this.#once(options, (array) => array.chunkPlaces(first, end, options));
   }
   listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
     return this.#each(options, (array) => array.listChunks(options), { batch: LISTED_AT_ONCE });

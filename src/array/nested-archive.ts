@@ -12,6 +12,7 @@ import type {
   ArrayArchive,
   ArraySlice,
   ChunkInfo,
+  ChunkPlace,
   ChunkSummary,
   EncodedChunk,
   LongOptions,
@@ -205,6 +206,10 @@ export class NestedArray implements ArrayArchive {
 
   // biome-ignore lint/correctness/useYield: refuses, as the contract says
   async *encodedChunks(): AsyncIterable<EncodedChunk> {
+    throw this.#ofColumns();
+  }
+
+  async chunkPlaces(): Promise<readonly ChunkPlace[]> {
     throw this.#ofColumns();
   }
 

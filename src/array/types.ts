@@ -191,6 +191,11 @@ export interface ChunkedArchive extends ArchiveBase {
   streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
   /** Encoded chunks `[first, end)` in order, headers and digests checked, neighbouring chunks in one read. */
   encodedChunks(first?: number, end?: number, options?: EncodedChunksOptions): AsyncIterable<EncodedChunk>;
+  /**
+   * Places of the chunks `[first, end)`, in order, without reading their headers (default: all). Compressed sizes are left out
+   * where only headers tell them.
+   */
+  chunkPlaces(first?: number, end?: number, options?: OpenOptions): Promise<readonly ChunkPlace[]>;
   /** Places and headers of the chunks, in order. */
   listChunks(options?: ListChunksOptions): AsyncIterable<ChunkInfo>;
 }

@@ -5,6 +5,7 @@
  */
 import type {
   ChunkInfo,
+  ChunkPlace,
   ChunkSummary,
   EncodedChunk,
   ListChunksOptions,
@@ -62,6 +63,18 @@ export class JoinedSource implements SourceArchive {
   ): AsyncGenerator<EncodedChunk> {
     for (const each of overlaps(this.joinedFrom, first, end, ({ nchunks }) => nchunks))
       yield* each.part.encodedChunks(each.first, each.last, options);
+  }
+
+  async chunkPlaces(
+    first = 0,
+    end: number = this.nchunks,
+    options: OpenOptions = {},
+  ): Promise<readonly ChunkPlace[]> {
+    const places: ChunkPlace[] = [];
+    for (const each of overlaps(this.joinedFrom, first, end, ({ nchunks }) => nchunks))
+      for (const place of await each.part.chunkPlaces(each.first, each.last, options))
+        places.push({ ...place, index: place.index + each.from });
+    return places;
   }
 
   async *listChunks(options: ListChunksOptions = {}): AsyncGenerator<ChunkInfo> {

@@ -17,6 +17,7 @@ export type SourceArchive = Pick<
   | "summary"
   | "readBytes"
   | "encodedChunks"
+  | "chunkPlaces"
   | "listChunks"
 > & {
   readonly kind: "array" | "bytes";

@@ -31,6 +31,7 @@ export type NotAFile = "absent" | "link";
 /** The most recently read files, kept open. */
 export class Handles {
   readonly #limit: number;
+  readonly #isSteady: boolean;
   /** Path to handle, least recently used first. */
   readonly #open = new Map<string, Handle>();
 
@@ -41,9 +42,10 @@ export class Handles {
   #turn = 0;
   #endsTurn = false;
 
-  /** `limit` is the number of files kept open, from 0. */
-  constructor(limit: number) {
+  /** `limit` is the number of files kept open, from 0. With `steady` an open file's path is not looked at again. */
+  constructor(limit: number, steady = false) {
     this.#limit = limit;
+    this.#isSteady = steady;
   }
 
   /**
@@ -54,7 +56,7 @@ export class Handles {
   acquire(path: string, inTurn = false): Handle | NotAFile {
     const kept = this.#open.get(path);
     if (kept !== undefined) {
-      if ((inTurn && kept.turn === this.#turn) || isSameFile(lstat(path), kept.info)) {
+      if (this.#isSteady || (inTurn && kept.turn === this.#turn) || isSameFile(lstat(path), kept.info)) {
         if (inTurn) this.#mark(kept);
         this.#open.delete(path);
         this.#open.set(path, kept);
@@ -76,6 +78,7 @@ export class Handles {
 
   /** Notes that a file was looked at in this turn, which ends with the code that runs now. */
   #mark(handle: Handle): void {
+    if (this.#isSteady) return;
     handle.turn = this.#turn;
     if (this.#endsTurn) return;
     this.#endsTurn = true;
@@ -90,7 +93,7 @@ export class Handles {
     handle.uses--;
     this.#busy--;
     closeUnused(handle);
-    for (const resolve of this.#awaitingRelease.splice(0)) resolve();
+    if (this.#awaitingRelease.length > 0) for (const resolve of this.#awaitingRelease.splice(0)) resolve();
   }
 
   /**

@@ -34,7 +34,8 @@ export class FolderReader implements ReadableStore {
   protected readonly handles: Handles;
   readonly #heads: HeadReads = new HeadReads();
 
-  constructor(root: string, options: FileStoreOptions = {}) {
+  /** `handles` where they are to be kept in another way than the options say. */
+  constructor(root: string, options: FileStoreOptions = {}, handles?: Handles) {
     const limit = options.maxOpenFiles ?? 64;
     if (root === "" || root.includes("\0")) {
       throw new SuperchunkError("BAD_ARGUMENT", "the root of a file store must be the path of a folder", {
@@ -43,7 +44,7 @@ export class FolderReader implements ReadableStore {
     }
     checkCount(limit, "maxOpenFiles", root);
     this.folders = new Folders(root);
-    this.handles = new Handles(limit);
+    this.handles = handles ?? new Handles(limit);
   }
 
   /** Absolute path of the root. */
@@ -108,15 +109,9 @@ export class FolderReader implements ReadableStore {
 
   readIntoSync(key: string, offset: number, target: Uint8Array): number | undefined {
     checkCount(offset, "offset", key);
-    const handle = this.#acquireNow(key);
-    if (handle === undefined) return undefined;
-    try {
-      return readFullySync(handle.fd, offset, cutAtEnd(target, handle, offset));
-    } catch (error) {
-      throw explainError(error, this.describe(key), "reading", false);
-    } finally {
-      this.handles.release(handle);
-    }
+    return this.usingNow(key, "reading", (handle) =>
+      readFullySync(handle.fd, offset, cutAtEnd(target, handle, offset)),
+    );
   }
 
   async getHeads(
@@ -142,6 +137,19 @@ export class FolderReader implements ReadableStore {
   /** Closes the files kept open. The store can be used on; it then opens them again. */
   async close(): Promise<void> {
     this.handles.dropAll();
+  }
+
+  /** Does something at once with the open file that a key leads to; undefined where there is none. */
+  protected usingNow<T>(key: string, doing: string, use: (handle: Handle) => T): T | undefined {
+    const handle = this.#acquireNow(key);
+    if (handle === undefined) return undefined;
+    try {
+      return use(handle);
+    } catch (error) {
+      throw explainError(error, this.describe(key), doing, false);
+    } finally {
+      this.handles.release(handle);
+    }
   }
 
   /** Size and version of the file that a key leads to, undefined where there is none. */

@@ -14,6 +14,8 @@ import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 import { Folders, joinPath, syncFolder } from "./fs-folders.ts";
 import { writeFullySync } from "./fs-write.ts";
 
+const NOT_THROUGH_LINKS = fs.constants.O_NOFOLLOW ?? 0;
+const nextTurn: () => Promise<void> = promisify(setImmediate);
 const syncData: (file: number) => Promise<void> = promisify(fs.fdatasync);
 
 /** The files below two folders: the archive's, and the Zarr array's. They may be one. */
@@ -56,6 +58,27 @@ class FolderLinkFiles implements LinkFiles {
     });
   }
 
+  async readEach(at: LinkPlace, offsets: readonly number[], length: number): Promise<Uint8Array | undefined> {
+    return this.#explain(at, "reading the headers of its chunks", false, async () => {
+      const bytes = new Uint8Array(offsets.length * length);
+      const file = fs.openSync(this.#existing(at), fs.constants.O_RDONLY | NOT_THROUGH_LINKS);
+      let done = 0;
+      try {
+        for (const offset of offsets) {
+          for (const end = done + length; done < end; ) {
+            const read = fs.readSync(file, bytes, done, end - done, offset + length - (end - done));
+            if (read === 0) return undefined;
+            done += read;
+          }
+        }
+      } finally {
+        fs.closeSync(file);
+      }
+      await nextTurn(); // what waits for the disk meanwhile goes on
+      return bytes;
+    });
+  }
+
   async writeTail(at: LinkPlace, offset: number, bytes: Uint8Array): Promise<void> {
     await this.#change(at, "writing behind its chunks", async (file) => {
       writeFullySync(file, bytes, offset);
@@ -76,7 +99,7 @@ class FolderLinkFiles implements LinkFiles {
     await this.#explain(to, `linking it to ${this.describe(from)}`, true, async () => {
       const source = this.#existing(from);
       const { folder, name } = splitKey(to.key);
-      const parent = await this.#side(to.side).make(folder, true);
+      const parent = await this.#side(to.side).make(folder, false);
       const target = joinPath(parent, name);
       if (kind === "hard") this.#hardLink(source, target, from);
       else if (kind === "symbolic") fs.symlinkSync(relative(parent, source), target);
@@ -120,7 +143,7 @@ class FolderLinkFiles implements LinkFiles {
       const folder = this.#side(side).find(splitKey(key).folder);
       if (folder !== undefined) folders.add(folder);
     }
-    await Promise.all([...folders].map(syncFolder));
+    await Promise.all([...[...folders].map(syncFolder), this.#data.syncPending(), this.#zarr.syncPending()]);
   }
 
   #side(side: LinkPlace["side"]): Folders {
@@ -157,7 +180,7 @@ class FolderLinkFiles implements LinkFiles {
   /** Opens a file that is no link, changes it, and makes that durable: several at once share the disk's work. */
   async #change(at: LinkPlace, doing: string, change: (file: number) => void): Promise<void> {
     await this.#explain(at, doing, true, async () => {
-      const file = fs.openSync(this.#existing(at), fs.constants.O_RDWR | (fs.constants.O_NOFOLLOW ?? 0));
+      const file = fs.openSync(this.#existing(at), fs.constants.O_RDWR | NOT_THROUGH_LINKS);
       try {
         change(file);
         await syncData(file);

@@ -96,7 +96,7 @@ async function atPath<T>(
       files: linkFilesIn(root, target),
       data: dataPath(target, root),
     };
-    const steady = new SteadyStore(store);
+    const steady = new SteadyStore(root);
     const lock = writes ? await lockFolder(root, key, options) : undefined;
     try {
       return await work(await open(steady, key, { signal: options.signal }), site);

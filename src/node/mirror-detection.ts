@@ -2,17 +2,17 @@
 import { resolve } from "node:path";
 import { hasMirror } from "../bridge/mirror/detection.ts";
 import { isSuperchunkError } from "../errors.ts";
-import { FileStore } from "./fs-store.ts";
+import { SteadyStore } from "./steady-store.ts";
 
 /** True where the folder is an array that keeps itself a Zarr array. */
 export async function isMirrored(path: string): Promise<boolean> {
-  const store = new FileStore(resolve(path));
+  const store = new SteadyStore(resolve(path));
   try {
     return await hasMirror(store, "");
   } catch (error) {
     if (isSuperchunkError(error)) return false; // a file, or what cannot be read: whoever opens it tells
     throw error;
   } finally {
-    await store.close?.();
+    await store.close();
   }
 }

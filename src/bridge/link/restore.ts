@@ -62,12 +62,15 @@ export async function findFormer(
 }
 
 /**
- * Refuses a file that cannot be written to without changing what somebody else has.
+ * Refuses a file that cannot be written to without changing what somebody else has. `link`: what lies at its shard's place.
  *
  * @throws CONFLICT where it has names that linking did not give it; UNSUPPORTED where it is a symbolic link; INCOMPLETE
  */
-export async function assertOwnNames(site: LinkSite, data: LinkPlace, shard: LinkPlace): Promise<FileFacts> {
-  const { files } = site;
+export async function assertOwnNames(
+  { files }: LinkSite,
+  data: LinkPlace,
+  link: FileFacts | undefined,
+): Promise<FileFacts> {
   const facts = await files.inspect(data);
   const path = files.describe(data);
   if (facts === undefined)
@@ -79,7 +82,6 @@ export async function assertOwnNames(site: LinkSite, data: LinkPlace, shard: Lin
       { path, expected: "a file", found: facts.kind },
     );
   }
-  const link = await files.inspect(shard);
   const own = link?.kind === "file" && link.identity === facts.identity ? 2 : 1;
   if (facts.links > own) {
     throw new SuperchunkError(

@@ -1,5 +1,5 @@
 /**
- * Making data files shards: the index behind the chunks of each, durable, then the names.
+ * Making data files shards: their names, and the index behind the chunks of each, durable.
  *
  * Must not know why a file is to be linked, nor what else belongs to a link. @see FORMAT.md [FL]
  */
@@ -26,19 +26,28 @@ export interface Work {
   readonly isNamed: boolean;
 }
 
-/** Makes the files shards. The names are durable only once their folders are synced. */
+/**
+ * Makes the files shards; indexes and names are durable when resolved. Both at once: until there is a document, nobody
+ * looks at either.
+ */
 export async function makeShards(
   site: LinkSite,
   kind: LinkKind,
   works: readonly Work[],
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  if (kind === "copy") return runPooled(works, COPIES_AT_ONCE, (work) => copyShard(site, work), signal);
-  await runPooled(works, AT_ONCE, (work) => addTail(site, work), signal);
+  const names = works.map(({ places }) => places.shard);
+  if (kind === "copy") {
+    await runPooled(works, COPIES_AT_ONCE, (work) => copyShard(site, work), signal);
+    return site.files.sync(names);
+  }
   for (const work of works) {
     signal?.throwIfAborted();
     await nameShard(site, kind, work);
   }
+  const waits = [() => site.files.sync(names), ...works.map((work) => () => addTail(site, work))];
+  await runPooled(waits, AT_ONCE, (wait) => wait(), signal);
+  for (const { places, mode } of works) await site.files.setMode(places.data, withoutWriting(mode));
 }
 
 /** A copy of the file, with the index behind its chunks. */
@@ -50,19 +59,15 @@ async function copyShard({ files }: LinkSite, { places, tail, size, mode }: Work
   await files.setMode(places.shard, withoutWriting(mode));
 }
 
-/** The index behind the chunks, durable: before any shard has its name. */
+/** The index behind the chunks, durable. */
 async function addTail(site: LinkSite, { places, facts, tail, size }: Work): Promise<void> {
   if (tail === undefined) return;
   await allowWriting(site, places.data, facts.mode);
   await site.files.writeTail(places.data, size, tail.bytes);
 }
 
-/** The shard's name, then the permission to write goes. */
-async function nameShard(site: LinkSite, kind: LinkKind, { places, mode, isNamed }: Work): Promise<void> {
-  const { files } = site;
-  if (!isNamed) {
-    await files.remove(places.shard);
-    await files.link(places.data, places.shard, kind);
-  }
-  await files.setMode(places.data, withoutWriting(mode));
+async function nameShard({ files }: LinkSite, kind: LinkKind, { places, isNamed }: Work): Promise<void> {
+  if (isNamed) return;
+  await files.remove(places.shard);
+  await files.link(places.data, places.shard, kind);
 }

@@ -29,6 +29,8 @@ export interface FileFacts {
 export interface LinkFiles {
   describe(at: LinkPlace): string;
   inspect(at: LinkPlace): Promise<FileFacts | undefined>;
+  /** `length` bytes at each of the offsets of a file, one behind the other; undefined where it ends before. */
+  readEach(at: LinkPlace, offsets: readonly number[], length: number): Promise<Uint8Array | undefined>;
   /** Writes `bytes` at `offset`, so that the file ends behind them; durable when resolved. */
   writeTail(at: LinkPlace, offset: number, bytes: Uint8Array): Promise<void>;
   /** Cuts the file off; durable when resolved. */
@@ -40,7 +42,7 @@ export interface LinkFiles {
   leadsTo(to: LinkPlace, from: LinkPlace): Promise<boolean>;
   /** Removes a file, a link, or a folder without entries; no error where there is none. */
   remove(at: LinkPlace): Promise<void>;
-  /** Makes the entries of the folders of these places durable. */
+  /** Makes the entries of the folders of these places durable, and folders that were made for links. */
   sync(places: readonly LinkPlace[]): Promise<void>;
 }
 

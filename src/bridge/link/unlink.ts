@@ -86,5 +86,5 @@ async function findFile(
   const { data, shard } = placesOf(file);
   const facts = await site.files.inspect(data);
   if (facts === undefined || kind === "copy") return facts;
-  return assertOwnNames(site, data, shard);
+  return assertOwnNames(site, data, await site.files.inspect(shard));
 }
