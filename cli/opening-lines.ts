@@ -2,6 +2,8 @@
 import { resolve } from "node:path";
 import type { Container } from "../src/bridge/index.ts";
 import { toIcechunkPrefix } from "../src/node/index.ts";
+import { parseS3Address } from "../src/node/s3-address.ts";
+import { environmentOfS3 } from "../src/node/s3-client.ts";
 import type { VirtualizeFlags } from "./commands/virtualize.ts";
 
 /** Lines to paste, by language. */
@@ -31,11 +33,11 @@ function kerchunkPython(
   const [first] = containers;
   const protocol = first === undefined || first.store === "local" ? "file" : first.prefix.split(":")[0];
   const format = to === "kerchunk-parquet" || zarrFormat === "2" ? 2 : 3;
-  const anonymous = first?.anonymous === true && first.store === "s3";
+  const reached = first?.store === "s3" ? fsspecOptions(first) : "";
   const options = [
-    `"fo": ${text(place)}`,
+    ...fsspecSet(place),
     `"remote_protocol": "${protocol}"`,
-    ...(anonymous ? ['"remote_options": {"anon": True}'] : []),
+    ...(reached === "" ? [] : [`"remote_options": {${reached}}`]),
   ];
   return [
     "import xarray",
@@ -44,6 +46,32 @@ function kerchunkPython(
     `    "reference://", storage_options=options, consolidated=False, zarr_format=${format}`,
     ")",
   ].join("\n");
+}
+
+/** A set itself, which may lie in S3; s3fs knows no settings behind an address. */
+function fsspecSet(place: string): string[] {
+  if (!place.startsWith("s3://")) return [`"fo": ${text(place)}`];
+  const { bucket, prefix = "", endpoint = environmentOfS3().endpoint, anonymous } = parseS3Address(place);
+  const reached = fsspecOptions({ anonymous, endpoint });
+  return [
+    `"fo": ${text(`s3://${bucket}/${prefix}`)}`,
+    '"target_protocol": "s3"',
+    ...(reached === "" ? [] : [`"target_options": {${reached}}`]),
+  ];
+}
+
+/** Settings of s3fs. */
+function fsspecOptions({
+  anonymous,
+  endpoint,
+}: {
+  readonly anonymous?: boolean | undefined;
+  readonly endpoint?: string | undefined;
+}): string {
+  return [
+    ...(anonymous === true ? ['"anon": True'] : []),
+    ...(endpoint === undefined ? [] : [`"endpoint_url": ${text(endpoint)}`]),
+  ].join(", ");
 }
 
 function kerchunkScript(place: string, containers: readonly Container[]): string {
@@ -58,20 +86,32 @@ function kerchunkScript(place: string, containers: readonly Container[]): string
 
 function icechunkPython(place: string, containers: readonly Container[]): string {
   const access = containers.map((each) => `${text(toIcechunkPrefix(each))}: ${pythonAccess(each)}`);
+  const map = `{${access.join(", ")}}`;
+  const needsWrapping = containers.some(({ store }) => store !== "local" && store !== "http");
   return [
     "import icechunk, xarray",
     "repository = icechunk.Repository.open(",
     `    ${pythonStorage(place)},`,
-    `    authorize_virtual_chunk_access={${access.join(", ")}},`,
+    `    authorize_virtual_chunk_access=${needsWrapping ? `icechunk.containers_credentials(${map})` : map},`,
     ")",
     'dataset = xarray.open_zarr(repository.readonly_session("main").store, consolidated=False)',
   ].join("\n");
 }
 
 function pythonStorage(place: string): string {
-  const [, bucket, prefix = ""] = /^s3:\/\/([^/?]+)\/?([^?]*)/.exec(place) ?? [];
-  if (bucket === undefined) return `icechunk.local_filesystem_storage(${text(place)})`;
-  return `icechunk.s3_storage(bucket=${text(bucket)}, prefix=${text(prefix)}, from_env=True)`;
+  if (!place.startsWith("s3://")) return `icechunk.local_filesystem_storage(${text(place)})`;
+  const { bucket, prefix = "", region, endpoint, anonymous } = parseS3Address(place);
+  const found = environmentOfS3();
+  const server = endpoint ?? found.endpoint;
+  const settings = [
+    `bucket=${text(bucket)}`,
+    `prefix=${text(prefix)}`,
+    anonymous === true ? "anonymous=True" : "from_env=True",
+    ...(region === undefined ? [] : [`region=${text(region)}`]),
+    ...(server === undefined ? [] : [`endpoint_url=${text(server)}`, "force_path_style=True"]),
+    ...(server?.startsWith("http://") === true ? ["allow_http=True"] : []),
+  ];
+  return `icechunk.s3_storage(${settings.join(", ")})`;
 }
 
 function pythonAccess({ store, anonymous }: Container): string {

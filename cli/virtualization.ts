@@ -1,34 +1,28 @@
 /** Runs `virtualize`: from flags to plans, from results to lines and JSON. */
-import { readFile } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import type { Archive } from "../src/array/types.ts";
 import {
-  type Container,
-  commonFolder,
-  defaultContainer,
   type FailedArchive,
   joinPlans,
   type KerchunkOptions,
   type PlanOptions,
-  parseContainers,
   planLinkedReferences,
   planReferences,
   type ReferencePlan,
   type ReferenceResult,
   type StreamSettings,
-  toLocation,
   type ViewEntry,
   writeKerchunk,
 } from "../src/bridge/index.ts";
 import { failureOf } from "../src/bridge/tree-run.ts";
 import { SuperchunkError } from "../src/errors.ts";
 import { encoderOf, locateTarget, openContainer, writeIcechunk } from "../src/node/index.ts";
-import { parseS3Address } from "../src/node/s3-address.ts";
 import type { VirtualizeFlags } from "./commands/virtualize.ts";
 import type { Context } from "./context.ts";
 import { writeReport } from "./convert-report.ts";
 import { noteFailures, tellFailures } from "./failed-archives.ts";
 import { openingLines } from "./opening-lines.ts";
+import { commonContainer, containerAt, readContainers } from "./reference-containers.ts";
 import { locateEntries } from "./served-entries.ts";
 import { formatCount, formatPlural } from "./units.ts";
 import { printable } from "./values/cell-text.ts";
@@ -65,6 +59,7 @@ export async function virtualizeTo(
         : await writeSet(plans, destination, flags, {
             ...settings,
             containers: own.length > 0 ? own : undefined,
+            containerFor: (folder) => containerAt(folder, sources),
             signal: context.signal,
           });
     status = "referenced";
@@ -171,35 +166,11 @@ function nodeOf(archive: Archive, name: string): string {
   return archive.kind === "table" ? "" : (name.split("/").at(-1) ?? name).replace(/\.[^.]+$/, "");
 }
 
-/** One container for all: the folder that the sources have in common. */
-function commonContainer(entries: readonly ViewEntry[], sources: readonly string[]): Container {
-  const places = entries.map(({ source }) => toLocation(source));
-  const folder = commonFolder(places);
-  if (folder === undefined) {
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      "the sources have no folder in common; give containers for them with --containers",
-      { field: "containers" },
-    );
-  }
-  const [first = ""] = sources;
-  if (!first.startsWith("s3://")) return defaultContainer(folder);
-  const { region, endpoint, anonymous } = parseS3Address(first);
-  return {
-    name: "s3",
-    prefix: folder,
-    store: "s3",
-    region: region ?? "us-east-1",
-    ...(endpoint === undefined ? {} : { endpoint }),
-    ...(anonymous === true ? { anonymous } : {}),
-  };
-}
-
 async function writeSet(
   plans: AsyncIterable<ReferencePlan>,
   destination: string,
   flags: VirtualizeFlags,
-  settings: Pick<KerchunkOptions, "containers" | "onFailure" | "signal">,
+  settings: Pick<KerchunkOptions, "containers" | "containerFor" | "onFailure" | "signal">,
 ): Promise<ReferenceResult> {
   const at = destination.replace(/\/+$/, "");
   const isRemoteTarget = /^[a-z0-9+.-]+:\/\//i.test(at);
@@ -217,16 +188,6 @@ async function writeSet(
   } finally {
     await store.close?.();
   }
-}
-
-async function readContainers(path: string): Promise<Iterable<Container>> {
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (cause) {
-    throw new SuperchunkError("NOT_FOUND", "the file with containers cannot be read", { path, cause });
-  }
-  return parseContainers(text, path);
 }
 
 function isRemote({ store, path }: Archive): boolean {

@@ -22,6 +22,12 @@ export function toIcechunkLocation(location: string): string {
   return `file://${location.slice("file://".length).split("/").map(encodeURIComponent).join("/")}`;
 }
 
+/** The same as references have it elsewhere. */
+export function fromIcechunkLocation(location: string): string {
+  if (!location.startsWith("file://")) return location;
+  return `file://${location.slice("file://".length).split("/").map(decodeURIComponent).join("/")}`;
+}
+
 /** Icechunk 2.2 finds no container whose prefix has encoded characters: then it is that of a folder above. */
 export function toIcechunkPrefix({ prefix }: Pick<Container, "prefix">): string {
   let plain = prefix;

@@ -16,6 +16,7 @@ import { SuperchunkError } from "../errors.ts";
 import { MANIFESTS } from "./icechunk-draft.ts";
 import { type RepositoryOptions, toIcechunkPrefix } from "./icechunk-options.ts";
 import { parseS3Address } from "./s3-address.ts";
+import { environmentOfS3 } from "./s3-client.ts";
 
 /** The package. */
 export type IcechunkModule = typeof Icechunk;
@@ -119,9 +120,10 @@ async function storageOf(
 ): Promise<Icechunk.Storage> {
   if (!location.startsWith("s3://")) return Storage.newLocalFilesystem(resolve(location));
   const told = parseS3Address(location);
+  const found = environmentOfS3();
   const own = {
-    endpoint: endpoint ?? told.endpoint,
-    region: region ?? told.region,
+    endpoint: endpoint ?? told.endpoint ?? found.endpoint,
+    region: region ?? told.region ?? found.region,
     anonymous: anonymous ?? told.anonymous,
   };
   return Storage.newS3(

@@ -14,6 +14,7 @@ import { parseViewKey } from "../bridge/view.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { FileStore } from "./fs-store.ts";
 import { explainIcechunk, openRepository } from "./icechunk.ts";
+import { explainRead } from "./icechunk-failure.ts";
 import type { RepositoryOptions } from "./icechunk-options.ts";
 import { type Location, locate } from "./locate.ts";
 import { S3Store } from "./s3-store.ts";
@@ -89,7 +90,17 @@ async function openIcechunk(
   const session = await repository.readonlySession({ branch }).catch((error: unknown) => {
     throw explainIcechunk(error, location);
   });
-  const { store } = session;
+  const { store, snapshotId } = session;
+  const stores = new Map<string, Promise<ReadableStore>>();
+  const openNamed = (name: string): Promise<ReadableStore> => {
+    const container = containers.get(name);
+    const own =
+      container.credentials === undefined ? undefined : options.credentials?.[container.credentials];
+    const opened = stores.get(name) ?? Promise.resolve(openContainer(container, own));
+    stores.set(name, opened);
+    return opened;
+  };
+  const failed = { repository, branch, snapshotId, containers, openContainer: openNamed };
   const read = async (key: string, call: (path: string) => Promise<Uint8Array | null>) => {
     const path = parseViewKey(key);
     if (path === undefined) return undefined;
@@ -97,13 +108,16 @@ async function openIcechunk(
       const bytes = await call(path);
       return bytes === null ? undefined : Uint8Array.from(bytes);
     } catch (error) {
-      throw explainIcechunk(error, `${location}: ${path}`);
+      throw await explainRead(error, location, path, failed);
     }
   };
   return {
     containers,
     get: (key) => read(key, (path) => store.get(path)),
     getRange: (key, range) => read(key, (path) => store.getRange(path, range)),
-    close: async () => undefined,
+    close: async () => {
+      for (const opened of stores.values()) await (await opened).close?.();
+      stores.clear();
+    },
   };
 }

@@ -27,18 +27,27 @@ export async function loadS3(): Promise<S3Module> {
   }
 }
 
+/** What the environment says of S3, by the variables of the AWS tools. */
+export function environmentOfS3(): Pick<S3ClientOptions, "endpoint" | "region"> {
+  const { env } = process;
+  return {
+    endpoint: env["AWS_ENDPOINT_URL_S3"] ?? env["AWS_ENDPOINT_URL"],
+    region: env["AWS_REGION"] ?? env["AWS_DEFAULT_REGION"],
+  };
+}
+
 /** A client for the options. */
 export function makeClient({ S3Client }: S3Module, options: S3ClientOptions): S3Client {
   const { endpoint, region, anonymous = false, credentials, maxAttempts = 5 } = options;
-  const hasEndpoint =
-    (endpoint ?? process.env["AWS_ENDPOINT_URL_S3"] ?? process.env["AWS_ENDPOINT_URL"]) !== undefined;
+  const found = environmentOfS3();
+  const hasEndpoint = (endpoint ?? found.endpoint) !== undefined;
   return new S3Client({
     ...(endpoint === undefined ? {} : { endpoint }),
     // A server of one's own has no regions, and the SDK wants one.
     ...(region !== undefined
       ? { region }
       : hasEndpoint || anonymous
-        ? { region: process.env["AWS_REGION"] ?? process.env["AWS_DEFAULT_REGION"] ?? "us-east-1" }
+        ? { region: found.region ?? "us-east-1" }
         : {}),
     ...(anonymous
       ? {

@@ -9,6 +9,7 @@ import { prepareEnvironment } from "./environments.ts";
 import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";
 import { lastLines, runProgram } from "./program.ts";
 import { type Answer, askJavaScript, askPython } from "./references-answers.ts";
+import { checkIcechunkInS3 } from "./references-s3.ts";
 import { checkUpdates } from "./references-update.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 import { kindOf } from "./support.ts";
@@ -76,7 +77,9 @@ export const references: Suite = {
       scripted.map((each) => ({ ...each, label: each.label.replace("xarray reads", "zarrita reads") })),
       await askJavaScript(own, context.folder, inNode),
     );
-    if (!("absent" in node)) await checkUpdates(context, node, python);
+    if ("absent" in node) return;
+    await checkUpdates(context, node, python);
+    await checkIcechunkInS3(context, node, python);
   },
 };
 

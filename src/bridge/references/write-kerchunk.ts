@@ -28,6 +28,8 @@ export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onF
   readonly format?: ReferenceFormat | undefined;
   /** Containers of the objects (default: one for their common folder). Every location must be in one of them. */
   readonly containers?: Iterable<Container> | undefined;
+  /** The container of their common folder, where none are given (default: {@link defaultContainer}). */
+  readonly containerFor?: ((folder: string) => Container) | undefined;
   /** Opens containers to read the result back; undefined: it is not read back. */
   readonly openContainer?: OpenContainer | undefined;
   /** Rows of a Parquet file. */
@@ -61,7 +63,7 @@ export async function writeKerchunk(
       { field: "format", expected: 2, found: 3 },
     );
   await assertFree(target, path, options);
-  const set = new ReferenceSet(plans, options.containers);
+  const set = new ReferenceSet(plans, options.containers, options.containerFor);
   if (form === "json")
     await target.put(path, formatKerchunkJson(set.items(options), format), { signal, stablePieces: true });
   else
@@ -127,13 +129,19 @@ export class ReferenceSet {
   readonly used: Set<Container> = new Set();
   readonly #plans: AsyncIterable<ReferencePlan>;
   readonly #given: Containers | undefined;
+  readonly #containerFor: (folder: string) => Container;
   readonly #counts: ReferenceCounts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
   readonly #notes: string[] = [];
   #common: string | undefined;
   #location: string | undefined;
 
-  constructor(plans: AsyncIterable<ReferencePlan>, containers: Iterable<Container> | undefined) {
+  constructor(
+    plans: AsyncIterable<ReferencePlan>,
+    containers: Iterable<Container> | undefined,
+    containerFor: (folder: string) => Container = defaultContainer,
+  ) {
     this.#plans = plans;
+    this.#containerFor = containerFor;
     this.#given = containers === undefined ? undefined : new Containers(containers);
   }
 
@@ -149,7 +157,7 @@ export class ReferenceSet {
   /** The containers that the references need: those given, or one for all. */
   containers(): Containers {
     if (this.#given !== undefined) return this.#given;
-    return new Containers(this.#common === undefined ? [] : [defaultContainer(this.#common)]);
+    return new Containers(this.#common === undefined ? [] : [this.#containerFor(this.#common)]);
   }
 
   result(): Omit<ReferenceResult, "containers" | "sampled"> {

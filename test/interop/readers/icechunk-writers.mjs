@@ -1,0 +1,64 @@
+/**
+ * Two writers of one Icechunk repository, with its real package: `icechunk-writers.mjs RESULTS`, on stdin
+ * {location, first, second}: where to, and the archives that they refer to. The first has begun, and holds references that
+ * nobody sees, when the second begins and commits. Into RESULTS goes what became of each, and of the first's second try.
+ */
+import { writeFileSync } from "node:fs";
+import { text } from "node:stream/consumers";
+import {
+  commonFolder,
+  defaultContainer,
+  planReferences,
+  toLocation,
+} from "../../../dist/src/bridge/index.js";
+import { open, openReferences, writeIcechunk } from "../../../dist/src/node/index.js";
+
+const { location, first, second } = JSON.parse(await text(process.stdin));
+const folder = commonFolder([first, second].map(toLocation));
+
+/** References to one archive, at a node of its own; `before` what must have happened when they are asked for. */
+async function* plansOf(path, node, before = async () => {}) {
+  const archive = await open(path);
+  yield await planReferences(archive, { node });
+  await before();
+  yield await planReferences(archive, { node: `${node}-again` });
+}
+
+async function commit(path, node, before) {
+  try {
+    const options = { containers: [defaultContainer(folder)], update: true, message: node };
+    const { snapshot, arrays } = await writeIcechunk(plansOf(path, node, before), location, options);
+    return { snapshot, arrays };
+  } catch (error) {
+    const { field, expected, found } = error.details ?? {};
+    return { code: error.code ?? error.name, message: error.message, field, expected, found };
+  }
+}
+
+/** For each node, whether a reader of the repository gets the first chunk of its archive. */
+async function readBack() {
+  const containers = [defaultContainer(folder)];
+  const store = await openReferences(location, { form: "icechunk", containers });
+  const shown = {};
+  for (const [node, path] of [
+    ["first", first],
+    ["first-again", first],
+    ["second", second],
+    ["second-again", second],
+  ]) {
+    const { arrays } = await planReferences(await open(path), { node });
+    const key = ["", node, "c", ...arrays[0].positionOf(0)].join("/");
+    const found = await store.get(key);
+    shown[node] = found !== undefined && Buffer.compare(found, await arrays[0].sample(0)) === 0;
+  }
+  await store.close();
+  return shown;
+}
+
+const results = {};
+results.first = await commit(first, "first", async () => {
+  results.second = await commit(second, "second");
+});
+results.again = await commit(first, "first");
+results.shown = await readBack();
+writeFileSync(process.argv[2], JSON.stringify(results));

@@ -1,0 +1,169 @@
+/**
+ * Icechunk in S3, with its real package and an S3-compatible server on loopback: what the command writes is read by Icechunk in
+ * Python and through `openReferences`; objects that change are refused by name; of two writers one is told of the other.
+ */
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { S3Store } from "../../src/node/index.ts";
+import { corpusStore, keysOf } from "../bridge/read-back.ts";
+import { corpusFolder, findFixture, repositoryRoot } from "../fixtures/manifest.ts";
+import { CREDENTIALS, startS3, type TestS3 } from "../s3/server.ts";
+import type { Environment } from "./environments.ts";
+import type { NodeCommand } from "./newer-node.ts";
+import { lastLines, runProgram } from "./program.ts";
+import { askJavaScript, askPython } from "./references-answers.ts";
+import type { SuiteContext } from "./suite.ts";
+
+const TABLE = "ctable/bcolz-daily-equities";
+const REGION = "us-east-1";
+
+/** What readers find in the environment: credentials, and nothing of the server, which the lines themselves tell. */
+const VARIABLES = {
+  AWS_ACCESS_KEY_ID: CREDENTIALS.accessKeyId,
+  AWS_SECRET_ACCESS_KEY: CREDENTIALS.secretAccessKey,
+};
+
+/** Writes to a repository in S3, reads it in both languages, changes what it refers to, and lets two write at once. */
+export async function checkIcechunkInS3(
+  context: SuiteContext,
+  node: NodeCommand,
+  python: Environment,
+): Promise<void> {
+  const s3 = await startS3();
+  const before = { ...process.env };
+  Object.assign(process.env, VARIABLES);
+  try {
+    await checkTable(context, s3, node, python);
+    await checkWriters(context, s3, node);
+  } finally {
+    for (const name of Object.keys(VARIABLES)) delete process.env[name];
+    Object.assign(process.env, before);
+    await s3.close();
+  }
+}
+
+const addressOf = ({ bucket, endpoint }: TestS3, key: string): string =>
+  `s3://${bucket}/${key}?endpoint=${endpoint}&region=${REGION}`;
+
+async function checkTable(
+  { checks, folder }: SuiteContext,
+  s3: TestS3,
+  node: NodeCommand,
+  python: Environment,
+): Promise<void> {
+  const fixture = findFixture(TABLE);
+  if (fixture.kind !== "table") throw new Error("no table");
+  const { endpoint, bucket } = s3;
+  const store = new S3Store({ bucket, prefix: "data/equities", endpoint, region: REGION });
+  for (const key of await keysOf(corpusStore, TABLE))
+    await store.put(key.slice(TABLE.length + 1), (await corpusStore.get(key)) ?? new Uint8Array());
+  const args = ["virtualize", addressOf(s3, "data/equities"), addressOf(s3, "repositories/equities")];
+  const [written, refused, updated] = await runCommands(node, folder, [
+    [...args, "--json"],
+    args,
+    [...args, "--update", "--json"],
+  ]);
+  checks.equal("Icechunk in S3: the command", [written?.code, refused?.code, updated?.code], [0, 1, 0]);
+  if (written?.code !== 0 || updated?.code !== 0)
+    return checks.fail("Icechunk in S3", `${written?.err}${updated?.err}`);
+  const printed = JSON.parse(written.out) as { open: { Python: string; JavaScript: string } };
+  const names = fixture.names;
+  const wanted = Object.fromEntries(
+    names.map((name) => [name, [fixture.columns[name]?.shape, fixture.columns[name]?.sha256]]),
+  );
+  const [inPython] = await askPython(python, [{ id: 0, names, lines: printed.open.Python }]);
+  checks.equal("Icechunk in S3: Python", inPython?.values ?? inPython?.error, wanted);
+  const [inNode] = await askJavaScript(node, folder, [{ id: 0, names, lines: printed.open.JavaScript }]);
+  checks.equal("Icechunk in S3: JavaScript", inNode?.values ?? inNode?.error, wanted);
+
+  const key = "close/data/__1.blp";
+  const whole = (await store.get(key)) ?? new Uint8Array();
+  const changed = whole.slice();
+  changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1;
+  const ask = { id: 1, names: ["close"] };
+  for (const [what, bytes] of [
+    ["changed", changed],
+    ["cut", whole.slice(0, 60)],
+  ] as const) {
+    await store.put(key, bytes);
+    const [one] = await askJavaScript(node, folder, [{ ...ask, lines: printed.open.JavaScript }]);
+    const told = one?.error ?? "values";
+    const isTold = /^STALE/.test(told) && told.includes(`s3://${bucket}/data/equities/${key}`);
+    checks.equal(`Icechunk in S3: an object that was ${what}, in JavaScript`, isTold || told, true);
+    const [other] = await askPython(python, [{ ...ask, lines: printed.open.Python }]);
+    const isRefused = /changed|not enough data/.test(other?.error ?? "");
+    checks.equal(`Icechunk in S3: an object that was ${what}, in Python`, isRefused || other?.error, true);
+  }
+  await store.close();
+}
+
+/** What became of a writer, or for each node whether a reader gets what its archive holds. */
+interface Written {
+  readonly code?: string;
+  readonly message?: string;
+  readonly field?: string;
+  readonly snapshot?: string;
+  readonly arrays?: number;
+  readonly expected?: string;
+  readonly found?: string;
+}
+
+async function checkWriters({ checks, folder }: SuiteContext, s3: TestS3, node: NodeCommand): Promise<void> {
+  const results = join(folder, "writers.json");
+  const script = join(repositoryRoot, "test", "interop", "readers", "icechunk-writers.mjs");
+  for (const location of [addressOf(s3, "repositories/shared"), join(folder, "shared.icechunk")]) {
+    const where = location.startsWith("s3://") ? "in S3" : "in a folder";
+    await writeFile(results, "{}");
+    const done = await runProgram(node.program, [...node.args, script, results], {
+      input: JSON.stringify({
+        location,
+        first: join(corpusFolder, "bloscpack-3", "array-i4-2d.blp"),
+        second: join(corpusFolder, "carray", "bcolz-f8-chunks"),
+      }),
+      timeoutSeconds: 120,
+    });
+    if (done.code !== 0) {
+      checks.fail(`two writers of Icechunk ${where}`, lastLines(done));
+      continue;
+    }
+    const { first, second, again, shown } = JSON.parse(await readFile(results, "utf8")) as {
+      readonly [run: string]: Written | undefined;
+      readonly shown?: Written;
+    };
+    checks.equal(
+      `two writers of Icechunk ${where}: the slower one is told of the faster one's commit`,
+      [first?.code, first?.field, first?.found, second?.arrays],
+      ["CONFLICT", "branch", second?.snapshot, 2],
+    );
+    checks.equal(
+      `two writers of Icechunk ${where}: tried again`,
+      [again?.code, again?.arrays],
+      [undefined, 2],
+    );
+    checks.equal(`two writers of Icechunk ${where}: what both wrote is there`, shown, {
+      first: true,
+      "first-again": true,
+      second: true,
+      "second-again": true,
+    });
+  }
+}
+
+/** What a command printed. */
+interface Printed {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+async function runCommands(
+  { program, args }: NodeCommand,
+  folder: string,
+  commands: readonly (readonly string[])[],
+): Promise<readonly Printed[]> {
+  const results = join(folder, "s3.json");
+  const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
+  const done = await runProgram(program, [...args, script, results], { input: JSON.stringify(commands) });
+  if (done.code !== 0) return [{ code: done.code ?? 1, out: "", err: lastLines(done) }];
+  return JSON.parse(await readFile(results, "utf8")) as Printed[];
+}
