@@ -5,6 +5,7 @@
 import { tmpdir } from "node:os";
 import { scratchBeside } from "../src/array/foreign/chunk-spool.ts";
 import { fromObject, isSpread, rowsOfFortran, rowsOfFortranStream } from "../src/array/write/fortran-rows.ts";
+import { joinBytes } from "../src/bytes/join.ts";
 import { SuperchunkError } from "../src/errors.ts";
 import {
   decodeNpyHeader,
@@ -101,10 +102,7 @@ async function readAtLeast(
   while (head.length < length) {
     const piece = await next();
     if (piece === undefined) break;
-    const joined = new Uint8Array(head.length + piece.length);
-    joined.set(head);
-    joined.set(piece, head.length);
-    head = joined;
+    head = joinBytes([head, piece]);
   }
   return head;
 }
