@@ -42,10 +42,16 @@ function zarrRows({ shardShape, nshards, chunkShapes, codecs }: ChunkFacts): str
   return [
     ...(shardShape === undefined
       ? []
-      : [["shards", `${formatCount(nshards ?? 0)} of ${shapeText(shardShape)}`]]),
+      : [["shards", `${formatCount(nshards ?? 0)} of ${rowsText(shardShape)}`]]),
     ...(chunkShapes === undefined ? [] : [["lengths", compact(chunkShapes)]]),
     ...(codecs === undefined ? [] : [["codecs", codecs.join(", ")]]),
   ];
+}
+
+/** A shape of chunks: rows where there is nothing else. */
+function rowsText(shape: readonly number[]): string {
+  const [rows] = shape;
+  return rows !== undefined && shape.length === 1 ? formatPlural(rows, "row") : shapeText(shape);
 }
 
 /** `8 of 128 rows, zstd 5, shuffle, typesize 8`. */
@@ -55,7 +61,7 @@ function chunksText(chunks: ChunkFacts): string {
   if (chunkLength !== undefined) words[0] += ` of ${formatPlural(chunkLength, "row")}`;
   else if (chunkBytes !== undefined) words[0] += ` of ${formatExactSize(chunkBytes)}`;
   else if (chunkShape !== undefined && chunks.chunkShapes === undefined)
-    words[0] += ` of ${shapeText(chunkShape)}`;
+    words[0] += ` of ${rowsText(chunkShape)}`;
   if (cname !== undefined) words.push(clevel === undefined ? cname : `${cname} level ${clevel}`);
   if (shuffle !== undefined) words.push(shuffle);
   if (typesize !== undefined) words.push(`typesize ${typesize}`);

@@ -8,7 +8,7 @@ import type { DType, JsonValue } from "../src/format/types.ts";
 import { encoderOf } from "../src/node/index.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
-import { formatCount, formatExactSize, formatPlural } from "./units.ts";
+import { formatCount, formatDuration, formatExactSize, formatPlural } from "./units.ts";
 
 /** The library's options. Throws `BAD_ARGUMENT` for a dtype that is none. */
 export function toOptions(flags: ConvertFlags, context: Context): ConvertOptions {
@@ -58,7 +58,7 @@ export function resultLine(result: Omit<ConvertResult, "notes" | "renamed">): st
     `${formatCount(chunksRecoded)} recoded`,
     formatExactSize(bytesWritten),
     `${formatPlural(shards, "shard")}${shardsKept > 0 ? ` (${formatCount(shardsKept)} kept)` : ""}`,
-    `${seconds.toFixed(2)} seconds`,
+    formatDuration(seconds),
     ...(verified ? ["verified"] : []),
   ];
   return words.join(", ");

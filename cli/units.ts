@@ -46,6 +46,11 @@ export function ratioOf(nbytes: number, cbytes: number): number | null {
   return cbytes > 0 ? Number((nbytes / cbytes).toFixed(4)) : null;
 }
 
+/** How long something took: `48 ms`, `1.73 seconds`. */
+export function formatDuration(seconds: number): string {
+  return seconds < 0.0995 ? `${(seconds * 1000).toFixed(0)} ms` : `${seconds.toFixed(2)} seconds`;
+}
+
 /** Seconds as `m:ss` or `h:mm:ss`. */
 export function formatClock(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));

@@ -23,7 +23,7 @@ import { alignRows, shapeText } from "./layout.ts";
 import { findAt } from "./opening.ts";
 import { startProgress } from "./progress.ts";
 import { locateAll } from "./tree-conversion.ts";
-import { formatCount, formatPlural, formatSize } from "./units.ts";
+import { formatCount, formatDuration, formatPlural, formatSize } from "./units.ts";
 import { printable } from "./values/cell-text.ts";
 
 /** Options of `convert` that only Zarr has a use for. */
@@ -167,7 +167,7 @@ async function printResult(result: BackTreeResult, context: Context): Promise<vo
     ...(chunksCopied + chunksRecoded === 0
       ? []
       : [`${formatCount(chunksCopied)} chunks copied`, `${formatCount(chunksRecoded)} compressed anew`]),
-    `${seconds.toFixed(2)} s`,
+    formatDuration(seconds),
     ...(verified ? ["verified"] : []),
     ...(kept > 0 ? [`${formatCount(kept)} kept of an earlier run`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} failed`] : []),

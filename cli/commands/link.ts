@@ -6,7 +6,7 @@ import { type LinkPathOptions, link, planLinkAt } from "../../src/node/link.ts";
 import type { Context } from "../context.ts";
 import { alignRows } from "../layout.ts";
 import { startProgress } from "../progress.ts";
-import { formatCount, formatPlural, formatSize } from "../units.ts";
+import { formatCount, formatDuration, formatPlural, formatSize } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
 
 const KINDS = ["hard", "symbolic", "copy"] as const;
@@ -104,7 +104,7 @@ function summary(plan: LinkPlan | LinkResult, dry: boolean): string {
   const { destination, files, added, done, kind } = plan;
   if (done) return `${printable(destination)} is a Zarr array already, and right`;
   const how = { hard: "hard links", symbolic: "symbolic links", copy: "copies" }[kind];
-  const time = "seconds" in plan ? `, ${(plan.seconds * 1000).toFixed(0)} ms` : "";
+  const time = "seconds" in plan ? `, ${formatDuration(plan.seconds)}` : "";
   return `${printable(destination)} ${dry ? "would be" : "is"} a Zarr array: ${formatPlural(files.length, "file")} (${how}), ${formatSize(added)} added${time}`;
 }
 

@@ -19,7 +19,7 @@ const corpus = (path: string): string => join(corpusFolder, ...path.split("/"));
 const readJson = (...parts: string[]) => JSON.parse(readFileSync(join(folder, ...parts), "utf8"));
 
 const LINE =
-  /^\d+ chunks? copied, (\d+ padded, )?\d+ recoded, [\d,]+ bytes( \([^)]+\))?, \d+ shards?, \d+\.\d\d seconds(, verified)?\n$/;
+  /^\d+ chunks? copied, (\d+ padded, )?\d+ recoded, [\d,]+ bytes( \([^)]+\))?, \d+ shards?, (\d+\.\d\d seconds|\d+ ms)(, verified)?\n$/;
 
 describe("one archive", () => {
   it.each(loadArchives().filter((fixture) => !fixture.refuse))(

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import {
   formatClock,
   formatCount,
+  formatDuration,
   formatExactSize,
   formatRatio,
   formatSize,
@@ -56,6 +57,15 @@ describe("counts and times", () => {
     expect(parseCount("12")).toBe(12);
     for (const text of ["0", "-3", "1.5", "x", "1e3"])
       expect(() => parseCount(text)).toThrow(InvalidArgumentError);
+  });
+
+  it("short times are told in milliseconds, others in seconds", () => {
+    expect([0, 0.048, 0.0994].map(formatDuration)).toEqual(["0 ms", "48 ms", "99 ms"]);
+    expect([0.0995, 1.734, 312].map(formatDuration)).toEqual([
+      "0.10 seconds",
+      "1.73 seconds",
+      "312.00 seconds",
+    ]);
   });
 
   it("clocks have hours only where there are any", () => {
