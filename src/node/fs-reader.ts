@@ -71,6 +71,14 @@ export class FolderReader implements ReadableStore {
     return this.explain(key, "looking at it", false, () => this.describeObject(key));
   }
 
+  async isFolder(key: string, options?: StoreOptions): Promise<boolean> {
+    options?.signal?.throwIfAborted();
+    return this.explain(key, "looking at it", false, () => {
+      const path = this.realPath(key);
+      return path !== undefined && lstat(path)?.isDirectory() === true;
+    });
+  }
+
   async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
     this.checkFolder(folder);
     try {

@@ -58,6 +58,14 @@ export class MountedStore implements ReadableStore {
     return found === undefined || found.path === "" ? undefined : found.store.stat(found.path, options);
   }
 
+  async isFolder(key: string, options?: StoreOptions): Promise<boolean> {
+    checkKey(key);
+    const found = this.#find(key);
+    return (
+      found !== undefined && found.path !== "" && (await found.store.isFolder?.(found.path, options)) === true
+    );
+  }
+
   async *list(folder: string, options?: StoreOptions): AsyncGenerator<ListEntry> {
     checkFolder(folder);
     if (folder !== "") {

@@ -68,6 +68,8 @@ export interface ReadableStore {
   readIntoSync?(key: string, offset: number, target: Uint8Array): number | undefined;
   /** Capability: the first bytes, with what `stat` tells where the answer tells it, in one request. */
   getHead?(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined>;
+  /** Capability of stores that have folders: true where a key leads to one, and not to an object. */
+  isFolder?(key: string, options?: StoreOptions): Promise<boolean>;
   /**
    * Capability: the same for many objects, for walks over thousands of them; undefined for one that is not there. What
    * `info` tells is of the very object that the bytes are of; length 0 looks at the objects and reads nothing. `info`

@@ -3,7 +3,7 @@ import type { ReadableStore } from "../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "./chain.ts";
 import { combine, regularAxis } from "./chunk-grid.ts";
 import type { ArrayModel } from "./model.ts";
-import type { ChunkPlace } from "./place.ts";
+import { assertAbsent, type ChunkPlace } from "./place.ts";
 import type { ShardCache } from "./shard-cache.ts";
 import type { ShardEntries } from "./shard-index.ts";
 import { gridPositions, storedPositions } from "./stored-positions.ts";
@@ -98,13 +98,16 @@ async function* slotsAt(
   if (serializer.kind === "bytes" || stages.length > 0) {
     const info = isStored ? await store.stat(key, { signal }) : undefined;
     const { size: nbytes, version } = info ?? {};
-    if (nbytes === undefined || version === undefined) yield* missingIn(piece, key, undefined);
-    else yield { start, shape, key, offset: 0, nbytes, slot: undefined, version };
+    if (nbytes === undefined || version === undefined) {
+      if (isStored) await assertAbsent(store, key, signal);
+      yield* missingIn(piece, key, undefined);
+    } else yield { start, shape, key, offset: 0, nbytes, slot: undefined, version };
     return;
   }
   const grid = innerGrid(serializer, permute(shape, chain.order));
   const shard = isStored ? await cache.open(key, grid, serializer.index) : undefined;
   if (shard === undefined) {
+    if (isStored) await assertAbsent(store, key, signal);
     yield* missingIn(piece, key, undefined);
     return;
   }

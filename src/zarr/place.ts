@@ -26,6 +26,20 @@ export function placeDetails({ path, slot, offset }: ChunkPlace): {
   return slot === undefined ? { path, offset } : { path, chunk: slot, offset };
 }
 
+/**
+ * Refuses a folder in the place of a chunk or shard: only what is not there at all has the fill value. [FH-03]
+ *
+ * @throws INCOMPLETE
+ */
+export async function assertAbsent(store: ReadableStore, key: string, signal?: AbortSignal): Promise<void> {
+  if ((await store.isFolder?.(key, { signal })) !== true) return;
+  throw new SuperchunkError(
+    "INCOMPLETE",
+    "a folder is in the place of the chunk or shard, which is not there then, and not the fill value either; look for a whole copy, or remove the folder if the chunk is to be missing",
+    { path: store.describe(key), expected: "a file, or nothing", found: "a folder" },
+  );
+}
+
 /** Bytes `[start, start + length)` of a place. Throws `TRUNCATED`, `INCOMPLETE` where the object is gone. */
 export async function readPlace(
   store: ReadableStore,

@@ -21,7 +21,7 @@ import {
 } from "./leaf.ts";
 import { concurrencyOf, LeafRequests, type ReadSettings } from "./leaf-requests.ts";
 import type { ArrayModel } from "./model.ts";
-import type { ChunkPlace } from "./place.ts";
+import { assertAbsent, type ChunkPlace } from "./place.ts";
 import { type KnownShard, ShardCache } from "./shard-cache.ts";
 
 /** How often a read is begun again because a writer replaced the object. */
@@ -92,7 +92,7 @@ export class ChunkReading {
     if (chain.serializer.kind === "bytes" || chain.stages.length > 0) {
       const job = this.#leafJob(chain, place, shape, segments, target);
       if (job !== undefined && !(await this.#readWholeObject(job, signal)))
-        this.#fillTarget(segments, target);
+        await this.#fillAbsent(key, segments, target, signal);
       if (job === undefined) await this.#readPackedShard(chain, place, shape, segments, target, signal);
       return;
     }
@@ -128,7 +128,7 @@ export class ChunkReading {
     signal: AbortSignal,
   ): Promise<void> {
     const bytes = await this.#gate.run(() => this.#store.get(place.key, { signal }));
-    if (bytes === undefined) return this.#fillTarget(extents, target);
+    if (bytes === undefined) return this.#fillAbsent(place.key, extents, target, signal);
     const here: ChunkPlace = { ...place, memory: bytes, nbytes: bytes.length };
     const jobs: LeafJob[] = [];
     await this.#collect(chain, here, "", shape, extents, target, jobs, signal);
@@ -154,7 +154,7 @@ export class ChunkReading {
         if (this.#isPinned || !isSuperchunkError(error, "STALE")) throw error;
         continue;
       }
-      if (shard === undefined) return this.#fillTarget(extents, target);
+      if (shard === undefined) return this.#fillAbsent(key, extents, target, signal);
       const { entries, version } = shard;
       const done = await this.#holds(
         key,
@@ -291,6 +291,17 @@ export class ChunkReading {
       stages: chain.stages,
       itemSize: this.#model.dtype.itemSize,
     };
+  }
+
+  /** The fill value for an object that is not there. Throws `INCOMPLETE` where something else is. */
+  async #fillAbsent(
+    key: string,
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await assertAbsent(this.#store, key, signal);
+    this.#fillTarget(extents, target);
   }
 
   #fillTarget(extents: readonly ChunkExtent[], target: ItemView): void {

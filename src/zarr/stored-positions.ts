@@ -58,14 +58,16 @@ async function listPositions(
 ): Promise<readonly (readonly number[])[] | undefined> {
   const found: (readonly number[])[] = [];
   try {
-    for await (const key of walk(store, model.dataFolder, signal)) {
+    for await (const { key, kind } of walk(store, model.dataFolder, signal)) {
       // Every way to write keys has the numbers in order, and nothing else with digits behind the folder.
       const position = (key.slice(model.dataFolder.length).match(/\d+/g) ?? []).map(Number);
       const isOne =
         position.length === model.axes.length &&
         position.every((index, d) => index < (model.axes[d]?.count ?? 0)) &&
         model.chunkKey(position) === key;
-      if (isOne) found.push(position);
+      if (!isOne) continue;
+      // A folder in the place of an object is told by whoever reads it; an object store just has more keys below that one.
+      if (kind === "object" || (await store.isFolder?.(key, { signal })) === true) found.push(position);
     }
   } catch (error) {
     if (isSuperchunkError(error, "UNSUPPORTED")) return undefined;
@@ -86,10 +88,10 @@ async function* walk(
   store: ReadableStore,
   folder: string,
   signal: AbortSignal | undefined,
-): AsyncGenerator<string> {
+): AsyncGenerator<{ readonly key: string; readonly kind: "object" | "folder" }> {
   for await (const { name, kind } of store.list(folder, { signal })) {
     const key = joinKey(folder, name);
-    if (kind === "object") yield key;
-    else yield* walk(store, key, signal);
+    yield { key, kind };
+    if (kind === "folder") yield* walk(store, key, signal);
   }
 }

@@ -230,7 +230,9 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
 }
 
 /** A store with every capability but the one that only networks need. */
-export type FullStore = Required<Omit<WritableStore, "getHead" | "getHeads" | "pinsVersions" | "unpin">>;
+export type FullStore = Required<
+  Omit<WritableStore, "getHead" | "getHeads" | "pinsVersions" | "unpin" | "isFolder">
+>;
 
 /** How the writing half gets an empty store: `S` tells with which capabilities. */
 export interface WritingSubject<S extends WritableStore = FullStore> {

@@ -37,6 +37,7 @@ const CALLS: readonly Exclude<StoreMethod, "list" | "readIntoSync">[] = [
   "readInto",
   "getHead",
   "getHeads",
+  "isFolder",
   "put",
   "delete",
   "rename",

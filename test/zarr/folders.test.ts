@@ -1,0 +1,80 @@
+/** [FH-03] Only what is not there at all has the fill value: a folder in the place of a chunk or shard is an error that names it. */
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { createZarr, openZarr } from "../../src/node/index.ts";
+import { withCounting } from "../../src/store/wrappers/counting.ts";
+import { openZarrArray } from "../../src/zarr/open.ts";
+import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
+import { runCli } from "../cli/harness.ts";
+
+const CODECS = [
+  { name: "bytes", configuration: { endian: "little" } },
+  { name: "gzip", configuration: {} },
+];
+const SHARDING = {
+  name: "sharding_indexed",
+  configuration: {
+    chunk_shape: [2],
+    codecs: CODECS,
+    index_codecs: [{ name: "bytes", configuration: { endian: "little" } }, { name: "crc32c" }],
+  },
+};
+const base = { shape: [20], dataType: "int32", fillValue: -1 } as const;
+const KINDS = {
+  chunks: { ...base, chunkShape: [4] },
+  shards: { ...base, chunkShape: [2], shardShape: [4] },
+  "shards that are compressed": { ...base, chunkShape: [4], codecs: [SHARDING, ...CODECS.slice(1)] },
+  "so many chunks that the store is listed": { ...base, shape: [20_000], chunkShape: [4] },
+} as const;
+
+async function make(kind: keyof typeof KINDS): Promise<{ array: WritableZarrArray; root: string }> {
+  const root = await mkdtemp(join(tmpdir(), "superchunk-folder-"));
+  onTestFinished(() => rm(root, { recursive: true, force: true }));
+  const array = await createZarr(join(root, "a"), KINDS[kind], { threads: 0 });
+  await array.set([{ start: 0, stop: 4, step: 1 }], Int32Array.of(1, 2, 3, 4));
+  await mkdir(join(root, "a", "c", "2"));
+  return { array, root };
+}
+
+describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s", (kind) => {
+  test("are not taken for the fill value", async () => {
+    const { root } = await make(kind);
+    const array = await openZarr(join(root, "a"), { threads: 0 });
+    if (array.kind !== "array") throw new TypeError(array.kind);
+    const error = {
+      code: "INCOMPLETE",
+      details: { path: join(root, "a", "c", "2"), expected: "a file, or nothing", found: "a folder" },
+    };
+    await expect(array.get()).rejects.toMatchObject(error);
+    await expect(array.get([9])).rejects.toMatchObject(error);
+    expect(await array.get([3])).toBe(4);
+    expect(await array.get([4])).toBe(-1);
+    expect(await array.verify()).toMatchObject({ ok: false });
+    const listed = async (): Promise<void> => {
+      for await (const _ of array.listChunks());
+    };
+    await expect(listed()).rejects.toMatchObject(error);
+    const verified = await runCli(["verify", root]);
+    expect(verified).toMatchObject({ code: 3 });
+    expect(verified.out).toContain(join("a", "c", "2"));
+    expect((await runCli(["chunks", join(root, "a")])).err).toContain(
+      "a folder is in the place of the chunk",
+    );
+  });
+});
+
+test("a chunk that is not there costs one more question of a folder, and one that is there none", async () => {
+  const { array } = await make("chunks");
+  const { store, counts, reset } = withCounting(array.store);
+  const counted = await openZarrArray(store, "");
+  reset();
+  await counted.get([{ start: 0, stop: 4, step: 1 }]);
+  expect(counts.log).not.toContain("isFolder c/0");
+  const there = counts.requests;
+  reset();
+  await counted.get([{ start: 4, stop: 8, step: 1 }]);
+  expect(counts.log).toContain("isFolder c/1");
+  expect(counts.requests).toBe(there + 1);
+});
