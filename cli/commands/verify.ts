@@ -1,6 +1,7 @@
 /** `superchunk verify`: everything that is stored, checked. */
 import type { Command } from "commander";
 import type { Finding, VerifyReport } from "../../src/array/types.ts";
+import { BEHIND } from "../../src/bridge/link/verify.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
@@ -21,6 +22,8 @@ interface Totals {
   archives: number;
   damaged: number;
   failed: number;
+  /** Sound, with a Zarr view of before. */
+  behind: number;
   chunks: number;
   digests: number;
   nbytes: number;
@@ -33,7 +36,7 @@ export function addVerify(program: Command, context: Context): void {
   program
     .command("verify")
     .description(
-      "check every header, size, offset, checksum and payload of archives and Zarr arrays; exit code 3 where something is wrong",
+      "check every header, size, offset, checksum and payload of archives and Zarr arrays; exit code 3 where something is wrong, 1 where a Zarr view is behind its archive",
     )
     .argument(
       "<path...>",
@@ -54,6 +57,7 @@ Examples:
         archives: 0,
         damaged: 0,
         failed: 0,
+        behind: 0,
         chunks: 0,
         digests: 0,
         nbytes: 0,
@@ -70,8 +74,8 @@ Examples:
         }
       }
       if (totals.damaged > 0) context.note(EXIT.damaged);
-      else if (totals.failed > 0) context.note(EXIT.failed);
-      const ok = totals.damaged === 0 && totals.failed === 0;
+      else if (totals.failed + totals.behind > 0) context.note(EXIT.failed);
+      const ok = totals.damaged + totals.failed + totals.behind === 0;
       if (json) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
       else await context.out.line(summaryLine(totals));
     });
@@ -142,11 +146,17 @@ function count({ report, error }: Outcome, totals: Totals): void {
   }
   if (report === undefined) return;
   if (!report.ok) totals.damaged++;
+  else if (isBehind(report)) totals.behind++;
   totals.chunks += report.chunks;
   totals.digests += report.digests;
   totals.nbytes += report.nbytes;
   totals.cbytes += report.cbytes;
   totals.warnings += report.findings.filter((finding) => finding.severity === "warning").length;
+}
+
+/** True where the archive is sound, and its Zarr view is whole and shows what was there before. */
+function isBehind({ findings }: VerifyReport): boolean {
+  return findings.some(({ code }) => code === BEHIND);
 }
 
 function outcomeLines({ path, dialect, report, error }: Outcome): string[] {
@@ -158,7 +168,8 @@ function outcomeLines({ path, dialect, report, error }: Outcome): string[] {
   if (report === undefined) return [];
   const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";
   const line = `${name}  ${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
-  return [`${report.ok ? "ok     " : "DAMAGED"}  ${line}`, ...report.findings.map(findingLine)];
+  const state = report.ok ? (isBehind(report) ? "BEHIND " : "ok     ") : "DAMAGED";
+  return [`${state}  ${line}`, ...report.findings.map(findingLine)];
 }
 
 function findingLine({ severity, code, message, path, chunk }: Finding): string {
@@ -189,9 +200,10 @@ function plainFinding(finding: Finding): Record<string, unknown> {
 }
 
 function summaryLine(totals: Totals): string {
-  const { archives, damaged, failed, chunks, digests, nbytes, warnings } = totals;
+  const { archives, damaged, failed, behind, chunks, digests, nbytes, warnings } = totals;
   const words = [
-    `${formatPlural(archives, "archive")}: ${formatCount(archives - damaged - failed)} ok`,
+    `${formatPlural(archives, "archive")}: ${formatCount(archives - damaged - failed - behind)} ok`,
+    ...(behind > 0 ? [`${formatCount(behind)} with a Zarr view of before`] : []),
     ...(damaged > 0 ? [`${formatCount(damaged)} damaged`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} not readable`] : []),
     formatPlural(chunks, "chunk"),

@@ -10,6 +10,8 @@ import { openTable } from "./open-table.ts";
 import { readBeginning } from "./stored-size.ts";
 import type { Archive, OpenOptions } from "./types.ts";
 
+/** What Zarr's versions have at the place of a node. */
+const ZARR_DOCUMENTS = ["zarr.json", ".zarray", ".zgroup"];
 const MAGIC = [0x62, 0x6c, 0x70, 0x6b]; // "blpk"
 
 /**
@@ -59,6 +61,14 @@ async function nothingThere(
   options: OpenOptions,
 ): Promise<SuperchunkError> {
   const where = { path: store.describe(path) };
+  for (const name of ZARR_DOCUMENTS) {
+    if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
+    return new SuperchunkError(
+      "UNSUPPORTED",
+      'it is a Zarr array or group, and not an archive; "superchunk info", "ls", "cat", "verify" and "convert" take it, and openZarr of superchunk/zarr',
+      { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: name },
+    );
+  }
   if (await hasEntries(store, path, options)) {
     return new SuperchunkError(
       "UNSUPPORTED",

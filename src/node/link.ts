@@ -8,7 +8,7 @@ import { LINK_RECORD, readLinkRecord } from "../bridge/link/record.ts";
 import type { LinkOptions, LinkPlan, LinkResult, LinkSite, UnlinkResult } from "../bridge/link/types.ts";
 import { unlinkArchive } from "../bridge/link/unlink.ts";
 import { verifyLink } from "../bridge/link/verify.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { FileStore } from "./fs-store.ts";
 import { linkFilesIn } from "./link-files.ts";
 import { locate } from "./locate.ts";
@@ -99,7 +99,7 @@ async function atPath<T>(
     const steady = new SteadyStore(root);
     const lock = writes ? await lockFolder(root, key, options) : undefined;
     try {
-      return await work(await open(steady, key, { signal: options.signal }), site);
+      return await work(await openSource(steady, key, options), site);
     } finally {
       await lock?.release();
       await steady.close();
@@ -108,6 +108,25 @@ async function atPath<T>(
   } finally {
     await store.close?.();
   }
+}
+
+/** Opens what is to be linked. Throws `UNSUPPORTED` for what is Zarr already, by itself. */
+async function openSource(store: SteadyStore, key: string, { signal }: LinkPathOptions): Promise<Archive> {
+  try {
+    return await open(store, key, { signal });
+  } catch (error) {
+    const isZarr = isSuperchunkError(error, "UNSUPPORTED") && isZarrDocument(error.details.found);
+    if (!isZarr) throw error;
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      'it is a Zarr array or group already: any Zarr reader opens it. "superchunk link" makes Zarr arrays of archives (folders of bcolz and blz, Bloscpack files); "superchunk convert --to blz" makes an archive of Zarr',
+      error.details,
+    );
+  }
+}
+
+function isZarrDocument(found: unknown): boolean {
+  return found === "zarr.json" || found === ".zarray" || found === ".zgroup";
 }
 
 /**

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
-import { copyOf, snapshot } from "./support.ts";
+import { copyOf, snapshot, temporaryFolder } from "./support.ts";
 
 const BLZ = join(corpusFolder, "blz-superchunk", "f8-default");
 
@@ -65,7 +65,12 @@ test("changing a linked array says that its Zarr view stays behind, and linking 
   const changed = await runCli(["resize", copy, "2100"]);
   expect(changed.code).toBe(0);
   expect(changed.err).toContain('its Zarr view still has what was there before; "superchunk link"');
-  expect((await runCli(["verify", copy])).code).toBe(3);
+  const behind = await runCli(["verify", copy]);
+  expect(behind.code).toBe(1);
+  expect(behind.out).toMatch(
+    /^BEHIND .*\n {2}warning BEHIND: .*the Zarr view is whole, and shows the archive as it was/,
+  );
+  expect(behind.out).toContain("1 archive: 0 ok, 1 with a Zarr view of before");
   expect((await runCli(["link", copy])).code).toBe(0);
   expect((await runCli(["verify", copy])).code).toBe(0);
   await runCli(["unlink", copy]);
@@ -84,3 +89,19 @@ test("a symbolic link whose file is gone is an error, never the fill value", asy
   expect(read.err).toContain("a symbolic link to ../gone, where nothing is");
   expect((await runCli(["verify", zarr])).code).toBe(3);
 });
+
+test.each(["zarr.json", ".zarray", ".zgroup"])(
+  "what has a %s is Zarr already: link says so, and what it is for; other commands say what takes it",
+  async (name) => {
+    const root = temporaryFolder();
+    fs.writeFileSync(join(root, name), "{}");
+    const linked = await runCli(["link", root]);
+    expect(linked.code).toBe(1);
+    expect(linked.err).toContain("it is a Zarr array or group already: any Zarr reader opens it");
+    expect(linked.err).toContain("makes Zarr arrays of archives");
+    const resized = await runCli(["resize", root, "3"]);
+    expect(resized.code).toBe(1);
+    expect(resized.err).toContain("it is a Zarr array or group, and not an archive");
+    expect(fs.readdirSync(root)).toEqual([name]);
+  },
+);

@@ -158,6 +158,8 @@ export async function openWritable(
   if (!isWritable(store)) throw readOnly(store, path, "the store cannot write");
   const lock = await options.lock?.();
   try {
+    // Links are made on file systems alone, which have them.
+    if (store.link !== undefined) await refuseSymbolic(store, path, options);
     const { settings, committed, sizes, isForeign } = await readWritable(store, path, options);
     assertMirror(store, path, settings, options);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
@@ -246,6 +248,25 @@ export async function refuseInPlace(
   );
 }
 
+/**
+ * Refuses an array that is linked by symbolic links. What is linked otherwise may change: its shards are names of the files of
+ * before.
+ *
+ * @throws CONFLICT
+ */
+async function refuseSymbolic(store: ReadableStore, path: string, { signal }: WriteOptions): Promise<void> {
+  const key = joinKey(path, LINK_RECORD);
+  const bytes = await store.get(key, { signal });
+  if (bytes === undefined) return;
+  const record = parseJson(bytes, store.describe(key)) as JsonObject | null;
+  if (record?.["kind"] !== "symbolic") return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    'the array is linked to Zarr by symbolic links: a file that a change replaces would be a missing shard, which Zarr readers take for the fill value. "superchunk unlink" first; "superchunk link" makes hard links, which stay right',
+    { path: store.describe(key), field: "kind" },
+  );
+}
+
 function isParsed(dtype: JsonValue | DType): dtype is DType {
   return typeof dtype === "object" && dtype !== null && "kind" in dtype && "itemSize" in dtype;
 }
@@ -282,7 +303,7 @@ function assertMirror(
 function neverChanging(store: ReadableStore, path: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
-    "the folder of the array is a Zarr array as well, whose shards are its files: they never change, so that there is neither reserve in them nor a change in place",
+    "the folder of the array is a Zarr array as well, whose shards are its files. A Zarr reader that has read the index of a shard reads where it leads, so no byte of it may ever become something else: there is neither reserve in them nor a change in place. Change it without, or unlink it first",
     { path: store.describe(path), field: "zarr" },
   );
 }

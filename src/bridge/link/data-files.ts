@@ -59,7 +59,7 @@ export async function listFiles(
     if (found === expected || (i === files.length - 1 && found < expected)) return;
     throw unlinkable(
       archive.store.describe(file.key),
-      `it has ${found} chunks of the array and the first file ${expected}, but all shards of a Zarr array hold the same number, and only the last may hold fewer`,
+      `it has ${found} chunks of the array and the first file ${expected}, but all shards of a Zarr array hold the same number, and only the last may hold fewer (of an array of superchunks, "superchunk compact" brings that about)`,
     );
   });
   return { files, isGuessed: guessed !== undefined };

@@ -2,6 +2,7 @@
 import { crc32c } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { shardIndexLength } from "../shard-index.ts";
+import { isCopyOf } from "./copied-bytes.ts";
 import type { LinkRecord, RecordedFile } from "./record.ts";
 import { assertOwnNames, findFormer, placesOf, withoutWriting } from "./restore.ts";
 import type { Work } from "./shard-making.ts";
@@ -53,12 +54,16 @@ export async function lookAt(
   const reason = hasTail ? await checkTail(shard, store, key, size, signal) : "it has no index";
   const isNamed =
     kind === "copy"
-      ? link?.kind === "file" && reason === undefined
+      ? link?.kind === "file" &&
+        reason === undefined &&
+        (await isCopyOf(site, { path: shard.path, link: shard.link, size: former.size }, signal))
       : kind === "hard"
         ? link?.identity === facts.identity
         : await files.leadsTo(places.shard, places.data);
   const isProtected = kind === "copy" || facts.mode === withoutWriting(facts.mode);
-  const tail = reason === undefined ? undefined : await makeTail(shard, former.size, signal);
+  // A copy that is made anew needs its index anew.
+  const isWhole = reason === undefined && (kind !== "copy" || isNamed);
+  const tail = isWhole ? undefined : await makeTail(shard, former.size, signal);
   const faults = [
     ...(reason === undefined ? [] : [reason]),
     ...(isNamed ? [] : [`${shard.link} is not its shard`]),

@@ -43,6 +43,8 @@ export interface LinkRecord {
   readonly files: readonly RecordedFile[];
   /** Keys of the documents, in the order in which they are published. */
   readonly documents: readonly string[];
+  /** crc32c of each document by its key: what it was when it was linked. */
+  readonly sums: ReadonlyMap<string, number>;
   /** What was asked beside the kind, so that a repair asks the same. */
   readonly options: RecordedOptions;
   /** Keys of folders that linking makes, outer ones first; `""` is the target itself. */
@@ -51,7 +53,7 @@ export interface LinkRecord {
 
 /** The record as bytes. */
 export function encodeLinkRecord(record: LinkRecord): Uint8Array {
-  const { kind, data, archive, files, documents, options, folders } = record;
+  const { kind, data, archive, files, documents, sums, options, folders } = record;
   const json: JsonObject = {
     superchunk_link: VERSION,
     kind,
@@ -63,9 +65,10 @@ export function encodeLinkRecord(record: LinkRecord): Uint8Array {
       size,
       mode: mode.toString(8),
       tail,
-      crc32c: crc32c.toString(16).padStart(8, "0"),
+      crc32c: hexOf(crc32c),
     })),
     documents: [...documents],
+    sums: Object.fromEntries([...sums].map(([key, sum]) => [key, hexOf(sum)])),
     options: {
       ...(options.dtype === undefined ? {} : { dtype: formatDType(options.dtype) }),
       ...(options.shape === undefined ? {} : { shape: [...options.shape] }),
@@ -74,6 +77,10 @@ export function encodeLinkRecord(record: LinkRecord): Uint8Array {
     folders: [...folders],
   };
   return new TextEncoder().encode(`${stringifyJson(json, { indent: 2 })}\n`);
+}
+
+function hexOf(sum: number): string {
+  return sum.toString(16).padStart(8, "0");
 }
 
 /**
@@ -104,6 +111,12 @@ export async function readLinkRecord(
     archive: textOf(json["archive"], "archive", path),
     files: listOf(json["files"], "files", path).map((file) => parseFile(objectOf(file, "files", path), path)),
     documents: listOf(json["documents"], "documents", path).map((key) => keyOf(key, "documents", path)),
+    sums: new Map(
+      Object.entries(objectOf(json["sums"] ?? {}, "sums", path)).map(([key, sum]) => [
+        key,
+        numberOf(sum, 16, 0xffff_ffff, "sums", path),
+      ]),
+    ),
     options: parseOptions(objectOf(json["options"], "options", path), path),
     folders: listOf(json["folders"], "folders", path).map((key) =>
       key === "" ? "" : keyOf(key, "folders", path),

@@ -1,5 +1,6 @@
 /** What is there of a link, what is to be done about it, and what stands in its way. Must not write. */
 import type { Archive } from "../../array/types.ts";
+import { crc32c } from "../../bytes/checksum.ts";
 import { isEqual } from "../../bytes/equal.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DataFile } from "./data-files.ts";
@@ -91,6 +92,9 @@ export async function survey(
     archive: archive.path,
     files: looks.map(({ file }) => file),
     documents: linked.documents.map(([key]) => key),
+    sums: new Map(
+      await Promise.all(linked.documents.map(async ([key, bytes]) => [key, await crc32c(bytes)] as const)),
+    ),
     options: chosen,
     folders: [...new Set([...(before?.folders ?? []), ...(await newFolders(site, linked))])].sort(byDepth),
   };

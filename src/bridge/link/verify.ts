@@ -7,15 +7,24 @@ import { open } from "../../array/open.ts";
 import type { Finding } from "../../array/types.ts";
 import { isEqual } from "../../bytes/equal.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import { readLinkRecord } from "./record.ts";
+import { isViewOfBefore } from "./behind.ts";
+import { isCopyOf } from "./copied-bytes.ts";
+import { type LinkRecord, readLinkRecord } from "./record.ts";
 import { placesOf, withoutWriting } from "./restore.ts";
 import { planShards } from "./shards.ts";
 import { checkTail } from "./tail.ts";
 import type { LinkOptions, LinkSite } from "./types.ts";
 
+/** Code of the finding that a Zarr view is right, and that of the archive before it was changed. */
+export const BEHIND = "BEHIND";
+const BEHIND_TEXT =
+  'the Zarr view is whole, and shows the archive as it was when it was linked: Zarr readers get what was there before. "superchunk link" brings it up to date (of an array in which values were set or rows deleted, "superchunk compact" first)';
 const REPAIR = 'run "superchunk link" again';
 
-/** What is wrong with the Zarr view of a linked archive; undefined where nothing is linked. */
+/**
+ * What is wrong with the Zarr view of a linked archive; undefined where nothing is linked. Where the archive was changed since,
+ * and the view is still right as it was, that is one warning with the code `BEHIND`.
+ */
 export async function verifyLink(
   site: LinkSite,
   options: LinkOptions = {},
@@ -26,8 +35,9 @@ export async function verifyLink(
   const error = (code: string, message: string, path: string): void => {
     findings.push({ severity: "error", code, message, path });
   };
+  let record: LinkRecord | undefined;
   try {
-    const record = await readLinkRecord(target, signal);
+    record = await readLinkRecord(target, signal);
     if (record === undefined) return undefined;
     const archive = await open(source, record.archive, { signal });
     const linked = await planShards(archive, { ...options, ...record.options, kind: record.kind });
@@ -43,12 +53,16 @@ export async function verifyLink(
         continue;
       }
       const isRight =
-        record.kind === "copy" ||
-        (record.kind === "hard" ? link.identity === facts.identity : await files.leadsTo(place, data));
+        record.kind === "copy"
+          ? await isCopyOf(site, { path: shard.path, link: shard.link, size: facts.size }, signal)
+          : record.kind === "hard"
+            ? link.identity === facts.identity
+            : await files.leadsTo(place, data);
       if (!isRight) {
+        const is = record.kind === "copy" ? "a copy of" : "the file";
         error(
           "LINK",
-          `it is not the file ${files.describe(data)} any more: another program has replaced one of the two; ${REPAIR}`,
+          `it is not ${is} ${files.describe(data)} any more: one of the two was changed or replaced; ${REPAIR}`,
           path,
         );
         continue;
@@ -93,5 +107,7 @@ export async function verifyLink(
     if (!isSuperchunkError(caught)) throw caught;
     error(caught.code, caught.summary, caught.details.path ?? target.describe(""));
   }
-  return findings;
+  const isWrong = findings.some(({ severity }) => severity === "error");
+  if (!isWrong || record === undefined || !(await isViewOfBefore(site, record, signal))) return findings;
+  return [{ severity: "warning", code: BEHIND, message: BEHIND_TEXT, path: target.describe("") }];
 }

@@ -1,12 +1,14 @@
 /** Makes new Zarr v3 arrays. Knows their documents. */
 import { SuperchunkError } from "../../errors.ts";
-import { stringifyJson } from "../../format/json.ts";
+import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { hasByteOrder, parseDataType } from "../data-type.ts";
 import { DOCUMENT, parseDocument } from "../metadata-v3.ts";
+import type { ArrayModel, GroupModel } from "../model.ts";
 import { type OpenZarrOptions, openZarrArray } from "../open.ts";
+import { checkMembers, explainRefusal } from "./specification.ts";
 import { WritableZarrArray, type WriteSettings } from "./writable-array.ts";
 
 /** A new array in Zarr's words. */
@@ -91,8 +93,8 @@ export function zarrDocument(spec: ZarrSpecification): JsonObject {
 }
 
 /**
- * Makes an array without values at a path where nothing is. Throws `CONFLICT` where something is, `BAD_FIELD` for a
- * specification that contradicts itself, `UNSUPPORTED` for what is not known here.
+ * Makes an array without values at a path where nothing is. Throws `CONFLICT` where something is, `BAD_ARGUMENT` for
+ * a specification that contradicts itself, naming its member, `UNSUPPORTED` for what is not known here.
  */
 export async function createZarr(
   store: WritableStore,
@@ -100,11 +102,18 @@ export async function createZarr(
   spec: ZarrSpecification,
   options: CreateZarrOptions = {},
 ): Promise<WritableZarrArray> {
-  const document = zarrDocument(spec);
   const key = joinKey(path, DOCUMENT);
-  const model = parseDocument(document, path, store.describe(key));
+  checkMembers(spec);
+  let text: Uint8Array;
+  let model: ArrayModel | GroupModel;
+  try {
+    text = new TextEncoder().encode(stringifyJson(zarrDocument(spec), { indent: 2 }));
+    // What is stored is what counts: readers do not see the specification.
+    model = parseDocument(parseJson(text, store.describe(key)), path, store.describe(key));
+  } catch (error) {
+    throw explainRefusal(error, spec);
+  }
   if ("consolidated" in model) throw new SuperchunkError("BAD_ARGUMENT", "the specification is a group's");
-  const text = new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
   await store.put(key, text, { ifAbsent: true, signal: options.signal });
   return new WritableZarrArray(store, model, options);
 }
