@@ -57,26 +57,35 @@ function isRefusal(error: unknown): boolean {
   return code === "EINVAL" || code === "ENOTSUP" || code === "EOPNOTSUPP";
 }
 
-/** Two buffers of {@link STAGE} bytes that begin at pages. */
-type Stages = readonly [Uint8Array, Uint8Array];
+/** What is shorter waits in memory of this many bytes: streams do not say how long they will be. */
+const SMALL = 1 << 20;
+
+/** Two buffers of {@link STAGE} bytes. */
+interface Stages {
+  readonly buffers: readonly [Uint8Array, Uint8Array];
+  /** They begin at pages. */
+  readonly isAligned: boolean;
+}
 
 const idle: Stages[] = [];
 
-/**
- * Only the memory of WebAssembly is sure to begin at a page: that of other buffers begins where the allocator likes.
- * Undefined where the process may have no more addresses.
- */
-function takeStages(): Stages | undefined {
+/** Only the memory of WebAssembly is sure to begin at a page: that of other buffers begins where the allocator likes. */
+function takeStages(): Stages {
   const kept = idle.pop();
   if (kept !== undefined) return kept;
   const pages = (2 * STAGE) / 65_536;
   try {
     const { buffer } = new WebAssembly.Memory({ initial: pages, maximum: pages });
-    return [new Uint8Array(buffer, 0, STAGE), new Uint8Array(buffer, STAGE, STAGE)];
+    return { buffers: halve(buffer), isAligned: true };
   } catch (error) {
-    if (error instanceof RangeError) return undefined;
+    // Where a process may have few addresses: engines reserve many for each such memory.
+    if (error instanceof RangeError) return { buffers: halve(new ArrayBuffer(2 * STAGE)), isAligned: false };
     throw error;
   }
+}
+
+function halve(buffer: ArrayBuffer): readonly [Uint8Array, Uint8Array] {
+  return [new Uint8Array(buffer, 0, STAGE), new Uint8Array(buffer, STAGE, STAGE)];
 }
 
 /** Writes one file from its start: through stages, of which one is filled while the other is written. */
@@ -86,50 +95,59 @@ export class DirectWriter {
   readonly #path: string;
   readonly #access: DirectAccess;
   #stages: Stages | undefined;
-  /** The one that is being filled, and how far. */
-  #current = 0;
+  /** What is being filled, and how far: a stage, or before there are any something smaller. */
+  #buffer: Uint8Array = new Uint8Array(0);
   #filled = 0;
+  /** The stage that is being filled. */
+  #current: 0 | 1 = 0;
   /** The write of each stage; never rejects. */
   readonly #writing: [Promise<void>, Promise<void>] = [Promise.resolve(), Promise.resolve()];
   /** The same file, open for direct writes. */
   #direct: FileHandle | undefined;
   #failure: { readonly error: unknown } | undefined;
 
-  private constructor(file: FileHandle, path: string, access: DirectAccess, stages: Stages) {
+  /** `file` is new and open for writing, at `path`. */
+  constructor(file: FileHandle, path: string, access: DirectAccess) {
     this.#file = file;
     this.#path = path;
     this.#access = access;
-    this.#stages = stages;
-  }
-
-  /** `file` is new and open for writing, at `path`. Undefined where the process has no memory for it. */
-  static make(file: FileHandle, path: string, access: DirectAccess): DirectWriter | undefined {
-    const stages = takeStages();
-    return stages === undefined ? undefined : new DirectWriter(file, path, access, stages);
   }
 
   /** Takes a piece, which is its maker's again when this resolves. */
   async write(piece: Uint8Array): Promise<void> {
+    if (this.#stages === undefined) this.#makeRoom(piece.length);
     for (let at = 0; at < piece.length; ) {
-      const stage = this.#stage;
-      const length = Math.min(stage.length - this.#filled, piece.length - at);
-      stage.set(piece.subarray(at, at + length), this.#filled);
+      const length = Math.min(this.#buffer.length - this.#filled, piece.length - at);
+      this.#buffer.set(piece.subarray(at, at + length), this.#filled);
       this.#filled += length;
       at += length;
-      if (this.#filled === stage.length) await this.#send();
+      if (this.#filled === STAGE) await this.#send();
     }
+  }
+
+  /** Room for the next piece, as long as there are no stages. */
+  #makeRoom(length: number): void {
+    if (this.#filled + length <= this.#buffer.length) return;
+    const before = this.#buffer.subarray(0, this.#filled);
+    if (this.#filled + length <= SMALL) this.#buffer = new Uint8Array(SMALL);
+    else {
+      this.#stages = takeStages();
+      [this.#buffer] = this.#stages.buffers;
+    }
+    this.#buffer.set(before);
   }
 
   /** Writes what is left. Then {@link settle} is still to be called. */
   async finish(): Promise<void> {
-    const last = this.#stage.subarray(0, this.#filled);
+    const last = this.#buffer.subarray(0, this.#filled);
     // What does not fill a page goes through the cache, and so does a file that never filled a stage.
     const whole = this.#direct === undefined ? 0 : last.length - (last.length % ALIGNMENT);
     if (whole > 0) await this.#write(last.subarray(0, whole), this.size);
-    await this.#awaitWrites();
     await writeFully(this.#file, last.subarray(whole), this.size + whole);
     this.size += last.length;
     this.#filled = 0;
+    await Promise.all(this.#writing);
+    this.#throwFailure();
   }
 
   /** Waits for all that began, also failed writes, and gives back what it took; it is over then. */
@@ -142,29 +160,24 @@ export class DirectWriter {
     await direct?.close();
   }
 
-  get #stage(): Uint8Array {
-    const stage = this.#stages?.[this.#current];
-    if (stage === undefined) throw new RangeError("the writer has settled");
-    return stage;
-  }
-
   /** Begins to write the full stage, and goes on with the other one once that is free. */
   async #send(): Promise<void> {
-    const stage = this.#stage;
+    const stage = this.#buffer;
     const position = this.size;
     if (position === 0) {
-      this.#direct = await this.#access.open(this.#path);
+      if (this.#stages?.isAligned === true) this.#direct = await this.#access.open(this.#path);
       // Alone, for it may find out that it cannot be done so.
       await this.#write(stage, position);
     } else {
-      this.#writing[this.#current === 0 ? 0 : 1] = this.#write(stage, position).catch((error: unknown) => {
+      this.#writing[this.#current] = this.#write(stage, position).catch((error: unknown) => {
         this.#failure ??= { error };
       });
     }
     this.size += stage.length;
     this.#filled = 0;
-    this.#current = 1 - this.#current;
-    await this.#writing[this.#current === 0 ? 0 : 1];
+    this.#current = this.#current === 0 ? 1 : 0;
+    this.#buffer = this.#stages?.buffers[this.#current] ?? stage;
+    await this.#writing[this.#current];
     this.#throwFailure();
   }
 
@@ -183,11 +196,6 @@ export class DirectWriter {
       // Behind a part that was written no direct write may be able to begin: the cache tells what is really wrong.
       await writeFully(this.#file, bytes.subarray(done), position + done);
     }
-  }
-
-  async #awaitWrites(): Promise<void> {
-    await Promise.all(this.#writing);
-    this.#throwFailure();
   }
 
   #throwFailure(): void {

@@ -66,9 +66,9 @@ export async function writeSource(
 function chooseWriter(file: FileHandle, source: PutSource, options: WriteOptions): SourceWriter {
   const { path, stable, durable, direct } = options;
   const isLong = knownLength(source) >= STAGE;
-  const writer =
-    durable && isLong && direct.isWorthTrying ? DirectWriter.make(file, path, direct) : undefined;
-  return writer ?? new PieceWriter(file, stable || source instanceof Uint8Array, durable);
+  return durable && isLong && direct.isWorthTrying
+    ? new DirectWriter(file, path, direct)
+    : new PieceWriter(file, stable || source instanceof Uint8Array, durable);
 }
 
 /** Bytes of a source; infinite where only reading it tells. */
