@@ -13,7 +13,7 @@ import { writeFully } from "./fs-write.ts";
  * Bytes of a stage: one is filled while the other is written. A file that does not fill one goes through the cache:
  * small files are often read again soon, those of merges for example.
  */
-export const STAGE: number = 4 << 20;
+export const STAGE: number = 2 << 20;
 /** Offsets, lengths and addresses of direct writes are multiples of this: the page, and the largest usual sector. */
 const ALIGNMENT = 4096;
 /** Stages of files that are done, kept for the next ones. */

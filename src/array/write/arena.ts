@@ -8,8 +8,11 @@ const BLOCK = 4 << 20;
 /** Blocks that are kept for the next chunks. */
 const MAX_IDLE = 16;
 
-/** Blocks that are kept when nothing is to be made for the time being. */
-const KEPT = 4;
+/**
+ * Blocks of arenas that have nothing to do for the time being, for whichever has next, unless the engine needed their memory
+ * before: so that an array that is written behind another one does not take its memory a second time.
+ */
+const loose: WeakRef<Uint8Array>[] = [];
 
 /** Blocks that were filled, to be given back when their bytes are not needed any more. */
 export type FilledBlocks = readonly Uint8Array[];
@@ -26,7 +29,7 @@ export class ChunkArena {
       return last.subarray(this.#at, this.#at + length);
     const fits = this.#idle.findIndex((block) => block.length >= length);
     const [idle] = fits >= 0 ? this.#idle.splice(fits, 1) : [];
-    const block = idle ?? new Uint8Array(Math.max(BLOCK, length));
+    const block = idle ?? takeLoose(length) ?? new Uint8Array(Math.max(BLOCK, length));
     this.#blocks.push(block);
     this.#at = 0;
     return block.subarray(0, length);
@@ -50,8 +53,22 @@ export class ChunkArena {
     for (const block of blocks) if (this.#idle.length < MAX_IDLE) this.#idle.push(block);
   }
 
-  /** Keeps only a few of the blocks that are free. */
-  trim(): void {
-    this.#idle.length = Math.min(this.#idle.length, KEPT);
+  /** Lets go of the blocks that are free. */
+  rest(): void {
+    for (const block of this.#idle) loose.push(new WeakRef(block));
+    this.#idle = [];
   }
+}
+
+/** A block of at least that length that nobody uses. */
+function takeLoose(length: number): Uint8Array | undefined {
+  let found: Uint8Array | undefined;
+  const left = loose.filter((reference) => {
+    const block = reference.deref();
+    if (block === undefined || found !== undefined || block.length < length) return block !== undefined;
+    found = block;
+    return false;
+  });
+  loose.splice(0, loose.length, ...left);
+  return found;
 }

@@ -117,10 +117,10 @@ export class ChunkMaker {
     return this.#arena.take();
   }
 
-  /** Takes the memory of all chunks back, and keeps only what the next few need. */
+  /** Takes the memory of all chunks back, and lets go of it until there are others. */
   rest(): void {
     this.#arena.giveBack(this.#arena.take());
-    this.#arena.trim();
+    this.#arena.rest();
   }
 
   /** Takes memory back to be used again. */
