@@ -52,13 +52,16 @@ async function reportJson(error: unknown, context: Context): Promise<void> {
   }
 }
 
-/** The parser's complaint, which may have several lines, as one. */
-function usageLine(text: string): string {
+/** The parser's complaint, which may have several lines, as one, and which help to look at. */
+function usageLine(text: string, { commands }: Command): string {
   const line = text
     .trim()
     .replace(/^error: /, "")
     .replace(/\s*\n\s*/g, " ");
-  return `superchunk: ${line.endsWith(".") || line.endsWith(")") ? line : `${line}.`} See "superchunk --help".`;
+  // Where one was named, no other command is there.
+  const [named] = commands.length === 1 ? commands : [];
+  const help = named === undefined ? "superchunk --help" : `superchunk ${named.name()} --help`;
+  return `superchunk: ${line.endsWith(".") || line.endsWith(")") ? line : `${line}.`} See "${help}".`;
 }
 
 function debugText(error: Error): string {
@@ -78,7 +81,7 @@ async function buildProgram(context: Context, first: string | undefined): Promis
     .configureOutput({
       writeOut: (text) => void context.out.text(text),
       writeErr: (text) => void context.io.stderr.write(text),
-      outputError: (text, write) => write(`${usageLine(text)}\n`),
+      outputError: (text, write) => write(`${usageLine(text, program)}\n`),
     })
     .helpCommand("help [command]", "print the help of a command");
   for (const add of await loadCommands(first)) add(program, context);

@@ -415,6 +415,15 @@ describe("wrong use", () => {
     expect(err).not.toBe("");
   });
 
+  it("wrong use is one line that names the help to look at", async () => {
+    expect((await runCli(["info", "--jsn", "x"])).err).toBe(
+      `superchunk: unknown option '--jsn' (Did you mean --json?) See "superchunk info --help".\n`,
+    );
+    expect((await runCli(["inf", "x"])).err).toBe(
+      `superchunk: unknown command 'inf' (Did you mean info?) See "superchunk --help".\n`,
+    );
+  });
+
   it("with --json has its error on stdout too", async () => {
     const { code, out } = await runCli(["info", "--json"]);
     expect(code).toBe(2);
@@ -430,14 +439,22 @@ describe("wrong use", () => {
 });
 
 describe("help", () => {
-  it.each(["info", "ls", "chunks", "cat", "verify", "decompress", "convert"])(
-    "of %s has an example",
-    async (command) => {
+  it("of every command has examples, with options that it has", async () => {
+    const all = [...(await runCli(["--help"])).out.matchAll(/^ {2}([a-z]+)(?:\|\w)? \[options\]/gm)];
+    expect(all.length).toBeGreaterThan(20);
+    for (const [, command = ""] of all) {
       const { code, out } = await runCli([command, "--help"]);
-      expect(code).toBe(0);
-      expect(out).toMatch(new RegExp(`Examples:\\n {2}superchunk ${command} `));
-    },
-  );
+      expect([command, code]).toEqual([command, 0]);
+      const [options = "", examples = ""] = out.split(/^Examples?:$/m);
+      const calls = [...examples.matchAll(/superchunk ([a-z]+)([^|\n]*)/g)].filter(
+        ([, named]) => named === command,
+      );
+      expect([command, calls.length]).not.toEqual([command, 0]);
+      for (const [, , words = ""] of calls)
+        for (const [option] of words.matchAll(/(?<= )--[a-z-]+/g))
+          expect([command, option, options.includes(` ${option} `)]).toEqual([command, option, true]);
+    }
+  });
 
   it("names the exit codes, and --version the package's version", async () => {
     expect((await runCli(["--help"])).out).toContain("3 stored bytes contradict themselves");
