@@ -8,7 +8,7 @@ import type {
 import type { CountOrFactor } from "../src/array/foreign/bloscpack-options.ts";
 import type { ArrayArchive, BytesArchive } from "../src/array/types.ts";
 import { SuperchunkError } from "../src/errors.ts";
-import { parseJsonInput } from "../src/format/json.ts";
+import { parseTypedJson } from "../src/format/json.ts";
 import type { JsonInput } from "../src/format/types.ts";
 import { encoderOf } from "../src/node/index.ts";
 import { type BloscFlags, bloscSettings } from "./blosc-options.ts";
@@ -89,7 +89,7 @@ export async function readMetadata(file: string): Promise<JsonInput> {
   } catch (cause) {
     throw new SuperchunkError("NOT_FOUND", "the file of the metadata cannot be read", { path: file, cause });
   }
-  return parseJsonInput(bytes, file);
+  return parseTypedJson(bytes, file);
 }
 
 async function report(

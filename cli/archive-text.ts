@@ -1,6 +1,7 @@
 /** What `info` prints for people: an aligned block of facts, exact numbers beside human units. */
 import { stringifyJson } from "../src/format/json.ts";
-import type { JsonValue } from "../src/format/types.ts";
+import { isNotedFloat, JsonFloat } from "../src/format/json-float.ts";
+import type { JsonInput } from "../src/format/types.ts";
 import type { ArchiveFacts, ChunkFacts, ColumnFacts } from "./archive-facts.ts";
 import { alignRows, shapeText } from "./layout.ts";
 import { formatCount, formatExactSize, formatPlural, formatSize } from "./units.ts";
@@ -25,7 +26,10 @@ export function infoLines(facts: ArchiveFacts): string[] {
   if (facts.kind === "array" || facts.kind === "bytes") rows.push(["checksum", facts.checksum ?? "none"]);
   if (facts.fillValue !== null) rows.push(["fill value", compact(facts.fillValue)]);
   for (const [name, value] of Object.entries(facts.attrs))
-    rows.push(["attribute", `${printable(name)} = ${compact(value)}`]);
+    rows.push([
+      "attribute",
+      `${printable(name)} = ${compact(isNotedFloat(facts.attrs, name, value) ? new JsonFloat(Number(value)) : value)}`,
+    ]);
   for (const warning of facts.warnings) rows.push(["warning", printable(warning)]);
   const lines = alignRows(rows);
   if (facts.columns !== null && facts.columns.length > 0)
@@ -83,6 +87,6 @@ function columnLines(columns: readonly ColumnFacts[], what: string): string[] {
   return alignRows([header, ...rows], new Set([3, 5, 6, 7]));
 }
 
-function compact(value: JsonValue): string {
+function compact(value: JsonInput): string {
   return typeof value === "string" ? printable(value) : printable(stringifyJson(value));
 }

@@ -1,7 +1,7 @@
 /** Attributes and values as they are typed. Knows text only. */
 import { InvalidArgumentError } from "commander";
-import { SuperchunkError } from "../src/errors.ts";
-import { parseJson, parseJsonInput } from "../src/format/json.ts";
+import { isSuperchunkError, SuperchunkError } from "../src/errors.ts";
+import { parseJson, parseTypedJson } from "../src/format/json.ts";
 import type { JsonInput, JsonValue } from "../src/format/types.ts";
 
 /** An attribute as typed: `1.0` stays a float. */
@@ -11,19 +11,21 @@ export type Attribute = readonly [name: string, value: JsonInput];
 export function collectAttribute(text: string, before: readonly Attribute[] = []): readonly Attribute[] {
   const at = text.indexOf("=");
   if (at < 1) throw new InvalidArgumentError("Expected NAME=JSON, such as scale=0.01.");
-  return [...before, [text.slice(0, at), orText(parseJsonInput, text.slice(at + 1))]];
+  return [...before, [text.slice(0, at), orText(text.slice(at + 1), text.slice(0, at))]];
 }
 
-/** A value as JSON; what is no JSON is text. */
+/** A value as JSON; what is no JSON is text. Throws `BAD_ARGUMENT` for a float beyond the largest. */
 export function parseValue(text: string): JsonValue {
-  return orText(parseJson, text);
+  const value = orText(text, "value");
+  return typeof value === "string" ? value : parseJson(text, "value");
 }
 
-function orText<T>(parse: (text: string, path: string) => T, text: string): T | string {
+function orText(text: string, field: string): JsonInput {
   try {
-    return parse(text, "value");
+    return parseTypedJson(text, field);
   } catch (error) {
-    if (error instanceof SuperchunkError && error.isDamage) return text;
-    throw error;
+    if (!isSuperchunkError(error)) throw error;
+    if (error.isDamage) return text;
+    throw new SuperchunkError("BAD_ARGUMENT", error.summary, { field, cause: error });
   }
 }

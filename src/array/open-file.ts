@@ -2,6 +2,7 @@
 import { SuperchunkError } from "../errors.ts";
 import { detectFile } from "../format/detect.ts";
 import { parseDType } from "../format/dtype.ts";
+import { keepFloats } from "../format/json-float.ts";
 import type { Dialect, JsonObject, JsonValue } from "../format/types.ts";
 import type { ObjectInfo, ReadableStore } from "../store/types.ts";
 import { PlainArray } from "./array-archive.ts";
@@ -97,7 +98,8 @@ function numpyArray(parts: ArchiveParts, file: BlpkFile): ArrayArchive {
   const row = elementsOf(storedShape.slice(1)) * dtype.itemSize;
   const whole = nchunks === 1 ? storedShape[0] : undefined;
   const chunkLength = whole ?? (row > 0 && chunkBytes % row === 0 ? chunkBytes / row : undefined);
-  const attrs = Object.fromEntries(Object.entries(metadata).filter(([key]) => !ARRAY_KEYS.has(key)));
+  const own = Object.entries(metadata).filter(([key]) => !ARRAY_KEYS.has(key));
+  const attrs = keepFloats(Object.fromEntries(own), metadata);
   return new PlainArray(
     { ...parts, attrs, itemSize: dtype.itemSize },
     { dtype, shape, order, fillValue: undefined, chunkLength },

@@ -7,6 +7,7 @@ import type { Archive, ArrayArchive, BytesArchive, LongOptions } from "../array/
 import { decode, encode } from "../codec/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
+import { keepFloats } from "../format/json-float.ts";
 import type { JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
@@ -83,7 +84,12 @@ export async function exportToTransformer(
     sum.copied += counts.copied;
     sum.padded += counts.padded;
   }
-  await createTransformerGroup(store, base, path, { ...archive.attrs, column_order: names });
+  await createTransformerGroup(
+    store,
+    base,
+    path,
+    keepFloats({ ...archive.attrs, column_order: names }, archive.attrs),
+  );
   return { arrays: names.length, ...sum };
 }
 

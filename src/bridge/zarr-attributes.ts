@@ -4,6 +4,7 @@
  * What an archive stores always wins over what we would add. Must not know chunks or stores.
  */
 import { SuperchunkError } from "../errors.ts";
+import { keepFloats } from "../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import type { SourceArray } from "./source-array.ts";
 import type { ZarrType } from "./zarr-dtype.ts";
@@ -69,7 +70,7 @@ export function addAttributes(
       (name) =>
         `the archive's own attribute "${name}" is kept in place of the one that the conversion would add`,
     );
-  return { attributes: { ...added, ...attrs }, notes };
+  return { attributes: keepFloats({ ...added, ...attrs }, attrs), notes };
 }
 
 /** The names that xarray keeps in an attribute, where the format has no place for them. */

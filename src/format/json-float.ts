@@ -1,4 +1,8 @@
-/** A float that is written as one. Must not know how JSON is read. @see FORMAT.md [FJ-08] */
+/**
+ * Floats that are written as such. What was parsed has plain numbers, which do not tell `1.0` from `1`: which of the members of
+ * an object or a list were floats is noted beside it, and whoever writes it again finds it there. Must not know how JSON is
+ * read. @see FORMAT.md [FJ-09] [FJ-10]
+ */
 
 /**
  * A number that JSON text has as a float also where it is whole, as `1.0`: Python reads that as a float, and `1` as an
@@ -14,4 +18,32 @@ export class JsonFloat {
   valueOf(): number {
     return this.value;
   }
+}
+
+/** Whole numbers that are floats in the text, by the object or list that they are in, and by name or index there. */
+const NOTED = new WeakMap<object, Map<string, number>>();
+
+/** Notes that a member of an object or a list is a float, though it is a whole number. */
+export function noteFloat(container: object, name: string | number, value: number): void {
+  const noted = NOTED.get(container);
+  if (noted === undefined) NOTED.set(container, new Map([[String(name), value]]));
+  else noted.set(String(name), value);
+}
+
+/** Takes a note back. */
+export function forgetFloat(container: object, name: string | number): void {
+  NOTED.get(container)?.delete(String(name));
+}
+
+/** True where a member is noted as a float, and has not been replaced since. */
+export function isNotedFloat(container: object, name: string | number, value: unknown): boolean {
+  const noted = NOTED.get(container);
+  return noted?.has(String(name)) === true && Object.is(noted.get(String(name)), value);
+}
+
+/** Notes of an object that took over members of another one what is noted of those. Returns it. */
+export function keepFloats<T extends object>(target: T, source: object): T {
+  for (const [name, value] of NOTED.get(source) ?? [])
+    if (Object.is((target as Readonly<Record<string, unknown>>)[name], value)) noteFloat(target, name, value);
+  return target;
 }

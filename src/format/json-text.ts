@@ -1,5 +1,5 @@
 /** Writes JSON: strictly, or byte for byte as Python's `json.dumps` does. @see FORMAT.md [FJ] */
-import { JsonFloat } from "./json-float.ts";
+import { isNotedFloat, JsonFloat } from "./json-float.ts";
 import type { JsonInput } from "./types.ts";
 
 /** How {@link stringifyJson} writes. */
@@ -13,8 +13,9 @@ export interface JsonStyle {
 }
 
 /**
- * A value as text. bigint is written as digits, {@link JsonFloat} never as an integer. Strict JSON has no NaN and infinities: they become the strings
- * "NaN", "Infinity", "-Infinity".
+ * A value as text. bigint is written as digits; {@link JsonFloat}, and what stood as a float where the object that it is in
+ * was parsed, never as an integer. Strict JSON has no NaN and infinities: they become the strings "NaN", "Infinity",
+ * "-Infinity".
  */
 export function stringifyJson(value: JsonInput, style: JsonStyle = {}): string {
   const parts: string[] = [];
@@ -50,13 +51,12 @@ function writeMembers(
   const comma = style.indent !== undefined ? `,${inner}` : spaced ? ", " : ",";
   const colon = style.indent !== undefined || spaced ? ": " : ":";
   parts.push(open, inner);
-  members.forEach((member, i) => {
+  members.forEach((each, i) => {
     if (i > 0) parts.push(comma);
-    if (list) write(member, style, inner, parts);
-    else {
-      parts.push(quote(member[0], style), colon);
-      write(member[1], style, inner, parts);
-    }
+    const [name, member] = list ? [i, each] : each;
+    if (!list) parts.push(quote(each[0], style), colon);
+    if (isNotedFloat(value, name, member)) parts.push(writeFloat(Number(member), style));
+    else write(member, style, inner, parts);
   });
   parts.push(style.indent === undefined ? "" : line, close);
 }

@@ -3,7 +3,7 @@
  * writing is in json-text.ts. @see FORMAT.md [FJ]
  */
 import { SuperchunkError } from "../errors.ts";
-import { JsonFloat } from "./json-float.ts";
+import { forgetFloat, JsonFloat, noteFloat } from "./json-float.ts";
 import type { JsonInput, JsonValue } from "./types.ts";
 
 export { stringifyJson } from "./json-text.ts";
@@ -24,18 +24,31 @@ export const MAX_INTEGER_DIGITS = 4300;
  * large or too deep; `details.offset` is the byte.
  */
 export function parseJson(source: string | Uint8Array, path: string): JsonValue {
-  return parserOf(source, path, false).parse() as JsonValue; // floats are numbers here
+  return parserOf(source, path, {}).parse() as JsonValue; // floats are numbers here
 }
 
 /** The same for what is to be written again: whole numbers that stand there as floats are {@link JsonFloat}. */
 export function parseJsonInput(source: string | Uint8Array, path: string): JsonInput {
-  return parserOf(source, path, true).parse();
+  return parserOf(source, path, { keepsFloats: true }).parse();
 }
 
-function parserOf(source: string | Uint8Array, path: string, keepsFloats: boolean): JsonParser {
+/**
+ * The same for what a person has just typed: a float beyond the largest, which Python reads as infinity from a file, is `LIMIT`
+ * here.
+ */
+export function parseTypedJson(source: string | Uint8Array, path: string): JsonInput {
+  return parserOf(source, path, { keepsFloats: true, isTyped: true }).parse();
+}
+
+interface ParserOptions {
+  readonly keepsFloats?: boolean;
+  readonly isTyped?: boolean;
+}
+
+function parserOf(source: string | Uint8Array, path: string, options: ParserOptions): JsonParser {
   if (source.length > MAX_JSON_BYTES) throw limit(path, 0, "bytes", MAX_JSON_BYTES, source.length);
   const text = typeof source === "string" ? source : decodeText(source, path);
-  return new JsonParser(text, path, keepsFloats);
+  return new JsonParser(text, path, options);
 }
 
 function decodeText(bytes: Uint8Array, path: string): string {
@@ -81,20 +94,27 @@ class JsonParser {
   readonly #text: string;
   readonly #path: string;
   readonly #keepsFloats: boolean;
+  readonly #isTyped: boolean;
   #at = 0;
   #values = 0;
+  #hasFloats = false;
+  /** The first float that is beyond the largest. */
+  #beyond: string | undefined;
 
-  constructor(text: string, path: string, keepsFloats: boolean) {
+  constructor(text: string, path: string, { keepsFloats = false, isTyped = false }: ParserOptions) {
     this.#text = text;
     this.#path = path;
     this.#keepsFloats = keepsFloats;
+    this.#isTyped = isTyped;
   }
 
   parse(): JsonInput {
     const value = this.#value(0);
     this.#skip();
     if (this.#at < this.#text.length) throw this.#fault("the end of the text");
-    return value;
+    // Only now: what is no JSON at all is text to whoever typed it.
+    if (this.#isTyped && this.#beyond !== undefined) throw this.#tooLarge(this.#beyond);
+    return value instanceof JsonFloat && !this.#keepsFloats ? value.value : value;
   }
 
   #value(depth: number): JsonInput {
@@ -123,7 +143,7 @@ class JsonParser {
       if (this.#text[this.#at] !== '"') throw this.#fault("a name in double quotes");
       const key = this.#string();
       if (!this.#take(":")) throw this.#fault('":"');
-      const member = this.#value(depth + 1);
+      const member = this.#member(value, key, depth);
       // A plain assignment to this one name would set the prototype.
       if (key === "__proto__") {
         Object.defineProperty(value, key, {
@@ -142,10 +162,24 @@ class JsonParser {
     const value: JsonInput[] = [];
     this.#at++;
     if (this.#take("]")) return value;
-    do value.push(this.#value(depth + 1));
+    do value.push(this.#member(value, value.length, depth));
     while (this.#take(","));
     if (!this.#take("]")) throw this.#fault('"," or "]"');
     return value;
+  }
+
+  /** A value that becomes a member of an object or a list. */
+  #member(container: object, name: string | number, depth: number): JsonInput {
+    const member = this.#value(depth + 1);
+    if (this.#keepsFloats) return member;
+    if (member instanceof JsonFloat) {
+      this.#hasFloats = true;
+      noteFloat(container, name, member.value);
+      return member.value;
+    }
+    // The last of equal names wins.
+    if (this.#hasFloats) forgetFloat(container, name);
+    return member;
   }
 
   #string(): string {
@@ -205,7 +239,16 @@ class JsonParser {
     }
     this.#at += text.length;
     const float = Number(text);
-    return this.#keepsFloats && Number.isInteger(float) ? new JsonFloat(float) : float;
+    if (!Number.isFinite(float)) this.#beyond ??= text;
+    return Number.isInteger(float) ? new JsonFloat(float) : float;
+  }
+
+  #tooLarge(found: string): SuperchunkError {
+    return new SuperchunkError(
+      "LIMIT",
+      `${found} is beyond the largest float, 1.7976931348623157e308. Give a smaller number, or the word Infinity`,
+      { path: this.#path, field: "JSON", expected: "a float", found },
+    );
   }
 
   #skip(): void {

@@ -1,5 +1,5 @@
 /** `resize` and `attrs`, on arrays and tables of every kind. */
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -101,6 +101,50 @@ describe("attrs", () => {
     const text = readFileSync(at(`${name}/${file}`), "utf8");
     expect(text).toContain('"whole": 1.0');
     expect(text).toContain('"list": [2, 3.0, {"x": 100.0}]');
+  });
+
+  it.each(["carray", "table", "root"])(
+    "[FJ-10] are printed with their floats and all digits: %s",
+    async (name) => {
+      const typed = ["whole=1.0", 'list=[2, 3.0, {"x": -0.0}]', "big=9007199254740993", "large=1e16", "n=7"];
+      expect((await runCli(["attrs", at(name), ...typed.flatMap((text) => ["--set", text])])).code).toBe(0);
+      const { out } = await runCli(["attrs", at(name)]);
+      expect(out).toMatch(/"whole": 1\.0,/);
+      expect(out.replaceAll(/\s/g, "")).toContain('"list":[2,3.0,{"x":-0.0}],"big":9007199254740993');
+      expect(out).toMatch(/"large": 10000000000000000\.0,\s+"n": 7\s/);
+      const info = (await runCli(["info", at(name)])).out;
+      expect(info).toMatch(/attribute +whole = 1\.0\n/);
+      expect(info).toMatch(/attribute +n = 7\n/);
+      expect((await runCli(["info", at(name), "--json"])).out).toContain('"whole": 1.0,');
+    },
+  );
+
+  it("a float beyond the largest is refused, and nothing is stored; Infinity is a word", async () => {
+    const refused = await runCli(["attrs", at("root"), "--set", "ok=1", "--set", "f=[1, 1e400]"]);
+    expect([refused.code, refused.err]).toEqual([
+      2,
+      expect.stringContaining("1e400 is beyond the largest float"),
+    ]);
+    expect(JSON.parse((await runCli(["attrs", at("root")])).out)).toEqual({});
+    for (const argv of [
+      ["set", at("root"), "--slice", "0", "--value", "-1e400"],
+      ["create", at("new"), "--dtype", "<f8", "--dflt", "1e400"],
+    ])
+      expect((await runCli(argv)).code).toBe(2);
+    expect((await runCli(["attrs", at("root"), "--set", "f=-Infinity", "--set", "t=1e400 text"])).code).toBe(
+      0,
+    );
+    expect(readFileSync(at("root/meta/attributes"), "utf8")).toBe('{"f": -Infinity, "t": "1e400 text"}\n');
+  });
+
+  it("[FJ-10] keep their floats on the way into Zarr and back", async () => {
+    const stored = '{"whole": 1.0, "list": [2.0, 2], "n": 3}';
+    writeFileSync(at("carray/__attrs__"), stored);
+    expect((await runCli(["convert", at("carray"), at("z")])).code).toBe(0);
+    const document = readFileSync(at("z/zarr.json"), "utf8").replaceAll(/\s/g, "");
+    expect(document).toContain('"attributes":{"whole":1.0,"list":[2.0,2],"n":3}');
+    expect((await runCli(["convert", at("z"), at("back"), "--to", "bcolz"])).code).toBe(0);
+    expect(readFileSync(at("back/__attrs__"), "utf8").trim()).toBe(stored);
   });
 
   it("those of a Bloscpack file are printed, not set", async () => {

@@ -8,9 +8,10 @@ import {
   MAX_JSON_DEPTH,
   parseJson,
   parseJsonInput,
+  parseTypedJson,
   stringifyJson,
 } from "../../src/format/json.ts";
-import { JsonFloat } from "../../src/format/json-float.ts";
+import { JsonFloat, keepFloats } from "../../src/format/json-float.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { errorOf, hex, utf8 } from "./hex.ts";
@@ -28,6 +29,33 @@ it("[FJ-09] floats stay floats, as json.loads and json.dumps of Python 3.12 have
   );
   expect(parse("[1.0, 1e2]")).toEqual([1, 100]);
   expect(Number(new JsonFloat(2))).toBe(2);
+});
+
+it("[FJ-10] what was read as plain numbers is written with the floats that it had", () => {
+  const text = '{"a":1.0,"b":[1.0,1,{"c":-0.0,"d":2.5}],"e":1e300,"__proto__":3.0,"f":9007199254740993}';
+  const value = parse(text) as Record<string, JsonValue>;
+  expect(value["a"]).toBe(1);
+  expect(stringifyJson(value)).toBe(text.replace("1e300", "1e+300"));
+  expect(stringifyJson(value["b"] as JsonValue, { python: true })).toBe('[1.0, 1, {"c": -0.0, "d": 2.5}]');
+  // What takes the place of a float is what it is.
+  value["a"] = 2;
+  expect(stringifyJson({ ...value })).toMatch(/^{"a":2,"b":\[1\.0,1/);
+  expect(stringifyJson(parse('{"a": 1.0, "a": 1}'))).toBe('{"a":1}');
+  expect(stringifyJson(parse('{"a": 1, "a": 1.0}'))).toBe('{"a":1.0}');
+  const copy = { ...(parse('{"x": 1.0, "y": 2.0, "z": 3}') as object), y: 5 };
+  expect(stringifyJson(keepFloats(copy, parse('{"x": 1.0, "y": 2.0}') as object))).toBe(
+    '{"x":1.0,"y":5,"z":3}',
+  );
+});
+
+it("what is typed has no float beyond the largest", () => {
+  expect(errorOf(() => parseTypedJson("[1e400]", "value"))).toMatchObject({ code: "LIMIT" });
+  expect(errorOf(() => parseTypedJson("-1e309", "value"))).toMatchObject({ code: "LIMIT" });
+  expect(parseTypedJson("[Infinity, 1e308]", "value")).toEqual([
+    Number.POSITIVE_INFINITY,
+    new JsonFloat(1e308),
+  ]);
+  expect(parse("1e400")).toBe(Number.POSITIVE_INFINITY);
 });
 
 describe("reading", () => {

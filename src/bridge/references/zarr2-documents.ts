@@ -5,6 +5,7 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
+import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import type { ArrayJob } from "../array-job.ts";
 import { chunkShapeOf } from "../zarr-metadata.ts";
@@ -43,6 +44,7 @@ export function toZarr2(job: ArrayJob, document: JsonObject): Zarr2Documents {
   }
   const { cname, clevel, shuffle } = job.blosc;
   const names = document["dimension_names"];
+  const attributes = (document["attributes"] ?? {}) as JsonObject;
   return {
     zarray: {
       zarr_format: 2,
@@ -56,10 +58,10 @@ export function toZarr2(job: ArrayJob, document: JsonObject): Zarr2Documents {
       filters: null,
       dimension_separator: ".",
     },
-    zattrs: {
-      ...(names === undefined ? {} : { _ARRAY_DIMENSIONS: names }),
-      ...(document["attributes"] as JsonObject | undefined),
-    },
+    zattrs: keepFloats(
+      { ...(names === undefined ? {} : { _ARRAY_DIMENSIONS: names }), ...attributes },
+      attributes,
+    ),
   };
 }
 

@@ -1,5 +1,6 @@
 /** Zarr nodes as sources of the way back: an array as it is, a group of arrays as a table. */
 import { SuperchunkError } from "../../errors.ts";
+import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import type { ZarrArray } from "../../zarr/array.ts";
 import type { ZarrGroup } from "../../zarr/group.ts";
@@ -72,5 +73,6 @@ export function orderNames(names: readonly string[], attrs: JsonObject): readonl
 }
 
 function withoutOrder(attrs: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(attrs).filter(([name]) => name !== COLUMN_ORDER));
+  const { [COLUMN_ORDER]: _, ...others } = attrs;
+  return keepFloats(others, attrs);
 }
