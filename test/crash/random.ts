@@ -1,6 +1,9 @@
+/** Other numbers for all tests: `SEED=7 npx vitest run test/crash`. */
+const SEED = Number(process.env["SEED"] ?? 0);
+
 /** Random numbers from 0 up to 1 that a seed makes again (mulberry32). */
 export function randomFrom(seed: number): () => number {
-  let state = seed >>> 0;
+  let state = (seed + Math.imul(SEED, 0x9e3779b1)) >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(state ^ (state >>> 15), state | 1);
