@@ -5,16 +5,14 @@
  * `meta/sizes` makes them the array. `runs` counts whole chunks only: a short last one is written with each commit, from
  * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
  */
-import { isReady, prepare } from "../../codec/index.ts";
-import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { countChunks, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
 import { arrayJournalKey } from "../array-journal.ts";
-import type { FetchedChunk } from "../chunk-fetch.ts";
 import { requireInPlace } from "../journal.ts";
 import { elementsOf } from "../selection.ts";
 import { type BegunChunk, ChunkMaker } from "./chunk-maker.ts";
 import type { ChunkSource } from "./chunk-source.ts";
+import { ColumnChunks } from "./column-chunks.ts";
 import { type ColumnLayout, layOutColumns } from "./columns.ts";
 import { CommitLine, type Committed } from "./commit-line.ts";
 import { InPlaceChanges, makeChanges } from "./in-place-changes.ts";
@@ -51,6 +49,8 @@ export class ArrayWriter {
   readonly files: SuperchunkFiles;
   /** Chunks that the next commit changes in place; undefined where chunks are never changed so. */
   readonly changes: InPlaceChanges | undefined;
+  /** Makes what goes into the next superchunk or patch. */
+  readonly chunks: ColumnChunks;
   readonly #commits: CommitLine;
   readonly #maker: ChunkMaker;
   readonly #publisher: Publisher;
@@ -77,6 +77,7 @@ export class ArrayWriter {
     if (options.modify === "in-place")
       this.changes = new InPlaceChanges(requireInPlace(root.store, root.path), root.path);
     this.#maker = new ChunkMaker(options.encoder);
+    this.chunks = new ColumnChunks(this.#maker, this);
     this.#publisher = new Publisher(
       (segment) => this.#publishNoted(segment),
       (blocks) => this.#maker.giveBack(blocks),
@@ -193,7 +194,7 @@ export class ArrayWriter {
       await this.#publisher.giveWay();
       if (isPlain && this.buffer.rows === 0 && items.length - at >= chunkBytes) {
         // A whole chunk is encoded from where it lies.
-        await this.#addChunk([await this.#begin(0, items.subarray(at, at + chunkBytes))]);
+        await this.#addChunk([await this.chunks.begin(0, items.subarray(at, at + chunkBytes))]);
         at += chunkBytes;
         continue;
       }
@@ -205,10 +206,6 @@ export class ArrayWriter {
     this.#publisher.throwDeferred();
   }
 
-  #begin(column: number, data: Uint8Array): Promise<BegunChunk> {
-    return this.#maker.begin(data, this.columns[column]?.itemSize ?? 1);
-  }
-
   /**
    * Puts other values into the rows of the short last chunk, given for each column: where that chunk is committed and
    * chunks are changed in place, there; else they wait for the next superchunk.
@@ -218,34 +215,8 @@ export class ArrayWriter {
     this.buffer.load(parts, this.buffer.rows);
     if (!isStored || this.changes === undefined) return;
     const chunks: StoredChunk[] = [];
-    for (const [i, part] of parts.entries()) chunks.push(await this.encodeNext(i, part));
+    for (const [i, part] of parts.entries()) chunks.push(await this.chunks.next(i, part));
     if (await this.changes.take(this.wholeChunks, chunks, this)) this.#noteTail();
-  }
-
-  /** Encodes a chunk that goes into the next superchunk or patch to be published. */
-  encodeNext(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
-    return this.#maker.next(data, this.columns[column]?.itemSize ?? 1);
-  }
-
-  /** The same for a stored chunk with some of its decoded bytes replaced. */
-  async replaceNext(column: number, chunk: FetchedChunk, edits: readonly ByteEdit[]): Promise<StoredChunk> {
-    const { bytes, header, place } = chunk;
-    if (!isReady(header.compressor)) await prepare(header.compressor);
-    try {
-      return await this.#maker.nextReplaced(bytes, header.nbytes, edits, this.columns[column]?.itemSize ?? 1);
-    } catch (error) {
-      if (!isSuperchunkError(error)) throw error;
-      throw error.at({ path: this.root.store.describe(place.key), chunk: place.index, offset: place.offset });
-    }
-  }
-
-  /** Copies committed chunks `[first, end)` of a column for the next superchunk or patch to be published. */
-  async copyNext(column: number, first: number, end: number): Promise<StoredChunk[]> {
-    const chunks: StoredChunk[] = [];
-    if (first === end) return chunks;
-    for await (const { bytes, digest, header } of this.source().fetched(column, first, end))
-      chunks.push(this.#maker.copy(bytes, digest, header.nbytes));
-    return chunks;
   }
 
   /** Counts rows of an array whose rows have no bytes. */
@@ -277,16 +248,6 @@ export class ArrayWriter {
     this.isDirty = true;
     await this.#publisher.add({ number, columns }, this.#maker.takeBlocks());
     this.#publisher.throwDeferred();
-  }
-
-  /** An encoded chunk with the digest that the array's chunks have. {@link prepare} must have been awaited. */
-  withDigest(bytes: Uint8Array, nbytes: number): StoredChunk {
-    return this.#maker.withDigest(bytes, nbytes);
-  }
-
-  /** Encodes items of the given size as one chunk, with its digest, in memory of its own. */
-  encodeItems(data: Uint8Array, typesize: number): Promise<StoredChunk> {
-    return this.#maker.encode(data, typesize);
   }
 
   /**
@@ -413,7 +374,7 @@ export class ArrayWriter {
     const columns = await this.#collect(whole - pending);
     if (short > 0) {
       for (let i = 0; i < this.columns.length; i++)
-        columns[i]?.push(await this.encodeNext(i, this.buffer.column(i)));
+        columns[i]?.push(await this.chunks.next(i, this.buffer.column(i)));
     }
     const number = await this.publishSegment({ number: this.files.takeLoose(), columns });
     const start = countChunks(before);
@@ -426,7 +387,7 @@ export class ArrayWriter {
     const columns: StoredChunk[][] = [];
     const end = this.#runChunks;
     for (let i = 0; i < this.columns.length; i++) {
-      const chunks = await this.copyNext(i, end - merged, end);
+      const chunks = await this.chunks.copied(i, end - merged, end);
       columns.push([...chunks, ...(await Promise.all(this.#pending[i] ?? []))]);
     }
     return columns;
@@ -479,7 +440,8 @@ export class ArrayWriter {
 
   async #encodeBuffer(): Promise<void> {
     const chunks: BegunChunk[] = [];
-    for (let i = 0; i < this.columns.length; i++) chunks.push(await this.#begin(i, this.buffer.column(i)));
+    for (let i = 0; i < this.columns.length; i++)
+      chunks.push(await this.chunks.begin(i, this.buffer.column(i)));
     this.buffer.clear(!this.#maker.isHere);
     await this.#addChunk(chunks);
   }

@@ -29,7 +29,7 @@ export async function grow(writer: ArrayWriter, rows: number, options: LongOptio
     for (const column of writer.columns) {
       const data = new Uint8Array(chunklen * column.rowBytes);
       splitField(items, dtype.itemSize, column, data, 0);
-      const chunk = await writer.encodeItems(data, column.itemSize);
+      const chunk = await writer.chunks.encode(data, column.itemSize);
       columns.push(repeatChunk(chunk, Math.min(whole, superchunklen)));
     }
     for (let left = whole; left > 0; ) {

@@ -116,7 +116,7 @@ async function foldAll(writer: ArrayWriter, walkable: boolean, options: LongOpti
     let number = kept.get(place);
     if (number === undefined || wanted.has(place)) {
       const columns: StoredChunk[][] = [];
-      for (let i = 0; i < writer.columns.length; i++) columns.push(await writer.copyNext(i, first, end));
+      for (let i = 0; i < writer.columns.length; i++) columns.push(await writer.chunks.copied(i, first, end));
       number = await writer.publishNow({ number: writer.files.takeLoose(), columns });
     }
     runs = appendRun(runs, number, end - first);

@@ -136,7 +136,7 @@ async function writeColumn(
         const held = Math.min(chunklen, total - row);
         const data = await cutter.take(held * column.rowBytes);
         if (data === undefined) throw otherRows(total, row);
-        stored.push(await writer.encodeItems(data, column.itemSize));
+        stored.push(await writer.chunks.encode(data, column.itemSize));
         row += held;
       }
       const pieces = superchunkPieces(stored, facts);

@@ -131,7 +131,7 @@ export class ValueSetter {
     for (const [i, { rowBytes }] of writer.columns.entries()) {
       const data = new Uint8Array(writer.settings.chunklen * rowBytes);
       applyEdits(this.#editsOf(index, i), data);
-      chunks.push(await writer.encodeNext(i, data));
+      chunks.push(await writer.chunks.next(i, data));
     }
     return chunks;
   }
@@ -145,7 +145,7 @@ export class ValueSetter {
     for (const [i, column] of columns.entries()) {
       const next = await column.next();
       if (next.done !== true)
-        chunks.push(await this.#writer.replaceNext(i, next.value, this.#editsOf(index, i)));
+        chunks.push(await this.#writer.chunks.replaced(i, next.value, this.#editsOf(index, i)));
     }
     return chunks;
   }
@@ -183,7 +183,7 @@ class PatchGroup {
       for (const index of live) {
         const chunks: StoredChunk[] = [];
         for (let i = 0; i < writer.columns.length; i++)
-          chunks.push(...(await writer.copyNext(i, index, index + 1)));
+          chunks.push(...(await writer.chunks.copied(i, index, index + 1)));
         this.add(index, chunks);
       }
     }

@@ -79,7 +79,7 @@ export class ZarrMirror implements ArrayMirror {
       store: root.store,
       path: root.path,
       files: options.files,
-      encode: (column, data) => writer.encodeItems(data, columns[column]?.itemSize ?? 1),
+      encode: (column, data) => writer.chunks.encode(data, columns[column]?.itemSize ?? 1),
       high: () => this.#state.high,
       raiseHigh: (high) => this.#putState({ ...this.#state, high }),
       noteWritten: (bytes) => {

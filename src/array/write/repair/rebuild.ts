@@ -120,7 +120,7 @@ async function copyRows(
       held === chunklen &&
       chunks.every(({ nbytes }, i) => nbytes === chunklen * (broken.columns[i]?.rowBytes ?? 0));
     if (isWhole)
-      await writer.addChunks(chunks.map(({ bytes, nbytes }) => [writer.withDigest(bytes, nbytes)]));
+      await writer.addChunks(chunks.map(({ bytes, nbytes }) => [writer.chunks.withDigest(bytes, nbytes)]));
     else {
       writer.buffer.load(await Promise.all(chunks.map(({ bytes }) => decode(bytes))), held);
       writer.isDirty = true;
