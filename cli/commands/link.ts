@@ -16,6 +16,7 @@ interface LinkFlags {
   readonly dtype?: string;
   readonly shape?: readonly number[];
   readonly dimensionNames?: readonly string[];
+  readonly live?: boolean;
   readonly dryRun?: boolean;
   readonly breakLock?: boolean;
   readonly json?: boolean;
@@ -38,6 +39,7 @@ export function addLink(program: Command, context: Context): void {
     .option("--dimension-names <a,b,...>", "names of the dimensions", (text) =>
       text.split(",").map((name) => name.trim()),
     )
+    .option("--live", "of an array of superchunks: keep it a Zarr array through all later changes")
     .option("--dry-run", "say what would happen, and write nothing")
     .option("--break-lock", "take the lock of a writer that is sure to be dead")
     .option("--json", "print JSON")
@@ -49,9 +51,15 @@ not with --link copy, which leaves them alone); what reads them goes on reading
 them. Running it again completes what was broken off, and repairs what was
 damaged. "superchunk unlink" undoes it to the last byte.
 
+Changes of a linked array leave its Zarr view as it was until it is linked
+again. With --live the array shows every later change as Zarr, as those that are
+made with "superchunk create --zarr" do; its superchunks are written anew once,
+to get their index.
+
 Examples:
   superchunk link prices --dry-run
   superchunk link prices
+  superchunk link prices --live
   superchunk link signal.blp signal.zarr --dtype "<f4"`,
     )
     .action(async (path: string, destination: string | undefined, flags: LinkFlags) => {
@@ -62,6 +70,7 @@ Examples:
           dtype: flags.dtype === undefined ? undefined : parseDType(flags.dtype, "--dtype"),
           shape: flags.shape,
           dimensionNames: flags.dimensionNames,
+          live: flags.live,
           breakLock: flags.breakLock,
           signal: context.signal,
           onProgress: bar.onProgress,
@@ -100,9 +109,12 @@ async function printResult(plan: LinkPlan | LinkResult, dry: boolean, context: C
   await context.out.line(summary(plan, dry));
 }
 
+/** Of an array that keeps itself a Zarr array no files are told. */
 function summary(plan: LinkPlan | LinkResult, dry: boolean): string {
   const { destination, files, added, done, kind } = plan;
   if (done) return `${printable(destination)} is a Zarr array already, and right`;
+  if (files.length === 0)
+    return `${printable(destination)} keeps itself a Zarr array: ${formatSize(added)} written for shards of their own${"seconds" in plan ? `, ${(plan.seconds * 1000).toFixed(0)} ms` : ""}`;
   const how = { hard: "hard links", symbolic: "symbolic links", copy: "copies" }[kind];
   const time = "seconds" in plan ? `, ${formatDuration(plan.seconds)}` : "";
   return `${printable(destination)} ${dry ? "would be" : "is"} a Zarr array: ${formatPlural(files.length, "file")} (${how}), ${formatSize(added)} added${time}`;

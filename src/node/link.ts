@@ -17,7 +17,13 @@ import { isMirrored } from "./mirror-detection.ts";
 import { SteadyStore } from "./steady-store.ts";
 
 /** Options of {@link link}. */
-export interface LinkPathOptions extends LinkOptions, LockOptions {}
+export interface LinkPathOptions extends LinkOptions, LockOptions {
+  /**
+   * Makes an array of superchunks one that keeps itself a Zarr array through all later changes, as if it had been made with
+   * `zarr` (default false). Full superchunks without an index are written anew once, by copying their chunks.
+   */
+  readonly live?: boolean | undefined;
+}
 
 /**
  * Makes the archive at a path a Zarr v3 array (a table: a group) where it lies: an array's folder itself, or for a single
@@ -33,7 +39,30 @@ export async function link(
 ): Promise<LinkResult> {
   if (destination === undefined && (await isMirrored(path)))
     return (await loadMirror()).renewMirror(path, options);
+  if (options.live === true) {
+    assertPlainLive(path, destination, options);
+    return (await loadMirror()).makeMirrorAt(path, options);
+  }
   return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
+}
+
+/** Live arrays lie in a folder of their own, and are linked by hard links. Throws `BAD_ARGUMENT`. */
+function assertPlainLive(path: string, destination: string | undefined, options: LinkPathOptions): void {
+  const { kind = "hard", dtype, shape, dimensionNames } = options;
+  const field =
+    destination !== undefined
+      ? "destination"
+      : kind !== "hard"
+        ? "kind"
+        : [dtype, shape, dimensionNames].some((each) => each !== undefined)
+          ? "dtype, shape and dimension names"
+          : undefined;
+  if (field === undefined) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `an array that keeps itself a Zarr array lies in its own folder, linked by hard links, as it is; leave ${field} away`,
+    { path, field },
+  );
 }
 
 /** What {@link link} would do; writes nothing. */
@@ -58,6 +87,13 @@ export async function planLinkAt(
         ...findings.map(({ path: at, message }) => `${at}: ${message}`),
       ],
     };
+  }
+  if (options.live === true) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "there is no plan of a live link: full superchunks without an index are copied once, and each costs 16 bytes for a chunk more",
+      { path, field: "live" },
+    );
   }
   return atPath(path, destination, options, false, (archive, site) => planLink(archive, site, options));
 }

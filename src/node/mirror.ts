@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import type { Finding, LongOptions } from "../array/types.ts";
 import type { LinkResult, UnlinkResult } from "../bridge/link/types.ts";
+import { beginMirror } from "../bridge/mirror/begin.ts";
 import { hasMirror } from "../bridge/mirror/detection.ts";
 import { unmirror, zarrMirrors } from "../bridge/mirror/maker.ts";
 import { verifyMirror } from "../bridge/mirror/verify.ts";
@@ -30,6 +31,22 @@ export async function renewMirror(path: string, options: LockOptions & LongOptio
     ],
     seconds: (performance.now() - started) / 1000,
   };
+}
+
+/**
+ * Makes the array in a folder one that keeps itself a Zarr array, and shows it.
+ *
+ * @throws CONFLICT, UNSUPPORTED as {@link beginMirror}, and what opening it for writing throws
+ */
+export async function makeMirrorAt(path: string, options: LockOptions & LongOptions): Promise<LinkResult> {
+  const root = resolve(path);
+  const array = await openWritable(root, options);
+  try {
+    await array.fill((writer) => beginMirror(writer, mirrorFilesIn(root), options));
+  } finally {
+    await array.close();
+  }
+  return renewMirror(path, options);
 }
 
 /** Makes it a plain array again. */

@@ -32,11 +32,12 @@ function* placesOf(runs: readonly Run[]): Generator<Place> {
 
 /**
  * What would have to be written to fold the array: superchunks that are in pieces, patched, or hold chunks that do not count;
- * to make it `walkable` also those of version 4.
+ * to make it `walkable` also those of version 4, and full ones that `isKept` does not want to stay.
  */
 export async function planFold(
   writer: ArrayWriter,
   walkable = false,
+  isKept: (number: number) => Promise<boolean> = async () => true,
 ): Promise<{ kept: Map<number, number>; rewritten: number[] }> {
   const { superchunklen } = writer.settings;
   const { layout } = writer.committed;
@@ -50,6 +51,7 @@ export async function planFold(
     const isWhole = first % superchunklen === 0 && chunks === Math.min(superchunklen, total - first);
     if (!isWhole || patched.has(place)) continue;
     if (walkable && layout.isMoved === true && (await isOfVersion4(writer, number))) continue;
+    if (chunks === superchunklen && !(await isKept(number))) continue;
     if (chunks === superchunklen || (await countInFile(writer, number)) === chunks) kept.set(place, number);
   }
   const rewritten: number[] = [];
@@ -80,28 +82,38 @@ async function readHeader(
   return head && decodeHeader(head, store.describe(key));
 }
 
-/**
- * Writes the superchunks anew that need it, by copying chunks, and commits. `walkable`: all of them are of version 3 then, and
- * have no reserve.
- */
+/** Options of {@link fold}. */
+interface FoldOptions extends LongOptions {
+  /** All superchunks are of version 3 then, and have no reserve (default false). */
+  readonly walkable?: boolean;
+  /** False for full superchunks, by their numbers, that are written anew although they are in order (default: none). */
+  readonly isKept?: (number: number) => Promise<boolean>;
+}
+
+/** Writes the superchunks anew that need it, by copying chunks, and commits. */
 export async function fold(
   writer: ArrayWriter,
-  { walkable = false, ...options }: LongOptions & { readonly walkable?: boolean } = {},
+  { walkable = false, isKept, ...options }: FoldOptions = {},
 ): Promise<void> {
   const { files } = writer;
   const kept = files.keepsReserve;
   files.keepsReserve = kept && !walkable;
   try {
-    await foldAll(writer, walkable, options);
+    await foldAll(writer, walkable, options, isKept);
   } finally {
     files.keepsReserve = kept;
   }
 }
 
-async function foldAll(writer: ArrayWriter, walkable: boolean, options: LongOptions): Promise<void> {
+async function foldAll(
+  writer: ArrayWriter,
+  walkable: boolean,
+  options: LongOptions,
+  isKept: FoldOptions["isKept"],
+): Promise<void> {
   const { layout } = writer.committed;
   const { superchunklen } = writer.settings;
-  const { kept, rewritten } = await planFold(writer, walkable);
+  const { kept, rewritten } = await planFold(writer, walkable, isKept);
   if (rewritten.length === 0) {
     if (walkable && layout.isMoved === true) await writer.recommit({ isMoved: false });
     return;

@@ -426,7 +426,7 @@ function refuseMirrored({ files, root }: ArrayWriter, change: string): void {
   if (files.mirror === undefined) return;
   throw new SuperchunkError(
     "UNSUPPORTED",
-    `its folder is a Zarr array as well, which cannot get ${change} while others read it. Run "superchunk unlink", change it, then run "superchunk link"`,
+    `its folder is a Zarr array as well, which cannot get ${change} while others read it. Run "superchunk unlink" when none reads, change it, then run "superchunk link --live"`,
     { path: root.store.describe(root.path), field: "zarr" },
   );
 }

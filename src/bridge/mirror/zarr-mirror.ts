@@ -101,12 +101,8 @@ export class ZarrMirror implements ArrayMirror {
     await this.#publish(committed, committed.rows);
   }
 
-  async makeTail(places: readonly ChunkPlace[]): Promise<Uint8Array> {
-    const index = new ShardIndex(places.length);
-    places.forEach(({ offset, nbytes }, slot) => {
-      index.set(slot, offset, nbytes);
-    });
-    return index.encode();
+  makeTail(places: readonly ChunkPlace[]): Promise<Uint8Array> {
+    return indexOfPlaces(places);
   }
 
   async beforeCommit(next: Committed): Promise<void> {
@@ -246,6 +242,15 @@ export class ZarrMirror implements ArrayMirror {
     await store.put(joinKey(path, MIRROR_STATE), encodeMirrorState(state), { durable: true });
     this.#state = state;
   }
+}
+
+/** The index of a full superchunk, whose chunks lie at these places. */
+export function indexOfPlaces(places: readonly ChunkPlace[]): Promise<Uint8Array> {
+  const index = new ShardIndex(places.length);
+  places.forEach(({ offset, nbytes }, slot) => {
+    index.set(slot, offset, nbytes);
+  });
+  return index.encode();
 }
 
 /** The first `rows` rows of a commit. */

@@ -1,0 +1,139 @@
+/** [FY-08] A plain array becomes one that keeps itself a Zarr array. */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { openWritable as openIn } from "../../src/array/write/create.ts";
+import { beginMirror } from "../../src/bridge/mirror/begin.ts";
+import { createArray, link, open, openWritable, unlink, verifyLinkAt } from "../../src/node/index.ts";
+import { runCli } from "../cli/harness.ts";
+import { readForeign } from "./foreign-reader.ts";
+import { closeStores, ramp, temporaryFolder, watchedFolder } from "./support.ts";
+
+const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 3, threads: 0 } as const;
+const VALUES = [...ramp(0, 2), 7, 7, ...ramp(4, 27)];
+
+/** Two full superchunks, one of them changed, and a rest; 31 rows. */
+async function makePlain(): Promise<string> {
+  const root = join(temporaryFolder(), "array");
+  const array = await createArray(root, OPTIONS);
+  await array.append(ramp(0, 31));
+  await array.set([{ start: 2, stop: 4, step: 1 }], 7);
+  await array.close();
+  return root;
+}
+
+async function valuesOf(root: string): Promise<number[]> {
+  const array = await open(root);
+  if (array.kind !== "array") throw new TypeError(array.kind);
+  const bytes = await array.getBytes();
+  await array.close();
+  return [...new Int32Array(bytes.slice().buffer)];
+}
+
+const inode = (path: string): number => fs.statSync(path).ino;
+
+test("its full superchunks are the shards at once, and every later change is shown", async () => {
+  const root = await makePlain();
+  await link(root, undefined, { live: true });
+  expect(await verifyLinkAt(root)).toEqual([]);
+  expect(await readForeign(root)).toEqual(VALUES);
+  for (const n of [0, 1])
+    expect(inode(join(root, "c", `${n}`))).toBe(inode(join(root, "data", `__${n + 1}__.bin`)));
+  const array = await openWritable(root, { threads: 0 });
+  await array.append(ramp(31, 9));
+  await array.set([0], -1);
+  await array.close();
+  expect(await readForeign(root)).toEqual([-1, ...VALUES.slice(1), ...ramp(31, 9)]);
+  expect(await verifyLinkAt(root)).toEqual([]);
+});
+
+test("unlinked, compacted with other settings and linked live again, all of it is on the disk once", async () => {
+  const root = await makePlain();
+  await link(root, undefined, { live: true });
+  const changed = await openWritable(root, { threads: 0 });
+  await changed.set([{ start: 0, stop: 31, step: 2 }], 5);
+  await expect(changed.compact({ chunklen: 2 })).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("link --live") as string,
+  });
+  await changed.close();
+  expect(inode(join(root, "c", "0"))).not.toBe(inode(join(root, "data", "__1__.bin")));
+  await unlink(root);
+  const plain = await openWritable(root, { threads: 0 });
+  await plain.compact({ chunklen: 5, superchunklen: 2, cparams: { cname: "zstd" } });
+  await plain.close();
+  await link(root, undefined, { live: true });
+  const values = await valuesOf(root);
+  expect(values.filter((_, i) => i % 2 === 0).every((value) => value === 5)).toBe(true);
+  expect(await readForeign(root)).toEqual(values);
+  for (const n of [0, 1, 2])
+    expect(inode(join(root, "c", `${n}`))).toBe(inode(join(root, "data", `__${n + 1}__.bin`)));
+  expect(await verifyLinkAt(root)).toEqual([]);
+});
+
+test("a power cut before any step leaves a plain array or one that the next writer shows, with the same values", async () => {
+  class Outage extends Error {}
+  const source = await makePlain();
+  const outcomes = new Set<string>();
+  for (let left = 0, done = false; !done; left++) {
+    const root = join(temporaryFolder(), "copy");
+    fs.cpSync(source, root, { recursive: true });
+    let steps = left;
+    const { store, files } = watchedFolder(root, async () => {
+      if (steps-- <= 0) throw new Outage();
+    });
+    try {
+      const array = await openIn(store, "");
+      await array.fill((writer) => beginMirror(writer, files));
+      done = true;
+    } catch (error) {
+      if (!(error instanceof Outage)) throw error;
+    }
+    await closeStores();
+    expect(await valuesOf(root)).toEqual(VALUES);
+    const next = await openWritable(root, { threads: 0 });
+    await next.append(ramp(50, 2));
+    await next.close();
+    const findings = await verifyLinkAt(root);
+    outcomes.add(findings === undefined ? "plain" : "live");
+    expect(findings ?? []).toEqual([]);
+    await link(root, undefined, { live: true });
+    expect(await readForeign(root)).toEqual([...VALUES, ...ramp(50, 2)]);
+  }
+  expect([...outcomes].sort()).toEqual(["live", "plain"]);
+}, 60_000);
+
+test("what is linked already, has a reserve, or cannot be Zarr is refused, and stays as it is", async () => {
+  const linked = await makePlain();
+  const compact = await openWritable(linked, { threads: 0 });
+  await compact.compact();
+  await compact.close();
+  await link(linked);
+  await expect(link(linked, undefined, { live: true })).rejects.toMatchObject({ code: "CONFLICT" });
+  const make = async (change: object): Promise<string> => {
+    const root = join(temporaryFolder(), "array");
+    await (await createArray(root, { ...OPTIONS, ...change })).close();
+    return root;
+  };
+  for (const change of [{ reserve: 16 }, { dtype: ">c16" }]) {
+    const root = await make(change);
+    await expect(link(root, undefined, { live: true })).rejects.toMatchObject({ code: "UNSUPPORTED" });
+    expect(await verifyLinkAt(root)).toBeUndefined();
+    await (await openWritable(root, { threads: 0 })).close();
+  }
+  const plain = await make({});
+  for (const options of [{ kind: "copy" }, { shape: [3] }] as const)
+    await expect(link(plain, undefined, { live: true, ...options })).rejects.toMatchObject({
+      code: "BAD_ARGUMENT",
+    });
+});
+
+test("the command does it, and says so", async () => {
+  const root = await makePlain();
+  expect(await runCli(["link", root, "--live", "--dry-run"])).toMatchObject({ code: 2 });
+  const linked = await runCli(["link", root, "--live"]);
+  expect(linked.code).toBe(0);
+  expect(linked.out).toContain("keeps itself a Zarr array");
+  expect((await runCli(["info", root])).out).toMatch(/also +zarr3/);
+  expect((await runCli(["verify", root])).code).toBe(0);
+});
