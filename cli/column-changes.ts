@@ -12,6 +12,7 @@ import { rowBytesOf } from "./append-rows.ts";
 import type { Context } from "./context.ts";
 import type { Input } from "./input.ts";
 import { drawnRows, openRawRows, openRows } from "./rows-input.ts";
+import { storedTimes } from "./values/time-value.ts";
 
 /** One change, as typed. */
 export type ColumnChange =
@@ -67,7 +68,7 @@ export async function changeArray(
   if (change.kind === "rename") return array.renameColumn(change.name, change.to);
   if (change.kind === "delete") return array.deleteColumn(change.name);
   const { values, ...facts } = await openColumn(change, array.shape, flags, context);
-  await array.addColumn({ name: change.name, ...facts, dflt: flags.dflt }, values);
+  await array.addColumn({ name: change.name, ...facts, ...defaultOf(facts.dtype, flags) }, values);
 }
 
 /** Makes one change of a table of bcolz. */
@@ -83,9 +84,13 @@ export async function changeTable(
   if (change.kind === "rename") return renameColumn(store, key, change.name, change.to, options);
   if (change.kind === "delete") return deleteColumn(store, key, change.name, options);
   const { dtype, shape, values } = await openColumn(change, [table.length], flags, context);
-  const { dflt = null } = flags;
+  const { dflt = null } = defaultOf(dtype, flags);
   const data = values ?? repeatRow(defaultRowOf(dtype, shape, dflt), table.length);
   await addColumn(store, key, { name: change.name, dtype, rowShape: shape, data }, { ...options, dflt });
+}
+
+function defaultOf(dtype: DType, { dflt }: NewColumnFlags): { readonly dflt?: JsonValue } {
+  return dflt === undefined ? {} : { dflt: storedTimes(dtype, dflt) };
 }
 
 /** Bytes made at once. */

@@ -17,6 +17,7 @@ import { repeatRow } from "./column-changes.ts";
 import type { Context } from "./context.ts";
 import type { Input } from "./input.ts";
 import { drawnRows, openRows, type RowsTarget } from "./rows-input.ts";
+import { storedTimes } from "./values/time-value.ts";
 import { carrayLock, tableLock, withLock } from "./writing.ts";
 
 /** What is to be made, beside its rows. */
@@ -47,11 +48,12 @@ export async function makeCarray(
   context: Context,
 ): Promise<void> {
   refuseOwnOptions(flags, ["column"]);
-  const options = optionsOf(flags, context);
+  const dflt = storedTimes(dtype, flags.dflt ?? null);
+  const options = { ...optionsOf(flags, context), ...(flags.dflt === undefined ? {} : { dflt }) };
   await makeAt(root, carrayLock(root), ["data", "__attrs__"], flags, async (store) => {
     const data =
       input === undefined
-        ? repeatRow(defaultRowOf(dtype, rowShape, flags.dflt ?? null), rows ?? 0)
+        ? repeatRow(defaultRowOf(dtype, rowShape, options.dflt ?? null), rows ?? 0)
         : drawnRows(input, target, context);
     const expectedlen = flags.expectedlen ?? rows;
     const made = await createCarray(store, "", { dtype, rowShape, data }, { ...options, expectedlen });
@@ -82,7 +84,7 @@ export async function makeTable(
   const rows = plan?.rows ?? sources?.rows() ?? 0;
   const defaults = Array.isArray(dflt) ? dflt : [];
   const columns: NewTableColumn[] = fields.map(({ name, dtype, shape }, i) => {
-    const own = (defaults[i] as JsonValue | undefined) ?? null;
+    const own = storedTimes(dtype, (defaults[i] as JsonValue | undefined) ?? null);
     const data = sources?.data[name] ?? repeatRow(defaultRowOf(dtype, shape, own), rows);
     return { name, dtype, rowShape: shape, data, options: { dflt: own } };
   });

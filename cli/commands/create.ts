@@ -32,6 +32,7 @@ import { startProgress } from "../progress.ts";
 import { appendStream, mirrorPolicy, PUBLISH_HELP, parsePublish } from "../published-rows.ts";
 import { drawnRows, openRawRows, openRows, type RowsTarget } from "../rows-input.ts";
 import { formatPlural, formatRatio, formatSize, parseCount } from "../units.ts";
+import { storedTimes } from "../values/time-value.ts";
 
 const OWN_DOCUMENTS = ["meta/sizes", "meta/storage", "meta/attributes"];
 
@@ -258,7 +259,7 @@ function optionsOf({ dtype, rowShape, rows, input }: Plan, flags: CreateFlags): 
     ...cutSettings(flags),
     dtype,
     shape: [0, ...rowShape],
-    dflt: flags.dflt,
+    dflt: flags.dflt === undefined ? undefined : storedTimes(dtype, flags.dflt),
     reserve: flags.reserve,
     attrs: Object.fromEntries(flags.attr ?? []),
     columns: flags.columns,

@@ -5,7 +5,7 @@ import { type Extent, elementsOf, resolveSelection } from "../../src/array/selec
 import type { Selection } from "../../src/array/types.ts";
 import { putItem } from "../../src/array/write/item-bytes.ts";
 import type { SettingPlan } from "../../src/array/write/setting-plan.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType } from "../../src/format/types.ts";
 import { parseValue } from "../attribute-text.ts";
@@ -15,6 +15,7 @@ import { drawnRows, openRows } from "../rows-input.ts";
 import { planSet, type SetTarget } from "../set-plan.ts";
 import { parseSliceOption } from "../slice-text.ts";
 import { formatPlural, formatSize } from "../units.ts";
+import { storedTimes } from "../values/time-value.ts";
 import { withRoot } from "../writable-root.ts";
 
 interface SetFlags {
@@ -60,6 +61,7 @@ Examples:
   superchunk set prices --slice ::1000 --value 0 --dry-run
   superchunk set prices --slice -1 --value 0
   superchunk set points --slice "::2,0" --value NaN
+  superchunk set days --slice 7 --value 2020-01-31
   superchunk set counters --slice 17 --value 42 --in-place`,
     )
     .action((root: string, input: string | undefined, flags: SetFlags) => set(root, input, flags, context));
@@ -72,11 +74,10 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
       field: "input",
     });
   const input = name === undefined ? undefined : await openRows(name, flags.bytes === true, context);
-  const selectionOf = (shape: readonly number[]): Selection =>
-    parseSliceOption(flags.slice, shape.length, root);
+  const selectionOf = (shape: readonly number[]): Selection => parseWithin(flags.slice, shape, root);
   const fill = async (target: SetTarget, selection: Selection): Promise<void> => {
     const extents = resolveSelection(selection, target.shape);
-    if (input === undefined) await target.set(selection, oneItem(target.dtype, value ?? ""));
+    if (input === undefined) await target.set(selection, oneItem(root, target.dtype, value ?? ""));
     else await setFrom(target, selection, extents, input, context);
   };
   if (flags.dryRun === true) {
@@ -110,12 +111,28 @@ function describe(
 }
 
 /** One value as it is stored. Text needs no quotes where the dtype is text. */
-function oneItem(dtype: DType, text: string): Uint8Array {
+function oneItem(path: string, dtype: DType, text: string): Uint8Array {
   const parsed = parseValue(text);
   const isText = dtype.kind === "unicode" || dtype.kind === "bytes";
   const item = new Uint8Array(dtype.itemSize);
-  putItem(new DataView(item.buffer), 0, dtype, isText && typeof parsed !== "string" ? text : parsed);
+  try {
+    const value = isText && typeof parsed !== "string" ? text : storedTimes(dtype, parsed);
+    putItem(new DataView(item.buffer), 0, dtype, value);
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.at({ path }) : error;
+  }
   return item;
+}
+
+/** What is selected, which must be within the shape. Throws `BAD_ARGUMENT`, naming the array. */
+function parseWithin(text: string, shape: readonly number[], path: string): Selection {
+  const selection = parseSliceOption(text, shape.length, path);
+  try {
+    resolveSelection(selection, shape);
+    return selection;
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.at({ path }) : error;
+  }
 }
 
 /** Sets the selected values to those of the input, some rows at a time. */

@@ -395,6 +395,36 @@ describe("set", () => {
     expect((await runCli(["set", at("i"), "--slice", "0", "--value", "256"])).code).toBe(2);
   });
 
+  it("takes dates as cat prints them, of a unit that has them", async () => {
+    await ok(["create", at("d"), "--dtype", "<M8[ns]", "--shape", "3", "--dflt", "2020-02-29"]);
+    await ok(["set", at("d"), "--slice", "0", "--value", "1969-12-31T23:59:59.999999999"]);
+    await ok(["set", at("d"), "--slice", "1", "--value", "NaT"]);
+    const printed = await ok(["cat", at("d"), "--format", "csv"]);
+    expect(printed).toBe("value\n1969-12-31T23:59:59.999999999\nNaT\n2020-02-29T00:00:00.000000000\n");
+    const { code, err } = await runCli(["set", at("d"), "--slice", "0", "--value", "2021-02-29"]);
+    expect([code, err]).toEqual([
+      2,
+      expect.stringContaining(`${at("d")}: "2021-02-29" is no date in units of ns`),
+    ]);
+  });
+
+  it("names the array where a value or an index does not fit, and takes no number for infinity", async () => {
+    await ok(["create", at("s"), "--dtype", "<f4", "--shape", "2"]);
+    for (const [slice, value, text] of [
+      ["0", "1e39", "the value 1e+39 does not fit the dtype: expected a number that a float of 4 bytes has"],
+      ["0", "x", 'the value "x" does not fit'],
+      ["7", "1", "index 7 is outside of dimension 0"],
+    ]) {
+      const { code, err } = await runCli(["set", at("s"), "--slice", slice ?? "", "--value", value ?? ""]);
+      expect([code, err]).toEqual([2, expect.stringContaining(`${at("s")}: ${text}`)]);
+    }
+    await ok(["set", at("s"), "--slice", "0", "--value", "3.4028235e38"]);
+    await ok(["set", at("s"), "--slice", "1", "--value", "Infinity"]);
+    expect(await ok(["cat", at("s"), "--format", "csv"])).toBe("value\n3.4028235e+38\ninf\n");
+    await ok(["set", at("a"), "--slice", "0", "--value", "36893488147419103232"]);
+    expect((await valuesOf("a"))[0]).toBe(2 ** 65);
+  });
+
   it.each([
     ["too few values", ["--slice", "0:9", "--bytes", "-"], doubles(8), "9, or one for all"],
     ["too many values", ["--slice", "0:2", "--bytes", "-"], doubles(30), "2, or one for all"],

@@ -100,8 +100,16 @@ function putInteger(
   else view.setUint8(at, Number(big) & 0xff);
 }
 
+/** What is as large as this or larger is rounded to infinity. */
+const LARGEST_SINGLE = 2 ** 128 - 2 ** 103;
+const LARGEST_HALF = 65520;
+
 function putFloat(view: DataView, at: number, size: number, little: boolean, value: unknown): void {
   const number = numberOf(value);
+  // Infinity is a value of its own, and not what a number becomes that is too large.
+  const largest = size === 4 ? LARGEST_SINGLE : size === 2 ? LARGEST_HALF : Number.POSITIVE_INFINITY;
+  if (Math.abs(number) >= largest && Number.isFinite(number))
+    throw unfit(value, `a number that a float of ${size} bytes has, below ${largest} in size`);
   if (size === 8) view.setFloat64(at, number, little);
   else if (size === 4) view.setFloat32(at, number, little);
   else if (size === 2) view.setUint16(at, halfBits(number), little);
@@ -115,9 +123,10 @@ function putFloat(view: DataView, at: number, size: number, little: boolean, val
     );
 }
 
-/** A number, or one of the names that JSON gives to those that it does not have. */
+/** A number, or one of the names that JSON gives to those that it does not have; of large integers the nearest. */
 function numberOf(value: unknown): number {
   if (typeof value === "number") return value;
+  if (typeof value === "bigint") return Number(value);
   if (value === "NaN") return Number.NaN;
   if (value === "Infinity") return Number.POSITIVE_INFINITY;
   if (value === "-Infinity") return Number.NEGATIVE_INFINITY;
