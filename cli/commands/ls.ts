@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { Readable } from "../../src/bridge/catalogue/readable.ts";
 import type { ZarrGroup } from "../../src/bridge/index.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
@@ -37,13 +37,17 @@ Examples:
     )
     .action(async (path: string, options: LsOptions) => {
       const list = options.json === true ? new JsonArray(context.out) : undefined;
-      if (list === undefined) await context.out.line(headerLine(options.missing === true));
+      let isFirst = true;
       for await (const each of archivesUnder(path, context.signal)) {
         const line = await describe(
           each,
           { forPeople: list === undefined, missing: options.missing === true },
           context,
         );
+        // Where nothing is there is an error, and no table.
+        if (each.path === path && isSuperchunkError(each.error, "NOT_FOUND")) throw each.error;
+        if (isFirst && list === undefined) await context.out.line(headerLine(options.missing === true));
+        isFirst = false;
         await (list === undefined ? context.out.line(String(line)) : list.add(line));
       }
       await list?.end();

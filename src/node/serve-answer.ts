@@ -14,6 +14,7 @@ import type { ServeBuffers } from "./serve-buffers.ts";
 import { judge, takesGzip } from "./serve-conditions.ts";
 import type { Gate } from "./serve-gate.ts";
 import { listingJson } from "./serve-listing.ts";
+import { servedMessage, servedNodes } from "./serve-names.ts";
 import { listingPage } from "./serve-page.ts";
 
 /** Documents shorter than this are not compressed. */
@@ -102,7 +103,7 @@ async function readBody(
   }
   const folder = path.slice(0, -1);
   if (folder !== "" && parseViewKey(folder) === undefined) return undefined;
-  const nodes = await view.list(folder, { signal: options.signal });
+  const nodes = servedNodes(await view.list(folder, { signal: options.signal }));
   if (nodes.length === 0) return undefined;
   const isPage = /\btext\/html\b/i.test(request.headers.accept ?? "");
   const text = isPage
@@ -201,7 +202,7 @@ function fail(response: ServerResponse, error: unknown): Promise<void> {
     return Promise.resolve();
   }
   if (!isSuperchunkError(error)) return refuse(response, 500, "INTERNAL", "the server failed");
-  return refuse(response, statusOf(error), error.code, error.message);
+  return refuse(response, statusOf(error), error.code, servedMessage(error));
 }
 
 /**

@@ -1,5 +1,5 @@
 /** The page that people see at a path of a view. Must not know sockets. No scripts: the policy it is sent with allows none. */
-import type { ViewNode } from "../bridge/view-types.ts";
+import type { ServedNode } from "./serve-names.ts";
 
 const STYLE = `
 :root { color-scheme: light dark; --line: #8883; --soft: #777; --link: #0b62c4; --box: #8881; --bad: #c0362c }
@@ -19,7 +19,7 @@ td:first-child { overflow-wrap: anywhere; min-width: 8rem } .e { color: var(--ba
 `;
 
 /** The list of nodes, the node itself first, as a page. `url`: the node's own address, with a `/` at its end. */
-export function listingPage(nodes: readonly ViewNode[], url: string): string {
+export function listingPage(nodes: readonly ServedNode[], url: string): string {
   const [self, ...below] = nodes;
   const path = self?.path ?? "";
   const title = path === "" ? "Archives" : (path.split("/").at(-1) ?? path);
@@ -50,32 +50,29 @@ function breadcrumbs(path: string): string {
   return `${links.join(" / ")} /`;
 }
 
-function describe(node: ViewNode, below: number): string {
-  const { kind, shape = [], dataType, nbytes, error, source } = node;
+function describe(node: ServedNode, below: number): string {
+  const { kind, shape = [], dataType, nbytes, error } = node;
   if (error !== undefined) return error;
-  if (kind === "group") {
-    const what = below === 1 ? "1 node" : `${below} nodes`;
-    return source === undefined ? `A group of ${what}.` : `A group of ${what}, from ${source}.`;
-  }
+  if (kind === "group") return `A group of ${below === 1 ? "1 node" : `${below} nodes`}.`;
   const size = nbytes === undefined ? "" : `, ${formatSize(nbytes)} uncompressed`;
-  return `An array of ${dataType}, shape (${shape.join(", ")}${shape.length === 1 ? "," : ""})${size}, from ${source}.`;
+  return `An array of ${dataType}, shape (${shape.join(", ")}${shape.length === 1 ? "," : ""})${size}.`;
 }
 
 /** What opens the node in Python. */
-function snippet(self: ViewNode | undefined, url: string): string {
+function snippet(self: ServedNode | undefined, url: string): string {
   const address = url.replace(/\/$/, "");
   const open = `import zarr\n${self?.kind === "array" ? "array" : "group"} = zarr.open(${JSON.stringify(address)}, mode="r")`;
   return self?.kind === "array" ? `${open}\narray[:10]` : open;
 }
 
-function table(below: readonly ViewNode[], path: string): string {
+function table(below: readonly ServedNode[], path: string): string {
   return `<div class="t"><table>
 <tr><th>name</th><th>data type</th><th>shape</th><th class="n">size</th></tr>
 ${below.map((node) => row(node, path)).join("\n")}
 </table></div>`;
 }
 
-function row({ path: own, kind, dataType, shape, nbytes, error }: ViewNode, path: string): string {
+function row({ path: own, kind, dataType, shape, nbytes, error }: ServedNode, path: string): string {
   const name = path === "" ? own : own.slice(path.length + 1);
   const link = `<td><a href="${escapeHtml(encodeURIComponent(name))}/">${escapeHtml(name)}${kind === "group" ? "/" : ""}</a></td>`;
   if (error !== undefined) return `<tr>${link}<td class="e" colspan="3">${escapeHtml(error)}</td></tr>`;

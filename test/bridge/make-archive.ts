@@ -5,7 +5,7 @@ import { encodeHeader } from "../../src/format/header.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import { encodeSection } from "../../src/format/metadata.ts";
 import type { JsonObject, JsonValue } from "../../src/format/types.ts";
-import type { MemoryStore } from "../../src/store/memory.ts";
+import type { WritableStore } from "../../src/store/types.ts";
 
 export interface ArraySettings {
   readonly dtype: string;
@@ -19,7 +19,7 @@ export interface ArraySettings {
 
 /** A Bloscpack 0.16 numpy file; `bytes` in stored order. */
 export async function putBloscpack(
-  store: MemoryStore,
+  store: WritableStore,
   key: string,
   bytes: Uint8Array,
   chunkSize: number,
@@ -49,7 +49,7 @@ export async function putBloscpack(
 }
 
 /** A Bloscpack file of plain bytes in one chunk. */
-export async function putRaw(store: MemoryStore, key: string, bytes: Uint8Array): Promise<void> {
+export async function putRaw(store: WritableStore, key: string, bytes: Uint8Array): Promise<void> {
   const header = encodeHeader({
     version: 3,
     headerLength: 32,
@@ -68,7 +68,7 @@ export async function putRaw(store: MemoryStore, key: string, bytes: Uint8Array)
 
 /** A bcolz 1.2 array. `bytes` in C order. */
 export async function putCarray(
-  store: MemoryStore,
+  store: WritableStore,
   root: string,
   bytes: Uint8Array,
   chunklen: number,

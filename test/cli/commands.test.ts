@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import {
   cpSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -112,6 +113,21 @@ describe("info", () => {
 });
 
 describe("ls", () => {
+  it("of nothing, and of a folder without archives, is an error and no table", async () => {
+    mkdirSync(join(folder, "empty"));
+    for (const [name, reason] of [
+      ["nothing", "there is no such file or folder"],
+      ["empty", "no archive in this folder or below"],
+    ] as const) {
+      const path = join(folder, name);
+      const { code, out, err } = await runCli(["ls", path]);
+      expect([name, code, out]).toEqual([name, 1, ""]);
+      expect(err).toContain(`superchunk: ${path}: ${reason}`);
+      const { error } = JSON.parse((await runCli(["ls", path, "--json"])).out) as { error: object };
+      expect(error).toMatchObject({ code: "NOT_FOUND", path });
+    }
+  });
+
   it("lists all archives of the corpus, a line each", async () => {
     const { code, out } = await runCli(["ls", corpusFolder]);
     const lines = out.trimEnd().split("\n");

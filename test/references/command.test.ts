@@ -1,5 +1,5 @@
 /** `superchunk virtualize` as it is typed: what it prints, what it refuses, and what can be read afterwards. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -50,6 +50,20 @@ describe("superchunk virtualize", () => {
     const zarray = JSON.parse(String(refs["array-i4-2d/.zarray"])) as object;
     expect(zarray).toMatchObject({ zarr_format: 2, dtype: "<i4", order: "C", fill_value: null });
     expect(refs["array-i4-2d/zarr.json"]).toBeUndefined();
+  });
+
+  it("ends with 3 where a data file is lost, as the list of chunks does", async () => {
+    const lossy = join(folder, "lossy");
+    await cp(join(corpusFolder, "carray", "bcolz-f8-chunks"), lossy, { recursive: true });
+    await rm(join(lossy, "data", "__1.blp"));
+    for (const args of [
+      ["chunks", lossy],
+      ["virtualize", lossy, join(folder, "lossy.json"), "--to", "kerchunk"],
+    ]) {
+      const { code, err } = await runCli(args);
+      expect([args[0], code]).toEqual([args[0], 3]);
+      expect(err).toContain("__1.blp: chunk 1: the file is missing");
+    }
   });
 
   it("writes Parquet that reads back, chunk by chunk", async () => {

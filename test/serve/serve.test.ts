@@ -1,6 +1,9 @@
 /** A served view, request by request. */
 import { once } from "node:events";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
@@ -8,6 +11,7 @@ import { open } from "../../src/array/open.ts";
 import type { ZarrView } from "../../src/bridge/index.ts";
 import { findViewEntries, zarrTreeView, zarrView } from "../../src/bridge/index.ts";
 import { SuperchunkError } from "../../src/errors.ts";
+import { FileStore } from "../../src/node/fs-store.ts";
 import { type ServedView, serveView } from "../../src/node/serve.ts";
 import { Gate, type Place } from "../../src/node/serve-gate.ts";
 import { makeHostCheck } from "../../src/node/serve-host.ts";
@@ -155,6 +159,47 @@ describe("refusals", () => {
     const store = new zarr.FetchStore(`${served.url}broken`);
     const array = await zarr.open.v3(store, { kind: "array" });
     await expect(zarr.get(array, null)).rejects.toThrow();
+  });
+
+  it("tells no place on the machine: files by their names alone, in the list, on the page and in errors", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "superchunk serve "));
+    try {
+      const store = new FileStore(folder);
+      await putCarray(store, "t/a", values, 100, { dtype: "float64", shape: [250] });
+      await putCarray(store, "t/gap", values, 100, { dtype: "float64", shape: [250] });
+      await putCarray(store, "t/bad", values, 100, { dtype: "float64", shape: [250] });
+      await rm(join(folder, "t/gap/data/__1.blp"));
+      await writeFile(join(folder, "t/bad/meta/sizes"), "{");
+      await writeFile(join(folder, "secret"), "secret");
+      await symlink(join(folder, "secret"), join(folder, "t/a/data/__3.blp"));
+      const root = new FileStore(join(folder, "t"));
+      await rm(join(folder, "t/a/data/__1.blp"));
+      await symlink(join(folder, "secret"), join(folder, "t/a/data/__1.blp"));
+      const local = await serveView(zarrTreeView(await findViewEntries(root, "")));
+      try {
+        const told: string[] = [];
+        for (const [path, accept] of [
+          ["/", "*/*"],
+          ["/", "text/html"],
+          ["/a/", "*/*"],
+          ["/bad/", "*/*"],
+          ["/bad/zarr.json", "*/*"],
+          ["/gap/c/1", "*/*"],
+          ["/a/c/1", "*/*"],
+        ] as const)
+          told.push((await ask(local.url, path, { accept })).bytes.toString());
+        for (const text of told) expect(text).not.toMatch(/superchunk serve |source|\/tmp/);
+        const { nodes } = JSON.parse(told[0] ?? "") as { nodes: { path: string; error?: string }[] };
+        expect(nodes.map(({ path }) => path)).toEqual(["", "a", "bad", "gap"]);
+        expect(nodes[2]?.error).toMatch(/^bad\/meta\/sizes: /);
+        expect(told[5]).toContain("__1.blp");
+        expect(told[6]).toContain("UNSAFE_PATH");
+      } finally {
+        await local.close();
+      }
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   });
 
   it("answers only to its own names", async () => {
