@@ -52,6 +52,24 @@ test("appended rows are read back by a reader, through every chunk length", asyn
   }
 });
 
+test("what was asked for before close is done, what comes after it is refused, and the lock goes last and once", async () => {
+  const store = new MemoryStore();
+  const done: string[] = [];
+  const array = await createArray(store, "", {
+    dtype: "<i4",
+    lock: async () => ({ release: async () => void done.push("released") }),
+  });
+  const appending = array.append(Int32Array.of(1, 2)).then(() => done.push("appended"));
+  const closing = array.close();
+  const refused = { code: "BAD_ARGUMENT", message: expect.stringContaining("closed") };
+  await expect(array.append(Int32Array.of(3))).rejects.toMatchObject(refused);
+  await expect(array.flush()).rejects.toMatchObject(refused);
+  await Promise.all([appending, array.close(), array.abandon()]);
+  expect(done).toEqual(["appended", "released"]);
+  await closing;
+  expect(((await open(store)) as ArrayArchive).shape).toEqual([2]);
+});
+
 const namesOf = async (store: MemoryStore): Promise<string[]> => {
   const names: string[] = [];
   for await (const { name } of store.list("data")) names.push(name);

@@ -16,6 +16,7 @@ import { deleteRows, grow, shrink } from "./changes.ts";
 import { fold, recode, settleNames } from "./compact.ts";
 import { type Deletion, planDeletion } from "./deletion.ts";
 import { countNpyRows, type NpySource, readNpyRows } from "./npy-rows.ts";
+import { OperationLine } from "./operation-line.ts";
 import { itemsOf, type RowSource, readRows } from "./rows.ts";
 import { addColumn, deleteColumn, type NewColumn, renameColumn } from "./schema.ts";
 import { planSetting, type SettingPlan } from "./setting-plan.ts";
@@ -29,17 +30,18 @@ const DONE = Promise.resolve();
 export class WritableArray {
   readonly #writer: ArrayWriter;
   readonly #lock: { release(): Promise<void> } | undefined;
+  readonly #line: OperationLine;
+  /** Resolves when the lock was given up. */
+  #ended: Promise<void> = DONE;
   #attrs: JsonObject;
-  #tail: Promise<unknown> = DONE;
-  #underWay = 0;
   #setter: ValueSetter | undefined;
   #shown: { readonly sizes: Uint8Array | undefined; readonly array: ArrayArchive } | undefined;
-  #isClosed = false;
 
   constructor(writer: ArrayWriter, attrs: JsonObject, lock?: { release(): Promise<void> }) {
     this.#writer = writer;
     this.#attrs = attrs;
     this.#lock = lock;
+    this.#line = new OperationLine(this.store.describe(this.path), (error) => this.#explain(error));
   }
 
   get store(): WritableStore {
@@ -268,33 +270,30 @@ export class WritableArray {
 
   /** Commits what waits, leaves the plain layout where that is cheap, and gives up the lock. */
   async close(): Promise<void> {
-    if (this.#isClosed) return;
-    try {
-      await this.#run(async () => {
-        await this.#commit();
-        await tidy(this.#writer);
-        await this.#writer.root.settled();
-        await this.#writer.files.mirror?.close(this.#writer.committed);
-      });
-    } finally {
-      this.#isClosed = true;
-      await this.#lock?.release();
-    }
+    if (this.#line.isClosed) return this.#ended;
+    await this.#end(async () => {
+      await this.#commit();
+      await tidy(this.#writer);
+      await this.#writer.root.settled();
+      await this.#writer.files.mirror?.close(this.#writer.committed);
+    });
   }
 
   /** Gives up what waits since the last commit, and the lock. */
   async abandon(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    await this.#tail.catch(() => undefined);
-    try {
+    if (this.#line.isClosed) return this.#ended;
+    await this.#end(async () => {
       await this.#writer.rollBack();
       await this.#writer.root.settled();
       // A commit that failed may have been visible there already.
       await this.#writer.files.mirror?.afterCommit(this.#writer.committed);
-    } finally {
-      await this.#lock?.release();
-    }
+    });
+  }
+
+  #end(operation: () => Promise<void>): Promise<void> {
+    const outcome = this.#line.end(operation).finally(() => this.#lock?.release());
+    this.#ended = outcome.catch(() => undefined); // told to whom ended it
+    return outcome;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -303,31 +302,15 @@ export class WritableArray {
 
   /** Takes rows into memory where nothing else has to be done; true where it did. */
   #takeNow(source: RowSource): boolean {
-    if (this.#underWay > 0 || this.#isClosed || this.#setter !== undefined) return false;
+    if (!this.#line.isFree || this.#setter !== undefined) return false;
     const writer = this.#writer;
     const items = itemsOf(source, writer.settings);
     if (items === undefined || items.length === 0 || items.length % writer.rowBytes !== 0) return false;
     return writer.takeNow(items) === items.length;
   }
 
-  /** Runs one operation when those before it are done. */
   #run<T>(operation: () => Promise<T>): Promise<T> {
-    if (this.#isClosed) {
-      return Promise.reject(
-        new SuperchunkError("BAD_ARGUMENT", "the array is closed; open it again", {
-          path: this.store.describe(this.path),
-        }),
-      );
-    }
-    this.#underWay++;
-    const outcome = this.#tail
-      .then(operation)
-      .catch((error: unknown) => this.#explain(error))
-      .finally(() => {
-        this.#underWay--;
-      });
-    this.#tail = outcome.catch(() => undefined);
-    return outcome;
+    return this.#line.run(operation);
   }
 
   /** Where there is no lock, another writer may have taken what this one had not committed for leftovers. */
