@@ -1,9 +1,9 @@
 /**
  * Appends to an array and flushes, again and again; tells each acknowledged length on stdout. Killed by its parent. With
- * "in-place" it also sets all values to the negative of what they are, in place.
+ * "in-place" it also sets all values to the negative of what they are, in place. Fewer than `most` rows at a time.
  */
 
-const [, , path, entry, modify] = process.argv;
+const [, , path, entry, modify, most = "37"] = process.argv;
 const { openWritable } = await import(entry);
 const array = await openWritable(path, { threads: 0, modify });
 let sign = array.length > 0 && (await array.get([-1])) < 0 ? -1 : 1;
@@ -11,7 +11,7 @@ process.stdout.write(`open ${array.length}\n`);
 let random = process.pid;
 for (;;) {
   random = (random * 48271) % 2147483647;
-  const rows = random % 37;
+  const rows = random % Number(most);
   const first = array.length;
   await array.append(Int32Array.from({ length: rows }, (_, i) => sign * (first + i + 1)));
   await array.flush();

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/array/types.ts";
+import { STAGE } from "../../src/node/fs-direct.ts";
 import { createArray, open, openWritable } from "../../src/node/index.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
@@ -31,8 +32,13 @@ afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 const loop = fileURLToPath(new URL("./append-loop.mjs", import.meta.url));
 
 /** Runs the loop until it is killed, some time after its first word; the rows that it acknowledged. */
-async function acknowledgedRows(path: string, delay: number, modify: "patch" | "in-place"): Promise<number> {
-  const said = await runAndKill([loop, path, entry, modify], delay);
+async function acknowledgedRows(
+  path: string,
+  delay: number,
+  modify: "patch" | "in-place",
+  most = 37,
+): Promise<number> {
+  const said = await runAndKill([loop, path, entry, modify, String(most)], delay);
   const last = [...said.matchAll(/(?:open|flushed) (\d+)\n/g)].pop();
   return Number(last?.[1] ?? 0);
 }
@@ -86,3 +92,30 @@ test.each([
   },
   300_000,
 );
+
+test("the same where superchunks are long, and written past the cache", async () => {
+  const path = join(folder, "long");
+  const most = 1_200_000;
+  // Stored, so that a superchunk is as long as its rows.
+  const cparams = { cname: "lz4", clevel: 0, shuffle: "noshuffle" } as const;
+  const array = await createArray(path, { dtype: "<i4", chunklen: 65_536, superchunklen: 16, cparams });
+  await array.close();
+  const random = randomFrom(2);
+  let total = 0;
+  for (let kill = 0; kill < KILLS / 20 || total < most; kill++) {
+    const acknowledged = await acknowledgedRows(path, random() * 200, "patch", most);
+    const reader = (await open(path, { threads: 0 })) as ArrayArchive;
+    const rows = reader.shape[0] ?? 0;
+    expect(rows).toBeGreaterThanOrEqual(acknowledged);
+    expect(rows - acknowledged).toBeLessThan(most);
+    const bytes = await reader.getBytes();
+    const values = new Int32Array(bytes.buffer, bytes.byteOffset, rows);
+    expect(values.findIndex((value, i) => value !== i + 1)).toBe(-1);
+    expect((await reader.verify()).findings).toEqual([]);
+    await reader.close();
+    total = rows;
+  }
+  const data = join(path, "data");
+  const sizes = fs.readdirSync(data).map((name) => fs.statSync(join(data, name)).size);
+  expect(Math.max(...sizes)).toBeGreaterThan(2 * STAGE);
+}, 300_000);

@@ -1,4 +1,5 @@
 /** Long files past the page cache: the same bytes, the same promises, and every way in which systems refuse. */
+import { execFileSync, spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -6,10 +7,15 @@ import { DirectAccess, STAGE } from "../../src/node/fs-direct.ts";
 import { FileStore } from "../../src/node/fs-store.ts";
 import type { PutSource } from "../../src/store/types.ts";
 import { makeFolder } from "./folder.ts";
+import { bundleScript } from "./script.ts";
 
 const DIRECT = fs.constants.O_DIRECT ?? 0;
 const PAGE = 4096;
 const isLinux = process.platform === "linux";
+/** Linux lets everybody mount in a namespace of his own, unless it is told not to. */
+const canMount =
+  isLinux &&
+  spawnSync("unshare", ["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt"], { stdio: "ignore" }).status === 0;
 
 type Write = (bytes: Uint8Array, at: number, length: number, position: number) => Promise<unknown>;
 
@@ -231,6 +237,32 @@ describe.skipIf(!isLinux)("a direct write that fails", () => {
         expectSame(root, "x", sample.subarray(1));
       }));
   }
+
+  it.skipIf(!canMount)(
+    "on a disk that is really full says NO_SPACE, and writes again when there is room",
+    async () => {
+      const { path, dispose } = await makeFolder();
+      const script = join(path, "full.mjs");
+      const source = `import { readdirSync } from "node:fs";
+      import { FileStore } from ${JSON.stringify(join(process.cwd(), "src/node/fs-store.ts"))};
+      const store = new FileStore(process.argv[2]);
+      const bytes = new Uint8Array(${2 * STAGE + PAGE + 1}).fill(7);
+      await store.put("a", bytes);
+      const code = await store.put("b", bytes).then(() => "nothing", (error) => error.code);
+      const names = readdirSync(process.argv[2]);
+      await store.delete("a");
+      await store.put("b", bytes);
+      const isRight = Buffer.compare(await store.get("b"), bytes) === 0;
+      process.stdout.write(JSON.stringify({ code, names, isRight }));`;
+      await bundleScript(source, script);
+      const disk = join(path, "disk");
+      fs.mkdirSync(disk);
+      const command = `mount -t tmpfs -o size=${3 * STAGE} tmpfs "$1" && exec "$0" "$2" "$1"`;
+      const out = execFileSync("unshare", ["-rm", "sh", "-c", command, process.execPath, disk, script]);
+      expect(JSON.parse(out.toString())).toEqual({ code: "NO_SPACE", names: ["a"], isRight: true });
+      await dispose();
+    },
+  );
 
   it("and a source that fails, leave nothing of the file", () =>
     withStore(async (store, root) => {
