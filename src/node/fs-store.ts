@@ -34,9 +34,9 @@ export class FileStore extends FolderReader implements WritableStore {
   readonly #direct = new DirectAccess();
 
   async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {
-    const { signal, durable = true, stablePieces: stable = false } = options;
+    const { signal, durable = true, temporary = false, stablePieces: stable = false } = options;
     return this.#publish(key, options, (file, path) =>
-      writeSource(file, source, { path, stable, durable, direct: this.#direct, signal }),
+      writeSource(file, source, { path, stable, durable, temporary, direct: this.#direct, signal }),
     );
   }
 

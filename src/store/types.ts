@@ -102,6 +102,8 @@ export interface PutOptions extends StoreOptions {
   readonly ifVersion?: string;
   /** Durable when resolved (default true, where the store can). */
   readonly durable?: boolean;
+  /** It will be read again soon, and then deleted (default false): a store may keep it where reading is fastest. */
+  readonly temporary?: boolean;
   /**
    * The maker never writes into a piece that it handed over (default false). The store may then ask for the next
    * pieces while it still writes earlier ones; without it, big pieces are written before the next is asked for.

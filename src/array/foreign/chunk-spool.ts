@@ -66,7 +66,11 @@ export async function spoolChunks(
     if (held < keptBytes) continue;
     isSpooled = true;
     try {
-      await scratch.store.put(scratch.key, restOf(chunks, count), { durable: false, stablePieces: true });
+      await scratch.store.put(scratch.key, restOf(chunks, count), {
+        durable: false,
+        temporary: true,
+        stablePieces: true,
+      });
     } catch (error) {
       await dispose().catch(() => undefined); // the first error is the one to tell
       throw error;

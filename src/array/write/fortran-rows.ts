@@ -70,7 +70,7 @@ export async function* rowsOfFortranStream(
     );
   }
   try {
-    await store.put(key, values, { durable: false, signal });
+    await store.put(key, values, { durable: false, temporary: true, signal });
     yield* rowsOfFortran(fromObject(store, key), header, signal);
   } finally {
     await store.delete(key);
