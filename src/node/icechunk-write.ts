@@ -20,6 +20,7 @@ import { joinKey } from "../store/key.ts";
 import { explainIcechunk, openRepository } from "./icechunk.ts";
 import { Draft, PART } from "./icechunk-draft.ts";
 import { type RepositoryOptions, toIcechunkLocation } from "./icechunk-options.ts";
+import { keepContainers } from "./reference-containers.ts";
 
 /** References that are handed over in one call; a part has a whole number of calls. */
 const BATCH = 1000;
@@ -93,6 +94,7 @@ export async function writeIcechunk(
       (each) => isClosed(each) && options.credentials?.[each.credentials ?? ""] === undefined,
     );
     const sampled = closed === undefined ? await sampleArrays(set.arrays, read, options.onFailure) : 0;
+    await keepContainers(location, containers);
     await draft.publish(snapshot);
     await draft.end();
     const result = set.result();

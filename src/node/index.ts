@@ -11,6 +11,12 @@ export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./
 export { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 export { loadNativeBlosc, type NativeBlosc } from "./native-blosc.ts";
 export { type OpenPathOptions, open } from "./open.ts";
+export {
+  deleteContainer,
+  listContainers,
+  type SetContainer,
+  setContainer,
+} from "./reference-containers.ts";
 export { type OpenPathReferencesOptions, openContainer, openReferences } from "./references.ts";
 export type { S3ClientOptions } from "./s3-options.ts";
 export { S3Store, type S3StoreOptions } from "./s3-store.ts";

@@ -5,6 +5,7 @@ import {
   type Container,
   type ContainerCredentials,
   Containers,
+  joinContainers,
   type OpenReferencesOptions,
   openReferences as openSet,
   openWebContainer,
@@ -17,6 +18,7 @@ import { explainIcechunk, openRepository } from "./icechunk.ts";
 import { explainRead } from "./icechunk-failure.ts";
 import type { RepositoryOptions } from "./icechunk-options.ts";
 import { type Location, locate } from "./locate.ts";
+import { listContainers } from "./reference-containers.ts";
 import { S3Store } from "./s3-store.ts";
 
 /** How references at a path are opened. */
@@ -83,9 +85,11 @@ export function openContainer(
 
 async function openIcechunk(
   location: string,
-  { containers: given = [], branch = "main", ...options }: OpenPathReferencesOptions,
+  { containers: given, authorize = [], branch = "main", ...options }: OpenPathReferencesOptions,
 ): Promise<ReferenceStore> {
-  const containers = new Containers(given);
+  const kept = authorize.length > 0 ? await listContainers(location) : [];
+  const joined = joinContainers(kept, { containers: given, authorize });
+  const containers = new Containers([...joined.containers].filter(({ name }) => joined.authorized.has(name)));
   const { repository } = await openRepository(location, "read", { ...options, containers });
   const session = await repository.readonlySession({ branch }).catch((error: unknown) => {
     throw explainIcechunk(error, location);

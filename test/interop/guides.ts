@@ -58,7 +58,7 @@ export const guides: Suite = {
       const world = await makeWorld(context, node, python, s3, web);
       await runGuide("xarray-in-one-minute.md", world, 7);
       await runGuide("following-a-bundle.md", world, 4);
-      await runGuide("credentials-and-containers.md", world, 5);
+      await runGuide("credentials-and-containers.md", world, 6);
     } finally {
       await web.close();
       await s3.close();

@@ -76,6 +76,7 @@ async function checkTable(
   const [inNode] = await askJavaScript(node, folder, [{ id: 0, names, lines: printed.open.JavaScript }]);
   checks.equal("Icechunk in S3: JavaScript", inNode?.values ?? inNode?.error, wanted);
 
+  await checkContainers(checks, s3, node, folder);
   const key = "close/data/__1.blp";
   const whole = (await store.get(key)) ?? new Uint8Array();
   const changed = whole.slice();
@@ -95,6 +96,54 @@ async function checkTable(
     checks.equal(`Icechunk in S3: an object that was ${what}, in Python`, isRefused || other?.error, true);
   }
   await store.close();
+}
+
+/** The containers of a repository: listed, edited and kept while references need them. */
+async function checkContainers(
+  checks: SuiteContext["checks"],
+  s3: TestS3,
+  node: NodeCommand,
+  folder: string,
+): Promise<void> {
+  const at = addressOf(s3, "repositories/equities");
+  const prefix = `s3://${s3.bucket}/data/`;
+  const [listed, edited, added, needed, deleted, moved] = await runCommands(node, folder, [
+    ["containers", at, "--json"],
+    ["containers", at, "--set", "s3", "--region", "eu-west-1", "--json"],
+    ["containers", at, "--set", "spare", "--prefix", "s3://spare/", "--anonymous", "--json"],
+    ["containers", at, "--delete", "s3"],
+    ["containers", at, "--delete", "spare", "--json"],
+    ["containers", at, "--set", "s3", "--location", "s3://elsewhere/"],
+  ]);
+  const containersIn = (printed: Printed | undefined): unknown =>
+    printed?.code === 0
+      ? (JSON.parse(printed.out) as { containers: unknown }).containers
+      : (printed?.err ?? "nothing was printed");
+  const one = { name: "s3", prefix, store: "s3", region: REGION, endpoint: s3.endpoint };
+  const there = { ...one, region: "eu-west-1" };
+  const spare = { name: "spare", prefix: "s3://spare/", store: "s3", anonymous: true };
+  checks.equal("Icechunk's containers: listed", containersIn(listed), [one]);
+  checks.equal("Icechunk's containers: edited", containersIn(edited), [there]);
+  checks.equal("Icechunk's containers: added", containersIn(added), [there, spare]);
+  checks.equal("Icechunk's containers: deleted", containersIn(deleted), [there]);
+  const isNeeded =
+    needed?.code === 1 && needed.err.includes(`needed by references, for example to ${prefix}`);
+  checks.equal("Icechunk's containers: one that is needed stays", isNeeded || needed, true);
+  const isMoved =
+    moved?.code === 1 && moved.err.includes("Icechunk reads objects where their references say");
+  checks.equal("Icechunk's containers: no other place", isMoved || moved, true);
+  const lines = [
+    'import { openReferences } from "superchunk/node";',
+    'import * as zarr from "zarrita";',
+    `const store = await openReferences(${JSON.stringify(at)}, { form: "icechunk", authorize: ["s3"] });`,
+    'const group = await zarr.open(store, { kind: "group" });',
+  ].join("\n");
+  const fixture = findFixture(TABLE);
+  const close = fixture.kind === "table" ? fixture.columns["close"] : undefined;
+  const [read] = await askJavaScript(node, folder, [{ id: 2, names: ["close"], lines }]);
+  checks.equal("Icechunk's containers: authorised by name", read?.values ?? read?.error, {
+    close: [close?.shape, close?.sha256],
+  });
 }
 
 /** What became of a writer, or for each node whether a reader gets what its archive holds. */

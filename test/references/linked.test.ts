@@ -88,6 +88,9 @@ describe("virtualize --shards", () => {
     ["Parquet", ["--to", "kerchunk-parquet"]],
     ["joining", ["--to", "kerchunk", "--concat"]],
     ["inlining", ["--to", "kerchunk", "--inline", "1KiB"]],
+    ["columns", ["--to", "kerchunk", "--column", "close"]],
+    ["portable data types", ["--to", "kerchunk", "--portable"]],
+    ["a rectilinear grid", ["--to", "kerchunk", "--grid", "rectilinear"]],
   ])("is refused with %s as wrong use", async (_, flags) => {
     const source = join(corpusFolder, "blz-superchunk", "f8-default");
     expect((await runCli(["virtualize", source, join(folder, "x"), "--shards", ...flags])).code).toBe(2);

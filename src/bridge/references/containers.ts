@@ -42,7 +42,9 @@ export interface Container {
 }
 
 /** What of a container can be changed without touching references. */
-export type ContainerChanges = Partial<Omit<Container, "name" | "prefix">>;
+export type ContainerChanges = {
+  readonly [member in Exclude<keyof Container, "name" | "prefix" | "store">]?: Container[member] | undefined;
+} & { readonly store?: ContainerStore };
 
 const MEMBERS: readonly (keyof Container)[] = [
   "name",
@@ -78,9 +80,14 @@ export class Containers implements Iterable<Container> {
     this.#put(checked);
   }
 
-  /** Changes where a container's objects lie, or how they are read. Throws `NOT_FOUND` for a name that is not there. */
+  /**
+   * Changes where a container's objects lie, or how they are read; `undefined` takes a member away. Throws `NOT_FOUND` for a
+   * name that is not there.
+   */
   edit(name: string, changes: ContainerChanges): void {
-    this.#put(checkContainer({ ...this.get(name), ...changes }));
+    const members = Object.entries({ ...this.get(name), ...changes });
+    const given = members.filter(([, value]) => value !== undefined);
+    this.#put(checkContainer(Object.fromEntries(given) as unknown as Container));
   }
 
   /** Removes a container that no reference needs. Throws `CONFLICT` where one of `locations` does, `NOT_FOUND`. */
@@ -221,6 +228,14 @@ function checkContainer(container: Container): Container {
     if (field === "prefix" && /^(?!file:)[a-z0-9+.-]+:\/\/\/?$/.test(url))
       throw badContainer(name, field, "must name a host or a bucket", url);
   }
+  if (container.endpoint !== undefined && !isServer(container.endpoint))
+    // What stands there may be a password.
+    throw badContainer(
+      name,
+      "endpoint",
+      "must be the http(s):// address of a server, without user and password",
+      undefined,
+    );
   if (storeOf(location ?? prefix) !== store)
     throw badContainer(name, "store", `is "${store}", but ${location ?? prefix} is another kind`, store);
   if (container.anonymous === true && container.credentials !== undefined)
@@ -233,7 +248,14 @@ function checkContainer(container: Container): Container {
   return container;
 }
 
-function storeOf(prefix: string): ContainerStore {
+function isServer(endpoint: string): boolean {
+  const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
+  return isHttp && url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+}
+
+/** Kind of store of a prefix. Throws `UNSUPPORTED` for schemes that are not read. */
+export function storeOf(prefix: string): ContainerStore {
   const scheme = schemeOf(prefix);
   const store = SCHEMES[scheme];
   if (store !== undefined) return store;

@@ -5,15 +5,21 @@ export {
 } from "./container-reader.ts";
 export {
   type Container,
+  type ContainerChanges,
   Containers,
   defaultContainer,
   formatContainers,
   parseContainers,
+  storeOf,
 } from "./containers.ts";
 export { joinPlans } from "./join.ts";
 export { commonFolder, toLocation } from "./location.ts";
 export {
+  containersKey,
+  joinContainers,
+  keptContainers,
   type OpenReferencesOptions,
+  openIndex,
   openReferences,
   type ReferenceStore,
 } from "./open-references.ts";

@@ -25,6 +25,8 @@ export type StoredValue = Uint8Array | StoredReference;
 /** A set of references. */
 export interface ReferenceIndex {
   find(key: string, options?: StoreOptions): Promise<StoredValue | undefined>;
+  /** Where the objects of all references lie, one for each reference. */
+  locations(options?: StoreOptions): AsyncIterable<string>;
 }
 
 /** Parsed text of a set in JSON. */
@@ -102,6 +104,11 @@ class JsonIndex implements ReferenceIndex {
       length: length === undefined ? undefined : count(length, this.#path, key),
       guard: this.#guard(location),
     };
+  }
+
+  async *locations(): AsyncGenerator<string> {
+    for (const value of Object.values(this.#refs))
+      if (Array.isArray(value) && typeof value[0] === "string") yield value[0];
   }
 
   #guard(location: string): Guard | undefined {
@@ -193,6 +200,22 @@ class ParquetIndex implements ReferenceIndex {
     };
   }
 
+  async *locations(options: StoreOptions = {}): AsyncGenerator<string> {
+    for (const [name, array] of Object.entries(this.#metadata)) {
+      if (!/(?:^|\/)\.zarray$/.test(name) || !isObject(array)) continue;
+      const rows = rowsIn(array as Readonly<Record<string, unknown>>) ?? 0;
+      const node = name.slice(0, -".zarray".length);
+      for (let number = 0; number * this.#recordSize < rows; number++) {
+        const file = joinKey(this.#prefix, `${node}refs.${number}.parq`);
+        const decoded = await this.#open(file, options);
+        for (let at = 0; at < decoded.count; at++) {
+          const location = decoded.value("path", at);
+          if (typeof location === "string") yield location;
+        }
+      }
+    }
+  }
+
   #open(file: string, options: StoreOptions): Promise<ParquetRows> {
     let rows = this.#files.get(file);
     this.#files.delete(file);
@@ -217,11 +240,21 @@ class ParquetIndex implements ReferenceIndex {
   }
 }
 
+/** Chunks of an array along each axis; undefined where its document does not tell. */
+function gridOf({ shape, chunks }: Readonly<Record<string, unknown>>): readonly number[] | undefined {
+  if (!isCounts(shape) || !isCounts(chunks) || shape.length !== chunks.length) return undefined;
+  return chunkCounts({ shape, chunk_grid: { configuration: { chunk_shape: chunks } } });
+}
+
+/** Rows in the files of an array: one for each chunk. */
+function rowsIn(array: Readonly<Record<string, unknown>>): number | undefined {
+  return gridOf(array)?.reduce((rows, n) => rows * n, 1);
+}
+
 /** Row of a chunk in the files of its array; undefined for what is no chunk of it. */
 function rowOf(name: string, array: Readonly<Record<string, unknown>>): number | undefined {
-  const { shape, chunks } = array;
-  if (!isCounts(shape) || !isCounts(chunks) || shape.length !== chunks.length) return undefined;
-  const grid = chunkCounts({ shape, chunk_grid: { configuration: { chunk_shape: chunks } } });
+  const grid = gridOf(array);
+  if (grid === undefined) return undefined;
   if (grid.length === 0) return name === "0" ? 0 : undefined;
   const parts = name.split(".");
   if (parts.length !== grid.length || !parts.every((part) => /^(?:0|[1-9]\d{0,15})$/.test(part)))

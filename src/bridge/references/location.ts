@@ -29,7 +29,8 @@ export function checkLocation(location: string): string {
   const isWeb = scheme === "http" || scheme === "https";
   if (isWeb && /[?#]/.test(rest))
     throw badLocation(location, "has a query or a fragment, which no object's address has", "BAD_FIELD");
-  if (isWeb && /^[^/]*@/.test(rest))
+  // Of az:// and abfs:// what stands before the @ is the name of a container.
+  if (isWeb ? /^[^/]*@/.test(rest) : scheme !== "file" && /^[^/]*:[^/]*@/.test(rest))
     throw badLocation(location, "has a user or a password in it; give credentials by name", "BAD_FIELD");
   for (const part of rest.split(/[/\\]/)) {
     const plain = part.replace(/%2e/gi, ".");

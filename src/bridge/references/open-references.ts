@@ -58,12 +58,8 @@ export async function openReferences(
 ): Promise<ReferenceStore> {
   const { signal } = options;
   const index = await openIndex(store, path, { signal });
-  const beside = await store.get(containersKey(path), { signal });
-  const kept =
-    beside === undefined
-      ? []
-      : parseContainers(new TextDecoder().decode(beside), store.describe(containersKey(path)));
-  const { containers, authorized } = joinContainers(kept, options);
+  const kept = await keptContainers(store, path, { signal });
+  const { containers, authorized } = joinContainers(kept?.containers ?? [], options);
   const reader = new ContainerReader(containers, {
     authorized,
     credentials: options.credentials,
@@ -72,15 +68,31 @@ export async function openReferences(
   return new IndexStore(index, containers, reader);
 }
 
-/** Key of the file with the containers of a set. */
+/** Key of the file with the containers of references: of a set, or of a repository. */
 export function containersKey(path: string): string {
   return `${path.replace(/\.json$/, "")}.containers.json`;
 }
 
+/** The containers kept beside references, with the version of their file; undefined where there is none. */
+export async function keptContainers(
+  store: ReadableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<{ readonly containers: Containers; readonly version: string } | undefined> {
+  const key = containersKey(path);
+  const info = await store.stat(key, options);
+  const text = info === undefined ? undefined : await store.get(key, options);
+  if (info === undefined || text === undefined) return undefined;
+  return {
+    containers: parseContainers(new TextDecoder().decode(text), store.describe(key)),
+    version: info.version,
+  };
+}
+
 /** The containers of a set, and which of them may be read. Throws `NOT_FOUND` for a name in `authorize` that none has. */
-function joinContainers(
+export function joinContainers(
   kept: Iterable<Container>,
-  { containers: given = [], authorize = [] }: OpenReferencesOptions,
+  { containers: given = [], authorize = [] }: Pick<OpenReferencesOptions, "containers" | "authorize">,
 ): { readonly containers: Containers; readonly authorized: ReadonlySet<string> } {
   const authorized = new Set<string>(authorize);
   const own = [...given];
@@ -95,7 +107,12 @@ function joinContainers(
   return { containers, authorized };
 }
 
-async function openIndex(store: ReadableStore, path: string, options: StoreOptions): Promise<ReferenceIndex> {
+/** The references of a set. Throws as {@link openReferences}. */
+export async function openIndex(
+  store: ReadableStore,
+  path: string,
+  options: StoreOptions,
+): Promise<ReferenceIndex> {
   // A folder is no object; stores that cannot tell find no object there either.
   const text = path === "" ? undefined : await store.get(path, options);
   if (text === undefined) return openKerchunkParquet(store, path, options);

@@ -1,0 +1,114 @@
+/** `superchunk containers`: the places that references depend on, listed and edited without touching the references. */
+import type { Command } from "commander";
+import type { Container } from "../../src/bridge/index.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { deleteContainer, listContainers, type SetContainer, setContainer } from "../../src/node/index.ts";
+import type { Context } from "../context.ts";
+import { alignRows } from "../layout.ts";
+import { printable } from "../values/cell-text.ts";
+
+interface ContainersFlags {
+  readonly set?: string;
+  readonly delete?: string;
+  readonly prefix?: string;
+  readonly location?: string;
+  readonly region?: string;
+  readonly endpoint?: string;
+  readonly anonymous?: boolean;
+  readonly credentials?: string;
+  readonly json?: boolean;
+}
+
+/** What `--set` takes. */
+const MEMBERS = ["prefix", "location", "region", "endpoint", "anonymous", "credentials"] as const;
+
+/** Adds `containers REFS`. */
+export function addContainers(program: Command, context: Context): void {
+  program
+    .command("containers")
+    .description("list the places that references point into; add and edit them, or delete what none needs")
+    .argument("<refs>", "kerchunk set or Icechunk repository: a path, or an s3:// address")
+    .option("--set <name>", "add a container, or edit the one of this name")
+    .option("--delete <name>", "delete a container that no reference needs")
+    .option("--prefix <url>", "of a new one: what its locations begin with, up to a /")
+    .option("--location <url>", "kerchunk: where the objects lie now, in place of the prefix, up to a /")
+    .option("--region <name>", "of S3")
+    .option("--endpoint <url>", "an S3-compatible server, or the account of az://")
+    .option("--anonymous", "read without credentials")
+    .option("--no-anonymous", "read with what the AWS tools find")
+    .option("--credentials <name>", "name of the credentials that readers give; never a secret")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+References stay as they are, and so do their guards. Readers name the containers
+that they allow. Credentials are given when references are opened, and kept
+nowhere: here they only have a name.
+
+Examples:
+  superchunk containers bundles.json
+  superchunk containers bundles.json --set disk --location file:///archive/data/
+  superchunk containers bundles.icechunk --set s3 --endpoint https://minio.example.org
+  superchunk containers bundles.json --set mirror --prefix s3://mirror/ --anonymous
+  superchunk containers bundles.json --delete mirror`,
+    )
+    .action((path: string, flags: ContainersFlags) => containers(path, flags, context));
+}
+
+async function containers(path: string, flags: ContainersFlags, context: Context): Promise<void> {
+  const { set, delete: deleted } = flags;
+  const given = MEMBERS.filter((member) => flags[member] !== undefined);
+  if (set !== undefined && deleted !== undefined)
+    throw wrongUse("delete", "and --set are not for one run: one of the two");
+  if (set === undefined && given[0] !== undefined)
+    throw wrongUse(given[0], "says what a container is; name it with --set");
+  if (flags.credentials !== undefined && flags.anonymous !== undefined)
+    throw wrongUse("anonymous", "and --credentials exclude one another");
+  if (set !== undefined && given.length === 0)
+    throw wrongUse("set", `needs what to set: ${MEMBERS.map((member) => `--${member}`).join(", ")}`);
+  if (set !== undefined) await setContainer(path, set, changesOf(flags));
+  if (deleted !== undefined) await deleteContainer(path, deleted);
+  const list = await listContainers(path);
+  if (flags.json === true) return context.json({ path, containers: list });
+  if (deleted !== undefined)
+    context.message(`${printable(path)}: container "${printable(deleted)}" is deleted`);
+  const header = ["name", "prefix", "reached by"];
+  const rows = list.map((each) => [each.name, printable(each.prefix), printable(reachedBy(each))]);
+  for (const line of alignRows([header, ...rows], new Set())) await context.out.line(line);
+}
+
+/** Credentials and no credentials exclude one another: what is typed takes the other away. */
+function changesOf({
+  prefix,
+  location,
+  region,
+  endpoint,
+  anonymous,
+  credentials,
+}: ContainersFlags): SetContainer {
+  return {
+    ...(prefix === undefined ? {} : { prefix }),
+    ...(location === undefined ? {} : { location }),
+    ...(region === undefined ? {} : { region }),
+    ...(endpoint === undefined ? {} : { endpoint }),
+    ...(credentials === undefined ? {} : { credentials, anonymous: undefined }),
+    ...(anonymous === true ? { anonymous, credentials: undefined } : {}),
+    ...(anonymous === false ? { anonymous: undefined } : {}),
+  };
+}
+
+function reachedBy({ store, location, region, endpoint, anonymous, credentials }: Container): string {
+  const words = [
+    store,
+    ...(location === undefined ? [] : [`now at ${location}`]),
+    ...(endpoint === undefined ? [] : [endpoint]),
+    ...(region === undefined ? [] : [region]),
+    ...(anonymous === true ? ["anonymous"] : []),
+    ...(credentials === undefined ? [] : [`credentials "${credentials}"`]),
+  ];
+  return words.join(", ");
+}
+
+function wrongUse(flag: string, reason: string): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", `--${flag} ${reason}`, { field: flag });
+}

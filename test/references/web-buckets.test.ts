@@ -1,0 +1,130 @@
+/** Buckets that are read through their web interfaces, and containers within containers: who is asked, and who may be read. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { inspect } from "node:util";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import {
+  type Container,
+  type OpenReferencesOptions,
+  openReferences,
+  type ReferenceStore,
+} from "../../src/bridge/references/index.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { serveObjects, type TestServer } from "../store/server.ts";
+
+const SECRET = "Bearer top-5ecret";
+const KEY = "bucket/days/a b.blp";
+let array = new Uint8Array();
+let server: TestServer;
+
+beforeAll(async () => {
+  array = new Uint8Array(await readFile(join(corpusFolder, "bloscpack-3", "array-i4-2d.blp")));
+});
+beforeEach(async () => {
+  server = await serveObjects([[KEY, array]]);
+});
+afterEach(() => server.close());
+
+async function setOf(
+  location: string,
+  options: OpenReferencesOptions,
+  guard?: readonly [number, null, string],
+): Promise<ReferenceStore> {
+  const store = new MemoryStore();
+  const guards = guard === undefined ? {} : { guards: { [location]: guard } };
+  const text = JSON.stringify({ version: 1, refs: { x: [location, 16, 32] }, ...guards });
+  await store.put("set.json", new TextEncoder().encode(text));
+  return openReferences(store, "set.json", options);
+}
+
+async function failure(reading: Promise<unknown>): Promise<SuperchunkError> {
+  const error = await reading.then(
+    () => undefined,
+    (caught: unknown) => caught,
+  );
+  if (error instanceof SuperchunkError) return error;
+  throw new Error(`no error of ours: ${String(error)}`);
+}
+
+/** A bucket, reached through the server on loopback in place of its own web address. */
+const buckets: readonly (readonly [string, Pick<Container, "prefix" | "store">])[] = [
+  ["gs://", { prefix: "gs://bucket/", store: "gcs" }],
+  ["az://", { prefix: "az://bucket/", store: "azure" }],
+];
+
+describe.each(buckets)("a reference to %s", (_, { prefix, store: kind }) => {
+  const open: Container = { name: "public", prefix, store: kind, anonymous: true };
+  const location = `${prefix}days/a b.blp`;
+
+  it("is read by ranges over HTTP, under its encoded address", async () => {
+    const store = await setOf(location, { containers: [{ ...open, endpoint: server.url }] });
+    expect(await store.get("/x")).toEqual(array.slice(16, 48));
+    expect(server.log.some((line) => line.endsWith("/bucket/days/a%20b.blp bytes=16-47"))).toBe(true);
+    await store.close();
+  });
+
+  it("is refused where the object was replaced, by its ETag", async () => {
+    const guard = [array.length, null, '"another"'] as const;
+    const store = await setOf(location, { containers: [{ ...open, endpoint: server.url }] }, guard);
+    expect(await failure(store.get("/x"))).toMatchObject({
+      code: "STALE",
+      details: { field: "etag", expected: '"another"' },
+    });
+    await store.close();
+  });
+
+  it("has its token sent, and shown in no error where that is refused", async () => {
+    const { anonymous: _open, ...closed } = open;
+    const containers = [{ ...closed, endpoint: server.url, credentials: "ours" }];
+    const credentials = { ours: { headers: { authorization: SECRET } } };
+    const store = await setOf(location, { containers, credentials });
+    expect(await store.get("/x")).toEqual(array.slice(16, 48));
+    expect(server.headers.every(({ authorization }) => authorization === SECRET)).toBe(true);
+    server.intercept = (_request, response) => {
+      response.writeHead(403).end(`${SECRET} is wrong`);
+      return true;
+    };
+    const error = await failure(store.get("/x"));
+    expect(error.details.found).toBe(403);
+    expect(inspect(error, { depth: 20, showHidden: true })).not.toContain("5ecret");
+    await store.close();
+  });
+});
+
+describe("a bucket without an endpoint", () => {
+  it("of Azure is refused, since its account is not known", async () => {
+    const store = await setOf("az://bucket/a", {
+      containers: [{ name: "public", prefix: "az://bucket/", store: "azure", anonymous: true }],
+    });
+    expect(await failure(store.get("/x"))).toMatchObject({
+      code: "BAD_ARGUMENT",
+      details: { field: "endpoint" },
+    });
+  });
+});
+
+describe("containers within containers", () => {
+  const outer: Container = { name: "outer", prefix: "gs://bucket/", store: "gcs", anonymous: true };
+  const inner: Container = { name: "inner", prefix: "gs://bucket/days/", store: "gcs", anonymous: true };
+
+  it("let nobody into the inner one who may read the outer one alone", async () => {
+    const store = new MemoryStore();
+    const text = JSON.stringify({ version: 1, refs: { x: ["gs://bucket/days/a b.blp", 16, 32] } });
+    await store.put("set.json", new TextEncoder().encode(text));
+    const beside = { format: "superchunk-containers", version: 1, containers: [outer, inner] };
+    await store.put("set.containers.json", new TextEncoder().encode(JSON.stringify(beside)));
+    const references = await openReferences(store, "set.json", { authorize: ["outer"] });
+    const error = await failure(references.get("/x"));
+    expect([error.code, error.details.found]).toEqual(["UNSAFE_PATH", "inner"]);
+    expect(server.log).toEqual([]);
+  });
+
+  it("are read by the inner one's settings", async () => {
+    const containers = [outer, { ...inner, endpoint: server.url }];
+    const store = await setOf("gs://bucket/days/a b.blp", { containers });
+    expect(await store.get("/x")).toEqual(array.slice(16, 48));
+    await store.close();
+  });
+});
