@@ -5,17 +5,19 @@ import { join, resolve } from "node:path";
 import { defaultRowOf } from "../src/array/foreign/carray-settings.ts";
 import { type CarrayOptions, createCarray } from "../src/array/foreign/carray-write.ts";
 import { createTable, type NewTableColumn } from "../src/array/foreign/table-write.ts";
+import type { Progress } from "../src/array/types.ts";
 import { clearPlace } from "../src/array/write/clear-place.ts";
 import { SuperchunkError } from "../src/errors.ts";
 import type { DType, Field, JsonValue } from "../src/format/types.ts";
 import { encoderOf, FileStore } from "../src/node/index.ts";
 import type { WritableStore } from "../src/store/types.ts";
-import { columnInputs } from "./append-rows.ts";
+import { columnInputs, rowBytesOf } from "./append-rows.ts";
 import { type CutFlags, cutSettings } from "./array-options.ts";
 import type { Attribute } from "./attribute-text.ts";
 import { repeatRow } from "./column-changes.ts";
 import type { Context } from "./context.ts";
 import type { Input } from "./input.ts";
+import { startProgress } from "./progress.ts";
 import { drawnRows, openRows, type RowsTarget } from "./rows-input.ts";
 import { storedTimes } from "./values/time-value.ts";
 import { carrayLock, tableLock, withLock } from "./writing.ts";
@@ -56,7 +58,16 @@ export async function makeCarray(
         ? repeatRow(defaultRowOf(dtype, rowShape, options.dflt ?? null), rows ?? 0)
         : drawnRows(input, target, context);
     const expectedlen = flags.expectedlen ?? rows;
-    const made = await createCarray(store, "", { dtype, rowShape, data }, { ...options, expectedlen });
+    const bar = startProgress(context.io, `create ${root}`);
+    const total = (rows ?? 0) * rowBytesOf(dtype, rowShape);
+    const onProgress = ({ done }: Progress): void => bar.onProgress?.({ done, total });
+    const long = input === undefined ? { onProgress } : {}; // rows that are read have a bar of their own
+    const made = await createCarray(
+      store,
+      "",
+      { dtype, rowShape, data },
+      { ...options, ...long, expectedlen },
+    ).finally(() => bar.finish());
     if (rows !== undefined && made.rows !== rows)
       throw new SuperchunkError(
         "BAD_ARGUMENT",

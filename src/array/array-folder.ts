@@ -50,7 +50,8 @@ export function readFolder(
 ): ArrayFolder {
   const sizesPath = store.describe(joinKey(path, "meta/sizes"));
   const storagePath = store.describe(joinKey(path, "meta/storage"));
-  if (found.sizes === undefined) throw missing(sizesPath);
+  if (found.sizes === undefined)
+    throw missing(sizesPath, ', or let "superchunk repair" count the rows of an array of superchunks anew');
   if (found.storage === undefined) throw missing(storagePath);
   const sizes = parseSizes(found.sizes, sizesPath);
   const storage = parseStorage(found.storage, storagePath);
@@ -93,10 +94,10 @@ export function readFolder(
   };
 }
 
-function missing(path: string): SuperchunkError {
+function missing(path: string, more = ""): SuperchunkError {
   return new SuperchunkError(
     "INCOMPLETE",
-    "the file is missing, without which the array cannot be read. Look for a whole copy",
+    `the file is missing, without which the array cannot be read. Look for a whole copy${more}`,
     { path, expected: "a file", found: "nothing" },
   );
 }

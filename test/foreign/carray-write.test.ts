@@ -150,6 +150,22 @@ describe("create", () => {
 });
 
 describe("append, trim and resize", () => {
+  it.each([0, 10_000, 10_019])("leaves nothing behind where it is interrupted: %s rows", async (rows) => {
+    const store = await made(rows, { chunklen: 10_000 });
+    const before = await imageOf(store);
+    const stop = new AbortController();
+    const onProgress = ({ done }: { readonly done: number }): void => {
+      if (done > 1_000_000) stop.abort(new Error("enough"));
+    };
+    await expect(resizeCarray(store, "", 900_000, { signal: stop.signal, onProgress })).rejects.toThrow(
+      "enough",
+    );
+    expect([...(await imageOf(store)).keys()]).toEqual([...before.keys()]);
+    expect(await read(store, 4)).toBe(hexOf(numbered(rows * 4)));
+    await resizeCarray(store, "", rows + 1);
+    expect(await read(store, 4)).toBe(`${hexOf(numbered(rows * 4))}00000000`);
+  });
+
   it.each([0, 1, 3, 4, 5, 12, 100])("%i rows behind 20 are behind them, in chunks of 8", async (count) => {
     const store = await made(20);
     const result = await appendToCarray(store, "", numbered(count * 4, 80));

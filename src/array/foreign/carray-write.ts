@@ -304,21 +304,27 @@ async function stageRows(
   let index = first;
   let cbytes = 0;
   let nbytes = 0;
-  for await (const made of encodePieces(pieces, encode, options.encoder)) {
-    nbytes += made.nbytes;
-    if (made.nbytes === tail.length && index === first && tail.length > 0) continue; // nothing was added to it
-    const replaces = index === first && tailVersion !== undefined;
-    const key = chunkKey(path, index);
-    // What counts already must never be less than whole; the rest is made durable before it counts.
-    await store.put(key, [FILE_HEADER, made.chunk], {
-      stablePieces: true,
-      durable: replaces || store.sync === undefined,
-      ...(replaces ? { ifVersion: tailVersion } : {}),
-    });
-    if (!replaces) keys.push(key);
-    if (made.nbytes === chunkBytes) cbytes += made.chunk.length;
-    index++;
-    options.onProgress?.({ done: nbytes - tail.length, total: nbytes - tail.length });
+  try {
+    for await (const made of encodePieces(pieces, encode, options.encoder)) {
+      nbytes += made.nbytes;
+      if (made.nbytes === tail.length && index === first && tail.length > 0) continue; // nothing was added to it
+      const replaces = index === first && tailVersion !== undefined;
+      const key = chunkKey(path, index);
+      // What counts already must never be less than whole; the rest is made durable before it counts.
+      await store.put(key, [FILE_HEADER, made.chunk], {
+        stablePieces: true,
+        durable: replaces || store.sync === undefined,
+        ...(replaces ? { ifVersion: tailVersion } : {}),
+      });
+      if (!replaces) keys.push(key);
+      if (made.nbytes === chunkBytes) cbytes += made.chunk.length;
+      index++;
+      options.onProgress?.({ done: nbytes - tail.length, total: nbytes - tail.length });
+    }
+  } catch (error) {
+    // No commit has named them: what is no whole append leaves nothing behind.
+    for (const key of keys) await store.delete(key).catch(() => undefined);
+    throw error;
   }
   const rowsAppended = (nbytes - tail.length) / rowBytes;
   return { rows: rows + rowsAppended, rowsAppended, cbytes, keys };
