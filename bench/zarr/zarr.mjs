@@ -81,6 +81,7 @@ async function measureOurs() {
     for (const [start, stop] of slices) await array.get([{ start, stop, step: 1 }]);
   });
   const all = await repeat(async () => void (await array.get()));
+  const shared = await repeat(async () => void (await array.get(null, { shared: true })));
   // The memory of the result is there already, as that of numpy is, which asks the system for huge pages.
   const kept = new Float64Array(new SharedArrayBuffer(ITEMS * 8));
   await array.readInto(kept);
@@ -94,7 +95,7 @@ async function measureOurs() {
     rmSync(target, { recursive: true, force: true });
     return performance.now() - elapsed;
   });
-  return { element, slices: some, all, into, write };
+  return { element, slices: some, all, shared, into, write };
 }
 
 async function measureZarrita() {
@@ -204,11 +205,13 @@ printTable(
     "one element, us",
     "1 % in slices, ms",
     "all, GB/s",
+    "shared, GB/s",
     "into memory, GB/s",
     "write, GB/s",
     "element x",
     "slices x",
     "all x",
+    "shared x",
     "into x",
     "write x",
   ],
@@ -217,18 +220,20 @@ printTable(
     each.element * 1e6,
     each.slices * 1e3,
     rate(each.all),
+    rate(each.shared),
     rate(each.into),
     rate(each.write),
     each.element / ours.element,
     each.slices / ours.slices,
     each.all / ours.all,
+    (each.shared ?? each.all) / ours.shared,
     (each.into ?? each.all) / ours.into,
     each.write === undefined ? "-" : each.write / ours.write,
   ]),
 );
-for (const what of ["element", "slices", "all", "into", "write"]) {
+for (const what of ["element", "slices", "all", "shared", "into", "write"]) {
   for (const [name, each] of Object.entries(results)) {
-    const theirs = what === "into" ? each.all : each[what];
+    const theirs = what === "into" || what === "shared" ? each.all : each[what];
     if (name !== "superchunk" && theirs / ours[what] < 1)
       console.log(`  lost: ${what} against ${name}, ${(theirs / ours[what]).toFixed(2)} x`);
   }

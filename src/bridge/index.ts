@@ -1,6 +1,6 @@
 /** The bridge to Zarr: the entry `superchunk/zarr`. */
 
-export { ZarrArray } from "../zarr/array.ts";
+export { ZarrArray, type ZarrReadOptions } from "../zarr/array.ts";
 export { ZarrGroup } from "../zarr/group.ts";
 export type { ReadSettings } from "../zarr/leaf-requests.ts";
 export type { MissingChunk, StoredChunk } from "../zarr/list-chunks.ts";

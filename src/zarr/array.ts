@@ -21,6 +21,16 @@ import { verifyChunks, type ZarrVerifyReport } from "./verify.ts";
 /** Objects whose sizes are asked for at a time. */
 const STATS_AT_ONCE = 64;
 
+/** Options of {@link ZarrArray.get} and {@link ZarrArray.getBytes}. */
+export interface ZarrReadOptions extends LongOptions {
+  /**
+   * The result is in a `SharedArrayBuffer` (default false; float16 excepted, which is made anew). Threads that decode then
+   * write straight into it and get its memory from the system themselves, which takes about as long as the decoding. Values
+   * are the same; what takes no shared memory (`crypto.subtle`, `Blob`, `TextDecoder` of browsers) needs a copy.
+   */
+  readonly shared?: boolean | undefined;
+}
+
 /** A Zarr array of any version, sharded or not. */
 export class ZarrArray {
   readonly kind = "array";
@@ -83,9 +93,10 @@ export class ZarrArray {
 
   /**
    * The selected values; a scalar where every entry is an integer. Chunks that are not stored have the fill value.
-   * Throws `BAD_ARGUMENT`, `LIMIT` for more than memory holds, and for damage what is wrong with which shard and entry.
+   * Throws `BAD_ARGUMENT`, `LIMIT` for more than memory holds, `UNSUPPORTED` for `shared` where the engine has no shared
+   * memory, and for damage what is wrong with which shard and entry.
    */
-  async get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+  async get(selection?: Selection | null, options: ZarrReadOptions = {}): Promise<ArraySlice | unknown> {
     const extents = resolveSelection(selection, this.shape);
     const bytes = await this.#read(extents, options);
     const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
@@ -95,7 +106,7 @@ export class ZarrArray {
   }
 
   /** The same as bytes: C order, items in the byte order of `dtype`. */
-  async getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+  async getBytes(selection?: Selection | null, options: ZarrReadOptions = {}): Promise<Uint8Array> {
     const bytes = await this.#read(resolveSelection(selection, this.shape), options);
     return this.isSwapped ? swapItems(bytes, this.dtype) : bytes;
   }
@@ -178,9 +189,10 @@ export class ZarrArray {
   /** Releases what the array holds; its store stays open. */
   async close(): Promise<void> {}
 
-  async #read(extents: readonly Extent[], options: LongOptions): Promise<Uint8Array> {
+  async #read(extents: readonly Extent[], options: ZarrReadOptions): Promise<Uint8Array> {
     const counts = extents.map((extent) => extent.count);
-    const bytes = allocate(elementsOf(counts) * this.dtype.itemSize, this.store.describe(this.path));
+    const path = this.store.describe(this.path);
+    const bytes = allocate(elementsOf(counts) * this.dtype.itemSize, path, options.shared);
     await this.#readTo(bytes, extents, options);
     return bytes;
   }
@@ -205,10 +217,17 @@ export class ZarrArray {
   }
 }
 
-/** Room for a result. Throws `LIMIT` where the engine has none. */
-export function allocate(length: number, path: string): Uint8Array {
+/** Room for a result. Throws `LIMIT` where the engine has none, `UNSUPPORTED` where it has no shared memory. */
+export function allocate(length: number, path: string, shared = false): Uint8Array {
+  if (shared && typeof SharedArrayBuffer === "undefined") {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "this engine gives no shared memory (a browser does only to pages that are cross-origin isolated); read without shared",
+      { path, field: "shared" },
+    );
+  }
   try {
-    return new Uint8Array(length);
+    return shared ? new Uint8Array(new SharedArrayBuffer(length)) : new Uint8Array(length);
   } catch (cause) {
     throw new SuperchunkError(
       "LIMIT",

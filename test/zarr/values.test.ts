@@ -1,5 +1,5 @@
 /** Every data type: fill values as Zarr v3 spells them, values in and out, both byte orders. */
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { toJsonValues } from "../../src/array/json-values.ts";
 import type { ArraySlice } from "../../src/array/types.ts";
 import type { JsonValue } from "../../src/format/types.ts";
@@ -7,6 +7,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import type { ValueSource } from "../../src/zarr/write/item-source.ts";
+import { SPECIFICATIONS } from "./arrays.ts";
 
 const STRUCT = {
   name: "struct",
@@ -86,4 +87,42 @@ test("too few values, and values that the type does not have, are refused before
   await expect(array.setBytes(null, new Uint8Array(7))).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
   await expect(array.set([9], 1)).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
   expect(await store.get("c/0")).toBeUndefined();
+});
+
+const SHARED = [
+  "no shards, bytes",
+  "shards, blosc, index at the start",
+  "shards, big-endian index and values",
+];
+
+test.each(SHARED)("a shared result has the same values: %s", async (name) => {
+  const spec = SPECIFICATIONS[name];
+  if (spec === undefined) throw new RangeError(name);
+  const array = await createZarr(new MemoryStore(), "", spec);
+  await array.set([{ start: 0, stop: 9, step: 1 }, null], 5);
+  for (const selection of [null, [3, null], [{ start: 1, stop: 12, step: 3 }, 16]]) {
+    const own = (await array.get(selection)) as ArraySlice;
+    const shared = (await array.get(selection, { shared: true })) as ArraySlice;
+    if (!ArrayBuffer.isView(own.data) || !ArrayBuffer.isView(shared.data)) throw new TypeError("no numbers");
+    expect(own.data.buffer).toBeInstanceOf(ArrayBuffer);
+    expect(shared.data.buffer).toBeInstanceOf(SharedArrayBuffer);
+    expect([...shared.data]).toEqual([...own.data]);
+    const bytes = await array.getBytes(selection, { shared: true });
+    expect(bytes.buffer).toBeInstanceOf(SharedArrayBuffer);
+    expect([...bytes]).toEqual([...(await array.getBytes(selection))]);
+  }
+  expect(await array.get([0, 0], { shared: true })).toBe(5);
+});
+
+test("an engine without shared memory refuses a shared result and says why", async () => {
+  const array = await createZarr(new MemoryStore(), "", { shape: [3], dataType: "int8", chunkShape: [2] });
+  vi.stubGlobal("SharedArrayBuffer", undefined);
+  try {
+    await expect(array.get(null, { shared: true })).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      details: { field: "shared" },
+    });
+  } finally {
+    vi.unstubAllGlobals();
+  }
 });
