@@ -82,7 +82,8 @@ export function documentKey(path: string, kind: "array" | "group", suffix = ".js
 
 /** Key of a chunk or shard below the hierarchy's root. */
 export function dataKey(path: string, position: readonly number[], separator: string): string {
-  return joinKey("data/root", path, `c${position.join(separator)}`);
+  // zarr 2.18 gives the one chunk of an array without dimensions the number 0.
+  return joinKey("data/root", path, `c${position.length === 0 ? "0" : position.join(separator)}`);
 }
 
 /** The group of a `.group.json`. */
@@ -155,7 +156,7 @@ export function parseTransformerArray(
     chain,
     fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
     fillValue,
-    attributes,
+    attributes: Object.fromEntries(Object.entries(attributes).filter(([name]) => name !== "filters")),
     dimensionNames: undefined,
     dataFolder: joinKey(base, "data/root", path),
     chunkKey: (position) => joinKey(base, dataKey(path, position, separator)),

@@ -249,3 +249,32 @@ test("[FK-03] the draft's own spelling of the transformer is read", async () => 
   await store.put("meta/root/a.array.json", new TextEncoder().encode(document));
   expect(await (await openZarrArray(store, "a")).get()).toMatchObject({ data: Int32Array.of(1, 2, 3, 4) });
 });
+
+/** Nodes as zarr 2.18.7 wrote them. */
+const WRITTEN = {
+  "zarr.json": `{"extensions":[],"metadata_encoding":"https://purl.org/zarr/spec/protocol/core/3.0","metadata_key_suffix":".json","zarr_format":"https://purl.org/zarr/spec/protocol/core/3.0"}`,
+  "meta/root/scalar.array.json": `{"attributes":{},"chunk_grid":{"chunk_shape":[],"separator":"/","type":"regular"},"chunk_memory_layout":"C","data_type":"<f8","extensions":[],"fill_value":0.0,"shape":[]}`,
+  "meta/root/delta.array.json": `{"attributes":{"filters":[{"astype":"<i4","dtype":"<i4","id":"delta"}]},"chunk_grid":{"chunk_shape":[20],"separator":"/","type":"regular"},"chunk_memory_layout":"C","compressor":{"codec":"https://purl.org/zarr/spec/codec/blosc/1.0","configuration":{"blocksize":0,"clevel":5,"cname":"lz4","shuffle":1}},"data_type":"<i4","extensions":[],"fill_value":0,"shape":[60]}`,
+} as const;
+const WRITTEN_CHUNKS = {
+  "data/root/scalar/c0": "AAAAAAAABEA=",
+  "data/root/delta/c0":
+    "AgEzBFAAAABQAAAAYAAAAAAAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAA",
+  "data/root/delta/c1":
+    "AgEzBFAAAABQAAAAYAAAABQAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAA",
+  "data/root/delta/c2":
+    "AgEzBFAAAABQAAAAYAAAACgAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAAAQAAAAEAAAABAAAA",
+};
+
+test("[FK-02] [FK-05] an array without dimensions, and one with filters, are read as zarr 2.18 wrote them", async () => {
+  const store = new MemoryStore();
+  for (const [key, text] of Object.entries(WRITTEN)) await store.put(key, new TextEncoder().encode(text));
+  for (const [key, text] of Object.entries(WRITTEN_CHUNKS))
+    await store.put(key, new Uint8Array(Buffer.from(text, "base64")));
+  const scalar = await openZarrArray(store, "scalar");
+  expect(new Float64Array((await scalar.getBytes()).slice().buffer)).toEqual(Float64Array.of(2.5));
+  const delta = await openZarrArray(store, "delta");
+  expect(delta.attrs).toEqual({});
+  const values = new Int32Array((await delta.getBytes()).slice().buffer);
+  expect(values).toEqual(Int32Array.from({ length: 60 }, (_, i) => i));
+});
