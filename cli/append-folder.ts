@@ -1,5 +1,6 @@
 /** Appending rows to arrays and tables that are folders. */
-import { appendToCarray, type CarrayWriteOptions } from "../src/array/foreign/carray-write.ts";
+import type { CarrayWriteOptions } from "../src/array/foreign/carray-steps.ts";
+import { appendToCarray } from "../src/array/foreign/carray-write.ts";
 import { appendToTable } from "../src/array/foreign/table-write.ts";
 import type { ArrayArchive, TableArchive } from "../src/array/types.ts";
 import type { PublishPolicy } from "../src/bridge/mirror/types.ts";

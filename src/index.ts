@@ -30,12 +30,12 @@ export {
   compressBytes,
 } from "./array/foreign/bloscpack-write.ts";
 export type { CarrayCompression } from "./array/foreign/carray-settings.ts";
+export type { CarrayWriteOptions } from "./array/foreign/carray-steps.ts";
 export {
   appendToCarray,
   type CarrayOptions,
   type CarrayResult,
   type CarraySource,
-  type CarrayWriteOptions,
   createCarray,
   resizeCarray,
   trimCarray,

@@ -13,17 +13,14 @@ import type { PutSource, WritableStore } from "../../store/types.ts";
 import { checkCount } from "./bloscpack-options.ts";
 import { type CarrayState, claimCarray, readCarray } from "./carray-state.ts";
 import {
-  type CarrayOptions,
-  type CarraySource,
   type CarrayWriteOptions,
   cleanShrunk,
   commitRows,
   commitShrink,
-  createCarray,
-  resizeState,
   type StagedRows,
   stageAppend,
-} from "./carray-write.ts";
+} from "./carray-steps.ts";
+import { type CarrayOptions, type CarraySource, createCarray, resizeState } from "./carray-write.ts";
 import { readTable } from "./table-state.ts";
 
 /** A column to be made. */
