@@ -16,7 +16,7 @@ import { statFile } from "./stored-size.ts";
 /** Offset tables that are kept, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
 /** Superchunks whose beginnings are asked for at a time. */
-const AHEAD = 8;
+const AHEAD = 16;
 
 export class SuperchunkSequence implements ChunkSequence {
   readonly store: ReadableStore;
