@@ -36,7 +36,8 @@ export function startProgress(io: Io, verb: string, unit: ProgressUnit = "bytes"
       if (time - drawn < REDRAW_MS && progress.done < progress.total) return;
       drawn = time;
       visible = true;
-      const line = drawBar(verb, progress, (time - begun) / 1000, io.stderr.columns ?? 80, unit);
+      // A terminal without a size says 0.
+      const line = drawBar(verb, progress, (time - begun) / 1000, io.stderr.columns || 80, unit);
       io.stderr.write(`\r${line}\x1b[K`);
     },
     finish: () => {

@@ -1,11 +1,12 @@
 /** `superchunk attrs`: shows, sets and removes the user attributes of an array or a table. */
 import type { Command } from "commander";
 import { changeAttributes } from "../../src/array/foreign/attributes.ts";
-import type { Archive } from "../../src/array/types.ts";
+import type { Readable } from "../../src/bridge/catalogue/readable.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { open, openWritable } from "../../src/node/index.ts";
 import { type Attribute, collectAttribute } from "../attribute-text.ts";
 import type { Context } from "../context.ts";
+import { openPath } from "../opening.ts";
 import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
 
 interface AttrsFlags {
@@ -20,9 +21,9 @@ export function addAttrs(program: Command, context: Context): void {
   program
     .command("attrs")
     .description(
-      "print the user attributes of an archive as JSON; set and remove those of an array or a table",
+      "print the user attributes of an archive, a Zarr array or group as JSON; set and remove those of an array or a table",
     )
-    .argument("<path>", "archive")
+    .argument("<path>", "archive, or Zarr array or group")
     .option(
       "--set <name=json>",
       "set an attribute; what is no JSON is taken as text; may be repeated",
@@ -43,7 +44,7 @@ Examples:
 
 async function run(path: string, flags: AttrsFlags, context: Context): Promise<void> {
   const { set = [], remove = [], breakLock, json } = flags;
-  const archive = await open(path, { signal: context.signal });
+  const archive = await openPath(path, { signal: context.signal });
   try {
     if (set.length + remove.length === 0) return await context.json(archive.attrs);
     await change(archive, path, set, remove, breakLock);
@@ -58,7 +59,7 @@ async function run(path: string, flags: AttrsFlags, context: Context): Promise<v
 }
 
 async function change(
-  archive: Archive,
+  archive: Readable,
   path: string,
   set: readonly Attribute[],
   remove: readonly string[],
@@ -73,7 +74,9 @@ async function change(
   if (archive.dialect !== "blz-superchunk" || archive.kind !== "array") {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      'the metadata of a Bloscpack file change with what is appended: "superchunk append --metadata"',
+      archive.dialect.startsWith("zarr")
+        ? "the attributes of Zarr arrays and groups are only printed; change them with a library for Zarr"
+        : 'the metadata of a Bloscpack file change with what is appended: "superchunk append --metadata"',
       { path, field: "dialect", expected: "an array or a table", found: archive.dialect },
     );
   }

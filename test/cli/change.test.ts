@@ -143,6 +143,11 @@ describe("attrs", () => {
     expect((await runCli(["convert", at("carray"), at("z")])).code).toBe(0);
     const document = readFileSync(at("z/zarr.json"), "utf8").replaceAll(/\s/g, "");
     expect(document).toContain('"attributes":{"whole":1.0,"list":[2.0,2],"n":3}');
+    expect((await runCli(["attrs", at("z")])).out.replaceAll(/\s/g, "")).toBe(
+      '{"whole":1.0,"list":[2.0,2],"n":3}',
+    );
+    const refused = await runCli(["attrs", at("z"), "--set", "a=1"]);
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("only printed")]);
     expect((await runCli(["convert", at("z"), at("back"), "--to", "bcolz"])).code).toBe(0);
     expect(readFileSync(at("back/__attrs__"), "utf8").trim()).toBe(stored);
   });
