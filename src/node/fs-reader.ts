@@ -26,6 +26,11 @@ import { allocateTarget, readFully, readFullySync } from "./fs-read.ts";
 export interface FileStoreOptions {
   /** Files kept open for reading, from 0; default 64. */
   readonly maxOpenFiles?: number;
+  /**
+   * Long files are written past the page cache where the file system takes that: faster, but who reads them right away reads
+   * from the disk. Default: true, unless the environment variable SUPERCHUNK_DIRECT is `0`. Only Linux has it.
+   */
+  readonly directWrites?: boolean;
 }
 
 /** A folder as a store that only reads; see `FileStore` for what it promises. */

@@ -14,7 +14,7 @@ import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
 import { joinPath, lstat, syncFolder } from "./fs-folders.ts";
 import { isTemporary, type Publication, publishFile } from "./fs-publish.ts";
 import { writeSource } from "./fs-put.ts";
-import { FolderReader } from "./fs-reader.ts";
+import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
 import { writeFully } from "./fs-write.ts";
 
 /** Files synced at a time: as many as libuv has threads for by default. */
@@ -31,7 +31,13 @@ const SYNC_WIDTH = 4;
  * after a `sync` of anything in the same folder.
  */
 export class FileStore extends FolderReader implements WritableStore {
-  readonly #direct = new DirectAccess();
+  readonly #direct: DirectAccess;
+
+  constructor(root: string, options: FileStoreOptions = {}) {
+    super(root, options);
+    const { directWrites = process.env["SUPERCHUNK_DIRECT"] !== "0" } = options;
+    this.#direct = new DirectAccess(directWrites ? undefined : 0);
+  }
 
   async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {
     const { signal, durable = true, temporary = false, stablePieces: stable = false } = options;

@@ -4,6 +4,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { DirectAccess, STAGE } from "../../src/node/fs-direct.ts";
+import type { FileStoreOptions } from "../../src/node/fs-reader.ts";
 import { FileStore } from "../../src/node/fs-store.ts";
 import type { PutSource } from "../../src/store/types.ts";
 import { makeFolder } from "./folder.ts";
@@ -26,7 +27,10 @@ type Answer = (
   length: number,
 ) => Promise<unknown>;
 
-afterEach(() => void vi.restoreAllMocks());
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
 
 function bytesOf(length: number): Uint8Array {
   return Uint8Array.from({ length }, (_, i) => (i * 31 + (i >> 12)) & 255);
@@ -153,58 +157,77 @@ describe.skipIf(!isLinux)("a long file is written past the cache", () => {
     }));
 });
 
-describe.skipIf(!isLinux)("where direct writes are refused, the file goes through the cache", () => {
-  for (const code of ["EINVAL", "EOPNOTSUPP"]) {
-    it(`at opening with ${code}, and the file system is not asked again`, () =>
+describe.skipIf(!isLinux)(
+  "where direct writes are refused, or not wanted, the file goes through the cache",
+  () => {
+    for (const code of ["EINVAL", "EOPNOTSUPP"]) {
+      it(`at opening with ${code}, and the file system is not asked again`, () =>
+        withStore(async (store, root) => {
+          const seen = watchDirect(undefined, systemError(code));
+          await store.put("x", sample);
+          await store.put("y", inPieces(sample));
+          expect(seen.opened).toBe(1);
+          expectSame(root, "x", sample);
+          expectSame(root, "y", sample);
+        }));
+    }
+
+    it("at opening for a passing reason, and it is asked again", () =>
       withStore(async (store, root) => {
-        const seen = watchDirect(undefined, systemError(code));
+        const seen = watchDirect(undefined, systemError("EMFILE"));
         await store.put("x", sample);
-        await store.put("y", inPieces(sample));
+        await store.put("y", sample);
+        expect(seen.opened).toBe(2);
+        expectSame(root, "y", sample);
+      }));
+
+    it("at the first write, and the file system is not asked again", () =>
+      withStore(async (store, root) => {
+        const seen = watchDirect(async () => {
+          throw systemError("EINVAL");
+        });
+        await store.put("x", sample);
+        await store.put("y", sample);
         expect(seen.opened).toBe(1);
         expectSame(root, "x", sample);
         expectSame(root, "y", sample);
       }));
-  }
 
-  it("at opening for a passing reason, and it is asked again", () =>
-    withStore(async (store, root) => {
-      const seen = watchDirect(undefined, systemError("EMFILE"));
-      await store.put("x", sample);
-      await store.put("y", sample);
-      expect(seen.opened).toBe(2);
-      expectSame(root, "y", sample);
-    }));
+    it("in the middle, for those bytes alone", () =>
+      withStore(async (store, root) => {
+        const seen = watchDirect(async (write, position) => {
+          if (position === STAGE) throw systemError("EINVAL");
+          return write();
+        });
+        await store.put("x", sample);
+        await store.put("y", sample);
+        expect(seen.opened).toBe(2);
+        expectSame(root, "x", sample);
+        expectSame(root, "y", sample);
+      }));
 
-  it("at the first write, and the file system is not asked again", () =>
-    withStore(async (store, root) => {
-      const seen = watchDirect(async () => {
-        throw systemError("EINVAL");
-      });
-      await store.put("x", sample);
-      await store.put("y", sample);
-      expect(seen.opened).toBe(1);
-      expectSame(root, "x", sample);
-      expectSame(root, "y", sample);
-    }));
+    it("by the option directWrites, or else SUPERCHUNK_DIRECT", () =>
+      withStore(async (_store, root) => {
+        const seen = watchDirect();
+        const putWith = async (options?: FileStoreOptions): Promise<number> => {
+          const before = seen.opened;
+          await new FileStore(root, options).put("x", sample);
+          expectSame(root, "x", sample);
+          return seen.opened - before;
+        };
+        expect(await putWith({ directWrites: false })).toBe(0);
+        expect(await putWith()).toBe(1);
+        vi.stubEnv("SUPERCHUNK_DIRECT", "0");
+        expect(await putWith()).toBe(0);
+        expect(await putWith({ directWrites: true })).toBe(1);
+      }));
 
-  it("in the middle, for those bytes alone", () =>
-    withStore(async (store, root) => {
-      const seen = watchDirect(async (write, position) => {
-        if (position === STAGE) throw systemError("EINVAL");
-        return write();
-      });
-      await store.put("x", sample);
-      await store.put("y", sample);
-      expect(seen.opened).toBe(2);
-      expectSame(root, "x", sample);
-      expectSame(root, "y", sample);
-    }));
-
-  it("of systems that know none", () => {
-    expect(new DirectAccess(0).isWorthTrying).toBe(false);
-    expect(new DirectAccess(1).isWorthTrying).toBe(true);
-  });
-});
+    it("of systems that know none", () => {
+      expect(new DirectAccess(0).isWorthTrying).toBe(false);
+      expect(new DirectAccess(1).isWorthTrying).toBe(true);
+    });
+  },
+);
 
 describe.skipIf(!isLinux)("a direct write that fails", () => {
   const failures = [
