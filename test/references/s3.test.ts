@@ -71,10 +71,14 @@ describe("virtualize", () => {
       "--json",
     ]);
     expect(code).toBe(0);
-    const { containers } = JSON.parse(out) as { containers: Container[] };
-    expect(containers).toMatchObject([
-      { name: "s3", prefix: `s3://${s3.bucket}/data/equities/close/data/`, store: "s3" },
-    ]);
+    const { containers, open } = JSON.parse(out) as { containers: Container[]; open: { Python: string } };
+    const { endpoint } = s3;
+    const prefix = `s3://${s3.bucket}/data/equities/close/data/`;
+    // Reached as the archive was: signed, and on the same server.
+    expect(containers).toEqual([{ name: "s3", prefix, store: "s3", region: "us-east-1", endpoint }]);
+    expect(open.Python).toContain(
+      `"remote_protocol": "s3", "remote_options": {"endpoint_url": "${endpoint}"}`,
+    );
     const store = await openReferences(set, { authorize: ["s3"] });
     expect(await closeOfEquities(store)).toBe(wanted());
     await store.close();

@@ -71,11 +71,13 @@ export class ContainerReader {
     if (bytes === undefined) throw absent(path);
     const after = container.store === "local" ? await this.#stat(store, key, options) : before;
     if (bytes.length !== wanted || after.version !== before.version) {
+      const isShort = bytes.length !== wanted;
       throw new SuperchunkError("STALE", "the object changed while it was being read; try again", {
         path,
         offset,
-        expected: wanted,
-        found: bytes.length,
+        field: isShort ? "size" : "version",
+        expected: isShort ? wanted : before.version,
+        found: isShort ? bytes.length : after.version,
       });
     }
     return bytes;
