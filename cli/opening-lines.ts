@@ -33,7 +33,9 @@ function kerchunkPython(
   const [first] = containers;
   const protocol = first === undefined || first.store === "local" ? "file" : first.prefix.split(":")[0];
   const format = to === "kerchunk-parquet" || zarrFormat === "2" ? 2 : 3;
-  const reached = first?.store === "s3" ? fsspecOptions(first) : "";
+  // zarr-python reads what is remote asynchronously, and fsspec wants to be told.
+  const settings = first?.store === "s3" ? fsspecOptions(first) : "";
+  const reached = protocol === "file" ? "" : ['"asynchronous": True', settings].filter(Boolean).join(", ");
   const options = [
     ...fsspecSet(place),
     `"remote_protocol": "${protocol}"`,

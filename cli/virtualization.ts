@@ -1,5 +1,4 @@
 /** Runs `virtualize`: from flags to plans, from results to lines and JSON. */
-import { basename, dirname, resolve } from "node:path";
 import type { Archive } from "../src/array/types.ts";
 import {
   type FailedArchive,
@@ -16,7 +15,8 @@ import {
 } from "../src/bridge/index.ts";
 import { failureOf } from "../src/bridge/tree-run.ts";
 import { SuperchunkError } from "../src/errors.ts";
-import { encoderOf, locateTarget, openContainer, writeIcechunk } from "../src/node/index.ts";
+import { encoderOf, openContainer, writeIcechunk } from "../src/node/index.ts";
+import { locateFileTarget } from "../src/node/locate.ts";
 import type { VirtualizeFlags } from "./commands/virtualize.ts";
 import type { Context } from "./context.ts";
 import { writeReport } from "./convert-report.ts";
@@ -172,11 +172,7 @@ async function writeSet(
   flags: VirtualizeFlags,
   settings: Pick<KerchunkOptions, "containers" | "containerFor" | "onFailure" | "signal">,
 ): Promise<ReferenceResult> {
-  const at = destination.replace(/\/+$/, "");
-  const isRemoteTarget = /^[a-z0-9+.-]+:\/\//i.test(at);
-  const folder = isRemoteTarget ? at.slice(0, at.lastIndexOf("/")) : dirname(resolve(at));
-  const name = isRemoteTarget ? at.slice(at.lastIndexOf("/") + 1) : basename(resolve(at));
-  const { store } = locateTarget(folder);
+  const { store, path: name } = locateFileTarget(destination.replace(/\/+(?=\?|$)/, ""));
   try {
     return await writeKerchunk(plans, store, name, {
       form: flags.to === "kerchunk" ? "json" : "parquet",

@@ -11,6 +11,7 @@ import { lastLines, runProgram } from "./program.ts";
 import { type Answer, askJavaScript, askPython } from "./references-answers.ts";
 import { checkIcechunkInS3 } from "./references-s3.ts";
 import { checkUpdates } from "./references-update.ts";
+import { checkKerchunkOverHttp } from "./references-web.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 import { kindOf } from "./support.ts";
 
@@ -77,6 +78,7 @@ export const references: Suite = {
       scripted.map((each) => ({ ...each, label: each.label.replace("xarray reads", "zarrita reads") })),
       await askJavaScript(own, context.folder, inNode),
     );
+    await checkKerchunkOverHttp(context, own, python);
     if ("absent" in node) return;
     await checkUpdates(context, node, python);
     await checkIcechunkInS3(context, node, python);

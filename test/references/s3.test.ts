@@ -77,7 +77,7 @@ describe("virtualize", () => {
     // Reached as the archive was: signed, and on the same server.
     expect(containers).toEqual([{ name: "s3", prefix, store: "s3", region: "us-east-1", endpoint }]);
     expect(open.Python).toContain(
-      `"remote_protocol": "s3", "remote_options": {"endpoint_url": "${endpoint}"}`,
+      `"remote_protocol": "s3", "remote_options": {"asynchronous": True, "endpoint_url": "${endpoint}"}`,
     );
     const store = await openReferences(set, { authorize: ["s3"] });
     expect(await closeOfEquities(store)).toBe(wanted());
@@ -101,6 +101,27 @@ describe("virtualize", () => {
     if (form === "kerchunk") expect(await closeOfEquities(store)).toBe(wanted());
     else expect((await store.get("/close/0"))?.length).toBeGreaterThan(16);
     await store.close();
+  });
+
+  it("takes the server of a set from its address, whatever the environment says", async () => {
+    delete process.env["AWS_ENDPOINT_URL_S3"];
+    try {
+      const settings = `?endpoint=${s3.endpoint}&region=us-east-1`;
+      const at = `s3://${s3.bucket}/sets/addressed.json${settings}`;
+      const source = `s3://${s3.bucket}/data/equities${settings}`;
+      const args = ["virtualize", source, at, "--column", "close", "--to", "kerchunk", "--json"];
+      const { code, out } = await runCli(args);
+      expect(code).toBe(0);
+      const { open } = JSON.parse(out) as { open: { Python: string } };
+      expect(open.Python).toContain(
+        `"fo": "s3://${s3.bucket}/sets/addressed.json", "target_protocol": "s3", "target_options": {"endpoint_url": "${s3.endpoint}"}`,
+      );
+      const store = await openReferences(at, { authorize: ["s3"] });
+      expect(await closeOfEquities(store)).toBe(wanted());
+      await store.close();
+    } finally {
+      process.env["AWS_ENDPOINT_URL_S3"] = s3.endpoint;
+    }
   });
 
   it("writes no secret anywhere", async () => {
