@@ -12,7 +12,7 @@ import type { Context } from "./context.ts";
 import { appendStream, mirrorPolicy } from "./published-rows.ts";
 import { drawnRows, openAppendedRows } from "./rows-input.ts";
 import { formatPlural } from "./units.ts";
-import { withRoot } from "./writable-root.ts";
+import { noteBehind, withRoot } from "./writable-root.ts";
 import { carrayLock, tableLock, withLock, withStore } from "./writing.ts";
 
 /** Options of an append to a folder. */
@@ -46,14 +46,15 @@ export async function appendToArray(
   const empty = rowBytes === 0 ? (input.npy?.shape[0] ?? 0) : 0;
   let rows: number;
   if (flags.dryRun === true) rows = before + (rowBytes === 0 ? empty : lengthOf(input) / rowBytes);
-  else if (archive.dialect === "carray")
+  else if (archive.dialect === "carray") {
     rows = await withLock(carrayLock(path), flags.breakLock, () =>
       withStore(
         path,
         async (store, key) => (await appendToCarray(store, key, source, optionsOf(context))).rows,
       ),
     );
-  else
+    noteBehind(path, context);
+  } else
     rows = await withRoot(path, { breakLock, publish: mirrorPolicy(publish) }, context, async (array) => {
       await appendStream(array, source, publish);
       if (empty > 0) await array.resize(array.length + empty);
@@ -83,6 +84,7 @@ export async function appendToColumns(
               async (store, key) => (await appendToTable(store, key, sources.data, optionsOf(context))).rows,
             ),
           );
+    if (flags.dryRun !== true) noteBehind(path, context);
     await report(path, rows, table.length, flags, context);
   } finally {
     sources.finish();

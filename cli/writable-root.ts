@@ -40,14 +40,18 @@ export async function withRoot<T>(
     const result = await work(array);
     await array.close();
     for (const warning of array.warnings) context.message(`${path}: ${warning}`);
-    if (existsSync(join(path, LINK_RECORD))) {
-      context.message(
-        `note: ${path}: its Zarr view still has what was there before; "superchunk link" brings it up to date ("superchunk compact" first, after values were set or rows deleted)`,
-      );
-    }
+    noteBehind(path, context, ' ("superchunk compact" first, after values were set or rows deleted)');
     return result;
   } catch (error) {
     await array.abandon();
     throw error;
   }
+}
+
+/** Tells on stderr that the Zarr view of a linked archive that was changed is that of before. */
+export function noteBehind(path: string, context: Context, how = ""): void {
+  if (!existsSync(join(path, LINK_RECORD))) return;
+  context.message(
+    `note: ${path}: its Zarr view still has what was there before; "superchunk link" brings it up to date${how}`,
+  );
 }

@@ -9,7 +9,7 @@ import { integerOf } from "../blosc-options.ts";
 import type { Context } from "../context.ts";
 import { startProgress } from "../progress.ts";
 import { formatPlural } from "../units.ts";
-import { withRoot } from "../writable-root.ts";
+import { noteBehind, withRoot } from "../writable-root.ts";
 import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
 
 interface ResizeFlags {
@@ -78,14 +78,18 @@ async function change(
   const { signal } = context;
   const options = { encoder: encoderOf(), signal, onProgress };
   if (archive.kind === "table") {
-    return withLock(tableLock(path), breakLock, () =>
+    await withLock(tableLock(path), breakLock, () =>
       withStore(path, async (store, key) => void (await resizeTable(store, key, rows, options))),
     );
+    noteBehind(path, context);
+    return;
   }
   if (archive.dialect === "carray") {
-    return withLock(carrayLock(path), breakLock, () =>
+    await withLock(carrayLock(path), breakLock, () =>
       withStore(path, async (store, key) => void (await resizeCarray(store, key, rows, options))),
     );
+    noteBehind(path, context);
+    return;
   }
   return withRoot(path, { breakLock }, context, (array) => array.resize(rows, { signal, onProgress }));
 }

@@ -2,6 +2,7 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { createArray, FileStore, link, openWritable, verifyLinkAt } from "../../src/node/index.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
 import { runCli } from "../cli/harness.ts";
@@ -98,3 +99,38 @@ test("an array linked by symbolic links is not written to: a file that goes woul
   await runCli(["unlink", root]);
   expect((await runCli(["set", root, "--slice", "0", "--value", "1"])).code).toBe(0);
 });
+
+test.each([
+  ["a carray", "carray", (folder) => ["--from", join(folder, "a.npy")]],
+  ["a ctable", "ctable", (folder) => ["--column", `a=${join(folder, "a.npy")}`]],
+] satisfies readonly (readonly [string, string, (folder: string) => string[]])[])(
+  "%s that is linked: by hard links it may grow, and says that its view is of before; by symbolic ones it is left alone",
+  async (_, kind, inputs) => {
+    const folder = temporaryFolder();
+    const root = join(folder, "archive");
+    const int = { kind: "int", itemSize: 4, byteOrder: "little" } as const;
+    const npy = Buffer.concat([encodeNpyHeader(int, [30]), new Uint8Array(BEFORE.buffer)]);
+    fs.writeFileSync(join(folder, "a.npy"), npy);
+    const made = await runCli(["create", root, "--as", kind, ...inputs(folder), "--chunklen", "8"]);
+    expect(made.err).toContain("archive");
+    const input = kind === "ctable" ? `a=${join(folder, "a.npy")}` : join(folder, "a.npy");
+    expect((await runCli(["link", root, "--link", "symbolic"])).code).toBe(0);
+    for (const args of [
+      ["append", root, input],
+      ["resize", root, "5"],
+    ]) {
+      const refused = await runCli(args);
+      expect(refused.code).toBe(1);
+      expect(refused.err).toContain("linked to Zarr by symbolic links");
+    }
+    expect((await runCli(["verify", root])).code).toBe(0);
+    await runCli(["unlink", root]);
+    expect((await runCli(["link", root])).code).toBe(0);
+    const appended = await runCli(["append", root, input]);
+    expect(appended).toMatchObject({ code: 0 });
+    expect(appended.err).toContain("its Zarr view still has what was there before");
+    expect((await runCli(["verify", root])).out).toMatch(/^BEHIND /);
+    expect((await runCli(["link", root])).code).toBe(0);
+    expect((await runCli(["verify", root])).code).toBe(0);
+  },
+);

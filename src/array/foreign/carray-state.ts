@@ -5,6 +5,7 @@ import { parseSizes, parseStorage, type StoredSizes } from "../../format/folder.
 import { carrayChunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
+import { refuseSymbolic } from "../linked.ts";
 import { openArrayFolder } from "../open-array-folder.ts";
 import { elementsOf } from "../selection.ts";
 import type { ArrayArchive } from "../types.ts";
@@ -122,12 +123,13 @@ export function chunksOf(rows: number, chunklen: number): number {
   return Math.ceil(rows / chunklen);
 }
 
-/** Reads the carray at `path` for its writer, and removes what an interrupted one left. Throws as {@link readCarray}. */
+/** Reads the carray at `path` for its writer, and removes what an interrupted one left. Throws as {@link readCarray}, and CONFLICT as {@link refuseSymbolic}. */
 export async function claimCarray(
   store: WritableStore,
   path: string,
   options: StoreOptions = {},
 ): Promise<CarrayState> {
+  await refuseSymbolic(store, path, options);
   const state = await readCarray(store, path, options);
   for (const folder of [path, joinKey(path, "meta"), joinKey(path, "data")])
     await store.removeLeftovers?.(folder, options);

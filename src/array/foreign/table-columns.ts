@@ -5,6 +5,7 @@
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
+import { refuseSymbolic } from "../linked.ts";
 import { readCarray } from "./carray-state.ts";
 import { type CarrayOptions, createCarray } from "./carray-write.ts";
 import { commitColumns, findColumn, readTable, type TableState } from "./table-state.ts";
@@ -27,6 +28,7 @@ export async function addColumn(
   column: NewTableColumn,
   options: AddColumnOptions = {},
 ): Promise<void> {
+  await refuseSymbolic(store, path, options);
   const state = await readTable(store, path, options);
   const { name, options: own, ...source } = column;
   checkNew(state, name);
@@ -60,6 +62,7 @@ export async function deleteColumn(
   name: string,
   options: StoreOptions = {},
 ): Promise<void> {
+  await refuseSymbolic(store, path, options);
   const state = await readTable(store, path, options);
   const column = findColumn(state, name);
   if (state.columns.length === 1) {
@@ -91,6 +94,7 @@ export async function renameColumn(
   to: string,
   options: StoreOptions = {},
 ): Promise<void> {
+  await refuseSymbolic(store, path, options);
   const state = await readTable(store, path, options);
   const column = findColumn(state, from);
   checkNew(state, to);

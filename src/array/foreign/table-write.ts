@@ -10,6 +10,7 @@ import { memberText } from "../../format/json-members.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
+import { refuseSymbolic } from "../linked.ts";
 import { checkCount } from "./bloscpack-options.ts";
 import { type CarrayState, claimCarray, readCarray } from "./carray-state.ts";
 import {
@@ -158,6 +159,7 @@ async function openColumns(
   path: string,
   options: CarrayWriteOptions,
 ): Promise<OpenedColumns> {
+  await refuseSymbolic(store, path, options);
   const { columns } = await readTable(store, path, options);
   const states: CarrayState[] = [];
   for (const { folder } of columns) states.push(await claimCarray(store, folder, options));

@@ -16,6 +16,7 @@ import {
   unknownWriteFeatures,
   ZARR_FEATURE,
 } from "../generation.ts";
+import { refuseSymbolic } from "../linked.ts";
 import { planAdoption } from "./adopt.ts";
 import { newArrayId } from "./array-id.ts";
 import { ArrayWriter } from "./array-writer.ts";
@@ -158,8 +159,7 @@ export async function openWritable(
   if (!isWritable(store)) throw readOnly(store, path, "the store cannot write");
   const lock = await options.lock?.();
   try {
-    // Links are made on file systems alone, which have them.
-    if (store.link !== undefined) await refuseSymbolic(store, path, options);
+    await refuseSymbolic(store, path, { signal: options.signal });
     const { settings, committed, sizes, isForeign } = await readWritable(store, path, options);
     assertMirror(store, path, settings, options);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
@@ -245,25 +245,6 @@ export async function refuseInPlace(
     "CONFLICT",
     'the array is linked to Zarr, and a change of its files in place would make the index of the shards wrong. "superchunk unlink" takes that back; or change it without in place',
     { path: store.describe(key), field: "modify" },
-  );
-}
-
-/**
- * Refuses an array that is linked by symbolic links. What is linked otherwise may change: its shards are names of the files of
- * before.
- *
- * @throws CONFLICT
- */
-async function refuseSymbolic(store: ReadableStore, path: string, { signal }: WriteOptions): Promise<void> {
-  const key = joinKey(path, LINK_RECORD);
-  const bytes = await store.get(key, { signal });
-  if (bytes === undefined) return;
-  const record = parseJson(bytes, store.describe(key)) as JsonObject | null;
-  if (record?.["kind"] !== "symbolic") return;
-  throw new SuperchunkError(
-    "CONFLICT",
-    'the array is linked to Zarr by symbolic links: a file that a change replaces would be a missing shard, which Zarr readers take for the fill value. "superchunk unlink" first; "superchunk link" makes hard links, which stay right',
-    { path: store.describe(key), field: "kind" },
   );
 }
 
