@@ -10,6 +10,7 @@ import { corpusFolder, type ExactJson, type Fixture, loadArchives } from "../fix
 import type { Answer } from "./answers.ts";
 import type { Checks } from "./checks.ts";
 import { runCommand } from "./command.ts";
+import { checkJoined } from "./convert-joined.ts";
 import { type ExpectedValues, expectColumns, expectValues } from "./expectations.ts";
 import { lastLines } from "./program.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
@@ -39,6 +40,7 @@ export const convert: Suite = {
     ];
     for (const reader of zarrReaders) await readValues(context, reader, converted);
     await readGroups(context, converted);
+    await checkJoined(context);
   },
 };
 
