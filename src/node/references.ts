@@ -17,7 +17,7 @@ import { FileStore } from "./fs-store.ts";
 import { explainIcechunk, openRepository } from "./icechunk.ts";
 import { explainRead } from "./icechunk-failure.ts";
 import type { RepositoryOptions } from "./icechunk-options.ts";
-import { type Location, locate } from "./locate.ts";
+import { closeOnFailure, type Location, locate } from "./locate.ts";
 import { listContainers } from "./reference-containers.ts";
 import { S3Store } from "./s3-store.ts";
 
@@ -44,7 +44,16 @@ export async function openReferences(
 ): Promise<ReferenceStore> {
   if (options.form === "icechunk") return openIcechunk(location, options);
   const { store, path } = await locateSet(location);
-  return openSet(store, path, { openContainer, ...options });
+  const references = await closeOnFailure(store, openSet(store, path, { openContainer, ...options }));
+  return {
+    containers: references.containers,
+    get: (key, reading) => references.get(key, reading),
+    getRange: (key, range, reading) => references.getRange(key, range, reading),
+    async close() {
+      await references.close();
+      await store.close?.();
+    },
+  };
 }
 
 /** A set with the folder that it lies in: its containers lie beside it, also where the set is a folder itself. */

@@ -8,6 +8,7 @@ import {
   createZarr,
   link,
   open,
+  openReferences,
   openZarr,
   openZarrWriter,
   repairArray,
@@ -69,6 +70,7 @@ describe.skipIf(process.platform !== "linux")("no file stays open", () => {
     await expect(open(at("zarr.json"))).rejects.toMatchObject({ code: "UNSUPPORTED" });
     await expect(openZarr(folder)).rejects.toMatchObject({ code: "TRUNCATED" });
     await expect(openZarrWriter(folder)).rejects.toMatchObject({ code: "TRUNCATED" });
+    await expect(openReferences(at("zarr.json"))).rejects.toMatchObject({ code: "BAD_FIELD" });
     const layout = { shape: [10], dataType: "float64", chunkShape: [10] };
     await expect(createZarr(folder, layout)).rejects.toMatchObject({ code: "CONFLICT" });
     expect(openFiles()).toEqual([]);
