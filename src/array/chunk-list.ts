@@ -11,8 +11,10 @@ import { fetchChunks, missingChunk, toHex } from "./chunk-fetch.ts";
 import type { ChunkSequence, PlacedChunk } from "./sequence.ts";
 import type { ChunkInfo, ListChunksOptions } from "./types.ts";
 
-/** Places that are made at a time, and objects that are looked at together. */
-const PLACES = 256;
+/** Places that are made at a time. */
+const PLACES = 1024;
+/** Objects that are looked at together. */
+const LOT = 128;
 /** Lots of objects that are looked at ahead of the consumer. */
 const LOTS_AHEAD = 4;
 const CHUNK_HEADER = 16;
@@ -37,10 +39,10 @@ async function* listObjects(
   const { store } = sequence;
   const last = Math.min(end, sequence.nchunks);
   function* starts(): Generator<number> {
-    for (let at = first; at < last; at += PLACES) yield at;
+    for (let at = first; at < last; at += LOT) yield at;
   }
   const look = async (at: number, signal: AbortSignal) => {
-    const places = await sequence.places(at, Math.min(last, at + PLACES), signal);
+    const places = await sequence.places(at, Math.min(last, at + LOT), signal);
     const length = Math.max(...places.map(({ offset }) => offset)) + CHUNK_HEADER;
     const keys = places.map(({ key }) => key);
     return { places, heads: await getHeads(keys, length, { signal }) };

@@ -11,7 +11,7 @@ import { PackedTexts } from "./packed-texts.ts";
 import type { Guard } from "./types.ts";
 
 /** Objects that are looked at again together, and how many such lots are asked for ahead. */
-const LOT = 256;
+const LOT = 128;
 const LOTS_AHEAD = 4;
 
 /** How objects are looked at. */
