@@ -2,7 +2,7 @@
 
 import { BufferShelf } from "../bytes/buffer-shelf.ts";
 import { encodeHere } from "../codec/index.ts";
-import type { ChunkEncoder, EncodeOptions } from "../codec/types.ts";
+import type { ChunkEncoder, CompressorName, EncodeOptions } from "../codec/types.ts";
 import { type BloscChoice, unpackError } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
@@ -17,27 +17,30 @@ export class ThreadEncoder implements ChunkEncoder {
   readonly #blosc: BloscChoice;
   readonly #alone: ChunkEncoder["encode"];
   readonly #worth: number;
+  readonly #worthIt: (cname: CompressorName | undefined) => boolean;
   readonly #inputs = new BufferShelf();
   #underWay = 0;
 
-  /** `alone` encodes what is not worth a thread: data shorter than `worth`. */
+  /** `alone` encodes what is not worth a thread: data shorter than `worth`, and those of a compressor that is not `worthIt`. */
   constructor(
     pool: WorkerPool,
     blosc: BloscChoice = "wasm",
     alone: ChunkEncoder["encode"] = encodeHere.encode,
     worth: number = WORTH,
+    worthIt: (cname: CompressorName | undefined) => boolean = () => true,
   ) {
     this.parallel = 2 * pool.size;
     this.#pool = pool;
     this.#blosc = blosc;
     this.#alone = alone;
     this.#worth = worth;
+    this.#worthIt = worthIt;
   }
 
   async encode(data: Uint8Array, options: EncodeOptions, room?: ArrayBuffer): Promise<Uint8Array> {
     const { length } = data;
     const crowded = this.#underWay > 0 && this.#underWay + length > MAX_UNDER_WAY;
-    if (length < this.#worth || crowded || !(await this.#pool.start()))
+    if (length < this.#worth || !this.#worthIt(options.cname) || crowded || !(await this.#pool.start()))
       return this.#alone(data, options, room);
     const input = this.#inputs.take(length) ?? new ArrayBuffer(length);
     new Uint8Array(input).set(data);

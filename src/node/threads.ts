@@ -4,7 +4,7 @@
 import { availableParallelism } from "node:os";
 import { type ChunkDecoder, callingThread, decodeInThread } from "../array/chunk-decoder.ts";
 import { encodeHere } from "../codec/index.ts";
-import type { ChunkEncoder } from "../codec/types.ts";
+import type { ChunkEncoder, CompressorName } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";
@@ -65,13 +65,22 @@ export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
   return remember(decoders, `${pool.name} ${blosc}`, () => new ThreadDecoder(pool, blosc, alone));
 }
 
-/** The encoder for the options. Throws `BAD_ARGUMENT`. */
+/** The encoder for the options; which compressors are worth a thread is its own choice where none is asked for. Throws `BAD_ARGUMENT`. */
 export function encoderOf(options: ThreadOptions = {}): ChunkEncoder {
   const blosc = bloscOf(options);
   const alone = blosc === "native" ? nativeEncoder : encodeHere;
   const pool = poolOf(options);
   if (pool === undefined) return alone;
-  return remember(encoders, `${pool.name} ${blosc}`, () => new ThreadEncoder(pool, blosc, alone.encode));
+  const worth = options.threads === undefined ? worthThreads : undefined;
+  const name = `${pool.name} ${blosc} ${worth === undefined ? "all" : "slow"}`;
+  return remember(encoders, name, () => new ThreadEncoder(pool, blosc, alone.encode, undefined, worth));
+}
+
+const SLOW: ReadonlySet<CompressorName | undefined> = new Set(["zlib", "zstd", "lz4hc"]);
+
+/** Compressors for which handing chunks over to threads pays; the others are faster than the handing over. */
+export function worthThreads(cname: CompressorName | undefined): boolean {
+  return SLOW.has(cname);
 }
 
 const nativeDecoder: ChunkDecoder = {

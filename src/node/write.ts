@@ -17,7 +17,7 @@ import { isS3Address, locateTarget } from "./locate.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
 import { mirrorFilesIn } from "./mirror-files.ts";
 import { useNativeDigests } from "./native-digest.ts";
-import { encoderOf, type ThreadOptions } from "./threads.ts";
+import { encoderOf, type ThreadOptions, worthThreads } from "./threads.ts";
 
 /** Options of {@link openWritable}. */
 export interface WritePathOptions extends WriteOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
@@ -98,9 +98,6 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
   }
 }
 
-/** Compressors for which handing chunks over to threads pays; the others are faster than the handing over. */
-const SLOW: ReadonlySet<unknown> = new Set(["zlib", "zstd", "lz4hc"]);
-
 /** What a path alone settles. The store belongs to the array: what it holds open is released with the lock. */
 function writing(
   store: WritableStore,
@@ -109,7 +106,7 @@ function writing(
 ): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
   useNativeDigests();
   const { cparams } = options as CreatePathOptions;
-  const encoder = options.threads !== undefined || SLOW.has(cparams?.cname) ? encoderOf(options) : undefined;
+  const encoder = options.threads !== undefined || worthThreads(cparams?.cname) ? encoderOf(options) : undefined;
   // S3 has no locks: its conditional commits alone tell two writers apart.
   const acquire = isS3Address(path)
     ? undefined
