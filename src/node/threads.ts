@@ -14,7 +14,10 @@ import { WorkerPool } from "./worker-pool.ts";
 
 /** Settings of worker threads. */
 export interface ThreadOptions {
-  /** Threads that decode and encode; default one for each processor; 0 or 1: everything in the calling thread. */
+  /**
+   * Threads that decode and encode; 0: everything in the calling thread. Default: one for each processor, which encode
+   * with zlib, zstd and lz4hc only, as the others are faster than the handing over.
+   */
   readonly threads?: number | undefined;
   /**
    * `native`: whole chunks are decoded and encoded by the system's libblosc, which needs the package koffi; single

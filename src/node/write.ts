@@ -106,7 +106,8 @@ function writing(
 ): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
   useNativeDigests();
   const { cparams } = options as CreatePathOptions;
-  const encoder = options.threads !== undefined || worthThreads(cparams?.cname) ? encoderOf(options) : undefined;
+  const encoder =
+    options.threads !== undefined || worthThreads(cparams?.cname) ? encoderOf(options) : undefined;
   // S3 has no locks: its conditional commits alone tell two writers apart.
   const acquire = isS3Address(path)
     ? undefined

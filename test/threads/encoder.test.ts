@@ -5,6 +5,7 @@ import { convertArchive } from "../../src/bridge/index.ts";
 import { encodeAhead, encodeSync, prepareEncode } from "../../src/codec/index.ts";
 import type { ChunkEncoder, CompressorName } from "../../src/codec/types.ts";
 import { ThreadEncoder } from "../../src/node/thread-encoder.ts";
+import { worthThreads } from "../../src/node/threads.ts";
 import { WorkerPool } from "../../src/node/worker-pool.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { loadFolder } from "../array/memory-archive.ts";
@@ -106,3 +107,18 @@ async function contents(store: MemoryStore, folder = ""): Promise<Record<string,
   }
   return found;
 }
+
+it("chunks of fast compressors are encoded here, where no number of threads was asked for", async () => {
+  const here: unknown[] = [];
+  const alone: ChunkEncoder["encode"] = async (data, options) => {
+    here.push(options.cname);
+    return encodeSync(data, options);
+  };
+  const chooser = new ThreadEncoder(pool, "wasm", alone, 0, worthThreads);
+  for (const cname of ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const) {
+    await prepareEncode(cname);
+    const data = new Uint8Array(1000);
+    expect(await chooser.encode(data, { cname })).toEqual(encodeSync(data, { cname }));
+  }
+  expect(here).toEqual(["blosclz", "lz4", "snappy"]);
+});

@@ -14,15 +14,16 @@ const ZSTD = { name: "zstd", configuration: { level: 1, checksum: false } };
 
 const base = { shape: [13, 17], dataType: "int32", fillValue: -7 } as const;
 
-/** An inner shard of 2 by 3 chunks. */
+/** The codec of a shard, by default of chunks of 1 by 2. */
 export function nested(
   codecs: readonly JsonValue[],
   location: "start" | "end" = "end",
   indexCodecs: readonly JsonValue[] = [LITTLE, CRC],
+  chunkShape: readonly number[] = [1, 2],
 ): JsonValue {
   return {
     name: "sharding_indexed",
-    configuration: { chunk_shape: [1, 2], codecs, index_codecs: indexCodecs, index_location: location },
+    configuration: { chunk_shape: chunkShape, codecs, index_codecs: indexCodecs, index_location: location },
   };
 }
 
@@ -83,8 +84,7 @@ export const SPECIFICATIONS: Readonly<Record<string, ZarrSpecification>> = {
   "unequal shards": {
     ...base,
     chunkShape: [1, 1],
-    shardShape: [2, 2],
-    codecs: [LITTLE],
+    codecs: [nested([LITTLE], "end", [LITTLE, CRC], [1, 1])],
     chunkGrid: {
       name: "rectilinear",
       configuration: {

@@ -88,6 +88,9 @@ test("the commands, one after the other", async () => {
   const table = findFixture("ctable/bcolz-daily-equities").file;
   expect((await runCli(["convert", table, join(folder, "bundle.zarr")])).code).toBe(0);
   cpSync(join(folder, "bundle.zarr"), join(folder, "old.zarr"), { recursive: true });
+  expect(
+    (await runCli(["create", join(folder, "live"), "--dtype", "<f8", "--shape", "1000", "--zarr"])).code,
+  ).toBe(0);
   const commands = readExamples("docs/zarr.md", "sh").flatMap(commandsIn);
   expect(commands.length).toBeGreaterThan(5);
   for (const command of commands) {
