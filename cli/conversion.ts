@@ -13,6 +13,7 @@ import {
   planConversion,
   planJoinedConversion,
   planZarrConversion,
+  type ZarrConvertResult,
 } from "../src/bridge/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../src/errors.ts";
 import { stringifyJson } from "../src/format/json.ts";
@@ -22,13 +23,14 @@ import type { WritableStore } from "../src/store/types.ts";
 import type { ConvertFlags } from "./commands/convert.ts";
 import type { Context } from "./context.ts";
 import { resultLine, toOptions, writeReport } from "./convert-report.ts";
+import { noteFailures, tellFailures } from "./failed-archives.ts";
 import { EXIT } from "./failure.ts";
 import { alignRows, shapeText } from "./layout.ts";
 import { type Found, findAt } from "./opening.ts";
 import { openInOrder } from "./ordered-archives.ts";
 import { startProgress } from "./progress.ts";
 import { convertMany, isOneArchive } from "./tree-conversion.ts";
-import { formatCount, formatSize } from "./units.ts";
+import { formatCount, formatPlural, formatSize } from "./units.ts";
 import { printable } from "./values/cell-text.ts";
 
 /** Converts one archive, or several and whole trees, as typed. */
@@ -51,7 +53,7 @@ export async function convertTo(
       archive === undefined
         ? {
             plan: (options) => planZarrConversion(node, options),
-            run: (target, options) => convertZarr(node, target, "", options),
+            run: (target, options) => convertZarr(node, target, "", { ...options, skipFailed: true }),
           }
         : {
             plan: (options) => planConversion(archive, options),
@@ -100,7 +102,7 @@ function refuseLayout(flags: ConvertFlags): void {
 /** What becomes one array or one group. */
 interface OneConversion {
   plan(options: ConvertOptions): Promise<ConversionPlan>;
-  run(target: WritableStore, options: ConvertOptions): Promise<ConvertResult>;
+  run(target: WritableStore, options: ConvertOptions): Promise<ConvertResult & Partial<ZarrConvertResult>>;
 }
 
 /** Converts archives, joined along the first dimension. */
@@ -140,7 +142,10 @@ async function convertOne(
     });
     bar.finish();
     const entry = { path: source, node: "", status: "converted", result };
-    if (flags.report !== undefined) await writeReport(flags.report, [entry]);
+    const { failures = [] } = result;
+    const failed = failures.map((failure) => ({ ...failure, status: "failed" }));
+    if (flags.report !== undefined) await writeReport(flags.report, [entry, ...failed]);
+    noteFailures(failures, context);
     if (flags.json === true) await context.json({ source, destination, ...result });
     else await printResult(result, context);
   } catch (error) {
@@ -174,10 +179,16 @@ async function realLocation(path: string): Promise<string> {
 }
 
 /** The one line that a conversion ends with, and above it what is worth knowing. */
-async function printResult(result: ConvertResult, context: Context): Promise<void> {
+async function printResult(
+  result: ConvertResult & Partial<ZarrConvertResult>,
+  context: Context,
+): Promise<void> {
   for (const { from, to } of result.renamed) context.message(`note: ${from} is named ${to}`);
   for (const note of result.notes) context.message(`note: ${note}`);
-  await context.out.line(resultLine(result));
+  const { failures = [] } = result;
+  tellFailures(failures, "not converted", context);
+  const failed = failures.length > 0 ? `, ${formatPlural(failures.length, "array")} not converted` : "";
+  await context.out.line(`${resultLine(result)}${failed}`);
 }
 
 /** What `--dry-run` prints. Refusals are noted as failures: the conversion would end with one. */

@@ -1,5 +1,6 @@
 /** Runs `virtualize`: from flags to plans, from results to lines and JSON. */
 import type { Archive } from "../src/array/types.ts";
+import { failureOf } from "../src/bridge/failure.ts";
 import {
   type FailedArchive,
   joinPlans,
@@ -13,7 +14,6 @@ import {
   type ViewEntry,
   writeKerchunk,
 } from "../src/bridge/index.ts";
-import { failureOf } from "../src/bridge/tree-run.ts";
 import { SuperchunkError } from "../src/errors.ts";
 import { encoderOf, openContainer, writeIcechunk } from "../src/node/index.ts";
 import { locateFileTarget } from "../src/node/locate.ts";

@@ -121,4 +121,5 @@ export {
 } from "./way-back/convert-back-tree.ts";
 export type { BackArray, BackSource, BackTable } from "./way-back/source.ts";
 export { zarrSource } from "./way-back/zarr-source.ts";
-export { convertZarr, planZarrConversion, type ZarrConvertOptions } from "./zarr-convert.ts";
+export { convertZarr, type ZarrConvertOptions, type ZarrConvertResult } from "./zarr-convert.ts";
+export { planZarrConversion, type ZarrPlanOptions } from "./zarr-jobs.ts";

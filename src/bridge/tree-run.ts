@@ -2,7 +2,7 @@
  * The state of the conversion of a folder of archives: what was converted, what failed, what is left to publish.
  */
 import { open } from "../array/open.ts";
-import { type ErrorCode, isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
@@ -17,20 +17,16 @@ import {
   finishDestination,
   putRecord,
 } from "./destination.ts";
+import { failureOf } from "./failure.ts";
 import { fingerprintSource, recordOptions } from "./fingerprint.ts";
 import { BatchPublisher, type Publisher, publishDirectly } from "./publisher.ts";
 import type { TreeEntry, TreeResult } from "./tree-types.ts";
-import { planZarrJobs, runZarrJobs } from "./zarr-convert.ts";
+import { runZarrJobs, type ZarrConvertResult } from "./zarr-convert.ts";
+import { planZarrJobs } from "./zarr-jobs.ts";
 import { consolidate, groupDocument } from "./zarr-metadata.ts";
 
 /** Above this many nodes their documents are not repeated in the root's: it would no longer fit in memory. */
 export const MOST_CONSOLIDATED = 5000;
-
-/** How a failed archive is reported. A full or read-only destination, and what is no fault of an archive, is thrown. */
-export function failureOf(error: unknown): { code: ErrorCode; message: string } {
-  if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;
-  return { code: error.code, message: error.message };
-}
 
 /** What is converted, and to which path. */
 export interface TreeSource {
@@ -53,6 +49,7 @@ export class TreeRun {
   readonly #entries: TreeEntry[] = [];
   readonly #documents = new Map<string, JsonObject>();
   readonly #fractions = new Map<string, number>();
+  #done = 0;
   #groups = 0;
   #bytes = 0;
   #nodes = 0;
@@ -78,14 +75,20 @@ export class TreeRun {
   async convert({ key, node, isZarr }: TreeSource, signal: AbortSignal): Promise<void> {
     const where = { path: this.#store.describe(key), node };
     try {
-      const result = isZarr
-        ? await this.#convertZarr(key, node, signal)
-        : await this.#convertOne(key, node, signal);
-      this.#entries.push({ ...where, status: "converted", result });
+      if (isZarr) {
+        const { failures, ...result } = await this.#convertZarr(key, node, signal);
+        this.#entries.push({ ...where, status: "converted", result });
+        for (const failure of failures)
+          this.#entries.push({ ...failure, node: joinKey(node, failure.node), status: "failed" });
+      } else {
+        const result = await this.#convertOne(key, node, signal);
+        this.#entries.push({ ...where, status: "converted", result });
+      }
     } catch (error) {
       this.#options.signal?.throwIfAborted();
       this.#entries.push({ ...where, status: "failed", ...failureOf(error) });
     }
+    this.#done++;
     this.#fractions.delete(key);
     await this.#batch?.flushIfFull(signal);
     this.#progress(where.path);
@@ -112,18 +115,20 @@ export class TreeRun {
     return result;
   }
 
-  async #convertZarr(key: string, node: string, signal: AbortSignal): Promise<ConvertResult> {
+  async #convertZarr(key: string, node: string, signal: AbortSignal): Promise<ZarrConvertResult> {
     const prefix = joinKey(this.#prefix, node);
-    const jobs = await planZarrJobs(await openZarr(this.#store, key, { signal }), this.#options);
+    const skipping = { ...this.#options, signal, skipFailed: true };
+    const jobs = await planZarrJobs(await openZarr(this.#store, key, { signal }), skipping);
     const record = { source: jobs.source, options: recordOptions(this.#options) };
     const keep = (await this.#takePlace(prefix, record, signal)) !== "nothing";
-    const options = { ...this.#options, signal, onProgress: this.#progressOf(key) };
+    const options = { ...skipping, onProgress: this.#progressOf(key) };
     const result = await this.#orDelete(prefix, signal, () =>
       runZarrJobs(jobs, this.#target, prefix, keep, options),
     );
+    const failed = new Set(result.failures.map(({ node: path }) => path));
     this.#remember(
       node,
-      jobs.nodes.map(({ path, document }) => [path, document] as const),
+      jobs.nodes.flatMap(({ path, document }) => (failed.has(path) ? [] : [[path, document] as const])),
     );
     return result;
   }
@@ -215,7 +220,7 @@ export class TreeRun {
 
   #progress(label: string): void {
     const under = [...this.#fractions.values()].reduce((total, fraction) => total + fraction, 0);
-    this.#options.onProgress?.({ done: this.#entries.length + under, total: this.#count, label });
+    this.#options.onProgress?.({ done: this.#done + under, total: this.#count, label });
   }
 
   renamed(): ConvertResult["renamed"] {

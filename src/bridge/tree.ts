@@ -7,18 +7,20 @@
 import { findArchives } from "../array/discover.ts";
 import { open } from "../array/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import { openZarr } from "../zarr/open.ts";
 import { isZarrFolder } from "./catalogue/find-readables.ts";
 import { describeJobs, planJobs } from "./conversion-jobs.ts";
-import type { ConversionPlan, ConvertOptions } from "./convert-options.ts";
+import type { ConvertOptions } from "./convert-options.ts";
 import { assertApart, prepareDestination } from "./destination.ts";
+import { failureOf } from "./failure.ts";
 import { recordOptions } from "./fingerprint.ts";
 import { namePaths } from "./node-names.ts";
-import { failureOf, TreeRun, type TreeSource } from "./tree-run.ts";
+import { TreeRun, type TreeSource } from "./tree-run.ts";
 import type { TreePlanEntry, TreeResult } from "./tree-types.ts";
-import { planZarrConversion } from "./zarr-convert.ts";
+import { planZarrNodes, type ZarrPlan } from "./zarr-jobs.ts";
 
 /** Archives that are converted at a time: for small ones most of the time is waiting for the disk. */
 const ARCHIVES_AT_ONCE = 4;
@@ -49,7 +51,14 @@ export async function* planTree(
   for (const { key, node, isZarr } of await nameTree(store, path, options)) {
     const where = { path: store.describe(key), node };
     try {
-      yield { ...where, plan: await planFound(store, key, isZarr, options) };
+      if (isZarr) {
+        const root = await openZarr(store, key, { signal: options.signal });
+        yield* splitPlan(await planZarrNodes(root, options), where);
+      } else
+        yield {
+          ...where,
+          plan: describeJobs(await planJobs(await open(store, key, { signal: options.signal }), options)),
+        };
     } catch (error) {
       yield { ...where, ...failureOf(error) };
     }
@@ -91,16 +100,19 @@ export async function convertTree(
   return { ...run.sum((performance.now() - started) / 1000), renamed: [...renamed, ...run.renamed()] };
 }
 
-async function planFound(
-  store: ReadableStore,
-  key: string,
-  isZarr: boolean,
-  options: ConvertOptions,
-): Promise<ConversionPlan> {
-  const { signal } = options;
-  return isZarr
-    ? planZarrConversion(await openZarr(store, key, { signal }), options)
-    : describeJobs(await planJobs(await open(store, key, { signal }), options));
+/** A Zarr node as one entry, and those of its arrays that are left out as entries of their own. */
+function* splitPlan(
+  { plan, failed }: ZarrPlan,
+  where: { readonly path: string; readonly node: string },
+): Generator<TreePlanEntry> {
+  const arrays = plan.arrays.filter(({ action }) => action !== "refuse");
+  if (arrays.length === 0 || failed.length === 0) {
+    yield { ...where, plan };
+    return;
+  }
+  yield { ...where, plan: { ...plan, arrays } };
+  for (const { path, source, error } of failed)
+    yield { path: source, node: joinKey(where.node, path), ...failureOf(error) };
 }
 
 /** Every archive and every outermost Zarr node with its path in the result, in the order of the keys. */

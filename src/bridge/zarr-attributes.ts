@@ -70,7 +70,32 @@ export function addAttributes(
       (name) =>
         `the archive's own attribute "${name}" is kept in place of the one that the conversion would add`,
     );
-  return { attributes: keepFloats({ ...added, ...attrs }, attrs), notes };
+  return {
+    attributes: keepFloats({ ...added, ...attrs }, attrs),
+    notes: [...notes, ...notesOnAttributes(attrs)],
+  };
+}
+
+/** Python writes NaN and infinities bare, which JSON does not have: strict readers of Zarr would refuse the whole document. */
+export function notesOnAttributes(attrs: JsonObject): readonly string[] {
+  return Object.entries(attrs).flatMap(([name, value]) => {
+    const found = findNonFinite(value);
+    return found === undefined
+      ? []
+      : [
+          `the attribute "${name}" holds ${found}, which JSON has no number for; it becomes the string "${found}"`,
+        ];
+  });
+}
+
+function findNonFinite(value: JsonValue): number | undefined {
+  if (typeof value === "number") return Number.isFinite(value) ? undefined : value;
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const member of Object.values(value) as readonly JsonValue[]) {
+    const found = findNonFinite(member);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** The names that xarray keeps in an attribute, where the format has no place for them. */

@@ -5,9 +5,9 @@
  */
 import type { LongOptions } from "../array/types.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
-import type { JsonObject, JsonValue } from "../format/types.ts";
+import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/array.ts";
@@ -15,113 +15,30 @@ import type { ZarrGroup } from "../zarr/group.ts";
 import { DOCUMENT } from "../zarr/metadata-v3.ts";
 import { openZarrArray } from "../zarr/open.ts";
 import { swapItems } from "../zarr/swap-items.ts";
-import type { ConversionPlan, ConvertResult, PlannedArray } from "./convert-options.ts";
-import { type DestinationOptions, finishDestination, prepareDestination } from "./destination.ts";
+import type { ConvertResult } from "./convert-options.ts";
+import { type DestinationOptions, deleteTree, finishDestination, prepareDestination } from "./destination.ts";
+import { failureOf, type NodeFailure } from "./failure.ts";
 import type { ItemTransform } from "./item-transform.ts";
 import { recodeObjects } from "./recode-objects.ts";
 import { copyObjects } from "./transformer-convert.ts";
-import { planV3, type Recoding } from "./v3-document.ts";
+import type { Recoding } from "./v3-document.ts";
 import { firstDifference } from "./way-back/verify-back.ts";
-import { consolidate, groupDocument } from "./zarr-metadata.ts";
+import { notesOnAttributes } from "./zarr-attributes.ts";
+import { failureAt, planZarrJobs, type ZarrJobs, type ZarrPlanOptions } from "./zarr-jobs.ts";
+import { consolidate } from "./zarr-metadata.ts";
 
 /** How a conversion is run. */
-export interface ZarrConvertOptions extends DestinationOptions, LongOptions {
+export interface ZarrConvertOptions extends DestinationOptions, LongOptions, ZarrPlanOptions {
   /** Read the whole result back and compare it with the source. */
   readonly verify?: boolean | undefined;
-  /** False: refuse (`UNSUPPORTED`) where chunks cannot be copied, instead of recoding them. Default true. */
-  readonly recode?: boolean | undefined;
   /** What encodes chunks that cannot be copied (default: the calling thread). */
   readonly encoder?: ChunkEncoder | undefined;
 }
 
-/** A node with its path below the root. */
-interface NamedNode {
-  readonly path: string;
-  readonly node: ZarrArray | ZarrGroup;
-}
-
-/** What {@link convertZarr} would do, without writing. Throws what opening the nodes throws. */
-export async function planZarrConversion(
-  root: ZarrArray | ZarrGroup,
-  options: Pick<ZarrConvertOptions, "recode"> = {},
-): Promise<ConversionPlan> {
-  const arrays: PlannedArray[] = [];
-  const groups: string[] = [];
-  for await (const { path, node } of nodesOf("", root)) {
-    if (node.kind === "group") groups.push(path);
-    else arrays.push(planArray(path, node, options));
-  }
-  return {
-    source: root.store.describe(root.path),
-    kind: root.kind,
-    arrays,
-    groups,
-    renamed: [],
-    nbytes: arrays.reduce((total, { nbytes }) => total + nbytes, 0),
-  };
-}
-
-function planArray(
-  path: string,
-  array: ZarrArray,
-  options: Pick<ZarrConvertOptions, "recode">,
-): PlannedArray {
-  const { shape, nbytes, chunkShape, shardShape, model } = array;
-  const count = (lengths: readonly number[]): number =>
-    shape.reduce((product, extent, d) => product * Math.ceil(extent / (lengths[d] ?? 1)), 1);
-  const facts = {
-    node: path,
-    source: array.store.describe(array.path),
-    nbytes,
-    chunks: count(chunkShape),
-    shards: model.axes.reduce((product, axis) => product * axis.count, 1),
-    shape,
-    chunkShape,
-    ...(shardShape === undefined ? {} : { shardShape }),
-    notes: [],
-  };
-  try {
-    const { document, recoding } = planV3(array, options);
-    const dataType: JsonValue = document["data_type"] ?? null;
-    if (nbytes === 0) return { ...facts, action: "empty", dataType };
-    if (recoding === undefined) return { ...facts, action: "copy", dataType };
-    return { ...facts, action: "recode", reason: recoding.reason, dataType };
-  } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    return { ...facts, action: "refuse", reason: error.summary };
-  }
-}
-
-/** A node of a conversion, and what becomes of it. */
-interface ZarrJob {
-  readonly path: string;
-  readonly node: ZarrArray | ZarrGroup;
-  readonly document: JsonObject;
-  readonly recoding: Recoding | undefined;
-}
-
-/** All nodes of a conversion, groups before their members. */
-export interface ZarrJobs {
-  /** What makes the source the same source. */
-  readonly source: JsonObject;
-  readonly nodes: readonly ZarrJob[];
-}
-
-/** What becomes of a node and all below it. Throws `UNSUPPORTED` for what Zarr v3 has no words for. */
-export async function planZarrJobs(
-  root: ZarrArray | ZarrGroup,
-  options: Pick<ZarrConvertOptions, "recode">,
-): Promise<ZarrJobs> {
-  const nodes: ZarrJob[] = [];
-  for await (const { path, node } of nodesOf("", root)) {
-    const plan =
-      node.kind === "array"
-        ? planV3(node, options)
-        : { document: groupDocument(node.attrs), recoding: undefined };
-    nodes.push({ path, node, ...plan });
-  }
-  const documents = Object.fromEntries(nodes.map(({ path, document }) => [`/${path}`, document]));
-  return { source: { location: root.store.describe(root.path), documents }, nodes };
+/** What a conversion of Zarr did. */
+export interface ZarrConvertResult extends ConvertResult {
+  /** Nodes that were left out, with `skipFailed`. */
+  readonly failures: readonly NodeFailure[];
 }
 
 /**
@@ -130,14 +47,14 @@ export async function planZarrJobs(
  * chunks, and groups' their members, the root's last, with all others consolidated in it.
  *
  * @throws UNSUPPORTED for what Zarr v3 has no words for (filters, data types), and with `recode: false` for what cannot be
- * copied, before anything is written; CONFLICT as `convertArchive` does; the codes of damage
+ * copied, before anything is written (see `skipFailed`); CONFLICT as `convertArchive` does; the codes of damage
  */
 export async function convertZarr(
   root: ZarrArray | ZarrGroup,
   target: WritableStore,
   prefix: string,
   options: ZarrConvertOptions = {},
-): Promise<ConvertResult> {
+): Promise<ZarrConvertResult> {
   const jobs = await planZarrJobs(root, options);
   const record = { source: jobs.source, options: { to: "zarr3" } };
   const state = await prepareDestination(target, prefix, record, options);
@@ -148,19 +65,22 @@ export async function convertZarr(
 
 /** Converts nodes at a place that is ready for them; with `keep`, objects that are there already stay. */
 export async function runZarrJobs(
-  { nodes }: ZarrJobs,
+  { nodes, failed: planned }: ZarrJobs,
   target: WritableStore,
   prefix: string,
   keep: boolean,
   options: ZarrConvertOptions,
-): Promise<ConvertResult> {
+): Promise<ZarrConvertResult> {
   const started = performance.now();
   const { signal, encoder } = options;
   const done = { arrays: 0, groups: 0, copied: 0, recoded: 0, shards: 0, kept: 0, written: 0, nbytes: 0 };
   const total = nodes.reduce((sum, { node }) => sum + (node.kind === "array" ? node.nbytes : 0), 0);
+  const failed = [...planned];
+  const skips = options.skipFailed === true && nodes[0]?.node.kind === "group";
   for (const { path, node, document, recoding } of nodes) {
     if (node.kind === "group") continue;
     const key = joinKey(prefix, path);
+    const before = { ...done };
     const onObject = (chunks: number, nbytes: number, isKept: boolean): void => {
       done[recoding === undefined ? "copied" : "recoded"] += chunks;
       done.shards++;
@@ -168,19 +88,29 @@ export async function runZarrJobs(
       else done.written += nbytes;
     };
     const how = { signal, keep, onObject };
-    if (recoding === undefined) await copyObjects(node, document, target, key, how);
-    else {
-      const { transform } = recoding;
-      await recodeObjects(node, document, target, key, { ...how, encoder, transform });
+    const source = node.store.describe(node.path);
+    try {
+      if (recoding === undefined) await copyObjects(node, document, target, key, how);
+      else {
+        const { transform } = recoding;
+        await recodeObjects(node, document, target, key, { ...how, encoder, transform });
+      }
+      done.written += await putDocument(target, key, document, options);
+      if (options.verify === true) await compare(node, recoding, target, key, signal);
+      done.arrays++;
+      done.nbytes += node.nbytes;
+    } catch (error) {
+      failed.push(failureAt({ path, source }, error, skips, signal));
+      Object.assign(done, before);
+      await deleteTree(target, key, new Set());
     }
-    done.written += await putDocument(target, key, document, options);
-    if (options.verify === true) await compare(node, recoding, target, key, signal);
-    done.arrays++;
-    done.nbytes += node.nbytes;
-    options.onProgress?.({ done: done.nbytes, total, label: node.store.describe(node.path) });
+    options.onProgress?.({ done: done.nbytes, total, label: source });
   }
+  const left = new Set(failed.map(({ path }) => path));
   const below = new Map(
-    nodes.flatMap(({ path, document }) => (path === "" ? [] : [[path, document] as const])).sort(byPath),
+    nodes
+      .flatMap(({ path, document }) => (path === "" || left.has(path) ? [] : [[path, document] as const]))
+      .sort(byPath),
   );
   for (const { path, node, document } of [...nodes].reverse()) {
     if (node.kind === "array") continue;
@@ -200,20 +130,18 @@ export async function runZarrJobs(
     nbytes: done.nbytes,
     seconds: (performance.now() - started) / 1000,
     verified: options.verify === true,
-    notes: [],
+    notes: nodes.flatMap(({ path, node }) =>
+      left.has(path)
+        ? []
+        : notesOnAttributes(node.attrs).map((note) => (path === "" ? note : `${path}: ${note}`)),
+    ),
     renamed: [],
+    failures: failed.map(({ path: node, source: path, error }) => ({ node, path, ...failureOf(error) })),
   };
 }
 
 function byPath([a]: readonly [string, JsonObject], [b]: readonly [string, JsonObject]): number {
   return a < b ? -1 : 1;
-}
-
-/** A node and all below it, groups before their members. */
-async function* nodesOf(path: string, node: ZarrArray | ZarrGroup): AsyncGenerator<NamedNode> {
-  yield { path, node };
-  if (node.kind === "array") return;
-  for (const name of await node.members()) yield* nodesOf(joinKey(path, name), await node.open(name));
 }
 
 /** Replaces a document of an unfinished run. Returns its size. */

@@ -5,7 +5,7 @@
  */
 import { type ErrorCode, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { failureOf } from "../tree-run.ts";
+import { failureOf } from "../failure.ts";
 import { groupDocument } from "../zarr-metadata.ts";
 import type { ReferencePlan } from "./plan.ts";
 import type { ReferencedArray } from "./planned-array.ts";

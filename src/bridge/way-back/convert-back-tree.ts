@@ -10,7 +10,7 @@ import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { PlannedArray } from "../convert-options.ts";
 import { deleteTree } from "../destination.ts";
-import { failureOf } from "../tree-run.ts";
+import { failureOf } from "../failure.ts";
 import { BackJournal } from "./back-journal.ts";
 import type { BackJob } from "./back-sources.ts";
 import type { BackFormat, BackOptions, BackResult } from "./back-types.ts";

@@ -1,0 +1,28 @@
+/** What is told of one archive or array that failed among many, and what is no fault of it. */
+import { type ErrorCode, isSuperchunkError, type SuperchunkError } from "../errors.ts";
+
+/** How a failure is reported. */
+export interface Failure {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** A node that was left out of a conversion. */
+export interface NodeFailure extends Failure {
+  /** Its path in the destination, below the conversion's own. */
+  readonly node: string;
+  /** How messages name the source. */
+  readonly path: string;
+}
+
+/** Code and message of a failure. Throws what {@link assertSkippable} throws. */
+export function failureOf(error: unknown): Failure {
+  const { code, message } = assertSkippable(error);
+  return { code, message };
+}
+
+/** Throws a full or read-only destination, and what is no fault of an archive; returns all other errors. */
+export function assertSkippable(error: unknown): SuperchunkError {
+  if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;
+  return error;
+}

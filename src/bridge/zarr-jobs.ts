@@ -1,0 +1,208 @@
+/**
+ * What becomes of each node of a Zarr hierarchy that is converted to Zarr v3, and which are left out.
+ *
+ * Reads documents only. Must not write.
+ */
+import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import type { StoreOptions } from "../store/types.ts";
+import type { ZarrArray } from "../zarr/array.ts";
+import type { ZarrGroup } from "../zarr/group.ts";
+import type { ConversionPlan, PlannedArray } from "./convert-options.ts";
+import { assertSkippable } from "./failure.ts";
+import { planV3, type Recoding } from "./v3-document.ts";
+import { notesOnAttributes } from "./zarr-attributes.ts";
+import { groupDocument } from "./zarr-metadata.ts";
+
+/** What decides which nodes are converted, and how. */
+export interface ZarrPlanOptions extends StoreOptions {
+  /** False: refuse (`UNSUPPORTED`) where chunks cannot be copied, instead of recoding them. Default true. */
+  readonly recode?: boolean | undefined;
+  /**
+   * Of a group, go on past arrays that cannot be read or converted: they are left out, and the result's `failures` name them.
+   * Default false: the first of them is thrown.
+   */
+  readonly skipFailed?: boolean | undefined;
+}
+
+/** A node with its path below the root. */
+interface NamedNode {
+  readonly path: string;
+  readonly node: ZarrArray | ZarrGroup;
+}
+
+/** A node that cannot be opened or converted. */
+export interface FailedNode {
+  readonly path: string;
+  /** How messages name it. */
+  readonly source: string;
+  readonly error: SuperchunkError;
+}
+
+/** What `convertZarr` would do, without writing. Members that cannot be opened or converted are told as refused. */
+export async function planZarrConversion(
+  root: ZarrArray | ZarrGroup,
+  options: Pick<ZarrPlanOptions, "recode"> = {},
+): Promise<ConversionPlan> {
+  return (await planZarrNodes(root, options)).plan;
+}
+
+/** A plan, and why each of its refused arrays is. */
+export interface ZarrPlan {
+  readonly plan: ConversionPlan;
+  readonly failed: readonly FailedNode[];
+}
+
+/** The same with the errors. */
+export async function planZarrNodes(
+  root: ZarrArray | ZarrGroup,
+  options: Pick<ZarrPlanOptions, "recode">,
+): Promise<ZarrPlan> {
+  const arrays: PlannedArray[] = [];
+  const groups: string[] = [];
+  const failed: FailedNode[] = [];
+  const onFailed = (failure: FailedNode): void => {
+    const { path: node, source, error } = failure;
+    failed.push(failure);
+    arrays.push({
+      ...{
+        node,
+        source,
+        action: "refuse",
+        reason: error.summary,
+        nbytes: 0,
+        chunks: 0,
+        shards: 0,
+        notes: [],
+      },
+    });
+  };
+  for await (const { path, node } of nodesOf("", root, onFailed)) {
+    if (node.kind === "group") {
+      groups.push(path);
+      continue;
+    }
+    try {
+      arrays.push(planArray(path, node, options));
+    } catch (error) {
+      if (!isSuperchunkError(error)) throw error;
+      failed.push({ path, source: node.store.describe(node.path), error });
+      arrays.push({ ...factsOf(path, node), action: "refuse", reason: error.summary });
+    }
+  }
+  const plan: ConversionPlan = {
+    source: root.store.describe(root.path),
+    kind: root.kind,
+    arrays,
+    groups,
+    renamed: [],
+    nbytes: arrays.reduce((total, { nbytes }) => total + nbytes, 0),
+  };
+  return { plan, failed };
+}
+
+/** Throws what {@link planV3} throws. */
+function planArray(path: string, array: ZarrArray, options: Pick<ZarrPlanOptions, "recode">): PlannedArray {
+  const facts = factsOf(path, array);
+  const { document, recoding } = planV3(array, options);
+  const dataType: JsonValue = document["data_type"] ?? null;
+  if (array.nbytes === 0) return { ...facts, action: "empty", dataType };
+  if (recoding === undefined) return { ...facts, action: "copy", dataType };
+  return { ...facts, action: "recode", reason: recoding.reason, dataType };
+}
+
+function factsOf(node: string, array: ZarrArray): Omit<PlannedArray, "action"> {
+  const { shape, nbytes, chunkShape, shardShape, model } = array;
+  const count = (lengths: readonly number[]): number =>
+    shape.reduce((product, extent, d) => product * Math.ceil(extent / (lengths[d] ?? 1)), 1);
+  return {
+    node,
+    source: array.store.describe(array.path),
+    nbytes,
+    chunks: count(chunkShape),
+    shards: model.axes.reduce((product, axis) => product * axis.count, 1),
+    shape,
+    chunkShape,
+    ...(shardShape === undefined ? {} : { shardShape }),
+    notes: notesOnAttributes(array.attrs),
+  };
+}
+
+/** A node of a conversion, and what becomes of it. */
+interface ZarrJob {
+  readonly path: string;
+  readonly node: ZarrArray | ZarrGroup;
+  readonly document: JsonObject;
+  readonly recoding: Recoding | undefined;
+}
+
+/** All nodes of a conversion, groups before their members. */
+export interface ZarrJobs {
+  /** What makes the source the same source. */
+  readonly source: JsonObject;
+  readonly nodes: readonly ZarrJob[];
+  /** What is left out. */
+  readonly failed: readonly FailedNode[];
+}
+
+/**
+ * What becomes of a node and all below it. Throws `UNSUPPORTED` for what Zarr v3 has no words for, and with `skipFailed` only
+ * where that leaves no array at all.
+ */
+export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPlanOptions): Promise<ZarrJobs> {
+  const nodes: ZarrJob[] = [];
+  const failed: FailedNode[] = [];
+  const skips = options.skipFailed === true && root.kind === "group";
+  const onFailed = skips ? (failure: FailedNode): unknown => failed.push(failure) : undefined;
+  for await (const { path, node } of nodesOf("", root, onFailed)) {
+    if (node.kind === "group") {
+      nodes.push({ path, node, document: groupDocument(node.attrs), recoding: undefined });
+      continue;
+    }
+    try {
+      nodes.push({ path, node, ...planV3(node, options) });
+    } catch (error) {
+      failed.push(failureAt({ path, source: node.store.describe(node.path) }, error, skips, options.signal));
+    }
+  }
+  const [first] = failed;
+  if (first !== undefined && !nodes.some(({ node }) => node.kind === "array")) throw first.error;
+  const documents = Object.fromEntries(nodes.map(({ path, document }) => [`/${path}`, document]));
+  return { source: { location: root.store.describe(root.path), documents }, nodes, failed };
+}
+
+/** An error as a failure of a node. Throws it where nothing is skipped, where it is no fault of the node, and when aborted. */
+export function failureAt(
+  at: { readonly path: string; readonly source: string },
+  error: unknown,
+  skips: boolean,
+  signal: AbortSignal | undefined,
+): FailedNode {
+  signal?.throwIfAborted();
+  if (!skips) throw error;
+  return { path: at.path, source: at.source, error: assertSkippable(error) };
+}
+
+/** A node and all below it, groups before their members. Members that cannot be opened are thrown, or told. */
+async function* nodesOf(
+  path: string,
+  node: ZarrArray | ZarrGroup,
+  onFailed?: (failure: FailedNode) => unknown,
+): AsyncGenerator<NamedNode> {
+  yield { path, node };
+  if (node.kind === "array") return;
+  for (const name of await node.members()) {
+    const below = joinKey(path, name);
+    let member: ZarrArray | ZarrGroup;
+    try {
+      member = await node.open(name);
+    } catch (error) {
+      const source = node.store.describe(joinKey(node.path, name));
+      const failure = failureAt({ path: below, source }, error, onFailed !== undefined, undefined);
+      onFailed?.(failure);
+      continue;
+    }
+    yield* nodesOf(below, member, onFailed);
+  }
+}
