@@ -59,6 +59,7 @@ to get their index.
 Examples:
   superchunk link prices --dry-run
   superchunk link prices
+  superchunk link prices --live --dry-run
   superchunk link prices --live
   superchunk link signal.blp signal.zarr --dtype "<f4"`,
     )
@@ -100,7 +101,8 @@ async function printResult(plan: LinkPlan | LinkResult, dry: boolean, context: C
       formatSize(file.size),
       `${formatSize(file.action === "keep" ? 0 : file.added)}${file.padded ? " (with a padded copy)" : ""}`,
     ]);
-    for (const line of alignRows([header, ...rows], new Set([3, 4]))) await context.out.line(line);
+    const table = rows.length === 0 ? [] : [header, ...rows];
+    for (const line of alignRows(table, new Set([3, 4]))) await context.out.line(line);
     for (const key of plan.documents) await context.out.line(`document  ${printable(key)}`);
   }
   const repairs = plan.files.filter(({ action }) => action === "repair");
@@ -113,6 +115,8 @@ async function printResult(plan: LinkPlan | LinkResult, dry: boolean, context: C
 function summary(plan: LinkPlan | LinkResult, dry: boolean): string {
   const { destination, files, added, done, kind } = plan;
   if (done) return `${printable(destination)} is a Zarr array already, and right`;
+  if (files.length === 0 && dry)
+    return `${printable(destination)} would keep itself a Zarr array: about ${formatSize(added)} written`;
   if (files.length === 0)
     return `${printable(destination)} keeps itself a Zarr array: ${formatSize(added)} written for shards of their own${"seconds" in plan ? `, ${(plan.seconds * 1000).toFixed(0)} ms` : ""}`;
   const how = { hard: "hard links", symbolic: "symbolic links", copy: "copies" }[kind];

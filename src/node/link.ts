@@ -89,11 +89,8 @@ export async function planLinkAt(
     };
   }
   if (options.live === true) {
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      "there is no plan of a live link: full superchunks without an index are copied once, and each costs 16 bytes for a chunk more",
-      { path, field: "live" },
-    );
+    assertPlainLive(path, destination, options);
+    return (await loadMirror()).planMirrorAt(path, options);
   }
   return atPath(path, destination, options, false, (archive, site) => planLink(archive, site, options));
 }

@@ -1,8 +1,12 @@
 /** Arrays that keep themselves Zarr arrays, at paths: brought right, told of, and made plain arrays again. */
 import { resolve } from "node:path";
+import { open as openArchive } from "../array/open.ts";
 import type { Finding, LongOptions } from "../array/types.ts";
-import type { LinkResult, UnlinkResult } from "../bridge/link/types.ts";
-import { beginMirror } from "../bridge/mirror/begin.ts";
+import { ArrayWriter } from "../array/write/array-writer.ts";
+import { readWritable } from "../array/write/create.ts";
+import { ArrayRoot } from "../array/write/root.ts";
+import type { LinkPlan, LinkResult, UnlinkResult } from "../bridge/link/types.ts";
+import { beginMirror, planMirror } from "../bridge/mirror/begin.ts";
 import { hasMirror } from "../bridge/mirror/detection.ts";
 import { unmirror, zarrMirrors } from "../bridge/mirror/maker.ts";
 import { verifyMirror } from "../bridge/mirror/verify.ts";
@@ -47,6 +51,46 @@ export async function makeMirrorAt(path: string, options: LockOptions & LongOpti
     await array.close();
   }
   return renewMirror(path, options);
+}
+
+/**
+ * What {@link makeMirrorAt} would do; takes no lock, and writes nothing.
+ *
+ * @throws CONFLICT, UNSUPPORTED as {@link beginMirror}, and the codes of opening
+ */
+export async function planMirrorAt(path: string, options: LongOptions): Promise<LinkPlan> {
+  const root = resolve(path);
+  const store = new FileStore(root);
+  try {
+    const { settings, committed, sizes } = await readWritable(store, "", { signal: options.signal });
+    const writer = new ArrayWriter(new ArrayRoot(store, "", sizes), settings, committed);
+    const { attrs } = await openArchive(store, "", { signal: options.signal });
+    const { documents, full, rewritten, open, bytes } = await planMirror(
+      writer,
+      attrs,
+      mirrorFilesIn(root),
+      options,
+    );
+    return {
+      source: root,
+      destination: root,
+      kind: "hard",
+      documents,
+      files: [],
+      added: bytes,
+      done: false,
+      notes: [
+        `${full} full superchunk${full === 1 ? "" : "s"} would be shards by hard links; ${rewritten === 0 ? "all that is needed lies behind their chunks" : `${rewritten} superchunk${rewritten === 1 ? "" : "s"} would be written anew once, by copying their chunks, with the index of a shard behind them`}`,
+        ...(open === 0
+          ? []
+          : [
+              `the open end of ${open} chunk${open === 1 ? "" : "s"} would be a shard of its own, a file beside`,
+            ]),
+      ],
+    };
+  } finally {
+    await store.close?.();
+  }
 }
 
 /** Makes it a plain array again. */

@@ -94,19 +94,7 @@ export function listMatrix(): MatrixCase[] {
     makeCase("transposed", flat, "<i4", "blosc lz4", { order: [1, 0] }, false),
     makeCase("no shards", flat, "<f8", "blosc lz4", { shardShape: undefined }, false),
     makeCase("dots in keys", flat, "<f8", "blosc lz4", { separator: "." }, false),
-    makeCase(
-      "unequal shards",
-      flat,
-      "<i4",
-      "zstd",
-      {
-        chunkGrid: {
-          name: "rectilinear",
-          configuration: { kind: "inline", chunk_shapes: [[4, 8, 8], [[12, 2]]] },
-        },
-      },
-      false,
-    ),
+    makeCase("unequal shards", flat, "<i4", "zstd", unequalShards([4, 6], "zstd"), false),
     makeCase(
       "unequal chunks",
       flat,
@@ -131,6 +119,28 @@ export function listMatrix(): MatrixCase[] {
   return cases;
 }
 
+/** Shards of any length whose inner chunks divide each of them. */
+function unequalShards(inner: readonly number[], chain: string): Partial<ZarrSpecification> {
+  const codecs = CHAINS[chain]?.(4, inner.length) ?? [];
+  return {
+    shardShape: undefined,
+    codecs: [sharding(inner, codecs, "end")],
+    chunkGrid: {
+      name: "rectilinear",
+      configuration: { kind: "inline", chunk_shapes: [[4, 8, 8], [[12, 2]]] },
+    },
+  };
+}
+
+function sharding(
+  inner: readonly number[],
+  codecs: readonly JsonValue[],
+  location: "start" | "end",
+): JsonValue {
+  const index = { index_codecs: [LITTLE, CRC], index_location: location };
+  return { name: "sharding_indexed", configuration: { chunk_shape: [...inner], codecs, ...index } };
+}
+
 function makeCase(
   label: string,
   shapes: (typeof SHAPES)[number],
@@ -144,17 +154,7 @@ function makeCase(
     size === 1 ? withoutOrder(codec) : codec,
   );
   const codecs: readonly JsonValue[] = isNested
-    ? [
-        {
-          name: "sharding_indexed",
-          configuration: {
-            chunk_shape: [...shapes.innermost],
-            codecs: leaf,
-            index_codecs: [LITTLE, CRC],
-            index_location: change.indexLocation ?? "end",
-          },
-        },
-      ]
+    ? [sharding(shapes.innermost, leaf, change.indexLocation ?? "end")]
     : leaf;
   const spec: ZarrSpecification = {
     shape: shapes.shape,

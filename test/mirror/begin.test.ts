@@ -1,10 +1,18 @@
 /** [FY-08] A plain array becomes one that keeps itself a Zarr array. */
 import * as fs from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { openWritable as openIn } from "../../src/array/write/create.ts";
 import { beginMirror } from "../../src/bridge/mirror/begin.ts";
-import { createArray, link, open, openWritable, unlink, verifyLinkAt } from "../../src/node/index.ts";
+import {
+  createArray,
+  link,
+  open,
+  openWritable,
+  planLinkAt,
+  unlink,
+  verifyLinkAt,
+} from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 import { readForeign } from "./foreign-reader.ts";
 import { closeStores, ramp, temporaryFolder, watchedFolder } from "./support.ts";
@@ -130,10 +138,58 @@ test("what is linked already, has a reserve, or cannot be Zarr is refused, and s
 
 test("the command does it, and says so", async () => {
   const root = await makePlain();
-  expect(await runCli(["link", root, "--live", "--dry-run"])).toMatchObject({ code: 2 });
+  const planned = await runCli(["link", root, "--live", "--dry-run"]);
+  expect(planned.code).toBe(0);
+  expect(planned.out).toMatch(
+    /^document {2}zarr\.json\n.* would keep itself a Zarr array: about .* written\n$/,
+  );
+  expect(planned.err).toMatch(/full superchunks would be shards by hard links/);
   const linked = await runCli(["link", root, "--live"]);
   expect(linked.code).toBe(0);
   expect(linked.out).toContain("keeps itself a Zarr array");
   expect((await runCli(["info", root])).out).toMatch(/also +zarr3/);
   expect((await runCli(["verify", root])).code).toBe(0);
 });
+
+test.each([false, true])(
+  "a plan writes nothing, and tells documents, superchunks and bytes as they come (with columns: %s)",
+  async (columns) => {
+    const root = join(temporaryFolder(), "array");
+    const dtype = columns ? "[('a', '<f8'), ('b', '<i4')]" : "<f8";
+    const array = await createArray(root, { ...OPTIONS, dtype, columns });
+    const bytes = new Uint8Array(43 * (columns ? 12 : 8)).map((_, i) => (i * 7) % 64);
+    await array.append(bytes);
+    await array.close();
+    const before = snapshot(root);
+    const plan = await planLinkAt(root, undefined, { live: true });
+    expect(snapshot(root)).toEqual(before);
+    await link(root, undefined, { live: true });
+    const after = snapshot(root);
+    for (const key of plan.documents) expect(after).toHaveProperty([key]);
+    expect(plan.documents).toHaveLength(columns ? 3 : 1);
+    const superchunks = Object.keys(after).filter((key) => /__\d+__\.bin$/.test(key));
+    const made = superchunks.filter((key) => before[key] === undefined || before[key] !== after[key]);
+    const places = made.length / (columns ? 2 : 1);
+    expect(plan.notes.join()).toContain(`${places} superchunks would be written anew`);
+    expect(plan).toMatchObject({ files: [], done: false, kind: "hard" });
+    expect(plan.added).toBeGreaterThan(0);
+    const reserved = join(temporaryFolder(), "reserved");
+    await (await createArray(reserved, { ...OPTIONS, reserve: 16 })).close();
+    await expect(planLinkAt(reserved, undefined, { live: true })).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+    });
+  },
+);
+
+/** Every file with its bytes. */
+function snapshot(root: string): Record<string, string> {
+  const files = fs
+    .readdirSync(root, { recursive: true, withFileTypes: true })
+    .filter((each) => each.isFile());
+  return Object.fromEntries(
+    files.map(({ parentPath, name }) => {
+      const path = join(parentPath, name);
+      return [relative(root, path), fs.readFileSync(path).toString("base64")];
+    }),
+  );
+}

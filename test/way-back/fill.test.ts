@@ -25,6 +25,9 @@ test.each([
   ["large integers", "int64", 9_007_199_254_740_993n, 9_007_199_254_740_993n],
   ["NaN in hexadecimal", "float64", "0x7ff8000000000000", "NaN"],
   ["infinities", "float32", "-Infinity", "-Infinity"],
+  ["minus zero", "float64", -0, -0],
+  ["minus zero in hexadecimal", "float16", "0x8000", -0],
+  ["complex minus zero", "complex128", [-0, 0], [-0, 0]],
   ["complex numbers", "complex64", [1.5, "NaN"], [1.5, "NaN"]],
   ["S", { name: "null_terminated_bytes", configuration: { length_bytes: 4 } }, "YWI=", "ab"],
   ["raw bytes", { name: "raw_bytes", configuration: { length_bytes: 3 } }, "/wB/", "\u00ff\u0000\u007f"],
@@ -43,6 +46,7 @@ test.each([
   ["raw bytes", { dtype: "|V3", fill_value: "/wB/" }, "\u00ff\u0000\u007f"],
   ["S", { dtype: "|S5", fill_value: "YWI=" }, "ab"],
   ["none", { dtype: "<f8", fill_value: null }, null],
+  ["minus zero", { dtype: ">f4", fill_value: -0 }, -0],
   [
     "structs",
     {

@@ -2,7 +2,7 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { open } from "../../src/array/open.ts";
 import { findBackJobs } from "../../src/bridge/way-back/back-sources.ts";
@@ -209,3 +209,34 @@ test("several sources are put side by side under their own names, nodes inside o
   expect(code).toBe(0);
   expect(readdirSync(join(folder, "all")).sort()).toEqual(["array-f8.npy", "blz-f8.npy"]);
 });
+
+test.each(["bcolz", "npy"] as const)(
+  "of a group with an array that cannot be opened the others become %s, and it is told",
+  async (format) => {
+    const folder = await makeFolder();
+    const from = join(folder, "in");
+    const document = { zarr_format: 2, shape: [2], chunks: [2], order: "C", fill_value: 0, compressor: null };
+    const objects: Record<string, string | Uint8Array> = {
+      ".zgroup": '{"zarr_format": 2}',
+      "a/.zarray": JSON.stringify({ ...document, dtype: "|u1", filters: null }),
+      "a/0": Uint8Array.of(5, 6),
+      "names/.zarray": JSON.stringify({
+        ...document,
+        dtype: "|O",
+        fill_value: "",
+        filters: [{ id: "vlen-utf8" }],
+      }),
+    };
+    for (const [key, bytes] of Object.entries(objects)) {
+      mkdirSync(dirname(join(from, key)), { recursive: true });
+      writeFileSync(join(from, key), bytes);
+    }
+    const result = await runCli(["convert", from, join(folder, "out"), "--to", format]);
+    expect(result.code).toBe(1);
+    expect(result.err).toMatch(/not converted: .*names.*vlen-utf8/);
+    expect(result.out).toMatch(/^converted 1 array.* 1 failed\n$/);
+    if (format === "npy")
+      expect(readFileSync(join(folder, "out/a.npy")).subarray(-2)).toEqual(Buffer.of(5, 6));
+    else expect((await runCli(["cat", join(folder, "out/a")])).out).toBe("5\n6\n");
+  },
+);

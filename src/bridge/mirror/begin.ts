@@ -5,18 +5,22 @@
 import type { LongOptions } from "../../array/types.ts";
 import type { ArrayWriter } from "../../array/write/array-writer.ts";
 import { layOutColumns } from "../../array/write/columns.ts";
-import { fold, settleNames } from "../../array/write/compact.ts";
+import { fold, planFold, settleNames } from "../../array/write/compact.ts";
 import type { ArrayMirror } from "../../array/write/mirror.ts";
 import { storageOf } from "../../array/write/settings.ts";
 import { commitStorage } from "../../array/write/storage-commit.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { LINK_RECORD, superchunkName } from "../../format/naming.ts";
+import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { ColumnShards } from "./column-shards.ts";
 import { MirrorDocuments } from "./documents.ts";
 import { zarrMirrors } from "./maker.ts";
 import type { MirrorFiles } from "./types.ts";
 import { indexOfPlaces } from "./zarr-mirror.ts";
+
+/** Bytes of a chunk's entry in the index of its shard. */
+const INDEX_ENTRY = 16;
 
 /** Gives superchunks their index, and shows nothing. */
 const TAILS_ONLY: ArrayMirror = {
@@ -27,6 +31,48 @@ const TAILS_ONLY: ArrayMirror = {
   setAttributes: async () => undefined,
   close: async () => undefined,
 };
+
+/** What {@link beginMirror} would do. */
+export interface MirrorPlan {
+  /** Keys of the documents. */
+  readonly documents: readonly string[];
+  /** Full superchunks that there will be, each of them a shard. */
+  readonly full: number;
+  /** Superchunks of them, and the open end, that are written anew once by copying their chunks. */
+  readonly rewritten: number;
+  /** Chunks of the open end, which is a shard of its own. */
+  readonly open: number;
+  /** Bytes that are written, about: superchunks with their index, the open end, documents. */
+  readonly bytes: number;
+}
+
+/** Plans {@link beginMirror} from the metadata and the heads and indexes of superchunks. Writes nothing; throws the same. */
+export async function planMirror(
+  writer: ArrayWriter,
+  attrs: JsonObject,
+  files: MirrorFiles,
+  options: LongOptions = {},
+): Promise<MirrorPlan> {
+  const { documents, hasIndex } = await prepare(writer, files, options);
+  const { committed } = writer;
+  const { superchunklen } = writer.settings;
+  const { rewritten } = await planFold(writer, true, hasIndex);
+  const chunks = committed.layout.runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
+  const copied = rewritten.reduce(
+    (sum, place) => sum + Math.min(superchunklen, chunks - place * superchunklen),
+    0,
+  );
+  const open = chunks % superchunklen;
+  const listed = documents.list(committed.rows, attrs);
+  const perChunk = chunks === 0 ? 0 : committed.cbytes / chunks + INDEX_ENTRY * writer.columns.length;
+  return {
+    documents: listed.map(([key]) => key),
+    full: Math.floor(chunks / superchunklen),
+    rewritten: rewritten.length,
+    open,
+    bytes: listed.reduce((sum, [, { length }]) => sum + length, Math.round(perChunk * (copied + open))),
+  };
+}
 
 /**
  * Says of an array that is open for writing that it keeps itself a Zarr array from the next opening on. Broken off, it is a
@@ -39,6 +85,31 @@ export async function beginMirror(
   files: MirrorFiles,
   options: LongOptions = {},
 ): Promise<void> {
+  const { root } = writer;
+  const { settings, hasIndex } = await prepare(writer, files, options);
+  writer.files.mirror = TAILS_ONLY;
+  try {
+    await fold(writer, { ...options, walkable: true, isKept: hasIndex });
+    await settleNames(writer);
+    await root.settled();
+    writer.settings = { ...settings, revision: settings.revision + 1 };
+    await writer.recommit({ storage: storageOf(writer.settings), revision: writer.settings.revision });
+    await commitStorage(writer);
+  } finally {
+    writer.files.mirror = undefined;
+  }
+}
+
+/** What an array is made with that keeps itself a Zarr array, checked, and which of its superchunks are shards already. */
+async function prepare(
+  writer: ArrayWriter,
+  files: MirrorFiles,
+  options: LongOptions,
+): Promise<{
+  readonly settings: ArrayWriter["settings"];
+  readonly documents: MirrorDocuments;
+  readonly hasIndex: (number: number) => Promise<boolean>;
+}> {
   const { root } = writer;
   const record = joinKey(root.path, LINK_RECORD);
   if ((await root.store.stat(record)) !== undefined) {
@@ -56,9 +127,8 @@ export async function beginMirror(
     );
   }
   await zarrMirrors({ files }).check(root, settings);
-  const columns = new MirrorDocuments(root, settings, layOutColumns(root.path, settings)).columns.map(
-    (column) => new ColumnShards(root.store, root.path, files, column),
-  );
+  const documents = new MirrorDocuments(root, settings, layOutColumns(root.path, settings));
+  const columns = documents.columns.map((column) => new ColumnShards(root.store, root.path, files, column));
   const hasIndex = async (number: number): Promise<boolean> => {
     for (const column of columns) {
       const key = `${column.column.folder}/${superchunkName(number)}`;
@@ -67,15 +137,5 @@ export async function beginMirror(
     }
     return true;
   };
-  writer.files.mirror = TAILS_ONLY;
-  try {
-    await fold(writer, { ...options, walkable: true, isKept: hasIndex });
-    await settleNames(writer);
-    await root.settled();
-    writer.settings = { ...settings, revision: settings.revision + 1 };
-    await writer.recommit({ storage: storageOf(writer.settings), revision: writer.settings.revision });
-    await commitStorage(writer);
-  } finally {
-    writer.files.mirror = undefined;
-  }
+  return { settings, documents, hasIndex };
 }

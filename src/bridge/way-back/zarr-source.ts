@@ -4,6 +4,7 @@ import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import type { ZarrArray } from "../../zarr/array.ts";
 import type { ZarrGroup } from "../../zarr/group.ts";
+import { assertSkippable } from "../failure.ts";
 import type { BackArray, BackTable } from "./source.ts";
 
 /** The attribute in which conversions keep the order of columns. */
@@ -52,12 +53,20 @@ export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<BackArray
   };
 }
 
-/** True for a group of nothing but arrays of one length, at least one: it can be a table. */
+/**
+ * True for a group of nothing but arrays of one length, at least one: it can be a table. One of whose arrays cannot be opened is
+ * none, so that the others are not lost with it.
+ */
 export async function isTableGroup(group: ZarrGroup): Promise<boolean> {
   const lengths = new Set<number | undefined>();
   for (const name of await group.members()) {
-    const member = await group.open(name);
-    lengths.add(member.kind === "group" ? undefined : member.shape[0]);
+    try {
+      const member = await group.open(name);
+      lengths.add(member.kind === "group" ? undefined : member.shape[0]);
+    } catch (error) {
+      assertSkippable(error);
+      return false;
+    }
   }
   return lengths.size === 1 && !lengths.has(undefined);
 }
