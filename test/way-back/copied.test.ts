@@ -1,10 +1,11 @@
 /** Blosc chunks of Zarr arrays go over byte for byte; what cannot is made anew, with the same values. */
 import { describe, expect, test } from "vitest";
+import { compressArray } from "../../src/array/foreign/bloscpack-write.ts";
 import { open } from "../../src/array/open.ts";
 import { convertArchive } from "../../src/bridge/convert.ts";
 import { convertBack, planBack } from "../../src/bridge/way-back/convert-back.ts";
 import { zarrSource } from "../../src/bridge/way-back/zarr-source.ts";
-import { encode } from "../../src/codec/index.ts";
+import { encode, info } from "../../src/codec/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
 import type { ZarrArray } from "../../src/zarr/array.ts";
@@ -222,5 +223,73 @@ test.each(["bcolz", "blz"] as const)(
     });
     // 226 rows in chunks of 64: three whole ones and a short one in each of 7 columns.
     expect(result).toMatchObject({ chunksCopied: 21, chunksRecoded: 7 });
+  },
+);
+
+test("chunks whose typesize bcolz does not expect are made anew for it, the plan says why, and recode: false refuses", async () => {
+  const { store, array } = await makeArray(rows);
+  // bcolz 1.2 looks up rows by the typesize of the dtype: with another one in the chunk a slice of it is wrong.
+  await convertBack(array, store, "source", "bloscpack");
+  const blp = await open(store, "source");
+  if (blp.kind !== "array") throw new TypeError(blp.kind);
+  const wrong = new MemoryStore();
+  const bytes = await blp.getBytes();
+  await compressArray({ dtype: blp.dtype, shape: blp.shape, data: [bytes] }, wrong, "odd", {
+    typesize: 1,
+    chunkSize: 240,
+  });
+  const odd = await open(wrong, "odd");
+  if (odd.kind !== "array") throw new TypeError(odd.kind);
+  const [plan] = await planBack(odd, "back", "bcolz");
+  expect(plan).toMatchObject({ action: "recode", reason: expect.stringContaining("needs 4") as string });
+  await expect(convertBack(odd, wrong, "back", "bcolz", { recode: false })).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+  });
+  expect(await convertBack(odd, wrong, "back", "bcolz", { verify: true })).toMatchObject({ chunksCopied: 0 });
+  for (const chunk of (await chunksOf(wrong, "back", 24)).values()) expect(info(chunk).typesize).toBe(4);
+  expect(await convertBack(odd, wrong, "copy", "bloscpack")).toMatchObject({ chunksRecoded: 0 });
+});
+
+test("columns of the same bytes and another type do not get one another's chunks", async () => {
+  const store = new MemoryStore();
+  await store.put("g/zarr.json", json({ zarr_format: 3, node_type: "group" }));
+  for (const [name, dataType] of [
+    ["a", "int32"],
+    ["b", "float32"],
+    ["c", "complex64"],
+  ] as const) {
+    const isPair = dataType === "complex64";
+    const array = await createZarr(store, `g/${name}`, {
+      shape: [40],
+      dataType,
+      chunkShape: [isPair ? 10 : 20],
+      codecs: [LITTLE, { ...BLOSC, configuration: { ...BLOSC.configuration, typesize: isPair ? 8 : 4 } }],
+    });
+    await array.setBytes(null, new Uint8Array(isPair ? 320 : 160).fill(7));
+  }
+  await convertBack(await zarrSource(await openZarr(store, "g")), store, "back", "bcolz", { verify: true });
+  for (const chunk of (await chunksOf(store, "back/c", 8)).values()) expect(info(chunk).typesize).toBe(8);
+  for (const chunk of (await chunksOf(store, "back/a", 4)).values()) expect(info(chunk).typesize).toBe(4);
+});
+
+test.each(["bcolz", "blz"] as const)(
+  "columns of unequal lengths are no table as %s: no row is left out without a word",
+  async (format) => {
+    const store = new MemoryStore();
+    await store.put("g/zarr.json", json({ zarr_format: 3, node_type: "group" }));
+    for (const [name, length] of [
+      ["a", 50],
+      ["b", 30],
+    ] as const)
+      await (await createZarr(store, `g/${name}`, { ...rows, shape: [length, 6] })).set(null, 1);
+    const source = await zarrSource(await openZarr(store, "g"));
+    await expect(convertBack(source, store, "back", format)).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining("50, 30") as string,
+    });
+    expect(await planBack(source, "back", format)).toMatchObject([
+      { action: "refuse" },
+      { action: "refuse" },
+    ]);
   },
 );

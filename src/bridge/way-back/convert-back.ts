@@ -4,6 +4,7 @@
  * Chunks go over unchanged where the new format cuts the values as the source does. Each array is there as a whole, or not
  * at all. Knows which writer takes what; must not know how they write.
  */
+import { typesizeOf } from "../../array/foreign/carray-settings.ts";
 import type { ArrayArchive, BytesArchive } from "../../array/types.ts";
 import { encodeHere } from "../../codec/index.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -161,11 +162,19 @@ function whyRecoded({ columns, table }: Piece, format: BackFormat): string | und
   if (column !== undefined) return column.whyRecoded ?? "its chunks cannot be copied";
   if (format === "bloscpack") return undefined;
   if (!columns.every(isCutByRows)) return "its chunks are not rows in C order";
+  for (const { dtype, settings } of format === "bcolz" ? columns : []) {
+    const needed = typesizeOf(dtype);
+    if (settings.typesize !== undefined && settings.typesize !== needed)
+      return `its chunks are of elements of ${settings.typesize} bytes, by which bcolz would find wrong rows; it needs ${needed}`;
+  }
   const isMixed = table !== undefined && format === "blz" && commonChunkLength(columns) === undefined;
   return isMixed ? "the chunks of its columns are of different lengths" : undefined;
 }
 
-function whyRefused({ columns }: Piece, format: BackFormat): string | undefined {
+function whyRefused({ columns, table }: Piece, format: BackFormat): string | undefined {
+  const rows = new Set(columns.map(({ shape }) => shape[0]));
+  if (table !== undefined && rows.size > 1)
+    return `its columns are not of one length (${[...rows].join(", ")} rows), as those of a table are; convert each by itself`;
   for (const { dtype, shape } of columns) {
     if (dtype.kind === "object") return "Python objects are never read, nor written";
     if (shape.length === 0 && (format === "bcolz" || format === "blz"))

@@ -5,7 +5,7 @@
 
 import type { ChunkedArchive } from "../../array/types.ts";
 import { isEqual } from "../../bytes/equal.ts";
-import { decode } from "../../codec/index.ts";
+import { decode, info } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 
 /** Chunks that may wait for the writer to ask for them. */
@@ -24,10 +24,13 @@ export class CopyingEncoder implements ChunkEncoder {
   copied = 0;
   recoded = 0;
   readonly #encoder: ChunkEncoder;
+  readonly #needsTypesize: boolean;
   #offered: OfferedChunk[] = [];
 
-  constructor(encoder: ChunkEncoder) {
+  /** `needsTypesize`: a chunk with elements of another size than the writer asks for is made anew. */
+  constructor(encoder: ChunkEncoder, { needsTypesize = false }: { needsTypesize?: boolean } = {}) {
     this.#encoder = encoder;
+    this.#needsTypesize = needsTypesize;
     // Writers ask at once where one at a time is enough, and then not here.
     this.parallel = Math.max(2, encoder.parallel);
   }
@@ -40,7 +43,10 @@ export class CopyingEncoder implements ChunkEncoder {
 
   async encode(data: Uint8Array, options: EncodeOptions): Promise<Uint8Array> {
     // Compared, not counted: a writer that cuts elsewhere must never get another chunk.
-    const found = this.#offered.findIndex(({ items }) => isEqual(items, data));
+    const found = this.#offered.findIndex(
+      ({ items, chunk }) =>
+        isEqual(items, data) && !(this.#needsTypesize && info(chunk).typesize !== options.typesize),
+    );
     const offered = this.#offered[found];
     if (offered === undefined) {
       this.recoded++;

@@ -7,6 +7,9 @@ import type { BackRun } from "./back-types.ts";
 import { CopyingEncoder } from "./copying-encoder.ts";
 import type { BackColumn, BackSettings, BackTable } from "./source.ts";
 
+/** bcolz 1.2 finds rows by the typesize that it would have given to Blosc; a chunk with another one gives it wrong values. */
+const BCOLZ = { needsTypesize: true } as const;
+
 /** Bytes of rows of a table that are put together at a time, about. */
 const BATCH_BYTES = 4 << 20;
 
@@ -25,7 +28,7 @@ export function commonChunkLength(columns: readonly BackColumn[]): number | unde
 
 /** An array as bcolz has it. */
 export async function writeCarray(run: BackRun, column: BackColumn, key: string): Promise<void> {
-  const { encoder, data } = rowsOf(run, column);
+  const { encoder, data } = rowsOf(run, column, new CopyingEncoder(run.encoder, BCOLZ));
   const { dtype, shape, attrs } = column;
   await createCarray(
     run.target,
@@ -44,7 +47,7 @@ export async function writeCtable(
   key: string,
 ): Promise<void> {
   // One encoder for all: it compares bytes, so that columns are not mixed up.
-  const encoder = new CopyingEncoder(run.encoder);
+  const encoder = new CopyingEncoder(run.encoder, BCOLZ);
   const sources = columns.map((column) => {
     const { cparams, chunklen, expectedlen, dflt } = carrayOptions(run, column, encoder);
     const { name, dtype, shape, attrs } = column;
