@@ -240,3 +240,33 @@ test.each(["bcolz", "npy"] as const)(
     else expect((await runCli(["cat", join(folder, "out/a")])).out).toBe("5\n6\n");
   },
 );
+
+test("what a run left halfway is still known when the next one is broken off before it gets there", async () => {
+  const store = await makeHierarchy();
+  const whole = new MemoryStore();
+  await convert(store, whole, "bcolz");
+  const target = new MemoryStore();
+  const stopAfter = (count: number, flags: BackTreeOptions): Promise<BackTreeResult> => {
+    const abort = new AbortController();
+    return convert(store, target, "bcolz", {
+      ...flags,
+      signal: abort.signal,
+      onProgress: ({ done }) => done === count && abort.abort(new Error("enough")),
+    });
+  };
+  await expect(stopAfter(2, {})).rejects.toThrow("enough");
+  await target.put("dst/table/b/data/__0.blp", Uint8Array.of(1, 2, 3));
+  await expect(stopAfter(1, { resume: true })).rejects.toThrow("enough");
+  await expect(stopAfter(1, { resume: true })).rejects.toThrow("enough");
+  expect(await convert(store, target, "bcolz", { resume: true })).toMatchObject({ kept: 2, failed: 0 });
+  expect(await keysOf(target)).toEqual(await keysOf(whole));
+});
+
+test("a record with a damaged list of what was begun counts as one of nothing begun", async () => {
+  const store = await makeHierarchy();
+  const target = new MemoryStore();
+  const key = ".dst.superchunk-convert.json";
+  const settings = { format: "blz", columns: null, dtype: null, shape: null, recode: true };
+  await target.put(key, json({ sources: ["h"], options: settings, done: {}, begun: 5 }));
+  expect(await convert(store, target, "blz", { resume: true })).toMatchObject({ converted: 3 });
+});

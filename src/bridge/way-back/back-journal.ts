@@ -23,7 +23,7 @@ export class BackJournal {
   /** Fingerprints of the sources that are done, by node. */
   readonly #done: Map<string, JsonValue>;
   /** Nodes that an earlier run had begun where nothing was, and did not finish. */
-  readonly #begun: ReadonlySet<string>;
+  readonly #begun: Set<string>;
 
   private constructor(
     store: WritableStore,
@@ -35,7 +35,7 @@ export class BackJournal {
     this.#key = key;
     this.#identity = identity;
     this.#done = new Map(Object.entries((stored?.["done"] ?? {}) as JsonObject));
-    this.#begun = new Set((stored?.["begun"] ?? []) as readonly string[]);
+    this.#begun = new Set(textsOf(stored?.["begun"]));
   }
 
   /** Throws `CONFLICT` where an unfinished conversion lies there that this one does not go on with. */
@@ -84,16 +84,25 @@ export class BackJournal {
   /** A source is done; recorded with the next {@link begin}. */
   finish(node: string, fingerprint: JsonValue): void {
     this.#done.set(node, fingerprint);
+    this.#begun.delete(node);
   }
 
-  /** Records what is done, and which nodes are to be written next; at them lies nothing, or what is ours. */
+  /** Nothing that was left halfway lies at the node any more; recorded with the next {@link begin}. */
+  clear(node: string): void {
+    this.#begun.delete(node);
+  }
+
+  /**
+   * Records what is done, and which nodes are to be written next; at them lies nothing, or what is ours. What earlier runs
+   * left at nodes further on stays recorded, for a run that is broken off before it gets there.
+   */
   async begin(nodes: readonly string[]): Promise<void> {
     const record = {
       format: "superchunk-convert-back",
       version: 1,
       ...this.#identity,
       done: Object.fromEntries(this.#done),
-      begun: nodes,
+      begun: [...new Set([...nodes, ...[...this.#begun].filter((node) => this.isLeftover(node))])],
     };
     await this.#store.put(this.#key, encode(record));
   }
@@ -113,6 +122,13 @@ function readRecord(bytes: Uint8Array, path: string): JsonObject {
     if (isSuperchunkError(error) && error.isDamage) return { done: {} };
     throw error;
   }
+}
+
+/** The texts of a list, as far as it is one. */
+function textsOf(value: JsonValue | undefined): readonly string[] {
+  return Array.isArray(value)
+    ? (value as readonly JsonValue[]).filter((each): each is string => typeof each === "string")
+    : [];
 }
 
 function encode(value: object): Uint8Array {

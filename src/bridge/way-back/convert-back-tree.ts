@@ -200,6 +200,7 @@ async function convertOne({ job, opened, error }: Ready, run: OneRun, isOnly: bo
     if (journal.isLeftover(node)) {
       if (key !== "" && (await target.stat(key)) !== undefined) await target.delete(key);
       else await deleteTree(target, key, new Set());
+      journal.clear(node);
     }
     const result = await convertBack(source, target, key, format, options);
     journal.finish(node, fingerprint);
