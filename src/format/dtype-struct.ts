@@ -7,6 +7,8 @@ import type { DType, Field, JsonObject, JsonValue } from "./types.ts";
 export const MAX_DTYPE_DEPTH = 32;
 /** Fields of a struct at most. [FD-04] */
 export const MAX_FIELDS = 65_536;
+/** Values of an item beyond its bytes, at most: fields that overlap, and sub-arrays of nothing, have more than these. [FD-04] */
+const MORE_VALUES = 1 << 20;
 /** Dimensions of a sub-array at most, as in numpy. [FD-04] */
 const MAX_DIMENSIONS = 32;
 
@@ -116,7 +118,24 @@ function structOf(fields: readonly Field[], itemSize: number, path: string): DTy
     if (names.has(name)) throw badDType(name, path, "names of fields that differ");
     names.add(name);
   }
-  return { kind: "struct", itemSize, byteOrder: "none", fields };
+  const dtype: DType = { kind: "struct", itemSize, byteOrder: "none", fields };
+  const found = valuesOf(dtype);
+  if (found <= itemSize + MORE_VALUES) return dtype;
+  throw new SuperchunkError(
+    "LIMIT",
+    `an item of the dtype has ${itemSize} bytes, but ${found} values and lists; superchunk reads at most ${MORE_VALUES} more than bytes`,
+    { path, field: "dtype", expected: itemSize + MORE_VALUES, found },
+  );
+}
+
+/** Values of an item, with the lists that sub-arrays of nothing are. */
+function valuesOf(dtype: DType): number {
+  if (dtype.kind !== "struct") return 1;
+  return dtype.fields.reduce(
+    (sum, field) =>
+      sum + field.shape.reduce((product, n) => product * Math.max(1, n), 1) * valuesOf(field.dtype),
+    0,
+  );
 }
 
 function tooManyFields(found: number, path: string): SuperchunkError {

@@ -174,15 +174,13 @@ export interface SectionOptions {
   readonly level?: number;
   /** Bytes of room for the stored text; default ten times the text's length. */
   readonly maxMetaSize?: number;
-  /** A zlib of the caller's: any that is RFC 1950. Default fflate. */
-  readonly deflate?: (bytes: Uint8Array, level: number) => Uint8Array;
 }
 
 /** Encodes a section as bloscpack 0.16 does. Throws `BAD_ARGUMENT` where the text does not fit in `maxMetaSize`. */
 export async function encodeSection(value: JsonInput, options: SectionOptions = {}): Promise<Uint8Array> {
-  const { checksum = "adler32", level = 6, deflate = deflateZlib } = options;
+  const { checksum = "adler32", level = 6 } = options;
   const text = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true }));
-  const packed = options.codec === "none" ? text : deflate(text, level);
+  const packed = options.codec === "none" ? text : deflateZlib(text, level);
   const stored = packed.length > text.length ? text : packed; // [FM.1-08]
   const maxMetaSize = options.maxMetaSize ?? text.length * 10;
   if (stored.length > maxMetaSize) {

@@ -41,7 +41,7 @@ function itemOf(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
       if (isObject(value)) {
         const item = new Uint8Array(dtype.itemSize);
         for (const field of dtype.fields) {
-          const member = value[field.name];
+          const member = Object.hasOwn(value, field.name) ? value[field.name] : undefined;
           if (member === undefined) throw badMember(place, `an object with the field "${field.name}"`, value);
           if (field.shape.length > 0) throw badMember(place, "no value for a field that is an array", value);
           item.set(itemOf(field.dtype, member, place), field.offset);

@@ -160,6 +160,32 @@ describe("rules", () => {
     );
   });
 
+  it.each<[string, JsonValue]>([
+    ["a sub-array of nothing", [["a", "<i4", [2147483647, 0]]]],
+    ["a sub-array of items without bytes", [["a", "|V0", [2147483647]]]],
+    ["sub-arrays of nothing in one another", [["a", [["b", "|S0", [60000]]], [60000]]]],
+    ["dimensions beyond all numbers", [["a", "<i4", [0, ...new Array<number>(31).fill(2147483647)]]]],
+    [
+      "large fields that overlap",
+      {
+        names: ["a", "b"],
+        formats: [
+          ["|i1", [4000000]],
+          ["|i1", [4000000]],
+        ],
+        offsets: [0, 0],
+      },
+    ],
+  ])("[FD-04] an item that has far more values than bytes is refused: %s", (_, stored) => {
+    expect(errorOf(() => parse(stored)).code).toBe("LIMIT");
+  });
+
+  it("[FD-04] unions, and small sub-arrays of nothing, are read", () => {
+    const union = { names: ["a", "b"], formats: ["<f8", ["|u1", [8]]], offsets: [0, 0] };
+    expect(parse(union).itemSize).toBe(8);
+    expect(parse([["a", "<i4", [1000, 0]]]).itemSize).toBe(0);
+  });
+
   it("[FD.4-01] [FD.4-02] fields of a list lie back to back, sub-arrays included", () => {
     const dtype = parse("[('a', '<i4'), ('v', '<f4', (3,)), ('w', '<i2', 2), ('b', '|S1')]");
     expect(dtype).toMatchObject({
