@@ -7,6 +7,7 @@ import { SuperchunkError } from "../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { allocate } from "./allocate.ts";
 import { type Chain, leafOf, permute } from "./chain.ts";
 import { hasByteOrder, withByteOrder } from "./data-type.ts";
 import type { ReadSettings } from "./leaf-requests.ts";
@@ -181,9 +182,8 @@ export class ZarrArray {
 
   /** Reads and decodes every stored chunk; does not throw for what it finds. */
   verify(options: LongOptions = {}): Promise<ZarrVerifyReport> {
-    const { store, model, nbytes } = this;
-    const read = this.getBytes.bind(this);
-    return verifyChunks({ store, model, nbytes, cache: this.reading.cache, read }, options);
+    const { store, model, nbytes, reading } = this;
+    return verifyChunks({ store, model, nbytes, reading }, options);
   }
 
   /** Releases what the array holds; its store stays open. */
@@ -214,26 +214,6 @@ export class ZarrArray {
       done += items * dtype.itemSize;
       onProgress?.({ done, total: nbytes });
     }
-  }
-}
-
-/** Room for a result. Throws `LIMIT` where the engine has none, `UNSUPPORTED` where it has no shared memory. */
-export function allocate(length: number, path: string, shared = false): Uint8Array {
-  if (shared && typeof SharedArrayBuffer === "undefined") {
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "this engine gives no shared memory (a browser does only to pages that are cross-origin isolated); read without shared",
-      { path, field: "shared" },
-    );
-  }
-  try {
-    return shared ? new Uint8Array(new SharedArrayBuffer(length)) : new Uint8Array(length);
-  } catch (cause) {
-    throw new SuperchunkError(
-      "LIMIT",
-      `a result of ${length} bytes does not fit in memory; read a smaller selection, or chunk by chunk`,
-      { path, found: length, cause },
-    );
   }
 }
 

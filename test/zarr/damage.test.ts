@@ -264,3 +264,51 @@ test("a result that does not fit in memory is refused, and single values of it a
   const huge = await createZarr(store, "huge", { ...base, shape: [2 ** 50], shardShape: [2 ** 40] });
   await expect(huge.set([0], 1)).rejects.toMatchObject({ code: "LIMIT" });
 });
+
+describe("verify reads all that is stored, also what lies outside of the array", () => {
+  test.each([
+    ["of a chunk at the array's edge", 6, 1],
+    ["of a chunk that lies outside as a whole", 8, 2],
+  ])("%s", async (_, row, chunks) => {
+    const store = new MemoryStore();
+    const writer = await createZarr(store, "a", {
+      ...base,
+      codecs: [LITTLE, { name: "crc32c" }],
+      chunkShape: [4],
+      shape: [12],
+      shardShape: [12],
+    });
+    await writer.set(
+      null,
+      Array.from({ length: 12 }, (_, i) => i + 1),
+    );
+    const document = await store.get("a/zarr.json");
+    const text = new TextDecoder().decode(document).replace(/"shape": \[\s*12\s*\]/, '"shape": [5]');
+    await store.put("a/zarr.json", new TextEncoder().encode(text));
+    const whole = await openZarrArray(store, "a");
+    expect(whole.shape).toEqual([5]);
+    expect(await whole.verify()).toMatchObject({ ok: true, chunks: 3, nbytes: 20, digests: 4 });
+    const shard = (await store.get("a/c/0"))?.slice() ?? new Uint8Array(0);
+    const at = Math.floor(row / 4) * 20 + (row % 4) * 4;
+    shard[at] = (shard[at] ?? 0) ^ 1;
+    await store.put("a/c/0", shard);
+    const array = await openZarrArray(store, "a");
+    expect(await array.verify()).toMatchObject({
+      ok: false,
+      findings: [{ code: "CHECKSUM_MISMATCH", chunk: chunks }],
+    });
+  });
+});
+
+test("a fill value is asked for every field, also for one whose name every object knows", async () => {
+  const store = new MemoryStore();
+  const document = {
+    ...{ zarr_format: 2, shape: [3], chunks: [3], dtype: [["constructor", "<i4"]], compressor: null },
+    ...{ filters: null, order: "C", fill_value: {} },
+  };
+  await store.put("a/.zarray", new TextEncoder().encode(JSON.stringify(document)));
+  await expect(openZarrArray(store, "a")).rejects.toMatchObject({
+    code: "BAD_FIELD",
+    message: expect.stringContaining('the field "constructor"') as string,
+  });
+});

@@ -4,7 +4,7 @@
  * Knows reading; must not know how chunks are encoded or where they go.
  */
 import { elementsOf, stridesOf } from "../../array/selection.ts";
-import { allocate } from "../array.ts";
+import { allocate } from "../allocate.ts";
 import type { Segment } from "../chunk-grid.ts";
 import { copyItems, type ItemView, repeatItem } from "../copy-items.ts";
 import type { ArrayModel } from "../model.ts";
