@@ -5,8 +5,6 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     exclude: ["test/interop/**", "test/browser/**"],
     expect: { requireAssertions: true },
-    // No test is timed: these only end what hangs, also on two busy processors.
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    testTimeout: 60_000,
   },
 });

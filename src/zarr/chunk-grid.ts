@@ -32,7 +32,7 @@ export interface GridAxis {
   readonly lengths: readonly number[];
 }
 
-/** Chunks of one axis, at most: a short run-length list can ask for more than memory holds. */
+/** Chunks along all axes, at most: a short run-length list can ask for more than memory holds. */
 const MAX_IRREGULAR = 10_000_000;
 
 /** Chunks of one length. */
@@ -100,26 +100,38 @@ export function parseChunkGrid(
   const axes = asList(configuration["chunk_shapes"], at);
   if (axes.length !== shape.length)
     throw badMember(at, `a list of ${shape.length}, one for each dimension`, axes);
-  return axes.map((axis, d) => parseAxis(axis, shape[d] ?? 0, below(at, String(d))));
+  let room = MAX_IRREGULAR;
+  return axes.map((axis, d) => {
+    const here = below(at, String(d));
+    if (!Array.isArray(axis)) return regularAxis(shape[d] ?? 0, asInteger(axis, 1, here));
+    const lengths = parseLengths(axis as readonly JsonValue[], shape[d] ?? 0, room, here);
+    room -= lengths.length;
+    return irregularAxis(shape[d] ?? 0, lengths);
+  });
 }
 
-function parseAxis(value: JsonValue, extent: number, place: FieldPlace): GridAxis {
-  if (!Array.isArray(value)) return regularAxis(extent, asInteger(value, 1, place));
+/** The lengths of an axis, of which there may be `room`. */
+function parseLengths(
+  value: readonly JsonValue[],
+  extent: number,
+  room: number,
+  place: FieldPlace,
+): readonly number[] {
   const lengths: number[] = [];
   let total = 0;
-  (value as readonly JsonValue[]).forEach((entry, i) => {
+  value.forEach((entry, i) => {
     const at = below(place, String(i));
     const [length = 0, count = 1] = Array.isArray(entry)
       ? asIntegers(entry as JsonValue, 1, at, 2)
       : [asInteger(entry, 1, at)];
-    if (lengths.length + count > MAX_IRREGULAR) {
+    if (lengths.length + count > room) {
       throw unsupportedMember(place, `has more than ${MAX_IRREGULAR} chunks`, lengths.length + count);
     }
     for (let k = 0; k < count; k++) lengths.push(length);
     total += length * count;
   });
   if (total < extent) throw badMember(place, `lengths of together at least ${extent}`, total);
-  return irregularAxis(extent, lengths);
+  return lengths;
 }
 
 /** The part of an extent that lies in one chunk: where in the chunk, and where in the result. */

@@ -149,6 +149,9 @@ function checkStored(ctbytes: number, place: ChunkPlace): void {
   );
 }
 
+/** Larger chunks get their room when their stages know what they decode to: until then it is the word of a document. */
+const MOST_SHELVED = 64 << 20;
+
 /** Room for decoded chunks, used again. */
 export class Shelf {
   readonly #idle: Uint8Array[] = [];
@@ -174,7 +177,8 @@ export async function decodeLeaf(job: LeafJob, encoded: Uint8Array, shelf: Shelf
     else copyWhole(job, encoded);
     return;
   }
-  const out = direct ?? (stages.length === 1 ? shelf.take(nbytes) : undefined);
+  const isShelved = stages.length === 1 && nbytes <= MOST_SHELVED;
+  const out = direct ?? (isShelved ? shelf.take(nbytes) : undefined);
   const decoded = await decodeStages(stages, encoded, nbytes, place, out);
   if (direct === undefined) copyWhole(job, decoded);
   else if (decoded.buffer !== direct.buffer) direct.set(decoded);

@@ -1,12 +1,11 @@
 /** Which chunks of an array exist, and where, without reading any: listing costs a question for each object and its index. */
 import type { ReadableStore } from "../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "./chain.ts";
-import { combine, regularAxis } from "./chunk-grid.ts";
 import type { ArrayModel } from "./model.ts";
 import { assertAbsent, type ChunkPlace } from "./place.ts";
 import type { ShardCache } from "./shard-cache.ts";
 import type { ShardEntries } from "./shard-index.ts";
-import { gridPositions, storedPositions } from "./stored-positions.ts";
+import { gridPositions, positionsOf, storedPositions } from "./stored-positions.ts";
 
 /** A chunk that is stored. */
 export interface StoredChunk {
@@ -100,7 +99,7 @@ async function* slotsAt(
     const { size: nbytes, version } = info ?? {};
     if (nbytes === undefined || version === undefined) {
       if (isStored) await assertAbsent(store, key, signal);
-      yield* missingIn(piece, key, undefined);
+      yield* missingIn(piece, key, undefined, model.shape);
     } else yield { start, shape, key, offset: 0, nbytes, slot: undefined, version };
     return;
   }
@@ -108,7 +107,7 @@ async function* slotsAt(
   const shard = isStored ? await cache.open(key, grid, serializer.index) : undefined;
   if (shard === undefined) {
     if (isStored) await assertAbsent(store, key, signal);
-    yield* missingIn(piece, key, undefined);
+    yield* missingIn(piece, key, undefined, model.shape);
     return;
   }
   const { size: nbytes, version, entries } = shard;
@@ -120,7 +119,7 @@ async function* slotsAt(
     slot: undefined,
     memory: undefined,
   };
-  yield* listInner({ ...piece, serializer, place, version, entries }, cache, signal);
+  yield* listInner({ ...piece, serializer, place, version, entries, extent: model.shape }, cache, signal);
 }
 
 interface ListedShard extends Piece {
@@ -128,6 +127,8 @@ interface ListedShard extends Piece {
   readonly place: ChunkPlace;
   readonly version: string;
   readonly entries: ShardEntries;
+  /** Shape of the array. */
+  readonly extent: readonly number[];
 }
 
 async function* listInner(
@@ -135,11 +136,11 @@ async function* listInner(
   cache: ShardCache,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<StoredChunk | MissingChunk> {
-  const { place, version, entries } = shard;
+  const { place, version, entries, extent } = shard;
   for (const { piece, slot } of innerPieces(shard, shard.serializer)) {
     const entry = entries[slot];
     if (entry === undefined) {
-      yield* missingIn(piece, place.key, slot);
+      yield* missingIn(piece, place.key, slot, extent);
       continue;
     }
     const at = { ...place, offset: place.offset + entry.offset, nbytes: entry.nbytes, slot };
@@ -148,37 +149,50 @@ async function* listInner(
     if (serializer.kind === "sharding" && chain.stages.length === 0) {
       const grid = innerGrid(serializer, permute(shape, chain.order));
       const nested = await cache.openNested(at, version, grid, serializer.index, signal);
-      yield* listInner({ ...piece, serializer, place: at, version, entries: nested }, cache, signal);
+      yield* listInner({ ...piece, serializer, place: at, version, entries: nested, extent }, cache, signal);
       continue;
     }
     yield { start, shape, key: place.key, offset: at.offset, nbytes: entry.nbytes, slot, version };
   }
 }
 
-/** The innermost chunks of what is not stored. */
-function* missingIn(piece: Piece, key: string, slot: number | undefined): Generator<MissingChunk> {
+/** The innermost chunks of what is not stored, as far as the array goes: nobody says that a shard is no larger. */
+function* missingIn(
+  piece: Piece,
+  key: string,
+  slot: number | undefined,
+  extent: readonly number[],
+): Generator<MissingChunk> {
   const { chain, start, shape } = piece;
   const { serializer, stages } = chain;
   if (serializer.kind === "bytes" || stages.length > 0) {
     yield { start, shape, key, slot };
     return;
   }
-  for (const inner of innerPieces(piece, serializer)) yield* missingIn(inner.piece, key, inner.slot);
+  for (const inner of innerPieces(piece, serializer, extent))
+    yield* missingIn(inner.piece, key, inner.slot, extent);
 }
 
-/** The inner chunks of a shard in the order of its index. */
+/** The inner chunks of a shard in the order of its index; with an `extent` those that have a part in it. */
 function* innerPieces(
   { chain, start, shape }: Piece,
   { chunkShape, inner }: ShardingSerializer,
+  extent?: readonly number[],
 ): Generator<{ readonly piece: Piece; readonly slot: number }> {
-  const axes = permute(shape, chain.order).map((n, d) => regularAxis(n, chunkShape[d] ?? 1));
-  let slot = -1;
-  for (const position of combine(axes.map(({ count }) => Array.from({ length: count }, (_, i) => i)))) {
-    slot++;
+  const stored = permute(shape, chain.order);
+  const grid = stored.map((n, d) => Math.ceil(n / (chunkShape[d] ?? 1)));
+  const counts = grid.map((count, d) => {
+    const dimension = chain.order?.[d] ?? d;
+    const room = (extent?.[dimension] ?? Number.POSITIVE_INFINITY) - (start[dimension] ?? 0);
+    return Math.max(0, Math.min(count, Math.ceil(room / (chunkShape[d] ?? 1))));
+  });
+  for (const position of positionsOf(counts)) {
     const first = [...start];
     const size = [...shape];
+    let slot = 0;
     position.forEach((chunk, d) => {
       const dimension = chain.order?.[d] ?? d;
+      slot = slot * (grid[d] ?? 1) + chunk;
       first[dimension] = (start[dimension] ?? 0) + chunk * (chunkShape[d] ?? 1);
       size[dimension] = chunkShape[d] ?? 1;
     });

@@ -15,7 +15,7 @@ export async function* storedPositions(
 ): AsyncGenerator<readonly number[]> {
   const total = model.axes.reduce((product, { count }) => product * count, 1);
   const listed = total > MOST_ASKED ? await listPositions(store, model, signal) : undefined;
-  if (listed === undefined) yield* allPositions(model, total);
+  if (listed === undefined) yield* allPositions(model);
   else yield* listed;
 }
 
@@ -28,7 +28,7 @@ export async function* gridPositions(
   const total = model.axes.reduce((product, { count }) => product * count, 1);
   const listed = total > MOST_ASKED ? await listPositions(store, model, signal) : undefined;
   let next = 0;
-  for (const position of allPositions(model, total)) {
+  for (const position of allPositions(model)) {
     // Both are in the order of the grid.
     const stored = listed?.[next];
     const isStored = stored === undefined ? false : comparePositions(stored, position) === 0;
@@ -37,12 +37,18 @@ export async function* gridPositions(
   }
 }
 
-function* allPositions({ axes }: ArrayModel, total: number): Generator<readonly number[]> {
+function allPositions({ axes }: ArrayModel): Generator<readonly number[]> {
+  return positionsOf(axes.map(({ count }) => count));
+}
+
+/** All positions of a grid in C order, one at a time: a document can promise more than memory holds. */
+export function* positionsOf(counts: readonly number[]): Generator<readonly number[]> {
+  const total = counts.reduce((product, count) => product * count, 1);
   for (let index = 0; index < total; index++) {
-    const position = new Array<number>(axes.length).fill(0);
+    const position = new Array<number>(counts.length).fill(0);
     let rest = index;
-    for (let d = axes.length - 1; d >= 0; d--) {
-      const count = axes[d]?.count ?? 1;
+    for (let d = counts.length - 1; d >= 0; d--) {
+      const count = counts[d] ?? 1;
       position[d] = rest % count;
       rest = Math.floor(rest / count);
     }

@@ -58,8 +58,9 @@ export async function* shardPieces(
   if (!isEmpty) yield await encodeShardIndex(entries, grid, serializer.index);
 }
 
-/** Chunks of this size are worth a buffer that is used again. */
+/** Chunks of this size are worth a buffer that is used again; larger ones than the second no Blosc chunk holds. */
 const WORTH = 64 << 10;
+const MOST = 2 ** 31 - 1;
 
 /** Buffers for encoded chunks: new memory costs about as much to get as to encode into. */
 class Rooms {
@@ -69,7 +70,7 @@ class Rooms {
 
   constructor({ chunkShape, inner, index }: ShardingSerializer, itemSize: number) {
     const nbytes = chunkShape.reduce((product, n) => product * n, itemSize);
-    const isUseful = index.location === "end" && nbytes >= WORTH && makesOwnBuffer(inner);
+    const isUseful = index.location === "end" && nbytes >= WORTH && nbytes <= MOST && makesOwnBuffer(inner);
     this.#length = isUseful ? nbytes + HEADER_LENGTH : 0;
   }
 

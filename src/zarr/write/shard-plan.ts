@@ -111,7 +111,8 @@ function planPatch(
       entries[slot] = undefined;
       continue;
     }
-    const fits = old !== undefined && bytes.length <= roomOf(old);
+    // An entry without bytes may name any place, that of another chunk too.
+    const fits = old !== undefined && old.nbytes > 0 && bytes.length <= roomOf(old);
     const offset = fits ? old.offset : end;
     if (!fits) end += bytes.length;
     entries[slot] = { offset, nbytes: bytes.length };

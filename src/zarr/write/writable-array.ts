@@ -171,6 +171,7 @@ export class WritableZarrArray extends ZarrArray {
     options: SetOptions,
   ): Promise<void> {
     const key = this.model.chunkKey(position);
+    this.#checkCapacity(key, grid);
     const settings = this.encodeSettings(options);
     await withObjectLock(this.store, key, async () => {
       const pieces = shardPieces(changes, grid, serializer, settings, options.signal);
@@ -197,19 +198,7 @@ export class WritableZarrArray extends ZarrArray {
     const grid = innerGrid(serializer, permute(shape, chain.order));
     const key = this.model.chunkKey(position);
     const layout = serializer.index;
-    const capacity = elementsOf(grid);
-    if (capacity > MAX_CAPACITY) {
-      throw new SuperchunkError(
-        "LIMIT",
-        `a shard of ${capacity} chunks is not written; at most ${MAX_CAPACITY}`,
-        {
-          path: this.store.describe(key),
-          field: "chunk_shape",
-          expected: MAX_CAPACITY,
-          found: capacity,
-        },
-      );
-    }
+    this.#checkCapacity(key, grid);
     const { chunkOrder } = this.encodeSettings(options);
     const strategy = options.strategy ?? this.#settings.strategy ?? "rewrite";
     const unlimited = strategy === "append" ? Number.POSITIVE_INFINITY : MAX_UNUSED;
@@ -218,7 +207,7 @@ export class WritableZarrArray extends ZarrArray {
       const known = await this.reading.cache.open(key, grid, layout);
       const updates = await encode();
       const target = { key, grid, layout, chunkOrder, version: known?.version, signal: options.signal };
-      const state = known ?? { size: 0, entries: new Array<undefined>(capacity).fill(undefined) };
+      const state = known ?? { size: 0, entries: new Array<undefined>(elementsOf(grid)).fill(undefined) };
       const plan = planShardWrite(
         state,
         updates,
@@ -228,6 +217,16 @@ export class WritableZarrArray extends ZarrArray {
       );
       if (plan.kind !== "delete" || known !== undefined) await applyPlan(this.store, target, plan);
     });
+  }
+
+  #checkCapacity(key: string, grid: readonly number[]): void {
+    const capacity = elementsOf(grid);
+    if (capacity <= MAX_CAPACITY) return;
+    throw new SuperchunkError(
+      "LIMIT",
+      `a shard of ${capacity} chunks is not written; at most ${MAX_CAPACITY}`,
+      { path: this.store.describe(key), field: "chunk_shape", expected: MAX_CAPACITY, found: capacity },
+    );
   }
 
   /** Begins again, with what is stored then, where another writer was faster. */
