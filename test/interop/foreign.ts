@@ -25,6 +25,7 @@ import type { FixtureDType } from "../fixtures/manifest.ts";
 import type { Job } from "./answers.ts";
 import type { Checks } from "./checks.ts";
 import { inCOrder, listFiles } from "./foreign-cases.ts";
+import { shareChanges } from "./foreign-changes.ts";
 import { dtypeOf, hash, hex, settingsOf, someBytes, someText } from "./foreign-data.ts";
 import type { PeerName } from "./peers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
@@ -46,6 +47,7 @@ export const foreign: Suite = {
     for (const name of BCOLZ) {
       await shareArrays(context, name);
       await shareTable(context, name);
+      await shareChanges(context, name);
     }
   },
 };

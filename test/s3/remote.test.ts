@@ -26,7 +26,7 @@ beforeAll(async () => {
   s3 = await startS3();
   restoreEnvironment = setEnvironment(s3);
   await copyAll(corpusStore, new S3Store({ bucket: s3.bucket, prefix: "corpus" }));
-}, 60_000);
+});
 afterAll(async () => {
   restoreEnvironment();
   await s3.close();

@@ -102,7 +102,7 @@ beforeAll(async () => {
   const bucket = makeS3();
   for (const [key, bytes] of objects) await bucket.put(key, bytes);
   await bucket.close();
-}, 120_000);
+});
 afterAll(async () => {
   await http.close();
   await s3.close();

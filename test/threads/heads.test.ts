@@ -46,7 +46,7 @@ beforeAll(async () => {
   await symlink("8", join(data, "1007"));
   await writeFile(join(folder, "secret"), "secret");
   await symlink("../secret", join(folder, "root", "outside"));
-}, 60_000);
+});
 
 afterAll(async () => {
   await bundles.remove();
@@ -61,4 +61,4 @@ it("gives what single reads give, also for links and what is missing, and follow
   });
   // Files 7, 2007, 3007, 4007 and 5007 are missing, at both lengths; 1007 is a link.
   expect(JSON.parse(stdout)).toEqual({ differing: [], absent: 10, refused: "UNSAFE_PATH", hasThreads: true });
-}, 90_000);
+});

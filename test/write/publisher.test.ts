@@ -50,3 +50,21 @@ test("two small superchunks are on their way while the next one is made, and not
   for (const number of [1, 3]) finish(number);
   await publisher.drain();
 });
+
+test("what failed together is told once, and what is tried again afterwards tells only what fails then", async () => {
+  let isFull = true;
+  const published: number[] = [];
+  const publisher = new Publisher(
+    async ({ number }) => {
+      await settle();
+      if (isFull) throw new Error(`no room for ${number}`);
+      published.push(number);
+    },
+    () => undefined,
+  );
+  for (const number of [1, 2]) await publisher.add(segmentOf(number, MIB), []);
+  await expect(publisher.drain()).rejects.toThrow("no room for 1");
+  isFull = false;
+  await publisher.drain();
+  expect(published).toEqual([1, 2]);
+});

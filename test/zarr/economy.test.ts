@@ -14,7 +14,7 @@ let bundles: Awaited<ReturnType<typeof bundle>> | undefined;
 
 beforeAll(async () => {
   bundles = await bundle();
-}, 60_000);
+});
 
 afterAll(() => bundles?.remove());
 

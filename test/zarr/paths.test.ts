@@ -38,7 +38,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "superchunk-zarr-"));
   const array = await createZarr(join(folder, "a"), specification, { workerUrl: bundles.worker });
   await array.set(null, values);
-}, 60_000);
+});
 
 afterAll(async () => {
   await pool.end();

@@ -80,12 +80,20 @@ export class Publisher {
       for (const publication of this.#waiting) {
         const { failure } = publication;
         if (failure !== undefined) {
-          publication.failure = undefined;
+          await this.#settle();
           throw failure.error;
         }
         if (publication.publishing === undefined) this.#start(publication);
       }
       await Promise.race([...this.#waiting].map(({ publishing }) => publishing));
+    }
+  }
+
+  /** Waits for what is under way, and lets all that failed be tried again: the next call tells only what fails from then on. */
+  async #settle(): Promise<void> {
+    for (const publication of this.#waiting) {
+      await publication.publishing;
+      publication.failure = undefined;
     }
   }
 

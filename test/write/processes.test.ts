@@ -1,0 +1,129 @@
+/** A writer and a reader in two processes: what the reader gets is what the writer says that there was. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ArrayArchive } from "../../src/array/types.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { createArray, open } from "../../src/node/index.ts";
+
+const STEPS = 150;
+
+let folder: string;
+let entry: string;
+
+beforeAll(async () => {
+  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-processes-"));
+  entry = join(folder, "superchunk.mjs");
+  await build({
+    entryPoints: [fileURLToPath(new URL("../../src/node/write.ts", import.meta.url))],
+    outfile: entry,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    external: ["koffi"],
+  });
+});
+afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
+
+const loop = fileURLToPath(new URL("./changing-loop.mjs", import.meta.url));
+
+/** What the writer told, by generation, and how it ended. */
+interface Writer {
+  readonly told: Map<number, string>;
+  readonly isDone: () => boolean;
+  readonly ended: Promise<void>;
+}
+
+function watch(child: ChildProcess): Writer {
+  const told = new Map<number, string>();
+  let [text, failure, isDone] = ["", "", false];
+  child.stderr?.on("data", (data: Buffer) => {
+    failure += data.toString();
+  });
+  child.stdout?.on("data", (data: Buffer) => {
+    text += data.toString();
+    const lines = text.split("\n");
+    text = lines.pop() ?? "";
+    for (const line of lines) {
+      const [generation, hash] = line.split(" ");
+      told.set(Number(generation), hash ?? "");
+    }
+  });
+  const ended = new Promise<void>((resolve, reject) => {
+    child.on("close", (code) => {
+      isDone = true;
+      if (code === 0) resolve();
+      else reject(new Error(`the writer ended with ${code}: ${failure}`));
+    });
+  });
+  return { told, isDone: () => isDone, ended };
+}
+
+/** The rows, by one way of reading or another; undefined where they are gone. */
+async function hashOf(array: ArrayArchive, way: number): Promise<string | undefined> {
+  const hash = createHash("sha256");
+  try {
+    if (way === 0) hash.update(await array.getBytes());
+    else if (way === 1) for await (const part of array.streamBytes()) hash.update(part);
+    else
+      for (let start = 0; start < (array.shape[0] ?? 0); start += 37)
+        hash.update(await array.getBytes([{ start, stop: start + 37, step: 1 }]));
+  } catch (error) {
+    if (isSuperchunkError(error, "STALE")) return undefined;
+    throw error;
+  }
+  return hash.digest("hex");
+}
+
+test.each(["patch", "in-place"] as const)(
+  "through appends, merges, sets, shrinks, deletions and compactions a reader in another process gets its generation's rows, or STALE: %s",
+  async (modify) => {
+    const path = join(folder, modify);
+    await (await createArray(path, { dtype: "<i4", chunklen: 16, superchunklen: 4, threads: 0 })).close();
+    const seed = 1 + Number(process.env["SEED"] ?? 0);
+    const argv = [loop, path, entry, modify, String(STEPS), String(seed)];
+    const writer = watch(spawn(process.execPath, argv, { stdio: ["ignore", "pipe", "pipe"] }));
+    const read: { readonly generation: number; readonly hash: string }[] = [];
+    let array = (await open(path, { threads: 0 })) as ArrayArchive;
+    // Rows that are found anew in a later generation stay those of the one that was opened.
+    let opened = array.generation ?? -1;
+    const moveOn = async (): Promise<void> => {
+      await array.refresh?.();
+      opened = array.generation ?? -1;
+    };
+    let [refound, stale] = [0, 0];
+    for (let turn = 0, isLast = false; !isLast; turn++) {
+      isLast = writer.isDone();
+      if (isLast || turn % 4 === 3) await moveOn();
+      if (turn % 50 === 49) {
+        await array.close();
+        array = (await open(path, { threads: 0 })) as ArrayArchive;
+        opened = array.generation ?? -1;
+      }
+      const hash = await hashOf(array, turn % 3);
+      if (hash !== undefined) read.push({ generation: opened, hash });
+      else {
+        stale++;
+        await moveOn();
+      }
+      if (array.generation !== opened) refound++;
+    }
+    await writer.ended;
+    await array.close();
+    // Compacting commits more than once, always the same rows.
+    const generations = [...writer.told.keys()].sort((a, b) => a - b);
+    const wrong = read.filter(({ generation, hash }) => {
+      const told = generations.find((each) => each >= generation);
+      return told === undefined || writer.told.get(told) !== hash;
+    });
+    expect(wrong).toEqual([]);
+    expect(new Set(read.map(({ generation }) => generation)).size).toBeGreaterThan(5);
+    expect(stale + refound).toBeGreaterThan(0);
+    expect(read.at(-1)?.generation).toBe(generations.at(-1));
+  },
+);
