@@ -207,10 +207,12 @@ function parseTransformers(
     { name: "sharding", configuration: object["configuration"] ?? {} },
     at,
   );
-  return asIntegers(
-    configuration["chunks_per_shard"],
-    1,
-    below(at, "configuration.chunks_per_shard"),
-    dimensions,
-  );
+  const stored = configuration["chunks_per_shard"];
+  const field = below(at, "configuration.chunks_per_shard");
+  // zarr 2.18 gives an array without dimensions a shard of one chunk.
+  if (dimensions === 0 && Array.isArray(stored) && stored.length === 1) {
+    if (stored[0] === 1) return [];
+    throw badMember(field, "[1], for an array without dimensions", stored);
+  }
+  return asIntegers(stored, 1, field, dimensions);
 }

@@ -56,7 +56,11 @@ export function transformerDocument(spec: TransformerSpecification): JsonObject 
     fill_value: spec.fillValue ?? 0,
     shape: spec.shape,
     storage_transformers: [
-      { configuration: { chunks_per_shard: spec.chunksPerShard }, extension: SHARDING_URI, type: "indexed" },
+      {
+        configuration: { chunks_per_shard: spec.chunksPerShard.length === 0 ? [1] : spec.chunksPerShard },
+        extension: SHARDING_URI,
+        type: "indexed",
+      },
     ],
   };
 }

@@ -278,3 +278,33 @@ test("[FK-02] [FK-05] an array without dimensions, and one with filters, are rea
   const values = new Int32Array((await delta.getBytes()).slice().buffer);
   expect(values).toEqual(Int32Array.from({ length: 60 }, (_, i) => i));
 });
+
+/** What zarr 2.18.7 writes for `zarr.create(shape=(), dtype="<i4", …chunks_per_shard=())` and the value 7. */
+const SHARDED_SCALAR = {
+  "meta/root/a.array.json": `{"attributes": {}, "chunk_grid": {"chunk_shape": [], "separator": "/", "type": "regular"},
+    "chunk_memory_layout": "C", "data_type": "<i4", "extensions": [], "fill_value": 0, "shape": [],
+    "storage_transformers": [{"configuration": {"chunks_per_shard": [1]}, "type": "indexed",
+      "extension": "https://purl.org/zarr/spec/storage_transformers/sharding/1.0"}]}`,
+  "data/root/a/c0": bytes(7, ...new Array<number>(11).fill(0), 4, ...new Array<number>(7).fill(0)),
+};
+
+test("[FK-02] [FK-03] a shard of an array without dimensions is read and written as zarr 2.18 has it", async () => {
+  const store = new MemoryStore();
+  const made = await createTransformerArray(store, "", "b", {
+    shape: [],
+    dataType: "<i4",
+    chunkShape: [],
+    chunksPerShard: [],
+  });
+  await made.set(null, 7);
+  expect(await store.get("data/root/b/c0")).toEqual(SHARDED_SCALAR["data/root/a/c0"]);
+  expect(made.metadata["storage_transformers"]).toMatchObject([{ configuration: { chunks_per_shard: [1] } }]);
+  const text = SHARDED_SCALAR["meta/root/a.array.json"];
+  await store.put("meta/root/a.array.json", new TextEncoder().encode(text));
+  await store.put("data/root/a/c0", SHARDED_SCALAR["data/root/a/c0"]);
+  const array = await openZarrArray(store, "a");
+  expect(await array.getBytes()).toEqual(bytes(7, 0, 0, 0));
+  expect(await array.verify()).toMatchObject({ ok: true, chunks: 1, nbytes: 4 });
+  await store.put("meta/root/a.array.json", new TextEncoder().encode(text.replace("[1]", "[2]")));
+  await expect(openZarrArray(store, "a")).rejects.toMatchObject({ code: "BAD_FIELD" });
+});
