@@ -5,13 +5,14 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { open } from "../../src/array/open.ts";
-import { findBackJobs } from "../../src/bridge/way-back/back-sources.ts";
+import { type BackJob, findBackJobs } from "../../src/bridge/way-back/back-sources.ts";
 import type { BackFormat } from "../../src/bridge/way-back/back-types.ts";
 import {
   type BackTreeOptions,
   type BackTreeResult,
   convertBackTree,
 } from "../../src/bridge/way-back/convert-back-tree.ts";
+import { SuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";
 import { keysOf } from "../bridge/read-back.ts";
@@ -269,4 +270,24 @@ test("a record with a damaged list of what was begun counts as one of nothing be
   const settings = { format: "blz", columns: null, dtype: null, shape: null, recode: true };
   await target.put(key, json({ sources: ["h"], options: settings, done: {}, begun: 5 }));
   expect(await convert(store, target, "blz", { resume: true })).toMatchObject({ converted: 3 });
+});
+
+test("of thousands of sources no more than some dozen are opened at a time, and entries keep their order", async () => {
+  let active = 0;
+  let most = 0;
+  async function* jobs(): AsyncGenerator<BackJob> {
+    for (let i = 0; i < 3000; i++) {
+      const open = async (): Promise<never> => {
+        most = Math.max(most, ++active);
+        for (let turn = 0; turn < 3; turn++) await Promise.resolve();
+        active--;
+        throw new SuperchunkError("NOT_FOUND", "nothing is there");
+      };
+      yield { path: `p${i}`, node: `n${i}`, fingerprint: async () => null, open, notes: [] };
+    }
+  }
+  const result = await convertBackTree(jobs(), new MemoryStore(), "dst", "npy", { sources: ["p"] });
+  expect(result.entries.map(({ path }) => path)).toEqual(Array.from({ length: 3000 }, (_, i) => `p${i}`));
+  expect(most).toBeGreaterThan(8);
+  expect(most).toBeLessThanOrEqual(64);
 });

@@ -7,6 +7,7 @@ import { type ErrorCode, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
+import { mapAhead } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { PlannedArray } from "../convert-options.ts";
 import { deleteTree } from "../destination.ts";
@@ -19,6 +20,8 @@ import type { BackSource } from "./source.ts";
 
 /** The record is written anew when so many parts of a whole are done. */
 const STEPS = 20;
+/** Sources that are opened at a time: a process may have no more than some hundred files open. */
+const OPENED_AT_ONCE = 32;
 
 /** Where things go, and whether an earlier run is gone on with. */
 export interface BackTreeOptions extends BackOptions {
@@ -118,7 +121,9 @@ export async function convertBackTree(
   // What is done is recorded in steps that grow, so that the record of many sources is not written anew for each.
   for (let at = 0; at < all.length; ) {
     const step = all.slice(at, at + Math.max(1, Math.floor(at / STEPS)));
-    const ready = await Promise.all(step.map((job) => prepare(job, run)));
+    const ready: Ready[] = [];
+    // Not aborted: what was done before is recorded first.
+    for await (const each of mapAhead(step, OPENED_AT_ONCE, (job) => prepare(job, run))) ready.push(each);
     await journal.begin(ready.flatMap(({ mayWrite, job }) => (mayWrite ? [job.node] : [])));
     for (const each of ready) {
       options.signal?.throwIfAborted();
