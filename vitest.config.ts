@@ -5,6 +5,8 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     exclude: ["test/interop/**", "test/browser/**"],
     expect: { requireAssertions: true },
-    testTimeout: 60_000,
+    // No test is timed: these only end what hangs, also on two busy processors.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
   },
 });

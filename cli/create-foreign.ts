@@ -93,10 +93,17 @@ export async function makeTable(
   const sources = inputs.length === 0 ? undefined : await columnInputs(inputs, facts, false, context);
   const { attrs, dflt, ...settings } = optionsOf(flags, context);
   const rows = plan?.rows ?? sources?.rows() ?? 0;
+  const bar = startProgress(context.io, `create ${root}`);
+  const total = rows * fields.reduce((sum, { dtype, shape }) => sum + rowBytesOf(dtype, shape), 0);
+  let done = 0;
+  const onBytes = (bytes: number): void => {
+    done += bytes;
+    bar.onProgress?.({ done, total });
+  };
   const defaults = Array.isArray(dflt) ? dflt : [];
   const columns: NewTableColumn[] = fields.map(({ name, dtype, shape }, i) => {
     const own = storedTimes(dtype, (defaults[i] as JsonValue | undefined) ?? null);
-    const data = sources?.data[name] ?? repeatRow(defaultRowOf(dtype, shape, own), rows);
+    const data = sources?.data[name] ?? counted(repeatRow(defaultRowOf(dtype, shape, own), rows), onBytes);
     return { name, dtype, rowShape: shape, data, options: { dflt: own } };
   });
   const expectedlen = flags.expectedlen ?? rows;
@@ -105,7 +112,16 @@ export async function makeTable(
       await createTable(store, "", columns, { ...settings, attrs, expectedlen });
     });
   } finally {
+    bar.finish();
     sources?.finish();
+  }
+}
+
+/** The same pieces; tells of each once the next is asked for. */
+function* counted(pieces: Iterable<Uint8Array>, onBytes: (bytes: number) => void): Generator<Uint8Array> {
+  for (const piece of pieces) {
+    yield piece;
+    onBytes(piece.length);
   }
 }
 

@@ -3,6 +3,7 @@ import { createReadStream } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { SuperchunkError } from "../src/errors.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../src/format/npy-header.ts";
+import { refuseEmptyPath } from "../src/node/locate.ts";
 import type { Context } from "./context.ts";
 
 /** An input that can be read. */
@@ -22,6 +23,7 @@ const READ_BYTES = 1 << 20;
 /** Opens a file, or stdin for `-`. A name that ends in `.npy` is an array, unless `asBytes`. Throws `NOT_FOUND` and damage. */
 export async function openInput(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name === "-") return { name: "stdin", npy: undefined, size: undefined, pieces: () => context.io.stdin };
+  refuseEmptyPath(name);
   let size: number;
   try {
     const info = await stat(name);

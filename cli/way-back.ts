@@ -166,7 +166,7 @@ async function printResult(result: BackTreeResult, context: Context): Promise<vo
     formatSize(nbytes),
     ...(chunksCopied + chunksRecoded === 0
       ? []
-      : [`${formatCount(chunksCopied)} chunks copied`, `${formatCount(chunksRecoded)} compressed anew`]),
+      : [`${formatPlural(chunksCopied, "chunk")} copied`, `${formatCount(chunksRecoded)} compressed anew`]),
     formatDuration(seconds),
     ...(verified ? ["verified"] : []),
     ...(kept > 0 ? [`${formatCount(kept)} kept of an earlier run`] : []),

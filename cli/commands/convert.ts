@@ -1,6 +1,7 @@
 /** `superchunk convert`: archives into another format. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
+import { refuseEmptyPath } from "../../src/node/locate.ts";
 import type { Context } from "../context.ts";
 import { convertTo } from "../conversion.ts";
 import { convertToTransformer } from "../transformer-conversion.ts";
@@ -106,6 +107,7 @@ Examples:
           { field: "dst" },
         );
       }
+      for (const path of paths) refuseEmptyPath(path);
       if (flags.to === "zarr3-transformer") return convertToTransformer(sources, destination, flags, context);
       return flags.to === "zarr"
         ? convertTo(sources, destination, flags, context)

@@ -169,7 +169,23 @@ function outcomeLines({ path, dialect, report, error }: Outcome): string[] {
   const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";
   const line = `${name}  ${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
   const state = report.ok ? (isBehind(report) ? "BEHIND " : "ok     ") : "DAMAGED";
-  return [`${state}  ${line}`, ...report.findings.map(findingLine)];
+  return [`${state}  ${line}`, ...findingLines(report.findings)];
+}
+
+/** Objects that do not belong to an archive may be many: more than this are told in one line. */
+const NAMED = 5;
+
+function findingLines(findings: readonly Finding[]): string[] {
+  const left = findings.filter(({ code }) => code === "LEFTOVER");
+  const [first] = left;
+  if (first === undefined || left.length <= NAMED) return findings.map(findingLine);
+  const names = left.slice(0, NAMED).map(({ path = "" }) => `    ${printable(path)}`);
+  return [
+    ...findings.filter(({ code }) => code !== "LEFTOVER").map(findingLine),
+    `  ${first.severity} LEFTOVER: ${formatPlural(left.length, "object")} do not belong to the archive any more (left over from a trim, or another program's); --json names them all:`,
+    ...names,
+    `    and ${formatCount(left.length - NAMED)} more`,
+  ];
 }
 
 function findingLine({ severity, code, message, path, chunk }: Finding): string {

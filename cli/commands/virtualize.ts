@@ -1,6 +1,7 @@
 /** `superchunk virtualize`: references to archives, which show them as Zarr without a copy. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
+import { refuseEmptyPath } from "../../src/node/locate.ts";
 import type { Context } from "../context.ts";
 import { parseSize } from "../units.ts";
 import { virtualizeTo } from "../virtualization.ts";
@@ -87,6 +88,7 @@ Examples:
           { field: "dst" },
         );
       }
+      for (const path of paths) refuseEmptyPath(path);
       return virtualizeTo(sources, destination, flags, context);
     });
 }

@@ -64,7 +64,7 @@ export async function findLayout(folder: ArrayFolder, options: OpenOptions): Pro
 }
 
 /** BLZ 0.6 writes `bparams`, bcolz `quantize`; both mean one chunk a file, but in documents of others. */
-function suggestsCarray(storage: JsonObject): boolean {
+export function suggestsCarray(storage: JsonObject): boolean {
   const cparams = storage["cparams"] as JsonObject | undefined;
   return storage["bparams"] !== undefined || cparams?.["quantize"] !== undefined;
 }

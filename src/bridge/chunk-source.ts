@@ -8,6 +8,7 @@ import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../codec/types.ts
 import { SuperchunkError } from "../errors.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "./array-job.ts";
 import { cellSegments } from "./cell-copies.ts";
+import { fitOf, rowBytesOfCell } from "./chunk-fit.ts";
 import { type CellRange, cellItems, cellStart } from "./grid.ts";
 
 /** Source bytes that are decoded at a time when chunks are made anew. */
@@ -61,19 +62,10 @@ async function* copyChunks(
     const header = decodeHeader(bytes, bytes.length);
     checkHeader(job, layout, index, index + shift, place.key, header);
     if (isOdd(job, header.typesize)) counts.oddTypesize++;
-    const cellBytes = bytesOfCell(job, layout, index);
-    if (header.nbytes !== cellBytes) {
-      if (header.nbytes < cellBytes) counts.padded++;
-      else counts.recoded++;
-      yield await fitTo(job, cellBytes, bytes, header, encoder);
-    } else if (job.replacesSnappy && header.compressor === "snappy" && !header.memcpyed) {
-      counts.recoded++;
-      const items = await decode(bytes, { expectedNbytes: header.nbytes });
-      yield await encoder.encode(items, settingsOf(job, header));
-    } else {
-      counts.copied++;
-      yield bytes;
-    }
+    const fit = fitOf(job, layout, index, header);
+    counts[fit]++;
+    if (fit === "copied") yield bytes;
+    else yield await fitTo(job, bytesOfCell(job, layout, index), bytes, header, encoder);
     onChunk(cellItems(layout.cells, index) * job.source.dtype.itemSize);
     index++;
   }
@@ -91,15 +83,15 @@ function isOdd({ source: { archive, dtype } }: ArrayJob, typesize: number): bool
 
 /** Only a chunk with fewer rows than a whole one may differ from them: it may be as long as a whole one. */
 function checkHeader(
-  { source }: ArrayJob,
+  job: ArrayJob,
   layout: JobLayout,
   index: number,
   chunk: number,
   key: string,
   header: ChunkHeader,
 ): void {
-  const { archive, dtype } = source;
-  const needed = cellItems(layout.cells, index) * dtype.itemSize;
+  const { archive } = job.source;
+  const needed = rowBytesOfCell(job, layout, index);
   const most = Math.max(needed, archive.chunkBytesAt?.(chunk) ?? archive.chunkBytes);
   if (header.nbytes >= needed && header.nbytes <= most) return;
   throw new SuperchunkError(
@@ -115,7 +107,7 @@ function checkHeader(
   );
 }
 
-/** A short last chunk as a whole one: its rows, then the fill value; one with too many rows without them. */
+/** A chunk made anew: a short one as a whole one, its rows, then the fill value; one with too many rows without them. */
 async function fitTo(
   job: ArrayJob,
   cellBytes: number,

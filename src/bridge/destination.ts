@@ -86,16 +86,46 @@ export async function finishDestination(store: WritableStore, prefix: string): P
   await store.delete(joinKey(prefix, RECORD_NAME));
 }
 
-/** Deletes every object below a folder, but not those in `keep`. */
+/** Objects that are deleted before a folder is listed anew. */
+const BATCH = 1000;
+
+/**
+ * Deletes every object below a folder, but not those in `keep`. No more than a batch of names is held at a time, and nothing
+ * is deleted during a listing: some file systems leave names out then.
+ *
+ * @throws IO where an object that was deleted is still listed
+ */
 export async function deleteTree(
   store: WritableStore,
   folder: string,
   keep: ReadonlySet<string>,
   signal?: AbortSignal,
 ): Promise<void> {
-  const keys: string[] = [];
-  for await (const key of walkKeys(store, folder, signal)) if (!keep.has(key)) keys.push(key);
-  for (const key of keys) await store.delete(key, { signal });
+  const folders = [folder];
+  for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
+    const below = new Set<string>();
+    let [keys, last]: [string[], string | undefined] = [[], undefined];
+    do {
+      last = keys[0];
+      keys = [];
+      for await (const { name, kind } of store.list(next, { signal })) {
+        const key = joinKey(next, name);
+        if (kind === "folder") below.add(key);
+        else if (!keep.has(key)) keys.push(key);
+        if (keys.length === BATCH) break;
+      }
+      if (last !== undefined && keys[0] === last)
+        throw new SuperchunkError(
+          "IO",
+          "the object was deleted, and is still listed; delete the folder yourself",
+          {
+            path: store.describe(last),
+          },
+        );
+      for (const key of keys) await store.delete(key, { signal });
+    } while (keys.length === BATCH);
+    for (const key of below) folders.push(key);
+  }
 }
 
 /**

@@ -78,6 +78,7 @@ export function decodeBlocks(
   checkExpectations(header, options);
   const table = header.memcpyed ? undefined : readBlockTable(head, header);
   const needed = checkGiven(head, header, range, bytes.length, start, length, table);
+  if (table !== undefined) checkExpansion(header, table, ...blocksOf(header, start, length));
   const out = outputOf(options.out, length);
   if (table === undefined) {
     const from = needed.offset - range.offset;
@@ -123,12 +124,13 @@ function decodeChecked(
     return out;
   }
   const table = readBlockTable(chunk, header);
+  checkExpansion(header, table, ...blocksOf(header, start, length));
   const out = outputOf(given, length);
   if (length > 0) decodeInto(chunk, 0, header, table, start, length, out);
   return out;
 }
 
-/** Decodes to `out` from `bytes`, whose first byte is byte `base` of the chunk. */
+/** Decodes blocks that {@link checkExpansion} let pass to `out`, from `bytes`, whose first byte is byte `base` of the chunk. */
 function decodeInto(
   bytes: Uint8Array,
   base: number,
@@ -140,7 +142,6 @@ function decodeInto(
 ): void {
   const { starts, ends } = table;
   const [first, end] = blocksOf(header, start, length);
-  checkExpansion(header, table, first, end);
   let longest = 0;
   for (let i = first; i < end; i++) longest = Math.max(longest, (ends[i] ?? 0) - (starts[i] ?? 0));
   const room = blockLength(header, first) + SLACK;

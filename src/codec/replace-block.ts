@@ -2,7 +2,7 @@
  * Rewrites one block of a chunk. A byte of a shuffled block lies in one of its streams: a stream that is stored is changed
  * where it lies, a compressed one is decoded, changed and encoded, the others are copied. Must not know headers.
  */
-import { type BlockTable, checkExpansion } from "./block-table.ts";
+import type { BlockTable } from "./block-table.ts";
 import {
   type BlockDecoder,
   badStream,
@@ -62,6 +62,7 @@ export class BlockRewriter {
   readonly #layout: EncodeLayout;
   readonly #encodeStream: StreamEncoder;
 
+  /** @param longest bytes of the longest block that is to be rewritten: what its compressed bytes can stand for */
   constructor(
     chunk: Uint8Array,
     header: ChunkHeader,
@@ -69,6 +70,7 @@ export class BlockRewriter {
     settings: EncodeSettings,
     kernel: DecodeKernel,
     encoder: EncodeKernel,
+    longest: number,
   ) {
     this.#chunk = chunk;
     this.#header = header;
@@ -77,13 +79,13 @@ export class BlockRewriter {
     this.#encoder = encoder;
     this.#decoder = makeBlockDecoder(kernel, header, kernel.base);
     // A block at a time: its streams, each behind its length.
-    this.#layout = encoder.layOut(header.blocksize, header.blocksize + 4 * header.typesize);
+    this.#layout = encoder.layOut(longest, longest + 4 * header.typesize);
     this.#encodeStream = streamEncoder(settings, encoder, this.#layout);
   }
 
   /**
-   * Writes the block of `length` decoded bytes with `pieces` put into it to `out` from `at` on; returns where the chunk goes
-   * on, or undefined where that is behind `end`.
+   * Writes the block of `length` decoded bytes, of which it is known that its bytes can stand for so many, with `pieces`
+   * put into it to `out` from `at` on; returns where the chunk goes on, or undefined where that is behind `end`.
    *
    * @throws BAD_CHUNK, BAD_FIELD where the block is damaged
    */
@@ -96,7 +98,6 @@ export class BlockRewriter {
     end: number,
   ): number | undefined {
     const { shuffle, typesize, split, blocksize } = this.#header;
-    checkExpansion(this.#header, this.#table, block, block + 1);
     const nstreams = split && length === blocksize ? typesize : 1;
     const changes = pieces.reduce((sum, piece) => sum + piece.length, 0);
     // Bits of one element lie everywhere in a block of shuffled bits.

@@ -6,10 +6,10 @@
  * @see FORMAT.md [FB]
  */
 import { SuperchunkError } from "../errors.ts";
-import { type BlockTable, readBlockTable } from "./block-table.ts";
+import { type BlockTable, checkExpansion, readBlockTable } from "./block-table.ts";
 import { decodeSync, readChunkHeader } from "./decode.ts";
 import { giveBackKernel, takeKernel } from "./decode-kernel.ts";
-import { encodeInto, placeFor } from "./encode.ts";
+import { encodeInto, encodeSync, placeFor } from "./encode.ts";
 import { withEncodeKernel } from "./encode-kernel.ts";
 import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
 import { blockLength, HEADER_LENGTH, headLength } from "./header.ts";
@@ -43,11 +43,10 @@ export function replaceBytes(
   const { compressor, shuffle, typesize, nbytes } = header;
   const wanted = { cname: compressor, shuffle, typesize, ...options };
   const settings = settleEncode(nbytes, wanted);
-  const room = out ?? new Uint8Array(HEADER_LENGTH + nbytes);
   return (
     (header.memcpyed
-      ? replaceStored(chunk, header, pieces, settings, room)
-      : replaceEncoded(chunk, header, pieces, settings, room)) ?? replaceAll(chunk, pieces, wanted, room)
+      ? replaceStored(chunk, header, pieces, settings, out)
+      : replaceEncoded(chunk, header, pieces, settings, out)) ?? replaceAll(chunk, pieces, wanted, out)
   );
 }
 
@@ -55,11 +54,11 @@ function replaceAll(
   chunk: Uint8Array,
   pieces: readonly Piece[],
   options: EncodeOptions,
-  out: Uint8Array,
+  out: Uint8Array | undefined,
 ): Uint8Array {
   const data = decodeSync(chunk);
   for (const piece of pieces) putPiece(piece, data, 0);
-  return encodeInto(data, out, options);
+  return out === undefined ? encodeSync(data, options) : encodeInto(data, out, options);
 }
 
 /** Stored data are changed where they lie, unless they may compress now. */
@@ -68,11 +67,11 @@ function replaceStored(
   { nbytes, ctbytes }: ChunkHeader,
   pieces: readonly Piece[],
   settings: EncodeSettings,
-  out: Uint8Array,
+  out: Uint8Array | undefined,
 ): Uint8Array | undefined {
   const changed = pieces.reduce((sum, { length }) => sum + length, 0);
   if (!settings.stored && changed * STORED_SHARE >= nbytes) return undefined;
-  const place = placeFor(ctbytes, out);
+  const place = out === undefined ? new Uint8Array(ctbytes) : placeFor(ctbytes, out);
   place.set(chunk.subarray(0, ctbytes));
   for (const piece of pieces) putPiece(piece, place, HEADER_LENGTH);
   return place;
@@ -84,7 +83,7 @@ function replaceEncoded(
   header: ChunkHeader,
   pieces: readonly Piece[],
   asked: EncodeSettings,
-  out: Uint8Array,
+  given: Uint8Array | undefined,
 ): Uint8Array | undefined {
   const { compressor, nblocks, nbytes } = header;
   const cname = asked.cname === "lz4hc" ? "lz4" : asked.cname;
@@ -94,6 +93,9 @@ function replaceEncoded(
   const settings: EncodeSettings = { ...asked, shuffle, typesize, blocksize, nblocks, split };
   const table = readBlockTable(chunk, header);
   const byBlock = cutPieces(pieces, blocksize);
+  const touched = [...byBlock.keys()];
+  for (const block of touched) checkExpansion(header, table, block, block + 1);
+  const out = given ?? new Uint8Array(roomFor(header, touched));
   const end = Math.min(out.length, HEADER_LENGTH + nbytes);
   const first = headLength(header);
   if (first > end) return undefined;
@@ -102,7 +104,8 @@ function replaceEncoded(
   const kernel = takeKernel();
   try {
     return withEncodeKernel((encoder) => {
-      const rewriter = new BlockRewriter(chunk, header, table, settings, kernel, encoder);
+      const longest = touched.reduce((most, block) => Math.max(most, blockLength(header, block)), 0);
+      const rewriter = new BlockRewriter(chunk, header, table, settings, kernel, encoder, longest);
       let at = first;
       for (let block = 0; block < nblocks; block++) {
         view.setUint32(HEADER_LENGTH + 4 * block, at, true);
@@ -122,6 +125,16 @@ function replaceEncoded(
   } finally {
     giveBackKernel(kernel);
   }
+}
+
+/**
+ * Bytes that the new chunk needs at most: those of the old one, and each block that is rewritten as it is, in streams. Told
+ * by what the chunk has, and not by its header: of the blocks it must be known that their bytes can stand for them.
+ */
+function roomFor(header: ChunkHeader, touched: readonly number[]): number {
+  const { ctbytes, nbytes, typesize } = header;
+  const most = touched.reduce((sum, block) => sum + blockLength(header, block) + 4 * typesize, ctbytes);
+  return Math.min(most, HEADER_LENGTH + nbytes);
 }
 
 /** Where the chunk goes on behind the block; undefined where it does not fit. */

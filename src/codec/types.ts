@@ -75,6 +75,9 @@ export interface ChunkEncoder {
   encode(data: Uint8Array, options: EncodeOptions, room?: ArrayBuffer): Promise<Uint8Array>;
 }
 
+/** Chooses by the compressor who encodes; undefined: the calling thread. */
+export type EncoderChoice = (cname: CompressorName | undefined) => ChunkEncoder | undefined;
+
 /** Settings of every decoding call. */
 export interface DecodeOptions {
   /** Where the result goes; at least as long as it. A new array where absent. */

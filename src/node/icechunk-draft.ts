@@ -69,6 +69,8 @@ export class Draft {
       await this.#repository.resetBranch(this.#branch, snapshot, this.#base);
     } catch (cause) {
       const found = await this.#repository.lookupBranch(this.#branch);
+      // The answer to our own success was lost, and the request that was sent again found the branch moved.
+      if (found === snapshot) return;
       if (found === this.#base) throw cause;
       throw new SuperchunkError(
         "CONFLICT",

@@ -54,16 +54,8 @@ export async function writeIcechunk(
   options: IcechunkOptions,
 ): Promise<IcechunkResult> {
   const containers: readonly Container[] = [...new Containers(options.containers)];
-  const { repository, isNew } = await openRepository(location, "write", { ...options, containers });
-  if (!isNew && options.update !== true) {
-    throw new SuperchunkError(
-      "CONFLICT",
-      "there is an Icechunk repository already; update it, or take another folder",
-      {
-        path: location,
-      },
-    );
-  }
+  const purpose = options.update === true ? "update" : "create";
+  const repository = await openRepository(location, purpose, { ...options, containers });
   const draft = await Draft.begin(repository, options.branch ?? "main").catch((error: unknown) => {
     throw explainIcechunk(error, location);
   });

@@ -64,23 +64,18 @@ function causesOf(error: Error): string {
   return texts.join(" ");
 }
 
-/** A repository that is opened or made, and whether it was there. */
-export interface OpenedRepository {
-  readonly repository: Icechunk.Repository;
-  readonly isNew: boolean;
-}
-
 /**
- * Opens the repository at a folder or an `s3://` address for reading, or makes or opens one for writing.
+ * Opens the repository at a folder or an `s3://` address for reading, makes one, or to update opens or makes one.
  *
  * What is opened for writing has our containers in its configuration, and its manifests are cut where the repository
- * does not say how. Throws `NOT_FOUND`, `UNSUPPORTED`, `BAD_ARGUMENT` for credentials that are not given.
+ * does not say how. Throws `NOT_FOUND` for nothing to read; `CONFLICT`, and leaves it as it is, where there is one already and
+ * none was to be updated; `UNSUPPORTED`, `BAD_ARGUMENT` for credentials that are not given.
  */
 export async function openRepository(
   location: string,
-  purpose: "read" | "write",
+  purpose: "read" | "create" | "update",
   options: RepositoryOptions,
-): Promise<OpenedRepository> {
+): Promise<Icechunk.Repository> {
   const containers = new Containers(options.containers);
   const { Repository, Storage } = await loadIcechunk();
   const { credentials = {} } = options;
@@ -98,7 +93,14 @@ export async function openRepository(
     if (purpose === "read") {
       if (!isThere)
         throw new SuperchunkError("NOT_FOUND", "there is no Icechunk repository here", { path: location });
-      return { repository: await Repository.open(storage, config, access), isNew: false };
+      return await Repository.open(storage, config, access);
+    }
+    if (isThere && purpose === "create") {
+      throw new SuperchunkError(
+        "CONFLICT",
+        "there is an Icechunk repository already; update it, or take another folder",
+        { path: location, field: "update", expected: "nothing", found: "a repository" },
+      );
     }
     if (isThere) {
       const kept = (await Repository.fetchConfig(storage))?.manifest as { splitting?: unknown } | undefined;
@@ -107,7 +109,7 @@ export async function openRepository(
     } else await Repository.create(storage, { ...config, manifest: MANIFESTS }, undefined, access);
     // What is only written need not be kept in memory; a configuration that is not saved is this session's own.
     const caching = { numChunkRefs: 1, numTransactionChanges: 1 };
-    return { repository: await Repository.open(storage, { ...config, caching }, access), isNew: !isThere };
+    return await Repository.open(storage, { ...config, caching }, access);
   } catch (error) {
     throw explainIcechunk(error, location);
   }

@@ -11,7 +11,7 @@ import { verifyLink } from "../bridge/link/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { FileStore } from "./fs-store.ts";
 import { linkFilesIn } from "./link-files.ts";
-import { locate } from "./locate.ts";
+import { locate, refuseEmptyPath } from "./locate.ts";
 import { acquireLock, type LockOptions } from "./lock.ts";
 import { isMirrored } from "./mirror-detection.ts";
 import { SteadyStore } from "./steady-store.ts";
@@ -207,6 +207,7 @@ function loadMirror(): Promise<typeof import("./mirror.ts")> {
 }
 
 async function siteAt(path: string): Promise<LinkSite> {
+  refuseEmptyPath(path);
   const root = resolve(path);
   if (!isFolder(root)) {
     throw new SuperchunkError(

@@ -18,8 +18,9 @@ export interface Location {
   readonly path: string;
 }
 
-/** The store and key of a path or URL that exists. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme). */
+/** The store and key of a path or URL that exists. Throws `NOT_FOUND`, `UNSUPPORTED` (another scheme), `BAD_ARGUMENT` (empty). */
 export async function locate(location: string): Promise<Location> {
+  refuseEmptyPath(location);
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
   if (scheme === "http" || scheme === "https") return locateUrl(location);
   if (scheme === "s3") return locateS3(location);
@@ -59,7 +60,7 @@ export function isS3Address(location: string): boolean {
   return /^s3:\/\//i.test(location);
 }
 
-/** The store for a destination, with its root there. Throws `UNSUPPORTED` for addresses that cannot be written. */
+/** The store for a destination, with its root there. Throws `UNSUPPORTED` for addresses that cannot be written, `BAD_ARGUMENT`. */
 export function locateTarget(location: string): WritableLocation {
   if (isS3Address(location)) return { store: new S3Store(parseS3Address(location)), path: "" };
   return { store: new FileStore(localPath(location)), path: "" };
@@ -76,8 +77,18 @@ export function locateFileTarget(location: string): WritableLocation {
   return { store: new FileStore(dirname(path)), path: basename(path) };
 }
 
+/** Refuses what would be the current folder, which nobody means whose variable is empty. Throws `BAD_ARGUMENT`. */
+export function refuseEmptyPath(location: string): void {
+  if (location !== "") return;
+  throw new SuperchunkError("BAD_ARGUMENT", "the path is empty; give one, or . for the current folder", {
+    field: "path",
+    found: location,
+  });
+}
+
 /** The absolute path of what is to be written on this machine. */
 function localPath(location: string): string {
+  refuseEmptyPath(location);
   const scheme = /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase();
   if (scheme === "http" || scheme === "https")
     throw new SuperchunkError("UNSUPPORTED", "nothing can be written to http(s):// addresses", {

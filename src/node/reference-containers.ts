@@ -79,7 +79,7 @@ export function setContainer(location: string, name: string, changes: SetContain
         store: storeOf(members.location ?? known.location ?? known.prefix),
       });
     }
-    if (isIcechunk) await openRepository(place.location, "write", { containers });
+    if (isIcechunk) await openRepository(place.location, "update", { containers });
     await write(place, containers, version);
     return containers.get(name);
   });
@@ -165,7 +165,7 @@ async function* locationsAt(place: Place): AsyncGenerator<string> {
     yield* (await openIndex(place.store, place.path, {})).locations();
     return;
   }
-  const { repository } = await openRepository(place.location, "read", { containers: [] });
+  const repository = await openRepository(place.location, "read", { containers: [] });
   try {
     const states = [
       ...(await repository.listBranches()).map((branch) => ({ branch })),

@@ -99,7 +99,7 @@ async function openIcechunk(
   const kept = authorize.length > 0 ? await listContainers(location) : [];
   const joined = joinContainers(kept, { containers: given, authorize });
   const containers = new Containers([...joined.containers].filter(({ name }) => joined.authorized.has(name)));
-  const { repository } = await openRepository(location, "read", { ...options, containers });
+  const repository = await openRepository(location, "read", { ...options, containers });
   const session = await repository.readonlySession({ branch }).catch((error: unknown) => {
     throw explainIcechunk(error, location);
   });

@@ -12,6 +12,7 @@ import type { WritableArray } from "../array/write/writable-array.ts";
 import { zarrMirrors } from "../bridge/mirror/maker.ts";
 import type { PublishPolicy } from "../bridge/mirror/types.ts";
 import type { MirrorCosts } from "../bridge/mirror/zarr-mirror.ts";
+import type { CompressorName } from "../codec/types.ts";
 import type { WritableStore } from "../store/types.ts";
 import { isS3Address, locateTarget } from "./locate.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
@@ -73,7 +74,7 @@ export interface RepairPathOptions extends LongOptions, LockOptions {
 /**
  * Repairs the array in a folder or at an `s3:` address, into another one or where it lies, and says what it did and what is gone.
  *
- * @throws NOT_FOUND; CONFLICT where a writer holds the lock; INCOMPLETE and the codes of damage where `meta/storage` cannot
+ * @throws NOT_FOUND; UNSUPPORTED for another archive; CONFLICT where a writer holds the lock; INCOMPLETE and the codes of damage where `meta/storage` cannot
  * be read; NO_SPACE, IO
  */
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
@@ -105,9 +106,10 @@ function writing(
   options: WritePathOptions,
 ): Pick<WriteOptions, "encoder" | "lock" | "mirror"> {
   useNativeDigests();
-  const { cparams } = options as CreatePathOptions;
   const encoder =
-    options.threads !== undefined || worthThreads(cparams?.cname) ? encoderOf(options) : undefined;
+    options.threads === undefined
+      ? (cname: CompressorName | undefined) => (worthThreads(cname) ? encoderOf(options) : undefined)
+      : encoderOf(options);
   // S3 has no locks: its conditional commits alone tell two writers apart.
   const acquire = isS3Address(path)
     ? undefined

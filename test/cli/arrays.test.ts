@@ -603,6 +603,27 @@ describe("repair", () => {
     expect((await runCli(["repair", at("none"), at("d")])).code).toBe(1);
     expect([existsSync(at("none")), existsSync(at("d"))]).toEqual([false, false]);
   });
+
+  it("leaves what is no array of superchunks alone, and says what it is for", async () => {
+    writeFileSync(at("file"), "no archive");
+    await ok(["create", at("carray"), "--as", "carray", "--dtype", "<f8", "--shape", "1000"]);
+    await ok(["create", at("table"), "--as", "ctable", "--dtype", '[["x","<f8"]]', "--shape", "1000"]);
+    const before = [snapshot("carray"), snapshot("table")];
+    for (const [name, why] of [
+      ["file", `${at("file")}: there is no array of superchunks`],
+      ["carray", "this is a carray of bcolz"],
+      ["table", "this is a ctable of bcolz"],
+    ] as const)
+      for (const argv of [["--dry-run"], ["--in-place"], [at("d")]]) {
+        const { code, err } = await runCli(["repair", at(name), ...argv]);
+        expect([code, err]).toEqual([1, expect.stringContaining(why)]);
+      }
+    expect([snapshot("carray"), snapshot("table")]).toEqual(before);
+    expect(existsSync(at("d"))).toBe(false);
+    // One without rows has no data file that would tell it.
+    await ok(["create", at("empty"), "--as", "carray", "--dtype", "<f8"]);
+    expect((await runCli(["repair", at("empty"), "--in-place"])).err).toContain("a carray of bcolz");
+  });
 });
 
 describe("every command that changes", () => {

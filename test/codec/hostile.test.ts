@@ -7,6 +7,8 @@ import {
   headLength,
   info,
   leaseDecoder,
+  prepareEncode,
+  replaceBytes,
 } from "../../src/codec/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
@@ -241,6 +243,40 @@ describe("memory", () => {
       WebAssembly.Memory.prototype.grow = grow;
     }
     expect(grown).toBeLessThan(64);
+  });
+
+  test("is not made for the result either, nor for a chunk with bytes replaced", async () => {
+    const Own = Uint8Array;
+    let most = 0;
+    globalThis.Uint8Array = new Proxy(Own, {
+      construct(target, args: unknown[]) {
+        if (typeof args[0] === "number") most = Math.max(most, args[0]);
+        return Reflect.construct(target, args) as object;
+      },
+    });
+    try {
+      for (const cname of ["blosclz", "lz4", "snappy", "zlib", "zstd"] as const) {
+        await prepareEncode(cname);
+        const flags = cname === "blosclz" ? 0 : FLAGS[cname];
+        // One block that is the whole chunk, and several of which the last one alone is asked for.
+        for (const blocks of [[[five]], [[five], [five], [five], [five]]]) {
+          const chunk = makeChunk({ flags, nbytes: 0x7fff_0000, blocksize: 0x2000_0000, blocks });
+          if (blocks.length === 1) new DataView(chunk.buffer).setUint32(8, 0x7fff_0000, true);
+          const at = 0x7fff_0000 - 1;
+          const edit = { at, bytes: bytes(1) };
+          for (const work of [
+            () => decodeSync(chunk),
+            () => decodeRangeSync(chunk, 1, at),
+            () => replaceBytes(chunk, [edit]),
+            () => replaceBytes(chunk, [edit], { cname: "lz4", clevel: 0 }),
+          ])
+            expect(errorOf(work), cname).toMatchObject({ code: "BAD_FIELD" });
+        }
+      }
+    } finally {
+      globalThis.Uint8Array = Own;
+    }
+    expect(most).toBeLessThan(1 << 20);
   });
 
   test("of the caller is written only where the result goes", () => {

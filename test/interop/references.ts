@@ -10,6 +10,7 @@ import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";
 import { lastLines, runProgram } from "./program.ts";
 import { type Answer, askJavaScript, askPython } from "./references-answers.ts";
 import { checkIcechunkInS3 } from "./references-s3.ts";
+import { checkKerchunkInS3 } from "./references-s3-kerchunk.ts";
 import { checkUpdates } from "./references-update.ts";
 import { checkKerchunkOverHttp } from "./references-web.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
@@ -79,6 +80,7 @@ export const references: Suite = {
       await askJavaScript(own, context.folder, inNode),
     );
     await checkKerchunkOverHttp(context, own, python);
+    await checkKerchunkInS3(context, own, python);
     if ("absent" in node) return;
     await checkUpdates(context, node, python);
     await checkIcechunkInS3(context, node, python);

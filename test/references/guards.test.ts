@@ -14,11 +14,13 @@ import {
   type ReferenceStore,
   writeKerchunk,
 } from "../../src/bridge/references/index.ts";
+import { ScannedObjects } from "../../src/bridge/references/scanned-objects.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore } from "../../src/node/fs-store.ts";
 import { openContainer } from "../../src/node/references.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import type { ObjectInfo } from "../../src/store/types.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 
 let folder = "";
@@ -115,6 +117,30 @@ describe("a scan", () => {
     expect(await target.stat("set")).toBeUndefined();
   });
 
+  it.each([
+    ["size", 100, 101, { size: 101 }],
+    ["etag", '"a"', '"b"', { etag: '"b"' }],
+    ["last-modified", "1970-01-01T00:00:01.000Z", "1970-01-01T00:00:02.500Z", { modified: 2500 }],
+    ["version", "the object that was there first", "another one in its place", {}],
+  ])("says by which %s an object differs from what it was", async (field, expected, found, change) => {
+    const info = { size: 100, version: "1", modified: 1000, etag: '"a"' };
+    const store = new MemoryStore();
+    let now: ObjectInfo = info;
+    store.stat = async () => now;
+    const objects = new ScannedObjects(store, { locate: (key) => `https://host.invalid/${key}` });
+    // More than are looked at together, so that each is compared with what was seen of itself.
+    for (let i = 0; i < 600; i++) await objects.look(`file ${i}`);
+    now = { ...info, version: "2", ...change };
+    await expect(objects.recheck().next()).rejects.toMatchObject({
+      code: "STALE",
+      details: { path: store.describe("file 0"), field, expected, found },
+    });
+    now = info;
+    const seen: string[] = [];
+    for await (const { location } of objects.recheck()) seen.push(location);
+    expect([seen.length, seen.at(-1)]).toEqual([600, "https://host.invalid/file%20599"]);
+  });
+
   it("tells a file that is missing as a gap of the archive, and one that vanishes meanwhile as a change", async () => {
     const target = new MemoryStore();
     const path = join(folder, "carray");
@@ -136,9 +162,10 @@ describe("a scan", () => {
       yield each;
     }
     const writing = (): Promise<unknown> => writeKerchunk(disturbed(), target, "set", { form: "json" });
-    const where = { details: { path: join(path, "data", "__4.blp") } };
-    await expect(writing()).rejects.toMatchObject({ code: "STALE", ...where });
-    await expect(writing()).rejects.toMatchObject({ code: "INCOMPLETE", ...where });
+    const where = { path: join(path, "data", "__4.blp"), found: "nothing" };
+    const gone = { ...where, field: "object", expected: expect.stringMatching(/^\d+ bytes$/) };
+    await expect(writing()).rejects.toMatchObject({ code: "STALE", details: gone });
+    await expect(writing()).rejects.toMatchObject({ code: "INCOMPLETE", details: where });
     expect(await target.stat("set")).toBeUndefined();
   });
 

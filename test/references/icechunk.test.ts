@@ -48,6 +48,20 @@ describe("two writers of one Icechunk branch", () => {
     expect([...branches.heads]).toEqual([["main", early]]);
   });
 
+  it("is no conflict where the branch is at the writer's own snapshot: only the answer to its success was lost", async () => {
+    const branches = new Branches();
+    const repository = branches.asRepository();
+    const reset = repository.resetBranch.bind(repository);
+    repository.resetBranch = async (...args) => {
+      await reset(...args);
+      return reset(...args); // sent again
+    };
+    const draft = await Draft.begin(repository, "main");
+    const own = await draft.finish("x");
+    await expect(draft.publish(own)).resolves.toBeUndefined();
+    expect(branches.heads.get("main")).toBe(own);
+  });
+
   it("is no conflict where the branch did not move: then the failure itself is told", async () => {
     const branches = new Branches();
     const refused = new Error("access denied");

@@ -75,6 +75,7 @@ export async function startS3(): Promise<TestS3> {
     // s3rver shows objects that are half written: reads wait for writes of the key, and writes for its reads.
     const before = [writes.get(key), isWrite ? reads.get(key) : undefined];
     const turn = Promise.allSettled(before).then(async () => {
+      if (response.destroyed) return; // the client did not wait for its turn
       if (!(await holds(asked, port, key))) {
         asked.resume();
         const isKnown = !isWrite && asked.headers["if-none-match"] !== undefined;
@@ -88,6 +89,8 @@ export async function startS3(): Promise<TestS3> {
     else reads.set(key, Promise.allSettled([reads.get(key), turn]));
     turn.catch(() => response.destroy());
   });
+  // Clients keep connections for longer than Node's five seconds, and lose a request where one is closed under it.
+  front.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => front.listen(0, "127.0.0.1", resolve));
   const running: TestS3 = {
     endpoint: `http://127.0.0.1:${(front.address() as AddressInfo).port}`,
@@ -137,6 +140,9 @@ function pass(asked: IncomingMessage, response: ServerResponse, port: number): P
       },
     );
     sent.on("error", reject);
+    asked.on("close", () => {
+      if (!asked.complete) sent.destroy(new Error("the client went away in the middle of what it sent"));
+    });
     asked.pipe(sent);
   });
 }

@@ -1,9 +1,13 @@
 /** Chunks that threads encode are those of the calling thread, in order. */
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { open } from "../../src/array/open.ts";
+import type { ArrayArchive } from "../../src/array/types.ts";
 import { convertArchive } from "../../src/bridge/index.ts";
 import { encodeAhead, encodeSync, prepareEncode } from "../../src/codec/index.ts";
 import type { ChunkEncoder, CompressorName } from "../../src/codec/types.ts";
+import { createArray, open as openPath, openWritable } from "../../src/node/index.ts";
 import { ThreadEncoder } from "../../src/node/thread-encoder.ts";
 import { worthThreads } from "../../src/node/threads.ts";
 import { WorkerPool } from "../../src/node/worker-pool.ts";
@@ -94,6 +98,46 @@ it.each(["carray/bcolz-i4-snappy", "bloscpack-3/array-f4-3d-fortran.blp"])(
     await convertArchive(await open(store, path), threaded, "", { encoder: counted });
     expect(await contents(threaded)).toEqual(await contents(alone));
     expect(calls).toBeGreaterThan(0);
+  },
+);
+
+it.each<[CompressorName, boolean]>([
+  ["zstd", true],
+  ["zlib", true],
+  ["lz4hc", true],
+  ["lz4", false],
+  ["blosclz", false],
+])(
+  "arrays of %s are encoded by threads: %j, whether they were made just now or opened",
+  async (cname, isSlow) => {
+    const path = join(bundles.folder, `array-${cname}`);
+    const options = { workerUrl: bundles.worker };
+    const spy = vi.spyOn(ThreadEncoder.prototype, "encode");
+    const expected = isSlow && availableParallelism() > 1;
+    const rows = Int32Array.from({ length: 5000 }, (_, i) => i % 77);
+    try {
+      const made = await createArray(path, { ...options, dtype: "<i4", chunklen: 500, cparams: { cname } });
+      await made.append(rows);
+      await made.close();
+      expect(spy.mock.calls.length > 0).toBe(expected);
+      spy.mockClear();
+      const opened = await openWritable(path, options);
+      await opened.append(rows);
+      await opened.flush();
+      expect(spy.mock.calls.length > 0).toBe(expected);
+      spy.mockClear();
+      // A compressor that it gets later counts as well.
+      await opened.compact({ cparams: { cname: isSlow ? "lz4" : "zstd" } });
+      await opened.append(rows);
+      await opened.close();
+      expect(spy.mock.calls.length > 0).toBe(!isSlow && availableParallelism() > 1);
+    } finally {
+      spy.mockRestore();
+    }
+    const array = (await openPath(path)) as ArrayArchive;
+    const bytes = await array.getBytes();
+    await array.close();
+    expect([...new Int32Array(bytes.slice().buffer)]).toEqual([...rows, ...rows, ...rows]);
   },
 );
 

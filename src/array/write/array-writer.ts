@@ -5,7 +5,7 @@
  * `meta/sizes` makes them the array. `runs` counts whole chunks only: a short last one is written with each commit, from
  * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
  */
-import type { ChunkEncoder } from "../../codec/types.ts";
+import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
 import { countChunks, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
 import { arrayJournalKey } from "../array-journal.ts";
 import { requireInPlace } from "../journal.ts";
@@ -27,7 +27,7 @@ import { SuperchunkFiles } from "./superchunk-files.ts";
 
 /** How an {@link ArrayWriter} works. */
 export interface WriterOptions {
-  readonly encoder?: ChunkEncoder | undefined;
+  readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
   readonly modify?: "patch" | "in-place" | undefined;
 }
 

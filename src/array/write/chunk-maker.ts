@@ -1,7 +1,7 @@
 /** Makes encoded chunks with their digests, here or elsewhere. Knows settings; must not know where the chunks go. */
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
 import { decodeSync, encodeInto, HEADER_LENGTH, replaceBytes } from "../../codec/index.ts";
-import type { ByteEdit, ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
+import type { ByteEdit, ChunkEncoder, EncodeOptions, EncoderChoice } from "../../codec/types.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { ChunkArena, type FilledBlocks } from "./arena.ts";
 import { applyEdits } from "./edits.ts";
@@ -23,7 +23,7 @@ export class ChunkMaker {
   };
   #digestLength = 0;
 
-  constructor(encoder: ChunkEncoder | undefined) {
+  constructor(encoder: ChunkEncoder | EncoderChoice | undefined) {
     this.#encoding = new Encoding(encoder);
   }
 

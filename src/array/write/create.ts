@@ -1,5 +1,5 @@
 /** Making an array on a store, and opening one for writing. @see FORMAT.md [FG] */
-import type { ChunkEncoder } from "../../codec/types.ts";
+import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { parseJson } from "../../format/json.ts";
@@ -44,8 +44,8 @@ export interface WriterLock {
 
 /** How an array is opened for writing. */
 export interface WriteOptions {
-  /** Makes chunks; default: in the calling thread. */
-  readonly encoder?: ChunkEncoder | undefined;
+  /** Makes chunks, or says who does for a compressor; default: in the calling thread. */
+  readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
   /** Keeps other writers out. Without one, the commits alone do: the slower of two writers fails with `CONFLICT`. */
   readonly lock?: (() => Promise<WriterLock>) | undefined;
   /**

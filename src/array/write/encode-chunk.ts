@@ -1,13 +1,15 @@
 /** Encoding in the calling thread, at once where the codec is ready. */
 import { encodeSync, prepareEncode } from "../../codec/index.ts";
-import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
+import type { ChunkEncoder, EncodeOptions, EncoderChoice } from "../../codec/types.ts";
 
 /** What a chunk is made with: an encoder that works elsewhere, or the calling thread. */
 export class Encoding {
-  readonly #encoder: ChunkEncoder | undefined;
+  readonly #given: ChunkEncoder | EncoderChoice | undefined;
+  #encoder: ChunkEncoder | undefined;
 
-  constructor(encoder: ChunkEncoder | undefined) {
-    this.#encoder = encoder;
+  constructor(encoder: ChunkEncoder | EncoderChoice | undefined) {
+    this.#given = encoder;
+    if (typeof encoder !== "function") this.#encoder = encoder;
   }
 
   /** Chunks that are worth asking for at a time. */
@@ -15,8 +17,9 @@ export class Encoding {
     return this.#encoder?.parallel ?? 1;
   }
 
-  /** Loads what the compressor needs. */
+  /** Loads what the compressor needs, and settles who encodes with it. */
   async prepare(options: EncodeOptions): Promise<void> {
+    if (typeof this.#given === "function") this.#encoder = this.#given(options.cname);
     if (this.parallel === 1) await prepareEncode(options.cname);
   }
 

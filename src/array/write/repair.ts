@@ -39,7 +39,7 @@ export interface RepairReport {
 /**
  * Repairs the array at a key of a store, or says what that would do.
  *
- * @throws NOT_FOUND; INCOMPLETE and the codes of damage where `meta/storage` cannot be read, without which nothing can;
+ * @throws NOT_FOUND; UNSUPPORTED for another archive; INCOMPLETE and the codes of damage where `meta/storage` cannot be read, without which nothing can;
  * CONFLICT, NO_SPACE, IO
  */
 export async function repairArray(

@@ -9,8 +9,8 @@ import { isEqual } from "../../bytes/equal.ts";
 import { decode, decodeHeader, encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { mayBePadded } from "../chunk-fit.ts";
 import { chunksOfCells } from "../chunk-source.ts";
-import { cellItems } from "../grid.ts";
 import { decodeShardIndex, ShardIndex, shardIndexLength } from "../shard-index.ts";
 import type { LinkedShard } from "./shards.ts";
 
@@ -65,8 +65,7 @@ async function makeWholeLastChunk(shard: LinkedShard, signal: AbortSignal): Prom
 
 /** True for the file with the array's last chunk, where not all of its rows count. */
 function mayBeShort({ job, layout, first, places }: LinkedShard): boolean {
-  const last = first + places.length - 1;
-  return cellItems(layout.cells, last) * job.source.dtype.itemSize < layout.cellBytes;
+  return mayBePadded(job, layout, first + places.length - 1);
 }
 
 /**

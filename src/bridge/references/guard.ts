@@ -6,6 +6,7 @@
 import { SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
+import { PackedTexts } from "./packed-texts.ts";
 import type { Guard } from "./types.ts";
 
 /** Objects that are looked at again at a time. */
@@ -55,12 +56,16 @@ export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
   );
 }
 
+/** Numbers that are kept of an object: two hashes of its version, its size and its time. */
+const SEEN = 4;
+
 /** How an object was seen, and is compared again at the end of a scan. */
 export class SeenObjects {
   readonly #store: ReadableStore;
-  /** Two hashes for each object in the order in which they were seen: a million objects take 8 MB. */
-  #hashes: Uint32Array<ArrayBuffer> = new Uint32Array(1024);
+  /** In the order in which the objects were seen: a million take 32 MB. */
+  #numbers: Float64Array<ArrayBuffer> = new Float64Array(SEEN * 1024);
   #count = 0;
+  readonly #etags = new PackedTexts();
 
   constructor(store: ReadableStore) {
     this.#store = store;
@@ -75,32 +80,74 @@ export class SeenObjects {
   }
 
   /** Takes in how the next object was seen by who read of it. */
-  note({ version }: ObjectInfo): void {
-    const at = 2 * this.#count++;
-    if (at === this.#hashes.length) {
-      const longer = new Uint32Array(2 * at);
-      longer.set(this.#hashes);
-      this.#hashes = longer;
+  note({ version, size, modified, etag }: ObjectInfo): void {
+    const at = SEEN * this.#count++;
+    if (at === this.#numbers.length) {
+      const longer = new Float64Array(2 * at);
+      longer.set(this.#numbers);
+      this.#numbers = longer;
     }
-    const [first, second] = hashVersion(version);
-    this.#hashes[at] = first;
-    this.#hashes[at + 1] = second;
+    this.#numbers.set([...hashVersion(version), size, modified ?? Number.NaN], at);
+    this.#etags.add(etag ?? "");
   }
 
-  /** Looks again at objects, from the `n`-th seen on. Throws `STALE` where one has changed meanwhile, or is gone. */
-  async seeAgain(n: number, keys: readonly string[], options: StoreOptions): Promise<readonly ObjectInfo[]> {
+  /** ETags of the objects in the order in which they were seen; empty for those that have none. */
+  get etags(): Iterable<string> {
+    return this.#etags;
+  }
+
+  /**
+   * Looks again at objects, from the `n`-th seen on, whose `etags` were those. Throws `STALE` where one has changed
+   * meanwhile, or is gone.
+   */
+  async seeAgain(
+    n: number,
+    keys: readonly string[],
+    etags: readonly string[],
+    options: StoreOptions,
+  ): Promise<readonly ObjectInfo[]> {
     const infos = await this.#statAll(keys, options);
     return keys.map((key, i) => {
       const info = infos[i];
-      const [first, second] = info === undefined ? [] : hashVersion(info.version);
-      const at = 2 * (n + i);
-      if (info !== undefined && first === this.#hashes[at] && second === this.#hashes[at + 1]) return info;
-      throw new SuperchunkError(
-        "STALE",
-        `the object was ${info === undefined ? "removed" : "changed"} while it was being referenced; try again when its writer is done`,
-        { path: this.#store.describe(key) },
-      );
+      const at = SEEN * (n + i);
+      const [first, second, size = 0, modified = Number.NaN] = this.#numbers.subarray(at, at + SEEN);
+      if (info !== undefined) {
+        const [own, other] = hashVersion(info.version);
+        if (first === own && second === other) return info;
+      }
+      throw this.#changed(key, { size, modified, etag: etags[i] ?? "" }, info);
     });
+  }
+
+  #changed(
+    key: string,
+    before: { readonly size: number; readonly modified: number; readonly etag: string },
+    now: ObjectInfo | undefined,
+  ): SuperchunkError {
+    const path = this.#store.describe(key);
+    const again = "try again when its writer is done";
+    const { size, modified, etag } = before;
+    if (now === undefined) {
+      const [expected, found] = [`${size} bytes`, "nothing"];
+      return new SuperchunkError(
+        "STALE",
+        `the object was removed while it was being referenced: it had ${expected}, and is not there any more; ${again}`,
+        { path, field: "object", expected, found },
+      );
+    }
+    const [field, expected, found] =
+      size !== now.size
+        ? (["size", size, now.size] as const)
+        : etag !== "" && etag !== now.etag
+          ? (["etag", etag, now.etag ?? "none"] as const)
+          : modified !== now.modified && !Number.isNaN(modified)
+            ? (["last-modified", isoTime(modified), isoTime(now.modified)] as const)
+            : (["version", "the object that was there first", "another one in its place"] as const);
+    return new SuperchunkError(
+      "STALE",
+      `the object was changed while it was being referenced: its ${field} was ${expected}, and is ${found}; ${again}`,
+      { path, field, expected, found },
+    );
   }
 
   async #statAll(
@@ -124,6 +171,11 @@ export class SeenObjects {
       { path: this.#store.describe(key), expected: "a file", found: "nothing" },
     );
   }
+}
+
+/** A time in milliseconds since 1970 as text. */
+function isoTime(modified: number | undefined): string {
+  return modified === undefined ? "not told" : new Date(modified).toISOString();
 }
 
 /** Two independent 32-bit hashes (FNV-1a with different starts). */

@@ -7,6 +7,8 @@ import { deflateZlib, inflateZlib } from "../../format/deflate.ts";
 
 /** Characters of a piece, about. */
 const PIECE = 1 << 16;
+/** Characters that each text takes in a piece besides its own. */
+const AROUND = 3;
 /** What repeats itself as keys do is soon found. */
 const LEVEL = 1;
 
@@ -19,7 +21,7 @@ export class PackedTexts {
   /** Adds a text at the end. */
   add(text: string): void {
     this.#open.push(text);
-    this.#characters += text.length;
+    this.#characters += text.length + AROUND;
     if (this.#characters < PIECE) return;
     const plain = new TextEncoder().encode(JSON.stringify(this.#open));
     this.#pieces.push({ bytes: deflateZlib(plain, LEVEL), length: plain.length });

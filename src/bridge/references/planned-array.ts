@@ -10,8 +10,9 @@ import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { ObjectInfo } from "../../store/types.ts";
-import type { ArrayJob, JobLayout } from "../array-job.ts";
-import { cellItems, cellPosition } from "../grid.ts";
+import { type ArrayJob, bytesOfCell, type JobLayout } from "../array-job.ts";
+import { fitOf } from "../chunk-fit.ts";
+import { cellPosition } from "../grid.ts";
 import { readCell } from "../view-array.ts";
 import {
   type GuardedObject,
@@ -115,10 +116,13 @@ export class PlannedArray implements ReferencedArray {
     this.#options = options;
     this.#firstRow = joined?.firstRow ?? 0;
     this.#mustFit = options.rectilinear === true && joined?.isLast === false;
-    this.#layout =
-      joined === undefined || job.layout === undefined
-        ? job.layout
-        : { ...job.layout, cellBytes: joined.cellBytes };
+    // Cells of a rectilinear grid are as long as their rows.
+    const unequal = (document["chunk_grid"] as { readonly name: string }).name === "rectilinear";
+    this.#layout = job.layout && {
+      ...job.layout,
+      cellBytes: joined?.cellBytes ?? job.layout.cellBytes,
+      unequal,
+    };
     this.#objects = new ScannedObjects(job.source.archive.store, options);
   }
 
@@ -171,9 +175,9 @@ export class PlannedArray implements ReferencedArray {
           length: info.ctbytes,
         } satisfies ChunkReference;
       } else {
-        if (native === "padded" && this.#mustFit) throw this.#padded(info);
+        if (this.#mustFit && info.nbytes !== bytesOfCell(this.job, layout, cell)) throw this.#unfit(info);
         counts[native]++;
-        const { bytes } = await this.#read(layout, cell, native);
+        const { bytes } = await this.#read(layout, cell);
         yield { kind: "native", node: this.node, index: this.#position(layout, cell), bytes, reason: native };
       }
       cell++;
@@ -192,7 +196,7 @@ export class PlannedArray implements ReferencedArray {
   async sample(cell: number): Promise<Uint8Array> {
     const layout = this.#layout;
     if (layout === undefined) throw new RangeError(`${this.node} has no chunks`);
-    return (await this.#read(layout, cell, undefined)).bytes;
+    return (await this.#read(layout, cell)).bytes;
   }
 
   /** Looks at every object again that chunks were found in. Throws `STALE` where one has changed meanwhile. */
@@ -232,25 +236,14 @@ export class PlannedArray implements ReferencedArray {
   }
 
   #whyNative(layout: JobLayout, cell: number, info: ChunkInfo): "padded" | "recoded" | "inlined" | undefined {
-    if (info.nbytes !== layout.cellBytes && !this.#mayBeShort(layout, cell, info.nbytes)) return "padded";
-    // The Blosc of numcodecs, which zarr-python and Icechunk's users have, is built without snappy.
-    if (info.compressor === "snappy" && !info.memcpyed) return "recoded";
+    const fit = fitOf(this.job, layout, cell, info);
+    if (fit !== "copied") return fit;
     return info.ctbytes <= (this.#options.inline ?? 0) ? "inlined" : undefined;
   }
 
-  /** In a rectilinear grid the last chunk is as long as its rows. */
-  #mayBeShort({ cells }: JobLayout, cell: number, nbytes: number): boolean {
-    return (
-      this.#options.rectilinear === true && nbytes === cellItems(cells, cell) * this.job.source.dtype.itemSize
-    );
-  }
-
-  #read(layout: JobLayout, cell: number, reason: NativeReason): Promise<{ readonly bytes: Uint8Array }> {
-    const { encoder = encodeHere, signal = NEVER, rectilinear } = this.#options;
-    // A chunk that may be short must not be filled up.
-    const short = cellItems(layout.cells, cell) * this.job.source.dtype.itemSize;
-    const cellBytes = rectilinear === true && reason !== "padded" ? short : layout.cellBytes;
-    return readCell(this.job, { ...layout, cellBytes }, cell, signal, encoder);
+  #read(layout: JobLayout, cell: number): Promise<{ readonly bytes: Uint8Array }> {
+    const { encoder = encodeHere, signal = NEVER } = this.#options;
+    return readCell(this.job, layout, cell, signal, encoder);
   }
 
   #position({ cells, reversed }: JobLayout, cell: number): number[] {
@@ -276,7 +269,7 @@ export class PlannedArray implements ReferencedArray {
     );
   }
 
-  #padded({ index, nbytes }: ChunkInfo): SuperchunkError {
+  #unfit({ index, nbytes }: ChunkInfo): SuperchunkError {
     const { archive } = this.job.source;
     return new SuperchunkError(
       "UNSUPPORTED",
@@ -299,5 +292,3 @@ export class PlannedArray implements ReferencedArray {
     );
   }
 }
-
-type NativeReason = "padded" | "recoded" | "inlined" | undefined;

@@ -37,6 +37,13 @@ export interface LocatedObject {
   readonly guard: Guard | undefined;
 }
 
+/** Objects that are looked at again together, from the `first`-th seen on. */
+interface Lot {
+  readonly first: number;
+  readonly keys: readonly string[];
+  readonly etags: readonly string[];
+}
+
 /** The objects of one scan. */
 export class ScannedObjects {
   readonly #store: ReadableStore;
@@ -80,9 +87,9 @@ export class ScannedObjects {
   async *recheck(): AsyncGenerator<GuardedObject> {
     const { guard, signal } = this.#options;
     if (guard === false) return;
-    const look = async ([first, keys]: [number, readonly string[]], signal: AbortSignal) => ({
+    const look = async ({ first, keys, etags }: Lot, signal: AbortSignal) => ({
       keys,
-      infos: await this.#seen.seeAgain(first, keys, { signal }),
+      infos: await this.#seen.seeAgain(first, keys, etags, { signal }),
     });
     for await (const { keys, infos } of mapAhead(this.#lots(), LOTS_AHEAD, look, signal)) {
       for (const [i, key] of keys.entries()) {
@@ -93,18 +100,20 @@ export class ScannedObjects {
     }
   }
 
-  /** The keys in lots, each with the number of its first. */
-  *#lots(): Generator<[number, readonly string[]]> {
+  /** The objects in lots. */
+  *#lots(): Generator<Lot> {
     let first = 0;
-    let lot: string[] = [];
+    let lot = { keys: [] as string[], etags: [] as string[] };
+    const etags = this.#seen.etags[Symbol.iterator]();
     for (const key of this.#keys) {
-      lot.push(key);
-      if (lot.length < LOT) continue;
-      yield [first, lot];
-      first += lot.length;
-      lot = [];
+      lot.keys.push(key);
+      lot.etags.push(String(etags.next().value));
+      if (lot.keys.length < LOT) continue;
+      yield { first, ...lot };
+      first += lot.keys.length;
+      lot = { keys: [], etags: [] };
     }
-    if (lot.length > 0) yield [first, lot];
+    if (lot.keys.length > 0) yield { first, ...lot };
   }
 
   #locate(key: string): string {

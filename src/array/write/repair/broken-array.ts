@@ -3,10 +3,11 @@ import { isSuperchunkError, SuperchunkError } from "../../../errors.ts";
 import { parseSizes, parseStorage, type StoredStorage } from "../../../format/folder.ts";
 import { parseJson } from "../../../format/json.ts";
 import { parseLayout, type StoredLayout } from "../../../format/layout.ts";
-import { parseSuperchunkName, superchunkName } from "../../../format/naming.ts";
+import { carrayChunkName, parseSuperchunkName, superchunkName } from "../../../format/naming.ts";
 import type { JsonObject } from "../../../format/types.ts";
 import { joinKey } from "../../../store/key.ts";
 import type { ReadableStore } from "../../../store/types.ts";
+import { suggestsCarray } from "../../folder-layout.ts";
 import { encodeJson, ZARR_FEATURE } from "../../generation.ts";
 import { type ColumnLayout, layOutColumns } from "../columns.ts";
 import { type ArraySettings, settleSettings, storedOptions } from "../settings.ts";
@@ -25,9 +26,37 @@ export interface Broken {
 }
 
 /**
+ * Refuses what is no array of superchunks: nothing in it would look whole, and all of it would count as gone.
+ *
+ * @throws UNSUPPORTED for carrays and tables of bcolz
+ */
+async function refuseBcolz(
+  store: ReadableStore,
+  path: string,
+  { raw }: StoredStorage,
+  layout: StoredLayout | undefined,
+): Promise<void> {
+  if (raw["superchunk"] !== undefined || layout !== undefined) return;
+  const has = async (...parts: string[]): Promise<boolean> =>
+    (await store.stat(joinKey(path, ...parts))) !== undefined;
+  const isCarray =
+    (await has("data", carrayChunkName(0))) ||
+    (suggestsCarray(raw) && ((await has("__attrs__")) || !(await has("data", superchunkName(1)))));
+  if (isCarray) throw notOurs(store, path, "carray");
+}
+
+function notOurs(store: ReadableStore, path: string, found: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `this is a ${found} of bcolz, and only arrays of superchunks can be repaired; "superchunk verify" says what is wrong with it`,
+    { path: store.describe(path), field: "dialect", expected: "blz-superchunk", found },
+  );
+}
+
+/**
  * Reads what there is of the array at a key. What is wrong but not needed goes to `problems`, in words.
  *
- * @throws NOT_FOUND, and INCOMPLETE and the codes of damage where `meta/storage` cannot be read
+ * @throws NOT_FOUND; UNSUPPORTED for another archive; INCOMPLETE and the codes of damage where `meta/storage` cannot be read
  */
 export async function examine(store: ReadableStore, path: string, problems: string[]): Promise<Broken> {
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, "meta", name));
@@ -53,14 +82,21 @@ export async function examine(store: ReadableStore, path: string, problems: stri
   }
   const text = layout?.storage === undefined ? storageBytes : encodeJson(layout.storage);
   if (text === undefined) {
-    const exists = sizesBytes !== undefined;
+    if ((await store.stat(joinKey(path, "__rootdirs__"))) !== undefined) throw notOurs(store, path, "ctable");
+    if (sizesBytes !== undefined)
+      throw new SuperchunkError(
+        "INCOMPLETE",
+        "the file is missing, without which nothing tells what the chunks hold",
+        { path: storagePath },
+      );
     throw new SuperchunkError(
-      exists ? "INCOMPLETE" : "NOT_FOUND",
-      exists ? "the file is missing, without which nothing tells what the chunks hold" : "there is no array",
-      { path: storagePath },
+      "NOT_FOUND",
+      'there is no array of superchunks, a folder with meta/sizes and meta/storage, and nothing else can be repaired; "superchunk verify" says what is wrong with other archives',
+      { path: store.describe(path) },
     );
   }
   const storage = parseStorage(text, storagePath);
+  await refuseBcolz(store, path, storage, layout);
   const { dtype, chunklen } = storage;
   const declared = storage.raw["superchunk"] as JsonObject | undefined;
   const hasColumns =

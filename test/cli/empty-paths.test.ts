@@ -1,0 +1,47 @@
+/** An empty operand, as an unset variable of a shell gives it. */
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { runCli } from "./harness.ts";
+
+let folder: string;
+let array: string;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-empty-"));
+  array = join(folder, "a");
+  await runCli(["create", array, "--dtype", "<i4", "--shape", "10"]);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+it.each([
+  ["info", ""],
+  ["cat", ""],
+  ["ls", ""],
+  ["verify", ""],
+  ["chunks", ""],
+  ["resize", "", "5"],
+  ["append", "", "rows.npy"],
+  ["attrs", ""],
+  ["compact", ""],
+  ["repair", "", "--in-place"],
+  ["repair", "ARRAY", ""],
+  ["link", ""],
+  ["unlink", ""],
+  ["create", "", "--dtype", "<i4"],
+  ["compress", "", "out.blp"],
+  ["compress", "ARRAY/meta/sizes", ""],
+  ["decompress", "", "out"],
+  ["convert", "", "out.zarr"],
+  ["convert", "ARRAY", ""],
+  ["convert", "ARRAY", "", "--to", "bcolz"],
+  ["virtualize", "ARRAY", ""],
+  ["serve", ""],
+])("%s with %j is not taken for the current folder", async (...argv) => {
+  const before = readdirSync(process.cwd());
+  const { code, out, err } = await runCli(argv.map((text) => text.replace("ARRAY", array)));
+  expect(code).toBeGreaterThan(0);
+  expect(out + err).toMatch(/empty/);
+  expect(readdirSync(process.cwd())).toEqual(before);
+});

@@ -1,0 +1,40 @@
+/** What `verify` says of archives with objects that belong to nobody. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { runCli } from "./harness.ts";
+
+let folder: string;
+const at = (name: string): string => join(folder, name);
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-verify-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+async function makeLeftovers(count: number): Promise<void> {
+  await runCli(["create", at("a"), "--as", "carray", "--dtype", "<i4", "--shape", "10"]);
+  for (let i = 0; i < count; i++) writeFileSync(at(`a/data/__${100 + i}.blp`), "left over");
+}
+
+it("a few objects that belong to nobody are named in a line each", async () => {
+  await makeLeftovers(5);
+  const { code, out } = await runCli(["verify", at("a")]);
+  expect(code).toBe(0);
+  expect(out.match(/^ {2}warning LEFTOVER: .*__10[0-4]\.blp/gm)).toHaveLength(5);
+});
+
+it("many are counted, the first named, and JSON has all", async () => {
+  await makeLeftovers(1200);
+  const { code, out } = await runCli(["verify", at("a")]);
+  expect(code).toBe(0);
+  const lines = out.trimEnd().split("\n");
+  expect(lines).toHaveLength(9);
+  expect(lines[1]).toContain("warning LEFTOVER: 1,200 objects do not belong to the archive any more");
+  for (const line of lines.slice(2, 7)) expect(line).toMatch(/data.__\d+\.blp$/);
+  expect(lines[7]).toBe("    and 1,195 more");
+  expect(lines[8]).toContain("1,200 warnings");
+  const { archives } = JSON.parse((await runCli(["verify", at("a"), "--json"])).out);
+  expect(archives[0].findings).toHaveLength(1200);
+});
