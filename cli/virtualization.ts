@@ -85,7 +85,6 @@ function checkFlags(flags: VirtualizeFlags): void {
     if (flags.to === "kerchunk-parquet" || flags.zarrFormat === "2")
       throw refuse("shards", "needs Zarr v3: write Icechunk, or kerchunk JSON of Zarr v3");
     for (const [name, other] of [
-      ["--concat", flags.concat],
       ["--portable", flags.portable],
       ["--column", flags.column],
       ["--inline", flags.inline],

@@ -57,7 +57,10 @@ export function addVirtualize(program: Command, context: Context): void {
     .option("--no-guard", "no ETags and times: an archive that changes is read all the same, as wrong values")
     .option("--update", "Icechunk: add new archives, and what was appended to known ones, as a commit")
     .option("--concat", "join the archives along the first dimension to one array")
-    .option("--shards", "of linked archives: one reference to each file, which is a whole shard")
+    .option(
+      "--shards",
+      "of linked archives: one reference to each file, which is a whole shard; with --concat all but the last must end on one",
+    )
     .option("--overwrite", "kerchunk: replace a set that is there")
     .option("--containers <file>", "where the archives lie and how they are read, as JSON")
     .option("--portable", "only data types that every Zarr reader knows")

@@ -270,8 +270,8 @@ export class HttpStore implements ReadableStore {
     if (found === undefined || found === expected) return;
     throw new SuperchunkError(
       "STALE",
-      "the object was changed on the server since it was first read; open it anew",
-      { path: this.describe(key), expected, found },
+      `the object was changed on the server since it was first read: its version was ${expected}, and is ${found}; open it anew`,
+      { path: this.describe(key), field: "version", expected, found },
     );
   }
 

@@ -2,8 +2,10 @@
  * Virtual references as their readers find them: the lines that the command prints are run in Python and JavaScript, and
  * give the producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
  */
+import { createHash } from "node:crypto";
 import { cp, readFile, truncate, unlink, utimes } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { createArray } from "../../src/node/index.ts";
 import { type Fixture, loadFixtures, repositoryRoot } from "../fixtures/manifest.ts";
 import { prepareEnvironment } from "./environments.ts";
 import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";
@@ -133,6 +135,8 @@ function wantedOf(row: Fixture): Readonly<Record<string, Wanted>> | undefined {
 interface Job {
   readonly label: string;
   readonly source: string;
+  /** Archives that are joined to it. */
+  readonly others?: readonly string[];
   readonly target: string;
   readonly args: readonly string[];
   readonly wanted: Readonly<Record<string, Wanted>>;
@@ -180,11 +184,51 @@ async function jobsOfLinked(
     join(folder, "linked", basename(row.path)),
     ...(row.path.endsWith(".blp") ? [join(folder, "linked.zarr")] : []),
   ]);
+  const { years, joined } = await jobsOfYears(folder, withoutIcechunk);
+  commands.push(...years.map((year) => ["link", year]));
+  jobs.push(...joined);
   const done = await runProgram(program, [...args, script, join(folder, "linked.json")], {
     input: JSON.stringify(commands),
   });
   if (done.code !== 0) checks.fail("references: link", lastLines(done));
   return jobs;
+}
+
+/** Archives of whole shards, the last one of some that are not, as one array of references to their files. */
+async function jobsOfYears(
+  folder: string,
+  withoutIcechunk: boolean,
+): Promise<{ readonly years: readonly string[]; readonly joined: readonly Job[] }> {
+  const years: string[] = [];
+  const values: number[] = [];
+  for (const [year, rows] of [
+    ["2023", 80],
+    ["2024", 40],
+    ["2025", 95],
+  ] as const) {
+    const own = Float64Array.from({ length: rows }, (_, i) => values.length + i);
+    values.push(...own);
+    const root = join(folder, "years", year);
+    const array = await createArray(root, { dtype: "<f8", shape: [0], chunklen: 10, superchunklen: 4 });
+    await array.append(own);
+    await array.close();
+    years.push(root);
+  }
+  const sha256 = createHash("sha256")
+    .update(new Uint8Array(Float64Array.from(values).buffer))
+    .digest("hex");
+  const [source = "", ...others] = years;
+  const joined = FORMS.filter(
+    ({ name }) => name === "kerchunk" || (name === "Icechunk" && !withoutIcechunk),
+  ).map(({ name, args, file }) => ({
+    label: `${name} of years joined by shards`,
+    source,
+    others,
+    target: join(folder, `years-${file}`),
+    args: [...args, "--shards", "--concat"],
+    wanted: { "2023": { dtype: "<f8", shape: [values.length], sha256 } },
+  }));
+  return { years, joined };
 }
 
 /** Icechunk repositories whose source is touched, cut or deleted after they were written. */
@@ -227,7 +271,16 @@ async function write(
   const results = join(folder, "results.json");
   const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
   const done = await runProgram(program, [...args, script, results], {
-    input: JSON.stringify(jobs.map((job) => ["virtualize", job.source, job.target, ...job.args, "--json"])),
+    input: JSON.stringify(
+      jobs.map(({ source, others = [], target, args }) => [
+        "virtualize",
+        source,
+        ...others,
+        target,
+        ...args,
+        "--json",
+      ]),
+    ),
   });
   if (done.code !== 0) {
     checks.fail("references: virtualize", lastLines(done));

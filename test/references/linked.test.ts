@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
+import { createArray } from "../../src/node/index.ts";
 import { openReferences } from "../../src/node/references.ts";
 import { sha256 } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
@@ -86,7 +87,6 @@ describe("virtualize --shards", () => {
   it.each([
     ["documents of Zarr v2", ["--to", "kerchunk", "--zarr-format", "2"]],
     ["Parquet", ["--to", "kerchunk-parquet"]],
-    ["joining", ["--to", "kerchunk", "--concat"]],
     ["inlining", ["--to", "kerchunk", "--inline", "1KiB"]],
     ["columns", ["--to", "kerchunk", "--column", "close"]],
     ["portable data types", ["--to", "kerchunk", "--portable"]],
@@ -94,5 +94,70 @@ describe("virtualize --shards", () => {
   ])("is refused with %s as wrong use", async (_, flags) => {
     const source = join(corpusFolder, "blz-superchunk", "f8-default");
     expect((await runCli(["virtualize", source, join(folder, "x"), "--shards", ...flags])).code).toBe(2);
+  });
+});
+
+/** An array of rows `first`, `first + 1` …, in files of `perFile` chunks of 10 rows, linked. */
+async function linkedRows(name: string, first: number, rows: number, perFile = 4): Promise<string> {
+  const root = join(folder, name);
+  const array = await createArray(root, { dtype: "<i4", chunklen: 10, superchunklen: perFile });
+  await array.append(Int32Array.from({ length: rows }, (_, i) => first + i));
+  await array.close();
+  expect((await runCli(["link", root])).code).toBe(0);
+  return root;
+}
+
+describe("virtualize --shards --concat", () => {
+  it("joins archives whose files are whole shards, the last one's last but, and zarrita reads all rows", async () => {
+    const sources = [
+      await linkedRows("one", 0, 80),
+      await linkedRows("two", 80, 40),
+      await linkedRows("end", 120, 95),
+    ];
+    const set = join(folder, "joined.json");
+    const { code, err } = await runCli([
+      "virtualize",
+      ...sources,
+      set,
+      "--to",
+      "kerchunk",
+      "--shards",
+      "--concat",
+    ]);
+    expect([code, err]).toEqual([0, ""]);
+    const { refs } = JSON.parse(await readFile(set, "utf8")) as { refs: Record<string, unknown[]> };
+    expect(Object.keys(refs).filter((key) => key.startsWith("one/c/"))).toHaveLength(2 + 1 + 3);
+    const store = await openReferences(set, { authorize: ["local"] });
+    const array = await zarr.open.v3(zarr.root(store as never).resolve("one"), { kind: "array" });
+    expect([array.shape, array.chunks]).toEqual([[215], [10]]);
+    const { data } = (await zarr.get(array)) as { data: Int32Array };
+    expect([...data]).toEqual(Array.from({ length: 215 }, (_, i) => i));
+    await store.close();
+  });
+
+  it("refuses with the reason what ends in the middle of a shard before others, and other shards", async () => {
+    const short = await linkedRows("short", 0, 95);
+    const whole = await linkedRows("whole", 95, 80);
+    const other = await linkedRows("other", 0, 100, 5);
+    const refused = async (...sources: string[]): Promise<string> => {
+      const set = join(folder, "never.json");
+      const { code, err } = await runCli([
+        "virtualize",
+        ...sources,
+        set,
+        "--to",
+        "kerchunk",
+        "--shards",
+        "--concat",
+      ]);
+      await expect(readFile(set)).rejects.toThrow("ENOENT");
+      return `${code} ${err}`;
+    };
+    expect(await refused(short, whole)).toMatch(
+      /^1 superchunk: .*short: its last file is no whole shard: it has 15 of 40 rows, and another archive follows; refer to the chunks one by one/,
+    );
+    expect(await refused(whole, other)).toMatch(
+      /^1 superchunk: .*other: its files are shards of 5 chunks of 10 items, and those of .*whole are of 4 chunks of 10 items/,
+    );
   });
 });

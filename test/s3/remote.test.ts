@@ -159,6 +159,13 @@ describe("over HTTP", () => {
     expect((await store.stat("file.blp"))?.size).toBe(size + 1);
     await expect(store.getRange("file.blp", { offset: 70_000, length: 4 })).rejects.toMatchObject({
       code: "STALE",
+      message: expect.stringMatching(/its version was \S+, and is \S+; open it anew$/),
+      details: {
+        path: `${server.url}/file.blp`,
+        field: "version",
+        expected: expect.any(String),
+        found: expect.any(String),
+      },
     });
   });
 });
@@ -219,10 +226,12 @@ describe("in S3", () => {
         .map(({ path }) => `s3://${s3.bucket}/corpus/${path}`)
         .sort(),
     );
-    const cat = await runCli(["cat", `s3://${s3.bucket}/corpus/bloscpack-3/array-f8.blp`, "--raw"]).catch(
-      () => undefined,
-    );
-    expect(cat).toBeDefined();
+    const file = "bloscpack-3/array-f8.blp";
+    const values = ["--format", "csv", "--slice", "0:10"];
+    const cat = await runCli(["cat", `s3://${s3.bucket}/corpus/${file}`, ...values]);
+    expect(cat).toEqual(await runCli(["cat", findFixture(file).file, ...values]));
+    // A line of names, and ten of values.
+    expect([cat.code, cat.out.trimEnd().split("\n").length]).toEqual([0, 11]);
     const missing = await runCli(["info", `s3://${s3.bucket}/corpus/nothing`]);
     expect([missing.code, missing.err]).toEqual([1, expect.stringContaining("no such file or folder")]);
   });

@@ -125,7 +125,10 @@ describe("reads", () => {
     await writer.put("a", new Uint8Array(100).fill(1));
     expect(await reader.getRange("a", { offset: 0, length: 10 })).toEqual(new Uint8Array(10).fill(1));
     await writer.put("a", new Uint8Array(100).fill(2));
-    await expect(reader.getRange("a", { offset: 10, length: 10 })).rejects.toMatchObject({ code: "STALE" });
+    await expect(reader.getRange("a", { offset: 10, length: 10 })).rejects.toMatchObject({
+      code: "STALE",
+      details: { field: "etag", expected: expect.any(String), found: expect.any(String) },
+    });
     await reader.close();
     expect(await reader.getRange("a", { offset: 10, length: 10 })).toEqual(new Uint8Array(10).fill(2));
   });

@@ -56,14 +56,16 @@ export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
   );
 }
 
-/** Numbers that are kept of an object: two hashes of its version, its size and its time. */
-const SEEN = 4;
+/** Numbers that are kept of an object: a hash of its version, its size and its time. */
+const SEEN = 3;
+/** Objects whose numbers lie together: few, since most arrays have few, and never copied into something larger. */
+const TOGETHER = 256;
 
 /** How an object was seen, and is compared again at the end of a scan. */
 export class SeenObjects {
   readonly #store: ReadableStore;
-  /** In the order in which the objects were seen: a million take 32 MB. */
-  #numbers: Float64Array<ArrayBuffer> = new Float64Array(SEEN * 1024);
+  /** In the order in which the objects were seen: a million take 24 MB. */
+  readonly #numbers: Float64Array[] = [];
   #count = 0;
   readonly #etags = new PackedTexts();
 
@@ -81,13 +83,9 @@ export class SeenObjects {
 
   /** Takes in how the next object was seen by who read of it. */
   note({ version, size, modified, etag }: ObjectInfo): void {
-    const at = SEEN * this.#count++;
-    if (at === this.#numbers.length) {
-      const longer = new Float64Array(2 * at);
-      longer.set(this.#numbers);
-      this.#numbers = longer;
-    }
-    this.#numbers.set([...hashVersion(version), size, modified ?? Number.NaN], at);
+    const n = this.#count++;
+    if (n % TOGETHER === 0) this.#numbers.push(new Float64Array(SEEN * TOGETHER));
+    this.#numbersOf(n).set([hashVersion(version), size, modified ?? Number.NaN]);
     this.#etags.add(etag ?? "");
   }
 
@@ -109,14 +107,15 @@ export class SeenObjects {
     const infos = await this.#statAll(keys, options);
     return keys.map((key, i) => {
       const info = infos[i];
-      const at = SEEN * (n + i);
-      const [first, second, size = 0, modified = Number.NaN] = this.#numbers.subarray(at, at + SEEN);
-      if (info !== undefined) {
-        const [own, other] = hashVersion(info.version);
-        if (first === own && second === other) return info;
-      }
+      const [hash, size = 0, modified = Number.NaN] = this.#numbersOf(n + i);
+      if (info !== undefined && hashVersion(info.version) === hash) return info;
       throw this.#changed(key, { size, modified, etag: etags[i] ?? "" }, info);
     });
+  }
+
+  #numbersOf(n: number): Float64Array {
+    const at = SEEN * (n % TOGETHER);
+    return this.#numbers[Math.floor(n / TOGETHER)]?.subarray(at, at + SEEN) ?? new Float64Array(0);
   }
 
   #changed(
@@ -178,8 +177,8 @@ function isoTime(modified: number | undefined): string {
   return modified === undefined ? "not told" : new Date(modified).toISOString();
 }
 
-/** Two independent 32-bit hashes (FNV-1a with different starts). */
-function hashVersion(text: string): [number, number] {
+/** A hash of 53 bits: two of 32 (FNV-1a with different starts), of which the second gives the lower bits. */
+function hashVersion(text: string): number {
   let first = 0x811c9dc5;
   let second = 0x01000193;
   for (let i = 0; i < text.length; i++) {
@@ -187,5 +186,5 @@ function hashVersion(text: string): [number, number] {
     first = Math.imul(first ^ code, 0x01000193);
     second = Math.imul(second ^ (code + i), 0x85ebca6b);
   }
-  return [first >>> 0, second >>> 0];
+  return (first >>> 0) * 2 ** 21 + (second >>> 11);
 }

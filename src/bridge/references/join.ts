@@ -10,16 +10,18 @@ import type { JsonObject } from "../../format/types.ts";
 import type { ArrayJob } from "../array-job.ts";
 import type { LengthRun } from "../unequal-cells.ts";
 import { chunkShapeOf, withLengths } from "../zarr-metadata.ts";
+import { joinLinked } from "./join-linked.ts";
+import { JoinedArray } from "./joined-array.ts";
+import { LinkedArray } from "./linked-array.ts";
 import { type ReferencePlan, rowsOf } from "./plan.ts";
-import { grownChunks, PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
-import type { GuardedObject } from "./scanned-objects.ts";
-import type { PlannedChunk, ReferenceCounts } from "./types.ts";
+import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
 
 /**
  * Joins the plans of several archives, in their order: arrays of the same path become one. All must have the same
  * arrays, of the same type, the same further dimensions and the same codecs.
  *
- * Throws `BAD_ARGUMENT` where they differ, `UNSUPPORTED` where a chunk in the middle is short and the grid is regular.
+ * Throws `BAD_ARGUMENT` where they differ, `UNSUPPORTED` where a chunk in the middle is short and the grid is regular, or a
+ * shard in the middle is not whole.
  */
 export function joinPlans(plans: readonly ReferencePlan[], options: ReferenceOptions = {}): ReferencePlan {
   const [first, ...others] = plans;
@@ -58,6 +60,8 @@ function joinArrays(
   const [first] = arrays;
   if (first === undefined) throw new RangeError(`no arrays at ${node}`);
   for (const each of arrays) assertAlike(first, each);
+  const linked = arrays.filter((each) => each instanceof LinkedArray);
+  if (linked.length === arrays.length) return joinLinked(node, linked);
   const filled = arrays.filter(({ job }) => job.layout !== undefined);
   const rows = filled.flatMap(({ job }) => rowsOf(job).filter(({ times }) => times > 0));
   const regular = regularRows(rows);
@@ -158,69 +162,4 @@ function shortInTheMiddle(arrays: readonly ReferencedArray[]): SuperchunkError {
     "its chunks have other rows than those of the archives before and behind it, and a regular grid has no short chunk in the middle; join with a rectilinear grid, or convert by copying",
     { path: archive?.store.describe(archive.path) ?? "", field: "concat" },
   );
-}
-
-/** Arrays of several archives as one. */
-class JoinedArray implements ReferencedArray {
-  readonly node: string;
-  readonly document: JsonObject;
-  readonly job: ArrayJob;
-  readonly #parts: readonly PlannedArray[];
-
-  constructor(node: string, document: JsonObject, job: ArrayJob, parts: readonly PlannedArray[]) {
-    this.node = node;
-    this.document = document;
-    this.job = job;
-    this.#parts = parts;
-  }
-
-  get count(): number {
-    return this.#parts.reduce((sum, { count }) => sum + count, 0);
-  }
-
-  async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<PlannedChunk> {
-    let start = 0;
-    for (const part of this.#parts) {
-      if (first < start + part.count) yield* part.chunks(counts, Math.max(0, first - start));
-      start += part.count;
-    }
-  }
-
-  positionOf(cell: number): readonly number[] {
-    const { part, start } = this.#partOf(cell);
-    return part.positionOf(cell - start);
-  }
-
-  sample(cell: number): Promise<Uint8Array> {
-    const { part, start } = this.#partOf(cell);
-    return part.sample(cell - start);
-  }
-
-  async *recheck(): AsyncGenerator<GuardedObject> {
-    for (const part of this.#parts) yield* part.recheck();
-  }
-
-  chunksOf(before: JsonObject): number | undefined {
-    return grownChunks(before, this.document, this.count, chunkRows(this.document));
-  }
-
-  async firstInObject(cell: number): Promise<number> {
-    const { part, start } = this.#partOf(cell);
-    return start + (await part.firstInObject(cell - start));
-  }
-
-  #partOf(cell: number): { readonly part: PlannedArray; readonly start: number } {
-    let start = 0;
-    for (const part of this.#parts) {
-      if (cell < start + part.count) return { part, start };
-      start += part.count;
-    }
-    throw new RangeError(`${this.node} has no chunk ${cell}`);
-  }
-}
-
-/** Rows of a chunk in a regular grid. */
-function chunkRows(document: JsonObject): number | undefined {
-  const grid = document["chunk_grid"] as { readonly name: string };
-  return grid.name === "regular" ? chunkShapeOf(document)[0] : undefined;
 }

@@ -48,13 +48,16 @@ export async function planLinkedReferences(
 }
 
 /** An array whose chunks, as references go, are shards. */
-class LinkedArray implements ReferencedArray {
+export class LinkedArray implements ReferencedArray {
   readonly node: string;
   readonly document: JsonObject;
   readonly job: ArrayJob;
   readonly #shards: readonly LinkedShard[];
   readonly #objects: ScannedObjects;
   readonly #signal: AbortSignal;
+  readonly #options: PlanOptions;
+  /** Shards of a joined array in front of these. */
+  readonly #firstShard: number;
 
   constructor(
     node: string,
@@ -62,6 +65,7 @@ class LinkedArray implements ReferencedArray {
     job: ArrayJob,
     shards: readonly LinkedShard[],
     options: PlanOptions,
+    firstShard = 0,
   ) {
     this.node = node;
     this.document = document;
@@ -69,6 +73,13 @@ class LinkedArray implements ReferencedArray {
     this.#shards = shards;
     this.#objects = new ScannedObjects(job.source.archive.store, options);
     this.#signal = options.signal ?? NEVER;
+    this.#options = options;
+    this.#firstShard = firstShard;
+  }
+
+  /** The same shards in an array that several are joined to, behind `firstShard` others along the first dimension. */
+  placedAt(document: JsonObject, firstShard: number): LinkedArray {
+    return new LinkedArray(this.node, document, this.job, this.#shards, this.#options, firstShard);
   }
 
   get count(): number {
@@ -103,7 +114,8 @@ class LinkedArray implements ReferencedArray {
   positionOf(cell: number): readonly number[] {
     const { layout } = this.job;
     if (layout === undefined) throw new RangeError(`${this.node} has no shards`);
-    return shardPlace(this.job, layout, cell);
+    const [first = 0, ...rest] = shardPlace(this.job, layout, cell);
+    return [first + this.#firstShard, ...rest];
   }
 
   async sample(cell: number): Promise<Uint8Array> {
