@@ -81,8 +81,27 @@ export class ShardingTransformer {
     else await this.#update(place.shardKey, async () => new Map([[place.slot, value]]));
   }
 
-  /** Writes into values; those that are not there, or too short, grow with zero bytes. Writes to one shard are one. */
+  /**
+   * Writes into values; those that are not there, or too short, grow with zero bytes. Writes to one shard are one.
+   *
+   * @throws BAD_ARGUMENT for a start that is no whole number of bytes, before anything is written
+   */
   async setPartialValues(writes: readonly PartialWrite[]): Promise<void> {
+    for (const [key, start] of writes) {
+      if (Number.isSafeInteger(start) && start >= 0) continue;
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `start is ${start}, and must be a whole number of bytes, 0 or more`,
+        {
+          ...{
+            path: this.#store.describe(key),
+            field: "start",
+            expected: "a whole number, 0 or more",
+            found: start,
+          },
+        },
+      );
+    }
     const shards = new Map<string, (readonly [number, PartialWrite])[]>();
     for (const write of writes) {
       const place = this.#placeOf(write[0]);

@@ -1,6 +1,13 @@
 /** What peers are asked, and what they answer. */
 import type { ExactJson, FixtureDType } from "../fixtures/manifest.ts";
 
+/** One call of the draft's store interface, values in hexadecimal. */
+export type StoreCall =
+  | readonly ["set", key: string, value: string]
+  | readonly ["setPartial", key: string, start: number, value: string]
+  | readonly ["erase", key: string]
+  | readonly ["erasePrefix", prefix: string];
+
 /** What a peer is asked to read. Paths are absolute. */
 export interface Job {
   readonly path: string;
@@ -27,7 +34,17 @@ export interface Job {
   /** File that the chunk is written to. */
   readonly to?: string;
   /** What a writer is to make, or to do with what is at the path. */
-  readonly make?: "zarr" | "bytes" | "array" | "append" | "carray" | "chunklen" | "grow" | "trim" | "addcol";
+  readonly make?:
+    | "zarr"
+    | "calls"
+    | "bytes"
+    | "array"
+    | "append"
+    | "carray"
+    | "chunklen"
+    | "grow"
+    | "trim"
+    | "addcol";
   /** File with the bytes to write. */
   readonly from?: string;
   readonly shape?: readonly number[];
@@ -49,6 +66,9 @@ export interface Job {
     readonly checksum?: string;
     readonly max_app_chunks?: number | `${number}x`;
   };
+  /** Calls of a transformer's store, and parts of values that are to be read after them: key, start, length. */
+  readonly calls?: readonly StoreCall[];
+  readonly parts?: readonly (readonly [key: string, start: number, length: number])[];
   /** How long an array is to be read, again and again. */
   readonly seconds?: number;
   /** Fill value that the array must have. */

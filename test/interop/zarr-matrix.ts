@@ -12,6 +12,29 @@ export interface MatrixCase {
   readonly bytes: Uint8Array;
   readonly isNested: boolean;
   readonly isRectilinear: boolean;
+  readonly isExtension: boolean;
+  readonly isBigComplex: boolean;
+  /** Type, dimensions, codecs, location of the index, nesting, edges. */
+  readonly facets: readonly string[];
+}
+
+/** Pairs of two facets that no case has together. */
+export function listUncovered(cases: readonly MatrixCase[]): string[] {
+  const seen = new Set<string>();
+  const values: Set<string>[] = [];
+  for (const { facets } of cases) {
+    facets.forEach((a, i) => {
+      values[i] = (values[i] ?? new Set()).add(a);
+      for (const b of facets.slice(i + 1)) seen.add(`${a} with ${b}`);
+    });
+  }
+  return values.flatMap((first, i) =>
+    values
+      .slice(i + 1)
+      .flatMap((second) =>
+        [...first].flatMap((a) => [...second].map((b) => `${a} with ${b}`)).filter((pair) => !seen.has(pair)),
+      ),
+  );
 }
 
 const LITTLE: JsonValue = { name: "bytes", configuration: { endian: "little" } };
@@ -36,6 +59,20 @@ const TYPES: Readonly<Record<string, string>> = {
   "<c16": "complex128",
 };
 
+/** Data types beyond the specification's own, which zarr-python alone has. */
+const EXTENSIONS: Readonly<Record<string, JsonValue>> = {
+  "|S5": { name: "null_terminated_bytes", configuration: { length_bytes: 5 } },
+  "<U3": { name: "fixed_length_utf32", configuration: { length_bytes: 12 } },
+  "<M8[ns]": { name: "numpy.datetime64", configuration: { unit: "ns", scale_factor: 1 } },
+  "<m8[s]": { name: "numpy.timedelta64", configuration: { unit: "s", scale_factor: 1 } },
+};
+
+/** Bytes of an item. */
+function sizeOf(dtype: string): number {
+  const number = Number(/^.{2}(\d+)/.exec(dtype)?.[1]);
+  return dtype.startsWith("<U") ? number * 4 : number;
+}
+
 /** Codecs of the innermost chunks, by name. */
 const CHAINS: Readonly<Record<string, (size: number, dimensions: number) => readonly JsonValue[]>> = {
   bytes: () => [LITTLE],
@@ -59,26 +96,39 @@ function turned(dimensions: number): JsonValue {
   return { name: "transpose", configuration: { order } };
 }
 
-/** Array, inner chunk, nested chunk and shard by number of dimensions: the edges fall within chunks. */
+/** Where an array ends: within chunks and shards, or with a shard. */
+const EDGES = ["edges within chunks", "whole shards"] as const;
+type Edges = (typeof EDGES)[number];
+
+/** Array by its edges, inner chunk, nested chunk and shard, by number of dimensions. */
 const SHAPES = [
-  { shape: [103], inner: [8], innermost: [4], shard: [32] },
-  { shape: [19, 23], inner: [4, 6], innermost: [2, 3], shard: [12, 12] },
-  { shape: [7, 9, 11], inner: [2, 4, 4], innermost: [1, 2, 4], shard: [4, 8, 8] },
+  { shape: { [EDGES[0]]: [103], [EDGES[1]]: [96] }, inner: [8], innermost: [4], shard: [32] },
+  {
+    shape: { [EDGES[0]]: [19, 23], [EDGES[1]]: [24, 12] },
+    ...{ inner: [4, 6], innermost: [2, 3], shard: [12, 12] },
+  },
+  {
+    shape: { [EDGES[0]]: [7, 9, 11], [EDGES[1]]: [4, 16, 8] },
+    ...{ inner: [2, 4, 4], innermost: [1, 2, 4], shard: [4, 8, 8] },
+  },
 ] as const;
 
-/** All cases: the full product of dimensions, codecs, index locations and nesting; types in turn, and each once more. */
+/**
+ * All cases: the full product of dimensions, codecs, index locations, nesting and edges, with data types in turn such that each
+ * meets each of the others, and some of a kind.
+ */
 export function listMatrix(): MatrixCase[] {
   const cases: MatrixCase[] = [];
-  const types = Object.keys(TYPES).filter((dtype) => dtype !== "<f2");
-  for (const [dimensions, shapes] of SHAPES.entries()) {
-    for (const chain of Object.keys(CHAINS)) {
-      for (const location of ["end", "start"] as const) {
-        for (const isNested of [false, true]) {
-          const next = types[cases.length % types.length] ?? "<i4";
-          // zarrs 0.2 swaps real and imaginary parts of big-endian complex numbers.
-          const dtype = chain.startsWith("big") && next.startsWith("<c") ? "<i4" : next;
+  const types = Object.keys(TYPES);
+  for (const [c, chain] of Object.keys(CHAINS).entries()) {
+    let turn = 5 * c;
+    for (const [round, isNested] of [false, true, true, false].entries()) {
+      for (const [dimensions, shapes] of SHAPES.entries()) {
+        for (const [at, indexLocation] of (["end", "start"] as const).entries()) {
+          const edges = EDGES[(Math.floor(round / 2) + dimensions + at) % 2] ?? EDGES[0];
+          const dtype = types[turn++ % types.length] ?? "<i4";
           cases.push(
-            makeCase(`${dimensions + 1}-d`, shapes, dtype, chain, { indexLocation: location }, isNested),
+            makeCase(`${dimensions + 1}-d`, shapes, dtype, chain, { indexLocation }, isNested, edges),
           );
         }
       }
@@ -87,6 +137,9 @@ export function listMatrix(): MatrixCase[] {
   const flat = SHAPES[1];
   for (const dtype of Object.keys(TYPES))
     cases.push(makeCase("each type", flat, dtype, "blosc lz4", {}, false));
+  for (const dtype of Object.keys(EXTENSIONS))
+    for (const isNested of [false, true])
+      cases.push(makeCase("numpy's type", flat, dtype, "zstd, crc32c", {}, isNested));
   cases.push(
     makeCase("index without crc32c", flat, "<i4", "gzip", { indexCodecs: [LITTLE] }, false),
     makeCase("big-endian index", flat, "<i4", "gzip", { indexCodecs: [BIG, CRC] }, false),
@@ -148,17 +201,18 @@ function makeCase(
   chain: string,
   change: Partial<ZarrSpecification>,
   isNested: boolean,
+  edges: Edges = EDGES[0],
 ): MatrixCase {
-  const size = Number(dtype.slice(2));
-  const leaf = (CHAINS[chain]?.(size, shapes.shape.length) ?? []).map((codec) =>
+  const size = sizeOf(dtype);
+  const leaf = (CHAINS[chain]?.(size, shapes.inner.length) ?? []).map((codec) =>
     size === 1 ? withoutOrder(codec) : codec,
   );
   const codecs: readonly JsonValue[] = isNested
     ? [sharding(shapes.innermost, leaf, change.indexLocation ?? "end")]
     : leaf;
   const spec: ZarrSpecification = {
-    shape: shapes.shape,
-    dataType: TYPES[dtype] ?? dtype,
+    shape: shapes.shape[edges],
+    dataType: TYPES[dtype] ?? EXTENSIONS[dtype] ?? dtype,
     chunkShape: shapes.inner,
     shardShape: shapes.shard,
     codecs,
@@ -166,14 +220,24 @@ function makeCase(
     ...change,
   };
   const where = change.indexLocation === undefined ? "" : `, index at the ${change.indexLocation}`;
-  const name = `${label}, ${dtype}, ${chain}${where}${isNested ? ", nested" : ""}`;
+  const name = `${label}, ${dtype}, ${chain}${where}${isNested ? ", nested" : ""}, ${edges}`;
   return {
     name,
     spec,
     dtype,
-    bytes: makeItems(shapes.shape, dtype),
+    bytes: makeItems(shapes.shape[edges], dtype),
     isNested,
+    isExtension: dtype in EXTENSIONS,
+    isBigComplex: chain.startsWith("big") && dtype.startsWith("<c"),
     isRectilinear: change.chunkGrid !== undefined,
+    facets: [
+      dtype,
+      `${shapes.inner.length}-d`,
+      chain,
+      change.indexLocation ?? "",
+      `nested ${isNested}`,
+      edges,
+    ],
   };
 }
 
@@ -188,7 +252,7 @@ function blosc(cname: string, shuffle: string, typesize: number): JsonValue {
 
 /** Values of which whole chunks are zero, the fill value, and others a mixture. */
 function makeItems(shape: readonly number[], dtype: string): Uint8Array {
-  const size = Number(dtype.slice(2));
+  const size = sizeOf(dtype);
   const count = shape.reduce((product, n) => product * n, 1);
   const bytes = new Uint8Array(count * size);
   const view = new DataView(bytes.buffer);
@@ -205,6 +269,8 @@ function makeItems(shape: readonly number[], dtype: string): Uint8Array {
       for (const part of [0, 4]) view.setFloat32(8 * i + part, value / 3 - part, true);
     else if (dtype === "<c16")
       for (const part of [0, 8]) view.setFloat64(16 * i + part, value / 3 - part, true);
+    else if (dtype === "<U3")
+      for (const at of [0, 4]) view.setUint32(12 * i + at, 0x41 + ((value + at) % 26), true);
     else for (let byte = 0; byte < size; byte++) bytes[i * size + byte] = (value + byte * 37) & 0xff;
   }
   return bytes;

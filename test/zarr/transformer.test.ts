@@ -69,6 +69,14 @@ describe.each(["/", "."] as const)("a store of chunks with the separator %s", (s
     expect(await store.get(chunk(0, 0))).toEqual(bytes(1, 2, 3, 4, 7, 7));
     expect(await store.get(chunk(0, 2))).toEqual(bytes(0, 6));
     expect(await store.get("other")).toEqual(bytes(1, 8));
+    for (const start of [-1, 0.5, Number.NaN])
+      await expect(
+        store.setPartialValues([
+          ["other", 0, bytes(2)],
+          [chunk(0, 0), start, bytes(1)],
+        ]),
+      ).rejects.toMatchObject({ code: "BAD_ARGUMENT", details: { field: "start" } });
+    expect(await store.get("other")).toEqual(bytes(1, 8));
     await store.erase(chunk(0, 0));
     expect(await store.get(chunk(0, 0))).toBeUndefined();
     await store.eraseValues([chunk(0, 2), "other"]);

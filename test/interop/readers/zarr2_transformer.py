@@ -10,8 +10,30 @@ import zarr  # noqa: E402  the variables must be set before
 from protocol import describe, parse_dtype, serve  # noqa: E402
 
 
+def call(job, store):
+    """Changes the chunks of an array through its transformer, and tells all that are there, parts of some, and a folder."""
+    chunks = zarr.open_array(store=store, path=job["arrayPath"], mode="r+", zarr_version=3).chunk_store
+    for name, key, *rest in job["calls"]:
+        if name == "set":
+            chunks[key] = bytes.fromhex(rest[0])
+        elif name == "setPartial":
+            chunks.set_partial_values([(key, rest[0], bytes.fromhex(rest[1]))])
+        elif name == "erase":
+            chunks.erase(key)
+        else:
+            chunks.erase_prefix(key)
+    folder = "data/root/" + job["arrayPath"] + "/"
+    told = ["%s %s" % (key, bytes(chunks[key]).hex()) for key in sorted(chunks.list_prefix(folder))]
+    parts = chunks.get_partial_values([(key, (start, length)) for key, start, length in job["parts"]])
+    told += ["none" if part is None else bytes(part).hex() for part in parts]
+    keys, prefixes = chunks.list_dir(folder)
+    return {"members": told + sorted(keys) + sorted(prefixes), "attrs": {}}
+
+
 def read(job):
     store = zarr.DirectoryStoreV3(job["path"])
+    if job.get("make") == "calls":
+        return call(job, store)
     if job.get("make") == "zarr":
         written = zarr.open_array(store=store, path=job.get("arrayPath"), mode="r+", zarr_version=3)
         written[...] = np.fromfile(job["from"], parse_dtype(job["dtype"])).reshape(job["shape"])
