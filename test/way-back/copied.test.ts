@@ -226,7 +226,7 @@ test.each(["bcolz", "blz"] as const)(
   },
 );
 
-test("chunks whose typesize bcolz does not expect are made anew for it, the plan says why, and recode: false refuses", async () => {
+test("[FA-08] chunks whose typesize bcolz does not expect are made anew for it, the plan says why, and recode: false refuses", async () => {
   const { store, array } = await makeArray(rows);
   // bcolz 1.2 looks up rows by the typesize of the dtype: with another one in the chunk a slice of it is wrong.
   await convertBack(array, store, "source", "bloscpack");
@@ -250,7 +250,7 @@ test("chunks whose typesize bcolz does not expect are made anew for it, the plan
   expect(await convertBack(odd, wrong, "copy", "bloscpack")).toMatchObject({ chunksRecoded: 0 });
 });
 
-test("columns of the same bytes and another type do not get one another's chunks", async () => {
+test("[FA-08] columns of the same bytes and another type do not get one another's chunks", async () => {
   const store = new MemoryStore();
   await store.put("g/zarr.json", json({ zarr_format: 3, node_type: "group" }));
   for (const [name, dataType] of [
@@ -293,3 +293,25 @@ test.each(["bcolz", "blz"] as const)(
     ]);
   },
 );
+
+test("[FA-08] strings of a Zarr array are made anew for bcolz, which shuffles them by characters, and the plan says so", async () => {
+  const store = new MemoryStore();
+  const array = await createZarr(store, "s", {
+    shape: [40],
+    dataType: { name: "null_terminated_bytes", configuration: { length_bytes: 5 } },
+    chunkShape: [10],
+    codecs: [{ name: "bytes" }, { ...BLOSC, configuration: { ...BLOSC.configuration, typesize: 5 } }],
+  });
+  await array.setBytes(
+    null,
+    Uint8Array.from({ length: 200 }, (_, i) => 97 + (i % 23)),
+  );
+  expect(await planBack(array, "back", "bcolz")).toMatchObject([{ action: "recode" }]);
+  await expect(convertBack(array, store, "back", "bcolz", { recode: false })).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+  });
+  const result = await convertBack(array, store, "back", "bcolz", { verify: true });
+  expect(result).toMatchObject({ chunksCopied: 0, chunksRecoded: 4 });
+  for (const chunk of (await chunksOf(store, "back", 5)).values()) expect(info(chunk).typesize).toBe(1);
+  expect(await convertBack(array, store, "copy", "bloscpack")).toMatchObject({ chunksCopied: 4 });
+});

@@ -19,7 +19,7 @@ import { ZarrArray } from "../../zarr/array.ts";
 import { leafOf } from "../../zarr/chain.ts";
 import { type CopyingEncoder, offerChunks } from "./copying-encoder.ts";
 import { storedDefault } from "./fill-words.ts";
-import { copyableChunks } from "./zarr-chunks.ts";
+import { copyableChunks, zarrTypesize } from "./zarr-chunks.ts";
 
 /** An array of any format, as far as it takes to write its values. */
 export interface BackArray {
@@ -130,14 +130,15 @@ function chunksOfArchive(archive: ChunkedArchive, chunkLength: number | undefine
   };
 }
 
-/** What the array's blosc codec is configured for. */
-function settingsOfZarr({ model }: ZarrArray): BackSettings {
+/** What the array's blosc codec is configured for, and the typesize of the chunks that are offered. */
+function settingsOfZarr({ model, dtype }: ZarrArray): BackSettings {
   const blosc = leafOf(model.chain).stages.find(({ isBlosc }) => isBlosc);
   const { cname, clevel, shuffle } = (blosc?.v3?.["configuration"] ?? {}) as BackSettings;
   return {
     ...(cname === undefined ? {} : { cname }),
     ...(clevel === undefined ? {} : { clevel }),
     ...(shuffle === undefined ? {} : { shuffle }),
+    typesize: zarrTypesize(dtype),
   };
 }
 

@@ -5,6 +5,7 @@
  */
 import { info } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { DType } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ZarrArray } from "../../zarr/array.ts";
 import { leafOf } from "../../zarr/chain.ts";
@@ -66,6 +67,11 @@ function isEven({ model }: ZarrArray, length: number): boolean {
   return true;
 }
 
+/** The typesize that a chunk of the dtype has to be copied: any writer of Zarr arrays tells Blosc the items' size. */
+export function zarrTypesize({ itemSize }: DType): number {
+  return itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
+}
+
 /** All rows as bytes in order; chunks that hold rows of the array alone are offered to the encoder before. */
 async function* offerZarrChunks(
   array: ZarrArray,
@@ -75,7 +81,7 @@ async function* offerZarrChunks(
 ): AsyncGenerator<Uint8Array> {
   const [rows = 0] = array.shape;
   const [stage] = leafOf(array.model.chain).stages;
-  const typesize = array.dtype.itemSize <= 255 ? array.dtype.itemSize : 1;
+  const typesize = zarrTypesize(array.dtype);
   let next = 0;
   for await (const { chunk, bytes } of storedBytes(array, signal)) {
     const [start = 0] = chunk.start;
