@@ -1,6 +1,10 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { drawBar, startProgress } from "../../cli/progress.ts";
+import { runCli } from "./harness.ts";
 
 describe("the progress bar", () => {
   it("shows the part, the rate and the time left", () => {
@@ -30,5 +34,22 @@ describe("the progress bar", () => {
   it("never exceeds the terminal's width, and never 100 %", () => {
     expect(drawBar("convert", { done: 50, total: 100, label: "x".repeat(200) }, 1, 40)).toHaveLength(39);
     expect(drawBar("verify", { done: 7, total: 0 }, 1, 80)).toContain("100 %");
+  });
+
+  it("is drawn while a table of default values is made", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "superchunk-progress-"));
+    const { env } = process;
+    process.env = { ...env, TERM: "xterm" };
+    delete process.env["CI"];
+    try {
+      const dtype = '[["a","<f8"],["b","|u1"]]';
+      const argv = ["create", join(folder, "t"), "--as", "ctable", "--dtype", dtype, "--shape", "3000000"];
+      const { code, err } = await runCli(argv, { terminal: true });
+      expect([code, err]).toEqual([0, expect.stringMatching(/create .*t {2}\[#+\.+\] {2,3}\d+ %/)]);
+      expect(err).toContain("100 %");
+    } finally {
+      process.env = env;
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 });

@@ -298,23 +298,32 @@ describe("a power cut before every step", () => {
       "append into the last chunk",
       20,
       23,
-      (store: VolatileStore) => appendToCarray(store, "", numbered(12, 80)),
+      (store: MemoryStore | VolatileStore) => appendToCarray(store, "", numbered(12, 80)),
     ],
-    ["append over chunks", 20, 45, (store: VolatileStore) => appendToCarray(store, "", numbered(100, 80))],
+    [
+      "append over chunks",
+      20,
+      45,
+      (store: MemoryStore | VolatileStore) => appendToCarray(store, "", numbered(100, 80)),
+    ],
     [
       "append to whole chunks",
       16,
       45,
-      (store: VolatileStore) => appendToCarray(store, "", numbered(116, 64)),
+      (store: MemoryStore | VolatileStore) => appendToCarray(store, "", numbered(116, 64)),
     ],
-    ["trim in a chunk", 20, 18, (store: VolatileStore) => trimCarray(store, "", 2)],
-    ["trim over chunks", 45, 9, (store: VolatileStore) => trimCarray(store, "", 36)],
-    ["trim to whole chunks", 45, 16, (store: VolatileStore) => trimCarray(store, "", 29)],
+    ["grow by default values", 20, 61, (store: MemoryStore | VolatileStore) => resizeCarray(store, "", 61)],
+    ["trim in a chunk", 20, 18, (store: MemoryStore | VolatileStore) => trimCarray(store, "", 2)],
+    ["trim over chunks", 45, 9, (store: MemoryStore | VolatileStore) => trimCarray(store, "", 36)],
+    ["trim to whole chunks", 45, 16, (store: MemoryStore | VolatileStore) => trimCarray(store, "", 29)],
   ] as const)(
     "[FA-09] [FA-10] %s leaves the old array or the new one, to bcolz and to us",
     async (_, before, after, change) => {
       const start = [...(await imageOf(await made(before)))];
-      const [old, grown] = [before, after].map((rows) => hexOf(numbered(rows * 4)));
+      const changed = await made(before);
+      await change(changed);
+      const [old, grown] = [hexOf(numbered(before * 4)), (await seeCarray(changed, "", 4)).hex];
+      expect(grown.length).toBe(after * 8);
       const seen = new Set<string>();
       for (let seed = 0; seed < 4; seed++) {
         for (let failAt = 1; ; failAt++) {
@@ -341,4 +350,32 @@ describe("a power cut before every step", () => {
       expect([...seen].sort()).toEqual([old, grown].sort());
     },
   );
+
+  it.each(["carray", "table"])("attributes of a %s are the old ones or the new ones", async (kind) => {
+    const base = await made(20);
+    if (kind === "table") await base.put("__rootdirs__", new TextEncoder().encode('{"names": ["x"]}'));
+    await changeAttributes(base, "", { set: { a: 1, b: [1.0, "x".repeat(2000)] } });
+    const start = [...(await imageOf(base))];
+    const textOf = async (store: MemoryStore): Promise<string> =>
+      Buffer.from((await store.get("__attrs__")) ?? new Uint8Array(0)).toString();
+    const old = await textOf(base);
+    const change = { set: { b: "y".repeat(3000), c: null }, remove: ["a"] };
+    await changeAttributes(base, "", change);
+    const changed = await textOf(base);
+    const seen = new Set<string>();
+    for (let seed = 0; seed < 4; seed++) {
+      for (let failAt = 1; ; failAt++) {
+        const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
+        const done = await changeAttributes(disk, "", change).then(
+          () => true,
+          () => false,
+        );
+        const found = await textOf(new MemoryStore(disk.image()));
+        expect(done ? [changed] : [old, changed], `cut at ${failAt}`).toContain(found);
+        seen.add(found);
+        if (!disk.isDead) break;
+      }
+    }
+    expect([...seen].sort()).toEqual([old, changed].sort());
+  });
 });
