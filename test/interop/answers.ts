@@ -21,7 +21,7 @@ export interface Job {
   readonly arrayPath?: string;
   /** List all that is below a group, or the columns of a table. */
   readonly group?: boolean;
-  /** Bytes of the file at the path that hold a Blosc chunk, or the data to encode as one. */
+  /** Bytes of the file at the path that hold a Blosc chunk, or the data to encode as one; of a carray the rows to be read. */
   readonly offset?: number;
   readonly length?: number;
   /** Settings with which the data become a chunk, the shuffle by its number in c-blosc. */

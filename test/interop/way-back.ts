@@ -1,5 +1,8 @@
 /** Zarr arrays that came back are read by the programs whose formats they came back in, with the values of their producers. */
+import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { compressArray } from "../../src/array/foreign/bloscpack-write.ts";
+import { open } from "../../src/array/open.ts";
 import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
@@ -13,6 +16,31 @@ const READERS = [
   ["bcolz", "bcolz 1.2.1"],
   ["bloscpack", "bloscpack"],
 ] as const satisfies readonly (readonly ["bcolz" | "bloscpack", PeerName])[];
+
+/** Typesizes of chunks of 8-byte items by which bcolz would find wrong rows, were the chunks copied. */
+const ODD = [1, 4, 16] as const;
+/** Rows that are read, in two chunks. */
+const PART = { offset: 1983, length: 31 } as const;
+
+function makeValues(): Float64Array {
+  return Float64Array.from({ length: 10_000 }, (_, i) => i * 1.5);
+}
+
+function partOfOdd(): Uint8Array {
+  return new Uint8Array(makeValues().slice(PART.offset, PART.offset + PART.length).buffer);
+}
+
+async function makeOdd(folder: string): Promise<void> {
+  const store = new FileStore(folder);
+  const dtype = { kind: "float", itemSize: 8, byteOrder: "little" } as const;
+  const data = new Uint8Array(makeValues().buffer);
+  for (const typesize of ODD) {
+    const options = { typesize, chunkSize: 16_000 };
+    await compressArray({ dtype, shape: [10_000], data }, store, `odd-${typesize}.blp`, options);
+    const source = await open(store, `odd-${typesize}.blp`);
+    await convertBack(source, store, `odd-${typesize}`, "bcolz", { verify: true });
+  }
+}
 
 export const wayBack: Suite = {
   name: "way-back",
@@ -28,9 +56,22 @@ export const wayBack: Suite = {
         await convertBack(array, new FileStore(folder), key, format, { verify: true });
       }
     }
+    await makeOdd(folder);
     for (const [format, name] of READERS) {
       const reader = peer(name);
       if (reader === undefined) continue;
+      if (format === "bcolz") {
+        const jobs = ODD.map((typesize) => ({
+          path: join(folder, `odd-${typesize}`),
+          dtype: "<f8",
+          ...PART,
+        }));
+        for (const [i, answer] of (await reader.read(jobs)).entries()) {
+          const sha256 = createHash("sha256").update(partOfOdd()).digest("hex");
+          const what = `rows of a carray that was made of chunks of typesize ${ODD[i]}`;
+          checks.values(`${name} finds ${what}`, answer, { shape: [PART.length], sha256 });
+        }
+      }
       const answers = await reader.read(
         rows.map(({ path, dtype }) => ({
           path: join(folder, format, path.replaceAll("/", "-")),

@@ -10,6 +10,8 @@ def read(job):
         return {"members": list(archive.names), "attrs": dict(archive.attrs)}
     if "column" in job:
         return describe(archive[job["column"]][:], job, {})
+    if "length" in job:
+        return describe(archive[job["offset"] : job["offset"] + job["length"]], job, {})
     return describe(archive[:], job, dict(archive.attrs))
 
 
