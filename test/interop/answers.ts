@@ -36,6 +36,7 @@ export interface Job {
   /** What a writer is to make, or to do with what is at the path. */
   readonly make?:
     | "zarr"
+    | "version 2"
     | "calls"
     | "bytes"
     | "array"
@@ -65,6 +66,13 @@ export interface Job {
     readonly offsets?: boolean;
     readonly checksum?: string;
     readonly max_app_chunks?: number | `${number}x`;
+  };
+  /** Settings of an array of Zarr v2, as zarr 2.18 names them. */
+  readonly version2?: {
+    readonly chunks: readonly number[];
+    readonly order: "C" | "F";
+    readonly dimension_separator: "." | "/";
+    readonly compressor: { readonly id: string; readonly [setting: string]: string | number } | null;
   };
   /** Calls of a transformer's store, and parts of values that are to be read after them: key, start, length. */
   readonly calls?: readonly StoreCall[];

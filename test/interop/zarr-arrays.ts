@@ -14,6 +14,7 @@ import { createZarr, zarrDocument } from "../../src/zarr/write/create.ts";
 import type { Job } from "./answers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 import { proveTransformer, proveTransformerCalls, proveTransformerExport } from "./transformer.ts";
+import { proveConversions } from "./zarr-conversions.ts";
 import { listMatrix, listUncovered, type MatrixCase } from "./zarr-matrix.ts";
 
 const READERS = ["zarr-python", "zarrs", "tensorstore"] as const;
@@ -30,6 +31,7 @@ export const zarrArrays: Suite = {
     await proveTransformer(context);
     await proveTransformerCalls(context);
     await proveTransformerExport(context);
+    await proveConversions(context);
   },
 };
 

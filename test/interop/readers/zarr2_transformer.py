@@ -1,10 +1,11 @@
-"""Reads arrays of the experimental Zarr v3 with sharding storage transformers, with zarr 2.18."""
+"""Reads and writes arrays of the experimental Zarr v3 with sharding storage transformers, and of version 2, with zarr 2.18."""
 
 import os
 
 os.environ["ZARR_V3_EXPERIMENTAL_API"] = "1"
 os.environ["ZARR_V3_SHARDING"] = "1"
 
+import numcodecs  # noqa: E402
 import numpy as np  # noqa: E402
 import zarr  # noqa: E402  the variables must be set before
 from protocol import describe, parse_dtype, serve  # noqa: E402
@@ -30,7 +31,28 @@ def call(job, store):
     return {"members": told + sorted(keys) + sorted(prefixes), "attrs": {}}
 
 
+def write_version2(job):
+    settings = dict(job["version2"])
+    compressor = settings.pop("compressor")
+    values = np.fromfile(job["from"], parse_dtype(job["dtype"])).reshape(job["shape"])
+    array = zarr.open_array(
+        zarr.DirectoryStore(job["path"]),
+        mode="w",
+        shape=values.shape,
+        dtype=values.dtype,
+        fill_value=0,
+        compressor=None if compressor is None else numcodecs.get_codec(compressor),
+        write_empty_chunks=False,
+        zarr_version=2,
+        **settings
+    )
+    array[...] = values
+    return describe(array[...], job, dict(array.attrs))
+
+
 def read(job):
+    if job.get("make") == "version 2":
+        return write_version2(job)
     store = zarr.DirectoryStoreV3(job["path"])
     if job.get("make") == "calls":
         return call(job, store)
