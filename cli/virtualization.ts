@@ -54,6 +54,7 @@ export async function virtualizeTo(
             ...settings,
             containers: own.length > 0 ? own : [commonContainer(entries, sources)],
             update: flags.update,
+            anew: flags.overwrite,
             message: flags.message,
           })
         : await writeSet(plans, destination, flags, {
@@ -97,8 +98,11 @@ function checkFlags(flags: VirtualizeFlags): void {
       "update",
       "is for Icechunk, which keeps commits; write a kerchunk set anew with --overwrite",
     );
-  if (flags.overwrite === true && flags.to === "icechunk")
-    throw refuse("overwrite", "is for kerchunk; an Icechunk repository is added to with --update");
+  if (flags.overwrite === true && flags.to === "icechunk" && flags.update !== true)
+    throw refuse(
+      "overwrite",
+      "is for kerchunk; an Icechunk repository is added to with --update, and with both all is referenced anew",
+    );
 }
 
 async function* planAll(

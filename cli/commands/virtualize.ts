@@ -61,7 +61,10 @@ export function addVirtualize(program: Command, context: Context): void {
       "--shards",
       "of linked archives: one reference to each file, which is a whole shard; with --concat all but the last must end on one",
     )
-    .option("--overwrite", "kerchunk: replace a set that is there")
+    .option(
+      "--overwrite",
+      "kerchunk: replace a set that is there; Icechunk, with --update: refer anew to known chunks too",
+    )
     .option("--containers <file>", "where the archives lie and how they are read, as JSON")
     .option("--portable", "only data types that every Zarr reader knows")
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)

@@ -8,7 +8,7 @@ import type * as Icechunk from "@earthmover/icechunk";
 import type { Containers } from "../bridge/references/index.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { ObjectInfo, ReadableStore } from "../store/types.ts";
-import { explainIcechunk } from "./icechunk.ts";
+import { explainIcechunk, REFER_ANEW } from "./icechunk.ts";
 import { fromIcechunkLocation } from "./icechunk-options.ts";
 
 /** References of a repository up to which one is looked for: their locations are told as one list. */
@@ -70,7 +70,7 @@ export async function explainRead(
     const [, expected = "", found = ""] = short;
     return new SuperchunkError(
       "STALE",
-      `the object was cut since it was referenced: the chunk ${key} has ${expected} bytes there, and ${found} are left of ${info.size} in all; update the references`,
+      `the object was cut since it was referenced: the chunk ${key} has ${expected} bytes there, and ${found} are left of ${info.size} in all; ${REFER_ANEW}`,
       { ...details, field: "size", expected: Number(expected), found: Number(found) },
     );
   }
@@ -80,7 +80,7 @@ export async function explainRead(
   const found = describeNow(info);
   return new SuperchunkError(
     "STALE",
-    `the object has changed since it was referenced: the chunk ${key} wants it ${expected}, and it is ${found}; update the references`,
+    `the object has changed since it was referenced: the chunk ${key} wants it ${expected}, and it is ${found}; ${REFER_ANEW}`,
     { ...details, field: info.etag === undefined ? "last-modified" : "etag", expected, found },
   );
 }

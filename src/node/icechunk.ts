@@ -225,6 +225,10 @@ function credentialsOf(
   }
 }
 
+/** What to do where an object is not the one that was referenced. */
+export const REFER_ANEW: string =
+  'refer to it anew ("superchunk virtualize --update", with --overwrite for files that no append changed)';
+
 /** An error of the package as one of ours; ours stay as they are. */
 export function explainIcechunk(error: unknown, path: string): unknown {
   if (!(error instanceof Error) || error instanceof SuperchunkError) return error;
@@ -233,7 +237,7 @@ export function explainIcechunk(error: unknown, path: string): unknown {
   if (/checksum of the object owning the virtual chunk has changed/.test(text)) {
     return new SuperchunkError(
       "STALE",
-      `an object has changed since it was referenced (${first}); update the references`,
+      `an object has changed since it was referenced (${first}); ${REFER_ANEW}`,
       { path, cause: error },
     );
   }

@@ -3,7 +3,7 @@
  * and through `openReferences`.
  */
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { createArray, openWritable } from "../../src/node/index.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
@@ -71,6 +71,21 @@ export async function checkUpdates(
     checks.equal(`${label}: Python`, inPython?.values ?? inPython?.error, expected);
     checks.equal(`${label}: JavaScript`, inNode?.values ?? inNode?.error, expected);
   }
+  // A restored backup: the same bytes in files of another time, which no append explains.
+  const later = new Date(Date.now() + 60_000);
+  for (const name of await readdir(join(source, "data")))
+    await utimes(join(source, "data", name), later, later);
+  const met = await virtualize(node, folder, [source, target, "--update"]);
+  const isTold = typeof met === "string" && met.includes("has changed") && met.includes("--overwrite");
+  checks.equal("an archive that changed in the middle: the update says so", isTold || met, true);
+  const anew = await virtualize(node, folder, [source, target, "--update", "--overwrite"]);
+  const label = "an archive that changed in the middle, referenced anew";
+  if (typeof anew === "string") return checks.fail(label, anew);
+  checks.equal(`${label}: references written`, [anew.virtual, anew.padded, anew.kept], [20, 0, 0]);
+  const values = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i));
+  const sha256 = createHash("sha256").update(new Uint8Array(values.buffer)).digest("hex");
+  const [inPython] = await askPython(python, [{ id: 0, names: ["growing"], lines: anew.open.Python }]);
+  checks.equal(`${label}: Python`, inPython?.values ?? inPython?.error, { growing: [[rows], sha256] });
 }
 
 async function virtualize(
