@@ -8,8 +8,17 @@ import type { WorkerPool } from "./worker-pool.ts";
 
 /** Shorter data are encoded here: handing them over would take longer. */
 const WORTH = 64 << 10;
+/** The same of compressors that take a millisecond for it. */
+const WORTH_SLOW = 8 << 10;
 /** Bytes of data that wait for threads before the next is encoded here: what bounds the memory. */
 const MAX_UNDER_WAY = 64 << 20;
+
+const SLOW: ReadonlySet<CompressorName | undefined> = new Set(["zlib", "zstd", "lz4hc"]);
+
+/** Compressors for which handing chunks over to threads pays; the others are faster than the handing over. */
+export function worthThreads(cname: CompressorName | undefined): boolean {
+  return SLOW.has(cname);
+}
 
 export class ThreadEncoder implements ChunkEncoder {
   readonly parallel: number;
@@ -40,7 +49,8 @@ export class ThreadEncoder implements ChunkEncoder {
   async encode(data: Uint8Array, options: EncodeOptions, room?: ArrayBuffer): Promise<Uint8Array> {
     const { length } = data;
     const crowded = this.#underWay > 0 && this.#underWay + length > MAX_UNDER_WAY;
-    if (length < this.#worth || !this.#worthIt(options.cname) || crowded || !(await this.#pool.start()))
+    const worth = worthThreads(options.cname) ? Math.min(this.#worth, WORTH_SLOW) : this.#worth;
+    if (length < worth || !this.#worthIt(options.cname) || crowded || !(await this.#pool.start()))
       return this.#alone(data, options, room);
     const input = this.#inputs.take(length) ?? new ArrayBuffer(length);
     new Uint8Array(input).set(data);

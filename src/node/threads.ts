@@ -4,11 +4,11 @@
 import { availableParallelism } from "node:os";
 import { type ChunkDecoder, callingThread, decodeInThread } from "../array/chunk-decoder.ts";
 import { encodeHere } from "../codec/index.ts";
-import type { ChunkEncoder, CompressorName } from "../codec/types.ts";
+import type { ChunkEncoder } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";
-import { ThreadEncoder } from "./thread-encoder.ts";
+import { ThreadEncoder, worthThreads } from "./thread-encoder.ts";
 import type { BloscChoice } from "./thread-messages.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
@@ -77,13 +77,6 @@ export function encoderOf(options: ThreadOptions = {}): ChunkEncoder {
   const worth = options.threads === undefined ? worthThreads : undefined;
   const name = `${pool.name} ${blosc} ${worth === undefined ? "all" : "slow"}`;
   return remember(encoders, name, () => new ThreadEncoder(pool, blosc, alone.encode, undefined, worth));
-}
-
-const SLOW: ReadonlySet<CompressorName | undefined> = new Set(["zlib", "zstd", "lz4hc"]);
-
-/** Compressors for which handing chunks over to threads pays; the others are faster than the handing over. */
-export function worthThreads(cname: CompressorName | undefined): boolean {
-  return SLOW.has(cname);
 }
 
 const nativeDecoder: ChunkDecoder = {

@@ -18,7 +18,8 @@ import { isS3Address, locateTarget } from "./locate.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
 import { mirrorFilesIn } from "./mirror-files.ts";
 import { useNativeDigests } from "./native-digest.ts";
-import { encoderOf, type ThreadOptions, worthThreads } from "./threads.ts";
+import { worthThreads } from "./thread-encoder.ts";
+import { encoderOf, type ThreadOptions } from "./threads.ts";
 
 /** Options of {@link openWritable}. */
 export interface WritePathOptions extends WriteOptions, LockOptions, ThreadOptions, MirrorPathOptions {}

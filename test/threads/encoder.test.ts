@@ -8,8 +8,7 @@ import { convertArchive } from "../../src/bridge/index.ts";
 import { encodeAhead, encodeSync, prepareEncode } from "../../src/codec/index.ts";
 import type { ChunkEncoder, CompressorName } from "../../src/codec/types.ts";
 import { createArray, open as openPath, openWritable } from "../../src/node/index.ts";
-import { ThreadEncoder } from "../../src/node/thread-encoder.ts";
-import { worthThreads } from "../../src/node/threads.ts";
+import { ThreadEncoder, worthThreads } from "../../src/node/thread-encoder.ts";
 import { WorkerPool } from "../../src/node/worker-pool.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { loadFolder } from "../array/memory-archive.ts";
@@ -140,6 +139,22 @@ it.each<[CompressorName, boolean]>([
     expect([...new Int32Array(bytes.slice().buffer)]).toEqual([...rows, ...rows, ...rows]);
   },
 );
+
+it.each<[CompressorName, number, boolean]>([
+  ["zstd", 8 << 10, true],
+  ["zstd", 4 << 10, false],
+  ["lz4", 32 << 10, false],
+  ["lz4", 64 << 10, true],
+])("a chunk of %s with %i bytes is worth a thread: %j", async (cname, length, isWorth) => {
+  let alone = 0;
+  const encodeAlone: ChunkEncoder["encode"] = async (data, options) => {
+    alone++;
+    await prepareEncode(options.cname);
+    return encodeSync(data, options);
+  };
+  await new ThreadEncoder(pool, "wasm", encodeAlone).encode(new Uint8Array(length), { cname });
+  expect(alone).toBe(isWorth ? 0 : 1);
+});
 
 /** Every object of a store. */
 async function contents(store: MemoryStore, folder = ""): Promise<Record<string, Uint8Array | undefined>> {
