@@ -1,5 +1,5 @@
-/** Other numbers for all tests: `SEED=7 npx vitest run test/crash`. */
-const SEED = Number(process.env["SEED"] ?? 0);
+/** Other numbers for all tests: `SEED=7 npx vitest run test/crash test/mirror`. */
+export const SEED: number = Number(process.env["SEED"] ?? 0);
 
 /** Random numbers from 0 up to 1 that a seed makes again (mulberry32). */
 export function randomFrom(seed: number): () => number {

@@ -6,6 +6,7 @@ import { open } from "../../src/array/open.ts";
 import type { CreateOptions } from "../../src/array/write/create.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { FileStore, verifyLinkAt } from "../../src/node/index.ts";
+import { randomFrom, SEED } from "../crash/random.ts";
 import {
   beginReading,
   finishReading,
@@ -38,7 +39,7 @@ const resize =
     array.resize(rows);
 
 /** Every way in which rows come, change and go. */
-const STEPS: readonly (readonly [string, Step])[] = [
+const EACH_STEP: readonly (readonly [string, Step])[] = [
   ["append less than a chunk", append(1, 3)],
   ["append over chunks", append(2, 7)],
   ["append over a superchunk", append(3, 9)],
@@ -59,6 +60,39 @@ const STEPS: readonly (readonly [string, Step])[] = [
   ["shrink to nothing", resize(0)],
   ["append again", append(9, 26)],
 ];
+
+/** A step that does the same each time that it is taken on the same array. */
+function drawStep(random: () => number): readonly [string, Step] {
+  const [kind, a, b, value] = [random(), random(), random(), Math.floor(random() * 1000)];
+  if (kind < 0.4) {
+    const count = 1 + Math.floor(a * a * 30);
+    return [`append ${count}`, append(value, count)];
+  }
+  if (kind < 0.65)
+    return [
+      `set to ${value}`,
+      async (array) => {
+        const start = Math.floor(a * array.length);
+        const stop = start + 1 + Math.floor(b * (array.length - start - 1));
+        if (array.length > 0) await set(start, stop, value)(array);
+      },
+    ];
+  if (kind < 0.8) return ["resize", resize(Math.floor(a * 50))];
+  if (kind < 0.9)
+    return [
+      "delete rows",
+      async (array) => {
+        const start = Math.floor(a * array.length);
+        const stop = start + 1 + Math.floor(b * (array.length - start - 1));
+        if (array.length > 0) await array.deleteRows(start, stop);
+      },
+    ];
+  return ["compact", (array) => array.compact()];
+}
+
+/** With a seed (`SEED=3 npx vitest run test/mirror`) others, in any order. */
+const random = randomFrom(1);
+const STEPS = SEED === 0 ? EACH_STEP : EACH_STEP.map(() => drawStep(random));
 
 async function blzValues(root: string): Promise<number[]> {
   const array = await open(new FileStore(root), "");
@@ -150,7 +184,7 @@ describe.each(SHAPES)("%s", (_name, options, stride) => {
       await array.flush();
       const before = await blzValues(source);
       const outcome = await outcomeOf(source, step);
-      for (let left = index % stride, done = false; !done; left += stride) {
+      for (let left = (SEED * 7 + index) % stride, done = false; !done; left += stride) {
         const root = copyOf(source);
         let steps = left;
         const tick = async (): Promise<void> => {
