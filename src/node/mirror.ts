@@ -80,7 +80,11 @@ export async function planMirrorAt(path: string, options: LongOptions): Promise<
       added: bytes,
       done: false,
       notes: [
-        `${full} full superchunk${full === 1 ? "" : "s"} would be shards by hard links; ${rewritten === 0 ? "all that is needed lies behind their chunks" : `${rewritten} superchunk${rewritten === 1 ? "" : "s"} would be written anew once, by copying their chunks, with the index of a shard behind them`}`,
+        ...(full + rewritten === 0
+          ? []
+          : [
+              `${full} full superchunk${full === 1 ? "" : "s"} would be shards by hard links; ${rewritten === 0 ? "all that is needed lies behind their chunks" : `${rewritten} superchunk${rewritten === 1 ? "" : "s"} would be written anew once, by copying their chunks, with the index of a shard behind them`}`,
+            ]),
         ...(open === 0
           ? []
           : [

@@ -58,6 +58,24 @@ test("an index is read once for each shard, then no more than the joined ranges,
   expect(counts.bytesRead).toBe(20 * 16 + 4 + 8 * 4);
 });
 
+test("indexes are kept up to a bound, those used last the longest", async () => {
+  const { store, counts, reset } = withCounting(await makeStore({ shardShape: [1000] }));
+  // Two indexes of ten entries: the third takes the place of the one that was not used.
+  const array = await openZarrArray(store, "", { cachedEntries: 20 });
+  for (const [row, requests] of [
+    [0, 2],
+    [1000, 2],
+    [1, 1],
+    [2000, 2],
+    [2, 1],
+    [1001, 2],
+  ] as const) {
+    reset();
+    expect(await array.get([row])).toBe(row);
+    expect([row, ranges(counts.log)]).toEqual([row, requests]);
+  }
+});
+
 test("ranges that are near are fetched together, those that are far are not", async () => {
   const { store, counts, reset } = withCounting(await makeStore({ codecs: [LITTLE, { name: "crc32c" }] }));
   for (const [maxGap, requests] of [

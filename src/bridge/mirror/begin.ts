@@ -19,7 +19,7 @@ import { zarrMirrors } from "./maker.ts";
 import type { MirrorFiles } from "./types.ts";
 import { indexOfPlaces } from "./zarr-mirror.ts";
 
-/** Bytes of a chunk's entry in the index of its shard. */
+/** Bytes of an entry in the index of a shard, which has one for each chunk that fits. */
 const INDEX_ENTRY = 16;
 
 /** Gives superchunks their index, and shows nothing. */
@@ -64,13 +64,18 @@ export async function planMirror(
   );
   const open = chunks % superchunklen;
   const listed = documents.list(committed.rows, attrs);
-  const perChunk = chunks === 0 ? 0 : committed.cbytes / chunks + INDEX_ENTRY * writer.columns.length;
+  const perChunk = chunks === 0 ? 0 : committed.cbytes / chunks;
+  const shards = rewritten.length + (open > 0 ? 1 : 0);
+  const indexes = shards * writer.columns.length * superchunklen * INDEX_ENTRY;
   return {
     documents: listed.map(([key]) => key),
     full: Math.floor(chunks / superchunklen),
     rewritten: rewritten.length,
     open,
-    bytes: listed.reduce((sum, [, { length }]) => sum + length, Math.round(perChunk * (copied + open))),
+    bytes: listed.reduce(
+      (sum, [, { length }]) => sum + length,
+      indexes + Math.round(perChunk * (copied + open)),
+    ),
   };
 }
 
