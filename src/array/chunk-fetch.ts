@@ -231,6 +231,19 @@ export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: str
       { ...where, offset: place.offset + 4, field: "nbytes", expected: place.nbytes, found: header.nbytes },
     );
   }
+  if (place.ctbytes !== undefined && header.ctbytes !== place.ctbytes) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the Blosc header's ctbytes at byte ${place.offset + 12} is ${header.ctbytes}, but ${place.ctbytes} bytes are stored; the chunk or its index entry is damaged`,
+      {
+        ...where,
+        offset: place.offset + 12,
+        field: "ctbytes",
+        expected: place.ctbytes,
+        found: header.ctbytes,
+      },
+    );
+  }
   const needed = header.ctbytes + digestLength(place.checksum);
   if (needed > place.available) {
     throw new SuperchunkError(

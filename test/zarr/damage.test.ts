@@ -1,5 +1,8 @@
 /** Damaged shards, indexes and documents: an error that names what is wrong, never fill values in its place. */
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { FileStore } from "../../src/node/index.ts";
@@ -312,3 +315,36 @@ test("a fill value is asked for every field, also for one whose name every objec
     message: expect.stringContaining('the field "constructor"') as string,
   });
 });
+
+test.each([
+  ["from memory", false],
+  ["from a disk", true],
+])(
+  "[FH-04] a Blosc chunk with more bytes behind it is refused also where a part of it is read, %s",
+  async (_, isOnDisk) => {
+    const folder = mkdtempSync(join(tmpdir(), "superchunk-part-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const store = isOnDisk ? new FileStore(folder) : new MemoryStore();
+    const length = 200_000;
+    const BLOSC = {
+      name: "blosc",
+      configuration: { cname: "lz4", clevel: 5, shuffle: "noshuffle", typesize: 8, blocksize: 0 },
+    };
+    const settings = { dataType: "float64", chunkShape: [length], codecs: [LITTLE, BLOSC] };
+    const writer = await createZarr(store, "a", { shape: [length], ...settings });
+    await writer.set(
+      null,
+      Float64Array.from({ length }, (_, i) => Math.sin(i) * i),
+    );
+    const chunk = (await store.get("a/c/0")) ?? new Uint8Array(0);
+    expect(await (await openZarrArray(store, "a")).get([7])).toBe(Math.sin(7) * 7);
+    const longer = new Uint8Array(chunk.length + 10);
+    longer.set(chunk);
+    await store.put("a/c/0", longer);
+    for (const selection of [null, [7]])
+      await expect((await openZarrArray(store, "a")).get(selection)).rejects.toMatchObject({
+        code: "BAD_FIELD",
+        details: { field: "ctbytes", expected: longer.length, found: chunk.length },
+      });
+  },
+);
