@@ -184,7 +184,7 @@ describe.each(SHAPES)("%s", (_name, options, stride) => {
       await array.flush();
       const before = await blzValues(source);
       const outcome = await outcomeOf(source, step);
-      for (let left = (SEED * 7 + index) % stride, done = false; !done; left += stride) {
+      for (let left = (SEED + index) % 11, done = false; !done; left += stride) {
         const root = copyOf(source);
         let steps = left;
         const tick = async (): Promise<void> => {
