@@ -11,9 +11,20 @@ import { repositoryRoot } from "../fixtures/manifest.ts";
 export async function buildPackage(folder: string): Promise<string> {
   copyFileSync(join(repositoryRoot, "package.json"), join(folder, "package.json"));
   symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
+  const sources = (...names: string[]): string => join(repositoryRoot, ...names);
+  // Each entry finds the workers beside it.
+  const workers = ["chunk-worker", "head-worker"].flatMap((name) =>
+    ["cli", "src/node"].map((place) => ({
+      in: sources("src", "node", `${name}.ts`),
+      out: `${place}/${name}`,
+    })),
+  );
   await build({
-    entryPoints: [join(repositoryRoot, "cli", "main.ts"), join(repositoryRoot, "src", "node", "index.ts")],
-    outbase: repositoryRoot,
+    entryPoints: [
+      { in: sources("cli", "main.ts"), out: "cli/main" },
+      { in: sources("src", "node", "index.ts"), out: "src/node/index" },
+      ...workers,
+    ],
     outdir: join(folder, "dist"),
     bundle: true,
     platform: "node",
