@@ -12,6 +12,8 @@ export interface Question {
   readonly lines?: string | undefined;
   readonly virtualizarr?: string | undefined;
   readonly names: readonly string[];
+  /** As which of numpy's dtypes Python hashes them; little-endian without. */
+  readonly dtypes?: Readonly<Record<string, string>>;
 }
 
 /** Shape and sha256 of each array, or why there are none. */

@@ -16,7 +16,6 @@ import { checkKerchunkInS3 } from "./references-s3-kerchunk.ts";
 import { checkUpdates } from "./references-update.ts";
 import { checkKerchunkOverHttp } from "./references-web.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
-import { kindOf } from "./support.ts";
 
 const FORMS = [
   { name: "kerchunk", args: ["--to", "kerchunk"], file: "set.json" },
@@ -68,6 +67,7 @@ export const references: Suite = {
       lines,
       virtualizarr,
       names: Object.keys(wanted),
+      dtypes: Object.fromEntries(Object.entries(wanted).map(([name, { dtype }]) => [name, dtype])),
     }));
     judge(context, cases, await askPython(python, asked));
     const scripted = cases.filter(({ script, wanted }) => script !== undefined && isForZarrita(wanted));
@@ -107,26 +107,24 @@ function judge({ checks }: SuiteContext, cases: readonly Case[], answers: readon
   }
 }
 
-/** zarrita knows numbers of up to eight bytes, and booleans; float16 only where the engine does. */
+/** zarrita knows numbers of up to eight bytes, and booleans; float16 only where the engine does, and no array without rows. */
 function isForZarrita(wanted: Case["wanted"]): boolean {
-  return Object.values(wanted).every(({ dtype }) => /^(?:<[iu][248]|<f[48]|\|[iub]1|[iub]1)$/.test(dtype));
+  return Object.values(wanted).every(
+    ({ dtype, shape }) => !shape.includes(0) && /^(?:<[iu][248]|<f[48]|\|[iub]1|[iub]1)$/.test(dtype),
+  );
 }
 
-/** The arrays of a fixture that every reader has a type for, by name; undefined where there are none. */
+/** The arrays of a fixture that Python's readers have a type for, by name; undefined where there are none. */
 function wantedOf(row: Fixture): Readonly<Record<string, Wanted>> | undefined {
   if (row.refuse || row.optional || row.kind === "bytes") return undefined;
-  const isPlain = (dtype: unknown, shape: readonly number[]): boolean =>
-    typeof dtype === "string" && kindOf(dtype) === "number" && !dtype.startsWith(">") && !shape.includes(0);
   if (row.kind === "array") {
     const { dtype, shape, sha256, path } = row;
     // Snappy, and cuts that are not on rows, are for convert.
-    if (typeof dtype !== "string" || !isPlain(dtype, shape) || /snappy|3d-fortran/.test(path))
-      return undefined;
-    if (shape.length === 0) return undefined;
+    if (typeof dtype !== "string" || /snappy|3d-fortran/.test(path)) return undefined;
     return { [basename(path).replace(/\.[^.]+$/, "")]: { dtype, shape, sha256 } };
   }
   const columns = Object.entries(row.columns).flatMap(([name, { dtype, shape, sha256 }]) =>
-    typeof dtype === "string" && isPlain(dtype, shape) ? [[name, { dtype, shape, sha256 }] as const] : [],
+    typeof dtype === "string" ? [[name, { dtype, shape, sha256 }] as const] : [],
   );
   return columns.length === row.names.length ? Object.fromEntries(columns) : undefined;
 }

@@ -1,6 +1,6 @@
 """Runs the lines that open virtual references, and hashes what they give.
 
-Reads a JSON list of {id, lines, names, virtualizarr} on stdin; prints a JSON line for each: {id, values: {name:
+Reads a JSON list of {id, lines, names, dtypes, virtualizarr} on stdin; prints a JSON line for each: {id, values: {name:
 [shape, sha256]}} or {id, error}.
 """
 import hashlib
@@ -13,9 +13,9 @@ import numpy as np
 warnings.simplefilter("ignore")
 
 
-def digest(array):
+def digest(array, dtype):
     values = np.asarray(array)
-    data = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
+    data = values.astype(dtype or values.dtype.newbyteorder("<"), copy=False)
     return [list(values.shape), hashlib.sha256(data.tobytes()).hexdigest()]
 
 
@@ -38,7 +38,8 @@ for case in json.load(sys.stdin):
             scope = {}
             exec(case["lines"], scope)
             dataset = scope["dataset"]
-        answer = {"id": case["id"], "values": {name: digest(dataset[name].values) for name in case["names"]}}
+        dtypes = case.get("dtypes", {})
+        answer = {"id": case["id"], "values": {name: digest(dataset[name].values, dtypes.get(name)) for name in case["names"]}}
     except Exception as error:
         answer = {"id": case["id"], "error": f"{type(error).__name__}: {error}"[:400]}
     print(json.dumps(answer), flush=True)
