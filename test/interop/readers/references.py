@@ -15,8 +15,11 @@ warnings.simplefilter("ignore")
 
 def digest(array, dtype):
     values = np.asarray(array)
-    data = values.astype(dtype or values.dtype.newbyteorder("<"), copy=False)
-    return [list(values.shape), hashlib.sha256(data.tobytes()).hexdigest()]
+    wanted = np.dtype(dtype) if dtype else values.dtype.newbyteorder("<")
+    # Texts and dates may come in a wider type, numbers may not.
+    if wanted.kind in "biufc" and values.dtype.newbyteorder("<") != wanted.newbyteorder("<"):
+        raise TypeError(f"values of {values.dtype}, expected {wanted}")
+    return [list(values.shape), hashlib.sha256(values.astype(wanted, copy=False).tobytes()).hexdigest()]
 
 
 def read_with_virtualizarr(path, names):
@@ -39,7 +42,8 @@ for case in json.load(sys.stdin):
             exec(case["lines"], scope)
             dataset = scope["dataset"]
         dtypes = case.get("dtypes", {})
-        answer = {"id": case["id"], "values": {name: digest(dataset[name].values, dtypes.get(name)) for name in case["names"]}}
+        values = {name: digest(dataset[name].values, dtypes.get(name)) for name in case["names"]}
+        answer = {"id": case["id"], "values": values}
     except Exception as error:
         answer = {"id": case["id"], "error": f"{type(error).__name__}: {error}"[:400]}
     print(json.dumps(answer), flush=True)
