@@ -86,3 +86,12 @@ function place({ path, chunk }: ErrorDetails): string {
   if (chunk !== undefined) return `chunk ${chunk}: `;
   return "";
 }
+
+/** The error for an argument or option that is something else than is expected. */
+export function badArgument(field: string, found: unknown, expected: string): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", `${field} is ${String(found)}, expected ${expected}`, {
+    field,
+    expected,
+    found,
+  });
+}

@@ -2,11 +2,12 @@
  * What an array folder's metadata say, and the archive that is made of it. Knows `meta/` and how columns lie; must not
  * know how the layouts are told apart.
  */
-import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { SuperchunkError } from "../errors.ts";
 import { parseSizes, parseStorage } from "../format/folder.ts";
 import { parseJson } from "../format/json.ts";
+import { checkStoredName } from "../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
-import { checkKey, joinKey } from "../store/key.ts";
+import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { PlainArray } from "./array-archive.ts";
 import type { ChunkDecoder } from "./chunk-decoder.ts";
@@ -175,7 +176,7 @@ export function nestedArray(
   const columns = new Map<string, ArrayArchive>();
   const ownData = { ...face, attrs: {}, metadataKeys: [] };
   dtype.fields.forEach((field, i) => {
-    checkColumnName(field.name, store.describe(joinKey(path, "meta/storage")));
+    checkStoredName(field.name, store.describe(joinKey(path, "meta/storage")), "dtype");
     const fill = Array.isArray(dflt) ? (dflt[i] as JsonValue | undefined) : undefined;
     const data = joinKey(path, "data", field.name);
     columns.set(field.name, oneColumn(folder, ownData, field.dtype, [...shape, ...field.shape], data, fill));
@@ -201,20 +202,4 @@ export function nestedArray(
     fillValue: dflt,
     columns,
   });
-}
-
-/** A field's name becomes a folder's: it must not lead anywhere else. */
-export function checkColumnName(name: string, path: string): void {
-  try {
-    checkKey(name);
-  } catch (error) {
-    throw isSuperchunkError(error) ? error.at({ path }) : error;
-  }
-  if (name.includes("/")) {
-    throw new SuperchunkError(
-      "UNSAFE_PATH",
-      `the field name ${JSON.stringify(name)} would lead into another folder`,
-      { path, field: "dtype", found: name },
-    );
-  }
 }

@@ -4,10 +4,10 @@
  * Knows which objects only one layout has, and asks for as few as it can: over a network each question is a request.
  * Must not know what the chunks are. @see FORMAT.md [FA-01]
  */
-import { carrayChunkName, superchunkName } from "../format/naming.ts";
+import { carrayChunkName, checkStoredName, superchunkName } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
-import { type ArrayFolder, checkColumnName, readAttributes } from "./array-folder.ts";
+import { type ArrayFolder, readAttributes } from "./array-folder.ts";
 import { statFile } from "./stored-size.ts";
 import type { OpenOptions } from "./types.ts";
 
@@ -52,7 +52,7 @@ export async function findLayout(folder: ArrayFolder, options: OpenOptions): Pro
   if (await exists(superchunkName(1))) return asSuperchunks("blz-superchunk");
   const [column] = folder.dtype.kind === "struct" ? folder.dtype.fields : [];
   if (column !== undefined) {
-    checkColumnName(column.name, store.describe(path));
+    checkStoredName(column.name, store.describe(joinKey(path, "meta/storage")), "dtype");
     if (await exists(column.name, superchunkName(1))) return asSuperchunks("nested");
   }
   if (suggested === "superchunks" && (await hasChunkFile())) return asCarray();

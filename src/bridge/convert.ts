@@ -6,7 +6,6 @@
 import type { Archive, OpenOptions } from "../array/types.ts";
 import { isEqual } from "../bytes/equal.ts";
 import { encodeHere } from "../codec/index.ts";
-import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
@@ -22,7 +21,7 @@ import { type Publisher, publishDirectly } from "./publisher.ts";
 import { shardKey } from "./shard-keys.ts";
 import { shardPieces } from "./shard-writer.ts";
 import { verifyArray } from "./verify-conversion.ts";
-import { consolidate } from "./zarr-metadata.ts";
+import { consolidate, encodeDocument } from "./zarr-metadata.ts";
 
 /** Shards that are written at a time: while one is being synced, others are read and written. */
 const SHARDS_AT_ONCE = 4;
@@ -191,10 +190,7 @@ class ConversionRun {
     for (const [node, document] of groups) if (node !== "") below.set(node, document);
     for (const { node, document } of arrays) if (node !== "") below.set(node, document);
     for (const [node, document] of [...groups].reverse()) {
-      const own =
-        node === ""
-          ? consolidate(document, new Map([...below].sort(([a], [b]) => (a < b ? -1 : 1))))
-          : document;
+      const own = node === "" ? consolidate(document, below) : document;
       await this.#publish(joinKey(node, "zarr.json"), own, this.#options.signal);
     }
   }
@@ -249,11 +245,6 @@ class ConversionRun {
       renamed,
     };
   }
-}
-
-/** The bytes of a document as it is stored. */
-export function encodeDocument(document: JsonObject): Uint8Array {
-  return new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
 }
 
 function shardBytes({ source }: ArrayJob, { cells, shards }: JobLayout, shard: number): number {

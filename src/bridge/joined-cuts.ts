@@ -56,14 +56,18 @@ function copiesOf(parts: readonly SourceArray[], chunkBytes: number): readonly C
 }
 
 /** Chunks of a part that are whole cells where it begins on a border; only at the end of all a cell may be short. */
-function fittingChunks(
+function fittingChunks(archive: SourceArray["archive"], chunkBytes: number, isLast: boolean): number {
+  const { nbytes, nchunks } = archive;
+  if (!hasCellLength(archive, chunkBytes)) return 0;
+  return isLast ? nchunks : Math.min(nchunks, Math.floor(nbytes / chunkBytes));
+}
+
+/** True where the chunks of a part are as long as cells; one that is alone may be shorter. */
+function hasCellLength(
   { nbytes, nchunks, chunkBytes: own }: SourceArray["archive"],
   chunkBytes: number,
-  isLast: boolean,
-): number {
-  const fits = own === chunkBytes || (nchunks === 1 && nbytes <= chunkBytes);
-  if (!fits) return 0;
-  return isLast ? nchunks : Math.min(nchunks, Math.floor(nbytes / chunkBytes));
+): boolean {
+  return own === chunkBytes || (nchunks === 1 && nbytes <= chunkBytes);
 }
 
 /** Rows of each chunk; undefined where a chunk ends within a row. */
@@ -87,8 +91,7 @@ function whyUneven(parts: readonly SourceArray[], chunkBytes: number): string {
   for (const [i, { archive, shape }] of parts.entries()) {
     const path = archive.store.describe(archive.path);
     const isLast = i === parts.length - 1;
-    const isShort = archive.nchunks === 1 && archive.nbytes <= chunkBytes;
-    if (archive.chunkBytes !== chunkBytes && !isShort)
+    if (!hasCellLength(archive, chunkBytes))
       return `${path} has chunks of ${archive.chunkBytes} bytes, and others of ${chunkBytes}`;
     if (!isLast && archive.nbytes % chunkBytes !== 0)
       return `the last chunk of ${path} is short, with ${shape[0]} rows in all, and Zarr's regular grid has no short chunk in the middle`;

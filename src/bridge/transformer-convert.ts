@@ -4,7 +4,6 @@
  * Knows both layouts; payloads are not looked into.
  */
 import { SuperchunkError } from "../errors.ts";
-import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
@@ -17,6 +16,7 @@ import { ShardCache } from "../zarr/shard-cache.ts";
 import { DEFAULT_INDEX, encodeShardIndex, type ShardEntry } from "../zarr/shard-index.ts";
 import { storedPositions } from "../zarr/stored-positions.ts";
 import { planV3 } from "./v3-document.ts";
+import { encodeDocument } from "./zarr-metadata.ts";
 
 /** What a conversion did. */
 export interface TransformerConversion {
@@ -179,6 +179,5 @@ async function* readPieces(
 }
 
 async function putDocument(target: WritableStore, path: string, document: JsonObject): Promise<void> {
-  const bytes = new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
-  await target.put(joinKey(path, DOCUMENT), bytes, { ifAbsent: true });
+  await target.put(joinKey(path, DOCUMENT), encodeDocument(document), { ifAbsent: true });
 }

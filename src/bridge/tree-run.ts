@@ -8,7 +8,7 @@ import { joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import { openZarr } from "../zarr/open.ts";
 import { planJobs } from "./conversion-jobs.ts";
-import { assertConvertible, encodeDocument, runJobs } from "./convert.ts";
+import { assertConvertible, runJobs } from "./convert.ts";
 import type { ConvertOptions, ConvertResult } from "./convert-options.ts";
 import {
   type ConversionRecord,
@@ -23,7 +23,7 @@ import { BatchPublisher, type Publisher, publishDirectly } from "./publisher.ts"
 import type { TreeEntry, TreeResult } from "./tree-types.ts";
 import { runZarrJobs, type ZarrConvertResult } from "./zarr-convert.ts";
 import { planZarrJobs } from "./zarr-jobs.ts";
-import { consolidate, groupDocument } from "./zarr-metadata.ts";
+import { consolidate, encodeDocument, groupDocument } from "./zarr-metadata.ts";
 
 /** Above this many nodes their documents are not repeated in the root's: it would no longer fit in memory. */
 export const MOST_CONSOLIDATED = 5000;
@@ -196,11 +196,8 @@ export class TreeRun {
       await this.#publish(folder, groupDocument({}));
       if (this.#nodes <= MOST_CONSOLIDATED) this.#documents.set(folder, groupDocument({}));
     }
-    const below = new Map([...this.#documents].sort(([a], [b]) => (a < b ? -1 : 1)));
-    await this.#publish(
-      "",
-      this.#nodes <= MOST_CONSOLIDATED ? consolidate(groupDocument({}), below) : groupDocument({}),
-    );
+    const root = groupDocument({});
+    await this.#publish("", this.#nodes <= MOST_CONSOLIDATED ? consolidate(root, this.#documents) : root);
   }
 
   async #publish(node: string, document: JsonObject): Promise<void> {

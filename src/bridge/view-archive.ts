@@ -10,12 +10,11 @@ import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ArrayJob } from "./array-job.ts";
 import { type ConversionJobs, planJobs } from "./conversion-jobs.ts";
-import { encodeDocument } from "./convert.ts";
 import { nameDimensions } from "./dimension-names.ts";
 import { parseChunkKey, readCell } from "./view-array.ts";
 import { MadeChunks } from "./view-cache.ts";
 import type { ViewNode, ViewOptions, ViewReadOptions } from "./view-types.ts";
-import { consolidate } from "./zarr-metadata.ts";
+import { consolidate, encodeDocument } from "./zarr-metadata.ts";
 
 const NEVER = new AbortController().signal;
 
@@ -91,7 +90,7 @@ export class ArchiveView {
       if (path === node || !(node === "" || path.startsWith(`${node}/`))) continue;
       below.set(node === "" ? path : path.slice(node.length + 1), document);
     }
-    return encodeDocument(consolidate(group, new Map([...below].sort(([a], [b]) => (a < b ? -1 : 1)))));
+    return encodeDocument(consolidate(group, below));
   }
 
   async #chunk(

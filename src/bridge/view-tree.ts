@@ -11,13 +11,12 @@ import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
-import { encodeDocument } from "./convert.ts";
 import { namePaths } from "./node-names.ts";
 import { MOST_CONSOLIDATED } from "./tree-run.ts";
 import { cutRange, directNodes, parseViewKey } from "./view.ts";
 import { ArchiveView } from "./view-archive.ts";
 import type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view-types.ts";
-import { consolidate, groupDocument } from "./zarr-metadata.ts";
+import { consolidate, encodeDocument, groupDocument } from "./zarr-metadata.ts";
 
 /** Archives that are kept open. */
 const KEPT_ARCHIVES = 256;
@@ -240,8 +239,7 @@ class TreeView implements ZarrView {
       }
     });
     if (documents.size > MOST_CONSOLIDATED) return plain;
-    const sorted = new Map([...documents].sort(([a], [b]) => (a < b ? -1 : 1)));
-    return encodeDocument(consolidate(groupDocument({}), sorted));
+    return encodeDocument(consolidate(groupDocument({}), documents));
   }
 }
 

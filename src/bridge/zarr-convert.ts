@@ -6,7 +6,6 @@
 import type { LongOptions } from "../array/types.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
-import { stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
@@ -25,7 +24,7 @@ import type { Recoding } from "./v3-document.ts";
 import { firstDifference } from "./way-back/verify-back.ts";
 import { notesOnAttributes } from "./zarr-attributes.ts";
 import { failureAt, planZarrJobs, type ZarrJobs, type ZarrPlanOptions } from "./zarr-jobs.ts";
-import { consolidate } from "./zarr-metadata.ts";
+import { consolidate, encodeDocument } from "./zarr-metadata.ts";
 
 /** How a conversion is run. */
 export interface ZarrConvertOptions extends DestinationOptions, LongOptions, ZarrPlanOptions {
@@ -107,10 +106,8 @@ export async function runZarrJobs(
     options.onProgress?.({ done: done.nbytes, total, label: source });
   }
   const left = new Set(failed.map(({ path }) => path));
-  const below = new Map(
-    nodes
-      .flatMap(({ path, document }) => (path === "" || left.has(path) ? [] : [[path, document] as const]))
-      .sort(byPath),
+  const below = nodes.flatMap(({ path, document }) =>
+    path === "" || left.has(path) ? [] : [[path, document] as const],
   );
   for (const { path, node, document } of [...nodes].reverse()) {
     if (node.kind === "array") continue;
@@ -140,10 +137,6 @@ export async function runZarrJobs(
   };
 }
 
-function byPath([a]: readonly [string, JsonObject], [b]: readonly [string, JsonObject]): number {
-  return a < b ? -1 : 1;
-}
-
 /** Replaces a document of an unfinished run. Returns its size. */
 async function putDocument(
   target: WritableStore,
@@ -151,7 +144,7 @@ async function putDocument(
   document: JsonObject,
   { signal }: ZarrConvertOptions,
 ): Promise<number> {
-  const bytes = new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
+  const bytes = encodeDocument(document);
   await target.put(joinKey(path, DOCUMENT), bytes, { signal });
   return bytes.length;
 }

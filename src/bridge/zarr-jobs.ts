@@ -3,11 +3,12 @@
  *
  * Reads documents only. Must not write.
  */
-import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
+import type { SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/array.ts";
+import { countPositions } from "../zarr/chunk-grid.ts";
 import type { ZarrGroup } from "../zarr/group.ts";
 import type { ConversionPlan, PlannedArray } from "./convert-options.ts";
 import { assertSkippable } from "./failure.ts";
@@ -57,39 +58,23 @@ export interface ZarrPlan {
 /** The same with the errors. */
 export async function planZarrNodes(
   root: ZarrArray | ZarrGroup,
-  options: Pick<ZarrPlanOptions, "recode">,
+  options: Omit<ZarrPlanOptions, "skipFailed">,
 ): Promise<ZarrPlan> {
   const arrays: PlannedArray[] = [];
   const groups: string[] = [];
   const failed: FailedNode[] = [];
-  const onFailed = (failure: FailedNode): void => {
+  const onFailed: FailureListener = (failure, array) => {
     const { path: node, source, error } = failure;
     failed.push(failure);
-    arrays.push({
-      ...{
-        node,
-        source,
-        action: "refuse",
-        reason: error.summary,
-        nbytes: 0,
-        chunks: 0,
-        shards: 0,
-        notes: [],
-      },
-    });
+    const facts =
+      array === undefined
+        ? { node, source, nbytes: 0, chunks: 0, shards: 0, notes: [] }
+        : factsOf(node, array);
+    arrays.push({ ...facts, action: "refuse", reason: error.summary });
   };
-  for await (const { path, node } of nodesOf("", root, onFailed)) {
-    if (node.kind === "group") {
-      groups.push(path);
-      continue;
-    }
-    try {
-      arrays.push(planArray(path, node, options));
-    } catch (error) {
-      if (!isSuperchunkError(error)) throw error;
-      failed.push({ path, source: node.store.describe(node.path), error });
-      arrays.push({ ...factsOf(path, node), action: "refuse", reason: error.summary });
-    }
+  for await (const job of jobsOf(root, options, onFailed)) {
+    if (job.node.kind === "group") groups.push(job.path);
+    else arrays.push(describeArray(job.node, job));
   }
   const plan: ConversionPlan = {
     source: root.store.describe(root.path),
@@ -102,10 +87,8 @@ export async function planZarrNodes(
   return { plan, failed };
 }
 
-/** Throws what {@link planV3} throws. */
-function planArray(path: string, array: ZarrArray, options: Pick<ZarrPlanOptions, "recode">): PlannedArray {
+function describeArray(array: ZarrArray, { path, document, recoding }: ZarrJob): PlannedArray {
   const facts = factsOf(path, array);
-  const { document, recoding } = planV3(array, options);
   const dataType: JsonValue = document["data_type"] ?? null;
   if (array.nbytes === 0) return { ...facts, action: "empty", dataType };
   if (recoding === undefined) return { ...facts, action: "copy", dataType };
@@ -121,7 +104,7 @@ function factsOf(node: string, array: ZarrArray): Omit<PlannedArray, "action"> {
     source: array.store.describe(array.path),
     nbytes,
     chunks: count(chunkShape),
-    shards: model.axes.reduce((product, axis) => product * axis.count, 1),
+    shards: countPositions(model.axes),
     shape,
     chunkShape,
     ...(shardShape === undefined ? {} : { shardShape }),
@@ -155,21 +138,38 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
   const failed: FailedNode[] = [];
   const skips = options.skipFailed === true && root.kind === "group";
   const onFailed = skips ? (failure: FailedNode): unknown => failed.push(failure) : undefined;
-  for await (const { path, node } of nodesOf("", root, onFailed)) {
-    if (node.kind === "group") {
-      nodes.push({ path, node, document: groupDocument(node.attrs), recoding: undefined });
-      continue;
-    }
-    try {
-      nodes.push({ path, node, ...planV3(node, options) });
-    } catch (error) {
-      failed.push(failureAt({ path, source: node.store.describe(node.path) }, error, skips, options.signal));
-    }
-  }
+  for await (const job of jobsOf(root, options, onFailed)) nodes.push(job);
   const [first] = failed;
   if (first !== undefined && !nodes.some(({ node }) => node.kind === "array")) throw first.error;
   const documents = Object.fromEntries(nodes.map(({ path, document }) => [`/${path}`, document]));
   return { source: { location: root.store.describe(root.path), documents }, nodes, failed };
+}
+
+/** Is told of nodes that are left out; with the array, where it was opened and cannot be converted. */
+type FailureListener = (failure: FailedNode, array?: ZarrArray) => unknown;
+
+/** What becomes of each node. Nodes that cannot be opened or converted are thrown, or told. */
+async function* jobsOf(
+  root: ZarrArray | ZarrGroup,
+  options: ZarrPlanOptions,
+  onFailed: FailureListener | undefined,
+): AsyncGenerator<ZarrJob> {
+  for await (const { path, node } of nodesOf("", root, options.signal, onFailed)) {
+    if (node.kind === "group") {
+      yield { path, node, document: groupDocument(node.attrs), recoding: undefined };
+      continue;
+    }
+    let planned: Pick<ZarrJob, "document" | "recoding">;
+    try {
+      planned = planV3(node, options);
+    } catch (error) {
+      const source = node.store.describe(node.path);
+      const failure = failureAt({ path, source }, error, onFailed !== undefined, options.signal);
+      onFailed?.(failure, node);
+      continue;
+    }
+    yield { path, node, ...planned };
+  }
 }
 
 /** An error as a failure of a node. Throws it where nothing is skipped, where it is no fault of the node, and when aborted. */
@@ -188,7 +188,8 @@ export function failureAt(
 async function* nodesOf(
   path: string,
   node: ZarrArray | ZarrGroup,
-  onFailed?: (failure: FailedNode) => unknown,
+  signal: AbortSignal | undefined,
+  onFailed: FailureListener | undefined,
 ): AsyncGenerator<NamedNode> {
   yield { path, node };
   if (node.kind === "array") return;
@@ -199,10 +200,10 @@ async function* nodesOf(
       member = await node.open(name);
     } catch (error) {
       const source = node.store.describe(joinKey(node.path, name));
-      const failure = failureAt({ path: below, source }, error, onFailed !== undefined, undefined);
+      const failure = failureAt({ path: below, source }, error, onFailed !== undefined, signal);
       onFailed?.(failure);
       continue;
     }
-    yield* nodesOf(below, member, onFailed);
+    yield* nodesOf(below, member, signal, onFailed);
   }
 }

@@ -2,6 +2,7 @@
  * Zarr v3 array and group documents. Knows their members; must not know archives or stores.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
  */
+import { stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { type LengthRun, mergeRuns } from "./unequal-cells.ts";
 
@@ -75,17 +76,27 @@ export function groupDocument(attributes: JsonObject): JsonObject {
 }
 
 /**
- * A group's document with those of all nodes below it, as zarr-python 3.4 consolidates them: by path relative to
- * the group, flat, groups with an empty consolidation of their own.
+ * A group's document with those of all nodes below it, as zarr-python 3.4 consolidates them: sorted by path
+ * relative to the group, flat, groups with an empty consolidation of their own. Each path once, in any order.
  */
-export function consolidate(group: JsonObject, below: ReadonlyMap<string, JsonObject>): JsonObject {
+export function consolidate(
+  group: JsonObject,
+  below: Iterable<readonly [path: string, document: JsonObject]>,
+): JsonObject {
   const metadata = Object.fromEntries(
-    [...below].map(([path, document]) => [
-      path,
-      document["node_type"] === "group" ? { ...document, consolidated_metadata: inline({}) } : document,
-    ]),
+    [...below]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([path, document]) => [
+        path,
+        document["node_type"] === "group" ? { ...document, consolidated_metadata: inline({}) } : document,
+      ]),
   );
   return { ...group, consolidated_metadata: inline(metadata) };
+}
+
+/** The bytes of a document as it is stored. */
+export function encodeDocument(document: JsonObject): Uint8Array {
+  return new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
 }
 
 /** Key of a chunk or shard below its array. */

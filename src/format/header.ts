@@ -117,6 +117,11 @@ function decodeVersion1(reader: ByteReader): BlpkHeader {
     const byte = reader.uint8(at);
     if (byte !== 0) throw badField(reader.path, at, "reserved byte", "0", byte); // [F1.1-03]
   }
+  return headerOfVersion1(count64(reader, nchunks.at, "nchunks", -1));
+}
+
+/** A header of version 1, which says nothing but its count of chunks. [F1.1] */
+export function headerOfVersion1(nchunks: number): BlpkHeader {
   return {
     version: 1,
     headerLength: 16,
@@ -126,7 +131,7 @@ function decodeVersion1(reader: ByteReader): BlpkHeader {
     typesize: 0,
     chunkSize: -1,
     lastChunk: -1,
-    nchunks: count64(reader, nchunks.at, "nchunks", -1),
+    nchunks,
     maxAppChunks: 0,
     metaSize: 0,
   };

@@ -1,6 +1,5 @@
 /** Writes references to archives into an Icechunk repository, as one commit, and reads samples back. */
 import type * as Icechunk from "@earthmover/icechunk";
-import { encodeDocument } from "../bridge/convert.ts";
 import {
   type Container,
   Containers,
@@ -14,6 +13,7 @@ import {
   type StreamSettings,
   sampleArrays,
 } from "../bridge/references/index.ts";
+import { encodeDocument } from "../bridge/zarr-metadata.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";

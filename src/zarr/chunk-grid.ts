@@ -32,6 +32,21 @@ export interface GridAxis {
   readonly lengths: readonly number[];
 }
 
+/** First item of the chunk at a position of the grid. */
+export function startAt(axes: readonly GridAxis[], position: readonly number[]): number[] {
+  return axes.map((axis, d) => axis.startOf(position[d] ?? 0));
+}
+
+/** Shape of the chunk at a position of the grid, with what reaches over the array's end. */
+export function shapeAt(axes: readonly GridAxis[], position: readonly number[]): number[] {
+  return axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+}
+
+/** Positions of a grid. */
+export function countPositions(axes: readonly GridAxis[]): number {
+  return axes.reduce((product, { count }) => product * count, 1);
+}
+
 /** Chunks along all axes, at most: a short run-length list can ask for more than memory holds. */
 const MAX_IRREGULAR = 10_000_000;
 

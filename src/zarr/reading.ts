@@ -8,7 +8,7 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "./chain.ts";
-import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "./chunk-grid.ts";
+import { combine, partOfView, regularAxis, type Segment, segmentsOf, shapeAt } from "./chunk-grid.ts";
 import { fillItems, type ItemView } from "./copy-items.ts";
 import { Gate } from "./gate.ts";
 import {
@@ -79,7 +79,7 @@ export class ChunkReading {
   async #readChunk(segments: readonly Segment[], target: ItemView, signal: AbortSignal): Promise<void> {
     const { axes, chain } = this.#model;
     const position = segments.map(({ chunk }) => chunk);
-    const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+    const shape = shapeAt(axes, position);
     const key = this.#model.chunkKey(position);
     const place: ChunkPlace = {
       key,

@@ -2,6 +2,7 @@
 import { isSuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
+import { countPositions } from "./chunk-grid.ts";
 import type { ArrayModel } from "./model.ts";
 
 /** Above so many positions the store is asked what there is: a document can promise more than anybody stores. */
@@ -13,8 +14,7 @@ export async function* storedPositions(
   model: ArrayModel,
   signal?: AbortSignal,
 ): AsyncGenerator<readonly number[]> {
-  const total = model.axes.reduce((product, { count }) => product * count, 1);
-  const listed = total > MOST_ASKED ? await listPositions(store, model, signal) : undefined;
+  const listed = await listIfMany(store, model, signal);
   if (listed === undefined) yield* allPositions(model);
   else yield* listed;
 }
@@ -25,8 +25,7 @@ export async function* gridPositions(
   model: ArrayModel,
   signal?: AbortSignal,
 ): AsyncGenerator<{ readonly position: readonly number[]; readonly isStored: boolean | undefined }> {
-  const total = model.axes.reduce((product, { count }) => product * count, 1);
-  const listed = total > MOST_ASKED ? await listPositions(store, model, signal) : undefined;
+  const listed = await listIfMany(store, model, signal);
   let next = 0;
   for (const position of allPositions(model)) {
     // Both are in the order of the grid.
@@ -54,6 +53,16 @@ export function* positionsOf(counts: readonly number[]): Generator<readonly numb
     }
     yield position;
   }
+}
+
+/** The positions that have an object; undefined where there are few to ask for, or the store cannot list. */
+async function listIfMany(
+  store: ReadableStore,
+  model: ArrayModel,
+  signal: AbortSignal | undefined,
+): Promise<readonly (readonly number[])[] | undefined> {
+  const total = countPositions(model.axes);
+  return total > MOST_ASKED ? listPositions(store, model, signal) : undefined;
 }
 
 /** Undefined where the store cannot list. */

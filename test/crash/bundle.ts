@@ -1,20 +1,23 @@
 /** The library as one file that a child process can import. */
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { type BuildOptions, build } from "esbuild";
+
+const sources = fileURLToPath(new URL("../../src", import.meta.url));
+const common: BuildOptions = {
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  external: ["koffi", "@earthmover/icechunk"],
+  logLevel: "error",
+};
 
 /** Bundles the library into `outfile`: `core` and `node` are what the entries of the package export. */
 export async function bundleLibrary(outfile: string): Promise<void> {
-  await build({
-    stdin: {
-      contents: 'export * as core from "./index.ts"; export * as node from "./node/index.ts";',
-      resolveDir: fileURLToPath(new URL("../../src", import.meta.url)),
-      loader: "ts",
-    },
-    outfile,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    external: ["koffi", "@earthmover/icechunk"],
-    logLevel: "error",
-  });
+  const contents = 'export * as core from "./index.ts"; export * as node from "./node/index.ts";';
+  await build({ ...common, stdin: { contents, resolveDir: sources, loader: "ts" }, outfile });
+}
+
+/** Bundles what writes arrays in folders into `outfile`, which starts sooner than the whole library. */
+export async function bundleWriting(outfile: string): Promise<void> {
+  await build({ ...common, entryPoints: [`${sources}/node/write.ts`], outfile });
 }

@@ -3,11 +3,11 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/array/types.ts";
 import { STAGE } from "../../src/node/fs-direct.ts";
 import { createArray, open, openWritable } from "../../src/node/index.ts";
+import { bundleWriting } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
 
@@ -18,14 +18,7 @@ let entry: string;
 beforeAll(async () => {
   folder = fs.mkdtempSync(join(tmpdir(), "superchunk-kill-"));
   entry = join(folder, "superchunk.mjs");
-  await build({
-    entryPoints: [fileURLToPath(new URL("../../src/node/write.ts", import.meta.url))],
-    outfile: entry,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    external: ["koffi"],
-  });
+  await bundleWriting(entry);
 });
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 

@@ -2,6 +2,7 @@
 import * as fs from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { FileStore } from "../../src/node/fs-store.ts";
 
 /** A new folder, and how to remove it. */
 export async function makeFolder(): Promise<{ readonly path: string; dispose(): Promise<void> }> {
@@ -17,5 +18,17 @@ export async function writeFiles(
   for (const [key, bytes] of objects) {
     await fs.mkdir(dirname(join(root, key)), { recursive: true });
     await fs.writeFile(join(root, key), bytes);
+  }
+}
+
+/** Runs a test with a file store in a new folder. */
+export async function withStore(act: (store: FileStore, root: string) => Promise<void>): Promise<void> {
+  const { path, dispose } = await makeFolder();
+  const store = new FileStore(path);
+  try {
+    await act(store, path);
+  } finally {
+    await store.close();
+    await dispose();
   }
 }

@@ -7,7 +7,7 @@ import { DirectAccess, STAGE } from "../../src/node/fs-direct.ts";
 import type { FileStoreOptions } from "../../src/node/fs-reader.ts";
 import { FileStore } from "../../src/node/fs-store.ts";
 import type { PutSource } from "../../src/store/types.ts";
-import { makeFolder } from "./folder.ts";
+import { makeFolder, withStore } from "./folder.ts";
 import { bundleScript } from "./script.ts";
 
 const DIRECT = fs.constants.O_DIRECT ?? 0;
@@ -63,17 +63,6 @@ function watchDirect(
     return Object.assign(file, { write: answered });
   });
   return seen;
-}
-
-async function withStore(act: (store: FileStore, root: string) => Promise<void>): Promise<void> {
-  const { path, dispose } = await makeFolder();
-  const store = new FileStore(path);
-  try {
-    await act(store, path);
-  } finally {
-    await store.close();
-    await dispose();
-  }
 }
 
 function expectSame(root: string, name: string, bytes: Uint8Array): void {

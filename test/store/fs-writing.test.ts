@@ -3,19 +3,8 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { FileStore } from "../../src/node/fs-store.ts";
-import { makeFolder } from "./folder.ts";
+import { makeFolder, withStore } from "./folder.ts";
 import { bundleScript } from "./script.ts";
-
-async function withStore(act: (store: FileStore, root: string) => Promise<void>): Promise<void> {
-  const { path, dispose } = await makeFolder();
-  const store = new FileStore(path);
-  try {
-    await act(store, path);
-  } finally {
-    await store.close();
-    await dispose();
-  }
-}
 
 const one = Uint8Array.of(1);
 const isRoot = process.getuid?.() === 0;

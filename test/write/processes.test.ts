@@ -5,11 +5,11 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/array/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { createArray, open } from "../../src/node/index.ts";
+import { bundleWriting } from "../crash/bundle.ts";
 
 const STEPS = 150;
 
@@ -19,14 +19,7 @@ let entry: string;
 beforeAll(async () => {
   folder = fs.mkdtempSync(join(tmpdir(), "superchunk-processes-"));
   entry = join(folder, "superchunk.mjs");
-  await build({
-    entryPoints: [fileURLToPath(new URL("../../src/node/write.ts", import.meta.url))],
-    outfile: entry,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    external: ["koffi"],
-  });
+  await bundleWriting(entry);
 });
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 

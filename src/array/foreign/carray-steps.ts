@@ -4,7 +4,7 @@
  * @see FORMAT.md [FA-09] [FA-10]
  */
 import { SuperchunkError } from "../../errors.ts";
-import { encodeHeader } from "../../format/header.ts";
+import { encodeHeader, headerOfVersion1 } from "../../format/header.ts";
 import { memberText } from "../../format/json-members.ts";
 import { parseCarrayChunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -105,19 +105,8 @@ export async function commitRows(state: CarrayState, staged: StagedRows): Promis
   await store.put(joinKey(path, "meta/sizes"), bytes, { ifVersion: sizesVersion });
 }
 
-const FILE_HEADER = encodeHeader({
-  version: 1,
-  headerLength: 16,
-  offsets: false,
-  metadata: false,
-  checksum: "None",
-  typesize: 0,
-  chunkSize: -1,
-  lastChunk: -1,
-  nchunks: 1,
-  maxAppChunks: 0,
-  metaSize: 0,
-});
+/** In front of the one chunk of a file. */
+const FILE_HEADER = encodeHeader(headerOfVersion1(1));
 
 type Place = Pick<CarrayState, "store" | "path" | "settings" | "rows">;
 

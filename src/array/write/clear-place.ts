@@ -1,5 +1,6 @@
 /** A place for a new array: empty, or emptied on request. Knows which files archives have; touches no others. */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { hasEntries } from "../../store/entries.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
 import { readTable } from "../foreign/table-state.ts";
@@ -65,14 +66,5 @@ async function removeTree(store: WritableStore, folder: string): Promise<void> {
 
 async function hasSome(store: ReadableStore, path: string): Promise<boolean> {
   for (const name of MARKS) if ((await store.stat(joinKey(path, name))) !== undefined) return true;
-  return false;
-}
-
-async function hasEntries(store: ReadableStore, folder: string): Promise<boolean> {
-  try {
-    for await (const _ of store.list(folder)) return true;
-  } catch (error) {
-    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
-  }
   return false;
 }

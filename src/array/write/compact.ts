@@ -4,7 +4,7 @@
  */
 import { isSuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
-import type { Run } from "../../format/layout.ts";
+import { countChunks, type Run } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { copyOf } from "../redo.ts";
 import type { LongOptions } from "../types.ts";
@@ -44,7 +44,7 @@ export async function planFold(
   const patched = new Set<number>();
   for (const { chunks } of layout.patches)
     for (const chunk of chunks) if (chunk >= 0) patched.add(Math.floor(chunk / superchunklen));
-  const total = layout.runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
+  const total = countChunks(layout.runs);
   const kept = new Map<number, number>();
   for (const { number, first, chunks } of placesOf(layout.runs)) {
     const place = Math.floor(first / superchunklen);
@@ -118,7 +118,7 @@ async function foldAll(
     if (walkable && layout.isMoved === true) await writer.recommit({ isMoved: false });
     return;
   }
-  const total = layout.runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
+  const total = countChunks(layout.runs);
   const wanted = new Set(rewritten);
   let runs: readonly Run[] = [];
   for (let place = 0; place * superchunklen < total; place++) {

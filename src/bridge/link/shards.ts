@@ -10,10 +10,10 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ArrayJob, JobLayout } from "../array-job.ts";
 import { type ConversionJobs, planJobs } from "../conversion-jobs.ts";
-import { assertConvertible, encodeDocument } from "../convert.ts";
+import { assertConvertible } from "../convert.ts";
 import { indexSlot, shardCells } from "../grid.ts";
 import { shardKey } from "../shard-keys.ts";
-import { consolidate } from "../zarr-metadata.ts";
+import { consolidate, encodeDocument } from "../zarr-metadata.ts";
 import { type DataFile, describeOddities, listFiles, unlinkable } from "./data-files.ts";
 import type { LinkOptions } from "./types.ts";
 
@@ -91,12 +91,11 @@ function listDocuments(
   { groups }: ConversionJobs,
   arrays: ReadonlyMap<string, JsonObject>,
 ): (readonly [string, Uint8Array])[] {
-  const below = new Map([...groups, ...arrays].filter(([node]) => node !== ""));
-  const sorted = new Map([...below].sort(([a], [b]) => (a < b ? -1 : 1)));
+  const below = [...groups, ...arrays].filter(([node]) => node !== "");
   const ordered = [...arrays, ...[...groups].reverse()];
   return ordered.map(([node, document]) => [
     joinKey(node, "zarr.json"),
-    encodeDocument(node === "" && groups.has("") ? consolidate(document, sorted) : document),
+    encodeDocument(node === "" && groups.has("") ? consolidate(document, below) : document),
   ]);
 }
 

@@ -10,6 +10,7 @@ import type { ArrayMirror } from "../../array/write/mirror.ts";
 import { storageOf } from "../../array/write/settings.ts";
 import { commitStorage } from "../../array/write/storage-commit.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { countChunks } from "../../format/layout.ts";
 import { LINK_RECORD, superchunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -57,7 +58,7 @@ export async function planMirror(
   const { committed } = writer;
   const { superchunklen } = writer.settings;
   const { rewritten } = await planFold(writer, true, hasIndex);
-  const chunks = committed.layout.runs.reduce((sum, run) => sum + run.count * run.chunks, 0);
+  const chunks = countChunks(committed.layout.runs);
   const copied = rewritten.reduce(
     (sum, place) => sum + Math.min(superchunklen, chunks - place * superchunklen),
     0,

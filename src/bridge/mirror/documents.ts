@@ -10,11 +10,10 @@ import { digestLength } from "../../format/checksums.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { encodeDocument } from "../convert.ts";
 import { nameNodes } from "../node-names.ts";
 import { addAttributes, describeValues } from "../zarr-attributes.ts";
 import { mapDType, type ZarrType } from "../zarr-dtype.ts";
-import { arrayDocument, consolidate, groupDocument } from "../zarr-metadata.ts";
+import { arrayDocument, consolidate, encodeDocument, groupDocument } from "../zarr-metadata.ts";
 import type { MirroredColumn } from "./column-shards.ts";
 
 /** A column with all that its document says. */
@@ -60,9 +59,8 @@ export class MirrorDocuments {
     if (!isGroup) return listed;
     const order = this.#nodes.map(({ column }) => column.node);
     const { attributes } = addAttributes(attrs, { column_order: order });
-    const below = new Map(order.map((node, i) => [node, documents[i] ?? {}] as const));
-    const sorted = new Map([...below].sort(([a], [b]) => (a < b ? -1 : 1)));
-    const root = consolidate(groupDocument(attributes), sorted);
+    const below = order.map((node, i) => [node, documents[i] ?? {}] as const);
+    const root = consolidate(groupDocument(attributes), below);
     return [...listed, [joinKey(this.#archive.path, "zarr.json"), encodeDocument(root)]];
   }
 

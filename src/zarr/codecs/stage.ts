@@ -1,5 +1,6 @@
 /** What a bytes-to-bytes codec of a chain does. Knows neither arrays nor stores. */
 import type { ChunkEncoder } from "../../codec/types.ts";
+import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 
 /** One bytes-to-bytes codec, configured. */
@@ -27,4 +28,20 @@ export interface Stage {
    * or the input.
    */
   encode(bytes: Uint8Array, encoder?: ChunkEncoder, room?: ArrayBuffer): Promise<Uint8Array>;
+}
+
+/** All but the decoding of a stage that is only read, named as metadata call its kind. */
+export function readOnlyStage(
+  kind: "codec" | "filter",
+  name: string,
+  size: Pick<Stage, "fixedOverhead" | "encodedLength">,
+): Omit<Stage, "decode"> {
+  return {
+    name,
+    v3: undefined,
+    isReadOnly: true,
+    ...size,
+    encode: () =>
+      Promise.reject(new SuperchunkError("UNSUPPORTED", `the ${kind} "${name}" is read, and not written`)),
+  };
 }

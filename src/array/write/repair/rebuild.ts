@@ -1,6 +1,6 @@
 /** Writes the chunks that were found as an array: a new one, or in the place of the broken one by one commit. */
 import { decode } from "../../../codec/index.ts";
-import { FIRST_LOOSE, type StoredLayout } from "../../../format/layout.ts";
+import { FIRST_LOOSE, hasNumber, type StoredLayout } from "../../../format/layout.ts";
 import { joinKey } from "../../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../../store/types.ts";
 import { encodeJson } from "../../generation.ts";
@@ -85,15 +85,11 @@ export async function repairInPlace(
     await store.put(root.key(DAMAGED_ATTRIBUTES), broken.damagedAttributes, { durable: true });
     await store.put(root.key("meta/attributes"), encodeJson(broken.attrs), { durable: true });
   }
-  writer.removeNumbers([...numbers].filter((number) => !isNamed(writer.committed.layout, number)));
+  writer.removeNumbers([...numbers].filter((number) => !hasNumber(writer.committed.layout, number)));
   await writer.root.settled();
   await settleNames(writer);
   await writer.root.settled();
   options.onProgress?.({ done: rows, total: Math.max(rows, rowsBefore), label: "rows" });
-}
-
-function isNamed({ runs }: StoredLayout, number: number): boolean {
-  return runs.some(({ first, count }) => number >= first && number < first + count);
 }
 
 /** Appends the rows that were found; whole chunks as they are. */

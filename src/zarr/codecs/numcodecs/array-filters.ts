@@ -9,7 +9,7 @@ import { SuperchunkError } from "../../../errors.ts";
 import { parseDType } from "../../../format/dtype.ts";
 import type { DType, JsonObject } from "../../../format/types.ts";
 import { asObject, badMember, below, type FieldPlace, unsupportedMember } from "../../metadata-fields.ts";
-import type { Stage } from "../stage.ts";
+import { readOnlyStage, type Stage } from "../stage.ts";
 import { isNumberType, NumberBytes, type NumberType } from "./numbers.ts";
 
 /** A filter, configured, and what it stores. */
@@ -107,15 +107,7 @@ function finite(configuration: JsonObject, field: string, place: FieldPlace): nu
 
 /** A stage that is only read, whose encoded length follows from the decoded one. */
 function sizedStage(name: string, encodedLength: (nbytes: number) => number): Omit<Stage, "decode"> {
-  return {
-    name,
-    v3: undefined,
-    isReadOnly: true,
-    fixedOverhead: undefined,
-    encodedLength,
-    encode: () =>
-      Promise.reject(new SuperchunkError("UNSUPPORTED", `the filter "${name}" is read, and not written`)),
-  };
+  return readOnlyStage("filter", name, { fixedOverhead: undefined, encodedLength });
 }
 
 function castStage(

@@ -10,7 +10,7 @@ import { decodeStream } from "../../../codec/index.ts";
 import { SuperchunkError } from "../../../errors.ts";
 import type { JsonObject } from "../../../format/types.ts";
 import { asInteger, badMember, below, type FieldPlace } from "../../metadata-fields.ts";
-import type { Stage } from "../stage.ts";
+import { readOnlyStage, type Stage } from "../stage.ts";
 
 const SUM = 4;
 /** Words that fit into 32 bits before sums are folded. */
@@ -22,7 +22,7 @@ export function byteFilterOf(name: string, configuration: JsonObject, place: Fie
     case "shuffle":
       return shuffleStage(asInteger(configuration["elementsize"] ?? 4, 1, below(place, "elementsize")));
     case "lz4":
-      return { ...readOnly("lz4", undefined), decode: decodeLz4 };
+      return { ...readOnlyStage("codec", "lz4", { fixedOverhead: undefined }), decode: decodeLz4 };
     case "crc32":
     case "adler32":
       return sumStage(name, isAtStart(configuration, place), async (bytes) => {
@@ -34,17 +34,6 @@ export function byteFilterOf(name: string, configuration: JsonObject, place: Fie
     default:
       return undefined;
   }
-}
-
-function readOnly(name: string, fixedOverhead: number | undefined): Omit<Stage, "decode"> {
-  return {
-    name,
-    v3: undefined,
-    isReadOnly: true,
-    fixedOverhead,
-    encode: () =>
-      Promise.reject(new SuperchunkError("UNSUPPORTED", `the codec "${name}" is read, and not written`)),
-  };
 }
 
 function isAtStart(configuration: JsonObject, place: FieldPlace): boolean {
@@ -110,7 +99,7 @@ async function decodeLz4(bytes: Uint8Array, limit: number): Promise<Uint8Array> 
 
 function sumStage(name: string, atStart: boolean, sumOf: (bytes: Uint8Array) => Promise<number>): Stage {
   return {
-    ...readOnly(name, SUM),
+    ...readOnlyStage("codec", name, { fixedOverhead: SUM }),
     decode: async (bytes) => {
       if (bytes.length < SUM) {
         throw new SuperchunkError(
