@@ -21,6 +21,7 @@ import {
   below,
   type FieldPlace,
   isObject,
+  showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
 import { parseIndexCodecs, type ShardIndexLayout } from "./shard-index.ts";
@@ -91,7 +92,11 @@ export function parseChain(
     const filter = numcodecsFilter(name, configuration, { dtype: stored, byteOrder: endian }, inside);
     if (filter !== undefined) {
       if (serializer !== undefined || order !== undefined)
-        throw unsupportedMember(at, `is the filter "${name}" behind a serializer or a transpose`, entry);
+        throw unsupportedMember(
+          at,
+          `is the filter ${showJson(name)} behind a serializer or a transpose`,
+          entry,
+        );
       stages.push(filter.stage);
       stored = filter.encoded;
       return;
@@ -116,7 +121,7 @@ export function parseChain(
     if (stage === undefined) {
       throw unsupportedMember(
         at,
-        `is the codec "${name}", which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd, crc32c, and of numcodecs ${NUMCODECS}`,
+        `is the codec ${showJson(name)}, which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd, crc32c, and of numcodecs ${NUMCODECS}`,
         entry,
       );
     }

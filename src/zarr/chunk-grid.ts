@@ -15,6 +15,7 @@ import {
   badMember,
   below,
   type FieldPlace,
+  showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
 
@@ -105,7 +106,7 @@ export function parseChunkGrid(
   if (name !== "rectilinear") {
     throw unsupportedMember(
       place,
-      `is "${name}"; superchunk reads the grids "regular" and "rectilinear"`,
+      `is ${showJson(name)}; superchunk reads the grids "regular" and "rectilinear"`,
       value,
     );
   }

@@ -14,6 +14,7 @@ import {
   below,
   type FieldPlace,
   isObject,
+  showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
 
@@ -70,7 +71,7 @@ export function parseDataType(value: JsonValue | undefined, place: FieldPlace, d
     default:
       throw unsupportedMember(
         place,
-        `is "${name}", a data type that superchunk does not read; numbers, bool, fixed-length strings, dates, raw bytes and structs are`,
+        `is ${showJson(name)}, a data type that superchunk does not read; numbers, bool, fixed-length strings, dates, raw bytes and structs are`,
         value,
       );
   }

@@ -7,15 +7,25 @@
 
 import { encodeItem } from "../array/write/item-bytes.ts";
 import { joinBytes } from "../bytes/join.ts";
-import { isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { DType, JsonValue } from "../format/types.ts";
 import { badMember, type FieldPlace, isObject } from "./metadata-fields.ts";
 
+/** Bytes of an item at most: the fill value is one, made on the word of a document. */
+const MAX_ITEM = 64 << 20;
+
 /**
  * One item with the fill value, in the byte order of the dtype. null (Zarr v2's "undefined") gives zero bytes.
- * Throws `BAD_FIELD` for a value that the dtype does not have.
+ * Throws `BAD_FIELD` for a value that the dtype does not have, `LIMIT` for items of more than 64 MiB.
  */
 export function parseFillValue(dtype: DType, value: JsonValue, place: FieldPlace): Uint8Array {
+  if (dtype.itemSize > MAX_ITEM) {
+    throw new SuperchunkError(
+      "LIMIT",
+      `the data type has items of ${dtype.itemSize} bytes; superchunk reads Zarr arrays with items of at most ${MAX_ITEM}`,
+      { path: place.path, field: "dtype", expected: `at most ${MAX_ITEM}`, found: dtype.itemSize },
+    );
+  }
   try {
     return value === null ? new Uint8Array(dtype.itemSize) : itemOf(dtype, value, place);
   } catch (error) {

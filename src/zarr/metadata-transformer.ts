@@ -21,6 +21,7 @@ import {
   below,
   type FieldPlace,
   isObject,
+  showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
 import { v2Chain } from "./metadata-v2.ts";
@@ -182,7 +183,11 @@ function parseCompressor(value: JsonValue | undefined, place: FieldPlace): JsonO
   const uri = asText(object["codec"], below(place, "codec"));
   const id = CODEC.exec(uri)?.[1];
   if (id === undefined)
-    throw unsupportedMember(below(place, "codec"), `is "${uri}", which superchunk does not know`, uri);
+    throw unsupportedMember(
+      below(place, "codec"),
+      `is ${showJson(uri)}, which superchunk does not know`,
+      uri,
+    );
   return { ...asObject(object["configuration"] ?? {}, below(place, "configuration")), id };
 }
 
@@ -200,7 +205,11 @@ function parseTransformers(
   const object = asObject(first, at);
   const uri = asText(object["extension"], below(at, "extension"));
   if (!DRAFT_SHARDING.test(uri))
-    throw unsupportedMember(below(at, "extension"), `is "${uri}", which superchunk does not know`, uri);
+    throw unsupportedMember(
+      below(at, "extension"),
+      `is ${showJson(uri)}, which superchunk does not know`,
+      uri,
+    );
   if (object["type"] !== "indexed")
     throw unsupportedMember(below(at, "type"), 'is not "indexed"', object["type"]);
   const { configuration } = asExtension(

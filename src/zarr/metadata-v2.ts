@@ -22,6 +22,7 @@ import {
   below,
   type FieldPlace,
   isObject,
+  showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
@@ -154,13 +155,24 @@ function requireStage(
   dtype: DType,
   place: FieldPlace,
 ): Chain["stages"][number] {
-  const stage = stageOf(id, configuration, dtype.itemSize, place) ?? byteFilterOf(id, configuration, place);
-  if (stage !== undefined && id !== "crc32c") return stage;
+  const stage = byteCodecOf(id, configuration, dtype.itemSize, place);
+  if (stage !== undefined) return stage;
   throw unsupportedMember(
     place,
-    `is "${id}", which superchunk does not have; it has blosc, zlib, gzip, zstd, lz4 and null`,
+    `is ${showJson(id)}, which superchunk does not have; it has blosc, zlib, gzip, zstd, lz4 and null`,
     configuration,
   );
+}
+
+/** A codec from bytes to bytes, which version 2 takes as a filter and as the compressor. A crc32c stands behind the data. */
+function byteCodecOf(
+  id: string,
+  configuration: JsonObject,
+  itemSize: number,
+  place: FieldPlace,
+): Chain["stages"][number] | undefined {
+  if (id === "crc32c" && configuration["location"] === "start") return undefined;
+  return stageOf(id, configuration, itemSize, place) ?? byteFilterOf(id, configuration, place);
 }
 
 /** Refuses items of variable length, which are no pickles, by the filter that makes them bytes. Throws `UNSUPPORTED`. */
@@ -170,7 +182,7 @@ function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void
   if (typeof id !== "string" || id === "pickle") return;
   throw unsupportedMember(
     place,
-    `has "${id}": superchunk reads no values of variable length; read the array with zarr-python, and write it with a dtype of fixed length`,
+    `has ${showJson(id)}: superchunk reads no values of variable length; read the array with zarr-python, and write it with a dtype of fixed length`,
     filters,
   );
 }
@@ -192,14 +204,11 @@ function v2Filters(filters: JsonValue | undefined, dtype: DType, place: FieldPla
       stored = filter.encoded;
       return filter.stage;
     }
-    const isSumInFront = id === "crc32c" && configuration["location"] === "start";
-    const stage = isSumInFront
-      ? undefined
-      : (stageOf(id, configuration, stored.itemSize, at) ?? byteFilterOf(id, configuration, at));
+    const stage = byteCodecOf(id, configuration, stored.itemSize, at);
     if (stage !== undefined) return stage;
     throw unsupportedMember(
       place,
-      `has "${id}", a filter that superchunk does not have; it has ${NUMCODECS}. Read the array with zarr-python and write it without`,
+      `has ${showJson(id)}, a filter that superchunk does not have; it has ${NUMCODECS}. Read the array with zarr-python and write it without`,
       filters,
     );
   });

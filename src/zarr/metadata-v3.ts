@@ -19,6 +19,7 @@ import {
   below,
   type FieldPlace,
   isObject,
+  showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
 import type { ArrayModel, GroupModel } from "./model.ts";
@@ -148,7 +149,7 @@ function parseKeyEncoding(
 ): (position: readonly number[]) => string {
   const { name, configuration } = asExtension(value, place);
   if (name !== "default" && name !== "v2") {
-    throw unsupportedMember(place, `is "${name}"; superchunk knows "default" and "v2"`, value);
+    throw unsupportedMember(place, `is ${showJson(name)}; superchunk knows "default" and "v2"`, value);
   }
   const separator = configuration["separator"] ?? (name === "default" ? "/" : ".");
   if (separator !== "/" && separator !== ".") {

@@ -14,6 +14,7 @@ import {
   badMember,
   below,
   type FieldPlace,
+  showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
 
@@ -83,7 +84,7 @@ export function parseIndexCodecs(
     } else {
       throw unsupportedMember(
         here,
-        `is "${name}": the codecs of a shard index must give the same size for every index (bytes, crc32c, transpose)`,
+        `is ${showJson(name)}: the codecs of a shard index must give the same size for every index (bytes, crc32c, transpose)`,
         entry,
       );
     }

@@ -36,6 +36,10 @@ CASES = [
     ("|u1", random.integers(0, 255, 4001, dtype="u1"), [numcodecs.Fletcher32()]),
     ("<f4", halves.astype("f4"), [numcodecs.Shuffle(4), numcodecs.Zlib(3), numcodecs.Fletcher32()]),
     ("<f8", np.arange(50.0), [numcodecs.LZ4()]),
+    ("<f8", np.arange(50.0), [numcodecs.Shuffle(8), numcodecs.Zlib(1)]),
+    ("<f8", np.arange(50.0), [numcodecs.Shuffle(8), numcodecs.GZip(1)]),
+    ("<f8", np.arange(50.0), [numcodecs.Shuffle(8), numcodecs.Zstd(3)]),
+    ("<f8", np.arange(50.0), [numcodecs.BitRound(12), numcodecs.Blosc(cname="zstd", shuffle=1)]),
 ]
 
 

@@ -31,12 +31,16 @@ const TYPES: Readonly<Record<string, string>> = {
   ...{ "|u1": "uint8", "|b1": "bool" },
 };
 
-async function version2({ dtype, filters, encoded, decoded }: Chunk, at = "a"): Promise<MemoryStore> {
+async function version2(
+  { dtype, filters, encoded, decoded }: Chunk,
+  at = "a",
+  compressor: JsonObject | null = null,
+): Promise<MemoryStore> {
   const store = new MemoryStore();
   const length = fromText(decoded).length / Number(dtype.slice(2));
   const document = {
     ...{ zarr_format: 2, shape: [length], chunks: [length], dtype, order: "C" },
-    ...{ compressor: null, fill_value: 0, filters },
+    ...{ compressor, fill_value: 0, filters },
   };
   await store.put(`${at}/.zarray`, json(document));
   await store.put(`${at}/0`, fromText(encoded));
@@ -74,6 +78,28 @@ describe("chunks of numcodecs", () => {
     const size = array.dtype.itemSize;
     const items = [3, 5, 7].map((i) => fromText(chunk.decoded).subarray(i * size, (i + 1) * size));
     expect(part).toEqual(new Uint8Array(Buffer.concat(items)));
+  });
+
+  test("[FH-07] each codec from bytes to bytes is read as the compressor too, behind the filters", async () => {
+    const compressors: string[] = [];
+    for (const [name, chunk] of CASES) {
+      const last = chunk.filters.at(-1);
+      if (last === undefined || ARRAY_FILTERS.has(String(last["id"]))) continue;
+      const store = await version2({ ...chunk, filters: chunk.filters.slice(0, -1) }, "a", last);
+      expect(await (await openZarrArray(store, "a")).getBytes(), name).toEqual(fromText(chunk.decoded));
+      compressors.push(String(last["id"]));
+    }
+    expect([...new Set(compressors)].sort()).toEqual(
+      ["adler32", "blosc", "crc32c", "fletcher32", "gzip", "lz4", "shuffle", "zlib", "zstd"].sort(),
+    );
+    const [, any] = CASES[0] ?? [];
+    for (const id of ["lzma", "bz2", "lzf", "zfpy"]) {
+      const store = await version2({ ...(any as Chunk), filters: [] }, "a", { id });
+      await expect(openZarrArray(store, "a")).rejects.toMatchObject({
+        code: "UNSUPPORTED",
+        message: expect.stringContaining(`"${id}"`),
+      });
+    }
   });
 
   test.each(CASES.filter(([name]) => !name.includes("crc32c")))("of version 3: %s", async (_, chunk) => {
@@ -124,11 +150,13 @@ describe("chunks of numcodecs", () => {
   });
 });
 
+const WRITTEN = new Set(["shuffle", "blosc", "gzip", "zlib", "zstd"]);
+
 test("arrays with filters that are only read are not opened for writing, and those with shuffle are", async () => {
   for (const [, chunk] of CASES) {
     const store = await version2(chunk);
     const ids = chunk.filters.map(({ id }) => id);
-    if (ids.every((id) => id === "shuffle")) {
+    if (ids.every((id) => WRITTEN.has(String(id)))) {
       const writer = await openZarrWriter(store, "a");
       await writer.setBytes(null, fromText(chunk.decoded).reverse());
       expect(await (await openZarrArray(store, "a")).getBytes()).toEqual(fromText(chunk.decoded).reverse());
