@@ -71,6 +71,18 @@ export async function openBlpkFile(
   return { key, path, size, header, metadata, digestLength: length, tableAt: at, ...located };
 }
 
+/** The same for a superchunk of an array. Throws also `BAD_FIELD` for a file of version 1 or 2. [FZ-01] */
+export async function openSuperchunk(...where: Parameters<typeof openBlpkFile>): Promise<BlpkFile> {
+  const file = await openBlpkFile(...where);
+  const { version } = file.header;
+  if (version >= 3) return file;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the version at byte 4 is ${version}, but superchunks have 3 or 4. The file is of another archive; look for the right one`,
+    { path: file.path, offset: 4, field: "version", expected: "3 or 4", found: version },
+  );
+}
+
 type Read = (offset: number, length: number) => Promise<Uint8Array>;
 
 /** Reads ranges that must exist; the first {@link HEAD} bytes are kept. */

@@ -16,8 +16,6 @@ import { arrayJournalKey, readArrayJournal } from "./array-journal.ts";
 import { withWrites } from "./journal.ts";
 import type { OpenOptions } from "./types.ts";
 
-/** Read features that this library knows. [FZ-09] */
-export const READ_FEATURES: readonly string[] = ["layout"];
 /** The write feature of arrays whose folder is a Zarr array as well, which every writer keeps right. [FY-01] */
 export const ZARR_FEATURE = "zarr";
 /** Write features that this library knows. [FZ-09] */
@@ -71,7 +69,6 @@ export async function readGeneration(
     const storagePath =
       layout.storage === undefined ? store.describe(joinKey(path, "meta/storage")) : sizesPath;
     const parsed = parseStorage(text, storagePath);
-    checkReadFeatures(parsed, storagePath);
     const declared = asObject(parsed.raw["superchunk"] ?? null);
     if (declared["revision"] === layout.revision) {
       const folder = readFolder(store, path, { sizes, storage: text }, options, rows);
@@ -136,16 +133,6 @@ async function readBoth(store: ReadableStore, path: string, options: StoreOption
     store.get(joinKey(path, "meta/storage"), options),
   ]);
   return { sizes, storage };
-}
-
-function checkReadFeatures({ superchunk }: StoredStorage, path: string): void {
-  const unknown = (superchunk?.readFeatures ?? []).filter((feature) => !READ_FEATURES.includes(feature));
-  if (unknown.length === 0) return;
-  throw new SuperchunkError(
-    "UNSUPPORTED",
-    `the array has the features ${unknown.join(", ")}, which this version of superchunk cannot read. Look for a newer superchunk`,
-    { path, field: "superchunk.readFeatures", expected: READ_FEATURES, found: unknown },
-  );
 }
 
 /** Write features of an array that are not known here: then it is opened for reading only. */

@@ -7,7 +7,7 @@ import { superchunkName } from "../format/naming.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { placeInFile } from "./bloscpack-sequence.ts";
-import { type BlpkFile, openBlpkFile } from "./blpk-file.ts";
+import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
 import type { PlacedChunk } from "./sequence.ts";
 import { statFile } from "./stored-size.ts";
 
@@ -149,7 +149,7 @@ export class LayoutFiles {
     const key = this.key(place.number);
     const info = await statFile(this.store, key, { signal });
     if (info === undefined) throw this.#missing(key, index);
-    const file = await openBlpkFile(this.store, key, info.size, place.needed, signal);
+    const file = await openSuperchunk(this.store, key, info.size, place.needed, signal);
     this.#check(file, place);
     this.#opened.count++;
     if (info.etag === undefined) this.#opened.hasVersions = false;

@@ -9,7 +9,7 @@ import { parseSuperchunkName, superchunkName } from "../format/naming.ts";
 import { joinKey } from "../store/key.ts";
 import type { ObjectInfo, ReadableStore } from "../store/types.ts";
 import { placeInFile } from "./bloscpack-sequence.ts";
-import { type BlpkFile, openBlpkFile } from "./blpk-file.ts";
+import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
 import { statFile } from "./stored-size.ts";
 
@@ -158,7 +158,7 @@ export class SuperchunkSequence implements ChunkSequence {
     const first = this.#firsts[superchunk] ?? 0;
     const info = await (asked ?? statFile(this.store, key, { signal }));
     if (info === undefined) throw missing(this.store, key, first, this.nchunks);
-    const file = await openBlpkFile(this.store, key, info.size, this.nchunks - first, signal);
+    const file = await openSuperchunk(this.store, key, info.size, this.nchunks - first, signal);
     this.#check(file, first);
     return file;
   }

@@ -67,7 +67,7 @@ export function parseScalarDType(text: string, path: string): DType {
   const time = TIME_NAME.exec(text);
   const type =
     time === null ? (own(NAMES, text) ?? text) : `${time[1] === "datetime" ? "M8" : "m8"}${time[2] ?? ""}`;
-  if (/^[|]?\?$/.test(type)) return { kind: "bool", itemSize: 1, byteOrder: "none" };
+  if (/^[<>=|]?\?$/.test(type)) return { kind: "bool", itemSize: 1, byteOrder: "none" };
   if (OBJECT.test(type)) return { kind: "object", itemSize: 8, byteOrder: "none" };
   const dtype = parseNumber(type, path) ?? parseString(type, path) ?? parseTime(type, path);
   if (dtype !== undefined) return dtype;

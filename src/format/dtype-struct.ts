@@ -27,7 +27,7 @@ export function isFieldList(value: JsonValue): value is readonly JsonValue[] {
 /**
  * Parses `[[name, dtype], [name, dtype, shape], …]`, fields back to back. A name may be `[title, name]`. An
  * unnamed field of raw bytes is padding, as numpy's `descr` writes it; other unnamed fields get numpy's names
- * `f0`, `f1`, … [FD.4-01] to [FD.4-03]
+ * `f0`, `f1`, … [FD.4-01] [FD.4-02] [FD.4-04]
  */
 export function parseFieldList(list: readonly JsonValue[], path: string, parse: ParseDType): DType {
   if (list.length > MAX_FIELDS) throw tooManyFields(list.length, path);
@@ -47,7 +47,7 @@ export function parseFieldList(list: readonly JsonValue[], path: string, parse: 
   return structOf(fields, offset, path);
 }
 
-/** Parses `{names, formats, offsets?, itemsize?, titles?, aligned?}`: fields anywhere in the item. [FD.4-04] */
+/** Parses `{names, formats, offsets?, itemsize?, titles?, aligned?}`: fields anywhere in the item. [FD.4-03] */
 export function parseFieldDict(dict: JsonObject, path: string, parse: ParseDType): DType {
   const { names, formats, offsets, itemsize } = dict;
   if (!Array.isArray(names) || !Array.isArray(formats) || names.length !== formats.length) {

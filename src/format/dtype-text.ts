@@ -16,7 +16,7 @@ const LETTERS = {
 /**
  * numpy's spelling: a type string with its byte order (`<f8`, `|b1`, `|S5`, `<M8[ns]`, `|O`), for a struct the
  * list of fields `[["a","<i4"],["v","<f4",[3]]]`, with padding as unnamed fields, for a struct whose fields
- * overlap or are out of order the dict of names, formats, offsets and itemsize.
+ * overlap, are out of order, or have an empty name, the dict of names, formats, offsets and itemsize. [FD.5-01]
  */
 export function formatDType(dtype: DType): string | JsonValue {
   if (dtype.kind !== "struct") return formatScalar(dtype);
@@ -63,12 +63,12 @@ function formatUnit(unit: string, scale: number): string {
 /** One entry of a list of fields: a field, or padding of `size` bytes. */
 type Entry = { readonly field: Field } | { readonly padding: number };
 
-/** Fields with the padding between them; undefined where they are not in order one behind the other. */
+/** Fields with the padding between them; undefined where they are not in order one behind the other, or would be taken for padding. */
 function layOut(fields: readonly Field[], itemSize: number): Entry[] | undefined {
   const entries: Entry[] = [];
   let at = 0;
   for (const field of fields) {
-    if (field.offset < at) return undefined;
+    if (field.offset < at || field.name === "") return undefined;
     if (field.offset > at) entries.push({ padding: field.offset - at });
     entries.push({ field });
     at = field.offset + field.shape.reduce((product, length) => product * length, field.dtype.itemSize);

@@ -8,9 +8,10 @@ import type { DType, JsonObject, JsonValue } from "./types.ts";
 /** Dimensions of an array at most, as in numpy 2. */
 const MAX_DIMENSIONS = 64;
 
-/** Version of our own additions that is read, and the features that a reader must know and this one does. [FZ-09] */
+/** Version of our own additions that is read. [FZ-09] */
 const DECLARED_VERSION = 1;
-const READ_FEATURES: ReadonlySet<string> = new Set(["layout"]);
+/** Features that a reader must know, and this one does. [FZ-09] */
+export const READ_FEATURES: readonly string[] = ["layout"];
 
 /** `meta/sizes`. */
 export interface StoredSizes {
@@ -125,13 +126,13 @@ function parseShuffle(stored: JsonValue | undefined, path: string): StoredCompre
 function parseDeclaration(stored: JsonValue | undefined, path: string): SuperchunkDeclaration | undefined {
   if (stored === undefined) return undefined;
   if (!isObject(stored)) throw bad(path, "superchunk", "an object", stored);
+  const version = countOf(stored["version"], "superchunk.version", path);
+  if (version !== DECLARED_VERSION) throw newer(path, "superchunk.version", DECLARED_VERSION, version);
   const superchunklen = countOf(stored["superchunklen"], "superchunk.superchunklen", path);
   if (superchunklen < 1) throw bad(path, "superchunk.superchunklen", "at least 1", superchunklen);
-  const version = countOf(stored["version"], "superchunk.version", path);
   const readFeatures = featuresOf(stored, "readFeatures", path);
-  if (version !== DECLARED_VERSION) throw newer(path, "superchunk.version", DECLARED_VERSION, version);
-  const unknown = readFeatures.find((feature) => !READ_FEATURES.has(feature));
-  if (unknown !== undefined) throw newer(path, "superchunk.readFeatures", [...READ_FEATURES], unknown);
+  const unknown = readFeatures.find((feature) => !READ_FEATURES.includes(feature));
+  if (unknown !== undefined) throw newer(path, "superchunk.readFeatures", READ_FEATURES, unknown);
   return {
     version,
     superchunklen,
@@ -157,7 +158,10 @@ function featuresOf(stored: JsonObject, key: string, path: string): string[] {
   throw bad(path, `superchunk.${key}`, "a list of strings", list);
 }
 
-/** Parses `__rootdirs__`. Throws `UNSAFE_PATH` for names and folders that lead out, `BAD_FIELD` for twins. [FT-02] */
+/**
+ * Parses `__rootdirs__`. Throws `UNSAFE_PATH` for names and folders that lead out, `BAD_FIELD` for twins.
+ * [FT-01] [FT-02]
+ */
 export function parseRootdirs(bytes: Uint8Array, path: string): StoredRootdirs {
   const raw = parseObject(bytes, path);
   const stored = raw["dirs"] ?? {};
@@ -169,8 +173,9 @@ export function parseRootdirs(bytes: Uint8Array, path: string): StoredRootdirs {
     if (typeof name !== "string") throw bad(path, "names", "a list of strings", name);
     checkStoredName(name, path, "names");
     if (Object.hasOwn(dirs, name)) throw bad(path, "names", "names that differ", name);
-    const folder = Object.hasOwn(stored, name) ? stored[name] : name;
-    if (typeof folder !== "string") throw bad(path, "dirs", "a folder for each name", folder);
+    const given = Object.hasOwn(stored, name) ? stored[name] : name;
+    if (typeof given !== "string") throw bad(path, "dirs", "a folder for each name", given);
+    const folder = folderOf(given, name);
     checkStoredName(folder, path, "dirs");
     if (folders.has(folder)) throw bad(path, "dirs", "folders that differ", folder);
     folders.add(folder);
@@ -178,6 +183,15 @@ export function parseRootdirs(bytes: Uint8Array, path: string): StoredRootdirs {
     dirs[name] = folder;
   }
   return { names, dirs };
+}
+
+/**
+ * carray and the first BLZ stored where the column's folder was when the table was made, as its user spelled it. Such a
+ * path says no more than the column's name, in which it ends; bcolz and BLZ 0.6 take no more of it either. [FT-01]
+ */
+function folderOf(given: string, name: string): string {
+  const end = given.slice(-name.length - 1);
+  return end === `/${name}` || end === `\\${name}` ? name : given;
 }
 
 function parseObject(bytes: Uint8Array, path: string): JsonObject {

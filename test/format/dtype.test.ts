@@ -104,6 +104,22 @@ describe("rules", () => {
     });
   });
 
+  it("[FD.2-01] spellings that numpy reads and does not write itself", () => {
+    for (const [text, same] of [
+      ["?", "|b1"],
+      ["<?", "|b1"],
+      ["=b1", "|b1"],
+      ["|a5", "|S5"],
+      ["a5", "|S5"],
+      ["|O4", "|O"],
+      ["|O8", "|O"],
+      ["O", "|O"],
+      ["<m8[generic]", "<m8"],
+      ["<M8[1ns]", "<M8[ns]"],
+    ])
+      expect([text, formatDType(parse(text ?? ""))]).toEqual([text, same]);
+  });
+
   it("[FD-02] no byte order, = and | mean little-endian", () => {
     for (const text of ["f8", "=f8", "|f8", "<f8"])
       expect(parse(text)).toEqual({ kind: "float", itemSize: 8, byteOrder: "little" });
@@ -116,6 +132,7 @@ describe("rules", () => {
       expect([text, errorOf(() => parse(text)).code]).toEqual([text, "UNSUPPORTED"]);
     for (const stored of [
       "<f3",
+      "<i3",
       "<i16",
       "<b2",
       "|c4",
@@ -150,6 +167,8 @@ describe("rules", () => {
         ]),
       ).code,
     ).toBe("BAD_FIELD");
+    expect(parse([["a", "<i4", new Array<number>(32).fill(1)]]).itemSize).toBe(4);
+    expect(errorOf(() => parse([["a", "<i4", new Array<number>(33).fill(1)]])).code).toBe("BAD_FIELD");
     let deep: JsonValue = "<i4";
     for (let i = 0; i < 40; i++) deep = [["a", deep]];
     expect(errorOf(() => parse(deep)).code).toBe("LIMIT");
@@ -210,6 +229,24 @@ describe("rules", () => {
     }
   });
 
+  it("[FD.4-04] [FD.5-01] a name of a dict may be empty, and such a field is never written as padding", () => {
+    const dict = { names: ["", "a"], formats: ["|V4", "<i4"], offsets: [0, 4], itemsize: 8 };
+    const dtype = parse(dict);
+    expect(formatDType(dtype)).toEqual(dict);
+    expect(parse(pythonDType(dtype))).toEqual(dtype);
+    expect(errorOf(() => parse({ names: ["a", "a"], formats: ["<i4", "<i4"] })).code).toBe("BAD_FIELD");
+  });
+
+  it("[FD-04] 32 levels and 65536 fields are read", () => {
+    let deep: JsonValue = "<i4";
+    for (let i = 0; i < 32; i++) deep = [["a", deep]];
+    expect(parse(deep).itemSize).toBe(4);
+    expect(errorOf(() => parse([["a", deep]])).code).toBe("LIMIT");
+    const fields = Array.from({ length: 65_536 }, (_, i) => [`f${i}`, "|i1"]);
+    expect(parse(fields).itemSize).toBe(65_536);
+    expect(errorOf(() => parse([...fields, ["x", "|i1"]])).code).toBe("LIMIT");
+  });
+
   it("an error names the file and the dtype", () => {
     expect(errorOf(() => parse("<f3")).message).toBe(
       'meta/storage: the dtype "<f3" is none: expected one of 2, 4, 8, 12, 16 bytes. The metadata are damaged; look for another copy',
@@ -248,6 +285,13 @@ describe("Python literals", () => {
     const proto = parsePythonLiteral("{'__proto__': {'x': 1}}", "a") as Record<string, unknown>;
     expect(Object.keys(proto)).toEqual(["__proto__"]);
     expect(proto["x"]).toBeUndefined();
+  });
+
+  it("[FD.3-02] length and depth are limited", () => {
+    const nested = (levels: number) => `${"[".repeat(levels)}${"]".repeat(levels)}`;
+    expect(Array.isArray(parsePythonLiteral(nested(64), "a"))).toBe(true);
+    for (const text of [nested(66), `'${"a".repeat(2 ** 20)}'`])
+      expect(errorOf(() => parsePythonLiteral(text, "a")).code).toBe("LIMIT");
   });
 
   it("any string as a dtype gives a dtype or an error of this library", () => {

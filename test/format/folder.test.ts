@@ -119,7 +119,11 @@ describe("storage", () => {
       readFeatures: ["layout"],
       writeFeatures: ["x"],
     });
-    for (const members of ['"version": 1, "readFeatures": ["of-tomorrow"]', '"version": 2']) {
+    for (const members of [
+      '"version": 1, "readFeatures": ["of-tomorrow"]',
+      '"version": 2',
+      '"version": 2, "readFeatures": 1',
+    ]) {
       const error = errorOf(() => declared(members));
       expect(error.code).toBe("UNSUPPORTED");
       expect(error.message).toContain("Look for a newer superchunk");
@@ -146,14 +150,25 @@ describe("storage", () => {
 });
 
 describe("rootdirs", () => {
-  it("names map to folders of their own name unless dirs says others", () => {
+  it("[FT-01] names map to folders of their own name unless dirs says others", () => {
     const found = rootdirs('{"names": ["x", "__proto__"], "dirs": {"x": "column-x"}}');
     expect(found.names).toEqual(["x", "__proto__"]);
     expect({ ...found.dirs }["x"]).toBe("column-x");
     expect(Object.keys(found.dirs)).toEqual(["x", "__proto__"]);
   });
 
-  it.each(["", ".", "..", "a/b", "../x", "/etc", "a\\\\b", "a\\u0000", "C:x"])(
+  it("[FT-01] a path that ends in the column's name, as carray stored it, is the folder of that name", () => {
+    const paths = ["mydir/x", "/home/me/mydir/x", "../mydir/x", "C:\\\\tables\\\\x"];
+    for (const stored of paths)
+      expect({ ...rootdirs(`{"names": ["x"], "dirs": {"x": "${stored}"}}`).dirs }).toEqual({ x: "x" });
+    for (const stored of ["mydir/xx", "xx", "mydir/x/"]) {
+      const found = (): unknown => rootdirs(`{"names": ["x"], "dirs": {"x": "${stored}"}}`).dirs["x"];
+      if (stored === "xx") expect(found()).toBe("xx");
+      else expect(errorOf(found).code).toBe("UNSAFE_PATH");
+    }
+  });
+
+  it.each(["", ".", "..", "a/b", "../y", "/etc", "a\\\\b", "a\\u0000", "C:x"])(
     '[FT-02] [FN-03] the name or folder "%s" is UNSAFE_PATH',
     (name) => {
       for (const text of [`{"names": ["${name}"]}`, `{"names": ["x"], "dirs": {"x": "${name}"}}`]) {

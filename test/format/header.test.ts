@@ -130,10 +130,10 @@ describe("reading", () => {
 
   it("[FC-01] checksum numbers beyond 8 are refused", () => {
     expect(decodeHeader(patched(6, 8), "a.blp").checksum).toBe("sha512");
-    expect(errorOf(() => decodeHeader(patched(6, 9), "a.blp")).details).toMatchObject({
-      offset: 6,
-      found: 9,
-    });
+    for (const number of [9, 255]) {
+      const error = errorOf(() => decodeHeader(patched(6, number), "a.blp"));
+      expect([error.code, error.details]).toMatchObject(["BAD_FIELD", { offset: 6, found: number }]);
+    }
   });
 
   it("[F1-02] unknown versions are UNSUPPORTED, and the message names those that are read", () => {

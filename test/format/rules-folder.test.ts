@@ -40,17 +40,40 @@ describe("folders of superchunks", () => {
     expect(await jsonOf(many)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
+  it("[FZ-01] a superchunk is of version 3 or 4, and no short chunk comes before the last", async () => {
+    const header = hex("62 6c 70 6b 01 00 00 00 03 00 00 00 00 00 00 00");
+    const first = Uint8Array.from([...header, ...ABC.flatMap((chunk) => [...chunk])]);
+    for (const [version, file] of [
+      [1, first],
+      [2, await makeFile({ version: 2, chunks: ABC, spare: 0 })],
+    ] as const) {
+      const error = await rejectionOf(jsonOf(await openFolder({ ...meta, "data/__1__.bin": file })));
+      expect([error.code, error.details]).toMatchObject(["BAD_FIELD", { field: "version", found: version }]);
+    }
+    for (const version of [3, 4] as const) {
+      const file = await makeFile({ version, chunks: ABC, spare: 0 });
+      expect(await jsonOf(await openFolder({ ...meta, "data/__1__.bin": file }))).toEqual([
+        ...utf8("abcdefghij"),
+      ]);
+    }
+    const [abcd = new Uint8Array(0), efgh = new Uint8Array(0), ij = new Uint8Array(0)] = ABC;
+    const short = await makeFile({ chunks: [abcd, ij, efgh], chunkSize: 4, lastChunk: -1 });
+    const array = await openFolder({ ...meta, "data/__1__.bin": short });
+    expect((await rejectionOf(jsonOf(array))).code).toBe("BAD_FIELD");
+  });
+
   it("[FZ-04] a nested dtype has a folder for each field, and their names are safe", async () => {
     const nested = (await openPath(findFixture("blz-superchunk/nested").file)) as ArrayArchive;
     expect(nested.columnNames).toEqual(["a", "b"]);
-    for (const name of ["..", "a/b", ""]) {
-      const storage = `{"dtype": [["${name}", "<i4"], ["b", "<i4"]], "chunklen": 4}`;
-      const opened = openFolder({
-        "meta/sizes": '{"shape": [2]}',
-        "meta/storage": storage,
-        "data/b/__1__.bin": "x",
-      });
-      expect(["UNSAFE_PATH", "INCOMPLETE"]).toContain((await rejectionOf(opened.then(jsonOf))).code);
+    for (const name of ["..", ".", "a/b", "a\\\\b", "a\\u0000", "C:a"]) {
+      for (const fields of [`["${name}", "<i4"], ["b", "<i4"]`, `["b", "<i4"], ["${name}", "<i4"]`]) {
+        const opened = openFolder({
+          "meta/sizes": '{"shape": [2]}',
+          "meta/storage": `{"dtype": [${fields}], "chunklen": 4}`,
+          "data/b/__1__.bin": "x",
+        });
+        expect((await rejectionOf(opened)).code, fields).toBe("UNSAFE_PATH");
+      }
     }
   });
 
@@ -87,6 +110,10 @@ describe("folders of superchunks", () => {
       const array = await openFolder({ ...meta, "data/__1__.bin": await makeFile(parts) });
       expect((await rejectionOf(jsonOf(array))).code).toBe("BAD_FIELD");
     }
+    const unknown = await makeFile({ chunks: ABC, chunkSize: -1, lastChunk: -1, nchunks: -1 });
+    expect(await jsonOf(await openFolder({ ...meta, "data/__1__.bin": unknown }))).toEqual([
+      ...utf8("abcdefghij"),
+    ]);
     const short = { "meta/sizes": uint8Sizes(2), "meta/storage": uint8Storage(4) };
     expect(
       await jsonOf(
@@ -121,6 +148,9 @@ describe("carrays and tables", () => {
     expect(
       (await openFolder({ ...bparams, "data/__1__.bin": await makeFile({ chunks: ABC }) })).dialect,
     ).toBe("blz-superchunk");
+    const declared = uint8Storage(4, ', "bparams": {}, "superchunk": {"version": 1, "superchunklen": 8}');
+    const ours = { ...meta, "meta/storage": declared, ...files, __attrs__: "{}" };
+    expect((await openFolder(ours)).dialect).toBe("blz-superchunk");
     const blz = await openFolder({ ...meta, "meta/attributes": '{"a": 1}' });
     expect([blz.dialect, blz.attrs]).toEqual(["blz-superchunk", { a: 1 }]);
     const empty = { "meta/sizes": uint8Sizes(0), "meta/storage": uint8Storage(4) };
@@ -178,5 +208,6 @@ describe("carrays and tables", () => {
     expect(table.length).toBe(3);
     expect(await jsonOf(table.column("x"))).toEqual([...utf8("abc")]);
     expect(table.column("y").shape).toEqual([3, 2]);
+    expect(await jsonOf(table.column("y"))).toEqual([...utf8("123456")]);
   });
 });

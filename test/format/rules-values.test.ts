@@ -42,8 +42,8 @@ describe("values", () => {
         name,
       ]);
     }
-    for (const dtype of ["<f16", "<c32", "object"])
-      expect(errorOf(() => toValues(new Uint8Array(32), parseDType(dtype, "a"))).code).toBe("UNSUPPORTED");
+    for (const dtype of ["<f12", "<f16", "<c24", "<c32", "object"])
+      expect(errorOf(() => toValues(new Uint8Array(96), parseDType(dtype, "a"))).code).toBe("UNSUPPORTED");
   });
 
   it("[FD.6-02] a character beyond Unicode is BAD_FIELD", () => {
@@ -57,6 +57,21 @@ describe("values", () => {
     expect(json("ff ff ff ff ff ff 1f 00  00 00 00 00 00 00 20 00", "<i8")).toEqual([
       2 ** 53 - 1,
       "9007199254740992",
+    ]);
+    expect(json("ff ff ff ff ff ff ff ff", "<u8")).toEqual(["18446744073709551615"]);
+    expect(json("00 00 00 00 00 00 e0 ff  01 00 00 00 00 00 e0 ff", "<i8")).toEqual([
+      "-9007199254740992",
+      -(2 ** 53 - 1),
+    ]);
+    expect(json("00 00 c0 7f 00 00 80 ff", "<c8")).toEqual([["NaN", "-Infinity"]]);
+    expect(json("01 02 03 04 61", "[('v', '|u1', (2, 2)), ('t', '|S1')]")).toEqual([
+      [
+        [
+          [1, 2],
+          [3, 4],
+        ],
+        "a",
+      ],
     ]);
     expect(json("7f c0 00 00 7f 80 00 00 ff 80 00 00 3f c0 00 00", ">f4")).toEqual([
       "NaN",
