@@ -69,6 +69,12 @@ export class SuperchunkError extends Error {
     return DAMAGE.has(this.code);
   }
 
+  /** The same error where what it refuses was stored at `path`, and is nobody's argument: `BAD_ARGUMENT` is `BAD_FIELD` then. */
+  storedAt(path: string): SuperchunkError {
+    const code = this.code === "BAD_ARGUMENT" ? "BAD_FIELD" : this.code;
+    return new SuperchunkError(code, this.summary, { ...this.details, path });
+  }
+
   /** The same error with more known about its place; what is already set wins. */
   at(place: Pick<ErrorDetails, "path" | "chunk" | "offset">): SuperchunkError {
     return new SuperchunkError(this.code, this.summary, { ...place, ...this.details });

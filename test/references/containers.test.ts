@@ -126,8 +126,24 @@ describe("a list of containers", () => {
       '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":1,"store":"s3"}]}',
       "BAD_FIELD",
     ],
-  ])("is refused where its file has %s", (_, text, code) => {
-    expect(failure(() => parseContainers(text, "x.containers.json")).code).toBe(code);
+    [
+      "a prefix without its end",
+      '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":"s3://b","store":"s3"}]}',
+      "BAD_FIELD",
+    ],
+    [
+      "a prefix of an unknown scheme",
+      '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":"ftp://b/","store":"s3"}]}',
+      "UNSUPPORTED",
+    ],
+    [
+      "two containers of one name",
+      '{"format":"superchunk-containers","version":1,"containers":[{"name":"a","prefix":"s3://b/","store":"s3"},{"name":"a","prefix":"s3://c/","store":"s3"}]}',
+      "BAD_FIELD",
+    ],
+  ])("is refused where its file has %s [FV-03]", (_, text, code) => {
+    const error = failure(() => parseContainers(text, "x.containers.json"));
+    expect([error.code, error.details.path]).toEqual([code, "x.containers.json"]);
   });
 
   it("has defaults for each scheme", () => {

@@ -1,5 +1,5 @@
 /** Guards and references that lie: what has changed, ended or is elsewhere is refused, and never shown as values. */
-import { cp, mkdtemp, readFile, rm, truncate, unlink, utimes, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, stat, truncate, unlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -80,6 +80,17 @@ describe.each([
     expect(await codeOf(store.get(key))).toBe("NOT_FOUND");
   });
 
+  it("refuses a file of the same length that is older, as a backup that was put back [FV-06]", async () => {
+    const store = await refer(form);
+    const { mtimeMs } = await stat(file);
+    const within = new Date(Math.floor(mtimeMs / 1000) * 1000);
+    await utimes(file, within, within);
+    expect((await store.get(key))?.length).toBeGreaterThan(16);
+    const earlier = new Date(mtimeMs - 5000);
+    await utimes(file, earlier, earlier);
+    expect(await codeOf(store.get(key))).toBe("STALE");
+  });
+
   it("names the object, what was expected and found", async () => {
     const store = await refer(form);
     await writeFile(file, "short");
@@ -96,6 +107,15 @@ describe.each([
     expect(await codeOf(store.get(key))).toBe("TRUNCATED");
   });
 });
+
+it.each(["[]", "5", "null"])(
+  "guards that are no object are damage, and not none: %s [FV-01]",
+  async (guards) => {
+    const text = `{"version":1,"refs":{"a":["file:///a",0,1]},"guards":${guards}}`;
+    const store = new MemoryStore([["set", new TextEncoder().encode(text)]]);
+    expect(await codeOf(openReferences(store, "set"))).toBe("BAD_FIELD");
+  },
+);
 
 describe("a scan", () => {
   it("ends in an error where the source changes meanwhile, and writes nothing", async () => {

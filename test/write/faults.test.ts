@@ -169,6 +169,23 @@ test("[FZ-09] an unknown read feature refuses, an unknown write feature opens fo
   await expect(openWritable(store, "")).rejects.toMatchObject({ code: "UNSUPPORTED" });
 });
 
+test.each([
+  ["checksum", "crc64"],
+  ["reserve", "much"],
+])(
+  "[FZ-09] a damaged %s in the declaration is told of the file, and not as anybody's argument",
+  async (member, value) => {
+    const store = await started();
+    await changeStorage(store, (declared) => {
+      declared[member] = value;
+    });
+    await expect(openWritable(store, "")).rejects.toMatchObject({
+      code: "BAD_FIELD",
+      details: { path: store.describe("meta/storage"), field: member, found: value },
+    });
+  },
+);
+
 test("[FG-08] every file is a version 3 file with spare offsets for the rest of a superchunk", async () => {
   const store = new MemoryStore();
   const array = await createArray(store, "", { ...OPTIONS, superchunklen: 5 });

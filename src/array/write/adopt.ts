@@ -14,7 +14,7 @@ import { newArrayId } from "./array-id.ts";
 import { layOutColumns } from "./columns.ts";
 import type { Committed } from "./commit-line.ts";
 import { appendRun } from "./runs.ts";
-import { type ArraySettings, settleSettings, storageOf, storedOptions } from "./settings.ts";
+import { type ArraySettings, settleStored, storageOf, storedOptions } from "./settings.ts";
 
 /** Another program's array as a writer of ours would take it over. */
 export interface Adoption {
@@ -72,10 +72,8 @@ export async function planAdoption(
     );
   }
   // Both are there: the folder would not have opened without.
-  const storage = parseStorage(
-    storageBytes ?? new Uint8Array(0),
-    store.describe(joinKey(path, "meta/storage")),
-  );
+  const storagePath = store.describe(joinKey(path, "meta/storage"));
+  const storage = parseStorage(storageBytes ?? new Uint8Array(0), storagePath);
   if (storage.superchunk !== undefined) throw mustBeCopied(store, path, "meta/sizes lost its layout");
   const [rows = 0, ...rowShape] = shape;
   const hasColumns = columnNames.length > 0;
@@ -86,11 +84,8 @@ export async function planAdoption(
   const { counts, checksum } = agree(store, path, cuts);
   const [first = 0] = counts;
   const base = { dtype, rowShape, hasColumns, dflt: storage.dflt, revision: 0 };
-  const chosen = settleSettings(base, {
-    ...storedOptions(storage),
-    checksum,
-    superchunklen: counts.length > 1 ? first : undefined,
-  });
+  const cut = { ...storedOptions(storage), checksum, superchunklen: counts.length > 1 ? first : undefined };
+  const chosen = settleStored(base, cut, storagePath);
   const settings = { ...chosen, superchunklen: Math.max(first, chosen.superchunklen) };
   const layout = {
     generation: 0,

@@ -31,6 +31,7 @@ import {
   type CutOptions,
   type ReserveOptions,
   settleSettings,
+  settleStored,
   storageOf,
   storedOptions,
 } from "./settings.ts";
@@ -210,13 +211,15 @@ export async function readWritable(
   }
   const cbytes = Number((folder.metadata["sizes"] as JsonObject)["cbytes"] ?? 0);
   const committed = { layout, rows: folder.heldRows, cbytes };
-  return { settings: settingsOf(generation), committed, sizes, isForeign: false };
+  const storedIn = layout.storage === undefined ? "meta/storage" : "meta/sizes";
+  const settings = settingsOf(generation, store.describe(joinKey(path, storedIn)));
+  return { settings, committed, sizes, isForeign: false };
 }
 
-/** The settings that a generation was written with. */
-function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings {
+/** The settings that a generation was written with, stored at `path`. */
+function settingsOf({ storage, folder, hasColumns }: Generation, path: string): ArraySettings {
   const declared = storage.raw["superchunk"] as JsonObject;
-  return settleSettings(
+  return settleStored(
     {
       dtype: folder.dtype,
       rowShape: folder.shape.slice(1),
@@ -226,6 +229,7 @@ function settingsOf({ storage, folder, hasColumns }: Generation): ArraySettings 
       zarr: storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
     },
     storedOptions(storage),
+    path,
   );
 }
 

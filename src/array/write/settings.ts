@@ -3,7 +3,7 @@
  */
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { CompressorName, Shuffle } from "../../codec/types.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { READ_FEATURES, type StoredStorage } from "../../format/folder.ts";
@@ -135,13 +135,26 @@ export function settleSettings(
   };
 }
 
+/** {@link settleSettings} for what `meta/storage` tells, which lies at `path`. Throws `BAD_FIELD`, `LIMIT`, `UNSUPPORTED`. */
+export function settleStored(
+  base: Parameters<typeof settleSettings>[0],
+  options: CutOptions & ReserveOptions,
+  path: string,
+): ArraySettings {
+  try {
+    return settleSettings(base, options);
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.storedAt(path) : error;
+  }
+}
+
 /** The choices that {@link settleSettings} makes these settings of. */
 export function optionsOf(settings: ArraySettings): CutOptions & ReserveOptions {
   const { cname, clevel, shuffle, chunklen, superchunklen, checksum, expectedlen, reserve } = settings;
   return { cparams: { cname, clevel, shuffle }, chunklen, superchunklen, checksum, expectedlen, reserve };
 }
 
-/** The choices that a `meta/storage` tells, unchecked: {@link settleSettings} checks them. */
+/** The choices that a `meta/storage` tells, unchecked: {@link settleStored} checks them. */
 export function storedOptions({
   raw,
   cparams,

@@ -4,7 +4,7 @@
  * A reference's location belongs to the container with the longest prefix. Credentials are named here and never
  * kept. Must not know stores or the forms of references. @see FORMAT.md [FV-04]
  */
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { checkLocation, schemeOf } from "./location.ts";
@@ -199,8 +199,16 @@ export function parseContainers(text: string, path: string): Containers {
   const list = document["containers"];
   if (!Array.isArray(list)) throw badFile(path, "containers", "is not a list", list);
   const containers = new Containers();
-  for (const each of list as readonly JsonValue[]) containers.add(parseContainer(each, path));
+  for (const each of list as readonly JsonValue[]) addStored(containers, parseContainer(each, path), path);
   return containers;
+}
+
+function addStored(containers: Containers, container: Container, path: string): void {
+  try {
+    containers.add(container);
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.storedAt(path) : error;
+  }
 }
 
 function parseContainer(value: JsonValue, path: string): Container {

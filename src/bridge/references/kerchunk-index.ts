@@ -67,8 +67,14 @@ export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
       found: set.version,
     });
   }
-  const guards = isObject(set.guards) ? (set.guards as Readonly<Record<string, unknown>>) : undefined;
-  return new JsonIndex(refs as Readonly<Record<string, unknown>>, guards, path);
+  // In a bare object it is a key of the store.
+  const guards = set.refs === undefined ? undefined : set.guards;
+  if (guards !== undefined && !isObject(guards)) throw bad(path, "guards", "guards is no object", guards);
+  return new JsonIndex(
+    refs as Readonly<Record<string, unknown>>,
+    guards as Readonly<Record<string, unknown>> | undefined,
+    path,
+  );
 }
 
 class JsonIndex implements ReferenceIndex {

@@ -10,7 +10,7 @@ import type { ReadableStore } from "../../../store/types.ts";
 import { suggestsCarray } from "../../folder-layout.ts";
 import { encodeJson, ZARR_FEATURE } from "../../generation.ts";
 import { type ColumnLayout, layOutColumns } from "../columns.ts";
-import { type ArraySettings, settleSettings, storedOptions } from "../settings.ts";
+import { type ArraySettings, settleStored, storedOptions } from "../settings.ts";
 import { type Salvaged, salvage } from "./salvage.ts";
 
 /** What is known of the broken array. */
@@ -109,7 +109,7 @@ export async function examine(store: ReadableStore, path: string, problems: stri
   );
   rowShape ??= file === undefined ? [] : rowShapeOf(file.chunkSize, chunklen * dtype.itemSize);
   const stored = storedOptions(storage);
-  const settings = settleSettings(
+  const settings = settleStored(
     {
       dtype,
       rowShape,
@@ -119,6 +119,7 @@ export async function examine(store: ReadableStore, path: string, problems: stri
       zarr: storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
     },
     { ...stored, checksum: stored.checksum ?? file?.checksum ?? "crc32" },
+    storagePath,
   );
   const columns = layOutColumns(path, { dtype, rowShape, hasColumns });
   const attributesPath = store.describe(joinKey(path, "meta/attributes"));
