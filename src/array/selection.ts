@@ -21,7 +21,9 @@ export function resolveSelection(
   selection: Selection | null | undefined,
   shape: readonly number[],
 ): Extent[] {
-  const entries = selection ?? [];
+  const entries: readonly (number | Slice | null)[] = selection ?? [];
+  if (!Array.isArray(entries))
+    throw badSelection(entries, "the selection", "a list with an entry for each dimension");
   if (entries.length > shape.length) {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
@@ -35,6 +37,8 @@ export function resolveSelection(
   }
   return shape.map((length, dimension) => resolveEntry(entries[dimension] ?? null, length, dimension));
 }
+
+const SLICE_MEMBERS: ReadonlySet<string> = new Set(["start", "stop", "step"]);
 
 function resolveEntry(entry: number | Slice | null, length: number, dimension: number): Extent {
   if (entry === null) return { start: 0, count: length, step: 1, dropped: false };
@@ -53,6 +57,21 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
     }
     return { start: index, count: 1, step: 1, dropped: true };
   }
+  // Anything else would be taken for a slice without bounds, which is all.
+  if (typeof entry !== "object" || Array.isArray(entry))
+    throw badSelection(
+      entry,
+      `the entry for dimension ${dimension}`,
+      "an integer, { start, stop, step } or null",
+    );
+  for (const member of Object.keys(entry)) {
+    if (!SLICE_MEMBERS.has(member))
+      throw badSelection(
+        entry,
+        `the entry for dimension ${dimension}`,
+        `no member "${member}", but { start, stop, step }`,
+      );
+  }
   const step = entry.step ?? 1;
   if (!Number.isInteger(step) || step < 1) {
     throw new SuperchunkError(
@@ -68,6 +87,15 @@ function resolveEntry(entry: number | Slice | null, length: number, dimension: n
   const start = resolveBound(entry.start ?? 0, length, dimension);
   const stop = resolveBound(entry.stop ?? length, length, dimension);
   return { start, count: Math.max(0, Math.ceil((stop - start) / step)), step, dropped: false };
+}
+
+function badSelection(found: unknown, what: string, expected: string): SuperchunkError {
+  const shown = typeof found === "object" ? (JSON.stringify(found) ?? "") : JSON.stringify(String(found));
+  return new SuperchunkError("BAD_ARGUMENT", `${what} is ${shown.slice(0, 80)}, expected ${expected}`, {
+    field: "selection",
+    expected,
+    found,
+  });
 }
 
 function resolveBound(bound: number, length: number, dimension: number): number {

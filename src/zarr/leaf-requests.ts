@@ -4,6 +4,7 @@
  * Knows places and requests; must not know shards.
  */
 import type { ChunkDecoder } from "../array/chunk-decoder.ts";
+import { badArgument } from "../errors.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { Gate } from "./gate.ts";
@@ -53,6 +54,9 @@ export class LeafRequests {
   readonly #gate: Gate;
 
   constructor(store: ReadableStore, settings: ReadSettings, gate: Gate) {
+    const { maxGap } = settings;
+    if (maxGap !== undefined && !(typeof maxGap === "number" && maxGap >= 0))
+      throw badArgument("maxGap", maxGap, "a number of bytes of 0 or more");
     this.#store = store;
     this.#settings = settings;
     this.#gate = gate;

@@ -78,6 +78,24 @@ describe("selections", () => {
     expect(() => resolveSelection(selection, [5])).toThrow(expect.objectContaining({ code: "BAD_ARGUMENT" }));
   });
 
+  test.each([
+    ["a string", ["a"]],
+    ["a list of indices", [[0, 3]]],
+    ["a bigint", [2n]],
+    ["true", [true]],
+    ["a slice that is in no list", { start: 0, stop: 3, step: 1 }],
+    ["text", "0:3"],
+    ["{ start, end }", [{ start: 0, end: 3 }]],
+    ["{ from }", [{ from: 1 }]],
+  ])("%s is refused, and not taken for all", (_, selection) => {
+    expect(() => resolveSelection(selection as unknown as Selection, [5])).toThrow(
+      expect.objectContaining({
+        code: "BAD_ARGUMENT",
+        details: expect.objectContaining({ field: "selection" }) as object,
+      }),
+    );
+  });
+
   test("F order becomes C order", () => {
     // [[0, 1, 2], [3, 4, 5]] in F order
     expect([...fortranToC(Uint8Array.of(0, 3, 1, 4, 2, 5), [2, 3], 1)]).toEqual([0, 1, 2, 3, 4, 5]);

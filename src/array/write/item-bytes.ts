@@ -217,7 +217,11 @@ function listOf(value: unknown, length: number | undefined, expected: string): r
 }
 
 function unfit(value: unknown, expected: string): SuperchunkError {
-  const shown = typeof value === "string" ? JSON.stringify(value.slice(0, 40)) : String(value).slice(0, 40);
+  const isPlain = typeof value === "object" && value !== null && !Array.isArray(value);
+  const shown =
+    typeof value === "string"
+      ? JSON.stringify(value.slice(0, 40))
+      : (isPlain ? "{...}" : String(value)).slice(0, 40);
   return new SuperchunkError(
     "BAD_ARGUMENT",
     `the value ${shown} does not fit the dtype: expected ${expected}`,
