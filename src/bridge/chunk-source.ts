@@ -3,7 +3,7 @@
  *
  * Knows archives and the codec; must not know where the chunks go.
  */
-import { decode, decodeHeader, encodeAhead } from "../codec/index.ts";
+import { decode, decodeHeader, encodeAhead, extendChunk } from "../codec/index.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "./array-job.ts";
@@ -115,8 +115,15 @@ async function fitTo(
   header: ChunkHeader,
   encoder: ChunkEncoder,
 ): Promise<Uint8Array> {
+  const settings = settingsOf(job, header);
+  const fillItem = job.type.fill.item;
+  if (header.nbytes < cellBytes) {
+    const padding = padItems(new Uint8Array(0), cellBytes - header.nbytes, fillItem);
+    const extended = await extendChunk(bytes, padding, settings);
+    if (extended !== undefined) return extended;
+  }
   const items = await decode(bytes, { expectedNbytes: header.nbytes });
-  return encoder.encode(padItems(items, cellBytes, job.type.fill.item), settingsOf(job, header));
+  return encoder.encode(padItems(items, cellBytes, fillItem), settings);
 }
 
 function padItems(items: Uint8Array, length: number, fillItem: Uint8Array): Uint8Array {

@@ -35,7 +35,7 @@ export async function encode(
 /** As {@link encode}, at once; `zstd` needs {@link prepareEncode} before. @throws as encode, and UNSUPPORTED */
 export function encodeSync(data: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array<ArrayBuffer> {
   const settings = settleEncode(data.length, options);
-  const chunk = compressChunk(data, settings, (bytes) => bytes.slice());
+  const chunk = encodeSettled(data, settings, (bytes) => bytes.slice());
   return chunk ?? storeChunk(data, settings, new Uint8Array(HEADER_LENGTH + data.length));
 }
 
@@ -47,7 +47,7 @@ export function encodeSync(data: Uint8Array, options: EncodeOptions = EMPTY): Ui
  */
 export function encodeInto(data: Uint8Array, out: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array {
   const settings = settleEncode(data.length, options);
-  const chunk = compressChunk(data, settings, (bytes) => {
+  const chunk = encodeSettled(data, settings, (bytes) => {
     const place = placeFor(bytes.length, out);
     place.set(bytes);
     return place;
@@ -78,7 +78,7 @@ function storeChunk<T extends Uint8Array>(data: Uint8Array, settings: EncodeSett
 }
 
 /** Gives `take` the compressed chunk, to copy it; undefined where it would not be smaller than the stored one. */
-function compressChunk<T>(
+export function encodeSettled<T>(
   data: Uint8Array,
   settings: EncodeSettings,
   take: (chunk: Uint8Array) => T,

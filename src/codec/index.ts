@@ -12,6 +12,7 @@ export { type Deflater, registerDeflater } from "./deflaters.ts";
 export { encode, encodeInto, encodeSync } from "./encode.ts";
 export { encodeAhead, encodeHere } from "./encode-ahead.ts";
 export { prepareEncode } from "./encode-prepare.ts";
+export { extendChunk } from "./extend.ts";
 export { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
 export { type DecodeLease, leaseDecoder } from "./lease.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
