@@ -18,6 +18,7 @@ export const STAGE: number = 2 << 20;
 const ALIGNMENT = 4096;
 /** Stages of files that are done, kept for the next ones. */
 const MAX_IDLE = 2;
+
 /** Whether the file system of a store takes direct writes, as far as was seen: one that refused is not asked again. */
 export class DirectAccess {
   readonly #flag: number;
@@ -91,7 +92,7 @@ function halve(buffer: ArrayBuffer): readonly [Uint8Array, Uint8Array] {
 /** Writes one file from its start: through stages, of which one is filled while the other is written. */
 export class DirectWriter {
   size = 0;
-  readonly #file: FileHandle;
+  readonly #file: number;
   readonly #path: string;
   readonly #access: DirectAccess;
   #stages: Stages | undefined;
@@ -107,7 +108,7 @@ export class DirectWriter {
   #failure: { readonly error: unknown } | undefined;
 
   /** `file` is new and open for writing, at `path`. */
-  constructor(file: FileHandle, path: string, access: DirectAccess) {
+  constructor(file: number, path: string, access: DirectAccess) {
     this.#file = file;
     this.#path = path;
     this.#access = access;

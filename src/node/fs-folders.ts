@@ -7,9 +7,13 @@
  */
 import * as fs from "node:fs";
 import { dirname, resolve, sep } from "node:path";
+import { promisify } from "node:util";
 import { SuperchunkError } from "../errors.ts";
 import { splitKey } from "../store/key.ts";
 import { isAbsence, systemCode } from "./fs-errors.ts";
+
+/** Makes an open file durable, or the entries of an open folder. */
+export const syncFile: (file: number) => Promise<void> = promisify(fs.fsync);
 
 /** Folders remembered; past it the memory starts anew. */
 const MAX_REMEMBERED = 4096;
@@ -123,6 +127,12 @@ export class Folders {
     this.#known.clear();
   }
 
+  /** Forgets a folder that was removed: there is nothing of it to sync. */
+  forgetRemoved(path: string): void {
+    this.#unsynced.delete(path);
+    this.forget();
+  }
+
   #deadLink(path: string, key: string, cause: unknown): SuperchunkError {
     const target = fs.readlinkSync(path);
     return new SuperchunkError(
@@ -155,7 +165,7 @@ export class Folders {
 
   async #makeOne(path: string, parent: string, durable: boolean): Promise<void> {
     try {
-      await fs.promises.mkdir(path);
+      fs.mkdirSync(path);
     } catch (error) {
       if (systemCode(error) !== "EEXIST") throw error;
       return; // another writer made it, or a file is in the way: the caller looks
@@ -176,14 +186,15 @@ export function joinPath(folder: string, name: string): string {
  */
 export async function syncFolder(path: string): Promise<void> {
   if (process.platform === "win32") return;
-  const handle = await fs.promises.open(path, fs.constants.O_RDONLY);
+  // Only what waits for the disk leaves the thread.
+  const folder = fs.openSync(path, fs.constants.O_RDONLY);
   try {
-    await handle.sync();
+    await syncFile(folder);
   } catch (error) {
     // Some network and FUSE file systems know no sync of folders, and say so with these two.
     if (systemCode(error) !== "EINVAL" && systemCode(error) !== "ENOTSUP") throw error;
   } finally {
-    await handle.close();
+    fs.closeSync(folder);
   }
 }
 

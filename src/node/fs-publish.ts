@@ -2,14 +2,15 @@
  * Publishing a file: whole under its name, or not at all.
  *
  * The one place where a written file gets its name: temporary beside the target, written, synced, closed, renamed (or
- * linked, where the name must be new), folder synced. Must not know what is written.
+ * linked, where the name must be new), folder synced. Only what waits for the disk leaves the thread. Must not know what is
+ * written.
  */
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { SuperchunkError } from "../errors.ts";
 import type { ObjectInfo } from "../store/types.ts";
 import { isHandleShortage, systemCode } from "./fs-errors.ts";
-import { joinPath, syncFolder } from "./fs-folders.ts";
+import { joinPath, syncFile, syncFolder } from "./fs-folders.ts";
 
 /** `.name.<random>.tmp`; the random part is 16 hexadecimal digits. */
 const TEMPORARY = /^\..*\.[0-9a-f]{16}\.tmp$/s;
@@ -30,7 +31,7 @@ export interface Publication {
   /** The version that readers see under the name now, links followed. */
   findVersion(): string | undefined;
   /** Writes the bytes into the temporary, which is empty and open for reading and writing. */
-  write(file: fs.promises.FileHandle, path: string): Promise<unknown>;
+  write(file: number, path: string): Promise<unknown>;
   /** Called right before the name changes hands: open handles of the old file are closed. */
   beforeReplace(path: string): void;
   /** Called where too many files are open; then the opening is tried once more. */
@@ -63,21 +64,21 @@ export async function publishFile(publication: Publication): Promise<ObjectInfo>
   const target = joinPath(folder, name);
   checkTarget(publication, target); // early, so that nothing is written for nothing
   const temporary = joinPath(folder, temporaryName(name));
-  const file = await openNew(temporary, publication);
+  const file = openNew(temporary, publication);
   let info: ObjectInfo;
   try {
     try {
       await publication.write(file, temporary);
-      if (durable) await file.sync();
-      info = describeFile(await file.stat({ bigint: true }));
+      if (durable) await syncFile(file);
+      info = describeFile(fs.fstatSync(file, { bigint: true }));
     } finally {
-      await file.close();
+      fs.closeSync(file);
     }
     signal?.throwIfAborted();
     checkTarget(publication, target);
     publication.beforeReplace(target);
     if (publication.ifAbsent) await linkNew(temporary, target, publication.shown);
-    else await fs.promises.rename(temporary, target);
+    else fs.renameSync(temporary, target);
   } catch (error) {
     await fs.promises.rm(temporary, { force: true }).catch(() => undefined); // the first error is the one to tell
     throw error;
@@ -93,14 +94,14 @@ function temporaryName(name: string): string {
   return `.${kept}.${randomBytes(8).toString("hex")}.tmp`;
 }
 
-async function openNew(path: string, publication: Publication): Promise<fs.promises.FileHandle> {
+function openNew(path: string, publication: Publication): number {
   publication.signal?.throwIfAborted();
   try {
-    return await fs.promises.open(path, "wx+");
+    return fs.openSync(path, "wx+");
   } catch (error) {
     if (!isHandleShortage(error)) throw error;
     publication.freeHandles();
-    return await fs.promises.open(path, "wx+");
+    return fs.openSync(path, "wx+");
   }
 }
 

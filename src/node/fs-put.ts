@@ -3,13 +3,16 @@
  *
  * Knows short writes, gathering and writing behind; must not know names.
  */
-import type { FileHandle } from "node:fs/promises";
+import * as fs from "node:fs";
+import { promisify } from "node:util";
 import { readPieces } from "../store/source.ts";
 import type { PutSource } from "../store/types.ts";
 import { type DirectAccess, DirectWriter, STAGE } from "./fs-direct.ts";
 import { writeFully } from "./fs-write.ts";
 
-/** Small pieces are gathered to this many bytes before they are written. */
+const syncData: (file: number) => Promise<void> = promisify(fs.fdatasync);
+
+/** Small pieces are gathered to this many bytes, if there are so many, before they are written. */
 const GATHER = 1 << 20;
 /** From this size a piece is written from where it lies. */
 const BIG = 128 << 10;
@@ -48,11 +51,7 @@ interface SourceWriter {
 }
 
 /** Writes a whole source from the start of a file; resolves with its size. Nothing is under way when it settles. */
-export async function writeSource(
-  file: FileHandle,
-  source: PutSource,
-  options: WriteOptions,
-): Promise<number> {
+export async function writeSource(file: number, source: PutSource, options: WriteOptions): Promise<number> {
   const { signal } = options;
   const writer = chooseWriter(file, source, options);
   try {
@@ -67,12 +66,12 @@ export async function writeSource(
   return writer.size;
 }
 
-function chooseWriter(file: FileHandle, source: PutSource, options: WriteOptions): SourceWriter {
+function chooseWriter(file: number, source: PutSource, options: WriteOptions): SourceWriter {
   const { path, stable, durable, temporary, direct } = options;
   const isLong = knownLength(source) >= STAGE;
   return isLong && !temporary && direct.isWorthTrying
     ? new DirectWriter(file, path, direct)
-    : new PieceWriter(file, stable || source instanceof Uint8Array, durable);
+    : new PieceWriter(file, knownLength(source), stable || source instanceof Uint8Array, durable);
 }
 
 /** Bytes of a source; infinite where only reading it tells. */
@@ -85,7 +84,9 @@ function knownLength(source: PutSource): number {
 /** One file's queue of writes: each begins when the one before it is done. */
 class PieceWriter implements SourceWriter {
   size = 0;
-  readonly #file: FileHandle;
+  readonly #file: number;
+  /** Room for gathered bytes. */
+  readonly #room: number;
   readonly #stable: boolean;
   readonly #durable: boolean;
   /** Where gathered bytes lie; a second one is filled while the first is written. */
@@ -99,8 +100,10 @@ class PieceWriter implements SourceWriter {
   #unsynced = 0;
   #failure: { readonly error: unknown } | undefined;
 
-  constructor(file: FileHandle, stable: boolean, durable: boolean) {
+  /** `length`: bytes of all pieces together, infinite where nobody knows. */
+  constructor(file: number, length: number, stable: boolean, durable: boolean) {
     this.#file = file;
+    this.#room = Math.min(GATHER, length);
     this.#stable = stable;
     this.#durable = durable;
   }
@@ -131,8 +134,8 @@ class PieceWriter implements SourceWriter {
   }
 
   async #gather(piece: Uint8Array): Promise<void> {
-    if (this.#filled + piece.length > GATHER) await this.#flush();
-    this.#gathered ??= new Uint8Array(GATHER);
+    if (this.#filled + piece.length > this.#room) await this.#flush();
+    this.#gathered ??= new Uint8Array(this.#room);
     this.#gathered.set(piece, this.#filled);
     this.#filled += piece.length;
   }
@@ -165,7 +168,7 @@ class PieceWriter implements SourceWriter {
 
   #startSync(): void {
     this.#unsynced = 0;
-    this.#syncing = this.#file.datasync().then(
+    this.#syncing = syncData(this.#file).then(
       () => {
         this.#syncing = undefined;
       },

@@ -15,7 +15,7 @@ import { joinPath, lstat, syncFolder } from "./fs-folders.ts";
 import { isTemporary, type Publication, publishFile } from "./fs-publish.ts";
 import { writeSource } from "./fs-put.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
-import { writeFully } from "./fs-write.ts";
+import { writeIntoFile } from "./fs-write.ts";
 
 /** Files synced at a time: as many as libuv has threads for by default. */
 const SYNC_WIDTH = 4;
@@ -126,7 +126,7 @@ export class FileStore extends FolderReader implements WritableStore {
     await this.explain(key, "writing into it", true, async () => {
       const file = await this.#openExisting(path, fs.constants.O_WRONLY);
       try {
-        await writeFully(file, bytes, offset, options?.signal);
+        await writeIntoFile(file.fd, bytes, offset, options?.signal);
       } finally {
         await file.close();
       }
@@ -187,8 +187,9 @@ export class FileStore extends FolderReader implements WritableStore {
     } catch (error) {
       const code = systemCode(error);
       if (code !== "ENOTEMPTY" && code !== "EEXIST" && code !== "ENOENT") throw error; // EEXIST: Solaris
+      if (code !== "ENOENT") return this.folders.forget();
     }
-    this.folders.forget();
+    this.folders.forgetRemoved(path);
   }
 
   /** Makes an object's bytes durable; resolves with the folder whose entry it is. */

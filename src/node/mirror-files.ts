@@ -49,8 +49,8 @@ async function replaceShard(folders: Folders, replacement: ShardReplacement): Pr
           await writeFully(file, bytes, offset);
           written += bytes.length;
         }
-        await file.truncate(size);
-        await file.chmod(READ_ONLY_MODE);
+        fs.ftruncateSync(file, size);
+        fs.fchmodSync(file, READ_ONLY_MODE);
       },
     });
   } catch (error) {
@@ -63,7 +63,7 @@ async function replaceShard(folders: Folders, replacement: ShardReplacement): Pr
 async function keepBytes(
   from: string,
   to: string,
-  file: fs.promises.FileHandle,
+  file: number,
   kept: readonly FileRange[],
 ): Promise<number> {
   if (await shareBlocks(from, to)) return 0;
