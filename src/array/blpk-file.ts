@@ -190,14 +190,13 @@ async function readOffsets(
 
 /** For each chunk the start of the next one in physical order, or the end of the file. */
 function roomEnds(starts: Float64Array, size: number): Float64Array {
-  const sorted = starts.slice().sort();
   const ends = new Float64Array(starts.length);
-  const inOrder = sorted.every((start, i) => start === starts[i]);
-  if (inOrder) {
-    ends.set(sorted.subarray(1));
+  if (starts.every((start, i) => i === 0 || start >= (starts[i - 1] ?? 0))) {
+    ends.set(starts.subarray(1));
     if (ends.length > 0) ends[ends.length - 1] = size;
     return ends;
   }
+  const sorted = starts.slice().sort();
   const next = new Map<number, number>();
   for (let i = 0; i < sorted.length; i++) next.set(sorted[i] ?? 0, sorted[i + 1] ?? size);
   for (let i = 0; i < starts.length; i++) ends[i] = next.get(starts[i] ?? 0) ?? size;

@@ -13,9 +13,7 @@ export function breathe(): Promise<void> | undefined {
   const now = performance.now();
   if (now - last < AT_MOST) return undefined;
   last = now;
-  return new Promise((resolve) => {
-    setTimeout(resolve, 0);
-  });
+  return new Promise((resolve) => runSoon(resolve));
 }
 
 /** Milliseconds after which {@link giveWay} gives way again. */
@@ -27,8 +25,8 @@ const { setImmediate: runSoon = runAfterMessage } = globalThis as {
 };
 
 /**
- * Lets what is under way beside a long calculation go on: the event loop runs once, where that is long enough ago. For much
- * shorter times than {@link breathe}, whose timer takes a millisecond.
+ * Lets what is under way beside a long calculation go on: the event loop runs once, where that is long enough ago. For
+ * much shorter times than {@link breathe}.
  */
 export function giveWay(): Promise<void> | undefined {
   if (performance.now() - gaveWay < BETWEEN) return undefined;

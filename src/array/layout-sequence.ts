@@ -66,21 +66,25 @@ export class LayoutSequence implements ChunkSequence {
   }
 
   async places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
-    const places: PlacedChunk[] = [];
-    const unknown: number[] = [];
-    for (let index = first; index < end; index++) {
-      const place = this.placeNow(index);
-      if (place === undefined) unknown.push(index);
-      else places[index - first] = place;
-    }
-    const find = async (index: number, call: AbortSignal | undefined): Promise<void> => {
-      const nbytes = this.#nbytesOf(index);
-      places[index - first] = await this.#files.place(this.#index.find(index), index, nbytes, call);
-    };
+    const placeSoon = (index: number, call: AbortSignal | undefined): Promise<PlacedChunk> =>
+      this.#files.place(this.#index.find(index), index, this.#nbytesOf(index), call);
     // A store that waits is asked for several superchunks at a time.
-    if (unknown.length > 1 && this.store.getHead !== undefined)
-      await runPooled(unknown, AT_ONCE, find, signal);
-    else for (const index of unknown) await find(index, signal);
+    if (end - first > 1 && this.store.getHead !== undefined) {
+      const unknown: number[] = [];
+      for (let index = first; index < end; index++)
+        if (this.placeNow(index) === undefined) unknown.push(index);
+      await runPooled(
+        unknown,
+        AT_ONCE,
+        async (index, call) => {
+          await placeSoon(index, call);
+        },
+        signal,
+      );
+    }
+    const places: PlacedChunk[] = [];
+    for (let index = first; index < end; index++)
+      places.push(this.placeNow(index) ?? (await placeSoon(index, signal)));
     return places;
   }
 

@@ -79,11 +79,12 @@ class FolderLinkFiles implements LinkFiles {
     });
   }
 
-  async writeTail(at: LinkPlace, offset: number, bytes: Uint8Array): Promise<void> {
+  async writeTail(at: LinkPlace, offset: number, bytes: Uint8Array, mode: number): Promise<void> {
     await this.#change(at, "writing behind its chunks", async (file) => {
       writeFullySync(file, bytes, offset);
       // What a longer tail left is cut off only once the new one is there.
       if (fs.fstatSync(file).size !== offset + bytes.length) fs.ftruncateSync(file, offset + bytes.length);
+      fs.fchmodSync(file, mode);
     });
   }
 

@@ -14,6 +14,7 @@ import { linkFilesIn } from "./link-files.ts";
 import { locate, refuseEmptyPath } from "./locate.ts";
 import { acquireLock, type LockOptions } from "./lock.ts";
 import { isMirrored } from "./mirror-detection.ts";
+import { useNativeDigests } from "./native-digest.ts";
 import { SteadyStore } from "./steady-store.ts";
 
 /** Options of {@link link}. */
@@ -102,6 +103,7 @@ async function atPath<T>(
   writes: boolean,
   work: (archive: Archive, site: LinkSite) => Promise<T>,
 ): Promise<T> {
+  useNativeDigests();
   const { store, path: key } = await locate(path);
   try {
     if (!(store instanceof FileStore)) {
@@ -123,13 +125,13 @@ async function atPath<T>(
       );
     }
     const target = key === "" ? root : resolve(destination ?? "");
+    const steady = new SteadyStore(root);
     const site: LinkSite = {
       target: new FileStore(target),
       source: store,
       files: linkFilesIn(root, target),
       data: dataPath(target, root),
     };
-    const steady = new SteadyStore(root);
     const lock = writes ? await lockFolder(root, key, options) : undefined;
     try {
       return await work(await openSource(steady, key, options), site);

@@ -1,5 +1,6 @@
 /** From what a person types to a store and a key: paths, `file:`, `http(s):` and `s3:` URLs. */
-import { realpath, stat } from "node:fs/promises";
+import { statSync } from "node:fs";
+import { realpath } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SuperchunkError } from "../errors.ts";
@@ -30,7 +31,7 @@ export async function locate(location: string): Promise<Location> {
 
 async function locatePath(path: string, typed: string): Promise<Location> {
   try {
-    if ((await stat(path)).isDirectory()) return { store: new FileStore(path), path: "" };
+    if (statSync(path).isDirectory()) return { store: new FileStore(path), path: "" };
     // Who names a link means what it leads to; links inside of an archive are another matter.
     const real = await realpath(path);
     return { store: new FileStore(dirname(real)), path: basename(real) };

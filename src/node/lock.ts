@@ -205,6 +205,14 @@ function isAlive(pid: number): boolean {
 }
 
 function describeMyself(): LockHolder {
+  myProcess ??= describeProcess();
+  return { ...myProcess, since: new Date().toISOString(), token: randomBytes(8).toString("hex") };
+}
+
+/** What is the same for all locks of this process. */
+let myProcess: Omit<LockHolder, "since" | "token"> | undefined;
+
+function describeProcess(): Omit<LockHolder, "since" | "token"> {
   return {
     host: hostname(),
     machine: readSystem("/etc/machine-id"),
@@ -212,8 +220,6 @@ function describeMyself(): LockHolder {
     namespace: processNamespace(),
     pid: process.pid,
     started: startOf(process.pid),
-    since: new Date().toISOString(),
-    token: randomBytes(8).toString("hex"),
   };
 }
 

@@ -13,7 +13,7 @@ import { FolderReader } from "./fs-reader.ts";
 
 /** Files kept open, and bytes that are read at once from one of them. */
 const MAX_OPEN = 64;
-const SMALL = 1 << 16;
+const SMALL = 1 << 20;
 
 /** The objects of a folder, as they were when they were first looked at. */
 export class SteadyStore extends FolderReader {

@@ -2,10 +2,12 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { decodeShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { createArray, FileStore, link, openWritable, verifyLinkAt } from "../../src/node/index.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
 import { runCli } from "../cli/harness.ts";
+import { makeFile, stored } from "../format/small-archives.ts";
 import { temporaryFolder } from "./support.ts";
 
 const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 3, threads: 0 } as const;
@@ -61,6 +63,40 @@ describe.each(["hard", "copy"] as const)("linked by %s", (kind) => {
     expect(await viewOf(root)).toEqual(((await array.get()) as { data: unknown }).data);
     await array.close();
   });
+});
+
+test.each(["hard", "copy"] as const)("linked by %s, it is never changed in place", async (kind) => {
+  const root = await make(kind);
+  await expect(openWritable(root, { threads: 0, modify: "in-place" })).rejects.toMatchObject({
+    code: "CONFLICT",
+    details: { field: "modify" },
+  });
+  expect(await verifyLinkAt(root)).toEqual([]);
+});
+
+test("a single file that is appended to leaves shards of before, or a symbolic link to what is no shard", async () => {
+  for (const kind of ["hard", "copy", "symbolic"] as const) {
+    const file = join(temporaryFolder(), "bytes.blp");
+    const chunks = [0, 4, 8].map((first) => stored(Uint8Array.from({ length: 4 }, (_, i) => first + i)));
+    fs.writeFileSync(file, await makeFile({ chunks, spare: 100 }));
+    const zarr = `${file}.zarr`;
+    const { notes } = await link(file, zarr, { kind });
+    expect(notes.some((note) => note.includes(`lead out of ${zarr}`))).toBe(kind === "symbolic");
+    const shard = join(zarr, "c", "0");
+    const before = fs.readFileSync(shard);
+    const input = join(temporaryFolder(), "input");
+    fs.writeFileSync(input, new Uint8Array(80));
+    const inPlace = await runCli(["append", file, input, "--in-place"]);
+    if (kind === "hard") {
+      expect([inPlace.code, inPlace.err]).toEqual([1, expect.stringContaining("2 names")]);
+      expect(await runCli(["append", file, input])).toMatchObject({ code: 0 });
+    } else expect(inPlace).toMatchObject({ code: 0 });
+    expect(fs.readFileSync(shard).equals(before)).toBe(kind !== "symbolic");
+    if (kind !== "symbolic") continue;
+    const bytes = new Uint8Array(fs.readFileSync(shard)).subarray(-shardIndexLength(3));
+    const index = decodeShardIndex(bytes, 3, bytes.length, shard);
+    await expect(index).rejects.toMatchObject({ isDamage: true });
+  }
 });
 
 test.each([

@@ -3,10 +3,12 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { decodeShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
+import { crc32c } from "../../src/bytes/checksum.ts";
 import { decodeSync, prepare } from "../../src/codec/index.ts";
 import { createArray, link, open } from "../../src/node/index.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
-import { copyOf, snapshot, temporaryFolder } from "./support.ts";
+import { makeFile, stored } from "../format/small-archives.ts";
+import { copyOf, hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
 
 test("[FL-02] behind the file as it was stand a padded copy of the short last chunk and the index", async () => {
   const source = join(corpusFolder, "blz-superchunk", "i4-adler32-meta");
@@ -62,6 +64,73 @@ test("[FL-03] shards are hard links that nobody can write through, or what was a
   const copied = copyOf(source);
   await link(copied, undefined, { kind: "copy" });
   expect(snapshot(join(copied, "data"))).toEqual(snapshot(join(source, "data")));
+  // Nobody writes into a file with an index: the data file, or the copy that alone has it.
+  expect(fs.statSync(join(symbolic, "data", "__1__.bin")).mode & 0o222).toBe(0);
+  const copy = fs.statSync(join(copied, "c", "0", "0"));
+  expect(copy.mode & 0o222).toBe(0);
+  expect(copy.size).toBeGreaterThan(fs.statSync(join(copied, "data", "__1__.bin")).size);
+});
+
+test("[FL-03] a single file becomes a shard in a folder of its own", async () => {
+  const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
+  const root = `${file}.zarr`;
+  await link(file, root);
+  expect(fs.readdirSync(root, { recursive: true }).sort()).toEqual([
+    "c",
+    join("c", "0"),
+    "superchunk-link.json",
+    "zarr.json",
+  ]);
+  expect(fs.statSync(join(root, "c", "0")).ino).toBe(fs.statSync(file).ino);
+});
+
+test("[FL-04] [FL-07] the record says what was there before, what was added, and the sums of the documents", async () => {
+  const source = join(corpusFolder, "blz-superchunk", "i4-adler32-meta");
+  const root = copyOf(source);
+  await link(root, undefined, { dimensionNames: ["time"] });
+  const record = JSON.parse(fs.readFileSync(join(root, "superchunk-link.json"), "utf8")) as object;
+  const hex = (sum: number): string => sum.toString(16).padStart(8, "0");
+  const files = await Promise.all(
+    fs.readdirSync(join(source, "data")).map(async (name) => {
+      const path = join(source, "data", name);
+      const { size, mode } = fs.statSync(path);
+      const tail = new Uint8Array(fs.readFileSync(join(root, "data", name)).subarray(size));
+      const link = `c/${Number(/\d+/.exec(name)?.[0]) - 1}`;
+      const permissions = (mode & 0o7777).toString(8);
+      return {
+        path: `data/${name}`,
+        link,
+        size,
+        mode: permissions,
+        tail: tail.length,
+        crc32c: hex(await crc32c(tail)),
+      };
+    }),
+  );
+  expect(record).toEqual({
+    ...{ superchunk_link: 1, kind: "hard", data: ".", archive: "" },
+    files: files.sort((a, b) => (a.link < b.link ? -1 : 1)),
+    documents: ["zarr.json"],
+    sums: { "zarr.json": hex(await crc32c(new Uint8Array(fs.readFileSync(join(root, "zarr.json"))))) },
+    options: { dimension_names: ["time"] },
+    folders: ["c"],
+  });
+});
+
+test("[FL-01] a file whose header does not say how many chunks it has is linked by a copy alone", async () => {
+  const chunks = [0, 1, 2].map((first) => stored(Uint8Array.from({ length: 4 }, (_, i) => 4 * first + i)));
+  const file = join(temporaryFolder(), "piped.blp");
+  fs.writeFileSync(file, await makeFile({ chunks, nchunks: -1, lastChunk: -1 }));
+  const before = snapshot(file);
+  await expect(link(file, `${file}.zarr`)).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    details: { path: file },
+  });
+  expect(snapshot(file)).toEqual(before);
+  expect(fs.existsSync(`${file}.zarr`)).toBe(false);
+  await link(file, `${file}.zarr`, { kind: "copy" });
+  expect(snapshot(file)).toEqual(before);
+  expect(await hashOfZarr(`${file}.zarr`)).toBe(sha256(Uint8Array.from({ length: 12 }, (_, i) => i)));
 });
 
 test("[FL-01] files whose chunks are not one run, or not as many, are refused with the reason", async () => {

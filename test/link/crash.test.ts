@@ -37,10 +37,10 @@ function failingSite(root: string, steps: number): { site: LinkSite; left: () =>
     inspect: (at) => real.inspect(at),
     leadsTo: (to, from) => real.leadsTo(to, from),
     readEach: (at, offsets, length) => real.readEach(at, offsets, length),
-    writeTail: async (at, offset, bytes) => {
-      if (left <= 0) await real.writeTail(at, offset, bytes.subarray(0, bytes.length >> 1));
+    writeTail: async (at, offset, bytes, mode) => {
+      if (left <= 0) await real.writeTail(at, offset, bytes.subarray(0, bytes.length >> 1), 0o644);
       tick();
-      await real.writeTail(at, offset, bytes);
+      await real.writeTail(at, offset, bytes, mode);
     },
     truncate: (at, size) => step(() => real.truncate(at, size)),
     setMode: (at, mode) => step(() => real.setMode(at, mode)),
@@ -240,9 +240,13 @@ describe("what others do", () => {
     const text = fs.readFileSync(record, "utf8");
     for (const [from, to] of [
       [/"size": \d+/, '"size": -1'],
+      [/"size": \d+/, '"size": 18446744073709551615'],
       [/"data\/__1__.bin"/, '"../__1__.bin"'],
       [/"mode": "644"/, '"mode": "rw"'],
       [/"superchunk_link": 1/, '"superchunk_link": 2'],
+      [/"documents": \[\s*"zarr.json"/, '"documents": ["meta/sizes", "zarr.json"'],
+      [/"link": "c\/0"/, '"link": "meta/sizes"'],
+      [/"link": "c\/0"/, '"link": "theirs/c/0"'],
     ] as const) {
       expect(text).toMatch(from);
       fs.writeFileSync(record, text.replace(from, to));
@@ -252,5 +256,17 @@ describe("what others do", () => {
       });
       expect(snapshot(copy)).toEqual(before);
     }
+  });
+
+  test("[FL-04] a record that calls a file a folder does not get it removed", async () => {
+    const copy = copyOf(source);
+    await link(copy);
+    const record = join(copy, "superchunk-link.json");
+    const text = fs.readFileSync(record, "utf8");
+    expect(text).toMatch(/"folders": \[/);
+    fs.writeFileSync(record, text.replace(/"folders": \[/, '"folders": ["meta/sizes", '));
+    const sizes = fs.readFileSync(join(copy, "meta", "sizes"));
+    await unlink(copy);
+    expect(fs.readFileSync(join(copy, "meta", "sizes"))).toEqual(sizes);
   });
 });

@@ -1,4 +1,4 @@
-/** A first link takes the sizes of chunks from the offsets; what their headers say decides all the same. */
+/** A link takes the sizes of chunks from the offsets; what their headers say decides all the same. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -17,6 +17,17 @@ function changeChunk(file: string, chunk: number, at: number, bytes: readonly nu
   fs.chmodSync(file, mode);
 }
 
+test("unlink of a data file that is no archive any more is refused, and every byte is as before", async () => {
+  const copy = copyOf(join(corpusFolder, "blz-superchunk", "f8-default"));
+  await link(copy);
+  const file = join(copy, "data", "__2__.bin");
+  fs.chmodSync(file, 0o644);
+  fs.writeFileSync(file, fs.readFileSync(join(copy, "zarr.json")));
+  const before = snapshot(copy);
+  await expect(unlink(copy)).rejects.toMatchObject({ name: "SuperchunkError" });
+  expect(snapshot(copy)).toEqual(before);
+});
+
 describe("a header in the middle of a file", () => {
   const source = join(corpusFolder, "blz-superchunk", "f8-default");
 
@@ -34,6 +45,23 @@ describe("a header in the middle of a file", () => {
     await expect(link(copy)).rejects.toMatchObject({ code, details: { path: file } });
     expect(snapshot(copy)).toEqual(before);
   });
+
+  test.each([
+    ["a version that is none", 0, [9], "BAD_FIELD"],
+    ["a chunk that reaches into the next", 12, [0xff, 0xff, 0, 0], "BAD_FIELD"],
+  ] as const)(
+    "with %s refuses the next link of what is linked, which stays as it is",
+    async (_name, at, bytes, code) => {
+      const copy = copyOf(source);
+      await link(copy);
+      const file = join(copy, "data", "__2__.bin");
+      changeChunk(file, 2, at, bytes);
+      fs.rmSync(join(copy, "zarr.json")); // so that there would be something to do
+      const before = snapshot(copy);
+      await expect(link(copy)).rejects.toMatchObject({ code, details: { path: file } });
+      expect(snapshot(copy)).toEqual(before);
+    },
+  );
 
   test("that is right leaves nothing to do for the next link, nor for verify", async () => {
     const copy = copyOf(source);
@@ -54,6 +82,7 @@ test("room behind chunks is no part of them in the index", async () => {
   expect(files).toEqual(plan.files);
   expect(notes).toEqual(plan.notes);
   expect(notes.join("\n")).toMatch(/do not lie one behind the other/);
+  expect((await link(copy)).done).toBe(true);
   const [first] = files;
   const shard = fs.readFileSync(join(copy, ...(first?.shard ?? "").split("/")));
   const count = first?.chunks ?? 0;

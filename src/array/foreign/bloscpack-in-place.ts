@@ -6,11 +6,14 @@ import { encodeHeader } from "../../format/header.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { PutSource } from "../../store/types.ts";
-import { changeInPlace, type InPlaceStore } from "../journal.ts";
+import { changeInPlace, type InPlaceStore, requireOneName } from "../journal.ts";
 import { type AppendPlan, type BloscpackAppendResult, newChunks } from "./bloscpack-append-plan.ts";
 import { bloscpackHeader } from "./bloscpack-options.ts";
 
-/** Appends; `checkRoom` throws where so many chunks have no offsets. */
+/**
+ * Appends; `checkRoom` throws where so many chunks have no offsets. Throws `CONFLICT` where the file has other names, before
+ * anything is written: bytes behind the end are bytes behind the index of a linked file's shard.
+ */
 export async function appendInPlace(
   { state, ...plan }: AppendPlan,
   source: PutSource,
@@ -18,6 +21,7 @@ export async function appendInPlace(
   checkRoom: (nchunks: number) => void,
 ): Promise<BloscpackAppendResult> {
   const { file, key, header } = state;
+  await requireOneName(store, key);
   const first = Math.max(0, state.nchunks - 1);
   const writes: JournalWrite[] = [];
   const starts: number[] = [];

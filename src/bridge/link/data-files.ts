@@ -7,7 +7,7 @@ import type { ChunkInfo, ChunkPlace } from "../../array/types.ts";
 import { decodeHeader as decodeChunkHeader } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
-import { decodeHeader } from "../../format/header.ts";
+import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
 import type { SourceArchive } from "../source-array.ts";
 import type { LinkFiles, LinkKind } from "./types.ts";
 
@@ -31,6 +31,8 @@ export interface DataFile {
   readonly chunks: readonly FileChunk[];
   /** Bytes behind each chunk. */
   readonly digestLength: number;
+  /** Where it was read already. */
+  readonly header?: BlpkHeader;
 }
 
 /** What a list of files is worth. */
@@ -40,17 +42,21 @@ export interface DataFiles {
   readonly isGuessed: boolean;
 }
 
+/** Bytes of files without what linking added, by key; no number for those that were never linked. */
+export type FormerSizes = ReadonlyMap<string, number>;
+
 /**
- * The files in the order of their chunks. With `guess`, chunk headers are not read where an offsets table can tell the same.
+ * The files in the order of their chunks. With `guess`, chunk headers are not read where an offsets table can tell the same,
+ * and what it says of the files' ends.
  *
  * @throws UNSUPPORTED where a file's chunks are not one run, or what no Zarr reader decodes; the codes of damage
  */
 export async function listFiles(
   archive: SourceArchive,
-  guess: boolean,
+  guess: FormerSizes | undefined,
   signal: AbortSignal | undefined,
 ): Promise<DataFiles> {
-  const guessed = guess ? await guessFiles(archive, signal) : undefined;
+  const guessed = guess === undefined ? undefined : await guessFiles(archive, guess, signal);
   const files = guessed ?? (await readFiles(archive, signal));
   const [whole] = files;
   files.forEach((file, i) => {
@@ -106,6 +112,7 @@ async function readFiles(archive: SourceArchive, signal: AbortSignal | undefined
 /** The files as their offsets have it, each chunk ending at the next; undefined where that cannot be so. */
 async function guessFiles(
   archive: SourceArchive,
+  sizes: FormerSizes,
   signal: AbortSignal | undefined,
 ): Promise<DataFile[] | undefined> {
   const places: ChunkPlace[] = [];
@@ -115,16 +122,17 @@ async function guessFiles(
   for (const group of groupByFile(archive, places)) {
     const [first] = group;
     if (first === undefined || !Number.isFinite(first.available)) return undefined;
-    const { version, checksum } = await readFileHeader(archive, first.key);
-    if (version !== 3) return undefined;
-    const digest = digestLength(checksum);
+    const header = await readFileHeader(archive, first.key);
+    if (header.version !== 3) return undefined;
+    const digest = digestLength(header.checksum);
+    const size = sizes.get(first.key) ?? Number.POSITIVE_INFINITY;
     const chunks = group.map(({ offset, available, nbytes }) => ({
       offset,
-      ctbytes: available - digest,
+      ctbytes: Math.min(available, size - offset) - digest,
       nbytes,
     }));
     if (chunks.some(({ ctbytes }) => ctbytes < CHUNK_HEADER)) return undefined;
-    files.push({ key: first.key, first: first.index, chunks, digestLength: digest });
+    files.push({ key: first.key, first: first.index, chunks, digestLength: digest, header });
   }
   return files;
 }
@@ -164,8 +172,8 @@ export async function describeOddities(
 ): Promise<string[]> {
   if (kind === "copy") return []; // the data files stay as they are
   const notes: string[] = [];
-  for (const { key, chunks, digestLength: digest } of files) {
-    const header = await readFileHeader(archive, key);
+  for (const { key, chunks, digestLength: digest, header: known } of files) {
+    const header = known ?? (await readFileHeader(archive, key));
     const path = archive.store.describe(key);
     if (header.nchunks < 0) {
       throw unlinkable(
@@ -186,10 +194,7 @@ export async function describeOddities(
   return notes;
 }
 
-async function readFileHeader(
-  { store }: SourceArchive,
-  key: string,
-): Promise<ReturnType<typeof decodeHeader>> {
+async function readFileHeader({ store }: SourceArchive, key: string): Promise<BlpkHeader> {
   const head = await store.getRange(key, { offset: 0, length: HEADER_LENGTH });
   return decodeHeader(head ?? new Uint8Array(0), store.describe(key));
 }

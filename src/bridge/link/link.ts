@@ -6,14 +6,17 @@
  * the same call completes it. @see FORMAT.md [FL]
  *
  * A first link takes the chunks' sizes from the offsets, and reads their headers while the indexes are on their way to the
- * disk. Where these say otherwise, all is undone before a document tells of it, and done again with the headers read first.
+ * disk. Where these say otherwise, all is undone before a document tells of it, and done again with the headers read
+ * first. Where there is a link already, they are read before anything is changed.
  */
 
 import type { Archive } from "../../array/types.ts";
 import { proveFiles } from "./data-files.ts";
-import { encodeLinkRecord, LINK_RECORD } from "./record.ts";
+import { followMoves } from "./moves.ts";
+import { encodeLinkRecord, LINK_RECORD, readLinkRecord } from "./record.ts";
 import { makeShards } from "./shard-making.ts";
-import { survey } from "./survey.ts";
+import { planShards } from "./shards.ts";
+import { chooseOptions, type Survey, survey } from "./survey.ts";
 import type { LinkOptions, LinkPlan, LinkResult, LinkSite } from "./types.ts";
 import { undoFiles, unlinkArchive } from "./unlink.ts";
 
@@ -38,8 +41,23 @@ export async function linkArchive(
   options: LinkOptions = {},
 ): Promise<LinkResult> {
   const started = performance.now();
-  const plan = await complete(archive, site, options, true);
+  const plan = await complete(archive, site, await undoMoved(archive, site, options), true);
   return { ...plan, seconds: (performance.now() - started) / 1000 };
+}
+
+/**
+ * Where files of the link have other names now, such as compacting gives them, it is undone, to be made anew: their shards would
+ * be taken away with the former names. Resolves with what is asked for, and was before.
+ */
+async function undoMoved(archive: Archive, site: LinkSite, options: LinkOptions): Promise<LinkOptions> {
+  const { kind = "hard", signal } = options;
+  const before = await readLinkRecord(site.target, signal);
+  if (before === undefined || before.kind !== kind || before.archive !== archive.path) return options;
+  if (!(await followMoves(site, before)).hasMoved) return options;
+  const chosen = { ...options, ...chooseOptions(before, options) };
+  await planShards(archive, chosen); // what cannot be linked keeps the view that it has
+  await unlinkArchive(site, { signal });
+  return chosen;
 }
 
 /** Does all that is to be done; with `guess` as long as that proves right. */
@@ -49,23 +67,18 @@ async function complete(
   options: LinkOptions,
   guess: boolean,
 ): Promise<LinkPlan> {
-  const { plan, hidden, stale, oldNames, record, works, documents, guessed } = await survey(
-    archive,
-    site,
-    options,
-    guess,
-  );
-  if (plan.done) return plan;
+  const surveyed = await survey(archive, site, options, guess);
+  const { plan, documents, guessed, wasLinked } = surveyed;
   const { target, files } = site;
   const { signal } = options;
-  // What shows an array that is about to change goes first, the root's document before what it describes.
-  for (const key of hidden) await target.delete(key, { signal });
-  if (stale.length > 0) await undoFiles(site, plan.kind, stale);
-  for (const key of oldNames) await files.remove({ side: "zarr", key });
-  await target.put(LINK_RECORD, encodeLinkRecord(record), { signal });
+  // What is linked is not undone for a wrong guess.
+  if (wasLinked && !(await proveFiles(files, guessed, signal)))
+    return complete(archive, site, options, false);
+  if (plan.done) return plan;
+  await prepare(site, surveyed, signal);
   const [made, proven] = await Promise.allSettled([
-    makeShards(site, plan.kind, works, signal),
-    proveFiles(files, guessed, signal),
+    makeShards(site, plan.kind, surveyed.works, signal),
+    proveFiles(files, wasLinked ? [] : guessed, signal),
   ]);
   if (made.status === "rejected") throw made.reason;
   if (proven.status === "rejected") throw proven.reason;
@@ -75,4 +88,18 @@ async function complete(
   }
   for (const [key, bytes] of documents) await target.put(key, bytes, { signal });
   return plan;
+}
+
+/** What comes before the shards: what is in the way, and the record, which is durable when resolved. */
+async function prepare(
+  site: LinkSite,
+  { plan, hidden, stale, oldNames, record }: Survey,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { target, files } = site;
+  // What shows an array that is about to change goes first, the root's document before what it describes.
+  for (const key of hidden) await target.delete(key, { signal });
+  if (stale.length > 0) await undoFiles(site, plan.kind, stale);
+  for (const key of oldNames) await files.remove({ side: "zarr", key });
+  await target.put(LINK_RECORD, encodeLinkRecord(record), { signal });
 }

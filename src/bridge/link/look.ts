@@ -60,6 +60,7 @@ export async function lookAt(
       : kind === "hard"
         ? link?.identity === facts.identity
         : await files.leadsTo(places.shard, places.data);
+  const named = link === undefined ? "absent" : isNamed === true ? "right" : "wrong";
   const isProtected = kind === "copy" || facts.mode === withoutWriting(facts.mode);
   // A copy that is made anew needs its index anew.
   const isWhole = reason === undefined && (kind !== "copy" || isNamed);
@@ -96,9 +97,7 @@ export async function lookAt(
       ...(action === "repair" ? { reason: faults.join("; ") } : {}),
     },
     work:
-      faults.length === 0
-        ? undefined
-        : { places, facts, tail, size: former.size, mode: former.mode, isNamed: isNamed === true },
+      faults.length === 0 ? undefined : { places, facts, tail, size: former.size, mode: former.mode, named },
     notes: grew
       ? [`${path} has grown by ${former.size - (recorded?.size ?? 0)} bytes since it was linked`]
       : [],

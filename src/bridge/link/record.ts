@@ -9,11 +9,15 @@ import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { checkKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { showJson } from "../../zarr/metadata-fields.ts";
 import type { LinkKind, LinkOptions } from "./types.ts";
 
 export { LINK_RECORD };
 
 const VERSION = 1;
+/** What a link makes: `zarr.json` of a node, and shards below its `c`. */
+const DOCUMENT = /^(?:.+\/)?zarr\.json$/;
+const SHARD = /^(?<node>.+\/)?c(?:\/(?:0|[1-9]\d*))+$/;
 const KINDS: readonly string[] = ["hard", "symbolic", "copy"] satisfies readonly LinkKind[];
 
 /** One data file, as it was and as it becomes. Sizes in bytes. */
@@ -105,12 +109,15 @@ export async function readLinkRecord(
   }
   const kind = textOf(json["kind"], "kind", path);
   if (!KINDS.includes(kind)) throw bad(path, "kind", KINDS.join(", "), kind);
+  const documents = listOf(json["documents"], "documents", path).map((key) => documentOf(key, path));
   return {
     kind: kind as LinkKind,
     data: textOf(json["data"], "data", path),
     archive: textOf(json["archive"], "archive", path),
-    files: listOf(json["files"], "files", path).map((file) => parseFile(objectOf(file, "files", path), path)),
-    documents: listOf(json["documents"], "documents", path).map((key) => keyOf(key, "documents", path)),
+    files: listOf(json["files"], "files", path).map((file) =>
+      parseFile(objectOf(file, "files", path), documents, path),
+    ),
+    documents,
     sums: new Map(
       Object.entries(objectOf(json["sums"] ?? {}, "sums", path)).map(([key, sum]) => [
         key,
@@ -141,10 +148,10 @@ function parseOptions(options: JsonObject, path: string): RecordedOptions {
   };
 }
 
-function parseFile(file: JsonObject, path: string): RecordedFile {
+function parseFile(file: JsonObject, documents: readonly string[], path: string): RecordedFile {
   return {
     path: keyOf(file["path"], "files.path", path),
-    link: keyOf(file["link"], "files.link", path),
+    link: shardOf(file["link"], documents, path),
     size: countOf(file["size"], "files.size", path),
     mode: numberOf(file["mode"], 8, 0o7777, "files.mode", path),
     tail: countOf(file["tail"], "files.tail", path),
@@ -173,6 +180,21 @@ function keyOf(value: JsonValue | undefined, field: string, path: string): strin
   return key;
 }
 
+/** Undoing removes what lies there: it must be a key that only links give. */
+function documentOf(value: JsonValue | undefined, path: string): string {
+  const key = keyOf(value, "documents", path);
+  if (DOCUMENT.test(key)) return key;
+  throw bad(path, "documents", "keys of zarr.json", key);
+}
+
+/** As {@link documentOf}: a shard of a node whose document is the link's too. */
+function shardOf(value: JsonValue | undefined, documents: readonly string[], path: string): string {
+  const key = keyOf(value, "files.link", path);
+  const match = SHARD.exec(key);
+  if (match !== null && documents.includes(`${match.groups?.["node"] ?? ""}zarr.json`)) return key;
+  throw bad(path, "files.link", "the key of a shard, c/0 for example, of an array in documents", key);
+}
+
 function countOf(value: JsonValue | undefined, field: string, path: string): number {
   if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
   throw bad(path, field, "an integer from 0", value);
@@ -195,7 +217,7 @@ function numberOf(
 function bad(path: string, field: string, expected: string, found: unknown): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
-    `${field} in the record of the link is ${JSON.stringify(found) ?? "missing"}; expected ${expected}. Nothing was changed`,
+    `${field} in the record of the link is ${showJson(found)}; expected ${expected}. Nothing was changed`,
     { path, field, expected, found },
   );
 }

@@ -22,8 +22,8 @@ export interface Work {
   /** Bytes in front of the tail. */
   readonly size: number;
   readonly mode: number;
-  /** The shard is there, and the file's own. */
-  readonly isNamed: boolean;
+  /** What is in the shard's place: nothing, the file itself, or something else. */
+  readonly named: "absent" | "right" | "wrong";
 }
 
 /**
@@ -47,27 +47,26 @@ export async function makeShards(
   }
   const waits = [() => site.files.sync(names), ...works.map((work) => () => addTail(site, work))];
   await runPooled(waits, AT_ONCE, (wait) => wait(), signal);
-  for (const { places, mode } of works) await site.files.setMode(places.data, withoutWriting(mode));
 }
 
 /** A copy of the file, with the index behind its chunks. */
 async function copyShard({ files }: LinkSite, { places, tail, size, mode }: Work): Promise<void> {
   await files.remove(places.shard);
   await files.link(places.data, places.shard, "copy");
+  if (tail === undefined) return files.setMode(places.shard, withoutWriting(mode));
   await files.setMode(places.shard, mode | 0o200);
-  if (tail !== undefined) await files.writeTail(places.shard, size, tail.bytes);
-  await files.setMode(places.shard, withoutWriting(mode));
+  await files.writeTail(places.shard, size, tail.bytes, withoutWriting(mode));
 }
 
-/** The index behind the chunks, durable. */
-async function addTail(site: LinkSite, { places, facts, tail, size }: Work): Promise<void> {
-  if (tail === undefined) return;
+/** The index behind the chunks, durable, and no permission to write. */
+async function addTail(site: LinkSite, { places, facts, tail, size, mode }: Work): Promise<void> {
+  if (tail === undefined) return site.files.setMode(places.data, withoutWriting(mode));
   await allowWriting(site, places.data, facts.mode);
-  await site.files.writeTail(places.data, size, tail.bytes);
+  await site.files.writeTail(places.data, size, tail.bytes, withoutWriting(mode));
 }
 
-async function nameShard({ files }: LinkSite, kind: LinkKind, { places, isNamed }: Work): Promise<void> {
-  if (isNamed) return;
-  await files.remove(places.shard);
+async function nameShard({ files }: LinkSite, kind: LinkKind, { places, named }: Work): Promise<void> {
+  if (named === "right") return;
+  if (named === "wrong") await files.remove(places.shard);
   await files.link(places.data, places.shard, kind);
 }

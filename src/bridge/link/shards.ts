@@ -14,7 +14,7 @@ import { assertConvertible } from "../convert.ts";
 import { indexSlot, shardCells } from "../grid.ts";
 import { shardKey } from "../shard-keys.ts";
 import { consolidate, encodeDocument } from "../zarr-metadata.ts";
-import { type DataFile, describeOddities, listFiles, unlinkable } from "./data-files.ts";
+import { type DataFile, describeOddities, type FormerSizes, listFiles, unlinkable } from "./data-files.ts";
 import type { LinkOptions } from "./types.ts";
 
 /** A data file that becomes a shard. */
@@ -54,7 +54,7 @@ export interface LinkedArchive {
 export async function planShards(
   archive: Archive,
   options: LinkOptions,
-  guess = false,
+  guess?: FormerSizes,
 ): Promise<LinkedArchive> {
   requireSettled(archive);
   const first = await planJobs(archive, options);

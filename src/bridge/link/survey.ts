@@ -32,12 +32,14 @@ export interface Survey {
   readonly hidden: readonly string[];
   /** Documents that are not there, or not right; with the root's own. */
   readonly documents: readonly (readonly [key: string, bytes: Uint8Array])[];
-  /** Files whose chunks' sizes are still to be proven; none where there was a record. */
+  /** Files whose chunks' sizes are still to be proven. */
   readonly guessed: readonly DataFile[];
+  /** There is a record of a link, complete or not. */
+  readonly wasLinked: boolean;
 }
 
 /**
- * Looks at everything. With `guess`, sizes of chunks are taken from offsets where nothing is linked yet.
+ * Looks at everything. With `guess`, sizes of chunks are taken from offsets where these can tell.
  *
  * @throws UNSUPPORTED, CONFLICT and the codes of damage, as linking does
  */
@@ -52,13 +54,16 @@ export async function survey(
   const before = await readLinkRecord(target, signal);
   assertSameLink(site, archive, before, kind);
   const chosen = chooseOptions(before, options);
+  const known = new Map(before?.files.map((file) => [file.path, file]));
   // Whoever guesses wrong undoes all: a folder for it must be there before, and after.
-  const mayGuess = guess && before === undefined && (await files.inspect(ROOT)) !== undefined;
-  const linked = await planShards(archive, { ...options, ...chosen }, mayGuess);
+  const sizes =
+    guess && (await files.inspect(ROOT)) !== undefined
+      ? new Map([...known].map(([path, { size }]) => [path, size]))
+      : undefined;
+  const linked = await planShards(archive, { ...options, ...chosen }, sizes);
   assertNodes(archive, site, linked);
   const looks: Look[] = [];
   const inner = signal ?? new AbortController().signal;
-  const known = new Map(before?.files.map((file) => [file.path, file]));
   for (const shard of linked.shards) {
     signal?.throwIfAborted();
     looks.push(await lookAt(site, kind, shard, known.get(shard.path), before, inner));
@@ -107,7 +112,7 @@ export async function survey(
       files: looks.map(({ planned }) => planned),
       added: works.reduce((sum, { tail }) => sum + (tail?.bytes.length ?? 0), 0),
       done: !changes,
-      notes: [...linked.notes, ...looks.flatMap(({ notes }) => notes)],
+      notes: [...linked.notes, ...looks.flatMap(({ notes }) => notes), ...noteLinksOut(site, kind)],
     },
     record,
     stale,
@@ -116,6 +121,7 @@ export async function survey(
     hidden: [...published.map(([key]) => key).reverse(), ...oldDocuments],
     documents: published,
     guessed: linked.guessed,
+    wasLinked: before !== undefined,
   };
 
   function inTheWay(path: string): SuperchunkError {
@@ -127,8 +133,16 @@ export async function survey(
   }
 }
 
+/** The symbolic link to a single file leads out of the Zarr array's folder. [FL-03] */
+function noteLinksOut({ data, target }: LinkSite, kind: LinkKind): string[] {
+  if (kind !== "symbolic" || data === ".") return [];
+  return [
+    `the shards are symbolic links that lead out of ${target.describe("")}: other Zarr readers follow them, superchunk does not (verify calls that damage), and after an append to the file they are no shards any more. Hard links, which are the default, stay right`,
+  ];
+}
+
 /** What is asked for now, and otherwise what was asked for before. */
-function chooseOptions(before: LinkRecord | undefined, options: LinkOptions): RecordedOptions {
+export function chooseOptions(before: LinkRecord | undefined, options: LinkOptions): RecordedOptions {
   const { dtype, shape, dimensionNames } = options;
   return {
     ...before?.options,

@@ -6,6 +6,7 @@
 
 import { crc32c } from "../../bytes/checksum.ts";
 import { isEqual } from "../../bytes/equal.ts";
+import { joinBytes } from "../../bytes/join.ts";
 import { decode, decodeHeader, encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -32,11 +33,8 @@ export async function makeTail(shard: LinkedShard, size: number, signal: AbortSi
     else index.set(slot, offset, nbytes);
   });
   const entries = await index.encode();
-  const padded = whole?.length ?? 0;
-  const bytes = new Uint8Array(padded + entries.length);
-  if (whole !== undefined) bytes.set(whole);
-  bytes.set(entries, padded);
-  return { bytes, crc32c: await crc32c(bytes), padded };
+  const bytes = whole === undefined ? entries : joinBytes([whole, entries]);
+  return { bytes, crc32c: await crc32c(bytes), padded: whole?.length ?? 0 };
 }
 
 /** A short last chunk of the array at its full length; undefined where the file's last chunk is whole. */
@@ -59,7 +57,7 @@ async function makeWholeLastChunk(shard: LinkedShard, signal: AbortSignal): Prom
   const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
   const cells = { first: last, end: last + 1 };
   for await (const chunk of chunksOfCells(job, layout, cells, counts, signal, () => {}, encodeHere))
-    if (counts.padded > 0) return chunk.slice();
+    if (counts.padded > 0) return chunk;
   return undefined;
 }
 
@@ -128,6 +126,7 @@ async function checkPadded(
     const found = bytes ?? new Uint8Array(0);
     if (decodeHeader(found, found.length).nbytes !== shard.layout.cellBytes)
       return "the padded copy of the last chunk has another length than a whole chunk";
+    if (isEqual(found, whole)) return undefined;
     const expectedNbytes = shard.layout.cellBytes;
     const [copy, own] = [await decode(found, { expectedNbytes }), await decode(whole, { expectedNbytes })];
     return isEqual(copy, own)

@@ -4,6 +4,7 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
+import { followMoves } from "./moves.ts";
 import { LINK_RECORD, type LinkRecord, type RecordedFile, readLinkRecord } from "./record.ts";
 import { assertOwnNames, findFormer, placesOf, restoreFile } from "./restore.ts";
 import type { FileFacts, LinkSite, UnlinkResult } from "./types.ts";
@@ -30,23 +31,30 @@ export async function unlinkArchive(
       field: LINK_RECORD,
     });
   }
-  for (const file of record.files) await findFile(site, record.kind, file); // before anything changes
-  for (const key of [...record.documents].reverse()) await target.delete(key, { signal });
-  await files.sync([{ side: "zarr", key: "zarr.json" }]);
-  const undone = await undoFiles(site, record.kind, record.files);
+  const { files: recorded, gone } = await followMoves(site, record);
+  const undone = await undoFiles(site, record.kind, recorded, async () => {
+    for (const key of [...record.documents].reverse()) await target.delete(key, { signal });
+    await files.sync([{ side: "zarr", key: "zarr.json" }]);
+  });
+  for (const file of gone) await files.remove(placesOf(file).shard);
   const folders = [...record.folders].reverse();
-  for (const key of folders) if (key !== "") await files.remove({ side: "zarr", key });
+  for (const key of folders) {
+    const at = { side: "zarr", key } as const;
+    // What has become a file since, or was none of the link's ever, stays.
+    if (key !== "" && (await files.inspect(at))?.kind === "folder") await files.remove(at);
+  }
   await target.delete(LINK_RECORD);
   await files.sync([{ side: "zarr", key: LINK_RECORD }]);
   if (folders.includes("")) await files.remove({ side: "zarr", key: "" });
   return undone;
 }
 
-/** Takes shards' names away and makes their data files what they were. */
+/** Takes shards' names away and makes their data files what they were; `begin` once none of them refuses, before any change. */
 export async function undoFiles(
   site: LinkSite,
   kind: LinkRecord["kind"],
   recorded: readonly RecordedFile[],
+  begin?: () => Promise<void>,
 ): Promise<UnlinkResult> {
   const { files } = site;
   let restored = 0;
@@ -60,6 +68,7 @@ export async function undoFiles(
     const former = facts === undefined ? undefined : await findFormer(site, kind, file, facts);
     found.push({ file, facts, former });
   }
+  await begin?.();
   await runPooled(found, AT_ONCE, async ({ file, facts, former }) => {
     const { data, shard } = placesOf(file);
     if (facts === undefined || former === undefined)
