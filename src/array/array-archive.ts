@@ -29,8 +29,10 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     this.order = facts.order;
     this.fillValue = facts.fillValue;
     this.chunkLength = facts.chunkLength;
-    this.#reading = new ArrayReading(facts, (batches, out, options) =>
-      this.reader.gather(batches, facts.dtype.itemSize, out, options),
+    this.#reading = new ArrayReading(
+      facts,
+      (batches, out, options) => this.reader.gather(batches, facts.dtype.itemSize, out, options),
+      this.store.describe(this.path),
     );
   }
 

@@ -2,6 +2,7 @@
  * Selections of an array whose values lie in one linear run of bytes, in C or F order. Knows shapes and orders;
  * the bytes come from a function that copies runs.
  */
+import { allocateResult } from "../bytes/allocate.ts";
 import type { DType } from "../format/types.ts";
 import {
   type Extent,
@@ -30,10 +31,13 @@ const SLAB_BYTES = 16 << 20;
 export class ArrayReading {
   readonly #facts: ArrayFacts;
   readonly #gather: Gather;
+  readonly #path: string | undefined;
 
-  constructor(facts: ArrayFacts, gather: Gather) {
+  /** `path` tells errors which archive it is. */
+  constructor(facts: ArrayFacts, gather: Gather, path?: string) {
     this.#facts = facts;
     this.#gather = gather;
+    this.#path = path;
   }
 
   /** How many bytes a selection gives, and behind which stored byte its last value ends. */
@@ -150,7 +154,7 @@ export class ArrayReading {
   async #read(extents: readonly Extent[], options: LongOptions): Promise<Uint8Array> {
     const { dtype } = this.#facts;
     const counts = extents.map((extent) => extent.count);
-    const bytes = new Uint8Array(elementsOf(counts) * dtype.itemSize);
+    const bytes = await allocateResult(elementsOf(counts) * dtype.itemSize, { path: this.#path });
     if (bytes.length === 0) return bytes;
     await this.#gather(runsOf(this.#storedExtents(extents), this.#storedShape()), bytes, options);
     return this.#facts.order === "F" ? fortranToC(bytes, counts, dtype.itemSize) : bytes;

@@ -5,6 +5,7 @@
  * chunks without a digest, and from those verified before.
  */
 
+import { allocateResult } from "../bytes/allocate.ts";
 import { runPooled } from "../store/pool.ts";
 import { readHead, readPart, readPartNow } from "./block-read.ts";
 import { type ChunkDecoder, callingThread, type DecodedChunk } from "./chunk-decoder.ts";
@@ -91,7 +92,7 @@ export class SequenceReader {
 
   /** Decoded bytes `[start, end)`, which the caller has checked against `nbytes`. */
   async read(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
-    const out = new Uint8Array(end - start);
+    const out = await allocateResult(end - start, { path: this.sequence.store.describe("") });
     const whole: RunBatch = {
       source: Float64Array.of(start),
       target: Float64Array.of(0),

@@ -2,6 +2,7 @@
  * An array of a structured dtype whose fields are column folders: each column is an array of its own, and the
  * values are put together when they are read.
  */
+import { allocateResult } from "../bytes/allocate.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -78,7 +79,11 @@ export class NestedArray implements ArrayArchive {
     this.nbytes = items * parts.dtype.itemSize;
     this.nchunks = Math.ceil(rows / parts.chunkLength);
     this.chunkBytes = parts.chunkLength * (rows === 0 ? 1 : items / rows) * parts.dtype.itemSize;
-    this.#reading = new ArrayReading(parts, (batches, out, options) => this.#gather(batches, out, options));
+    this.#reading = new ArrayReading(
+      parts,
+      (batches, out, options) => this.#gather(batches, out, options),
+      parts.store.describe(parts.path),
+    );
   }
 
   column(name: string): ArrayArchive {
@@ -158,7 +163,7 @@ export class NestedArray implements ArrayArchive {
     }
     const first = Math.floor(start / size);
     const items = Math.ceil(end / size) - first;
-    const bytes = new Uint8Array(items * size);
+    const bytes = await allocateResult(items * size, { path: this.store.describe(this.path) });
     const run: RunBatch = {
       source: Float64Array.of(first),
       target: Float64Array.of(0),

@@ -11,6 +11,7 @@ import { settleEncode } from "../codec/encode-settings.ts";
 import { decodeHeader } from "../codec/header.ts";
 import type { EncodeOptions } from "../codec/types.ts";
 import { SuperchunkError } from "../errors.ts";
+import { importKoffi, type Koffi } from "./koffi.ts";
 
 /** What is used of libblosc. Everything happens at once, in the calling thread. */
 export interface NativeBlosc {
@@ -44,7 +45,7 @@ export function loadNativeBlosc(): Promise<NativeBlosc> {
 }
 
 async function load(named: string | undefined): Promise<NativeBlosc> {
-  const koffi = await importKoffi();
+  const koffi = await loadKoffi();
   const names = named === undefined ? (NAMES[process.platform] ?? ["libblosc.so.1", "libblosc.so"]) : [named];
   const failures: string[] = [];
   for (const name of names) {
@@ -61,11 +62,9 @@ async function load(named: string | undefined): Promise<NativeBlosc> {
   );
 }
 
-type Koffi = typeof import("koffi")["default"];
-
-async function importKoffi(): Promise<Koffi> {
+async function loadKoffi(): Promise<Koffi> {
   try {
-    return (await import("koffi")).default;
+    return await importKoffi();
   } catch (cause) {
     throw new SuperchunkError(
       "UNSUPPORTED",

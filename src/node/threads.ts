@@ -5,7 +5,8 @@ import { availableParallelism } from "node:os";
 import { type ChunkDecoder, callingThread, decodeInThread } from "../array/chunk-decoder.ts";
 import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
-import { SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
+import { useHugePages } from "./huge-pages.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";
 import { ThreadEncoder, worthThreads } from "./thread-encoder.ts";
@@ -47,13 +48,8 @@ export function bloscOf(options: ThreadOptions = {}): BloscChoice {
 /** The pool for the options; undefined: no other threads. Throws `BAD_ARGUMENT`. */
 export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
   const { threads = availableParallelism(), workerUrl } = options;
-  if (!Number.isInteger(threads) || threads < 0 || threads > MAX_THREADS) {
-    throw new SuperchunkError("BAD_ARGUMENT", `threads is ${threads}, expected 0 to ${MAX_THREADS}`, {
-      field: "threads",
-      expected: `0 to ${MAX_THREADS}`,
-      found: threads,
-    });
-  }
+  if (!Number.isInteger(threads) || threads < 0 || threads > MAX_THREADS)
+    throw badArgument("threads", threads, `0 to ${MAX_THREADS}`);
   if (threads === 0 || (threads === 1 && options.threads === undefined)) return undefined;
   const url = workerUrl ?? new URL("./chunk-worker.js", import.meta.url);
   return remember(pools, `${threads} ${url.href}`, () => new WorkerPool(threads, url));
@@ -61,6 +57,7 @@ export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
 
 /** The decoder for the options. Throws `BAD_ARGUMENT`. */
 export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
+  useHugePages();
   const blosc = bloscOf(options);
   const alone = blosc === "native" ? nativeDecoder : callingThread;
   const pool = poolOf(options);

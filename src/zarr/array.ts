@@ -3,11 +3,11 @@
 import { type Extent, elementsOf, resolveSelection, stridesOf } from "../array/selection.ts";
 import type { ArraySlice, LongOptions, Selection } from "../array/types.ts";
 import { toValues } from "../array/values.ts";
-import { SuperchunkError } from "../errors.ts";
+import { allocateResult } from "../bytes/allocate.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { allocate } from "./allocate.ts";
 import { type Chain, leafOf, permute } from "./chain.ts";
 import { hasByteOrder, withByteOrder } from "./data-type.ts";
 import type { ReadSettings } from "./leaf-requests.ts";
@@ -101,7 +101,7 @@ export class ZarrArray {
     const extents = resolveSelection(selection, this.shape);
     const bytes = await this.#read(extents, options);
     const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
-    const data = toValues(bytes, this.storedDType, elementsOf(extents.map((extent) => extent.count)));
+    const data = this.#toValues(bytes, elementsOf(extents.map((extent) => extent.count)));
     if (shape.length === 0 && extents.length > 0) return "get" in data ? data.get(0) : data[0];
     return { data, shape, stride: stridesOf(shape) };
   }
@@ -192,9 +192,18 @@ export class ZarrArray {
   async #read(extents: readonly Extent[], options: ZarrReadOptions): Promise<Uint8Array> {
     const counts = extents.map((extent) => extent.count);
     const path = this.store.describe(this.path);
-    const bytes = allocate(elementsOf(counts) * this.dtype.itemSize, path, options.shared);
+    const length = elementsOf(counts) * this.dtype.itemSize;
+    const bytes = await allocateResult(length, { path, shared: options.shared });
     await this.#readTo(bytes, extents, options);
     return bytes;
+  }
+
+  #toValues(bytes: Uint8Array, count: number): ReturnType<typeof toValues> {
+    try {
+      return toValues(bytes, this.storedDType, count);
+    } catch (error) {
+      throw isSuperchunkError(error) ? error.at({ path: this.store.describe(this.path) }) : error;
+    }
   }
 
   async #readTo(bytes: Uint8Array, extents: readonly Extent[], { signal }: LongOptions): Promise<void> {

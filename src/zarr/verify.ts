@@ -2,9 +2,9 @@
 
 import { elementsOf, stridesOf } from "../array/selection.ts";
 import type { Finding, LongOptions } from "../array/types.ts";
+import { allocate } from "../bytes/allocate.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { allocate } from "./allocate.ts";
 import { leafOf } from "./chain.ts";
 import { listStoredChunks, type StoredChunk } from "./list-chunks.ts";
 import type { ArrayModel } from "./model.ts";
@@ -116,7 +116,7 @@ async function decodeStored(
   const { itemSize } = model.dtype;
   const isWhole = elementsOf(chunk.shape) * itemSize <= MOST_PADDED;
   const counts = isWhole ? chunk.shape : countsWithin(chunk, model);
-  const bytes = allocate(elementsOf(counts) * itemSize, store.describe(chunk.key));
+  const bytes = allocate(elementsOf(counts) * itemSize, { path: store.describe(chunk.key) });
   if (bytes.length === 0) return false;
   const extents = counts.map((count, d) => ({ start: chunk.start[d] ?? 0, count, step: 1 }));
   await reading.read(extents, { bytes, offset: 0, strides: stridesOf(counts) }, signal);

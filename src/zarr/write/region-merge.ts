@@ -4,7 +4,7 @@
  * Knows reading; must not know how chunks are encoded or where they go.
  */
 import { elementsOf, stridesOf } from "../../array/selection.ts";
-import { allocate } from "../allocate.ts";
+import { allocate } from "../../bytes/allocate.ts";
 import type { Segment } from "../chunk-grid.ts";
 import { copyItems, type ItemView, repeatItem } from "../copy-items.ts";
 import type { ArrayModel } from "../model.ts";
@@ -96,7 +96,7 @@ export class RegionMerge {
     if (whole && !isPadded && shape.every((n, d) => n === 1 || change.strides[d] === strides[d])) {
       return change.bytes.subarray(change.offset * itemSize, change.offset * itemSize + length);
     }
-    const bytes = allocate(length, this.#path);
+    const bytes = allocate(length, { path: this.#path });
     if (!whole || isPadded) repeatItem(this.#fill, bytes);
     if (!whole) {
       const present = shape.map((n, d) => ({

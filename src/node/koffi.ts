@@ -1,0 +1,8 @@
+/** The package koffi, which calls libraries of the system, where the user has installed it. */
+
+export type Koffi = typeof import("koffi")["default"];
+
+/** Loads it. Throws what the engine throws where it is not there. */
+export async function importKoffi(): Promise<Koffi> {
+  return (await import("koffi")).default;
+}
