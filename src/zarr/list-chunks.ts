@@ -1,6 +1,7 @@
 /** Which chunks of an array exist, and where, without reading any: listing costs a question for each object and its index. */
 import type { ReadableStore } from "../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "./chain.ts";
+import { shapeAt, startAt } from "./chunk-grid.ts";
 import type { ArrayModel } from "./model.ts";
 import { assertAbsent, type ChunkPlace } from "./place.ts";
 import type { ShardCache } from "./shard-cache.ts";
@@ -77,8 +78,12 @@ interface Walk {
 /** A chunk or shard: where it lies in the array, and how it is cut on. */
 interface Piece {
   readonly chain: Chain;
+  /** First item, by dimension of the array. */
   readonly start: readonly number[];
+  /** In the order in which the chain is given the dimensions, which a shard outside may have turned. */
   readonly shape: readonly number[];
+  /** Dimension of the array that each of these is. */
+  readonly dimensions: readonly number[];
 }
 
 /** The chunks at one position of the grid, those of a shard each by itself. */
@@ -90,9 +95,9 @@ async function* slotsAt(
   signal?.throwIfAborted();
   const { axes, chain } = model;
   const key = model.chunkKey(position);
-  const start = axes.map((axis, d) => axis.startOf(position[d] ?? 0));
-  const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
-  const piece: Piece = { chain, start, shape };
+  const start = startAt(axes, position);
+  const shape = shapeAt(axes, position);
+  const piece: Piece = { chain, start, shape, dimensions: shape.map((_, d) => d) };
   const { serializer, stages } = chain;
   if (serializer.kind === "bytes" || stages.length > 0) {
     const info = isStored ? await store.stat(key, { signal }) : undefined;
@@ -152,7 +157,8 @@ async function* listInner(
       yield* listInner({ ...piece, serializer, place: at, version, entries: nested, extent }, cache, signal);
       continue;
     }
-    yield { start, shape, key: place.key, offset: at.offset, nbytes: entry.nbytes, slot, version };
+    const own = { start, shape: shapeInArray(piece) };
+    yield { ...own, key: place.key, offset: at.offset, nbytes: entry.nbytes, slot, version };
   }
 }
 
@@ -163,39 +169,45 @@ function* missingIn(
   slot: number | undefined,
   extent: readonly number[],
 ): Generator<MissingChunk> {
-  const { chain, start, shape } = piece;
-  const { serializer, stages } = chain;
+  const { serializer, stages } = piece.chain;
   if (serializer.kind === "bytes" || stages.length > 0) {
-    yield { start, shape, key, slot };
+    yield { start: piece.start, shape: shapeInArray(piece), key, slot };
     return;
   }
   for (const inner of innerPieces(piece, serializer, extent))
     yield* missingIn(inner.piece, key, inner.slot, extent);
 }
 
+/** Shape of a piece by dimension of the array. */
+function shapeInArray({ shape, dimensions }: Piece): readonly number[] {
+  const turned = [...shape];
+  dimensions.forEach((dimension, d) => {
+    turned[dimension] = shape[d] ?? 1;
+  });
+  return turned;
+}
+
 /** The inner chunks of a shard in the order of its index; with an `extent` those that have a part in it. */
 function* innerPieces(
-  { chain, start, shape }: Piece,
+  { chain, start, shape, dimensions: given }: Piece,
   { chunkShape, inner }: ShardingSerializer,
   extent?: readonly number[],
 ): Generator<{ readonly piece: Piece; readonly slot: number }> {
-  const stored = permute(shape, chain.order);
-  const grid = stored.map((n, d) => Math.ceil(n / (chunkShape[d] ?? 1)));
+  const dimensions = permute(given, chain.order);
+  const grid = permute(shape, chain.order).map((n, d) => Math.ceil(n / (chunkShape[d] ?? 1)));
   const counts = grid.map((count, d) => {
-    const dimension = chain.order?.[d] ?? d;
+    const dimension = dimensions[d] ?? d;
     const room = (extent?.[dimension] ?? Number.POSITIVE_INFINITY) - (start[dimension] ?? 0);
     return Math.max(0, Math.min(count, Math.ceil(room / (chunkShape[d] ?? 1))));
   });
   for (const position of positionsOf(counts)) {
     const first = [...start];
-    const size = [...shape];
     let slot = 0;
     position.forEach((chunk, d) => {
-      const dimension = chain.order?.[d] ?? d;
+      const dimension = dimensions[d] ?? d;
       slot = slot * (grid[d] ?? 1) + chunk;
       first[dimension] = (start[dimension] ?? 0) + chunk * (chunkShape[d] ?? 1);
-      size[dimension] = chunkShape[d] ?? 1;
     });
-    yield { piece: { chain: inner, start: first, shape: size }, slot };
+    yield { piece: { chain: inner, start: first, shape: chunkShape, dimensions }, slot };
   }
 }

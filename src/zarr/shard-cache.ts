@@ -47,12 +47,17 @@ export class ShardCache {
   ): Promise<KnownShard | undefined> {
     const known = this.#find(key);
     if (known !== undefined) return known;
-    const running = this.#loading.get(key) ?? this.#load(key, grid, layout);
-    this.#loading.set(key, running);
+    const running = this.#loading.get(key);
+    if (running !== undefined) return running;
+    const mine = this.#load(key, grid, layout);
+    this.#loading.set(key, mine);
+    const isCurrent = (): boolean => this.#loading.get(key) === mine;
     try {
-      return await running;
+      const shard = await mine;
+      if (shard !== undefined && isCurrent()) this.#keep(key, shard);
+      return shard;
     } finally {
-      if (this.#loading.get(key) === running) this.#loading.delete(key);
+      if (isCurrent()) this.#loading.delete(key);
     }
   }
 
@@ -64,7 +69,8 @@ export class ShardCache {
     layout: ShardIndexLayout,
     signal?: AbortSignal,
   ): Promise<ShardEntries> {
-    const name = `${place.key}\0${place.offset}`;
+    // The first chunk of a shard begins where the shard does, and may be a shard itself: a shorter one, as it has no index of its outer one.
+    const name = `${place.key}\0${place.offset}+${place.nbytes}`;
     const known = place.memory === undefined ? this.#find(name) : undefined;
     if (known !== undefined && known.version === version) return known.entries;
     const size = place.nbytes;
@@ -86,9 +92,10 @@ export class ShardCache {
     }
   }
 
-  /** Forgets what is known of an object, here and in the store. */
+  /** Forgets what is known of an object, here and in the store; what is being loaded is neither kept nor given to who asks from now on. */
   forget(key: string): void {
     this.#store.unpin?.(key);
+    this.#loading.delete(key);
     for (const name of [...this.#known.keys()]) {
       if (name === key || name.startsWith(`${key}\0`)) this.#drop(name);
     }
@@ -119,9 +126,7 @@ export class ShardCache {
         cause: error,
       });
     }
-    const shard: KnownShard = { size: info.size, version: info.version, entries };
-    this.#keep(key, shard);
-    return shard;
+    return { size: info.size, version: info.version, entries };
   }
 
   #find(name: string): KnownShard | undefined {

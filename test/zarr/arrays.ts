@@ -81,6 +81,29 @@ export const SPECIFICATIONS: Readonly<Record<string, ZarrSpecification>> = {
     shardShape: [8, 12],
     codecs: [nested([LITTLE]), GZIP],
   },
+  "shards in shards in shards": {
+    ...base,
+    chunkShape: [4, 6],
+    shardShape: [8, 12],
+    codecs: [nested([nested([LITTLE])], "end", [LITTLE, CRC], [2, 2])],
+  },
+  "shards in shards in shards, transposed, indexes at the start and at the end": {
+    ...base,
+    chunkShape: [4, 6],
+    shardShape: [8, 12],
+    indexLocation: "start",
+    codecs: [
+      { name: "transpose", configuration: { order: [1, 0] } },
+      nested([nested([LITTLE, CRC], "start", [BIG])], "end", [LITTLE], [2, 2]),
+    ],
+  },
+  "shards in shards, transposed outside": {
+    ...base,
+    chunkShape: [2, 6],
+    shardShape: [8, 12],
+    order: [1, 0],
+    codecs: [nested([LITTLE, ZSTD], "end", [LITTLE, CRC], [3, 1])],
+  },
   "unequal shards": {
     ...base,
     chunkShape: [1, 1],

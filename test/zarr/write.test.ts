@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/array/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
+import type { ZarrArray } from "../../src/zarr/array.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
@@ -47,8 +48,24 @@ async function valuesOf(array: { get(): Promise<unknown> }): Promise<number[]> {
   return Array.from(data as Int32Array);
 }
 
+/** How often each item lies in a chunk that is listed as stored or as missing. */
+async function timesListed(array: ZarrArray): Promise<number[]> {
+  const times = new Array<number>(ROWS * COLUMNS).fill(0);
+  for (const list of [array.listChunks(), array.listMissing()]) {
+    for await (const { start, shape } of list) {
+      const [rows, columns] = start.map((first, d) =>
+        indices({ start: first, stop: Math.min(array.shape[d] ?? 0, first + (shape[d] ?? 0)), step: 1 }),
+      );
+      for (const row of rows ?? [])
+        for (const column of columns ?? [])
+          times[row * COLUMNS + column] = (times[row * COLUMNS + column] ?? 0) + 1;
+    }
+  }
+  return times;
+}
+
 describe.each(Object.entries(SPECIFICATIONS))("%s", (_, spec: ZarrSpecification) => {
-  test("any writes and reads give what an array in memory gives", async () => {
+  test("any writes and reads give what an array in memory gives, and every item is in one chunk", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(change, { minLength: 1, maxLength: 6 }),
@@ -74,6 +91,7 @@ describe.each(Object.entries(SPECIFICATIONS))("%s", (_, spec: ZarrSpecification)
           }
           expect(await valuesOf(await openZarrArray(store, "a"))).toEqual(model.values);
           expect((await (await openZarrArray(store, "a")).verify()).findings).toEqual([]);
+          expect(await timesListed(await openZarrArray(store, "a"))).toEqual(model.values.map(() => 1));
         },
       ),
       { numRuns: 40 },
