@@ -113,10 +113,8 @@ async function describeNodes(
 
 /** Chunks that do not exist; null for archives, where that is damage, which only a look at every chunk finds. */
 async function countMissing(archive: Readable, signal: AbortSignal): Promise<number | null> {
-  if (archive.kind !== "array" || archive.listMissing === undefined) return null;
-  let count = 0;
-  for await (const _ of archive.listMissing({ signal })) count++;
-  return count;
+  if (archive.kind !== "array" || archive.countMissing === undefined) return null;
+  return archive.countMissing({ signal });
 }
 
 function headerLine(missing: boolean): string {

@@ -5,7 +5,6 @@
  */
 import type { LongOptions } from "../array/types.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
-import { SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
@@ -13,16 +12,13 @@ import type { ZarrArray } from "../zarr/array.ts";
 import type { ZarrGroup } from "../zarr/group.ts";
 import { DOCUMENT } from "../zarr/metadata-v3.ts";
 import { openZarrArray } from "../zarr/open.ts";
-import { swapItems } from "../zarr/swap-items.ts";
 import type { ConvertResult } from "./convert-options.ts";
 import { type DestinationOptions, deleteTree, finishDestination, prepareDestination } from "./destination.ts";
 import { failureOf, type NodeFailure } from "./failure.ts";
-import type { ItemTransform } from "./item-transform.ts";
 import { recodeObjects } from "./recode-objects.ts";
 import { copyObjects } from "./transformer-convert.ts";
-import type { Recoding } from "./v3-document.ts";
-import { firstDifference } from "./way-back/verify-back.ts";
 import { notesOnAttributes } from "./zarr-attributes.ts";
+import { compareZarr } from "./zarr-compare.ts";
 import { failureAt, planZarrJobs, type ZarrJobs, type ZarrPlanOptions } from "./zarr-jobs.ts";
 import { consolidate, encodeDocument } from "./zarr-metadata.ts";
 
@@ -88,6 +84,7 @@ export async function runZarrJobs(
     };
     const how = { signal, keep, onObject };
     const source = node.store.describe(node.path);
+    let isWritten = false;
     try {
       if (recoding === undefined) await copyObjects(node, document, target, key, how);
       else {
@@ -95,10 +92,16 @@ export async function runZarrJobs(
         await recodeObjects(node, document, target, key, { ...how, encoder, transform });
       }
       done.written += await putDocument(target, key, document, options);
-      if (options.verify === true) await compare(node, recoding, target, key, signal);
+      isWritten = true;
+      if (options.verify === true) {
+        const copy = await openZarrArray(target, key, { signal });
+        await compareZarr(node, copy, { transform: recoding?.transform, signal });
+      }
       done.arrays++;
       done.nbytes += node.nbytes;
     } catch (error) {
+      // Values that are not those of the source must not look like a finished array.
+      if (isWritten) await target.delete(joinKey(key, DOCUMENT));
       failed.push(failureAt({ path, source }, error, skips, signal));
       Object.assign(done, before);
       await deleteTree(target, key, new Set());
@@ -147,38 +150,4 @@ async function putDocument(
   const bytes = encodeDocument(document);
   await target.put(joinKey(path, DOCUMENT), bytes, { signal });
   return bytes.length;
-}
-
-/** Throws `BAD_FIELD` where the values of the copy are others. */
-async function compare(
-  source: ZarrArray,
-  recoding: Recoding | undefined,
-  target: WritableStore,
-  path: string,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const copy = await openZarrArray(target, path, { signal });
-  const at = await firstDifference(
-    littleEndian(source, signal, recoding?.transform),
-    littleEndian(copy, signal),
-  );
-  if (at === undefined) return;
-  throw new SuperchunkError(
-    "BAD_FIELD",
-    `the values differ from those of the source from byte ${at} on. Report it; the source is unchanged`,
-    { path: target.describe(path), offset: at, field: "values" },
-  );
-}
-
-/** Values as version 3 has them in memory; in version 2 they are as they are stored. */
-async function* littleEndian(
-  array: ZarrArray,
-  signal: AbortSignal | undefined,
-  transform?: ItemTransform,
-): AsyncGenerator<Uint8Array> {
-  const isBig = array.dtype.byteOrder === "big";
-  for await (const piece of array.streamBytes({ signal })) {
-    if (transform !== undefined) yield transform.apply(piece);
-    else yield isBig ? swapItems(piece, array.dtype) : piece;
-  }
 }

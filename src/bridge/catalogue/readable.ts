@@ -104,6 +104,8 @@ export interface ReadableArray extends ReadableBase {
   listChunks(options?: LongOptions): AsyncIterable<ReadableChunk>;
   /** Chunks that are not stored; absent where every chunk is, as in archives. */
   listMissing?(options?: LongOptions): AsyncIterable<AbsentChunk>;
+  /** How many these are; costs what listing the stored ones does. Absent like {@link listMissing}. */
+  countMissing?(options?: LongOptions): Promise<number>;
 }
 
 /** Columns of one length. */

@@ -5,7 +5,8 @@ import { SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ZarrArray } from "../../zarr/array.ts";
-import { leafOf } from "../../zarr/chain.ts";
+import { type Chain, leafOf } from "../../zarr/chain.ts";
+import { countPositions } from "../../zarr/chunk-grid.ts";
 import type { ZarrDialect } from "../../zarr/model.ts";
 import type { AbsentChunk, ReadableArray, ReadableChunk, ReadableSummary } from "./readable.ts";
 
@@ -79,9 +80,7 @@ export class ZarrReadable implements ReadableArray {
       ...(isCutByRows && !unequal && chunkShape[0] !== undefined ? { chunkLength: chunkShape[0] } : {}),
       chunkShape,
       ...(unequal ? { chunkShapes: gridOf(model.document) } : {}),
-      ...(shardShape === undefined
-        ? {}
-        : { shardShape, nshards: model.axes.reduce((product, { count }) => product * count, 1) }),
+      ...(shardShape === undefined ? {} : { shardShape, nshards: countPositions(model.axes) }),
       ...(cname === undefined ? {} : { cname }),
       ...(clevel === undefined ? {} : { clevel }),
       ...(shuffle === undefined ? {} : { shuffle }),
@@ -150,6 +149,18 @@ export class ZarrReadable implements ReadableArray {
       yield { ...chunk, index: this.#indexOf(chunk.start) };
   }
 
+  /** A grid can have more chunks than anybody counts one by one, and few of them stored. */
+  async countMissing(options: LongOptions = {}): Promise<number> {
+    let count = 0;
+    if (isShardCompressed(this.#array.model.chain)) {
+      // Such a shard is listed as one chunk.
+      for await (const _ of this.#array.listMissing(options)) count++;
+      return count;
+    }
+    for await (const _ of this.listChunks(options)) count++;
+    return this.nchunks - count;
+  }
+
   /** In C order of the grid. */
   #indexOf(start: readonly number[]): number {
     const { model, chunkShape, shardShape } = this.#array;
@@ -174,4 +185,9 @@ export class ZarrReadable implements ReadableArray {
 function gridOf(document: JsonObject): JsonValue {
   const grid = document["chunk_grid"] as { readonly configuration?: JsonObject } | undefined;
   return grid?.configuration?.["chunk_shapes"] ?? null;
+}
+
+/** True where shards at any depth are compressed as a whole. */
+function isShardCompressed({ serializer, stages }: Chain): boolean {
+  return serializer.kind === "sharding" && (stages.length > 0 || isShardCompressed(serializer.inner));
 }
