@@ -27,6 +27,7 @@ export {
 } from "../zarr/write/create.ts";
 export { type FromZarritaOptions, writeFromZarrita, type ZarritaArray } from "../zarr/write/from-zarrita.ts";
 export type { ValueSource } from "../zarr/write/item-source.ts";
+export { recoverShard, type ShardRecovery } from "../zarr/write/recover-shard.ts";
 export {
   encodeInnerChunk,
   finishReserved,
@@ -36,7 +37,8 @@ export {
   writeReserved,
 } from "../zarr/write/reserve.ts";
 export type { ShardStrategy } from "../zarr/write/shard-plan.ts";
-export { type SetOptions, WritableZarrArray, type WriteSettings } from "../zarr/write/writable-array.ts";
+export { WritableZarrArray } from "../zarr/write/writable-array.ts";
+export type { SetOptions, WriteSettings } from "../zarr/write/write-settings.ts";
 export { type ZarritaStore, type ZarritaStoreOptions, zarritaStore } from "../zarr/zarrita-store.ts";
 export { convertArchive, planConversion } from "./convert.ts";
 export type {

@@ -170,11 +170,14 @@ export class FolderReader implements ReadableStore {
     this.checkKey(key);
     const path = this.folders.locate(key);
     let info = path === undefined ? undefined : lookAt(path);
-    if (path !== undefined && info?.isSymbolicLink() === true) {
+    if (path === undefined || info === undefined) return undefined;
+    const isLink = info.isSymbolicLink();
+    if (isLink) {
       const real = this.folders.follow(path, key);
       info = real === undefined ? undefined : lookAt(real);
     }
-    return info?.isFile() === true ? describeFile(info) : undefined;
+    if (info?.isFile() !== true) return undefined;
+    return isLink ? { ...describeFile(info), isLink } : describeFile(info);
   }
 
   /** The path of what a key leads to, a link in its last part followed; undefined where nothing is. */

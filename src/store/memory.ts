@@ -70,11 +70,16 @@ export class MemoryStore implements WritableStore {
   async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     options?.signal?.throwIfAborted();
     const body = this.#find(key);
-    if (body?.isShared !== true) return body && describeBody(body);
+    if (body === undefined) return undefined;
+    const info = {
+      ...describeBody(body),
+      ...("target" in (this.#entries.get(key) ?? {}) ? { isLink: true as const } : {}),
+    };
+    if (body.isShared !== true) return info;
     const links = [...this.#entries.values()].filter(
       (entry) => "body" in entry && entry.body === body,
     ).length;
-    return { ...describeBody(body), ...(links > 1 ? { links } : {}) };
+    return { ...info, ...(links > 1 ? { links } : {}) };
   }
 
   async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {

@@ -26,6 +26,8 @@ export interface ObjectInfo {
   readonly modified?: number;
   /** Names that the same bytes have; absent where the store does not know, or knows only one. */
   readonly links?: number;
+  /** True where the key is a symbolic link to the object. */
+  readonly isLink?: true;
   /** Strong ETag as the server sent it, quotes included; absent for what has none. */
   readonly etag?: string;
 }

@@ -11,7 +11,8 @@ import {
   parseTransformerArray,
   SHARDING_URI,
 } from "./metadata-transformer.ts";
-import { WritableZarrArray, type WriteSettings } from "./write/writable-array.ts";
+import { WritableZarrArray } from "./write/writable-array.ts";
+import type { WriteSettings } from "./write/write-settings.ts";
 
 /** A new array in the words of the transformer's version. */
 export interface TransformerSpecification {

@@ -226,3 +226,37 @@ test("with an encoder that has threads the same shards are written", async () =>
   }
   expect(shards[1]).toEqual(shards[0]);
 });
+
+test("a read that begins behind a write finds it, also while another read of the same shard is under way", async () => {
+  const memory = new MemoryStore();
+  let hold: Promise<void> | undefined;
+  const store = new Proxy(memory, {
+    get(target, name) {
+      const member = Reflect.get(target, name, target) as unknown;
+      if (typeof member !== "function") return member;
+      if (name !== "stat") return member.bind(target) as unknown;
+      return async (key: string) => {
+        const info = await target.stat(key);
+        if (key.endsWith("c/0")) await hold;
+        return info;
+      };
+    },
+  });
+  const array = await createZarr(store, "", {
+    ...{ shape: [8], dataType: "int32", chunkShape: [2], shardShape: [8], fillValue: -1 },
+  });
+  let release = (): void => undefined;
+  hold = new Promise((resolve) => {
+    release = resolve;
+  });
+  const early = array.get([0]);
+  // The early read has asked for the shard by now, and found none.
+  await new Promise((resolve) => setImmediate(resolve));
+  hold = undefined;
+  await array.set([0], 5);
+  const late = array.get([0]);
+  await new Promise((resolve) => setImmediate(resolve));
+  release();
+  expect(await late).toBe(5);
+  expect(await early).toBe(-1);
+});

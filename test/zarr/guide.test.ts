@@ -33,7 +33,7 @@ function run(words: string, folder: string, before = "", exported = ""): Promise
 }
 
 test("there are no other examples than those that run here", () => {
-  expect(examples.length).toBe(5);
+  expect(examples.length).toBe(6);
 });
 
 test("reading", async () => {
@@ -54,6 +54,20 @@ test("reading", async () => {
 test("reading into given memory", async () => {
   const { prices } = await run("SharedArrayBuffer", await prepare(), "", "prices");
   expect(Float64Array.from(prices as Float64Array)).toEqual(ramp);
+});
+
+test("slots of a shard that several workers fill", async () => {
+  const before = `import { MemoryStore } from "superchunk";
+    import { createZarr } from "superchunk/zarr";
+    const store = new MemoryStore();
+    const layout = { shape: [50], dataType: "int16", chunkShape: [10], shardShape: [50], indexLocation: "start" };
+    const array = await createZarr(store, "a", layout);
+    const values = Int16Array.from({ length: 10 }, (_, i) => i);`;
+  const after = "const { data } = await array.get(null);";
+  const code = examples.find((text) => text.includes("reserveShard")) ?? "";
+  const { data } = await runModule(`${before}\n${code}\n${after}\nexport { data };`);
+  const all = Array.from({ length: 50 }, (_, i) => (i >= 30 && i < 40 ? i - 30 : 0));
+  expect(Array.from(data as Int16Array)).toEqual(all);
 });
 
 test("writing", async () => {

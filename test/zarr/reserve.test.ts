@@ -109,3 +109,54 @@ test("a chunk larger than its slot, a slot that is not there, and an index at th
   const other = await createZarr(store, "end", { ...specification, indexLocation: "end" });
   await expect(reserveShard(other, [0, 0])).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
 });
+
+test("[FH-09] what contradicts a reservation is refused, and no shard gets a name", async () => {
+  const store = new MemoryStore();
+  const array = await createZarr(store, "", specification);
+  const refused = (field: string) => ({ code: "BAD_ARGUMENT", details: { field } });
+  for (const position of [[1, 0], [0], [0, 0, 0], [-1, 0], [0.5, 0]]) {
+    await expect(reserveShard(array, position)).rejects.toMatchObject(refused("position"));
+    await expect(array.compactShard(position)).rejects.toMatchObject(refused("position"));
+  }
+  for (const bytes of [0, -5, 1.5, Number.NaN])
+    await expect(reserveShard(array, [0, 0], bytes)).rejects.toMatchObject(refused("slotBytes"));
+  const reservation = await reserveShard(array, [0, 0]);
+  for (const length of [0, 15, 17])
+    await expect(encodeInnerChunk(array, new Uint8Array(length))).rejects.toMatchObject(refused("items"));
+  const right = await writeReserved(store, reservation, 5, await encodeInnerChunk(array, new Uint8Array(16)));
+  for (const wrong of [
+    [{ ...right, slot: 8 }],
+    [{ ...right, slot: -1 }],
+    [{ ...right, slot: 4 }],
+    [{ ...right, offset: right.offset + 1 }],
+    [{ ...right, nbytes: reservation.slotBytes + 1 }],
+    [right, right],
+  ])
+    await expect(finishReserved(store, reservation, wrong)).rejects.toMatchObject(refused("written"));
+  expect(await store.stat("c/0/0")).toBeUndefined();
+  await finishReserved(store, reservation, [right]);
+  expect(await (await openZarrArray(store, "")).get([4, 4])).toBe(0);
+});
+
+test("a strategy, an order, a limit and a gap that are none are refused before anything is written", async () => {
+  const store = new MemoryStore();
+  const array = await createZarr(store, "", specification);
+  for (const [field, wrong] of [
+    ["strategy", "sometimes"],
+    ["chunkOrder", "mortn"],
+    ["maxUnused", -1],
+    ["maxUnused", Number.NaN],
+  ] as const) {
+    const options = { [field]: wrong } as object;
+    const refused = { code: "BAD_ARGUMENT", details: { field, found: wrong } };
+    await expect(array.set(null, 1, options)).rejects.toMatchObject(refused);
+    await expect(array.compactShard([0, 0], options)).rejects.toMatchObject(refused);
+    await expect(openZarrWriter(store, "", options)).rejects.toMatchObject(refused);
+  }
+  for (const maxGap of [-1, Number.NaN])
+    await expect(openZarrArray(store, "", { maxGap })).rejects.toMatchObject({
+      code: "BAD_ARGUMENT",
+      details: { field: "maxGap" },
+    });
+  expect(await store.stat("c/0/0")).toBeUndefined();
+});

@@ -9,7 +9,8 @@ import { DOCUMENT, parseDocument } from "../metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "../model.ts";
 import { type OpenZarrOptions, openZarrArray } from "../open.ts";
 import { checkMembers, explainRefusal } from "./specification.ts";
-import { WritableZarrArray, type WriteSettings } from "./writable-array.ts";
+import { WritableZarrArray } from "./writable-array.ts";
+import type { WriteSettings } from "./write-settings.ts";
 
 /** A new array in Zarr's words. */
 export interface ZarrSpecification {

@@ -5,9 +5,11 @@
  * One worker reserves, all write, one finishes. A reservation is plain data and can be sent to other threads or
  * processes. Nothing is visible under the shard's key before it is finished.
  */
+import { elementsOf } from "../../array/selection.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { innerGrid, permute } from "../chain.ts";
+import { shapeAt } from "../chunk-grid.ts";
 import {
   encodeShardIndex,
   type ShardEntry,
@@ -64,13 +66,20 @@ export async function reserveShard(
     );
   }
   needsWriteRange(array.store, array.path);
-  const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+  array.assertPosition(position);
+  if (slotBytes !== undefined && !(Number.isSafeInteger(slotBytes) && slotBytes > 0)) {
+    throw new SuperchunkError("BAD_ARGUMENT", `slotBytes is ${slotBytes}, expected a number of bytes`, {
+      field: "slotBytes",
+      expected: "a positive integer",
+      found: slotBytes,
+    });
+  }
   const key = array.model.chunkKey(position);
-  const chunkBytes = serializer.chunkShape.reduce((product, n) => product * n, array.dtype.itemSize);
+  const chunkBytes = elementsOf(serializer.chunkShape) * array.dtype.itemSize;
   const reservation: ShardReservation = {
     key,
     temporaryKey: array.store.rename === undefined ? key : `${key}.writing`,
-    grid: innerGrid(serializer, permute(shape, chain.order)),
+    grid: innerGrid(serializer, permute(shapeAt(axes, position), chain.order)),
     layout: serializer.index,
     slotBytes: slotBytes ?? Math.ceil(chunkBytes * OVERHEAD) + OVERHEAD_BYTES,
   };
@@ -83,6 +92,14 @@ export async function reserveShard(
 export async function encodeInnerChunk(array: WritableZarrArray, items: Uint8Array): Promise<Uint8Array> {
   const { serializer, order } = array.model.chain;
   if (serializer.kind === "bytes") throw new SuperchunkError("BAD_ARGUMENT", "the array has no shards");
+  const expected = elementsOf(serializer.chunkShape) * array.dtype.itemSize;
+  if (items.length !== expected) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `an inner chunk has ${expected} bytes of values, but ${items.length} are given; a chunk that reaches over the array's edge is whole too`,
+      { path: array.store.describe(array.path), field: "items", expected, found: items.length },
+    );
+  }
   const shape = [...serializer.chunkShape];
   serializer.chunkShape.forEach((n, d) => {
     shape[order?.[d] ?? d] = n;
@@ -101,7 +118,7 @@ export async function writeReserved(
   encoded: Uint8Array,
 ): Promise<WrittenSlot> {
   const { slotBytes, temporaryKey, grid } = reservation;
-  const capacity = grid.reduce((product, n) => product * n, 1);
+  const capacity = elementsOf(grid);
   if (!Number.isInteger(slot) || slot < 0 || slot >= capacity) {
     throw new SuperchunkError("BAD_ARGUMENT", `slot ${slot} is not one of the shard's ${capacity}`, {
       field: "slot",
@@ -127,17 +144,36 @@ export async function writeReserved(
   return { slot, offset, nbytes: encoded.length };
 }
 
-/** Writes the index and gives the shard its name. Chunks that are not in `written` are absent. */
+/**
+ * Writes the index and gives the shard its name. Chunks that are not in `written` are absent. Throws `BAD_ARGUMENT` for
+ * slots that are not what {@link writeReserved} gave, or given twice, before anything is written.
+ */
 export async function finishReserved(
   store: WritableStore,
   reservation: ShardReservation,
   written: Iterable<WrittenSlot>,
 ): Promise<void> {
   const { grid, layout, key, temporaryKey } = reservation;
-  const entries = new Array<ShardEntry | undefined>(grid.reduce((product, n) => product * n, 1)).fill(
-    undefined,
-  );
-  for (const { slot, offset, nbytes } of written) entries[slot] = { offset, nbytes };
+  const entries = new Array<ShardEntry | undefined>(elementsOf(grid)).fill(undefined);
+  for (const each of written) {
+    const { slot, offset, nbytes } = each;
+    const isOwn =
+      Number.isInteger(slot) &&
+      slot >= 0 &&
+      slot < entries.length &&
+      offset === firstSlot(reservation) + slot * reservation.slotBytes &&
+      Number.isInteger(nbytes) &&
+      nbytes >= 0 &&
+      nbytes <= reservation.slotBytes;
+    if (!isOwn || entries[slot] !== undefined) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `${JSON.stringify(each)} is ${isOwn ? "given twice" : "no slot of this reservation"}; give what writeReserved gave, each once`,
+        { path: store.describe(key), field: "written", found: slot },
+      );
+    }
+    entries[slot] = { offset, nbytes };
+  }
   const index = await encodeShardIndex(entries, grid, layout);
   await needsWriteRange(store, temporaryKey).call(store, temporaryKey, 0, index);
   await store.sync?.([temporaryKey]);

@@ -4,8 +4,8 @@
  * A new object is put on the condition that the old one is still the one that was read. Writes into an object have no
  * such condition: its version is compared right before, and writers of one process wait for one another.
  */
-import { SuperchunkError } from "../../errors.ts";
-import type { WritableStore } from "../../store/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { ObjectInfo, WritableStore } from "../../store/types.ts";
 import {
   encodeShardIndex,
   type ShardEntry,
@@ -44,12 +44,16 @@ export async function applyPlan(store: WritableStore, target: ShardTarget, plan:
   const index = await encodeShardIndex(plan.entries, target.grid, target.layout);
   const writes = joinWrites([...plan.writes, { offset: plan.indexAt, bytes: index }]);
   const { writeRange } = store;
-  if (writeRange === undefined) {
+  const { size = 0, links = 1, isLink = false } = (await checkVersion(store, target)) ?? {};
+  // Under its other names the object is somebody else's: a backup, or an archive's data file.
+  if (writeRange === undefined || links > 1 || isLink) {
     await patchCopy(store, target, writes);
     return;
   }
-  await checkVersion(store, target);
-  for (const { offset, bytes } of writes) {
+  // What makes the object longer comes first: where there is no room for it, nothing was changed yet.
+  const isLonger = ({ offset, bytes }: { offset: number; bytes: Uint8Array }): boolean =>
+    offset + bytes.length > size;
+  for (const { offset, bytes } of [...writes.filter(isLonger), ...writes.filter((each) => !isLonger(each))]) {
     await writeRange.call(store, target.key, offset, bytes, { signal: target.signal });
   }
 }
@@ -64,13 +68,14 @@ export function conditionOf({ version, signal }: Pick<ShardTarget, "version" | "
   return version === undefined ? { ifAbsent: true, signal } : { ifVersion: version, signal };
 }
 
-/** Throws `CONFLICT` where the object is not the one that was read. */
+/** What the store knows of the object. Throws `CONFLICT` where it is not the one that was read. */
 export async function checkVersion(
   store: WritableStore,
   { key, version, signal }: Pick<ShardTarget, "key" | "version" | "signal">,
-): Promise<void> {
-  const now = (await store.stat(key, { signal }))?.version;
-  if (now === version) return;
+): Promise<ObjectInfo | undefined> {
+  const info = await store.stat(key, { signal });
+  const now = info?.version;
+  if (now === version) return info;
   throw new SuperchunkError("CONFLICT", "another writer changed the object meanwhile; write again", {
     path: store.describe(key),
     expected: version,
@@ -182,6 +187,22 @@ function joinWrites(
     }
     return { offset, bytes };
   });
+}
+
+/** How often work is begun again because another writer was faster. */
+const MAX_ATTEMPTS = 16;
+
+/** Does work on objects again, with what is stored then, where another writer was faster. Throws what the last attempt throws. */
+export async function retryRaced<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      // STALE: a store that remembers versions read what another writer has replaced since.
+      const isRaced = isSuperchunkError(error, "CONFLICT") || isSuperchunkError(error, "STALE");
+      if (!isRaced || attempt === MAX_ATTEMPTS) throw error;
+    }
+  }
 }
 
 const locks = new WeakMap<WritableStore, Map<string, Promise<unknown>>>();

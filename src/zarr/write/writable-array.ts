@@ -1,50 +1,28 @@
 /** A Zarr array that is written to: whole chunks, and parts of them. */
 import { type Extent, elementsOf, resolveSelection } from "../../array/selection.ts";
 import type { Selection } from "../../array/types.ts";
-import type { ChunkEncoder } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { ZarrArray } from "../array.ts";
 import { innerGrid, leafOf, permute, type ShardingSerializer } from "../chain.ts";
-import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../chunk-grid.ts";
+import { combine, partOfView, type Segment, segmentsOf, shapeAt, startAt } from "../chunk-grid.ts";
 import type { ItemView } from "../copy-items.ts";
 import type { ReadSettings } from "../leaf-requests.ts";
 import type { ArrayModel } from "../model.ts";
 import { swapItems } from "../swap-items.ts";
-import type { ChunkOrder } from "./chunk-order.ts";
+import { checkCapacity, checkWriteSettings } from "./check-settings.ts";
 import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
 import { type ValueSource, viewBytes, viewValues } from "./item-source.ts";
-import { type Region, RegionMerge } from "./region-merge.ts";
-import { applyPlan, checkVersion, conditionOf, withObjectLock } from "./shard-apply.ts";
+import { RegionMerge } from "./region-merge.ts";
+import { applyPlan, checkVersion, conditionOf, retryRaced, withObjectLock } from "./shard-apply.ts";
+import { changesOf } from "./shard-changes.ts";
 import { type InnerChunk, shardPieces } from "./shard-pieces.ts";
-import { planShardWrite, type ShardStrategy } from "./shard-plan.ts";
-
-/** How an array is written. */
-export interface WriteSettings {
-  /** How changed inner chunks get into a shard that is there (default `rewrite`). */
-  readonly strategy?: ShardStrategy | undefined;
-  /** Bytes of a shard that no chunk uses, above which `append` and `fixed` rewrite it (default: no limit for `append`, 64 MiB for `fixed`). */
-  readonly maxUnused?: number | undefined;
-  /** Order of the inner chunks in a shard that is written whole (default `row-major`). */
-  readonly chunkOrder?: ChunkOrder | undefined;
-  /** Store chunks that hold nothing but the fill value (default false). */
-  readonly writeEmptyChunks?: boolean | undefined;
-  /** What encodes Blosc chunks, such as a pool of threads (default: the calling thread). */
-  readonly encoder?: ChunkEncoder | undefined;
-}
-
-/** Options of a single call: those of the array, unless given. */
-export interface SetOptions extends WriteSettings {
-  readonly signal?: AbortSignal | undefined;
-}
+import { planShardWrite } from "./shard-plan.ts";
+import type { SetOptions, WriteSettings } from "./write-settings.ts";
 
 const MAX_UNUSED = 64 << 20;
-/** How often a write is begun again because another writer was faster. */
-const MAX_ATTEMPTS = 16;
-/** Chunks of a shard that is written, at most: its index then takes 1 GB. */
-const MAX_CAPACITY = 2 ** 26;
-/** Objects written at a time. */
+/** Objects written at a time by the calling thread: one waits for the store, while another is encoded. */
 const CONCURRENCY = 4;
 
 /** An array in a store that can write. */
@@ -55,6 +33,7 @@ export class WritableZarrArray extends ZarrArray {
 
   constructor(store: WritableStore, model: ArrayModel, settings: WriteSettings & ReadSettings = {}) {
     super(store, model, settings);
+    checkWriteSettings(settings);
     const unwritten = leafOf(model.chain).stages.find(({ isReadOnly }) => isReadOnly);
     if (unwritten !== undefined) {
       throw new SuperchunkError(
@@ -97,8 +76,24 @@ export class WritableZarrArray extends ZarrArray {
         path: this.store.describe(this.path),
       });
     }
+    this.assertPosition(position);
+    checkWriteSettings(options);
     const nothing = async (): Promise<ReadonlyMap<number, undefined>> => new Map();
     await this.#updateShard(position, serializer, nothing, { ...options, strategy: "rewrite" });
+  }
+
+  /** Throws `BAD_ARGUMENT` for what is no position of the grid of chunks, or of shards. */
+  assertPosition(position: readonly number[]): void {
+    const counts = this.model.axes.map(({ count }) => count);
+    const isInside =
+      position.length === counts.length &&
+      position.every((at, d) => Number.isInteger(at) && at >= 0 && at < (counts[d] ?? 0));
+    if (isInside) return;
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `[${position.join(", ")}] is no position of the grid, which has ${counts.join(" x ")} chunks or shards`,
+      { path: this.store.describe(this.path), field: "position", expected: counts, found: position },
+    );
   }
 
   /** Items in the byte order in which the array stores them: the same, or a copy. */
@@ -117,6 +112,7 @@ export class WritableZarrArray extends ZarrArray {
   }
 
   async #write(extents: readonly Extent[], source: ItemView, options: SetOptions): Promise<void> {
+    checkWriteSettings(options);
     if (extents.some((extent) => extent.count === 0)) return;
     const lists = this.model.axes.map((axis, d) => [
       ...segmentsOf(axis, extents[d] ?? { start: 0, count: 1, step: 1 }),
@@ -135,15 +131,19 @@ export class WritableZarrArray extends ZarrArray {
   async #writeChunk(segments: readonly Segment[], source: ItemView, options: SetOptions): Promise<void> {
     const { axes, chain } = this.model;
     const position = segments.map(({ chunk }) => chunk);
-    const region = {
-      start: axes.map((axis, d) => axis.startOf(position[d] ?? 0)),
-      shape: axes.map((axis, d) => axis.lengthOf(position[d] ?? 0)),
-    };
+    const region = { start: startAt(axes, position), shape: shapeAt(axes, position) };
     const view = partOfView(source, segments);
     const { serializer, stages } = chain;
     const whole = this.#regions.coversAll(segments, region);
     if (serializer.kind === "sharding" && stages.length === 0) {
-      const { grid, changes } = this.#changesOf(serializer, segments, view, region, options);
+      const settings = this.encodeSettings(options);
+      const { grid, changes } = changesOf(
+        this.model,
+        serializer,
+        { segments, view, region },
+        settings,
+        this.#regions,
+      );
       if (whole) await this.#putShard(position, serializer, grid, changes, options);
       else await this.#updateShard(position, serializer, () => this.#encodeAll(changes, options), options);
       return;
@@ -194,7 +194,7 @@ export class WritableZarrArray extends ZarrArray {
     options: SetOptions,
   ): Promise<void> {
     const { axes, chain } = this.model;
-    const shape = axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+    const shape = shapeAt(axes, position);
     const grid = innerGrid(serializer, permute(shape, chain.order));
     const key = this.model.chunkKey(position);
     const layout = serializer.index;
@@ -220,68 +220,20 @@ export class WritableZarrArray extends ZarrArray {
   }
 
   #checkCapacity(key: string, grid: readonly number[]): void {
-    const capacity = elementsOf(grid);
-    if (capacity <= MAX_CAPACITY) return;
-    throw new SuperchunkError(
-      "LIMIT",
-      `a shard of ${capacity} chunks is not written; at most ${MAX_CAPACITY}`,
-      { path: this.store.describe(key), field: "chunk_shape", expected: MAX_CAPACITY, found: capacity },
-    );
+    checkCapacity(elementsOf(grid), { path: this.store.describe(key), field: "chunk_shape" });
   }
 
   /** Begins again, with what is stored then, where another writer was faster. */
   async #retry(key: string, work: () => Promise<void>): Promise<void> {
-    await withObjectLock(this.store, key, async () => {
-      for (let attempt = 1; ; attempt++) {
+    const attempt = async (): Promise<void> => {
+      this.reading.cache.forget(key);
+      try {
+        await work();
+      } finally {
         this.reading.cache.forget(key);
-        try {
-          await work();
-          return;
-        } catch (error) {
-          // STALE: a store that remembers versions read what another writer has replaced since.
-          const isRaced = isSuperchunkError(error, "CONFLICT") || isSuperchunkError(error, "STALE");
-          if (!isRaced || attempt === MAX_ATTEMPTS) throw error;
-        } finally {
-          this.reading.cache.forget(key);
-        }
       }
-    });
-  }
-
-  /** The inner chunks that a change touches, in C order. */
-  #changesOf(
-    serializer: ShardingSerializer,
-    segments: readonly Segment[],
-    view: ItemView,
-    region: Region,
-    options: SetOptions,
-  ): { readonly grid: readonly number[]; readonly changes: readonly InnerChunk[] } {
-    const { order } = this.model.chain;
-    const { chunkShape, inner } = serializer;
-    const stored = permute(region.shape, order);
-    const grid = innerGrid(serializer, stored);
-    const turned: ItemView = { ...view, strides: permute(view.strides, order) };
-    const lists = permute(segments, order).map((extent, d) => [
-      ...segmentsOf(regularAxis(stored[d] ?? 1, chunkShape[d] ?? 1), extent),
-    ]);
-    const settings = this.encodeSettings(options);
-    const changes: InnerChunk[] = [];
-    for (const combined of combine(lists)) {
-      const parts = [...combined];
-      let slot = 0;
-      parts.forEach(({ chunk }, d) => {
-        slot = slot * (grid[d] ?? 1) + chunk;
-      });
-      changes.push({
-        slot,
-        encode: async (signal, room) => {
-          const change = partOfView(turned, parts);
-          const items = await this.#regions.mergeInner(parts, change, region.start, chunkShape, signal);
-          return encodeChunk(inner, items, chunkShape, settings, room);
-        },
-      });
-    }
-    return { grid, changes };
+    };
+    await withObjectLock(this.store, key, () => retryRaced(attempt));
   }
 
   /** The changed inner chunks by slot; undefined for those that are left out. */

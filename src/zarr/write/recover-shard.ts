@@ -1,0 +1,172 @@
+/**
+ * Puts a shard right whose append was broken off, by its last whole index.
+ *
+ * An append uses no byte anew that an earlier index names, so that the bytes up to the end of that index are the shard as it
+ * was. @see FORMAT.md [FH-08]
+ */
+import { elementsOf } from "../../array/selection.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import { innerGrid, permute, type ShardingSerializer } from "../chain.ts";
+import { shapeAt } from "../chunk-grid.ts";
+import { checkLength } from "../place.ts";
+import {
+  decodeShardIndex,
+  type ShardEntries,
+  type ShardIndexLayout,
+  shardIndexLength,
+} from "../shard-index.ts";
+import { applyPlan, withObjectLock } from "./shard-apply.ts";
+import { planShardWrite } from "./shard-plan.ts";
+import type { WritableZarrArray } from "./writable-array.ts";
+
+/** What {@link recoverShard} found. */
+export interface ShardRecovery {
+  /** Bytes of the shard up to the end of its last whole index. */
+  readonly size: number;
+  /** Bytes behind it, which are gone now: those of the append that was broken off. */
+  readonly dropped: number;
+  /** Chunks that the index names. */
+  readonly chunks: number;
+}
+
+interface EarlierShard {
+  readonly size: number;
+  readonly entries: ShardEntries;
+}
+
+/**
+ * Puts the shard at a position of the grid right, where a process was killed or power was cut while it was appended to: the
+ * shard becomes what its last whole index names, as an object of its own, without unused bytes. One that is whole stays as
+ * it is. The chunks are not decoded; `verify` does that.
+ *
+ * Throws `BAD_ARGUMENT` for an array without shards and a position outside of the grid, `NOT_FOUND` where there is no shard, `UNSUPPORTED` for indexes at the
+ * start, without a crc32c, or of the size of those of shards inside, `INCOMPLETE` where there is no whole index, `CONFLICT` where another writer is at work.
+ */
+export async function recoverShard(
+  array: WritableZarrArray,
+  position: readonly number[],
+  { signal }: StoreOptions = {},
+): Promise<ShardRecovery> {
+  const { store, model } = array;
+  const { chain, axes } = model;
+  const { serializer } = chain;
+  if (serializer.kind === "bytes" || chain.stages.length > 0) {
+    throw new SuperchunkError("BAD_ARGUMENT", "the array has no shards to recover", {
+      path: store.describe(array.path),
+    });
+  }
+  array.assertPosition(position);
+  const key = model.chunkKey(position);
+  const path = store.describe(key);
+  const layout = serializer.index;
+  const grid = innerGrid(serializer, permute(shapeAt(axes, position), chain.order));
+  refuseTwins(serializer, grid, path);
+  return withObjectLock(store, key, async () => {
+    const info = await store.stat(key, { signal });
+    if (info === undefined) throw new SuperchunkError("NOT_FOUND", "there is no such shard", { path });
+    const earlier = await findEarlierShard(store, key, info.size, { grid, layout }, signal);
+    const found = { size: earlier.size, dropped: info.size - earlier.size };
+    const chunks = earlier.entries.filter((entry) => entry !== undefined).length;
+    if (found.dropped > 0) {
+      const plan = planShardWrite(earlier, new Map(), layout, "rewrite", 0);
+      const target = { key, grid, layout, version: info.version, signal };
+      await applyPlan(store, { ...target, chunkOrder: "row-major" }, plan);
+    }
+    return { ...found, chunks };
+  });
+}
+
+/** Bytes looked through at a time, besides those of an index. */
+const WINDOW = 4 << 20;
+const ABSENT = 0xffff_ffff_ffff_ffffn;
+
+/** Refuses shards whose chunks are shards with an index of as many bytes: one could be taken for the other. */
+function refuseTwins(outer: ShardingSerializer, grid: readonly number[], path: string): void {
+  const length = shardIndexLength(elementsOf(grid), outer.index);
+  let { chunkShape } = outer;
+  for (let { inner } = outer; inner.serializer.kind === "sharding"; inner = inner.serializer.inner) {
+    const nested = innerGrid(inner.serializer, permute(chunkShape, inner.order));
+    if (shardIndexLength(elementsOf(nested), inner.serializer.index) === length) {
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        "the shards inside of this shard have indexes of the same size, so that an earlier index is not known from theirs; look for another copy of the shard",
+        {
+          path,
+          field: "index_codecs",
+          expected: `nested indexes of other than ${length} bytes`,
+          found: length,
+        },
+      );
+    }
+    ({ chunkShape } = inner.serializer);
+  }
+}
+
+/**
+ * The shard up to its last whole index, looking back from the object's end. Throws `UNSUPPORTED` for an index at the start or
+ * without a crc32c, `INCOMPLETE` where there is none.
+ */
+async function findEarlierShard(
+  store: ReadableStore,
+  key: string,
+  size: number,
+  { grid, layout }: { readonly grid: readonly number[]; readonly layout: ShardIndexLayout },
+  signal?: AbortSignal,
+): Promise<EarlierShard> {
+  const path = store.describe(key);
+  if (layout.location !== "end" || layout.checksums === 0 || layout.order !== undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "an earlier index is only known by its crc32c, behind its chunks, with pairs in order; look for another copy of the shard",
+      { path, field: "index_codecs", expected: "an index at the end with a crc32c", found: layout },
+    );
+  }
+  const length = shardIndexLength(elementsOf(grid), layout);
+  const place = { key, path, offset: 0, nbytes: size, slot: undefined, memory: undefined };
+  for (let end = size; end >= length; end -= WINDOW) {
+    signal?.throwIfAborted();
+    const start = Math.max(0, end - length - WINDOW + 1);
+    const range = { offset: start, length: end - start };
+    const bytes = checkLength(await store.getRange(key, range, { signal }), range.length, place, start);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    for (let at = bytes.length - length; at >= 0; at--) {
+      if (!mayBeIndex(view, at, length, start + at, layout)) continue;
+      const shard = { path, start: 0, size: start + at + length, grid, layout };
+      try {
+        return { size: shard.size, entries: await decodeShardIndex(bytes.subarray(at, at + length), shard) };
+      } catch (error) {
+        if (!isSuperchunkError(error) || !error.isDamage) throw error;
+      }
+    }
+  }
+  throw new SuperchunkError(
+    "INCOMPLETE",
+    "no whole index is in the shard, neither at its end nor before; look for another copy",
+    { path, field: "shard index", expected: `an index of ${length} bytes`, found: size },
+  );
+}
+
+/** True where every entry is absent or lies in front of the index, and one is there: so few places are summed up. */
+function mayBeIndex(
+  view: DataView,
+  at: number,
+  length: number,
+  dataEnd: number,
+  layout: ShardIndexLayout,
+): boolean {
+  const isLittle = layout.endian === "little";
+  // Long runs of one byte look like entries at every place; their sum would be no index's.
+  const sum = view.getInt32(at + length - 4);
+  if (sum === 0 || sum === -1) return false;
+  const end = at + length - 4 * layout.checksums;
+  let isEmpty = true;
+  for (let entry = at; entry < end; entry += 16) {
+    const offset = view.getBigUint64(entry, isLittle);
+    const nbytes = view.getBigUint64(entry + 8, isLittle);
+    if (offset === ABSENT && nbytes === ABSENT) continue;
+    if (nbytes === 0n || offset + nbytes > dataEnd) return false;
+    isEmpty = false;
+  }
+  return !isEmpty;
+}
