@@ -11,12 +11,8 @@ export {
   createTransformerGroup,
   type TransformerSpecification,
 } from "../zarr/transformer-create.ts";
-export {
-  type PartialRequest,
-  type PartialWrite,
-  ShardingTransformer,
-  type TransformerSettings,
-} from "../zarr/transformer-store.ts";
+export type { TransformerSettings } from "../zarr/transformer-keys.ts";
+export { type PartialRequest, type PartialWrite, ShardingTransformer } from "../zarr/transformer-store.ts";
 export type { ZarrVerifyReport } from "../zarr/verify.ts";
 export type { ChunkOrder } from "../zarr/write/chunk-order.ts";
 export {

@@ -9,6 +9,7 @@ import { SuperchunkError } from "../errors.ts";
 import { formatDType } from "../format/dtype.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { JsonValue } from "../format/types.ts";
+import { hasEntries } from "../store/entries.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
 import { dataKey, documentKey, TRANSFORMER_INDEX } from "../zarr/metadata-transformer.ts";
@@ -16,8 +17,10 @@ import { encodeShardIndex, type ShardEntry } from "../zarr/shard-index.ts";
 import {
   createTransformerArray,
   createTransformerGroup,
+  refuseFilters,
   type TransformerSpecification,
 } from "../zarr/transformer-create.ts";
+import { deleteTree } from "./destination.ts";
 
 /** Chunks in a shard unless asked otherwise. */
 const CHUNKS_PER_SHARD = 1024;
@@ -41,10 +44,11 @@ export interface TransformerExport {
 
 /**
  * Writes an archive into a transformer hierarchy: plain bytes or an array of whole rows as an array, a table as a group
- * of them. An array's document is written when its shards are there.
+ * of them. An array's document is written when its shards are there. Where it fails, a hierarchy that it began is gone; in one
+ * that was there before, arrays that were finished stay.
  *
- * @throws UNSUPPORTED for archives in F order or cut within rows, for structured values, nested arrays, and chunks with
- * snappy, which zarr 2.18 cannot decode; CONFLICT where the array is; and whatever reading the archive throws
+ * @throws UNSUPPORTED for archives in F order or cut within rows, for structured values, nested arrays, an attribute
+ * `filters`, and chunks with snappy, which zarr 2.18 cannot decode; CONFLICT where the array is; and whatever reading the archive throws
  */
 export async function exportToTransformer(
   archive: Archive,
@@ -52,6 +56,22 @@ export async function exportToTransformer(
   base: string,
   path: string,
   options: TransformerExportOptions = {},
+): Promise<TransformerExport> {
+  const isNew = !(await hasEntries(store, base));
+  try {
+    return await exportArchive(archive, store, base, path, options);
+  } catch (error) {
+    if (isNew) await deleteTree(store, base, new Set()).catch(() => undefined); // the first error is the one to tell
+    throw error;
+  }
+}
+
+async function exportArchive(
+  archive: Archive,
+  store: WritableStore,
+  base: string,
+  path: string,
+  options: TransformerExportOptions,
 ): Promise<TransformerExport> {
   const total = archive.nbytes;
   let done = 0;
@@ -111,7 +131,9 @@ async function exportArray(
     );
   }
   const others = shape.slice(1).map((n) => Math.max(1, n));
-  const perShard = Math.max(1, Math.min(chunksPerShard, archive.nchunks));
+  // Of an empty archive there may be a chunk, of nothing, for which Zarr has no place.
+  const nchunks = archive.nbytes === 0 ? 0 : archive.nchunks;
+  const perShard = Math.max(1, Math.min(chunksPerShard, nchunks));
   const specification: TransformerSpecification = {
     shape,
     dataType,
@@ -129,14 +151,15 @@ async function exportArray(
     fillValue,
     attributes: archive.attrs,
   };
+  refuseFilters(archive.attrs, archive.store.describe(archive.path));
   await refuseTaken(store, base, path);
   let padded = 0;
-  for (let shard = 0; shard * perShard < archive.nchunks; shard++) {
+  for (let shard = 0; shard * perShard < nchunks; shard++) {
     const first = shard * perShard;
     const pieces = async function* (): AsyncGenerator<Uint8Array> {
       const entries = new Array<ShardEntry | undefined>(perShard).fill(undefined);
       let offset = 0;
-      const end = Math.min(first + perShard, archive.nchunks);
+      const end = Math.min(first + perShard, nchunks);
       for await (const { place, bytes } of archive.encodedChunks(first, end, { signal })) {
         const isShort = place.nbytes < archive.chunkBytes;
         if (isShort) padded++;
@@ -152,7 +175,7 @@ async function exportArray(
     await store.put(key, pieces(), { signal });
   }
   await createTransformerArray(store, base, path, specification);
-  return { copied: archive.nchunks - padded, padded };
+  return { copied: nchunks - padded, padded };
 }
 
 /** Throws `CONFLICT` where a node is, before anything is written. */
@@ -197,7 +220,7 @@ function describe(archive: ArrayArchive | BytesArchive): {
   return {
     shape,
     dataType: type,
-    rows: chunkLength,
+    rows: Math.max(1, chunkLength), // 0 of an empty array
     itemSize: dtype.itemSize,
     fillValue: zeroOf(dtype.kind),
   };

@@ -66,9 +66,19 @@ export function transformerDocument(spec: TransformerSpecification): JsonObject 
   };
 }
 
+/** Refuses attributes that zarr 2.18 would take for filters of the array. Throws `UNSUPPORTED`. [FK-05] */
+export function refuseFilters(attributes: JsonObject, path: string): void {
+  if (!Object.hasOwn(attributes, "filters")) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    'the array has an attribute "filters", which zarr 2.18 would undo as filters of its chunks; give it another name',
+    { path, field: "attributes.filters", found: attributes["filters"] },
+  );
+}
+
 /**
  * Makes an array in a hierarchy, and the hierarchy where there is none at `base`. Throws `CONFLICT` where the array
- * is, or where something else than such a hierarchy is.
+ * is, or where something else than such a hierarchy is; `UNSUPPORTED` for an attribute `filters`.
  */
 export async function createTransformerArray(
   store: WritableStore,
@@ -77,6 +87,7 @@ export async function createTransformerArray(
   spec: TransformerSpecification,
   settings: WriteSettings = {},
 ): Promise<WritableZarrArray> {
+  refuseFilters(spec.attributes ?? {}, store.describe(joinKey(base, documentKey(path, "array"))));
   const entryKey = joinKey(base, "zarr.json");
   const entry = await store.get(entryKey);
   if (entry === undefined) await store.put(entryKey, encodeJson(ENTRY_DOCUMENT), { ifAbsent: true });

@@ -5,61 +5,41 @@
  * those of the draft's abstract store interface. @see FORMAT.md [FK]
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
  */
+import { elementsOf } from "../array/selection.ts";
+import { allocate } from "../bytes/allocate.ts";
 import { SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
+import { resolveRange } from "../store/range.ts";
 import type { ByteRange, WritableStore } from "../store/types.ts";
 import { TRANSFORMER_INDEX } from "./metadata-transformer.ts";
-import { ShardCache } from "./shard-cache.ts";
-import type { ShardEntry } from "./shard-index.ts";
-import { applyPlan, withObjectLock } from "./write/shard-apply.ts";
+import { type KnownShard, ShardCache } from "./shard-cache.ts";
+import { type ChunkSlot, TransformerKeys, type TransformerSettings } from "./transformer-keys.ts";
+import { applyPlan, checkVersion, conditionOf, retryRaced, withObjectLock } from "./write/shard-apply.ts";
 import { planShardWrite, type ShardUpdates } from "./write/shard-plan.ts";
-
-/** What is sharded, and how. */
-export interface TransformerSettings {
-  /** Key prefix of an array's chunks: `data/root/path`. */
-  readonly prefix: string;
-  /** Chunks of a shard along each dimension. */
-  readonly chunksPerShard: readonly number[];
-  /** Chunks of the array along each dimension: `listing` goes no further. */
-  readonly chunkCounts: readonly number[];
-  readonly separator?: "/" | "." | undefined;
-}
 
 /** A part of a value to be read: `undefined` for all of it. */
 export type PartialRequest = readonly [key: string, range: ByteRange | undefined];
 /** Bytes to be written into a value from an offset on. */
 export type PartialWrite = readonly [key: string, start: number, bytes: Uint8Array];
 
-interface ChunkSlot {
-  readonly shardKey: string;
-  readonly slot: number;
-}
-
-/** How often a write is begun again because another writer was faster. */
-const MAX_ATTEMPTS = 16;
-
 /** A store of chunks that keeps them in shards. */
 export class ShardingTransformer {
   readonly #store: WritableStore;
   readonly #settings: TransformerSettings;
-  readonly #separator: "/" | ".";
-  readonly #pattern: RegExp;
+  readonly #keys: TransformerKeys;
   readonly #cache: ShardCache;
 
+  /** Throws `BAD_ARGUMENT` for settings that contradict themselves, `LIMIT` for shards of too many chunks. */
   constructor(store: WritableStore, settings: TransformerSettings) {
     this.#store = store;
     this.#settings = settings;
-    this.#separator = settings.separator ?? "/";
-    const numbers = settings.chunksPerShard
-      .map(() => "(0|[1-9]\\d*)")
-      .join(this.#separator === "." ? "\\." : "/");
-    this.#pattern = new RegExp(`^c${numbers}$`);
+    this.#keys = new TransformerKeys(settings);
     this.#cache = new ShardCache(store);
   }
 
   /** The value of a key; undefined where there is none. A chunk costs two requests: its shard's index, then its range. */
   async get(key: string): Promise<Uint8Array | undefined> {
-    const place = this.#placeOf(key);
+    const place = this.#keys.placeOf(key);
     return place === undefined ? this.#store.get(key) : this.#read(key, place, undefined);
   }
 
@@ -67,7 +47,7 @@ export class ShardingTransformer {
   getPartialValues(requests: readonly PartialRequest[]): Promise<(Uint8Array | undefined)[]> {
     return Promise.all(
       requests.map(([key, range]) => {
-        const place = this.#placeOf(key);
+        const place = this.#keys.placeOf(key);
         if (place !== undefined) return this.#read(key, place, range);
         return range === undefined ? this.#store.get(key) : this.#store.getRange(key, range);
       }),
@@ -76,7 +56,7 @@ export class ShardingTransformer {
 
   /** Stores a value. */
   async set(key: string, value: Uint8Array): Promise<void> {
-    const place = this.#placeOf(key);
+    const place = this.#keys.placeOf(key);
     if (place === undefined) await this.#store.put(key, value);
     else await this.#update(place.shardKey, async () => new Map([[place.slot, value]]));
   }
@@ -104,18 +84,16 @@ export class ShardingTransformer {
     }
     const shards = new Map<string, (readonly [number, PartialWrite])[]>();
     for (const write of writes) {
-      const place = this.#placeOf(write[0]);
-      if (place === undefined) {
-        const [key, start, bytes] = write;
-        await this.#store.put(key, overwrite(await this.#store.get(key), start, bytes));
-      } else shards.set(place.shardKey, [...(shards.get(place.shardKey) ?? []), [place.slot, write]]);
+      const place = this.#keys.placeOf(write[0]);
+      if (place === undefined) await this.#overwriteValue(write);
+      else addTo(shards, place.shardKey, [place.slot, write] as const);
     }
     for (const [shardKey, parts] of shards) {
       await this.#update(shardKey, async () => {
         const updates = new Map<number, Uint8Array>();
         for (const [slot, [key, start, bytes]] of parts) {
           const old = updates.get(slot) ?? (await this.#read(key, { shardKey, slot }, undefined));
-          updates.set(slot, overwrite(old, start, bytes));
+          updates.set(slot, this.#overwrite(key, old, start, bytes));
         }
         return updates;
       });
@@ -131,9 +109,9 @@ export class ShardingTransformer {
   async eraseValues(keys: readonly string[]): Promise<void> {
     const shards = new Map<string, number[]>();
     for (const key of keys) {
-      const place = this.#placeOf(key);
+      const place = this.#keys.placeOf(key);
       if (place === undefined) await this.#store.delete(key);
-      else shards.set(place.shardKey, [...(shards.get(place.shardKey) ?? []), place.slot]);
+      else addTo(shards, place.shardKey, place.slot);
     }
     for (const [shardKey, slots] of shards) {
       await this.#update(shardKey, async () => new Map(slots.map((slot) => [slot, undefined])));
@@ -159,15 +137,15 @@ export class ShardingTransformer {
     const base = this.#settings.prefix;
     const from = folder === base || folder.startsWith(`${base}/`) ? base : folder;
     for await (const key of walk(this.#store, from)) {
-      const shard = this.#shardOf(key);
+      const shard = this.#keys.positionOf(key);
       if (shard === undefined) {
         if (key.startsWith(prefix)) yield key;
         continue;
       }
-      const entries = await this.#entriesOf(key);
-      for (const [slot, entry] of (entries ?? []).entries()) {
+      const entries = (await retryRaced(() => this.#open(key)))?.entries ?? [];
+      for (const [slot, entry] of entries.entries()) {
         if (entry === undefined) continue;
-        const chunk = this.#keyOf(shard, slot);
+        const chunk = this.#keys.keyOf(shard, slot);
         if (chunk?.startsWith(prefix)) yield chunk;
       }
     }
@@ -191,121 +169,73 @@ export class ShardingTransformer {
     return { keys: keys.sort(), prefixes: [...prefixes].sort() };
   }
 
-  /** Shard and slot of a chunk's key; undefined for any other key. */
-  #placeOf(key: string): ChunkSlot | undefined {
-    const position = this.#positionOf(key);
-    if (position === undefined) return undefined;
-    const { chunksPerShard } = this.#settings;
-    let slot = 0;
-    const shard = position.map((index, d) => {
-      const per = chunksPerShard[d] ?? 1;
-      slot = slot * per + (index % per);
-      return Math.floor(index / per);
-    });
-    return { shardKey: this.#join(shard), slot };
-  }
-
-  /** Position of a shard by its key; undefined for any other key. */
-  #shardOf(key: string): readonly number[] | undefined {
-    return this.#positionOf(key);
-  }
-
-  #positionOf(key: string): readonly number[] | undefined {
-    const { prefix } = this.#settings;
-    if (!key.startsWith(`${prefix}/`)) return undefined;
-    const found = this.#pattern.exec(key.slice(prefix.length + 1));
-    return found === null ? undefined : found.slice(1).map(Number);
-  }
-
-  /** Key of the chunk in a slot; undefined behind the array's end. */
-  #keyOf(shard: readonly number[], slot: number): string | undefined {
-    const { chunksPerShard, chunkCounts } = this.#settings;
-    const position = [...shard];
-    let rest = slot;
-    for (let d = position.length - 1; d >= 0; d--) {
-      const per = chunksPerShard[d] ?? 1;
-      position[d] = (shard[d] ?? 0) * per + (rest % per);
-      rest = Math.floor(rest / per);
-      if ((position[d] ?? 0) >= (chunkCounts[d] ?? 0)) return undefined;
-    }
-    return this.#join(position);
-  }
-
-  #join(position: readonly number[]): string {
-    return joinKey(this.#settings.prefix, `c${position.join(this.#separator)}`);
-  }
-
-  async #entriesOf(shardKey: string): Promise<readonly (ShardEntry | undefined)[] | undefined> {
-    // Other writers are not told of: an index is only kept within one call.
+  /** Other writers are not told of: an index is only kept within one call. */
+  #open(shardKey: string): Promise<KnownShard | undefined> {
     this.#cache.forget(shardKey);
-    return (await this.#cache.open(shardKey, this.#settings.chunksPerShard, TRANSFORMER_INDEX))?.entries;
+    return this.#cache.open(shardKey, this.#settings.chunksPerShard, TRANSFORMER_INDEX);
   }
 
+  /** A part of a chunk, through the index of the very shard that it is read from. */
   async #read(
     key: string,
     { shardKey, slot }: ChunkSlot,
     range: ByteRange | undefined,
   ): Promise<Uint8Array | undefined> {
-    const entry = (await this.#entriesOf(shardKey))?.[slot];
-    if (entry === undefined) return undefined;
-    const wanted = range ?? { offset: 0, length: entry.nbytes };
-    const start =
-      "offset" in wanted
-        ? Math.min(wanted.offset, entry.nbytes)
-        : Math.max(0, entry.nbytes - wanted.suffixLength);
-    const length = "offset" in wanted ? Math.min(wanted.length, entry.nbytes - start) : entry.nbytes - start;
-    if (length === 0) return new Uint8Array(0);
-    const bytes = await this.#store.getRange(shardKey, { offset: entry.offset + start, length });
-    if (bytes?.length === length) return bytes;
-    throw new SuperchunkError(
-      "TRUNCATED",
-      `chunk ${key} has ${length} bytes, but only ${bytes?.length ?? 0} are there`,
-      {
-        path: this.#store.describe(shardKey),
-        chunk: slot,
-        offset: entry.offset + start,
-        expected: length,
-        found: bytes?.length ?? 0,
-      },
-    );
+    return retryRaced(async () => {
+      const shard = await this.#open(shardKey);
+      const entry = shard?.entries[slot];
+      if (shard === undefined || entry === undefined) return undefined;
+      const whole = { offset: 0, length: entry.nbytes };
+      const path = this.#store.describe(key);
+      const { offset, length } = range === undefined ? whole : resolveRange(range, entry.nbytes, path);
+      if (length === 0) return new Uint8Array(0);
+      const at = entry.offset + offset;
+      const bytes = await this.#store.getRange(shardKey, { offset: at, length });
+      if (this.#store.pinsVersions !== true)
+        await checkVersion(this.#store, { key: shardKey, version: shard.version });
+      if (bytes?.length === length) return bytes;
+      const found = bytes?.length ?? 0;
+      throw new SuperchunkError(
+        "TRUNCATED",
+        `chunk ${key} has ${length} bytes, but only ${found} are there`,
+        { path: this.#store.describe(shardKey), chunk: slot, offset: at, expected: length, found },
+      );
+    });
   }
 
   /** A shard is written anew with every change, as zarr 2.18 does. */
   async #update(shardKey: string, make: () => Promise<ShardUpdates>): Promise<void> {
     const grid = this.#settings.chunksPerShard;
-    const capacity = grid.reduce((product, n) => product * n, 1);
-    await withObjectLock(this.#store, shardKey, async () => {
-      for (let attempt = 1; ; attempt++) {
-        this.#cache.forget(shardKey);
-        const known = await this.#cache.open(shardKey, grid, TRANSFORMER_INDEX);
-        const state = known ?? { size: 0, entries: new Array<undefined>(capacity).fill(undefined) };
-        const plan = planShardWrite(state, await make(), TRANSFORMER_INDEX, "rewrite", 0);
-        if (plan.kind === "delete" && known === undefined) return;
-        const target = {
-          key: shardKey,
-          grid,
-          layout: TRANSFORMER_INDEX,
-          chunkOrder: "row-major",
-          version: known?.version,
-        } as const;
-        try {
-          await applyPlan(this.#store, target, plan);
-          this.#cache.forget(shardKey);
-          return;
-        } catch (error) {
-          if (!(error instanceof SuperchunkError) || error.code !== "CONFLICT" || attempt === MAX_ATTEMPTS)
-            throw error;
-        }
-      }
-    });
+    const write = async (): Promise<void> => {
+      const known = await this.#open(shardKey);
+      const state = known ?? { size: 0, entries: new Array<undefined>(elementsOf(grid)).fill(undefined) };
+      const plan = planShardWrite(state, await make(), TRANSFORMER_INDEX, "rewrite", 0);
+      if (plan.kind === "delete" && known === undefined) return;
+      const shard = { key: shardKey, grid, layout: TRANSFORMER_INDEX, version: known?.version };
+      await applyPlan(this.#store, { ...shard, chunkOrder: "row-major" }, plan);
+      this.#cache.forget(shardKey);
+    };
+    await withObjectLock(this.#store, shardKey, () => retryRaced(write));
   }
-}
 
-function overwrite(old: Uint8Array | undefined, start: number, bytes: Uint8Array): Uint8Array {
-  const value = new Uint8Array(Math.max(old?.length ?? 0, start + bytes.length));
-  if (old !== undefined) value.set(old);
-  value.set(bytes, start);
-  return value;
+  /** Writes into a value that is no chunk. */
+  async #overwriteValue([key, start, bytes]: PartialWrite): Promise<void> {
+    const write = async (): Promise<void> => {
+      const version = (await this.#store.stat(key))?.version;
+      const old = version === undefined ? undefined : await this.#store.get(key);
+      await this.#store.put(key, this.#overwrite(key, old, start, bytes), conditionOf({ version }));
+    };
+    await withObjectLock(this.#store, key, () => retryRaced(write));
+  }
+
+  #overwrite(key: string, old: Uint8Array | undefined, start: number, bytes: Uint8Array): Uint8Array {
+    const value = allocate(Math.max(old?.length ?? 0, start + bytes.length), {
+      path: this.#store.describe(key),
+    });
+    if (old !== undefined) value.set(old);
+    value.set(bytes, start);
+    return value;
+  }
 }
 
 /** All keys below a folder. */
@@ -315,4 +245,10 @@ async function* walk(store: WritableStore, folder: string): AsyncGenerator<strin
     if (kind === "object") yield key;
     else yield* walk(store, key);
   }
+}
+
+function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
 }

@@ -1,14 +1,19 @@
 /** The sharding storage transformer: the draft's store interface, documents of zarr 2.18, and the ways in and out. */
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { compressArray, compressBytes } from "../../src/array/foreign/bloscpack-write.ts";
+import { createCarray } from "../../src/array/foreign/carray-write.ts";
+import { open as openIn } from "../../src/array/open.ts";
 import { convertTransformer } from "../../src/bridge/transformer-convert.ts";
 import { exportToTransformer } from "../../src/bridge/transformer-export.ts";
+import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore, open } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
 import { createTransformerArray } from "../../src/zarr/transformer-create.ts";
 import { ShardingTransformer } from "../../src/zarr/transformer-store.ts";
+import { loadFolder } from "../array/memory-archive.ts";
 import { type ArrayFixture, findFixture, loadFixtures } from "../fixtures/manifest.ts";
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
@@ -191,6 +196,25 @@ test("a Bloscpack file becomes transformer shards by copying its chunks", async 
   expect(done).toBeGreaterThan(3);
 });
 
+test("an empty Bloscpack file becomes a transformer array without shards, which is read", async () => {
+  const store = new MemoryStore();
+  const dtype = parseDType("<f4", "test");
+  await compressArray({ dtype, shape: [0, 3], data: bytes() }, store, "a.blp");
+  await compressBytes(bytes(), store, "b.blp");
+  for (const [key, shape] of [
+    ["a", [0, 3]],
+    ["b", [0]],
+  ] as const) {
+    const archive = await openIn(store, `${key}.blp`);
+    if (archive.kind === "table") throw new TypeError(archive.kind);
+    expect(await exportToTransformer(archive, store, "t", key)).toEqual({ arrays: 1, copied: 0, padded: 0 });
+    const array = await openZarrArray(store, `t/${key}`);
+    expect(array.shape).toEqual(shape);
+    expect(await array.getBytes()).toHaveLength(0);
+    expect((await array.verify()).ok).toBe(true);
+  }
+});
+
 test("a table becomes a group of transformer arrays; what cannot be copied is refused before anything is written", async () => {
   const table = await open(findFixture("ctable/bcolz-daily-equities").file);
   if (table.kind !== "table") throw new TypeError(table.kind);
@@ -245,6 +269,43 @@ test.each([
     code,
     details: { field, path: store.describe(key) },
   });
+});
+
+test("[FK-05] an attribute that would be taken for filters is refused before anything is written", async () => {
+  const source = new MemoryStore();
+  const dtype = parseDType("<i4", "test");
+  const attrs = { filters: [{ id: "delta", dtype: "<i4" }], unit: "m" };
+  await createCarray(source, "", { dtype, data: new Uint8Array(64) }, { chunklen: 8, attrs });
+  const target = new MemoryStore();
+  const details = { field: "attributes.filters" };
+  await expect(exportToTransformer(await openIn(source), target, "", "a")).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    details,
+  });
+  const spec = { shape: [4], dataType: "<i4", chunkShape: [2], chunksPerShard: [2], attributes: attrs };
+  await expect(createTransformerArray(target, "", "a", spec)).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    details,
+  });
+  expect(await collect(target.list(""))).toEqual([]);
+});
+
+test("[FK-01] an entry document is written as zarr 2.18 writes it, and one of another encoding is refused", async () => {
+  const store = new MemoryStore();
+  const spec = { shape: [4], dataType: "<i4", chunkShape: [2], chunksPerShard: [2] };
+  await createTransformerArray(store, "", "a", spec);
+  const text = new TextDecoder().decode(await store.get("zarr.json"));
+  expect(JSON.parse(text)).toEqual(JSON.parse(WRITTEN["zarr.json"]));
+  for (const [change, code, field] of [
+    [{ metadata_encoding: "https://example.org/cbor" }, "BAD_FIELD", "metadata_encoding"],
+    [{ zarr_format: "https://purl.org/zarr/spec/protocol/core/4.0" }, "BAD_FIELD", "zarr_format"],
+    [{ extensions: [{ extension: "https://example.org/x" }] }, "UNSUPPORTED", "extensions"],
+    [{ metadata_key_suffix: 5 }, "BAD_FIELD", "metadata_key_suffix"],
+  ] as const) {
+    const entry = JSON.stringify({ ...(JSON.parse(text) as object), ...change });
+    await store.put("zarr.json", new TextEncoder().encode(entry));
+    await expect(openZarrArray(store, "a")).rejects.toMatchObject({ code, details: { field } });
+  }
 });
 
 test("[FK-03] the draft's own spelling of the transformer is read", async () => {
@@ -315,4 +376,22 @@ test("[FK-02] [FK-03] a shard of an array without dimensions is read and written
   expect(await array.verify()).toMatchObject({ ok: true, chunks: 1, nbytes: 4 });
   await store.put("meta/root/a.array.json", new TextEncoder().encode(text.replace("[1]", "[2]")));
   await expect(openZarrArray(store, "a")).rejects.toMatchObject({ code: "BAD_FIELD" });
+});
+
+test("a table with a damaged column leaves nothing where it was to go, and what was there before stays", async () => {
+  const { store: source } = await loadFolder(findFixture("ctable/bcolz-daily-equities").file);
+  const table = await openIn(source);
+  if (table.kind !== "table") throw new TypeError(table.kind);
+  const last = table.names.at(-1) ?? "";
+  const key = (await collect(source.list(`${last}/data`)))[0]?.name ?? "";
+  await source.put(`${last}/data/${key}`, bytes(1, 2, 3));
+  const damaged = await openIn(source);
+  const target = new MemoryStore();
+  await expect(exportToTransformer(damaged, target, "new", "")).rejects.toMatchObject({ isDamage: true });
+  expect(await collect(target.list("new"))).toEqual([]);
+  await exportToTransformer(table.column(table.names[0] ?? ""), target, "old", "kept");
+  await expect(exportToTransformer(damaged, target, "old", "table")).rejects.toMatchObject({
+    isDamage: true,
+  });
+  expect((await (await openZarrArray(target, "old/kept")).verify()).ok).toBe(true);
 });
