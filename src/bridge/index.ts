@@ -33,6 +33,7 @@ export {
   writeReserved,
 } from "../zarr/write/reserve.ts";
 export type { ShardStrategy } from "../zarr/write/shard-plan.ts";
+export type { ShardWriter, WholeShard } from "../zarr/write/shard-writer.ts";
 export { WritableZarrArray } from "../zarr/write/writable-array.ts";
 export type { SetOptions, WriteSettings } from "../zarr/write/write-settings.ts";
 export { type ZarritaStore, type ZarritaStoreOptions, zarritaStore } from "../zarr/zarrita-store.ts";

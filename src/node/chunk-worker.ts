@@ -27,8 +27,10 @@ import {
   type EncodeJob,
   FACTS,
   type Job,
+  type Order,
   packError,
   type Reply,
+  type ShardJob,
   unpackPlaces,
 } from "./thread-messages.ts";
 
@@ -46,8 +48,9 @@ const stores = new Map<number, FolderReader>();
 /** Read into, used again. */
 const buffers: Uint8Array[] = [];
 
-async function run(job: Job): Promise<Reply> {
+async function run(job: Job, signal: AbortSignal): Promise<Reply> {
   try {
+    if (job.kind === "shard") return await runShard(job, signal);
     return job.kind === "encode" ? await runEncode(job) : await runDecode(job);
   } catch (error) {
     return { buffers: [], facts: new Float64Array(0), error: packError(error) };
@@ -61,6 +64,13 @@ async function runEncode({ blosc, input, length, options, room }: EncodeJob): Pr
       ? (await loadNativeBlosc()).encode(data, options)
       : await encodeHere.encode(data, options, room);
   return { buffers: [chunk.buffer as ArrayBuffer], facts: new Float64Array([chunk.length]), input };
+}
+
+async function runShard(job: ShardJob, signal: AbortSignal): Promise<Reply> {
+  // Not before it is needed: it brings all of Zarr with it.
+  const { writeShard } = await import("./shard-job.ts");
+  await writeShard(job, signal);
+  return { buffers: [], facts: new Float64Array(0) };
 }
 
 async function runDecode(job: DecodeJob): Promise<Reply> {
@@ -231,12 +241,26 @@ function readingAtOnce(reader: FolderReader): ReadableStore {
 }
 
 let turn: Promise<void> = Promise.resolve();
+/** What stops the jobs that came and are not answered. */
+const stops = new Map<number, AbortController>();
 
-parentPort?.on("message", ({ id, job }: { id: number; job: Job }) => {
-  turn = turn.then(async () => {
-    const reply = await run(job);
+parentPort?.on("message", (message: Order) => {
+  const { id } = message;
+  if ("cancelled" in message) {
+    stops.get(id)?.abort();
+    return;
+  }
+  const { job } = message;
+  const stop = new AbortController();
+  stops.set(id, stop);
+  const answer = async (): Promise<void> => {
+    const reply = await run(job, stop.signal);
+    stops.delete(id);
     const transfer = reply.input === undefined ? reply.buffers : [...reply.buffers, reply.input];
     parentPort?.postMessage({ id, reply }, transfer);
-  });
+  };
+  // Shards are beside one another: one waits for the disk, while another is encoded.
+  if (job.kind === "shard") void answer();
+  else turn = turn.then(answer);
 });
 parentPort?.postMessage({ ready: true });

@@ -31,11 +31,14 @@ const SYNC_WIDTH = 4;
  * after a `sync` of anything in the same folder.
  */
 export class FileStore extends FolderReader implements WritableStore {
+  /** False where all files go through the system's page cache. */
+  readonly directWrites: boolean;
   readonly #direct: DirectAccess;
 
   constructor(root: string, options: FileStoreOptions = {}) {
     super(root, options);
     const { directWrites = process.env["SUPERCHUNK_DIRECT"] !== "0" } = options;
+    this.directWrites = directWrites;
     this.#direct = new DirectAccess(directWrites ? undefined : 0);
   }
 
@@ -44,6 +47,15 @@ export class FileStore extends FolderReader implements WritableStore {
     return this.#publish(key, options, (file, path) =>
       writeSource(file, source, { path, stable, durable, temporary, direct: this.#direct, signal }),
     );
+  }
+
+  /** Closes an object that is kept open for reading: before another thread replaces it, which Windows refuses otherwise. */
+  async closeFile(key: string): Promise<void> {
+    this.checkKey(key);
+    await this.explain(key, "closing", true, () => {
+      const path = this.folders.locate(key);
+      if (path !== undefined) this.handles.drop(path);
+    });
   }
 
   async delete(key: string, options?: StoreOptions): Promise<void> {

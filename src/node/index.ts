@@ -22,7 +22,7 @@ export type { S3ClientOptions } from "./s3-options.ts";
 export { S3Store, type S3StoreOptions } from "./s3-store.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve.ts";
 export type { BloscChoice } from "./thread-messages.ts";
-export { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";
+export { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads.ts";
 export {
   type CreatePathOptions,
   createArray,

@@ -3,6 +3,7 @@ import type { PlacedChunk } from "../array/sequence.ts";
 import type { EncodeOptions } from "../codec/types.ts";
 import { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ChecksumName } from "../format/types.ts";
+import type { ChunkOrder } from "../zarr/write/chunk-order.ts";
 
 /** Which Blosc decodes and encodes: this library's kernels, or the system's libblosc. */
 export type BloscChoice = "wasm" | "native";
@@ -55,11 +56,36 @@ export interface EncodeJob {
   readonly room: ArrayBuffer | undefined;
 }
 
-export type Job = DecodeJob | EncodeJob;
+/** Encodes a whole shard of a Zarr v3 array, and writes it. */
+export interface ShardJob {
+  readonly kind: "shard";
+  readonly blosc: BloscChoice;
+  readonly root: string;
+  readonly directWrites: boolean;
+  /** The array's key in the store, and its document as JSON. */
+  readonly path: string;
+  readonly document: string;
+  /** The first item of the shard, and how many along each dimension. */
+  readonly start: readonly number[];
+  readonly counts: readonly number[];
+  /** The items, in C order and the byte order of memory; from `offset` on. */
+  readonly items: SharedArrayBuffer;
+  readonly offset: number;
+  readonly length: number;
+  readonly chunkOrder: ChunkOrder;
+  readonly writeEmptyChunks: boolean;
+}
+
+export type Job = DecodeJob | EncodeJob | ShardJob;
+
+/** What a thread is told: to do a job, or that nobody wants it any more. Every job is answered, this or that way. */
+export type Order =
+  | { readonly id: number; readonly job: Job }
+  | { readonly id: number; readonly cancelled: true };
 
 /** What became of a job: results of the chunks before the error, if there is one. */
 export interface Reply {
-  /** Decoded chunks: one buffer for all, or one each. Of an encoding: the chunk. */
+  /** Decoded chunks: one buffer for all, or one each. Of an encoding: the chunk. Of a shard: none. */
   readonly buffers: readonly ArrayBuffer[];
   /** nbytes, ctbytes, typesize and `behind` of each decoded chunk. */
   readonly facts: Float64Array;

@@ -6,11 +6,13 @@ import { type ChunkDecoder, callingThread, decodeInThread } from "../array/chunk
 import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
+import type { ShardWriter } from "../zarr/write/shard-writer.ts";
 import { useHugePages } from "./huge-pages.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";
-import { ThreadEncoder, worthThreads } from "./thread-encoder.ts";
+import { ThreadEncoder, worthAsked, worthUnasked } from "./thread-encoder.ts";
 import type { BloscChoice } from "./thread-messages.ts";
+import { ThreadShardWriter } from "./thread-shards.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 /** Settings of worker threads. */
@@ -33,6 +35,7 @@ const MAX_THREADS = 256;
 const pools = new Map<string, WorkerPool>();
 const decoders = new Map<string, ChunkDecoder>();
 const encoders = new Map<string, ChunkEncoder>();
+const shardWriters = new Map<string, ShardWriter>();
 
 /** Which Blosc the options, or else the environment, ask for. Throws `BAD_ARGUMENT`. */
 export function bloscOf(options: ThreadOptions = {}): BloscChoice {
@@ -71,9 +74,21 @@ export function encoderOf(options: ThreadOptions = {}): ChunkEncoder {
   const alone = blosc === "native" ? nativeEncoder : encodeHere;
   const pool = poolOf(options);
   if (pool === undefined) return alone;
-  const worth = options.threads === undefined ? worthThreads : undefined;
-  const name = `${pool.name} ${blosc} ${worth === undefined ? "all" : "slow"}`;
-  return remember(encoders, name, () => new ThreadEncoder(pool, blosc, alone.encode, undefined, worth));
+  const isAsked = options.threads !== undefined;
+  const worth = isAsked ? worthAsked : worthUnasked;
+  const name = `${pool.name} ${blosc} ${isAsked ? "all" : "slow"}`;
+  return remember(encoders, name, () => new ThreadEncoder(pool, blosc, alone.encode, worth));
+}
+
+/**
+ * What encodes and writes whole shards of Zarr arrays in folders, beside the calling thread; undefined where there are no
+ * other threads. Throws `BAD_ARGUMENT`.
+ */
+export function shardWriterOf(options: ThreadOptions = {}): ShardWriter | undefined {
+  const blosc = bloscOf(options);
+  const pool = poolOf(options);
+  if (pool === undefined) return undefined;
+  return remember(shardWriters, `${pool.name} ${blosc}`, () => new ThreadShardWriter(pool, blosc));
 }
 
 const nativeDecoder: ChunkDecoder = {

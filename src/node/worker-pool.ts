@@ -19,6 +19,17 @@ interface Waiting<R> {
   reject(error: Error): void;
 }
 
+/** How a job is done. */
+export interface RunOptions {
+  /** Only in one of the first so many threads (default: any). */
+  readonly most?: number;
+  /**
+   * Where it aborts, the thread is told that nobody wants the job any more. It answers all the same, soon: who waits for the
+   * answer knows that nothing is under way.
+   */
+  readonly signal?: AbortSignal | undefined;
+}
+
 type Message<R> = { readonly ready: true } | { readonly id: number; readonly reply: R };
 
 /** Threads of one program, which does jobs `J` and answers each with `R`. */
@@ -31,6 +42,8 @@ export class WorkerPool<J = Job, R = Reply> {
   readonly #limits: ResourceLimits | undefined;
   readonly #threads: Thread<R>[] = [];
   #starting: Promise<boolean> | undefined;
+  /** Until every thread that was begun has answered or failed. */
+  #launching: Promise<void> | undefined;
   #unusable = false;
   #nextId = 0;
 
@@ -47,25 +60,31 @@ export class WorkerPool<J = Job, R = Reply> {
   }
 
   /**
-   * Starts the threads that are missing, and waits for one. False, from then on, where none can start: a bundler left
-   * the worker's file out, or the host has no threads.
+   * Starts the threads that are missing of the first `most`, and waits for one. False, from then on, where none can start:
+   * a bundler left the worker's file out, or the host has no threads.
    */
-  async start(): Promise<boolean> {
+  async start(most: number = this.size): Promise<boolean> {
     if (this.#unusable) return false;
-    if (this.#threads.length === this.size) return true;
-    this.#starting ??= this.#startAll().finally(() => {
+    if (this.#threads.length >= most) return true;
+    // One answered, and the others are on their way: threads that are begun once more would be too many.
+    if (this.isRunning && this.#launching !== undefined) return true;
+    this.#starting ??= this.#startAll(most).finally(() => {
       this.#starting = undefined;
     });
     return this.#starting;
   }
 
-  async #startAll(): Promise<boolean> {
+  async #startAll(most: number): Promise<boolean> {
+    await this.#launching;
     if (this.#url.protocol === "file:" && !existsSync(fileURLToPath(this.#url))) {
       this.#giveUp(`${fileURLToPath(this.#url)} is missing`);
       return false;
     }
-    const missing = this.size - this.#threads.length;
+    const missing = Math.max(0, most - this.#threads.length);
     const started = Array.from({ length: missing }, () => this.#startOne());
+    this.#launching = Promise.allSettled(started).then(() => {
+      this.#launching = undefined;
+    });
     try {
       await Promise.any(started);
       return true;
@@ -107,20 +126,26 @@ export class WorkerPool<J = Job, R = Reply> {
     });
   }
 
-  /** Does a job; `transfer` moves to the thread. Rejects where the thread ends before it is done. */
-  run(job: J, transfer: readonly ArrayBuffer[]): Promise<R> {
+  /**
+   * Does a job in one of the threads; `transfer` moves to the thread. Rejects where the thread ends before it is done.
+   */
+  run(job: J, transfer: readonly ArrayBuffer[], { most = this.size, signal }: RunOptions = {}): Promise<R> {
     let idlest: Thread<R> | undefined;
-    for (const thread of this.#threads) {
+    for (const thread of this.#threads.slice(0, most)) {
       if (idlest === undefined || thread.pending.size < idlest.pending.size) idlest = thread;
     }
     if (idlest === undefined) return Promise.reject(threadEnded(new Error("none is left")));
     const { worker, pending } = idlest;
-    return new Promise((resolve, reject) => {
-      const id = this.#nextId++;
+    const id = this.#nextId++;
+    const done = new Promise<R>((resolve, reject) => {
       worker.postMessage({ id, job }, transfer);
       if (pending.size === 0) worker.ref();
       pending.set(id, { resolve, reject });
     });
+    if (signal === undefined) return done;
+    const cancel = (): void => worker.postMessage({ id, cancelled: true });
+    signal.addEventListener("abort", cancel, { once: true });
+    return done.finally(() => signal.removeEventListener("abort", cancel));
   }
 
   /** Ends all threads; jobs under way are rejected. The pool can be used again. */

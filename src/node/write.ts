@@ -18,7 +18,7 @@ import { isS3Address, locateTarget } from "./locate.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
 import { mirrorFilesIn } from "./mirror-files.ts";
 import { useNativeDigests } from "./native-digest.ts";
-import { worthThreads } from "./thread-encoder.ts";
+import { isSlow } from "./thread-encoder.ts";
 import { encoderOf, type ThreadOptions } from "./threads.ts";
 
 /** Options of {@link openWritable}. */
@@ -109,7 +109,7 @@ function writing(
   useNativeDigests();
   const encoder =
     options.threads === undefined
-      ? (cname: CompressorName | undefined) => (worthThreads(cname) ? encoderOf(options) : undefined)
+      ? (cname: CompressorName | undefined) => (isSlow(cname) ? encoderOf(options) : undefined)
       : encoderOf(options);
   // S3 has no locks: its conditional commits alone tell two writers apart.
   const acquire = isS3Address(path)

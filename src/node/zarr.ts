@@ -11,7 +11,7 @@ import {
 import type { WritableZarrArray } from "../zarr/write/writable-array.ts";
 import { closeOnFailure, locate, locateTarget } from "./locate.ts";
 import { useNativeDigests } from "./native-digest.ts";
-import { decoderOf, encoderOf, type ThreadOptions } from "./threads.ts";
+import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads.ts";
 
 /** Options of {@link openZarr}. */
 export interface OpenZarrPathOptions extends OpenZarrOptions, ThreadOptions {}
@@ -73,5 +73,7 @@ function withThreads(options: ZarrWriterPathOptions): CreateZarrOptions {
     ...options,
     decoder: options.decoder ?? decoderOf(options),
     encoder: options.encoder ?? encoderOf(options),
+    // Threads would encode without an encoder that the caller chose.
+    shardWriter: options.shardWriter ?? (options.encoder === undefined ? shardWriterOf(options) : undefined),
   };
 }

@@ -8,7 +8,7 @@ import { convertArchive } from "../../src/bridge/index.ts";
 import { encodeAhead, encodeSync, prepareEncode } from "../../src/codec/index.ts";
 import type { ChunkEncoder, CompressorName } from "../../src/codec/types.ts";
 import { createArray, open as openPath, openWritable } from "../../src/node/index.ts";
-import { ThreadEncoder, worthThreads } from "../../src/node/thread-encoder.ts";
+import { ThreadEncoder, worthUnasked } from "../../src/node/thread-encoder.ts";
 import { WorkerPool } from "../../src/node/worker-pool.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { loadFolder } from "../array/memory-archive.ts";
@@ -22,7 +22,12 @@ let encoder: ThreadEncoder;
 beforeAll(async () => {
   bundles = await bundle();
   pool = new WorkerPool(2, bundles.worker);
-  encoder = new ThreadEncoder(pool, "wasm", () => Promise.reject(new Error("not by a thread")), 0);
+  encoder = new ThreadEncoder(
+    pool,
+    "wasm",
+    () => Promise.reject(new Error("not by a thread")),
+    () => 0,
+  );
 });
 
 afterAll(async () => {
@@ -173,10 +178,10 @@ it("chunks of fast compressors are encoded here, where no number of threads was 
     here.push(options.cname);
     return encodeSync(data, options);
   };
-  const chooser = new ThreadEncoder(pool, "wasm", alone, 0, worthThreads);
+  const chooser = new ThreadEncoder(pool, "wasm", alone, worthUnasked);
   for (const cname of ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const) {
     await prepareEncode(cname);
-    const data = new Uint8Array(1000);
+    const data = new Uint8Array(100_000);
     expect(await chooser.encode(data, { cname })).toEqual(encodeSync(data, { cname }));
   }
   expect(here).toEqual(["blosclz", "lz4", "snappy"]);

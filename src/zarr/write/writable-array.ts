@@ -14,7 +14,7 @@ import { swapItems } from "../swap-items.ts";
 import { checkCapacity, checkWriteSettings } from "./check-settings.ts";
 import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
 import { type ValueSource, viewBytes, viewValues } from "./item-source.ts";
-import { RegionMerge } from "./region-merge.ts";
+import { type Region, RegionMerge } from "./region-merge.ts";
 import { applyPlan, checkVersion, conditionOf, retryRaced, withObjectLock } from "./shard-apply.ts";
 import { changesOf } from "./shard-changes.ts";
 import { type InnerChunk, shardPieces } from "./shard-pieces.ts";
@@ -24,6 +24,8 @@ import type { SetOptions, WriteSettings } from "./write-settings.ts";
 const MAX_UNUSED = 64 << 20;
 /** Objects written at a time by the calling thread: one waits for the store, while another is encoded. */
 const CONCURRENCY = 4;
+/** The first shards of a call, which are not offered to others: so many are done before others have begun. */
+const KEPT = 2;
 
 /** An array in a store that can write. */
 export class WritableZarrArray extends ZarrArray {
@@ -120,10 +122,17 @@ export class WritableZarrArray extends ZarrArray {
     const chunks = (function* () {
       for (const segments of combine(lists)) yield [...segments];
     })();
+    // What takes shards over does not know an encoder that is meant for this call alone.
+    const shardWriter =
+      options.shardWriter ?? (options.encoder === undefined ? this.#settings.shardWriter : undefined);
+    let begun = 0;
     await runPooled(
       chunks,
-      CONCURRENCY,
-      (segments, signal) => this.#writeChunk(segments, source, { ...options, signal }),
+      Math.max(CONCURRENCY, KEPT + (shardWriter?.parallel ?? 0)),
+      (segments, signal) => {
+        const offeredTo = begun++ < KEPT ? undefined : shardWriter;
+        return this.#writeChunk(segments, source, { ...options, shardWriter: offeredTo, signal });
+      },
       options.signal,
     );
   }
@@ -144,7 +153,8 @@ export class WritableZarrArray extends ZarrArray {
         settings,
         this.#regions,
       );
-      if (whole) await this.#putShard(position, serializer, grid, changes, options);
+      const offer = (key: string): Promise<boolean> => this.#offerShard(key, segments, view, region, options);
+      if (whole) await this.#putShard(position, serializer, grid, changes, offer, options);
       else await this.#updateShard(position, serializer, () => this.#encodeAll(changes, options), options);
       return;
     }
@@ -162,27 +172,58 @@ export class WritableZarrArray extends ZarrArray {
     });
   }
 
+  /** Offers a whole shard to who takes shards over; true where it is written. */
+  async #offerShard(
+    key: string,
+    segments: readonly Segment[],
+    items: ItemView,
+    { start }: Region,
+    options: SetOptions,
+  ): Promise<boolean> {
+    const { shardWriter, signal } = options;
+    // What takes it over is given values in the byte order of memory, which these are not.
+    if (shardWriter === undefined || this.isSwapped) return false;
+    const { chunkOrder, writeEmptyChunks } = this.encodeSettings(options);
+    const counts = segments.map(({ count }) => count);
+    return shardWriter.write(this.store, {
+      model: this.model,
+      key,
+      start,
+      counts,
+      items,
+      chunkOrder,
+      writeEmptyChunks,
+      signal,
+    });
+  }
+
   /** A shard of which nothing is kept: it is not even read, and goes out while it is encoded. */
   async #putShard(
     position: readonly number[],
     serializer: ShardingSerializer,
     grid: readonly number[],
     changes: readonly InnerChunk[],
+    offer: (key: string) => Promise<boolean>,
     options: SetOptions,
   ): Promise<void> {
     const key = this.model.chunkKey(position);
     this.#checkCapacity(key, grid);
     const settings = this.encodeSettings(options);
     await withObjectLock(this.store, key, async () => {
-      const pieces = shardPieces(changes, grid, serializer, settings, options.signal);
       try {
-        const first = await pieces.next();
-        if (first.done === true) await this.store.delete(key, { signal: options.signal });
-        else await this.store.put(key, startingWith(first.value, pieces), { signal: options.signal });
+        if (await offer(key)) return;
+        const pieces = shardPieces(changes, grid, serializer, settings, options.signal);
+        try {
+          const first = await pieces.next();
+          if (first.done === true) await this.store.delete(key, { signal: options.signal });
+          else await this.store.put(key, startingWith(first.value, pieces), { signal: options.signal });
+        } finally {
+          await pieces.return(undefined);
+        }
       } finally {
-        await pieces.return(undefined);
+        // Also where it failed: the new object may have its name already.
+        this.reading.cache.forget(key);
       }
-      this.reading.cache.forget(key);
     });
   }
 

@@ -2,6 +2,7 @@
 import type { ChunkEncoder } from "../../codec/types.ts";
 import type { ChunkOrder } from "./chunk-order.ts";
 import type { ShardStrategy } from "./shard-plan.ts";
+import type { ShardWriter } from "./shard-writer.ts";
 
 /** How an array is written. */
 export interface WriteSettings {
@@ -15,6 +16,8 @@ export interface WriteSettings {
   readonly writeEmptyChunks?: boolean | undefined;
   /** What encodes Blosc chunks, such as a pool of threads (default: the calling thread). */
   readonly encoder?: ChunkEncoder | undefined;
+  /** What takes whole shards over, such as threads that encode and write them (default: nothing does). */
+  readonly shardWriter?: ShardWriter | undefined;
 }
 
 /** Options of a single call: those of the array, unless given. */
