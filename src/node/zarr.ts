@@ -1,6 +1,9 @@
 /** Zarr nodes at paths and URLs: with worker threads that decode and encode. */
+import * as fs from "node:fs";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import type { ZarrArray } from "../zarr/array.ts";
 import type { ZarrGroup } from "../zarr/group.ts";
+import { DOCUMENT } from "../zarr/metadata-v3.ts";
 import { type OpenZarrOptions, openZarr as openIn } from "../zarr/open.ts";
 import {
   type CreateZarrOptions,
@@ -8,8 +11,10 @@ import {
   openZarrWriter as openWriterIn,
   type ZarrSpecification,
 } from "../zarr/write/create.ts";
+import { refuseDual } from "../zarr/write/dual-folder.ts";
 import type { WritableZarrArray } from "../zarr/write/writable-array.ts";
-import { closeOnFailure, locate, locateTarget } from "./locate.ts";
+import { FileStore } from "./fs-store.ts";
+import { closeOnFailure, isS3Address, locate, locateTarget } from "./locate.ts";
 import { useNativeDigests } from "./native-digest.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads.ts";
 
@@ -41,7 +46,7 @@ export async function openZarr(
  * Makes a Zarr v3 array in a folder, which need not exist, or at an `s3:` address; worker threads encode its chunks. Its
  * `store.close()` releases what it holds open.
  *
- * @throws CONFLICT where something is there already; BAD_FIELD for a specification that contradicts itself; UNSUPPORTED;
+ * @throws CONFLICT where something is there already, also an archive; BAD_FIELD for a specification that contradicts itself; UNSUPPORTED;
  * NO_SPACE, READ_ONLY, IO
  */
 export function createZarr(
@@ -51,13 +56,17 @@ export function createZarr(
 ): Promise<WritableZarrArray> {
   useNativeDigests();
   const { store, path } = locateTarget(location);
-  return closeOnFailure(store, createIn(store, path, specification, withThreads(options)));
+  const create = async (): Promise<WritableZarrArray> => {
+    await refuseColumn(location, options);
+    return createIn(store, path, specification, withThreads(options));
+  };
+  return closeOnFailure(store, create());
 }
 
 /**
  * Opens the Zarr array in a folder, or at an `s3:` address, to write to it.
  *
- * @throws as {@link openZarr}
+ * @throws as {@link openZarr}, and CONFLICT for an array that is an archive as well
  */
 export function openZarrWriter(
   location: string,
@@ -65,7 +74,26 @@ export function openZarrWriter(
 ): Promise<WritableZarrArray> {
   useNativeDigests();
   const { store, path } = locateTarget(location);
-  return closeOnFailure(store, openWriterIn(store, path, withThreads(options)));
+  const openWriter = async (): Promise<WritableZarrArray> => {
+    await refuseColumn(location, options);
+    return openWriterIn(store, path, withThreads(options));
+  };
+  return closeOnFailure(store, openWriter());
+}
+
+/** Refuses a folder in an archive that is a Zarr group: the store of the folder alone does not see what is above it. */
+async function refuseColumn(location: string, { signal }: ZarrWriterPathOptions): Promise<void> {
+  if (isS3Address(location)) return;
+  const folder = resolve(location);
+  let root = folder;
+  while (fs.existsSync(join(dirname(root), DOCUMENT)) && dirname(root) !== root) root = dirname(root);
+  if (root === folder) return;
+  const store = new FileStore(root);
+  try {
+    await refuseDual(store, relative(root, folder).split(sep).join("/"), { signal });
+  } finally {
+    await store.close();
+  }
 }
 
 function withThreads(options: ZarrWriterPathOptions): CreateZarrOptions {

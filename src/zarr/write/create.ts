@@ -8,6 +8,7 @@ import { hasByteOrder, parseDataType } from "../data-type.ts";
 import { DOCUMENT, parseDocument } from "../metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "../model.ts";
 import { type OpenZarrOptions, openZarrArray } from "../open.ts";
+import { refuseDual } from "./dual-folder.ts";
 import { checkMembers, explainRefusal } from "./specification.ts";
 import { WritableZarrArray } from "./writable-array.ts";
 import type { WriteSettings } from "./write-settings.ts";
@@ -94,7 +95,7 @@ export function zarrDocument(spec: ZarrSpecification): JsonObject {
 }
 
 /**
- * Makes an array without values at a path where nothing is. Throws `CONFLICT` where something is, `BAD_ARGUMENT` for
+ * Makes an array without values at a path where nothing is. Throws `CONFLICT` where something is, also an archive, `BAD_ARGUMENT` for
  * a specification that contradicts itself, naming its member, `UNSUPPORTED` for what is not known here.
  */
 export async function createZarr(
@@ -115,17 +116,19 @@ export async function createZarr(
     throw explainRefusal(error, spec);
   }
   if ("consolidated" in model) throw new SuperchunkError("BAD_ARGUMENT", "the specification is a group's");
+  await refuseDual(store, path, options);
   await store.put(key, text, { ifAbsent: true, signal: options.signal });
   return new WritableZarrArray(store, model, options);
 }
 
-/** Opens an array to write to it. Throws as {@link openZarrArray}. */
+/** Opens an array to write to it. Throws as {@link openZarrArray}, and `CONFLICT` for one that is an archive as well. */
 export async function openZarrWriter(
   store: WritableStore,
   path = "",
   options: CreateZarrOptions = {},
 ): Promise<WritableZarrArray> {
   const { model } = await openZarrArray(store, path, options);
+  await refuseDual(store, path, options);
   return new WritableZarrArray(store, model, options);
 }
 

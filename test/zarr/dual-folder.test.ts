@@ -1,0 +1,74 @@
+/** Folders that are archives and Zarr arrays at once are written to as archives alone. */
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { compressArray } from "../../src/array/foreign/bloscpack-write.ts";
+import { createTable } from "../../src/array/foreign/table-write.ts";
+import { parseDType } from "../../src/format/dtype.ts";
+import {
+  createArray,
+  createZarr,
+  FileStore,
+  link,
+  openZarr,
+  openZarrWriter,
+  unlink,
+} from "../../src/node/index.ts";
+import { openZarrWriter as openWriterIn } from "../../src/zarr/write/create.ts";
+
+function makeFolder(): string {
+  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-dual-"));
+  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+const refusal = (name: string): object => ({
+  code: "CONFLICT",
+  details: { field: name },
+  message: expect.stringMatching(/superchunk set.*superchunk convert/s),
+});
+
+test("a linked array is not written to as Zarr, by a path or a store; unlinked it is an archive, and no Zarr array is made in it", async () => {
+  const root = join(makeFolder(), "prices");
+  const array = await createArray(root, { dtype: "<i4", chunklen: 4 });
+  await array.append(Int32Array.from({ length: 10 }, (_, i) => i));
+  await array.close();
+  await link(root);
+  await expect(openZarrWriter(root)).rejects.toMatchObject(refusal("superchunk-link.json"));
+  await expect(openWriterIn(new FileStore(join(root, "..")), "prices")).rejects.toMatchObject({
+    code: "CONFLICT",
+  });
+  expect((await openZarr(root)).kind).toBe("array");
+  await unlink(root);
+  const spec = { shape: [3], dataType: "int32", chunkShape: [3] };
+  await expect(createZarr(root, spec)).rejects.toMatchObject(refusal("meta/storage"));
+  expect(fs.existsSync(join(root, "zarr.json"))).toBe(false);
+});
+
+test("an array that keeps itself a Zarr array, and each of its columns, is not written to as Zarr", async () => {
+  const root = join(makeFolder(), "live");
+  const array = await createArray(root, { dtype: [["a", "<i4"]], shape: 5, chunklen: 4, zarr: true });
+  await array.close();
+  for (const [folder, path] of [
+    [root, "a"],
+    [join(root, ".."), "live/a"],
+  ] as const) {
+    await expect(openWriterIn(new FileStore(folder), path)).rejects.toMatchObject(refusal("meta/storage"));
+  }
+  await expect(openZarrWriter(join(root, "a"))).rejects.toMatchObject(refusal("meta/storage"));
+});
+
+test("a column of a linked table, and the folder of a linked file, are not written to as Zarr", async () => {
+  const folder = makeFolder();
+  const dtype = parseDType("<i4", "test");
+  await createTable(new FileStore(join(folder, "table")), "", [
+    { name: "x", dtype, data: new Uint8Array(40) },
+  ]);
+  await link(join(folder, "table"));
+  await expect(openZarrWriter(join(folder, "table", "x"))).rejects.toMatchObject({ code: "CONFLICT" });
+  const blp = join(folder, "a.blp");
+  await compressArray({ dtype, shape: [10], data: new Uint8Array(40) }, new FileStore(folder), "a.blp");
+  await link(blp, join(folder, "a.zarr"));
+  await expect(openZarrWriter(join(folder, "a.zarr"))).rejects.toMatchObject(refusal("superchunk-link.json"));
+});
