@@ -4,6 +4,7 @@ import { planFold } from "../src/array/write/compact.ts";
 import { readWritable } from "../src/array/write/create.ts";
 import { ArrayRoot } from "../src/array/write/root.ts";
 import { type CutOptions, settleSettings } from "../src/array/write/settings.ts";
+import { checkChange } from "../src/bridge/mirror/maker.ts";
 import type { Context } from "./context.ts";
 import { withStore } from "./writing.ts";
 
@@ -11,6 +12,8 @@ import { withStore } from "./writing.ts";
 export interface CompactPlan {
   /** Other settings were chosen: every chunk is decoded and encoded anew. */
   readonly isRecoded: boolean;
+  /** It is a Zarr array as well, whose shards are written anew too. */
+  readonly isShownAnew: boolean;
   /** Superchunks that there will be, by the settings of now. */
   readonly superchunks: number;
   readonly superchunksWritten: number;
@@ -20,12 +23,21 @@ export interface CompactPlan {
   readonly cbytes: number;
 }
 
-/** Plans `compact`. Throws `BAD_ARGUMENT`, `LIMIT` for settings that do not fit, and the codes of opening. */
+/**
+ * Plans `compact`.
+ *
+ * @throws BAD_ARGUMENT, LIMIT for settings that do not fit; UNSUPPORTED for those that readers of Zarr would mistake; and the
+ * codes of opening
+ */
 export async function planCompact(path: string, changes: CutOptions, context: Context): Promise<CompactPlan> {
   return withStore(path, async (store, key) => {
     const { settings, committed, sizes } = await readWritable(store, key, { signal: context.signal });
     const isRecoded = Object.values(changes).some((value) => value !== undefined);
-    if (isRecoded) settleSettings(settings, changes, settings);
+    if (isRecoded) {
+      const wanted = settleSettings(settings, changes, settings);
+      const isFree = changes.superchunklen === undefined;
+      if (settings.zarr) await checkChange({ store, path: key }, settings, wanted, isFree);
+    }
     const { cbytes } = committed;
     const writer = new ArrayWriter(new ArrayRoot(store, key, sizes), settings, committed);
     const { kept, rewritten } = await planFold(writer, true);
@@ -33,6 +45,7 @@ export async function planCompact(path: string, changes: CutOptions, context: Co
     const moved = [...kept].filter(([place, number]) => number !== place + 1).length;
     return {
       isRecoded,
+      isShownAnew: isRecoded && settings.zarr,
       superchunks,
       superchunksWritten: isRecoded ? superchunks : rewritten.length,
       superchunksRenamed: isRecoded ? 0 : moved,

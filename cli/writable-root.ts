@@ -30,7 +30,7 @@ export async function openRoot(path: string, context: Context): Promise<ArrayArc
  */
 export async function withRoot<T>(
   path: string,
-  options: Pick<WritePathOptions, "breakLock" | "modify" | "publish">,
+  options: Pick<WritePathOptions, "breakLock" | "modify" | "mirrorCosts" | "publish">,
   context: Context,
   work: (array: WritableArray) => Promise<T>,
 ): Promise<T> {

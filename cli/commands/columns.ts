@@ -57,7 +57,8 @@ export function addColumns(program: Command, context: Context): void {
       "after",
       `
 Changes are made one after the other, as they were typed: each as a whole or not
-at all.
+at all. Of an array that is a Zarr group as well they are shown right after; who
+still reads a column that went gets an error.
 
 Examples:
   superchunk columns trades.bcolz

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import type { LongOptions } from "../../src/array/types.ts";
 import type { CutOptions } from "../../src/array/write/settings.ts";
+import type { MirrorCosts } from "../../src/bridge/mirror/zarr-mirror.ts";
 import { addCutOptions, type CutFlags, cutSettings } from "../array-options.ts";
 import { type CompactPlan, planCompact } from "../compact-plan.ts";
 import type { Context } from "../context.ts";
@@ -30,7 +31,10 @@ export function addCompact(program: Command, context: Context): void {
       "after",
       `
 Without other settings compressed chunks are copied as they are, and only the
-superchunks are written that are in pieces or were changed.
+superchunks are written that are in pieces or were changed. With others, the
+shards of an array that is a Zarr array as well (create --zarr) change too: who
+reads it meanwhile gets right values or an error, and there is no zarr.json while
+they do. What is broken off there, the next command that writes makes whole.
 
 Examples:
   superchunk compact prices --dry-run
@@ -58,7 +62,9 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
     return;
   }
   const before = await cbytesOf(root, context);
-  const bytesWritten = await withRoot(root, { breakLock: flags.breakLock }, context, async (array) => {
+  const mirrorCosts = { bytes: 0, shards: 0, publications: 0 };
+  const { breakLock } = flags;
+  const bytesWritten = await withRoot(root, { breakLock, mirrorCosts }, context, async (array) => {
     await work(changes, context, (options) => array.compact(changes, options));
     return array.bytesWritten;
   });
@@ -67,7 +73,7 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
     await context.json({ path: root, dryRun: false, cbytesBefore: before, cbytes: after, bytesWritten });
   else
     context.message(
-      `${root}: ${formatSize(bytesWritten)} written, ${formatSize(before)} before, ${formatSize(after)} now`,
+      `${root}: ${formatSize(bytesWritten)} written, ${formatSize(before)} before, ${formatSize(after)} now${describeCosts(mirrorCosts)}`,
     );
 }
 
@@ -94,15 +100,23 @@ async function work(
   }
 }
 
+/** What it cost that the array is a Zarr array as well. */
+function describeCosts({ bytes }: MirrorCosts): string {
+  return bytes === 0
+    ? ""
+    : `; for its Zarr readers ${formatSize(bytes)} of shards of their own, which "superchunk unlink" and "superchunk link --live" save when nobody reads`;
+}
+
 function describe({
   isRecoded,
+  isShownAnew,
   superchunks,
   superchunksWritten,
   superchunksRenamed,
   cbytes,
 }: CompactPlan): string {
   if (isRecoded)
-    return `all of its ${formatPlural(superchunks, "superchunk")} (${formatSize(cbytes)}) would be decoded and written anew`;
+    return `all of its ${formatPlural(superchunks, "superchunk")} (${formatSize(cbytes)}) would be decoded and written anew${isShownAnew ? ", and shown as Zarr anew: its shards are files of their own then, about as large" : ""}`;
   if (superchunksWritten + superchunksRenamed === 0) return "nothing to do";
   return `${superchunksWritten} of ${formatPlural(superchunks, "superchunk")} would be written anew, and ${superchunksRenamed} renamed`;
 }

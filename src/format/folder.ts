@@ -6,7 +6,7 @@ import { checkStoredName } from "./naming.ts";
 import type { DType, JsonObject, JsonValue } from "./types.ts";
 
 /** Dimensions of an array at most, as in numpy 2. */
-const MAX_DIMENSIONS = 64;
+export const MAX_DIMENSIONS = 64;
 
 /** Version of our own additions that is read. [FZ-09] */
 const DECLARED_VERSION = 1;

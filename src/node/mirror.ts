@@ -8,7 +8,7 @@ import { ArrayRoot } from "../array/write/root.ts";
 import type { LinkPlan, LinkResult, UnlinkResult } from "../bridge/link/types.ts";
 import { beginMirror, planMirror } from "../bridge/mirror/begin.ts";
 import { hasMirror } from "../bridge/mirror/detection.ts";
-import { unmirror, zarrMirrors } from "../bridge/mirror/maker.ts";
+import { idleMirrors, type RemovedMirror, unmirror, zarrMirrors } from "../bridge/mirror/maker.ts";
 import { verifyMirror } from "../bridge/mirror/verify.ts";
 import { FileStore } from "./fs-store.ts";
 import type { LockOptions } from "./lock.ts";
@@ -103,20 +103,24 @@ export async function removeMirrorAt(
   options: LockOptions & LongOptions,
 ): Promise<UnlinkResult> {
   const root = resolve(path);
-  const array = await openWritable(root, options);
-  let shards = 0;
+  const mirror = idleMirrors(mirrorFilesIn(root));
+  const array = await openWritable(root, { ...options, mirror });
+  let removed: RemovedMirror = { shards: 0, left: [] };
   try {
     await array.fill(async (writer) => {
-      shards = await unmirror(writer, mirrorFilesIn(root));
+      removed = await unmirror(writer, mirrorFilesIn(root));
     });
   } finally {
     await array.close();
   }
   return {
-    files: shards,
+    files: removed.shards,
     removed: 0,
     replaced: [],
-    notes: ["the superchunks keep the index behind their chunks, which readers of arrays do not look at"],
+    notes: [
+      "the superchunks keep the index behind their chunks, which readers of arrays do not look at",
+      ...removed.left.map((folder) => `left: ${folder}, which the array did not make`),
+    ],
   };
 }
 

@@ -3,11 +3,13 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createArray as createIn, openWritable as openIn } from "../../src/array/write/create.ts";
+import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import { decodeShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
 import { createArray, link, open, openWritable, unlink, verifyLinkAt } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { hashOfZarr, sha256 } from "../link/support.ts";
-import { readForeign } from "./foreign-reader.ts";
+import { readByDocument, readDocument, readForeign } from "./foreign-reader.ts";
 import { ramp, temporaryFolder } from "./support.ts";
 
 const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 3, zarr: true, threads: 0 } as const;
@@ -69,9 +71,6 @@ describe("[FY-01] documents", () => {
       expect(await hashOfZarr(root, name)).toBe(sha256(await archive.column(name).getBytes()));
     await archive.close();
     expect(await verifyLinkAt(root)).toEqual([]);
-    await expect(openWritable(root, { threads: 0 }).then((a) => a.deleteColumn("a"))).rejects.toMatchObject({
-      code: "UNSUPPORTED",
-    });
   });
 
   test("what Zarr cannot hold as it is stored is refused, and nothing is left", async () => {
@@ -143,6 +142,71 @@ describe("[FY-02] full superchunks", () => {
   });
 });
 
+describe("[FY-02] [FY-04] a file of its own", () => {
+  const headOf = (path: string): [string, number | undefined] => {
+    const bytes = fs.readFileSync(path);
+    return [bytes.toString("latin1", 0, 16), bytes[16]];
+  };
+  const indexOf = async (path: string): Promise<readonly ({ offset: number } | undefined)[]> => {
+    const bytes = new Uint8Array(fs.readFileSync(path));
+    const index = bytes.subarray(bytes.length - shardIndexLength(3));
+    return decodeShardIndex(index, 3, bytes.length, path);
+  };
+
+  test("that only grew has whole chunks where the full superchunk will have them, and the padded one behind", async () => {
+    const root = join(temporaryFolder(), "array");
+    const array = await createArray(root, OPTIONS);
+    await array.append(ramp(0, 10));
+    await array.flush();
+    const shard = join(root, "c", "0");
+    expect(headOf(shard)).toEqual(["superchunk shard", 1]);
+    const [first, second, padded] = await indexOf(shard);
+    // A chunk of 16 bytes that cannot be compressed, with header and digest: three of them behind header and offsets.
+    expect(padded?.offset).toBeGreaterThanOrEqual(32 + 3 * 8 + 3 * (16 + 16 + 4));
+    await array.append(ramp(10, 2));
+    await array.close();
+    expect(inode(shard)).toBe(inode(join(root, "data", "__1__.bin")));
+    expect((await indexOf(shard)).slice(0, 2)).toEqual([first, second]);
+  });
+
+  test("in which a whole chunk was replaced stays one when its superchunk is full", async () => {
+    const root = join(temporaryFolder(), "array");
+    const array = await createArray(root, OPTIONS);
+    await array.append(ramp(0, 8));
+    await array.flush();
+    await array.set([{ start: 0, stop: 4, step: 1 }], 7);
+    await array.flush();
+    expect(headOf(join(root, "c", "0"))).toEqual(["superchunk shard", 0]);
+    await array.append(ramp(8, 4));
+    await array.compact();
+    await array.close();
+    expect(headOf(join(root, "c", "0"))).toEqual(["superchunk shard", 0]);
+    expect(inode(join(root, "c", "0"))).not.toBe(inode(join(root, "data", "__1__.bin")));
+    expect(await readForeign(root)).toEqual([7, 7, 7, 7, ...ramp(4, 8)]);
+    expect(await verifyLinkAt(root)).toEqual([]);
+  });
+});
+
+describe("[FY-05] a shard whose last row went", () => {
+  test("is a note that tells how far indexes led, and an error to readers with the former shape", async () => {
+    const root = join(temporaryFolder(), "array");
+    const array = await createArray(root, OPTIONS);
+    await array.append(ramp(0, 30));
+    await array.flush();
+    const former = readDocument(root);
+    const sizes = [1, 2].map((shard) => fs.statSync(join(root, "c", `${shard}`)).size);
+    await array.resize(5);
+    await array.close();
+    for (const [i, size] of sizes.entries()) {
+      const note = fs.readFileSync(join(root, "c", `${i + 1}`), "utf8");
+      expect(Number(/^gone (\d+)\n$/.exec(note)?.[1])).toBeGreaterThanOrEqual(size);
+      expect(note.length).toBeLessThan(shardIndexLength(3));
+    }
+    expect(await readForeign(root)).toEqual([...ramp(0, 5)]);
+    expect((await readByDocument(root, former)).slice(12)).toEqual(new Array(18).fill(undefined));
+  });
+});
+
 describe("[FY-04] room", () => {
   test("what is there for a time lies behind a hole, and takes no room on the disk once it is gone", async () => {
     const root = join(temporaryFolder(), "array");
@@ -178,6 +242,20 @@ describe("[FY-04] room", () => {
     expect(await verifyLinkAt(root)).toEqual([]);
   });
 
+  test("a time of publication that says nothing is refused, before anything is written or shown", async () => {
+    const root = join(temporaryFolder(), "array");
+    const made = join(temporaryFolder(), "made");
+    await (await createArray(made, OPTIONS)).close();
+    for (const publish of ["sometimes", { everySeconds: -1 }, { everySeconds: Number.NaN }, {}, 3, null]) {
+      const options = { threads: 0, publish: publish as unknown as "flush" };
+      const refused = { code: "BAD_ARGUMENT", details: { field: "publish" } };
+      await expect(createArray(root, { ...OPTIONS, ...options })).rejects.toMatchObject(refused);
+      expect(fs.existsSync(join(root, "meta/sizes"))).toBe(false);
+      await expect(openWritable(made, options)).rejects.toMatchObject(refused);
+    }
+    await (await openWritable(made, { threads: 0, publish: { everySeconds: 0 } })).close();
+  });
+
   test("publishing less often writes fewer bytes", async () => {
     const bytes: number[] = [];
     for (const publish of ["flush", "full"] as const) {
@@ -195,6 +273,36 @@ describe("[FY-04] room", () => {
 });
 
 describe("[FY-06] the state", () => {
+  test("names the generation that is shown, none while a writer is at work, and forms once there are two", async () => {
+    const root = join(temporaryFolder(), "array");
+    const state = (): unknown => json(join(root, "meta", "zarr"));
+    const generation = (): unknown =>
+      (json(join(root, "meta", "sizes")) as { readonly generation: number }).generation;
+    const array = await createArray(root, OPTIONS);
+    await array.append(ramp(0, 24));
+    await array.flush();
+    expect(state()).toEqual({ superchunk_mirror: 1, high: 0 });
+    await array.close();
+    expect(state()).toEqual({ superchunk_mirror: 1, high: 0, generation: generation() });
+    const again = await openWritable(root, { threads: 0 });
+    await again.compact({ chunklen: 2, superchunklen: 2 });
+    await again.close();
+    const { forms, high, ...rest } = state() as { readonly forms: readonly object[]; readonly high: number };
+    expect(rest).toEqual({ superchunk_mirror: 1, generation: generation() });
+    expect(high).toBeGreaterThanOrEqual(0);
+    const bytes = { name: "bytes", configuration: { endian: "little" } };
+    const form = (capacity: number, chunklen: number): object => ({
+      ...{ node: "", dimensions: 0, capacity, chunkBytes: 4 * chunklen },
+      item: JSON.stringify(["int32", [chunklen], bytes]),
+    });
+    expect(
+      forms.map((each) => {
+        const { item, ...others } = each as { readonly item: string };
+        return { ...others, item: JSON.stringify(JSON.parse(item)) };
+      }),
+    ).toEqual([form(3, 4), form(2, 2)]);
+  });
+
   test("a damaged one is refused, and names the file", async () => {
     const root = join(temporaryFolder(), "array");
     await (await createArray(root, OPTIONS)).close();
@@ -202,6 +310,11 @@ describe("[FY-06] the state", () => {
       ['{"superchunk_mirror":1,"high":-1}', "BAD_FIELD"],
       ['{"superchunk_mirror":1,"high":0,"generation":"x"}', "BAD_FIELD"],
       ['{"superchunk_mirror":2,"high":0}', "UNSUPPORTED"],
+      ['{"superchunk_mirror":1,"high":0,"forms":{}}', "BAD_FIELD"],
+      [
+        '{"superchunk_mirror":1,"high":0,"forms":[{"node":"../x","dimensions":0,"capacity":1,"chunkBytes":1,"item":""}]}',
+        "BAD_FIELD",
+      ],
       ["[]", "BAD_FIELD"],
     ] as const) {
       fs.writeFileSync(join(root, "meta", "zarr"), text);
@@ -210,6 +323,8 @@ describe("[FY-06] the state", () => {
         details: { path: join(root, "meta", "zarr") },
       });
     }
+    await unlink(root);
+    expect(fs.readdirSync(root)).toEqual(["meta"]);
   });
 });
 
@@ -281,15 +396,6 @@ describe("[FY-07] verify, link and unlink", () => {
     await unlink(root);
   });
 
-  test("chunks of another kind are refused, and the array stays as it is", async () => {
-    const root = join(temporaryFolder(), "array");
-    const array = await createArray(root, OPTIONS);
-    await array.append(ramp(0, 30));
-    await expect(array.compact({ chunklen: 5 })).rejects.toMatchObject({ code: "UNSUPPORTED" });
-    await array.close();
-    expect(await readForeign(root)).toEqual([...ramp(0, 30)]);
-  });
-
   test("an array that takes the place of a mirrored one leaves nothing of its Zarr view", async () => {
     const root = join(temporaryFolder(), "array");
     const array = await createArray(root, OPTIONS);
@@ -299,5 +405,125 @@ describe("[FY-07] verify, link and unlink", () => {
     await other.append(ramp(0, 5));
     await other.close();
     expect(fs.readdirSync(root).sort()).toEqual(["data", "meta"]);
+  });
+});
+
+describe("[FY-09] other chunks and columns", () => {
+  test("full superchunks behind the former shards are hard links, the others a file beside, until unlink and link --live", async () => {
+    const root = join(temporaryFolder(), "array");
+    const array = await createArray(root, OPTIONS);
+    await array.append(ramp(0, 36));
+    await array.compact({ chunklen: 2, superchunklen: 2 });
+    await array.close();
+    expect(json(join(root, "zarr.json"))).toMatchObject({
+      chunk_grid: { configuration: { chunk_shape: [4] } },
+      codecs: [{ configuration: { chunk_shape: [2] } }],
+    });
+    const isLinked = (shard: number): boolean =>
+      inode(join(root, "c", `${shard}`)) === inode(join(root, "data", `__${shard + 1}__.bin`));
+    expect(Array.from({ length: 9 }, (_, shard) => isLinked(shard))).toEqual([
+      ...[false, false, false],
+      ...[true, true, true, true, true, true],
+    ]);
+    expect(await readForeign(root)).toEqual([...ramp(0, 36)]);
+    expect(await verifyLinkAt(root)).toEqual([]);
+    await unlink(root);
+    expect(fs.readdirSync(root).sort()).toEqual(["data", "meta"]);
+    await link(root, undefined, { live: true });
+    expect(isLinked(0)).toBe(true);
+    expect(await readForeign(root)).toEqual([...ramp(0, 36)]);
+  });
+
+  test("another superchunklen is chosen where readers would take other chunks for theirs, and one that is asked for is refused", async () => {
+    const root = join(temporaryFolder(), "array");
+    const array = await createArray(root, { ...OPTIONS, superchunklen: 512 });
+    await array.append(ramp(0, 30));
+    const refused = array.compact({ chunklen: 5, superchunklen: 512 });
+    await expect(refused).rejects.toMatchObject({ code: "UNSUPPORTED", details: { field: "superchunklen" } });
+    expect(array.chunkLength).toBe(4);
+    expect(await readForeign(root)).toEqual([...ramp(0, 30)]);
+    await array.compact({ chunklen: 5 });
+    expect([array.chunkLength, array.superchunkLength]).toEqual([5, 513]);
+    await array.compact({ chunklen: 4, superchunklen: 512, cparams: { cname: "zstd" } });
+    await array.close();
+    expect(await readForeign(root)).toEqual([...ramp(0, 30)]);
+    expect(await verifyLinkAt(root)).toEqual([]);
+  });
+
+  test("a column of another kind under the name of a former one is refused, and so is a name that a folder has", async () => {
+    const root = join(temporaryFolder(), "table");
+    const dtype = [
+      ["a", "<i4"],
+      ["v", "<f4"],
+    ];
+    const array = await createArray(root, { ...OPTIONS, dtype });
+    await array.resize(20);
+    await array.deleteColumn("v");
+    fs.mkdirSync(join(root, "w"));
+    fs.writeFileSync(join(root, "w", "zarr.json"), "{}");
+    const int = { kind: "int", itemSize: 4, byteOrder: "little" } as const;
+    const shape = [2];
+    for (const column of [
+      { name: "v", dtype: int },
+      { name: "v", dtype: { ...int, kind: "float" } as const, shape },
+      { name: "data", dtype: int },
+    ])
+      await expect(array.addColumn(column)).rejects.toMatchObject({ code: "UNSUPPORTED" });
+    await expect(array.addColumn({ name: "w", dtype: int })).rejects.toMatchObject({ code: "CONFLICT" });
+    expect(array.columnNames).toEqual(["a"]);
+    await array.addColumn({ name: "v", dtype: { ...int, kind: "float" } as const });
+    await array.close();
+    expect(array.columnNames).toEqual(["a", "v"]);
+    expect(await verifyLinkAt(root)).toEqual([]);
+    await unlink(root);
+    expect(fs.readdirSync(root).sort()).toEqual(["data", "meta", "w"]);
+  });
+
+  /** 30 rows, and a folder in the place of a shard, so that other chunks cannot be shown. */
+  async function makeStuck(): Promise<{ root: string; array: WritableArray; free: () => void }> {
+    const root = join(temporaryFolder(), "array");
+    const array = await createArray(root, OPTIONS);
+    await array.append(ramp(0, 30));
+    await array.flush();
+    const shard = join(root, "c", "1");
+    fs.rmSync(shard);
+    fs.mkdirSync(shard);
+    fs.writeFileSync(join(shard, "x"), "");
+    await expect(array.compact({ superchunklen: 2 })).rejects.toMatchObject({ name: "SuperchunkError" });
+    expect(array.superchunkLength).toBe(2);
+    expect(fs.existsSync(join(root, "zarr.json"))).toBe(false);
+    return { root, array, free: () => fs.rmSync(shard, { recursive: true }) };
+  }
+
+  test("where showing fails, the array has its new chunks, and the next flush shows them", async () => {
+    const { root, array, free } = await makeStuck();
+    free();
+    await array.append(ramp(30, 1));
+    await array.flush();
+    expect(await readForeign(root)).toEqual([...ramp(0, 31)]);
+    await array.close();
+    expect(await verifyLinkAt(root)).toEqual([]);
+  });
+
+  test("what a writer left without a document is told, and link shows it, or unlink takes the rest away", async () => {
+    for (const shows of [true, false]) {
+      const { root, array, free } = await makeStuck();
+      await expect(array.abandon()).rejects.toMatchObject({ name: "SuperchunkError" });
+      free();
+      const findings = (await verifyLinkAt(root)) ?? [];
+      expect(findings.map(({ severity }) => severity)).toContain("warning");
+      expect(findings.map(({ severity }) => severity)).not.toContain("error");
+      if (shows) {
+        expect((await link(root)).done).toBe(false);
+        expect(await readForeign(root)).toEqual([...ramp(0, 30)]);
+        expect(await verifyLinkAt(root)).toEqual([]);
+      } else {
+        await unlink(root);
+        expect(fs.readdirSync(root).sort()).toEqual(["data", "meta"]);
+        const archive = await open(root);
+        expect((await archive.verify()).findings).toEqual([]);
+        await archive.close();
+      }
+    }
   });
 });

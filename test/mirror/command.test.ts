@@ -58,7 +58,14 @@ test("[FY-01] create --zarr makes an array that every later command keeps a Zarr
     dialect: "blz-superchunk",
     views: ["zarr3"],
   });
-  expect((await runCli(["compact", root, "--chunklen", "5"])).err).toContain("superchunk unlink");
+  const dry = await runCli(["compact", root, "--chunklen", "5", "--dry-run"]);
+  expect(dry.err).toContain("and shown as Zarr anew");
+  const refused = await runCli(["compact", root, "--chunklen", "5", "--superchunklen", "3", "--dry-run"]);
+  expect(refused.err).toContain("superchunk unlink");
+  const recut = await runCli(["compact", root, "--chunklen", "5"]);
+  expect(recut.err).toContain("of shards of their own");
+  expect(await readForeign(root)).toEqual([-7, -7, ...ramp(4, 16)]);
+  expect((await runCli(["verify", root])).code).toBe(0);
   expect((await runCli(["link", root])).out).toContain("is a Zarr array already, and right");
   expect((await runCli(["unlink", root])).code).toBe(0);
   expect(fs.readdirSync(root).sort()).toEqual(["data", "meta"]);

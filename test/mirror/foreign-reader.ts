@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { crc32c } from "../../src/bytes/checksum.ts";
 import { decode } from "../../src/codec/index.ts";
 
-interface Document {
+/** What a reader knows of an array. */
+export interface Document {
   readonly shape: readonly number[];
   readonly fill_value: number;
   readonly chunk_grid: { readonly configuration: { readonly chunk_shape: readonly number[] } };
@@ -31,24 +32,57 @@ export interface Reading {
   readonly chunks: readonly (Range | undefined)[];
 }
 
+/** Throws where there is none. */
+export function readDocument(root: string): Document {
+  return JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as Document;
+}
+
+/**
+ * The values by a document that was read at some time, everything else now: undefined where an index or a chunk cannot be
+ * read, the fill value where there is no shard or no chunk.
+ */
+export async function readByDocument(root: string, document: Document): Promise<(number | undefined)[]> {
+  const { rows, shardRows, rowItems, tail } = shapeOf(document);
+  const values: (number | undefined)[] = [];
+  for (let first = 0; first < rows; first += shardRows) {
+    const one = { ...document, shape: [Math.min(shardRows, rows - first), ...tail] };
+    const shard = first / shardRows;
+    try {
+      values.push(...(await finishReading(root, await beginReading(root, one, shard))));
+    } catch {
+      values.push(...new Array<undefined>(Math.min(shardRows, rows - first) * rowItems));
+    }
+  }
+  return values;
+}
+
 /** Reads the document and the indexes. Throws where a shard has no right index. */
-export async function beginReading(root: string): Promise<Reading> {
-  const document = JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as Document;
-  const [rows = 0, ...tail] = document.shape;
-  const [shardRows = 1] = document.chunk_grid.configuration.chunk_shape;
-  const [chunkRows = 1] = document.codecs[0].configuration.chunk_shape;
+export async function beginReading(root: string, document = readDocument(root), from = 0): Promise<Reading> {
+  const { rows, tail, shardRows, chunkRows, rowItems } = shapeOf(document);
   const capacity = shardRows / chunkRows;
   const chunks: (Range | undefined)[] = [];
   for (let shard = 0; shard * shardRows < rows; shard++) {
-    const path = ["c", shard, ...tail.map(() => 0)].join("/");
+    const path = ["c", from + shard, ...tail.map(() => 0)].join("/");
     const entries = fs.existsSync(join(root, path))
       ? await readIndex(join(root, path), capacity)
       : new Array<undefined>(capacity).fill(undefined);
     for (const entry of entries)
       if (chunks.length * chunkRows < rows) chunks.push(entry && { shard: path, ...entry });
   }
-  const rowItems = tail.reduce((product, n) => product * n, 1);
   return { rows, rowItems, fill: document.fill_value, chunkRows, chunks };
+}
+
+function shapeOf(document: Document): {
+  readonly rows: number;
+  readonly tail: readonly number[];
+  readonly shardRows: number;
+  readonly chunkRows: number;
+  readonly rowItems: number;
+} {
+  const [rows = 0, ...tail] = document.shape;
+  const [shardRows = 1] = document.chunk_grid.configuration.chunk_shape;
+  const [chunkRows = 1] = document.codecs[0].configuration.chunk_shape;
+  return { rows, tail, shardRows, chunkRows, rowItems: tail.reduce((product, n) => product * n, 1) };
 }
 
 async function readIndex(
@@ -79,21 +113,18 @@ export async function finishReading(root: string, reading: Reading): Promise<(nu
   const { rows, rowItems, fill, chunkRows, chunks } = reading;
   const values: (number | undefined)[] = [];
   for (const range of chunks) {
-    const items = await readChunk(root, range, chunkRows * rowItems);
+    const items = await readChunk(root, range);
     for (let i = 0; i < chunkRows * rowItems; i++) values.push(range === undefined ? fill : items?.[i]);
   }
   return values.slice(0, rows * rowItems);
 }
 
-async function readChunk(
-  root: string,
-  range: Range | undefined,
-  items: number,
-): Promise<Int32Array | undefined> {
+/** As readers of parts of chunks do, it does not look whether the chunk is as long as the document says. */
+async function readChunk(root: string, range: Range | undefined): Promise<Int32Array | undefined> {
   if (range === undefined) return undefined;
   try {
     const bytes = await decode(readRange(root, range));
-    return bytes.length === items * 4 ? new Int32Array(bytes.slice().buffer) : undefined;
+    return new Int32Array(bytes.slice().buffer);
   } catch {
     return undefined;
   }

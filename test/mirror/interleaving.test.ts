@@ -15,7 +15,15 @@ import {
   readForeign,
   readRange,
 } from "./foreign-reader.ts";
-import { closeStores, createWatched, openWatched, ramp, temporaryFolder } from "./support.ts";
+import {
+  closeStores,
+  copyOf,
+  createWatched,
+  isOutage,
+  openWatched,
+  ramp,
+  temporaryFolder,
+} from "./support.ts";
 
 type Step = (array: WritableArray) => Promise<void>;
 
@@ -226,38 +234,4 @@ async function outcomeOf(source: string, step: Step): Promise<number[]> {
   await array.abandon();
   await closeStores();
   return blzValues(root);
-}
-
-/** A copy with the same hard links. */
-function copyOf(source: string): string {
-  const root = join(temporaryFolder(), "copy");
-  fs.cpSync(source, root, { recursive: true, preserveTimestamps: true });
-  relink(source, root);
-  return root;
-}
-
-/** Copies have the same hard links as what they were copied from. */
-function relink(source: string, copy: string): void {
-  const data = join(source, "data");
-  const names = new Map<number, string>();
-  if (fs.existsSync(data))
-    for (const name of fs.readdirSync(data)) names.set(fs.statSync(join(data, name)).ino, name);
-  const visit = (folder: string): void => {
-    for (const entry of fs.readdirSync(join(source, folder), { withFileTypes: true })) {
-      const path = join(folder, entry.name);
-      if (entry.isDirectory()) visit(path);
-      else {
-        const name = names.get(fs.statSync(join(source, path)).ino);
-        if (name === undefined) continue;
-        fs.rmSync(join(copy, path));
-        fs.linkSync(join(copy, "data", name), join(copy, path));
-      }
-    }
-  };
-  if (fs.existsSync(join(source, "c"))) visit("c");
-}
-
-function isOutage(error: unknown, kind: new () => Error): boolean {
-  if (error instanceof kind) return true;
-  return error instanceof Error && isOutage(error.cause, kind);
 }

@@ -80,3 +80,31 @@ export function openWatched(root: string, onChange: () => Promise<void>): Promis
 
 export const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
+
+/** A copy with the same hard links. */
+export function copyOf(source: string): string {
+  const root = join(temporaryFolder(), "copy");
+  fs.cpSync(source, root, { recursive: true, preserveTimestamps: true });
+  relink(source, root);
+  return root;
+}
+
+/** Copies have the same hard links as what they were copied from. */
+function relink(source: string, copy: string): void {
+  const names = new Map<number, string>();
+  for (const path of fs.readdirSync(source, { recursive: true, encoding: "utf8" }).sort()) {
+    const { ino, nlink } = fs.lstatSync(join(source, path));
+    if (nlink < 2 || fs.lstatSync(join(source, path)).isDirectory()) continue;
+    const first = names.get(ino);
+    names.set(ino, first ?? path);
+    if (first === undefined) continue;
+    fs.rmSync(join(copy, path));
+    fs.linkSync(join(copy, first), join(copy, path));
+  }
+}
+
+/** True for an error of the kind that stands for a power cut, also where it is the cause of another. */
+export function isOutage(error: unknown, kind: new () => Error): boolean {
+  if (error instanceof kind) return true;
+  return error instanceof Error && isOutage(error.cause, kind);
+}

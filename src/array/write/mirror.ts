@@ -20,6 +20,16 @@ export interface ArrayMirror {
   noteMoved(before: Committed, now: Committed): void;
   /** The attributes have changed. */
   setAttributes(attrs: JsonObject, now: Committed): Promise<void>;
+  /**
+   * Looks whether the array can be shown with other settings, and takes note of them, durably. Resolves with these; where
+   * `isFree`, with another superchunklen if readers that know the former one could take shards for others.
+   *
+   * @throws UNSUPPORTED for what the other format cannot show, or not under names that readers know; CONFLICT where something
+   * is in the way
+   */
+  admit(settings: ArraySettings, isFree?: boolean): Promise<ArraySettings>;
+  /** Lets a change be made of the settings that were admitted, and shows it. Where showing fails, that will be tried again. */
+  change(step: () => Promise<void>): Promise<void>;
   /** Nothing more will be written. */
   close(now: Committed): Promise<void>;
 }

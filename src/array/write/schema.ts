@@ -14,7 +14,7 @@ import { encodeItem } from "./item-bytes.ts";
 import { readRows } from "./rows.ts";
 import { type ArraySettings, storageOf } from "./settings.ts";
 import { commitStorage } from "./storage-commit.ts";
-import { type StoredChunk, superchunkPieces, totalLength } from "./superchunk-file.ts";
+import { type StoredChunk, totalLength } from "./superchunk-file.ts";
 
 /** A column to be added. */
 export interface NewColumn {
@@ -37,6 +37,7 @@ export async function addColumn(writer: ArrayWriter, column: NewColumn, values: 
   ]);
   const added = layOutColumns(writer.root.path, settings)[fields.length];
   if (added === undefined) throw new RangeError("the column was not laid out");
+  await writer.files.mirror?.admit(settings);
   await beginEpoch(writer);
   const rows = readRows(values ?? repeatDefault(writer, dtype, shape, dflt), {
     dtype,
@@ -57,6 +58,7 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
   const old = writer.columns[index];
   const anew = layOutColumns(writer.root.path, settings)[index];
   if (old === undefined || anew === undefined) throw new RangeError("the column was not laid out");
+  await writer.files.mirror?.admit(settings);
   await beginEpoch(writer);
   const numbers = [...numbersOf(writer)];
   for (const number of numbers)
@@ -80,6 +82,7 @@ export async function deleteColumn(writer: ArrayWriter, name: string): Promise<v
   }
   const rest = fields.filter((_, i) => i !== index);
   const settings = withFields(writer, rest, (dflts) => dflts.filter((_, i) => i !== index));
+  await writer.files.mirror?.admit(settings);
   const old = writer.columns[index];
   const numbers = [...numbersOf(writer)];
   const keys = numbers.map((number) => `${old?.folder}/${superchunkName(number)}`);
@@ -139,7 +142,7 @@ async function writeColumn(
         stored.push(await writer.chunks.encode(data, column.itemSize));
         row += held;
       }
-      const pieces = superchunkPieces(stored, facts);
+      const pieces = await writer.files.makePieces(stored, facts);
       const key = `${column.folder}/${superchunkName(first + i)}`;
       await writer.root.store.delete(key);
       await writer.root.publish(key, pieces);

@@ -11,7 +11,13 @@ import type { Segment } from "./publisher.ts";
 import type { ArrayRoot } from "./root.ts";
 import { removedNumbers } from "./runs.ts";
 import type { ArraySettings } from "./settings.ts";
-import { chunkPlaces, superchunkPieces, totalLength } from "./superchunk-file.ts";
+import {
+  chunkPlaces,
+  type StoredChunk,
+  type SuperchunkFacts,
+  superchunkPieces,
+  totalLength,
+} from "./superchunk-file.ts";
 
 /** Names that are tried for one superchunk. */
 const MAX_NUMBERS = 1000;
@@ -86,15 +92,20 @@ export class SuperchunkFiles {
     let bytes = 0;
     for (const [i, { folder, rowBytes, itemSize }] of columns.entries()) {
       const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };
-      const chunks = segment.columns[i] ?? [];
-      const pieces = superchunkPieces(chunks, facts);
-      const isFull = chunks.length === superchunklen && chunks.at(-1)?.nbytes === facts.chunkBytes;
-      if (isFull && this.mirror !== undefined)
-        pieces.push(await this.mirror.makeTail(chunkPlaces(chunks, facts)));
+      const pieces = await this.makePieces(segment.columns[i] ?? [], facts);
       await this.#root.publish(`${folder}/${superchunkName(number)}`, pieces);
       bytes += totalLength(pieces);
     }
     return bytes;
+  }
+
+  /** The bytes of a superchunk of one column, with what a mirror has behind full ones. */
+  async makePieces(chunks: readonly StoredChunk[], facts: SuperchunkFacts): Promise<Uint8Array[]> {
+    const pieces = superchunkPieces(chunks, facts);
+    const isFull = chunks.length === facts.superchunklen && chunks.at(-1)?.nbytes === facts.chunkBytes;
+    if (isFull && this.mirror !== undefined)
+      pieces.push(await this.mirror.makeTail(chunkPlaces(chunks, facts)));
+    return pieces;
   }
 
   /** A file that was put under another name than {@link publish} would. */

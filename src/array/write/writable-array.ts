@@ -248,18 +248,22 @@ export class WritableArray {
       await this.#commit();
       const writer = this.#writer;
       await writer.prepare();
+      const foldAndSettle = async (): Promise<void> => {
+        await fold(writer, { ...options, walkable: true });
+        await settleNames(writer);
+        await writer.root.settled();
+      };
+      if (Object.values(changes).every((value) => value === undefined)) return foldAndSettle();
       const { settings } = writer;
-      if (Object.values(changes).every((value) => value === undefined))
-        await fold(writer, { ...options, walkable: true });
-      else {
-        refuseMirrored(writer, "chunks of another kind");
-        const { dtype, rowShape, hasColumns, dflt, revision } = settings;
-        const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1 };
-        await recode(writer, settleSettings(base, changes, settings), options);
-        await fold(writer, { ...options, walkable: true });
-      }
-      await settleNames(writer);
-      await writer.root.settled();
+      const { dtype, rowShape, hasColumns, dflt, revision, zarr } = settings;
+      const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr };
+      const chosen = settleSettings(base, changes, settings);
+      const { mirror } = writer.files;
+      const admitted = (await mirror?.admit(chosen, changes.superchunklen === undefined)) ?? chosen;
+      await changeShown(writer, async () => {
+        await recode(writer, admitted, options);
+        await foldAndSettle();
+      });
     });
   }
 
@@ -342,17 +346,18 @@ export class WritableArray {
   /** The same for changes of columns, which commit by themselves, on a folded array. */
   #alter(change: (writer: ArrayWriter) => Promise<void>): Promise<void> {
     return this.#run(async () => {
-      refuseMirrored(this.#writer, "other columns");
       await this.#commit();
       const writer = this.#writer;
       await writer.prepare();
       await fold(writer);
-      try {
-        await change(writer);
-      } finally {
-        await writer.rollBack();
-      }
-      await writer.root.settled();
+      await changeShown(writer, async () => {
+        try {
+          await change(writer);
+        } finally {
+          await writer.rollBack();
+        }
+        await writer.root.settled();
+      });
     });
   }
 
@@ -404,12 +409,7 @@ function badRows(field: string, found: unknown, expected: string): SuperchunkErr
   });
 }
 
-/** Throws `UNSUPPORTED` for changes that readers of the other format would take for damage. */
-function refuseMirrored({ files, root }: ArrayWriter, change: string): void {
-  if (files.mirror === undefined) return;
-  throw new SuperchunkError(
-    "UNSUPPORTED",
-    `its folder is a Zarr array as well, which cannot get ${change} while others read it. Run "superchunk unlink" when none reads, change it, then run "superchunk link --live"`,
-    { path: root.store.describe(root.path), field: "zarr" },
-  );
+/** Makes a change of settings or columns, which a mirror shows when it is made. */
+function changeShown({ files: { mirror } }: ArrayWriter, step: () => Promise<void>): Promise<void> {
+  return mirror === undefined ? step() : mirror.change(step);
 }

@@ -6,7 +6,6 @@ import type { LongOptions } from "../../array/types.ts";
 import type { ArrayWriter } from "../../array/write/array-writer.ts";
 import { layOutColumns } from "../../array/write/columns.ts";
 import { fold, planFold, settleNames } from "../../array/write/compact.ts";
-import type { ArrayMirror } from "../../array/write/mirror.ts";
 import { storageOf } from "../../array/write/settings.ts";
 import { commitStorage } from "../../array/write/storage-commit.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -16,22 +15,12 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { ColumnShards } from "./column-shards.ts";
 import { MirrorDocuments } from "./documents.ts";
+import { IDLE_MIRROR } from "./idle.ts";
 import { zarrMirrors } from "./maker.ts";
 import type { MirrorFiles } from "./types.ts";
-import { indexOfPlaces } from "./zarr-mirror.ts";
 
 /** Bytes of an entry in the index of a shard, which has one for each chunk that fits. */
 const INDEX_ENTRY = 16;
-
-/** Gives superchunks their index, and shows nothing. */
-const TAILS_ONLY: ArrayMirror = {
-  makeTail: indexOfPlaces,
-  beforeCommit: async () => undefined,
-  afterCommit: async () => undefined,
-  noteMoved: () => undefined,
-  setAttributes: async () => undefined,
-  close: async () => undefined,
-};
 
 /** What {@link beginMirror} would do. */
 export interface MirrorPlan {
@@ -93,7 +82,7 @@ export async function beginMirror(
 ): Promise<void> {
   const { root } = writer;
   const { settings, hasIndex } = await prepare(writer, files, options);
-  writer.files.mirror = TAILS_ONLY;
+  writer.files.mirror = IDLE_MIRROR;
   try {
     await fold(writer, { ...options, walkable: true, isKept: hasIndex });
     await settleNames(writer);

@@ -4,12 +4,14 @@
  * Knows one folder of superchunks and one Zarr array; writes nothing. @see FORMAT.md [FY-02]
  */
 
-import type { ChunkSource } from "../../array/write/chunk-source.ts";
+import type { ArrayWriter } from "../../array/write/array-writer.ts";
+import { ChunkSource } from "../../array/write/chunk-source.ts";
+import type { Committed } from "../../array/write/commit-line.ts";
 import type { StoredChunk } from "../../array/write/superchunk-file.ts";
 import { isEqual } from "../../bytes/equal.ts";
 import { decode } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
-import type { Run } from "../../format/layout.ts";
+import { countChunks, type Run } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -175,4 +177,20 @@ function* neighbours(chunks: readonly number[]): Generator<{ readonly first: num
     yield { first, end: chunk + 1 };
     first = chunks[i + 1] ?? 0;
   }
+}
+
+/** The first `rows` rows of a commit. */
+export function showRows(
+  { store, path }: Pick<ArrayWriter["root"], "path"> & { readonly store: ReadableStore },
+  columns: ArrayWriter["columns"],
+  chunklen: number,
+  { layout, rows: heldRows }: Pick<Committed, "layout" | "rows">,
+  rows: number,
+): ShownRows {
+  return {
+    source: new ChunkSource(store, path, layout, { columns, rows: heldRows, chunklen }),
+    runs: layout.runs,
+    patched: new Set(layout.patches.flatMap(({ chunks }) => chunks)),
+    chunks: Math.min(countChunks(layout.runs), Math.ceil(rows / chunklen)),
+  };
 }

@@ -15,6 +15,7 @@ import { addAttributes, describeValues } from "../zarr-attributes.ts";
 import { mapDType, type ZarrType } from "../zarr-dtype.ts";
 import { arrayDocument, consolidate, encodeDocument, groupDocument } from "../zarr-metadata.ts";
 import type { MirroredColumn } from "./column-shards.ts";
+import { isNodePath, itemOf, type ShardForm } from "./forms.ts";
 
 /** A column with all that its document says. */
 interface Node {
@@ -50,6 +51,21 @@ export class MirrorDocuments {
     return this.#nodes.map(({ column }) => column);
   }
 
+  /** How the shards are read that the documents tell of. */
+  get forms(): readonly ShardForm[] {
+    return this.#nodes.map((node) => {
+      const { node: path, dimensions, facts } = node.column;
+      const { capacity, chunkBytes } = facts;
+      return {
+        node: path,
+        dimensions,
+        capacity,
+        chunkBytes,
+        item: itemOf(this.#document(node, 0, {})) ?? "",
+      };
+    });
+  }
+
   /** Keys and bytes for so many rows, in the order in which they are published: the root's last. */
   list(rows: number, attrs: JsonObject): (readonly [key: string, bytes: Uint8Array])[] {
     const isGroup = this.#settings.hasColumns;
@@ -78,7 +94,7 @@ export class MirrorDocuments {
     if (layout.rowBytes === 0)
       throw unsupported(where, "its rows have no bytes, and Zarr has no such chunks");
     const node = name === undefined ? "" : (names.get(name) ?? name);
-    if (["data", "meta"].includes(node))
+    if (!isNodePath(node))
       throw unsupported(
         where,
         `the column "${node}" would become the folder ${node}, which is the archive's own`,

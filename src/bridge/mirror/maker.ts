@@ -1,29 +1,35 @@
 /** Begins to mirror arrays, and removes what mirrors left. @see FORMAT.md [FY] */
 import type { ArrayWriter } from "../../array/write/array-writer.ts";
 import { layOutColumns, superchunkKeys } from "../../array/write/columns.ts";
+import { readWritable } from "../../array/write/create.ts";
 import type { MirrorMaker } from "../../array/write/mirror.ts";
-import { storageOf } from "../../array/write/settings.ts";
+import { type ArraySettings, storageOf } from "../../array/write/settings.ts";
 import { commitStorage } from "../../array/write/storage-commit.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseJson } from "../../format/json.ts";
+import { badArgument, isSuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
+import { admitForms } from "./admission.ts";
 import { MirrorDocuments } from "./documents.ts";
-import { encodeMirrorState, MIRROR_STATE } from "./mirror-state.ts";
-import type { MirrorFiles } from "./types.ts";
-import { type MirrorOptions, readMirrorState, ZarrMirror } from "./zarr-mirror.ts";
+import { isOthers, readDocument } from "./former.ts";
+import { isNodePath, memberOf, type ShardForm } from "./forms.ts";
+import { assertFree } from "./free-place.ts";
+import { IDLE_MIRROR } from "./idle.ts";
+import { encodeMirrorState, MIRROR_STATE, readMirrorState } from "./mirror-state.ts";
+import type { MirrorFiles, PublishPolicy } from "./types.ts";
+import { type MirrorOptions, ZarrMirror } from "./zarr-mirror.ts";
 
 const OWNER_WRITES = 0o200;
 
 /** Makes mirrors of arrays on a file system. */
 export function zarrMirrors(options: MirrorOptions): MirrorMaker {
   const begin = async (writer: ArrayWriter, attrs: JsonObject): Promise<ZarrMirror> => {
+    checkPolicy(options.publish);
     const { store, path } = writer.root;
     let state = await readMirrorState(store, path);
     if (state === undefined) {
       // Before anything else: what it tells can be removed.
-      state = { high: 0, shown: undefined };
+      state = { high: 0, shown: undefined, forms: [] };
       await store.put(joinKey(path, MIRROR_STATE), encodeMirrorState(state), { durable: true });
     }
     const mirror = new ZarrMirror(writer, attrs, state, options);
@@ -32,24 +38,83 @@ export function zarrMirrors(options: MirrorOptions): MirrorMaker {
   };
   return {
     check: async (place, settings) => {
+      checkPolicy(options.publish);
       new MirrorDocuments(place, settings, layOutColumns(place.path, settings));
       await assertFree(place.store, place.path);
     },
     create: begin,
     open: begin,
     clear: async (store, path) => {
-      if ((await store.stat(joinKey(path, MIRROR_STATE))) !== undefined) await removeMirror(store, path);
+      if ((await store.stat(joinKey(path, MIRROR_STATE))) !== undefined)
+        await removeMirror(store, path, await columnNodes(store, path));
     },
   };
 }
 
+/** Throws `BAD_ARGUMENT` for words and numbers that say no time. */
+function checkPolicy(publish: PublishPolicy | undefined): void {
+  if (publish === undefined || publish === "flush" || publish === "full") return;
+  const seconds: unknown = typeof publish === "object" ? publish?.everySeconds : undefined;
+  if (typeof seconds === "number" && seconds >= 0) return;
+  const found =
+    typeof seconds === "number" ? `{ everySeconds: ${seconds} }` : (JSON.stringify(publish) ?? "");
+  throw badArgument("publish", found, '"flush", "full", or { everySeconds } of 0 or more');
+}
+
+/** Opens mirrored arrays to be made plain ones: what is not right is left so. */
+export function idleMirrors(files: MirrorFiles): MirrorMaker {
+  return { ...zarrMirrors({ files }), open: async () => IDLE_MIRROR };
+}
+
 /**
- * Removes the documents, the root's first, the shards, and the state: the array is none of Zarr any more. The data files
- * stay as they are. Resolves with the number of shards that went.
+ * Looks whether a mirrored array can get other settings; writes nothing.
+ *
+ * @throws UNSUPPORTED, CONFLICT as {@link admitForms}
  */
-async function removeMirror(store: WritableStore, path: string): Promise<number> {
+export async function checkChange(
+  place: { readonly store: WritableStore; readonly path: string },
+  before: ArraySettings,
+  wanted: ArraySettings,
+  isFree: boolean,
+): Promise<void> {
+  const { store, path } = place;
+  const shown = new MirrorDocuments(place, before, layOutColumns(path, before)).forms;
+  const former = (await readMirrorState(store, path))?.forms ?? [];
+  await admitForms(place, wanted, { shown, former, isFree });
+}
+
+/** What went, and what stays. */
+export interface RemovedMirror {
+  /** Shards that went. */
+  readonly shards: number;
+  /** Paths of Zarr arrays and groups below the array that are others'. */
+  readonly left: readonly string[];
+}
+
+/**
+ * Removes the documents, the root's first, the shards, and the state: the array is none of Zarr any more. `own` are the
+ * nodes of its columns. The data files stay as they are, and so does what others put below, consolidated or not.
+ */
+async function removeMirror(
+  store: WritableStore,
+  path: string,
+  own: readonly string[],
+): Promise<RemovedMirror> {
   const root = joinKey(path, "zarr.json");
-  const nodes = await nodesOf(store, root);
+  const forms = await formerForms(store, path);
+  const nodes = new Set(own);
+  const others = new Set((await nodesOf(store, root)).filter((node) => node !== "" && !nodes.has(node)));
+  for (const { node } of forms) {
+    if (nodes.has(node)) continue;
+    if (await isOthers(store, path, node, forms)) others.add(node);
+    else nodes.add(node);
+  }
+  const left: string[] = [];
+  for (const node of others) {
+    const folder = joinKey(path, node);
+    if (!nodes.has(node) && (await isThere(store, joinKey(folder, "zarr.json"))))
+      left.push(store.describe(folder));
+  }
   await store.delete(root);
   await store.sync?.([]);
   let removed = 0;
@@ -61,17 +126,19 @@ async function removeMirror(store: WritableStore, path: string): Promise<number>
   }
   await store.delete(joinKey(path, MIRROR_STATE));
   await store.sync?.([]);
-  return removed;
+  return { shards: removed, left };
 }
 
 /**
- * Makes a mirrored array a plain one: what is visible as Zarr goes, then the array says that it is none. Resolves with the
- * number of shards that went. The superchunks get the permission to be written to back; the index behind their chunks stays.
+ * Makes a mirrored array a plain one: what is visible as Zarr goes, then the array says that it is none. Resolves with
+ * what went and what stays. The superchunks get the permission to be written to back; the index behind their chunks stays.
  */
-export async function unmirror(writer: ArrayWriter, files: MirrorFiles): Promise<number> {
+export async function unmirror(writer: ArrayWriter, files: MirrorFiles): Promise<RemovedMirror> {
   const { root } = writer;
   writer.files.mirror = undefined;
-  const removed = await removeMirror(root.store, root.path);
+  const { columns } = new MirrorDocuments(root, writer.settings, writer.columns);
+  const known = columns.map(({ node }) => node);
+  const removed = await removeMirror(root.store, root.path, known);
   for (const { first, count } of writer.committed.layout.runs) {
     for (const key of superchunkKeys(writer.columns, range(first, count))) {
       const at = { side: "data", key } as const;
@@ -90,36 +157,47 @@ function* range(first: number, count: number): Generator<number> {
   for (let i = 0; i < count; i++) yield first + i;
 }
 
-/** Paths of the arrays that a root's document tells of; `""` where it is the one. */
+/** Paths of the arrays that a root's document tells of; `""` where it is the one, or tells of none. */
 async function nodesOf(store: WritableStore, root: string): Promise<string[]> {
-  const bytes = await store.get(root);
-  if (bytes === undefined) return [""];
-  const document = parseJson(bytes, store.describe(root)) as JsonObject;
-  const consolidated = document["consolidated_metadata"] as JsonObject | undefined;
-  if (document["node_type"] !== "group" || consolidated === undefined) return [""];
-  return Object.keys(consolidated["metadata"] as JsonObject);
+  const { document } = (await readDocument(store, root)) ?? {};
+  const told = memberOf(memberOf(document, "consolidated_metadata"), "metadata");
+  const nodes = typeof told === "object" && told !== null ? Object.keys(told) : [""];
+  return nodes.filter(isNodePath);
 }
 
-/** Throws `CONFLICT` where a Zarr array, or something else, is in the way. */
-async function assertFree(store: WritableStore, path: string): Promise<void> {
-  for (const name of ["zarr.json", "c"]) {
-    const key = joinKey(path, name);
-    if ((await store.stat(key)) === undefined && !(await hasEntries(store, key))) continue;
-    throw new SuperchunkError(
-      "CONFLICT",
-      "it is there already; the folder seems to be a Zarr array of its own. Choose another place, or remove it",
-      { path: store.describe(key), field: "zarr" },
-    );
-  }
-}
-
-async function hasEntries(store: WritableStore, folder: string): Promise<boolean> {
+/** False also for a name that no object of the store can have, or that leads out of it. */
+async function isThere(store: WritableStore, key: string): Promise<boolean> {
   try {
-    for await (const _ of store.list(folder)) return true;
+    return (await store.stat(key)) !== undefined;
   } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
+    if (isSuperchunkError(error, "UNSAFE_PATH")) return false;
+    throw error;
   }
-  return false;
+}
+
+/** Nodes of the columns of an array that is not open; of a damaged one, those that its own root document has in order. */
+async function columnNodes(store: WritableStore, path: string): Promise<readonly string[]> {
+  try {
+    const { settings } = await readWritable(store, path);
+    const columns = layOutColumns(path, settings);
+    return new MirrorDocuments({ store, path }, settings, columns).columns.map(({ node }) => node);
+  } catch (error) {
+    if (!isSuperchunkError(error) || error.code === "IO") throw error;
+  }
+  const { document } = (await readDocument(store, joinKey(path, "zarr.json"))) ?? {};
+  const order = memberOf(memberOf(document, "attributes"), "column_order");
+  if (!Array.isArray(order)) return [""];
+  return order.filter((node): node is string => typeof node === "string" && isNodePath(node));
+}
+
+/** Forms that were shown once, with notes where shards were. A damaged state, or a newer one, tells of none. */
+async function formerForms(store: WritableStore, path: string): Promise<readonly ShardForm[]> {
+  try {
+    return (await readMirrorState(store, path))?.forms ?? [];
+  } catch (error) {
+    if (isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED")) return [];
+    throw error;
+  }
 }
 
 /** Removes a folder; the objects that went. */

@@ -1,9 +1,14 @@
 /**
- * `meta/zarr`: what a mirror must know of the past. Bytes <-> plain objects. @see FORMAT.md [FY-06]
+ * `meta/zarr`: what a mirror must know of the past. Reads it, and turns it into bytes; who writes it knows when. @see FORMAT.md [FY-06]
  */
 import { SuperchunkError } from "../../errors.ts";
+import { MAX_DIMENSIONS } from "../../format/folder.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
-import type { JsonObject } from "../../format/types.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { showJson } from "../../zarr/metadata-fields.ts";
+import { isNodePath, type ShardForm } from "./forms.ts";
 
 /** Name of the state, in the array's folder. */
 export const MIRROR_STATE = "meta/zarr";
@@ -14,13 +19,16 @@ export interface MirrorState {
   readonly high: number;
   /** The generation that all shards and documents show; undefined while a writer is at work, or where one was killed. */
   readonly shown: number | undefined;
+  /** Every form that shards may have had under these keys, once there was more than one; a node without a column is a former one. */
+  readonly forms: readonly ShardForm[];
 }
 
-export function encodeMirrorState({ high, shown }: MirrorState): Uint8Array {
+export function encodeMirrorState({ high, shown, forms }: MirrorState): Uint8Array {
   const json: JsonObject = {
     superchunk_mirror: VERSION,
     high,
     ...(shown === undefined ? {} : { generation: shown }),
+    ...(forms.length === 0 ? {} : { forms: forms.map((form): JsonObject => ({ ...form })) }),
   };
   return new TextEncoder().encode(`${stringifyJson(json)}\n`);
 }
@@ -29,27 +37,50 @@ export function encodeMirrorState({ high, shown }: MirrorState): Uint8Array {
 export function parseMirrorState(bytes: Uint8Array, path: string): MirrorState {
   const json = parseJson(bytes, path);
   const state = typeof json === "object" && json !== null && !Array.isArray(json) ? (json as JsonObject) : {};
-  const { superchunk_mirror: version, high, generation } = state;
+  const { superchunk_mirror: version, high, generation, forms = [] } = state;
   if (version !== VERSION) {
     throw new SuperchunkError(
       typeof version === "number" && version > VERSION ? "UNSUPPORTED" : "BAD_FIELD",
-      `superchunk_mirror is ${JSON.stringify(version) ?? "missing"}; this version of superchunk knows ${VERSION}. Look for a newer superchunk, or run "superchunk unlink" and "superchunk link"`,
+      `superchunk_mirror is ${showJson(version)}; this version of superchunk knows ${VERSION}. Look for a newer superchunk, or run "superchunk unlink" and "superchunk link"`,
       { path, field: "superchunk_mirror", expected: VERSION, found: version },
     );
   }
   if (!isCount(high)) throw bad(path, "high", high);
   if (generation !== undefined && !isCount(generation)) throw bad(path, "generation", generation);
-  return { high, shown: generation };
+  if (!Array.isArray(forms) || !forms.every(isForm))
+    throw bad(path, "forms", forms, "a list of node, dimensions, capacity, chunkBytes and item");
+  return { high, shown: generation, forms };
+}
+
+/** The state that earlier writers left; undefined where there is none. Throws as {@link parseMirrorState}. */
+export async function readMirrorState(store: ReadableStore, path: string): Promise<MirrorState | undefined> {
+  const key = joinKey(path, MIRROR_STATE);
+  const bytes = await store.get(key);
+  return bytes === undefined ? undefined : parseMirrorState(bytes, store.describe(key));
+}
+
+function isForm(value: JsonValue): value is JsonObject & ShardForm {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const { node, dimensions, capacity, chunkBytes, item } = value as JsonObject;
+  return (
+    typeof node === "string" &&
+    isNodePath(node) &&
+    typeof item === "string" &&
+    isCount(dimensions) &&
+    dimensions <= MAX_DIMENSIONS &&
+    isCount(capacity) &&
+    isCount(chunkBytes)
+  );
 }
 
 function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-function bad(path: string, field: string, found: unknown): SuperchunkError {
+function bad(path: string, field: string, found: unknown, expected = "an integer from 0"): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
-    `${field} is ${JSON.stringify(found) ?? "missing"}; expected an integer from 0. The file is damaged; run "superchunk unlink" and "superchunk link"`,
-    { path, field, expected: "an integer from 0", found },
+    `${field} is ${showJson(found)}; expected ${expected}. The file is damaged; run "superchunk unlink" and "superchunk link"`,
+    { path, field, expected, found },
   );
 }

@@ -4,9 +4,10 @@
  * A file of its own begins with {@link OWN_HEAD}, which no index leads to. @see FORMAT.md [FY-02] [FY-05]
  */
 
+import type { ChunkPlace } from "../../array/write/mirror.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { decodeShardIndex, type ShardEntry, shardIndexLength } from "../shard-index.ts";
+import { decodeShardIndex, type ShardEntry, ShardIndex, shardIndexLength } from "../shard-index.ts";
 
 /** Bytes of a superchunk's header, in front of its offsets. */
 const HEADER_LENGTH = 32;
@@ -75,4 +76,13 @@ export async function readPublished(
   const entries = await decodeShardIndex(bytes ?? new Uint8Array(0), capacity, size, path);
   const isNatural = text.startsWith(OWN_HEAD) && head[OWN_HEAD.length] === 1;
   return { size, entries, isNatural, isShard: true };
+}
+
+/** The index of a full superchunk, whose chunks lie at these places. */
+export function indexOfPlaces(places: readonly ChunkPlace[]): Promise<Uint8Array> {
+  const index = new ShardIndex(places.length);
+  places.forEach(({ offset, nbytes }, slot) => {
+    index.set(slot, offset, nbytes);
+  });
+  return index.encode();
 }

@@ -11,11 +11,11 @@ import { isEqual } from "../../bytes/equal.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { ColumnShards, type ShownRows } from "./column-shards.ts";
+import { ColumnShards, type ShownRows, showRows } from "./column-shards.ts";
 import { MirrorDocuments } from "./documents.ts";
-import { MIRROR_STATE } from "./mirror-state.ts";
+import { isOthers } from "./former.ts";
+import { MIRROR_STATE, readMirrorState } from "./mirror-state.ts";
 import type { MirrorFiles } from "./types.ts";
-import { readMirrorState, showRows } from "./zarr-mirror.ts";
 
 const REPAIR = 'run "superchunk link" again';
 const WRITE_BITS = 0o222;
@@ -62,6 +62,13 @@ export async function verifyMirror(
           "the document does not say what the array is now (its shape, perhaps)",
           store.describe(key),
         );
+    }
+    for (const { node } of state?.forms ?? []) {
+      const key = joinKey(path, node, "zarr.json");
+      const isFormer = !documents.columns.some((column) => column.node === node);
+      if (!isFormer || (await isOthers(store, path, node, state?.forms ?? []))) continue;
+      if ((await store.stat(key)) !== undefined)
+        note("LINK", "the document tells of a column that is not there any more", store.describe(key));
     }
   } catch (caught) {
     if (!isSuperchunkError(caught)) throw caught;

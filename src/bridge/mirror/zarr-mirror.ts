@@ -3,24 +3,26 @@
  *
  * Rows that come: shards, documents, then the commit. Rows that go: the commit, documents, then shards. At every step what
  * is visible as Zarr is right, at the old or the new length; a change of several shards is seen shard by shard. What is
- * published is found out by looking at it, so that a killed writer leaves nothing to be undone. @see FORMAT.md [FY]
+ * published is found out by looking at it, so that a killed writer leaves nothing to be undone. Other chunks and columns are
+ * committed first, while what is shown stays as it is; then the documents go, the shards change one by one, and the
+ * documents come back. @see FORMAT.md [FY]
  */
 
 import type { ArrayWriter } from "../../array/write/array-writer.ts";
-import { ChunkSource } from "../../array/write/chunk-source.ts";
 import type { Committed } from "../../array/write/commit-line.ts";
 import type { ArrayMirror, ChunkPlace } from "../../array/write/mirror.ts";
+import type { ArraySettings } from "../../array/write/settings.ts";
 import { isEqual } from "../../bytes/equal.ts";
-import { countChunks } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import type { ReadableStore } from "../../store/types.ts";
-import { ShardIndex } from "../shard-index.ts";
+import { admitForms } from "./admission.ts";
 import { changedChunks } from "./changed-chunks.ts";
 import { ColumnMirror, type MirrorPlace } from "./column-mirror.ts";
-import type { ShownRows } from "./column-shards.ts";
+import { type ShownRows, showRows } from "./column-shards.ts";
 import { MirrorDocuments } from "./documents.ts";
-import { encodeMirrorState, MIRROR_STATE, type MirrorState, parseMirrorState } from "./mirror-state.ts";
+import { removeFormerNodes, removeUnlikeDocuments } from "./former.ts";
+import { encodeMirrorState, MIRROR_STATE, type MirrorState } from "./mirror-state.ts";
+import { indexOfPlaces } from "./shard-file.ts";
 import type { MirrorFiles, PublishPolicy } from "./types.ts";
 
 /** What mirroring cost so far. */
@@ -56,8 +58,11 @@ export class ZarrMirror implements ArrayMirror {
   readonly #policy: PublishPolicy;
   readonly #costs: MirrorCosts;
   readonly #looksAtAll: boolean;
-  readonly #documents: MirrorDocuments;
-  readonly #columns: readonly ColumnMirror[];
+  readonly #place: MirrorPlace;
+  #documents: MirrorDocuments;
+  #columns: readonly ColumnMirror[];
+  /** True while the array gets other settings: what is shown stays as it is. */
+  #isPaused = false;
   #attrs: JsonObject;
   #state: MirrorState;
   /** Undefined until all was looked at. */
@@ -75,18 +80,18 @@ export class ZarrMirror implements ArrayMirror {
     this.#costs = options.costs ?? { bytes: 0, shards: 0, publications: 0 };
     this.#looksAtAll = options.all === true;
     this.#documents = new MirrorDocuments(root, settings, columns);
-    const place: MirrorPlace = {
+    this.#place = {
       store: root.store,
       path: root.path,
       files: options.files,
-      encode: (column, data) => writer.chunks.encode(data, columns[column]?.itemSize ?? 1),
+      encode: (column, data) => writer.chunks.encode(data, writer.columns[column]?.itemSize ?? 1),
       high: () => this.#state.high,
       raiseHigh: (high) => this.#putState({ ...this.#state, high }),
       noteWritten: (bytes) => {
         this.#costs.bytes += bytes;
       },
     };
-    this.#columns = this.#documents.columns.map((column) => new ColumnMirror(place, column));
+    this.#columns = this.#mirrorColumns();
   }
 
   /** Reads what earlier writers left, and makes everything visible that is committed. */
@@ -106,12 +111,14 @@ export class ZarrMirror implements ArrayMirror {
   }
 
   async beforeCommit(next: Committed): Promise<void> {
+    if (this.#isPaused) return;
     const rows = this.#due(next);
     if (rows !== undefined && this.#shown !== undefined && next.rows > this.#shown.rows)
       await this.#publish(next, rows);
   }
 
   async afterCommit(now: Committed): Promise<void> {
+    if (this.#isPaused) return;
     const rows = this.#due(now);
     if (rows !== undefined) await this.#publish(now, rows);
   }
@@ -124,6 +131,39 @@ export class ZarrMirror implements ArrayMirror {
     this.#attrs = attrs;
     this.#isOutdated = true;
     await this.#publish(this.#shown?.committed ?? now, this.#shown?.rows ?? now.rows);
+  }
+
+  async admit(settings: ArraySettings, isFree = false): Promise<ArraySettings> {
+    const { root } = this.#writer;
+    const shown = this.#documents.forms;
+    const admitted = await admitForms(root, settings, { shown, former: this.#state.forms, isFree });
+    if (admitted.forms.length > Math.max(1, this.#state.forms.length))
+      await this.#putState({ ...this.#state, forms: admitted.forms });
+    return admitted.settings;
+  }
+
+  async change(step: () => Promise<void>): Promise<void> {
+    const { settings } = this.#writer;
+    this.#isPaused = true;
+    try {
+      await step();
+    } finally {
+      this.#isPaused = false;
+      if (this.#writer.settings !== settings) this.#layOutAnew();
+    }
+    await this.afterCommit(this.#writer.committed);
+  }
+
+  /** The array has other chunks or columns: all is looked at. */
+  #layOutAnew(): void {
+    const { root, settings, columns } = this.#writer;
+    this.#shown = undefined;
+    this.#documents = new MirrorDocuments(root, settings, columns);
+    this.#columns = this.#mirrorColumns();
+  }
+
+  #mirrorColumns(): readonly ColumnMirror[] {
+    return this.#documents.columns.map((column) => new ColumnMirror(this.#place, column));
   }
 
   async close(now: Committed): Promise<void> {
@@ -149,14 +189,18 @@ export class ZarrMirror implements ArrayMirror {
   async #publish(next: Committed, rows: number): Promise<void> {
     const before = this.#shown;
     if (before?.committed === next && before.rows === rows && !this.#isOutdated) return;
-    if (this.#state.shown !== undefined) await this.#putState({ high: this.#state.high, shown: undefined });
+    if (this.#state.shown !== undefined) await this.#putState({ ...this.#state, shown: undefined });
     const shrinks = before !== undefined && rows < before.rows;
     // What is half published is found out anew where this does not come to its end.
     this.#shown = undefined;
+    if (before === undefined)
+      await removeUnlikeDocuments(this.#place, this.#documents.list(rows, this.#attrs));
     if (shrinks) await this.#putDocuments(rows);
     await this.#putShards(before, next, rows);
     if (!shrinks) await this.#putDocuments(rows);
     await this.#removeShards(before, rows);
+    if (before === undefined)
+      await removeFormerNodes(this.#place, this.#state.forms, this.#documents.columns);
     this.#shown = { committed: next, rows };
     this.#isOutdated = false;
     this.#publishedAt = performance.now();
@@ -242,38 +286,6 @@ export class ZarrMirror implements ArrayMirror {
     await store.put(joinKey(path, MIRROR_STATE), encodeMirrorState(state), { durable: true });
     this.#state = state;
   }
-}
-
-/** The index of a full superchunk, whose chunks lie at these places. */
-export function indexOfPlaces(places: readonly ChunkPlace[]): Promise<Uint8Array> {
-  const index = new ShardIndex(places.length);
-  places.forEach(({ offset, nbytes }, slot) => {
-    index.set(slot, offset, nbytes);
-  });
-  return index.encode();
-}
-
-/** The first `rows` rows of a commit. */
-export function showRows(
-  { store, path }: Pick<ArrayWriter["root"], "path"> & { readonly store: ReadableStore },
-  columns: ArrayWriter["columns"],
-  chunklen: number,
-  { layout, rows: heldRows }: Pick<Committed, "layout" | "rows">,
-  rows: number,
-): ShownRows {
-  return {
-    source: new ChunkSource(store, path, layout, { columns, rows: heldRows, chunklen }),
-    runs: layout.runs,
-    patched: new Set(layout.patches.flatMap(({ chunks }) => chunks)),
-    chunks: Math.min(countChunks(layout.runs), Math.ceil(rows / chunklen)),
-  };
-}
-
-/** The state that earlier writers left; undefined where there is none. Throws as {@link parseMirrorState}. */
-export async function readMirrorState(store: ReadableStore, path: string): Promise<MirrorState | undefined> {
-  const key = joinKey(path, MIRROR_STATE);
-  const bytes = await store.get(key);
-  return bytes === undefined ? undefined : parseMirrorState(bytes, store.describe(key));
 }
 
 function* numbersTo(end: number): Generator<number> {
