@@ -22,6 +22,8 @@ import { newArrayId } from "./array-id.ts";
 import { ArrayWriter } from "./array-writer.ts";
 import { grow } from "./changes.ts";
 import { clearPlace } from "./clear-place.ts";
+import { assertApart } from "./column-places.ts";
+import { layOutColumns } from "./columns.ts";
 import type { Committed } from "./commit-line.ts";
 import type { MirrorMaker } from "./mirror.ts";
 import { recover } from "./recover.ts";
@@ -109,6 +111,10 @@ export async function createArray(
   try {
     if (options.overwrite === true) await options.mirror?.clear(store, path);
     await clearPlace(store, path, options.overwrite === true);
+    await assertApart(
+      store,
+      layOutColumns(path, settings).map(({ folder }) => folder),
+    );
     if (settings.zarr) await options.mirror?.check({ store, path }, settings);
     const attributesKey = joinKey(path, "meta/attributes");
     const attributes = encodeJson(options.attrs ?? {});

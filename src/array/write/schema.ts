@@ -8,6 +8,7 @@ import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { elementsOf } from "../selection.ts";
 import { fieldSize } from "../values.ts";
 import type { ArrayWriter } from "./array-writer.ts";
+import { assertApart } from "./column-places.ts";
 import { type ColumnLayout, layOutColumns } from "./columns.ts";
 import { giveName } from "./compact.ts";
 import { encodeItem } from "./item-bytes.ts";
@@ -37,6 +38,7 @@ export async function addColumn(writer: ArrayWriter, column: NewColumn, values: 
   ]);
   const added = layOutColumns(writer.root.path, settings)[fields.length];
   if (added === undefined) throw new RangeError("the column was not laid out");
+  await assertApartFrom(writer, added);
   await writer.files.mirror?.admit(settings);
   await beginEpoch(writer);
   const rows = readRows(values ?? repeatDefault(writer, dtype, shape, dflt), {
@@ -58,6 +60,7 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
   const old = writer.columns[index];
   const anew = layOutColumns(writer.root.path, settings)[index];
   if (old === undefined || anew === undefined) throw new RangeError("the column was not laid out");
+  await assertApartFrom(writer, anew);
   await writer.files.mirror?.admit(settings);
   await beginEpoch(writer);
   const numbers = [...numbersOf(writer)];
@@ -90,6 +93,11 @@ export async function deleteColumn(writer: ArrayWriter, name: string): Promise<v
   for (const key of keys) bytes += (await writer.root.store.stat(key))?.size ?? 0;
   await changeFields(writer, settings, -bytes);
   writer.root.remove(keys);
+}
+
+/** Throws `CONFLICT` where the file system has the folder of a column under the name of a new one. */
+function assertApartFrom({ root, columns }: ArrayWriter, { folder }: ColumnLayout): Promise<void> {
+  return assertApart(root.store, [...columns.map((column) => column.folder), folder]);
 }
 
 /** Names in a column's folder may have been used before, by a column of the same name. */
