@@ -19,6 +19,8 @@ export interface NamedArchive {
   readonly group?: ZarrGroup;
   /** Set where it is known already why it cannot be opened. */
   readonly error?: unknown;
+  /** How errors name it. */
+  readonly where?: string;
   open(options: OpenOptions): Promise<Readable>;
 }
 
@@ -42,6 +44,7 @@ export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIt
         found,
         // A store of its own, which the archive closes; its root keeps links from leading out of the folder.
         (options) => openIn(new FileStore(path), found.path, options),
+        store.describe(found.path),
       );
     }
     if (count === 0) throw noArchive(path);
@@ -110,11 +113,12 @@ function nameFound(
   path: string,
   { group, array, error }: FoundReadable,
   openArchive: (options: OpenOptions) => Promise<Readable>,
+  where?: string,
 ): NamedArchive {
   if (error !== undefined) return { path, error, open: () => Promise.reject(error) };
   if (array !== undefined) return { path, open: async () => new ZarrReadable(array) };
   return group === undefined
-    ? { path, open: openArchive }
+    ? { path, open: openArchive, ...(where === undefined ? {} : { where }) }
     : { path, group, open: () => describeGroup(group) };
 }
 
@@ -124,4 +128,11 @@ function noArchive(path: string): SuperchunkError {
     "no archive in this folder or below; superchunk knows .blp files, the folders of bcolz, BLZ and superchunk, and Zarr",
     { path },
   );
+}
+
+/** Says in a few words of a link that it is not followed, and why. */
+export function unfollowedText({ details: { found } }: SuperchunkError): string {
+  return typeof found === "string"
+    ? `a link out of the folder, to ${found}: not followed`
+    : "a link in a circle: not followed";
 }

@@ -140,7 +140,7 @@ async function* planAll(
     } catch (error) {
       context.signal.throwIfAborted();
       if (onFailure === undefined) throw error;
-      onFailure({ path: entry.source, node: entry.node, ...failureOf(error) });
+      onFailure({ path: entry.source, node: entry.node, ...failureOf(error, entry.source) });
       continue;
     }
     if (flags.concat === true) joined.push(plan);

@@ -1,5 +1,6 @@
 /** `superchunk ls`: the archives under a folder, a line each. */
 import type { Command } from "commander";
+import { isUnfollowed } from "../../src/array/discover.ts";
 import type { Readable } from "../../src/bridge/catalogue/readable.ts";
 import type { ZarrGroup } from "../../src/bridge/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
@@ -7,7 +8,7 @@ import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
 import { jsonDType, shapeText, shortDType } from "../layout.ts";
-import { archivesUnder, type NamedArchive } from "../tree.ts";
+import { archivesUnder, type NamedArchive, unfollowedText } from "../tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -82,6 +83,11 @@ async function describe(
     }
   } catch (error) {
     if (!(error instanceof SuperchunkError)) throw error;
+    if (named.where !== undefined && isUnfollowed(error, named.where)) {
+      return forPeople
+        ? `${"LINK".padEnd(17)}  ${printable(path)}  ${printable(unfollowedText(error))}`
+        : { path, notFollowed: toJsonFailure(error) };
+    }
     context.note(exitCodeOf(error) === EXIT.damaged ? EXIT.damaged : EXIT.failed);
     if (!forPeople) return { path, error: toJsonFailure(error) };
     const state = error.isDamage ? "DAMAGED" : "FAILED";

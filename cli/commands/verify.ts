@@ -1,5 +1,6 @@
 /** `superchunk verify`: everything that is stored, checked. */
 import type { Command } from "commander";
+import { isUnfollowed } from "../../src/array/discover.ts";
 import type { Finding, VerifyReport } from "../../src/array/types.ts";
 import { BEHIND } from "../../src/bridge/link/verify.ts";
 import { SuperchunkError } from "../../src/errors.ts";
@@ -9,7 +10,7 @@ import { verifyLinkAt } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, plain, toJsonFailure } from "../failure.ts";
 import { startProgress } from "../progress.ts";
-import { archivesUnder, type NamedArchive } from "../tree.ts";
+import { archivesUnder, type NamedArchive, unfollowedText } from "../tree.ts";
 import { formatCount, formatPlural, formatSize } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -24,6 +25,8 @@ interface Totals {
   failed: number;
   /** Sound, with a Zarr view of before. */
   behind: number;
+  /** Links that lead out of the folder: neither archives nor damage. */
+  notFollowed: number;
   chunks: number;
   digests: number;
   nbytes: number;
@@ -58,6 +61,7 @@ Examples:
         damaged: 0,
         failed: 0,
         behind: 0,
+        notFollowed: 0,
         chunks: 0,
         digests: 0,
         nbytes: 0,
@@ -69,7 +73,9 @@ Examples:
         for await (const outcome of outcomesOf(path, context)) {
           count(outcome, totals);
           if (json)
-            await context.out.text(`${totals.archives === 1 ? "" : ","}\n${stringifyJson(toJson(outcome))}`);
+            await context.out.text(
+              `${totals.archives + totals.notFollowed === 1 ? "" : ","}\n${stringifyJson(toJson(outcome))}`,
+            );
           else for (const line of outcomeLines(outcome)) await context.out.line(line);
         }
       }
@@ -86,6 +92,8 @@ interface Outcome {
   readonly dialect: string | undefined;
   readonly report: VerifyReport | undefined;
   readonly error: SuperchunkError | undefined;
+  /** True where the error is that a link is not followed. */
+  readonly isUnfollowed?: boolean;
 }
 
 async function* outcomesOf(path: string, context: Context): AsyncIterable<Outcome> {
@@ -124,7 +132,9 @@ async function verifyOne(named: NamedArchive, context: Context): Promise<Outcome
     }
   } catch (error) {
     if (!(error instanceof SuperchunkError)) throw error;
-    return { path, dialect, report: undefined, error };
+    const { where } = named;
+    const unfollowed = where !== undefined && isUnfollowed(error, where);
+    return { path, dialect, report: undefined, error, isUnfollowed: unfollowed };
   } finally {
     bar.finish();
   }
@@ -138,7 +148,11 @@ function withLink(report: VerifyReport, linked: readonly Finding[]): VerifyRepor
   return { ...report, ok: report.ok && isRight, findings: [...own, ...linked] };
 }
 
-function count({ report, error }: Outcome, totals: Totals): void {
+function count({ report, error, isUnfollowed: skipped }: Outcome, totals: Totals): void {
+  if (skipped === true) {
+    totals.notFollowed++;
+    return;
+  }
   totals.archives++;
   if (error !== undefined) {
     if (exitCodeOf(error) === EXIT.damaged) totals.damaged++;
@@ -159,8 +173,10 @@ function isBehind({ findings }: VerifyReport): boolean {
   return findings.some(({ code }) => code === BEHIND);
 }
 
-function outcomeLines({ path, dialect, report, error }: Outcome): string[] {
+function outcomeLines({ path, dialect, report, error, isUnfollowed: skipped }: Outcome): string[] {
   const name = printable(path);
+  if (skipped === true && error !== undefined)
+    return [`LINK     ${name}  ${printable(unfollowedText(error))}`];
   if (error !== undefined) {
     const state = error.isDamage ? "DAMAGED" : "FAILED";
     return [`${state}  ${name}`, `  error ${error.code}: ${printable(error.message)}`];
@@ -197,7 +213,8 @@ function findingLine({ severity, code, message, path, chunk }: Finding): string 
   return `  ${severity} ${code}: ${printable(text)}`;
 }
 
-function toJson({ path, dialect, report, error }: Outcome): JsonValue {
+function toJson({ path, dialect, report, error, isUnfollowed: skipped }: Outcome): JsonValue {
+  if (skipped === true) return { path, notFollowed: toJsonFailure(error) } as unknown as JsonValue;
   const found =
     error === undefined
       ? { ...report, findings: report?.findings.map(plainFinding) ?? [] }
@@ -216,12 +233,13 @@ function plainFinding(finding: Finding): Record<string, unknown> {
 }
 
 function summaryLine(totals: Totals): string {
-  const { archives, damaged, failed, behind, chunks, digests, nbytes, warnings } = totals;
+  const { archives, damaged, failed, behind, notFollowed, chunks, digests, nbytes, warnings } = totals;
   const words = [
     `${formatPlural(archives, "archive")}: ${formatCount(archives - damaged - failed - behind)} ok`,
     ...(behind > 0 ? [`${formatCount(behind)} with a Zarr view of before`] : []),
     ...(damaged > 0 ? [`${formatCount(damaged)} damaged`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} not readable`] : []),
+    ...(notFollowed > 0 ? [`${formatPlural(notFollowed, "link")} not followed`] : []),
     formatPlural(chunks, "chunk"),
     `${formatPlural(digests, "checksum")} checked`,
     formatSize(nbytes),

@@ -1,5 +1,5 @@
 /** Finds the archives inside a folder. */
-import { isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import type { ListEntry, ReadableStore } from "../store/types.ts";
 import type { OpenOptions } from "./types.ts";
@@ -69,4 +69,12 @@ async function isArchiveFolder(
 async function startsWithMagic(store: ReadableStore, key: string, options: OpenOptions): Promise<boolean> {
   const head = await store.getRange(key, { offset: 0, length: 4 }, options);
   return head !== undefined && head.length === 4 && String.fromCharCode(...head) === "blpk";
+}
+
+/**
+ * True where what was found at `where` (as messages name it) is a link out of the searched folder, or in a circle, which is not
+ * followed: then nothing is known to be wrong with any archive.
+ */
+export function isUnfollowed(error: unknown, where: string): error is SuperchunkError {
+  return isSuperchunkError(error, "UNSAFE_PATH") && error.details.path === where;
 }

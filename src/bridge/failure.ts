@@ -1,4 +1,5 @@
 /** What is told of one archive or array that failed among many, and what is no fault of it. */
+import { isUnfollowed } from "../array/discover.ts";
 import { type ErrorCode, isSuperchunkError, type SuperchunkError } from "../errors.ts";
 
 /** How a failure is reported. */
@@ -15,10 +16,13 @@ export interface NodeFailure extends Failure {
   readonly path: string;
 }
 
-/** Code and message of a failure. Throws what {@link assertSkippable} throws. */
-export function failureOf(error: unknown): Failure {
+/**
+ * Code and message of the failure of what was found at `where`. A link that is not followed is no damage: its code is
+ * `UNSUPPORTED`. Throws what {@link assertSkippable} throws.
+ */
+export function failureOf(error: unknown, where?: string): Failure {
   const { code, message } = assertSkippable(error);
-  return { code, message };
+  return { code: where !== undefined && isUnfollowed(error, where) ? "UNSUPPORTED" : code, message };
 }
 
 /** Throws a full or read-only destination, and what is no fault of an archive; returns all other errors. */

@@ -86,7 +86,7 @@ export class TreeRun {
       }
     } catch (error) {
       this.#options.signal?.throwIfAborted();
-      this.#entries.push({ ...where, status: "failed", ...failureOf(error) });
+      this.#entries.push({ ...where, status: "failed", ...failureOf(error, where.path) });
     }
     this.#done++;
     this.#fractions.delete(key);

@@ -60,7 +60,7 @@ export async function* planTree(
           plan: describeJobs(await planJobs(await open(store, key, { signal: options.signal }), options)),
         };
     } catch (error) {
-      yield { ...where, ...failureOf(error) };
+      yield { ...where, ...failureOf(error, where.path) };
     }
   }
 }

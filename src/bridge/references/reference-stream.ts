@@ -121,7 +121,7 @@ async function wholePieces(
       else kept.length = 0;
     }
   } catch (error) {
-    onFailure({ path: plan.source, node: plan.node, ...failureOf(error) });
+    onFailure({ path: plan.source, node: plan.node, ...failureOf(error, plan.source) });
     return undefined;
   }
   if (bytes <= MOST_KEPT) return kept;

@@ -74,7 +74,7 @@ export async function* planBackTree(
       const arrays = await planBack(source, keyFor(source, destination, node, format), format, options);
       yield { ...where, arrays };
     } catch (error) {
-      yield { ...where, arrays: [], ...failureOf(error) };
+      yield { ...where, arrays: [], ...failureOf(error, path) };
     }
   }
 }
@@ -211,7 +211,7 @@ async function convertOne({ job, opened, error }: Ready, run: OneRun, isOnly: bo
     journal.finish(node, fingerprint);
     return { path, node, status: "converted", result };
   } catch (failure) {
-    const told = failureOf(failure);
+    const told = failureOf(failure, path);
     if (!isOnly) return { path, node, status: "failed", ...told };
     await journal.end();
     throw failure;
