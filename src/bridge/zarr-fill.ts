@@ -19,6 +19,8 @@ export interface Fill {
 
 /** The fill value for a stored default, or undefined where the data type cannot hold it. */
 export function fillFrom(dtype: DType, stored: JsonValue): Fill | undefined {
+  if (dtype.kind === "complex") return complexFill(dtype, stored);
+  if (dtype.kind === "struct") return structFill(dtype, stored);
   const scalar = uniform(stored);
   if (scalar === undefined) return undefined;
   switch (dtype.kind) {
@@ -38,6 +40,10 @@ export function fillFrom(dtype: DType, stored: JsonValue): Fill | undefined {
       return floatFill(dtype, scalar);
     case "bytes":
       return typeof scalar === "string" ? bytesFill(dtype.itemSize, scalar) : undefined;
+    case "void": {
+      const fill = typeof scalar === "string" ? bytesFill(dtype.itemSize, scalar) : undefined;
+      return fill && { json: base64(fill.item), item: fill.item };
+    }
     case "unicode":
       return typeof scalar === "string" ? unicodeFill(dtype, scalar) : undefined;
     default:
@@ -63,19 +69,21 @@ export function defaultFill(dtype: DType): Fill {
     case "void":
       return { json: base64(item), item };
     case "struct":
-      // Dates inside of a struct start from zero there, not from NaT.
       return {
         json: Object.fromEntries(
-          dtype.fields.map(({ name, dtype: type }) => [
-            name,
-            type.kind === "datetime" || type.kind === "timedelta" ? 0 : defaultFill(type).json,
-          ]),
+          dtype.fields.map(({ name, dtype: type }) => [name, fieldDefault(type).json]),
         ),
         item,
       };
     default:
       return { json: 0, item };
   }
+}
+
+/** Dates inside of a struct start from zero there, not from NaT. */
+function fieldDefault(dtype: DType): Fill {
+  if (dtype.kind !== "datetime" && dtype.kind !== "timedelta") return defaultFill(dtype);
+  return { json: 0, item: new Uint8Array(dtype.itemSize) };
 }
 
 /** A nested list of one repeated value stands for that value: blz 0.6 stores a whole row as `dflt`. */
@@ -115,6 +123,37 @@ function floatFill(dtype: { itemSize: number; byteOrder: string }, value: JsonVa
   const bits = floatBits(number, dtype.itemSize);
   if (bits === undefined) return undefined;
   return { json: floatJson(number, bits, dtype.itemSize), item: itemOf(bits, dtype) };
+}
+
+/** A pair of numbers; one alone is the real part. */
+function complexFill(
+  { itemSize, byteOrder }: { itemSize: number; byteOrder: string },
+  stored: JsonValue,
+): Fill | undefined {
+  const pair: readonly JsonValue[] = Array.isArray(stored) ? stored : [stored, 0];
+  const [re, im] = pair.map((part) =>
+    Array.isArray(part) ? undefined : floatFill({ itemSize: itemSize / 2, byteOrder }, part),
+  );
+  if (pair.length !== 2 || re === undefined || im === undefined) return undefined;
+  const item = new Uint8Array(itemSize);
+  item.set(re.item);
+  item.set(im.item, itemSize / 2);
+  return { json: [re.json, im.json], item };
+}
+
+/** A value for each field, in order; null for a field's own default. */
+function structFill(dtype: Extract<DType, { kind: "struct" }>, stored: JsonValue): Fill | undefined {
+  if (!Array.isArray(stored) || stored.length !== dtype.fields.length) return undefined;
+  const json: [string, JsonValue][] = [];
+  const item = new Uint8Array(dtype.itemSize);
+  for (const [i, { name, dtype: type, shape, offset }] of dtype.fields.entries()) {
+    const value = (stored as readonly JsonValue[])[i] ?? null;
+    const fill = value === null ? fieldDefault(type) : fillFrom(type, value);
+    if (fill === undefined || shape.length > 0) return undefined;
+    json.push([name, fill.json]);
+    item.set(fill.item, offset);
+  }
+  return { json: Object.fromEntries(json), item };
 }
 
 const SPECIAL: Readonly<Record<string, number>> = {

@@ -85,3 +85,32 @@ test("the command converts archives and Zarr, refuses what is there, and options
   expect(same.code).toBe(1);
   expect((await runCli(["verify", back])).code).toBe(0);
 });
+
+test("rows without bytes keep their number in superchunks, and are refused by bcolz, as structs are", async () => {
+  const store = new MemoryStore();
+  const struct = [
+    ["a", "<i4"],
+    ["b", "|u1"],
+  ];
+  for (const [name, shape, dtype] of [
+    ["none", [3, 0, 2], "<f8"],
+    ["struct", [3], struct],
+  ] as const) {
+    const document = { zarr_format: 2, shape, chunks: shape.map(() => 2), dtype, fill_value: null };
+    const text = JSON.stringify({ ...document, compressor: null, filters: null, order: "C" });
+    await store.put(`${name}/.zarray`, new TextEncoder().encode(text));
+  }
+  const source = async (name: string) => zarrSource(await openZarr(store, name));
+  await convertBack(await source("none"), store, "back", "blz", { verify: true });
+  expect(await open(store, "back")).toMatchObject({ shape: [3, 0, 2] });
+  for (const [name, reason] of [
+    ["none", "rows without bytes"],
+    ["struct", "a structured dtype"],
+  ] as const)
+    await expect(convertBack(await source(name), store, "no", "bcolz")).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringMatching(
+        new RegExp(`^${store.describe(name)}: .*${reason}.*convert it to blz`),
+      ) as string,
+    });
+});

@@ -103,7 +103,9 @@ export function defaultRowOf(dtype: DType, rowShape: readonly number[], dflt: Js
   const row = new Uint8Array(elementsOf(rowShape) * dtype.itemSize);
   // Zeros are what bcolz takes where nothing is said, and what an item of no other value is.
   if (dflt === null || dtype.kind === "object" || dtype.kind === "struct") return row;
-  if (Array.isArray(dflt) && rowShape.length > 0) {
+  // A pair of numbers is one complex item, not a row of two.
+  const isItem = dtype.kind === "complex" && Array.isArray(dflt) && !dflt.some((part) => Array.isArray(part));
+  if (Array.isArray(dflt) && rowShape.length > 0 && !isItem) {
     putRow(new DataView(row.buffer), 0, dtype, rowShape, dflt);
     return row;
   }

@@ -5,6 +5,7 @@
  * at all. Knows which writer takes what; must not know how they write.
  */
 import { typesizeOf } from "../../array/foreign/carray-settings.ts";
+import { elementsOf } from "../../array/selection.ts";
 import type { ArrayArchive, BytesArchive } from "../../array/types.ts";
 import { encodeHere } from "../../codec/index.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -179,6 +180,11 @@ function whyRefused({ columns, table }: Piece, format: BackFormat): string | und
     if (dtype.kind === "object") return "Python objects are never read, nor written";
     if (shape.length === 0 && (format === "bcolz" || format === "blz"))
       return `an array without dimensions has no rows, as ${format === "blz" ? "superchunks" : "bcolz"} would have it; convert it to npy or bloscpack`;
+    if (format !== "bcolz") continue;
+    if (dtype.kind === "struct")
+      return `bcolz opens no ${table === undefined ? "array" : "column"} of a structured dtype; convert it to blz, npy or bloscpack`;
+    if (elementsOf(shape.slice(1)) * dtype.itemSize === 0)
+      return "bcolz knows no rows without bytes; convert it to blz, npy or bloscpack";
   }
   return undefined;
 }

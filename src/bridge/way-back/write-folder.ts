@@ -77,9 +77,11 @@ export async function writeSuperchunks(run: BackRun, column: BackColumn, key: st
   const { encoder, data } = rowsOf(run, column);
   const { dtype, shape, attrs, chunks, settings } = column;
   const chunkLength = chunks?.chunkLength;
+  // Rows without bytes cannot be counted by what is appended.
+  const isCounted = column.nbytes > 0;
   const array = await createArray(run.target, key, {
     dtype,
-    shape: [0, ...shape.slice(1)],
+    shape: [isCounted ? 0 : (shape[0] ?? 0), ...shape.slice(1)],
     dflt: oneFill(run, column),
     attrs,
     // Fields apart would cut the chunks of a struct anew.
@@ -93,7 +95,7 @@ export async function writeSuperchunks(run: BackRun, column: BackColumn, key: st
     encoder,
     signal: run.options.signal,
   });
-  await finish(array, () => array.append(data));
+  await finish(array, async () => (isCounted ? array.append(data) : undefined));
   run.count(column, encoder);
 }
 
@@ -116,13 +118,13 @@ export async function writeStructs(
   const [first] = columns;
   for (const { name, attrs } of columns)
     if (Object.keys(attrs).length > 0) run.note(`${name}: attributes of columns are not carried over`);
-  const fills = columns.map(({ fillValue }) => fillValue ?? null);
+  const fills = columns.map(rowFill);
   const chunklen = commonChunkLength(columns);
   const encoder = new CopyingEncoder(run.encoder);
   const array = await createArray(run.target, key, {
     dtype,
     shape: 0,
-    dflt: fills.some((fill) => fill === null) ? null : fills,
+    dflt: columns.some(({ fillValue }) => (fillValue ?? null) === null) ? null : fills,
     attrs: table.attrs,
     cparams: first === undefined ? {} : compressionOf(first.settings),
     ...(chunklen === undefined ? {} : { chunklen }),
@@ -222,12 +224,24 @@ function rowsOf(
 /** The fill value of an item. blz 0.6 keeps one for a row: a nested list. */
 function oneFill(run: BackRun, { fillValue, dtype, path }: BackColumn): JsonValue | undefined {
   if (dtype.kind === "struct" || !Array.isArray(fillValue)) return fillValue;
-  const isPair = dtype.kind === "complex" && fillValue.length === 2 && !Array.isArray(fillValue[0]);
-  if (isPair) return fillValue;
+  if (dtype.kind === "complex" && isPair(fillValue)) return fillValue;
   const [first, ...others] = flatten(fillValue as readonly JsonValue[]);
   if (others.every((other) => other === first)) return first;
   run.note(`${path}: the fill value differs within a row, and is not carried over`);
   return undefined;
+}
+
+/** The same as the default value of a field: a list that is one item is not taken for a row of items. */
+function rowFill({ fillValue = null, dtype, shape }: BackColumn): JsonValue {
+  const isList = dtype.kind === "struct" || (dtype.kind === "complex" && isPair(fillValue));
+  if (!isList || !Array.isArray(fillValue) || shape.length < 2) return fillValue;
+  return shape
+    .slice(1)
+    .reduceRight<JsonValue>((part, length) => new Array<JsonValue>(length).fill(part), fillValue);
+}
+
+function isPair(value: JsonValue): boolean {
+  return Array.isArray(value) && value.length === 2 && !value.some((part) => Array.isArray(part));
 }
 
 function flatten(values: readonly JsonValue[]): JsonValue[] {
