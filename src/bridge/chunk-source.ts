@@ -8,6 +8,7 @@ import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../codec/types.ts
 import { SuperchunkError } from "../errors.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "./array-job.ts";
 import { cellSegments } from "./cell-copies.ts";
+import { placeFailure } from "./chunk-failure.ts";
 import { fitOf, rowBytesOfCell } from "./chunk-fit.ts";
 import { type CellRange, cellItems, cellStart } from "./grid.ts";
 
@@ -65,7 +66,10 @@ async function* copyChunks(
     const fit = fitOf(job, layout, index, header);
     counts[fit]++;
     if (fit === "copied") yield bytes;
-    else yield await fitTo(job, bytesOfCell(job, layout, index), bytes, header, encoder);
+    else {
+      const fitting = fitTo(job, bytesOfCell(job, layout, index), bytes, header, encoder);
+      yield await placeFailure(archive.store, place, fitting);
+    }
     onChunk(cellItems(layout.cells, index) * job.source.dtype.itemSize);
     index++;
   }

@@ -90,8 +90,8 @@ export async function finishDestination(store: WritableStore, prefix: string): P
 const BATCH = 1000;
 
 /**
- * Deletes every object below a folder, but not those in `keep`. No more than a batch of names is held at a time, and nothing
- * is deleted during a listing: some file systems leave names out then.
+ * Deletes every object below a folder, but not those in `keep`, and the folders that are empty then, itself too. No more than
+ * a batch of names is held at a time, and nothing is deleted during a listing: some file systems leave names out then.
  *
  * @throws IO where an object that was deleted is still listed
  */
@@ -102,7 +102,9 @@ export async function deleteTree(
   signal?: AbortSignal,
 ): Promise<void> {
   const folders = [folder];
+  const seen: string[] = [];
   for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
+    seen.push(next);
     const below = new Set<string>();
     let [keys, last]: [string[], string | undefined] = [[], undefined];
     do {
@@ -126,6 +128,9 @@ export async function deleteTree(
     } while (keys.length === BATCH);
     for (const key of below) folders.push(key);
   }
+  if (store.isFolder === undefined) return;
+  // Those inside of others were seen after them. One with entries stays.
+  for (const key of seen.reverse()) if (key !== "") await store.delete(key, { signal });
 }
 
 /**

@@ -20,6 +20,7 @@ import {
   refuseFilters,
   type TransformerSpecification,
 } from "../zarr/transformer-create.ts";
+import { placeFailure } from "./chunk-failure.ts";
 import { deleteTree } from "./destination.ts";
 
 /** Chunks in a shard unless asked otherwise. */
@@ -163,7 +164,9 @@ async function exportArray(
       for await (const { place, bytes } of archive.encodedChunks(first, end, { signal })) {
         const isShort = place.nbytes < archive.chunkBytes;
         if (isShort) padded++;
-        const chunk = isShort ? await pad(bytes, archive.chunkBytes, itemSize) : bytes;
+        const chunk = isShort
+          ? await placeFailure(archive.store, place, pad(bytes, archive.chunkBytes, itemSize))
+          : bytes;
         entries[place.index - first] = { offset, nbytes: chunk.length };
         offset += chunk.length;
         yield chunk;

@@ -3,15 +3,16 @@
  *
  * Uses its own shard reader, so that a fault of the writer is not hidden. Must not write.
  */
-import type { Archive, LongOptions } from "../array/types.ts";
+import type { Archive, ChunkPlace, LongOptions } from "../array/types.ts";
 import { decode, decodeHeader } from "../codec/index.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "./array-job.ts";
 import { cellSegments } from "./cell-copies.ts";
+import { placeFailure } from "./chunk-failure.ts";
 import { recodedCells } from "./chunk-source.ts";
 import { type ConversionJobs, planJobs } from "./conversion-jobs.ts";
 import type { LayoutOptions } from "./convert-options.ts";
@@ -88,8 +89,14 @@ export async function verifyArray(
   return layout.cells.count;
 }
 
-/** A source chunk: encoded as the archive has it, or decoded. */
-type Expected = { readonly encoded: Uint8Array } | { readonly items: Uint8Array };
+/** A source chunk: encoded as the archive has it, with where that is, or decoded. */
+type Expected = ({ readonly encoded: Uint8Array } & Source) | { readonly items: Uint8Array };
+
+/** Where a chunk of the source lies. */
+interface Source {
+  readonly store: ReadableStore;
+  readonly place: ChunkPlace;
+}
 
 async function* expectedChunks(
   job: ArrayJob,
@@ -105,8 +112,8 @@ async function* expectedChunks(
       continue;
     }
     const last = run.chunk + run.end - run.first;
-    for await (const { bytes } of archive.encodedChunks(run.chunk, last, { signal }))
-      yield { encoded: bytes };
+    for await (const { place, bytes } of archive.encodedChunks(run.chunk, last, { signal }))
+      yield { encoded: bytes, store: archive.store, place };
   }
 }
 
@@ -139,9 +146,18 @@ async function compareChunk(
 ): Promise<void> {
   const header = decodeHeader(found, found.length);
   if (header.nbytes !== cellBytes) throw differs(place, "nbytes", cellBytes, header.nbytes);
-  const decoded = await decode(found, { expectedNbytes: cellBytes });
-  if ("encoded" in expected && firstDifference(expected.encoded, found, found.length) === undefined) return;
-  const items = "items" in expected ? expected.items : await decode(expected.encoded, {});
+  if ("encoded" in expected && firstDifference(expected.encoded, found, found.length) === undefined) {
+    // The same bytes: what is wrong with them was wrong in the source.
+    await placeFailure(expected.store, expected.place, decode(found, { expectedNbytes: cellBytes }));
+    return;
+  }
+  const items =
+    "items" in expected
+      ? expected.items
+      : await placeFailure(expected.store, expected.place, decode(expected.encoded));
+  const decoded = await decode(found, { expectedNbytes: cellBytes }).catch((error: unknown) => {
+    throw isSuperchunkError(error) ? error.at(place) : error;
+  });
   const at = firstDifference(items, decoded, length);
   if (at !== undefined)
     throw differs({ ...place, offset: at }, `byte ${at} of the decoded chunk`, items[at], decoded[at]);

@@ -145,3 +145,19 @@ test("the command converts a hierarchy of the transformer, says before what it w
   expect(found?.bytes.equals(expected?.bytes ?? Buffer.alloc(0))).toBe(true);
   expect((await runCli(["verify", target])).code).toBe(0);
 });
+
+test("an array whose verification fails does not look finished", async () => {
+  const store = new MemoryStore();
+  await store.put("s/.zarray", json({ ...base, shape: [1000], chunks: [1000] }));
+  const chunk = Uint8Array.from(await encode(new Uint8Array(2000), { typesize: 2 }));
+  // The header stays whole, which is all that copying looks at; the first block is said to lie outside of the chunk.
+  chunk.fill(0xff, 16, 20);
+  await store.put("s/0", chunk);
+  const target = new MemoryStore();
+  const node = await openZarr(store, "s");
+  await expect(convertZarr(node, target, "z", { verify: true })).rejects.toMatchObject({
+    name: "SuperchunkError",
+  });
+  expect(await target.stat("z/zarr.json")).toBeUndefined();
+  expect(await target.stat("z/.superchunk-convert.json")).toBeDefined();
+});

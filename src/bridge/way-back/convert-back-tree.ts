@@ -110,7 +110,7 @@ export async function convertBackTree(
   );
   const entries: BackEntry[] = [];
   const notes: string[] = [];
-  const all = await collectJobs(jobs);
+  const all = await collectJobs(jobs, sources);
   const run: OneRun = {
     target,
     destination,
@@ -139,7 +139,7 @@ export async function convertBackTree(
 }
 
 /** Sorted out before anything is written: no two may go to the same place. Throws `NOT_FOUND`, `BAD_ARGUMENT`. */
-async function collectJobs(jobs: AsyncIterable<BackJob>): Promise<BackJob[]> {
+async function collectJobs(jobs: AsyncIterable<BackJob>, sources: readonly string[]): Promise<BackJob[]> {
   const all: BackJob[] = [];
   const byNode = new Map<string, string>();
   for await (const job of jobs) {
@@ -155,7 +155,11 @@ async function collectJobs(jobs: AsyncIterable<BackJob>): Promise<BackJob[]> {
     all.push(job);
   }
   if (all.length > 0) return all;
-  throw new SuperchunkError("NOT_FOUND", "there is no archive and no Zarr array to convert");
+  const [path] = sources;
+  throw new SuperchunkError("NOT_FOUND", "there is no archive and no Zarr array to convert", {
+    ...(path === undefined ? {} : { path }),
+    field: "src",
+  });
 }
 
 /** What all sources of a run share. */

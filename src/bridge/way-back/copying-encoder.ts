@@ -7,6 +7,7 @@ import type { ChunkedArchive } from "../../array/types.ts";
 import { isEqual } from "../../bytes/equal.ts";
 import { decode, info } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
+import { placeFailure } from "../chunk-failure.ts";
 
 /** Chunks that may wait for the writer to ask for them. */
 const MOST_WAITING = 64;
@@ -65,9 +66,9 @@ export async function* offerChunks(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array> {
   let left = archive.nbytes;
-  for await (const { bytes } of archive.encodedChunks(0, archive.nchunks, { signal })) {
+  for await (const { place, bytes } of archive.encodedChunks(0, archive.nchunks, { signal })) {
     const chunk = bytes.slice();
-    const items = await decode(chunk);
+    const items = await placeFailure(archive.store, place, decode(chunk));
     // The last chunk of a carray may hold more rows than count.
     const shown = items.length > left ? items.subarray(0, left) : items;
     if (shown.length === items.length) encoder.offer(items, chunk);
