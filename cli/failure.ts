@@ -1,7 +1,7 @@
 /**
  * What an error means to the one who typed the command: one line, and an exit code.
  *
- * 0 done, 1 failed, 2 wrong use, 3 stored bytes contradict themselves or their checksums, 130 interrupted.
+ * 0 done, 1 failed, 2 wrong use, 3 stored bytes contradict themselves or their checksums, 130 and 143 interrupted. @see FORMAT.md [FX-01]
  */
 import { CommanderError } from "commander";
 import { type ErrorCode, SuperchunkError } from "../src/errors.ts";

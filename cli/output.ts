@@ -5,6 +5,7 @@
  */
 import type { Readable, Writable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
+import { SuperchunkError } from "../src/errors.ts";
 
 /** A stream that may be a terminal. */
 export type TerminalStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
@@ -72,7 +73,7 @@ export class Output {
 
   async #write(piece: string | Uint8Array): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      const fail = (error: Error): void => reject(isClosedPipe(error) ? new ClosedPipe() : error);
+      const fail = (error: Error): void => reject(isClosedPipe(error) ? new ClosedPipe() : explain(error));
       if (this.#failure !== undefined) fail(this.#failure);
       else this.#stream.write(piece, (error) => (error ? fail(error) : resolve()));
     });
@@ -81,6 +82,15 @@ export class Output {
     await setImmediate();
     this.#signal.throwIfAborted();
   }
+}
+
+/** Says of an error that it was in printing; the archive is not to blame. */
+function explain(error: Error): Error {
+  const code = "code" in error ? String(error.code) : error.message;
+  const details = { path: "stdout", cause: error };
+  return code === "ENOSPC"
+    ? new SuperchunkError("NO_SPACE", "the disk is full: what is printed is not all there (ENOSPC)", details)
+    : new SuperchunkError("IO", `what is printed is not all there (${code} while writing)`, details);
 }
 
 function isClosedPipe(error: Error): boolean {

@@ -29,9 +29,22 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   } catch (caught) {
     const error = io.signal.aborted ? io.signal.reason : caught;
     if (error instanceof ClosedPipe) return EXIT.done;
+    if (error instanceof CommanderError && error.exitCode === 0) return finishHelp(argv, context);
     if (!(error instanceof CommanderError)) await reportFailure(error, argv, context);
-    else if (error.exitCode !== 0 && argv.includes("--json")) await reportJson(error, context);
+    else if (argv.includes("--json")) await reportJson(error, context);
     await context.out.flush().catch(() => {});
+    return exitCodeOf(error);
+  }
+}
+
+/** Help and version end as an exception, with what was asked for not yet handed to the system. */
+async function finishHelp(argv: readonly string[], context: Context): Promise<number> {
+  try {
+    await context.out.flush();
+    return EXIT.done;
+  } catch (error) {
+    if (error instanceof ClosedPipe) return EXIT.done;
+    await reportFailure(error, argv, context);
     return exitCodeOf(error);
   }
 }

@@ -36,9 +36,15 @@ export function formatPlural(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** Uncompressed bytes by stored bytes with two digits; `-` where nothing is stored. */
+/**
+ * Uncompressed bytes by stored bytes with two digits, in six characters at most: large ones with fewer digits, and from a
+ * hundred thousand on as powers of ten, `1.4e12`. `-` where nothing is stored.
+ */
 export function formatRatio(nbytes: number, cbytes: number): string {
-  return cbytes > 0 ? (nbytes / cbytes).toFixed(2) : "-";
+  if (cbytes <= 0) return "-";
+  const ratio = nbytes / cbytes;
+  if (ratio < 999.995) return ratio.toFixed(2);
+  return ratio < 99999.5 ? ratio.toFixed(0) : ratio.toExponential(1).replace("+", "");
 }
 
 /** Uncompressed by stored bytes for JSON; null where nothing is stored. */

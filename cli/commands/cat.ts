@@ -127,6 +127,11 @@ function sourcesOf(archive: Readable, slice: string | undefined): ValueSource[] 
   if (archive.kind === "array")
     return [arraySource("", archive, selectionOf(archive, slice, archive.shape.length))];
   const { length } = archive;
+  if (archive.kind === "group" && archive.names.length === 0) {
+    throw new SuperchunkError("BAD_ARGUMENT", "the group holds no arrays, and so no values to print", {
+      path: archive.store.describe(archive.path),
+    });
+  }
   if (length === undefined)
     throw needsColumn(archive, "the arrays of this group are not of one length, as those of a table");
   const [rows] = resolveSelection(selectionOf(archive, slice, 1), [length]);

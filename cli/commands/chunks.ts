@@ -47,10 +47,13 @@ Examples:
     )
     .action(async (path: string, options: ChunksOptions) => {
       const list = options.json === true ? new JsonArray(context.out) : undefined;
+      let isEmpty = true;
       for await (const part of partsUnder(path, options.column, context)) {
+        isEmpty = false;
         if (list === undefined) await printLines(part, options, context);
         else await printJson(list, part, options, context);
       }
+      if (isEmpty && list === undefined) await context.out.line("no chunks");
       await list?.end();
     });
 }

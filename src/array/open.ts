@@ -1,9 +1,11 @@
 /** `open`: any archive from any store, told apart by content. */
 import { SuperchunkError } from "../errors.ts";
+import { hasEntries } from "../store/entries.ts";
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { withHeads } from "../store/wrappers/heads.ts";
+import { adviseOnFolder, refusePart } from "./archive-part.ts";
 import { openArrayFolder } from "./open-array-folder.ts";
 import { openFile } from "./open-file.ts";
 import { openTable } from "./open-table.ts";
@@ -38,6 +40,8 @@ export async function open(
   const folder = looksLikeFile ? await openFolder(source, path, options) : undefined;
   if (folder !== undefined) return folder;
   // Not "blpk": says what is wrong with the file, if there is one.
+  const part = file === undefined ? undefined : refusePart(source.describe(path));
+  if (part !== undefined) throw part;
   if (file !== undefined) return openFile(source, path, options, file.info);
   throw await nothingThere(source, path, options);
 }
@@ -72,19 +76,15 @@ async function nothingThere(
   if (await hasEntries(store, path, options)) {
     return new SuperchunkError(
       "UNSUPPORTED",
-      'the folder is not an archive: it has neither __rootdirs__ nor meta/sizes and meta/storage. "superchunk ls" lists the archives inside a folder',
-      { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: "neither" },
+      `the folder is not an archive: it has neither __rootdirs__, nor meta/sizes and meta/storage, nor zarr.json, .zarray or .zgroup of Zarr. ${adviseOnFolder(where.path)}`,
+      {
+        ...where,
+        expected: `__rootdirs__, meta/sizes and meta/storage, or ${ZARR_DOCUMENTS.join(", ")}`,
+        found: "none of them",
+      },
     );
   }
-  return new SuperchunkError("NOT_FOUND", "there is no such file or folder", where);
-}
-
-async function hasEntries(store: ReadableStore, path: string, options: OpenOptions): Promise<boolean> {
-  try {
-    for await (const _ of store.list(path, options)) return true;
-  } catch (error) {
-    // Stores that cannot list cannot tell an empty place from a folder of other things.
-    if (!(error instanceof SuperchunkError && error.code === "UNSUPPORTED")) throw error;
-  }
-  return false;
+  const isEmpty = store.isFolder !== undefined && (path === "" || (await store.isFolder(path, options)));
+  const what = isEmpty ? "the folder is empty; an archive would be in it" : "there is no such file or folder";
+  return new SuperchunkError("NOT_FOUND", what, where);
 }

@@ -106,6 +106,18 @@ describe("info", () => {
     expect(out).toContain("\\x1b[2J");
   });
 
+  it("of an empty folder says that it is empty, and of nothing that it is not there", async () => {
+    mkdirSync(join(folder, "empty"));
+    for (const [name, reason] of [
+      ["empty", "the folder is empty"],
+      ["nothing", "there is no such file or folder"],
+    ] as const) {
+      const { code, err } = await runCli(["info", join(folder, name)]);
+      expect([name, code]).toEqual([name, 1]);
+      expect(err).toContain(`superchunk: ${join(folder, name)}: ${reason}`);
+    }
+  });
+
   it("follows a symbolic link that its user names", async () => {
     symlinkSync(corpus("bloscpack-3/array-f8.blp"), join(folder, "link.blp"));
     expect((await runCli(["info", join(folder, "link.blp")])).code).toBe(0);
@@ -169,8 +181,8 @@ describe("ls", () => {
     symlinkSync(corpus("carray/blz-f8"), join(folder, "a-link"));
     cpSync(corpus("bloscpack-3/sum-md5.blp"), join(folder, "b.blp"));
     const { code, out } = await runCli(["ls", folder]);
-    expect(code).toBe(3);
-    expect(out).toMatch(/DAMAGED {12}\S*a-link {2}UNSAFE_PATH: /);
+    expect(code).toBe(0);
+    expect(out).toMatch(/LINK {15}\S*a-link {2}a link out of the folder, .*: not followed/);
     expect(out).toContain(join(folder, "b.blp"));
   });
 

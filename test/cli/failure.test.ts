@@ -23,7 +23,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
 };
 
 describe("exit codes", () => {
-  it.each(Object.entries(CODES))("%s ends with %d", (code, exit) => {
+  it.each(Object.entries(CODES))("[FX-01] %s ends with %d", (code, exit) => {
     expect(exitCodeOf(new SuperchunkError(code as ErrorCode, "x"))).toBe(exit);
   });
 
@@ -32,7 +32,7 @@ describe("exit codes", () => {
     expect(exitCodeOf(new CommanderError(1, "commander.unknownOption", "error: unknown option"))).toBe(2);
   });
 
-  it("a signal is 128 and its number", () => {
+  it("[FX-01] a signal is 128 and its number", () => {
     expect(exitCodeOf(new Interruption("SIGINT"))).toBe(130);
     expect(exitCodeOf(new Interruption("SIGTERM"))).toBe(143);
   });

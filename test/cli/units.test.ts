@@ -49,6 +49,14 @@ describe("sizes", () => {
   it("a ratio of nothing stored is no number", () => {
     expect(formatRatio(8000, 4000)).toBe("2.00");
     expect(formatRatio(0, 0)).toBe("-");
+    for (const [ratio, text] of [
+      [999.99, "999.99"],
+      [999.996, "1000"],
+      [99_999, "99999"],
+      [99_999.7, "1.0e5"],
+      [1.44e12, "1.4e12"],
+    ] as const)
+      expect(formatRatio(ratio, 1)).toBe(text);
   });
 });
 

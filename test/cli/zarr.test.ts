@@ -146,6 +146,19 @@ test("a group of columns is shown like a table, its arrays by name, locally and 
   });
 });
 
+test("a group without arrays has no values to print, no chunks, and nothing to convert", async () => {
+  const folder = await makeFolder();
+  writeFileSync(join(folder, "zarr.json"), '{"zarr_format": 3, "node_type": "group"}');
+  const printed = await runCli(["cat", folder]);
+  expect(printed).toMatchObject({ code: 2, out: "" });
+  expect(printed.err).toContain("the group holds no arrays");
+  expect(await runCli(["chunks", folder])).toMatchObject({ code: 0, out: "no chunks\n", err: "" });
+  expect(JSON.parse((await runCli(["chunks", folder, "--json"])).out)).toEqual([]);
+  const converted = await runCli(["convert", folder, `${folder}.npy`, "--to", "npy"]);
+  expect(converted.code).toBe(1);
+  expect(converted.err).toContain(`${folder}: there is no archive and no Zarr array to convert`);
+});
+
 test("a group of arrays of unequal length asks for one of them", async () => {
   const folder = await makeFolder();
   writeFileSync(join(folder, "zarr.json"), JSON.stringify({ zarr_format: 3, node_type: "group" }));

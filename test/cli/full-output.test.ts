@@ -1,0 +1,36 @@
+/** What is printed to a full disk: an error that says so, and blames no archive. */
+import { PassThrough, Writable } from "node:stream";
+import { expect, it } from "vitest";
+import { run } from "../../cli/run.ts";
+
+class Failing extends Writable {
+  readonly #code: string;
+
+  constructor(code: string) {
+    super();
+    this.#code = code;
+  }
+
+  override _write(_piece: Buffer, _encoding: string, done: (error: Error) => void): void {
+    done(Object.assign(new Error(`${this.#code}: told by the system, write`), { code: this.#code }));
+  }
+}
+
+it.each([
+  ["ENOSPC", 1, "superchunk: stdout: the disk is full: what is printed is not all there (ENOSPC)\n"],
+  ["EIO", 1, "superchunk: stdout: what is printed is not all there (EIO while writing)\n"],
+  ["EPIPE", 0, ""],
+] as const)(
+  "where printing ends with %s the exit code is %i, and the message names stdout",
+  async (code, exit, told) => {
+    let err = "";
+    const stderr = new PassThrough();
+    stderr.on("data", (piece) => {
+      err += piece;
+    });
+    const stdin = new PassThrough();
+    const { signal } = new AbortController();
+    const ended = await run(["--version"], { stdin, stdout: new Failing(code), stderr, signal });
+    expect([ended, err]).toEqual([exit, told]);
+  },
+);

@@ -1,0 +1,89 @@
+/** What lies beside archives, or is only a part of one: told for what it is. */
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { runCli } from "./harness.ts";
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-beside-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("a link out of a folder of archives", () => {
+  let tree: string;
+  beforeEach(async () => {
+    tree = join(folder, "tree");
+    mkdirSync(tree);
+    await runCli(["create", join(tree, "a"), "--dtype", "<i4", "--shape", "10"]);
+    await runCli(["create", join(folder, "far"), "--dtype", "<i4", "--shape", "10"]);
+    await runCli(["compress", join(folder, "far", "meta", "sizes"), join(folder, "far.blp")]);
+    symlinkSync(join(folder, "far"), join(tree, "link"));
+    symlinkSync(join(folder, "far.blp"), join(tree, "other.blp"));
+    symlinkSync("circle", join(tree, "circle"));
+  });
+
+  it("is told by ls and verify as not followed, and is no damage", async () => {
+    const listed = await runCli(["ls", tree]);
+    expect(listed.code).toBe(0);
+    expect(listed.out).toContain(`a link out of the folder, to ${join(folder, "far")}: not followed`);
+    expect(listed.out).toContain("circle  a link in a circle: not followed");
+    const verified = await runCli(["verify", tree]);
+    expect(verified.code).toBe(0);
+    expect(verified.out).toContain("1 archive: 1 ok, 3 links not followed");
+    expect(JSON.parse((await runCli(["ls", tree, "--json"])).out)).toContainEqual({
+      path: join(tree, "other.blp"),
+      notFollowed: expect.objectContaining({ code: "UNSAFE_PATH", found: join(folder, "far.blp") }) as object,
+    });
+    const { archives, ok, totals } = JSON.parse((await runCli(["verify", tree, "--json"])).out);
+    expect(archives).toHaveLength(4);
+    expect({ ok, totals }).toMatchObject({ ok: true, totals: { archives: 1, notFollowed: 3 } });
+  });
+
+  it.each([["zarr"], ["bcolz"]])(
+    "is not converted to %s, which is a failure, and no damage",
+    async (format) => {
+      const { code, err } = await runCli(["convert", tree, join(folder, "out"), "--to", format]);
+      expect(code).toBe(1);
+      expect(err.match(/not converted: .*symbolic link.* \(UNSUPPORTED\)/g)).toHaveLength(3);
+    },
+  );
+
+  it("inside of an archive is damage", async () => {
+    rmSync(join(tree, "a", "data"), { recursive: true });
+    symlinkSync(join(folder, "far", "data"), join(tree, "a", "data"));
+    const { code, out } = await runCli(["verify", tree]);
+    expect(code).toBe(3);
+    expect(out).toContain("UNSAFE_PATH");
+  });
+});
+
+describe("a part of something", () => {
+  it.each(["info", "cat", "chunks"])("%s of a part names the folder that is meant", async (command) => {
+    const array = join(folder, "a");
+    await runCli(["create", array, "--dtype", "<i4", "--shape", "10", "--attr", "x=1"]);
+    await runCli(["convert", array, join(folder, "z")]);
+    for (const [path, whole] of [
+      [join(array, "meta", "sizes"), array],
+      [join(array, "meta", "storage"), array],
+      [join(array, "meta", "attributes"), array],
+      [join(folder, "z", "zarr.json"), join(folder, "z")],
+    ] as const) {
+      const { code, err } = await runCli([command, path]);
+      expect(code).toBe(1);
+      expect(err).toContain(`name the folder: ${whole}\n`);
+    }
+  });
+
+  it("as a folder is sent to the one above, and told all that was looked for", async () => {
+    const array = join(folder, "a");
+    await runCli(["create", array, "--dtype", "<i4", "--shape", "10"]);
+    const { code, err } = await runCli(["info", join(array, "meta")]);
+    expect(code).toBe(1);
+    expect(err).toContain(
+      "nor zarr.json, .zarray or .zgroup of Zarr. If it is a part of one, name the folder above",
+    );
+  });
+});
