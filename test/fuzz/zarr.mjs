@@ -1,0 +1,11 @@
+/**
+ * Fuzzing of Zarr arrays: `node test/fuzz/zarr.mjs [writes|shards|documents]… [--seconds S] [--seed N]`.
+ *
+ * What is tried is in the files beside this one.
+ */
+import { runTargets } from "./rounds.mjs";
+import { fuzzDocuments } from "./zarr-documents.mjs";
+import { fuzzShards } from "./zarr-shards.mjs";
+import { fuzzWrites } from "./zarr-writes.mjs";
+
+await runTargets({ writes: fuzzWrites, shards: fuzzShards, documents: fuzzDocuments });
