@@ -46,6 +46,8 @@ export interface Job {
     | "grow"
     | "trim"
     | "addcol";
+  /** A writer reads back what it wrote, unless false. */
+  readonly readBack?: boolean;
   /** File with the bytes to write. */
   readonly from?: string;
   readonly shape?: readonly number[];
@@ -91,5 +93,7 @@ export type Answer =
       readonly sha256: string;
       readonly attrs: ExactJson;
     }
+  /** Written, and not read back. */
+  | { readonly kind: "done" }
   | { readonly kind: "group"; readonly members: readonly string[]; readonly attrs: ExactJson }
   | { readonly kind: "error"; readonly error: string };

@@ -16,7 +16,7 @@ export class Checks {
   /** Passes where the answer has these values. */
   values(name: string, answer: Answer, expected: { shape: readonly number[]; sha256: string | null }): void {
     if (answer.kind === "error") this.fail(name, answer.error);
-    else if (answer.kind === "group") this.fail(name, "found a group");
+    else if (answer.kind !== "values") this.fail(name, `found no values but "${answer.kind}"`);
     else
       this.equal(
         name,

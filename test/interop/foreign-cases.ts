@@ -1,6 +1,7 @@
 /** Files that bloscpack and we make alike. */
 import type { BloscpackOptions } from "../../src/array/foreign/bloscpack-options.ts";
-import type { ChecksumName, JsonValue } from "../../src/format/types.ts";
+import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
+import type { JsonValue } from "../../src/format/types.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
 import { dtypeOf, someBytes, someText } from "./foreign-data.ts";
 
@@ -20,19 +21,8 @@ export interface FileCase {
 /** All of them. */
 export function listFiles(): FileCase[] {
   const cases: FileCase[] = [];
-  const sums: ChecksumName[] = [
-    "None",
-    "adler32",
-    "crc32",
-    "md5",
-    "sha1",
-    "sha224",
-    "sha256",
-    "sha384",
-    "sha512",
-  ];
   const lengths = [0, 1, 1000, 4096, 4097, 100_000];
-  for (const [i, checksum] of sums.entries()) {
+  for (const [i, checksum] of CHECKSUM_NAMES.entries()) {
     for (const clevel of [0, 7]) {
       const length = lengths[(i + clevel) % lengths.length] ?? 1;
       const options = { checksum, clevel, chunkSize: 4096, typesize: [1, 4, 8, 16][i % 4] ?? 1 };

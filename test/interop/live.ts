@@ -1,8 +1,9 @@
 /**
- * Readers of Zarr in a loop, while an array that keeps itself a Zarr array is appended to, changed, shrunk and compacted:
- * they get right values or errors, and never a wrong value.
+ * Readers of Zarr in a loop, while an array that keeps itself a Zarr array is appended to, changed, shrunk and compacted, also
+ * to other chunks: they get right values or errors, and never a wrong value.
  */
 import { join } from "node:path";
+import type { CutOptions } from "../../src/array/write/settings.ts";
 import { createArray, openWritable, verifyLinkAt } from "../../src/node/index.ts";
 import type { Suite } from "./suite.ts";
 
@@ -51,6 +52,14 @@ export const live: Suite = {
   },
 };
 
+/** Other chunks, as many in a shard as no others. */
+const CUTS: readonly CutOptions[] = [
+  { chunklen: 500, superchunklen: 4 },
+  { chunklen: 300, superchunklen: 6, cparams: { cname: "zstd" } },
+  { chunklen: 700, superchunklen: 3, checksum: "None" },
+  { cparams: { cname: "lz4", shuffle: "noshuffle" } },
+];
+
 /** Values of rows that were set so many times. */
 function rows(first: number, count: number, times: number): BigInt64Array {
   return BigInt64Array.from({ length: count }, (_, i) => BigInt((first + i) * 1000 + times));
@@ -74,7 +83,7 @@ async function changeSome(path: string, seed: number): Promise<number> {
       const selection = [{ start: first, stop: first + count, step: null }];
       await array.set(selection, rows(first, count, 1 + below(998)));
     } else if (kind === 8) await array.resize(length - below(length));
-    else await array.compact();
+    else await array.compact(below(2) === 0 ? {} : CUTS[below(CUTS.length)]);
     await array.flush();
     // Readers of the same machine get their turn.
     await new Promise((resolve) => setImmediate(resolve));

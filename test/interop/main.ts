@@ -13,6 +13,7 @@ import { link } from "./link.ts";
 import { live } from "./live.ts";
 import { native } from "./native.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
+import { product } from "./product.ts";
 import { references } from "./references.ts";
 import { serve } from "./serve.ts";
 import type { Suite } from "./suite.ts";
@@ -31,6 +32,7 @@ const SUITES: readonly Suite[] = [
   link,
   live,
   zarrArrays,
+  product,
   serve,
   references,
   native,

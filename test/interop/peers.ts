@@ -97,6 +97,9 @@ export async function preparePeers(names: readonly PeerName[]): Promise<(ReadyPe
   );
 }
 
+/** Ten times what the slowest takes for a small array. */
+const SECONDS_PER_JOB = 0.25;
+
 async function askReader(
   { executable, env }: Environment,
   [script = "", ...args]: readonly string[],
@@ -111,6 +114,7 @@ async function askReader(
         (_, value) => (typeof value === "bigint" ? String(value) : value),
       ),
       env: { ...env, PYTHONDONTWRITEBYTECODE: "1", PYTHONIOENCODING: "utf-8" },
+      timeoutSeconds: Math.max(300, jobs.length * SECONDS_PER_JOB),
     },
   );
   const answers = new Map<ExactJson, Answer>();
@@ -128,14 +132,16 @@ async function askReader(
 interface RawAnswer {
   readonly id: number;
   readonly error?: string;
+  readonly done?: boolean;
   readonly members?: readonly string[];
   readonly shape?: readonly number[];
   readonly sha256?: string;
   readonly attrs?: ExactJson;
 }
 
-function toAnswer({ error, members, shape, sha256, attrs }: RawAnswer): Answer {
+function toAnswer({ error, done, members, shape, sha256, attrs }: RawAnswer): Answer {
   if (error !== undefined) return { kind: "error", error };
+  if (done === true) return { kind: "done" };
   if (members !== undefined) return { kind: "group", members, attrs: attrs ?? null };
   if (shape === undefined || sha256 === undefined)
     return { kind: "error", error: "the answer has no values" };

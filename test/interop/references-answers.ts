@@ -2,9 +2,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { repositoryRoot } from "../fixtures/manifest.ts";
+import { type Printed, runCommands } from "./commands.ts";
 import type { Environment } from "./environments.ts";
 import type { NodeCommand } from "./newer-node.ts";
 import { lastLines, runProgram } from "./program.ts";
+import type { SuiteContext } from "./suite.ts";
 
 /** Lines, and the names of the arrays to read. */
 export interface Question {
@@ -56,4 +58,48 @@ export async function askJavaScript(
   const found = JSON.parse(await readFile(results, "utf8")) as (Answer & { id: number })[];
   const answers = new Map(found.map((answer) => [answer.id, answer]));
   return questions.map(({ id }) => answers.get(id) ?? { error: "no answer" });
+}
+
+/** Lines by which a set of references is opened. */
+export interface OpeningLines {
+  readonly Python: string;
+  readonly JavaScript: string;
+}
+
+/** The lines that `virtualize --json` printed. */
+export function linesIn({ out }: Printed): OpeningLines {
+  return (JSON.parse(out) as { open: OpeningLines }).open;
+}
+
+/** Checks that both languages read these arrays by the lines: shape and sha256 by name. */
+export async function checkLines(
+  { checks, folder }: SuiteContext,
+  node: NodeCommand,
+  python: Environment,
+  { label, lines, wanted }: { label: string; lines: OpeningLines; wanted: Readonly<Record<string, unknown>> },
+): Promise<void> {
+  const question = { id: 0, names: Object.keys(wanted) };
+  const [[inPython], [inNode]] = await Promise.all([
+    askPython(python, [{ ...question, lines: lines.Python }]),
+    askJavaScript(node, folder, [{ ...question, lines: lines.JavaScript }]),
+  ]);
+  checks.equal(`${label}: Python`, inPython?.values ?? inPython?.error, wanted);
+  checks.equal(`${label}: JavaScript`, inNode?.values ?? inNode?.error, wanted);
+}
+
+/** Runs `virtualize` for each of the sets, and checks what is read by the lines that it prints. */
+export async function checkSets(
+  context: SuiteContext,
+  node: NodeCommand,
+  python: Environment,
+  sets: readonly { readonly label: string; readonly argv: readonly string[] }[],
+  wanted: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const commands = sets.map(({ argv }) => ["virtualize", ...argv, "--json"]);
+  const printed = await runCommands(node, context.folder, commands);
+  for (const [i, { label }] of sets.entries()) {
+    const one = printed[i];
+    if (one?.code !== 0) context.checks.fail(label, one?.err ?? "nothing was printed");
+    else await checkLines(context, node, python, { label, lines: linesIn(one), wanted });
+  }
 }

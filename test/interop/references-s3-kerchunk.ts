@@ -5,12 +5,11 @@
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { S3Store } from "../../src/node/index.ts";
-import { findFixture, repositoryRoot } from "../fixtures/manifest.ts";
+import { findFixture } from "../fixtures/manifest.ts";
 import { setEnvironment, startS3 } from "../s3/server.ts";
 import type { Environment } from "./environments.ts";
 import type { NodeCommand } from "./newer-node.ts";
-import { lastLines, runProgram } from "./program.ts";
-import { askJavaScript, askPython } from "./references-answers.ts";
+import { checkSets } from "./references-answers.ts";
 import type { SuiteContext } from "./suite.ts";
 
 const ARRAY = "bloscpack-3/array-i4-2d.blp";
@@ -23,7 +22,7 @@ const FORMS = [
 
 /** Refers to an archive in S3 in every form of kerchunk, from a folder and from its bucket, and has it read. */
 export async function checkKerchunkInS3(
-  { checks, folder }: SuiteContext,
+  context: SuiteContext,
   node: NodeCommand,
   python: Environment,
 ): Promise<void> {
@@ -39,34 +38,17 @@ export async function checkKerchunkInS3(
     await store.put(basename(ARRAY), await readFile(fixture.file));
     await store.close();
     const source = `s3://${bucket}/data/${basename(ARRAY)}?endpoint=${endpoint}`;
-    const sets = [
-      { where: "in a folder", place: (file: string) => join(folder, "kerchunk-of-s3", file) },
+    const places = [
+      { where: "in a folder", place: (file: string) => join(context.folder, "kerchunk-of-s3", file) },
       { where: "in S3", place: (file: string) => `s3://${bucket}/sets/${file}?endpoint=${endpoint}` },
-    ].flatMap(({ where, place }) => FORMS.map(({ file, args }) => ({ file, args, where, at: place(file) })));
-    const results = join(folder, "kerchunk-of-s3.json");
-    const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
-    const done = await runProgram(node.program, [...node.args, script, results], {
-      input: JSON.stringify(sets.map(({ at, args }) => ["virtualize", source, at, ...args, "--json"])),
-    });
-    if (done.code !== 0) return checks.fail("kerchunk of S3", lastLines(done));
-    const printed = JSON.parse(await readFile(results, "utf8")) as {
-      readonly code: number;
-      readonly out: string;
-      readonly err: string;
-    }[];
-    for (const [id, { file, where }] of sets.entries()) {
-      const label = `kerchunk of S3, ${file} ${where}`;
-      const { code, out = "", err = "" } = printed[id] ?? {};
-      if (code !== 0) {
-        checks.fail(label, err);
-        continue;
-      }
-      const { open } = JSON.parse(out) as { open: { Python: string; JavaScript: string } };
-      const [inPython] = await askPython(python, [{ id, names: [name], lines: open.Python }]);
-      checks.equal(`${label}: Python`, inPython?.values ?? inPython?.error, wanted);
-      const [inNode] = await askJavaScript(node, folder, [{ id, names: [name], lines: open.JavaScript }]);
-      checks.equal(`${label}: JavaScript`, inNode?.values ?? inNode?.error, wanted);
-    }
+    ];
+    const sets = places.flatMap(({ where, place }) =>
+      FORMS.map(({ file, args }) => ({
+        label: `kerchunk of S3, ${file} ${where}`,
+        argv: [source, place(file), ...args],
+      })),
+    );
+    await checkSets(context, node, python, sets, wanted);
   } finally {
     reset();
     await s3.close();

@@ -8,10 +8,11 @@ import { S3Store } from "../../src/node/index.ts";
 import { corpusStore, keysOf } from "../bridge/read-back.ts";
 import { corpusFolder, findFixture, repositoryRoot } from "../fixtures/manifest.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "../s3/server.ts";
+import { type Printed, runCommands } from "./commands.ts";
 import type { Environment } from "./environments.ts";
 import type { NodeCommand } from "./newer-node.ts";
 import { lastLines, runProgram } from "./program.ts";
-import { askJavaScript, askPython } from "./references-answers.ts";
+import { askJavaScript, askPython, checkLines, linesIn } from "./references-answers.ts";
 import type { SuiteContext } from "./suite.ts";
 
 const TABLE = "ctable/bcolz-daily-equities";
@@ -46,11 +47,12 @@ const addressOf = ({ bucket, endpoint }: TestS3, key: string): string =>
   `s3://${bucket}/${key}?endpoint=${endpoint}&region=${REGION}`;
 
 async function checkTable(
-  { checks, folder }: SuiteContext,
+  context: SuiteContext,
   s3: TestS3,
   node: NodeCommand,
   python: Environment,
 ): Promise<void> {
+  const { checks, folder } = context;
   const fixture = findFixture(TABLE);
   if (fixture.kind !== "table") throw new Error("no table");
   const { endpoint, bucket } = s3;
@@ -70,15 +72,11 @@ async function checkTable(
   ] as const)
     checks.equal(`Icechunk in S3: the command ${what}`, run?.code === code || run, true);
   if (written?.code !== 0 || updated?.code !== 0) return;
-  const printed = JSON.parse(written.out) as { open: { Python: string; JavaScript: string } };
-  const names = fixture.names;
+  const lines = linesIn(written);
   const wanted = Object.fromEntries(
-    names.map((name) => [name, [fixture.columns[name]?.shape, fixture.columns[name]?.sha256]]),
+    fixture.names.map((name) => [name, [fixture.columns[name]?.shape, fixture.columns[name]?.sha256]]),
   );
-  const [inPython] = await askPython(python, [{ id: 0, names, lines: printed.open.Python }]);
-  checks.equal("Icechunk in S3: Python", inPython?.values ?? inPython?.error, wanted);
-  const [inNode] = await askJavaScript(node, folder, [{ id: 0, names, lines: printed.open.JavaScript }]);
-  checks.equal("Icechunk in S3: JavaScript", inNode?.values ?? inNode?.error, wanted);
+  await checkLines(context, node, python, { label: "Icechunk in S3", lines, wanted });
 
   await checkContainers(checks, s3, node, folder);
   const key = "close/data/__1.blp";
@@ -91,11 +89,11 @@ async function checkTable(
     ["cut", whole.slice(0, 60)],
   ] as const) {
     await store.put(key, bytes);
-    const [one] = await askJavaScript(node, folder, [{ ...ask, lines: printed.open.JavaScript }]);
+    const [one] = await askJavaScript(node, folder, [{ ...ask, lines: lines.JavaScript }]);
     const told = one?.error ?? "values";
     const isTold = /^STALE/.test(told) && told.includes(`s3://${bucket}/data/equities/${key}`);
     checks.equal(`Icechunk in S3: an object that was ${what}, in JavaScript`, isTold || told, true);
-    const [other] = await askPython(python, [{ ...ask, lines: printed.open.Python }]);
+    const [other] = await askPython(python, [{ ...ask, lines: lines.Python }]);
     const isRefused = /changed|not enough data/.test(other?.error ?? "");
     checks.equal(`Icechunk in S3: an object that was ${what}, in Python`, isRefused || other?.error, true);
   }
@@ -200,23 +198,4 @@ async function checkWriters({ checks, folder }: SuiteContext, s3: TestS3, node: 
       "second-again": true,
     });
   }
-}
-
-/** What a command printed. */
-interface Printed {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-async function runCommands(
-  { program, args }: NodeCommand,
-  folder: string,
-  commands: readonly (readonly string[])[],
-): Promise<readonly Printed[]> {
-  const results = join(folder, "s3.json");
-  const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
-  const done = await runProgram(program, [...args, script, results], { input: JSON.stringify(commands) });
-  if (done.code !== 0) return [{ code: done.code ?? 1, out: "", err: lastLines(done) }];
-  return JSON.parse(await readFile(results, "utf8")) as Printed[];
 }

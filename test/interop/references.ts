@@ -3,14 +3,14 @@
  * give the producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
  */
 import { createHash } from "node:crypto";
-import { cp, readFile, truncate, unlink, utimes } from "node:fs/promises";
+import { cp, truncate, unlink, utimes } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { createArray } from "../../src/node/index.ts";
-import { type Fixture, loadFixtures, repositoryRoot } from "../fixtures/manifest.ts";
+import { type Fixture, loadFixtures } from "../fixtures/manifest.ts";
+import { runCommands } from "./commands.ts";
 import { prepareEnvironment } from "./environments.ts";
 import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";
-import { lastLines, runProgram } from "./program.ts";
-import { type Answer, askJavaScript, askPython } from "./references-answers.ts";
+import { type Answer, askJavaScript, askPython, linesIn } from "./references-answers.ts";
 import { checkIcechunkInS3 } from "./references-s3.ts";
 import { checkKerchunkInS3 } from "./references-s3-kerchunk.ts";
 import { checkUpdates } from "./references-update.ts";
@@ -159,7 +159,7 @@ function jobsOf(row: Fixture, folder: string, withoutIcechunk: boolean): Job[] {
 /** Archives that were linked, with one reference to each file. */
 async function jobsOfLinked(
   { checks, folder }: SuiteContext,
-  { program, args }: NodeCommand,
+  node: NodeCommand,
   withoutIcechunk: boolean,
 ): Promise<Job[]> {
   const rows = [...loadFixtures("blz-superchunk"), ...loadFixtures("bloscpack-3")].filter(({ path }) =>
@@ -176,7 +176,6 @@ async function jobsOfLinked(
       jobs.push({ ...job, label, target: `${job.target}-shards`, args: [...job.args, "--shards"] });
     }
   }
-  const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
   const commands = rows.map((row) => [
     "link",
     join(folder, "linked", basename(row.path)),
@@ -185,10 +184,8 @@ async function jobsOfLinked(
   const { years, joined } = await jobsOfYears(folder, withoutIcechunk);
   commands.push(...years.map((year) => ["link", year]));
   jobs.push(...joined);
-  const done = await runProgram(program, [...args, script, join(folder, "linked.json")], {
-    input: JSON.stringify(commands),
-  });
-  if (done.code !== 0) checks.fail("references: link", lastLines(done));
+  for (const [i, { code, err }] of (await runCommands(node, folder, commands)).entries())
+    if (code !== 0) checks.fail(`references: ${commands[i]?.join(" ")}`, err);
   return jobs;
 }
 
@@ -263,35 +260,25 @@ async function jobsOfChanged(folder: string): Promise<Job[]> {
 
 async function write(
   { checks, folder }: SuiteContext,
-  { program, args }: NodeCommand,
+  node: NodeCommand,
   jobs: readonly Job[],
 ): Promise<Case[]> {
-  const results = join(folder, "results.json");
-  const script = join(repositoryRoot, "test", "interop", "run-commands.mjs");
-  const done = await runProgram(program, [...args, script, results], {
-    input: JSON.stringify(
-      jobs.map(({ source, others = [], target, args }) => [
-        "virtualize",
-        source,
-        ...others,
-        target,
-        ...args,
-        "--json",
-      ]),
-    ),
-  });
-  if (done.code !== 0) {
-    checks.fail("references: virtualize", lastLines(done));
-    return [];
-  }
-  const printed = JSON.parse(await readFile(results, "utf8")) as { code: number; out: string; err: string }[];
+  const commands = jobs.map(({ source, others = [], target, args }) => [
+    "virtualize",
+    source,
+    ...others,
+    target,
+    ...args,
+    "--json",
+  ]);
+  const printed = await runCommands(node, folder, commands);
   return jobs.flatMap(({ label, target, args, wanted, change }, i): Case[] => {
-    const { code, out = "", err = "" } = printed[i] ?? {};
-    if (code !== 0) {
-      checks.fail(label, err);
+    const one = printed[i];
+    if (one?.code !== 0) {
+      checks.fail(label, one?.err ?? "nothing was printed");
       return [];
     }
-    const { open } = JSON.parse(out) as { open: { Python: string; JavaScript: string } };
+    const open = linesIn(one);
     const both = { lines: open.Python, script: open.JavaScript };
     if (change !== undefined) return [{ label, ...both, wanted, isRefused: true }];
     const cases: Case[] = [{ label: `xarray reads ${label}`, ...both, wanted }];

@@ -1,101 +1,14 @@
-/** The sharding storage transformer against zarr 2.18, which wrote it: arrays, the calls of its store, and what is converted to it. */
-import { createHash } from "node:crypto";
-import { mkdir, writeFile } from "node:fs/promises";
+/** The sharding storage transformer against zarr 2.18, which wrote it: the calls of its store, and what is converted to it. */
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { FileStore } from "../../src/node/index.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
-import { createTransformerArray, type TransformerSpecification } from "../../src/zarr/transformer-create.ts";
+import { createTransformerArray } from "../../src/zarr/transformer-create.ts";
 import { ShardingTransformer } from "../../src/zarr/transformer-store.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import type { StoreCall } from "./answers.ts";
 import { runCommand } from "./command.ts";
 import { lastLines } from "./program.ts";
 import type { SuiteContext } from "./suite.ts";
-
-const COMPRESSORS: readonly (NonNullable<TransformerSpecification["compressor"]> | null)[] = [
-  null,
-  { codec: "blosc", configuration: { cname: "lz4", clevel: 5, shuffle: 1, blocksize: 0 } },
-  { codec: "gzip", configuration: { level: 3 } },
-  { codec: "zlib", configuration: { level: 3 } },
-];
-const TYPES = ["<i4", "|b1", "|u1", ">i2", "<u8", "<f4", ">f8"] as const;
-/** The array's edges fall within chunks and shards. */
-const SHAPES = [
-  { shape: [221], chunkShape: [12], chunksPerShard: [4] },
-  { shape: [17, 13], chunkShape: [3, 4], chunksPerShard: [2, 2] },
-  { shape: [5, 7, 9], chunkShape: [2, 3, 4], chunksPerShard: [2, 1, 2] },
-] as const;
-
-/** The full product of dimensions, separators, orders and compressors; data types in turn. */
-const TRANSFORMER: readonly (TransformerSpecification & { readonly dataType: (typeof TYPES)[number] })[] =
-  SHAPES.flatMap((shapes) =>
-    (["/", "."] as const).flatMap((separator) =>
-      (["C", "F"] as const).flatMap((order) =>
-        COMPRESSORS.map((compressor) => ({ ...shapes, separator, order, compressor, fillValue: 0 })),
-      ),
-    ),
-  ).map((spec, i) => ({
-    ...spec,
-    fillValue: TYPES[i % TYPES.length] === "|b1" ? false : 0,
-    dataType: TYPES[i % TYPES.length] ?? "<i4",
-  }));
-
-/** Items in C order; the first third is the fill value. */
-function makeItems(dtype: string, count: number): Uint8Array {
-  const size = Number(dtype.slice(2));
-  return Uint8Array.from({ length: count * size }, (_, i) => {
-    const item = Math.floor(i / size);
-    if (item < count / 3) return 0;
-    if (dtype === "|b1") return item % 2;
-    // Exponents that are no NaN.
-    return (item * 3 + (i % size) * 7) % 100;
-  });
-}
-
-/** Both ways with zarr 2.18: what we write in parts, and what it writes over ours. */
-export async function proveTransformer({ checks, folder, peer }: SuiteContext): Promise<void> {
-  const zarr2 = peer("zarr 2.18");
-  if (zarr2 === undefined) return;
-  for (const [index, spec] of TRANSFORMER.entries()) {
-    const { shape, dataType: dtype } = spec;
-    const bytes = makeItems(
-      dtype,
-      shape.reduce((product, n) => product * n, 1),
-    );
-    const from = join(folder, `transformer-items-${index}`);
-    await writeFile(from, bytes);
-    const expected = { shape, sha256: sha256(bytes) };
-    const name = `${shape.length}-d, ${dtype}, separator ${spec.separator}, order ${spec.order}, ${spec.compressor?.codec ?? "no compressor"}`;
-    const [ours, theirs] = [
-      join(folder, `transformer-${index}`),
-      join(folder, `transformer-theirs-${index}`),
-    ];
-    await mkdir(ours);
-    await mkdir(theirs);
-    const array = await createTransformerArray(new FileStore(ours), "", "g/a", spec);
-    const [rows = 1] = shape;
-    const cut = Math.floor(rows / 2);
-    const row = bytes.length / rows;
-    await array.setBytes([{ start: 0, stop: cut, step: 1 }], bytes.subarray(0, cut * row));
-    await array.setBytes([{ start: cut, stop: rows, step: 1 }], bytes.subarray(cut * row));
-    await createTransformerArray(new FileStore(theirs), "", "g/a", spec);
-    const common = { dtype, arrayPath: "g/a" } as const;
-    const [read, written] = await zarr2.read([
-      { path: ours, ...common },
-      { path: theirs, ...common, make: "zarr", from, shape },
-    ]);
-    if (read !== undefined) checks.values(`zarr 2.18 reads our transformer shards: ${name}`, read, expected);
-    if (written === undefined) continue;
-    checks.values(`zarr 2.18 writes transformer shards: ${name}`, written, expected);
-    if (written.kind === "error") continue;
-    const found = await openZarrArray(new FileStore(theirs), "g/a");
-    checks.equal(
-      `we read transformer shards of zarr 2.18: ${name}`,
-      sha256(await found.getBytes()),
-      expected.sha256,
-    );
-  }
-}
 
 /** Archives that the command turns into transformer shards, read by zarr 2.18. */
 export async function proveTransformerExport({ checks, folder, peer }: SuiteContext): Promise<void> {
@@ -189,8 +102,4 @@ export async function proveTransformerCalls({ checks, folder, peer }: SuiteConte
 
 function toHex(bytes: Uint8Array | undefined): string {
   return bytes === undefined ? "none" : Buffer.from(bytes).toString("hex");
-}
-
-function sha256(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
 }

@@ -1,7 +1,7 @@
 /**
  * Zarr arrays of every kind that we write are read by the readers of Zarr v3, and what they write is read by us.
  *
- * The same for the storage transformer of zarr 2.18 (`transformer.ts`).
+ * The same for the storage transformer of zarr 2.18 (`transformer-arrays.ts`, `transformer.ts`).
  */
 import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -13,7 +13,8 @@ import { openZarrArray } from "../../src/zarr/open.ts";
 import { createZarr, zarrDocument } from "../../src/zarr/write/create.ts";
 import type { Job } from "./answers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
-import { proveTransformer, proveTransformerCalls, proveTransformerExport } from "./transformer.ts";
+import { proveTransformerCalls, proveTransformerExport } from "./transformer.ts";
+import { proveTransformerArrays } from "./transformer-arrays.ts";
 import { proveConversions } from "./zarr-conversions.ts";
 import { listMatrix, listUncovered, type MatrixCase } from "./zarr-matrix.ts";
 
@@ -28,7 +29,7 @@ export const zarrArrays: Suite = {
     context.checks.equal("every two kinds meet in some case", listUncovered(cases.filter(isOfProduct)), []);
     await proveWriting(context, cases);
     await proveReading(context, cases);
-    await proveTransformer(context);
+    await proveTransformerArrays(context);
     await proveTransformerCalls(context);
     await proveTransformerExport(context);
     await proveConversions(context);
@@ -40,7 +41,7 @@ function isOfProduct({ name }: MatrixCase): boolean {
   return /^\d-d,/.test(name);
 }
 
-/** zarrs 0.2 swaps real and imaginary parts of big-endian complex numbers: it is not asked. */
+/** zarrs 0.2 swaps the parts of big-endian complex numbers (of which `product-limits.ts` tells): it is not asked. */
 function isFaulty(reader: Reader, { isBigComplex }: MatrixCase): boolean {
   return reader === "zarrs" && isBigComplex;
 }

@@ -21,6 +21,7 @@ import type { Job } from "./answers.ts";
 import { runCommand } from "./command.ts";
 import { lastLines } from "./program.ts";
 import type { SuiteContext } from "./suite.ts";
+import { makeItems } from "./transformer-arrays.ts";
 
 const READERS = ["zarr-python", "zarrs", "tensorstore"] as const;
 
@@ -143,16 +144,6 @@ async function fillReserved({ folder }: SuiteContext): Promise<Made[]> {
     made.push({ name, path, dtype: "<i4", shape: [32, 32], sha256: sha256(new Uint8Array(items.buffer)) });
   }
   return made;
-}
-
-/** Items in C order; the first third is the fill value. */
-function makeItems(dtype: string, count: number): Uint8Array {
-  const size = Number(dtype.slice(2));
-  return Uint8Array.from({ length: count * size }, (_, i) => {
-    const item = Math.floor(i / size);
-    if (item < count / 3) return 0;
-    return dtype === "|b1" ? item % 2 : (item * 3 + (i % size) * 7) % 100;
-  });
 }
 
 function sha256(bytes: Uint8Array): string {

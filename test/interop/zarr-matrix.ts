@@ -1,6 +1,11 @@
-/** The kinds of Zarr arrays that are written by one program and read by another. */
+/**
+ * Kinds of Zarr arrays that are written by one program and read by another, in several steps too: every two settings
+ * meet in some case. All combinations, of smaller arrays, are in `product-cases.ts`.
+ */
 import type { JsonValue } from "../../src/format/types.ts";
 import type { ZarrSpecification } from "../../src/zarr/write/create.ts";
+import { BIG, blosc, CRC, gzip, LITTLE, sharding, turned, withoutOrder, zstd } from "./zarr-codecs.ts";
+import { EXTENSIONS, makeItems, sizeOf, TYPES } from "./zarr-types.ts";
 
 /** An array of the matrix with its values. */
 export interface MatrixCase {
@@ -37,42 +42,6 @@ export function listUncovered(cases: readonly MatrixCase[]): string[] {
   );
 }
 
-const LITTLE: JsonValue = { name: "bytes", configuration: { endian: "little" } };
-const BIG: JsonValue = { name: "bytes", configuration: { endian: "big" } };
-const CRC: JsonValue = { name: "crc32c" };
-
-/** numpy's types, and Zarr's. */
-const TYPES: Readonly<Record<string, string>> = {
-  "|b1": "bool",
-  "|i1": "int8",
-  "|u1": "uint8",
-  "<i2": "int16",
-  "<u2": "uint16",
-  "<i4": "int32",
-  "<u4": "uint32",
-  "<i8": "int64",
-  "<u8": "uint64",
-  "<f2": "float16",
-  "<f4": "float32",
-  "<f8": "float64",
-  "<c8": "complex64",
-  "<c16": "complex128",
-};
-
-/** Data types beyond the specification's own, which zarr-python alone has. */
-const EXTENSIONS: Readonly<Record<string, JsonValue>> = {
-  "|S5": { name: "null_terminated_bytes", configuration: { length_bytes: 5 } },
-  "<U3": { name: "fixed_length_utf32", configuration: { length_bytes: 12 } },
-  "<M8[ns]": { name: "numpy.datetime64", configuration: { unit: "ns", scale_factor: 1 } },
-  "<m8[s]": { name: "numpy.timedelta64", configuration: { unit: "s", scale_factor: 1 } },
-};
-
-/** Bytes of an item. */
-function sizeOf(dtype: string): number {
-  const number = Number(/^.{2}(\d+)/.exec(dtype)?.[1]);
-  return dtype.startsWith("<U") ? number * 4 : number;
-}
-
 /** Codecs of the innermost chunks, by name. */
 const CHAINS: Readonly<Record<string, (size: number, dimensions: number) => readonly JsonValue[]>> = {
   bytes: () => [LITTLE],
@@ -80,21 +49,11 @@ const CHAINS: Readonly<Record<string, (size: number, dimensions: number) => read
   "blosc lz4": (size) => [LITTLE, blosc("lz4", "shuffle", size)],
   "blosc zstd bitshuffle": (size) => [LITTLE, blosc("zstd", "bitshuffle", size)],
   "blosc zlib, crc32c": (size) => [LITTLE, blosc("zlib", "noshuffle", size), CRC],
-  gzip: () => [LITTLE, { name: "gzip", configuration: { level: 4 } }],
-  zstd: () => [LITTLE, { name: "zstd", configuration: { level: 3, checksum: false } }],
-  "transpose, zstd": (_, dimensions) => [
-    turned(dimensions),
-    LITTLE,
-    { name: "zstd", configuration: { level: 1, checksum: false } },
-  ],
-  "zstd, crc32c": () => [LITTLE, { name: "zstd", configuration: { level: 1, checksum: false } }, CRC],
+  gzip: () => [LITTLE, gzip(4)],
+  zstd: () => [LITTLE, zstd(3)],
+  "transpose, zstd": (_, dimensions) => [turned(dimensions), LITTLE, zstd(1)],
+  "zstd, crc32c": () => [LITTLE, zstd(1), CRC],
 };
-
-/** The order that turns the dimensions of an inner chunk by one. */
-function turned(dimensions: number): JsonValue {
-  const order = Array.from({ length: dimensions }, (_, d) => (d + 1) % dimensions);
-  return { name: "transpose", configuration: { order } };
-}
 
 /** Where an array ends: within chunks and shards, or with a shard. */
 const EDGES = ["edges within chunks", "whole shards"] as const;
@@ -148,6 +107,11 @@ export function listMatrix(): MatrixCase[] {
     makeCase("no shards", flat, "<f8", "blosc lz4", { shardShape: undefined }, false),
     makeCase("dots in keys", flat, "<f8", "blosc lz4", { separator: "." }, false),
     makeCase("unequal shards", flat, "<i4", "zstd", unequalShards([4, 6], "zstd"), false),
+    ...(["end", "start"] as const).map((indexLocation) => {
+      const innermost = sharding([1, 3], [LITTLE, CRC], indexLocation);
+      const codecs = [sharding(flat.innermost, [innermost], indexLocation)];
+      return makeCase("three levels", flat, "<i4", "zstd", { indexLocation, codecs }, true);
+    }),
     makeCase(
       "unequal chunks",
       flat,
@@ -185,15 +149,6 @@ function unequalShards(inner: readonly number[], chain: string): Partial<ZarrSpe
   };
 }
 
-function sharding(
-  inner: readonly number[],
-  codecs: readonly JsonValue[],
-  location: "start" | "end",
-): JsonValue {
-  const index = { index_codecs: [LITTLE, CRC], index_location: location };
-  return { name: "sharding_indexed", configuration: { chunk_shape: [...inner], codecs, ...index } };
-}
-
 function makeCase(
   label: string,
   shapes: (typeof SHAPES)[number],
@@ -219,13 +174,16 @@ function makeCase(
     attributes: { note: "é" },
     ...change,
   };
+  const shape = shapes.shape[edges];
+  const count = shape.reduce<number>((product, n) => product * n, 1);
   const where = change.indexLocation === undefined ? "" : `, index at the ${change.indexLocation}`;
   const name = `${label}, ${dtype}, ${chain}${where}${isNested ? ", nested" : ""}, ${edges}`;
   return {
     name,
     spec,
     dtype,
-    bytes: makeItems(shapes.shape[edges], dtype),
+    // Whole chunks of the fill value at the beginning.
+    bytes: makeItems(shape, dtype, (item) => item < count / 3),
     isNested,
     isExtension: dtype in EXTENSIONS,
     isBigComplex: chain.startsWith("big") && dtype.startsWith("<c"),
@@ -239,39 +197,4 @@ function makeCase(
       edges,
     ],
   };
-}
-
-/** Codecs of single bytes have no byte order. */
-function withoutOrder(codec: JsonValue): JsonValue {
-  return codec === LITTLE || codec === BIG ? { name: "bytes" } : codec;
-}
-
-function blosc(cname: string, shuffle: string, typesize: number): JsonValue {
-  return { name: "blosc", configuration: { cname, clevel: 5, shuffle, typesize, blocksize: 0 } };
-}
-
-/** Values of which whole chunks are zero, the fill value, and others a mixture. */
-function makeItems(shape: readonly number[], dtype: string): Uint8Array {
-  const size = sizeOf(dtype);
-  const count = shape.reduce((product, n) => product * n, 1);
-  const bytes = new Uint8Array(count * size);
-  const view = new DataView(bytes.buffer);
-  let state = 12345;
-  for (let i = 0; i < count; i++) {
-    state = (state * 1103515245 + 12345) % 2 ** 31;
-    if (i < count / 3) continue;
-    const value = i % 7 === 0 ? state % 251 : i % 100;
-    if (dtype === "|b1") bytes[i] = value % 2;
-    else if (dtype === "<f2") view.setUint16(2 * i, 0x3c00 + (value % 512), true);
-    else if (dtype === "<f4") view.setFloat32(4 * i, value / 7, true);
-    else if (dtype === "<f8") view.setFloat64(8 * i, value / 7, true);
-    else if (dtype === "<c8")
-      for (const part of [0, 4]) view.setFloat32(8 * i + part, value / 3 - part, true);
-    else if (dtype === "<c16")
-      for (const part of [0, 8]) view.setFloat64(16 * i + part, value / 3 - part, true);
-    else if (dtype === "<U3")
-      for (const at of [0, 4]) view.setUint32(12 * i + at, 0x41 + ((value + at) % 26), true);
-    else for (let byte = 0; byte < size; byte++) bytes[i * size + byte] = (value + byte * 37) & 0xff;
-  }
-  return bytes;
 }

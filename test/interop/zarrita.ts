@@ -18,6 +18,12 @@ export async function readWithZarrita(jobs: readonly Job[]): Promise<Answer[]> {
   return answers;
 }
 
+/** SHA-256 of the values of an array that zarrita has open, in C order. */
+export async function hashValues(array: zarr.Array<zarr.DataType>, dtype: string): Promise<string> {
+  const { bytes } = await readValues(array, readType(dtype));
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
 async function read({ path, dtype, fields }: Job): Promise<Answer> {
   const { shape, bytes } = fields === true ? await readFields(path, dtype) : await readArray(path, dtype);
   return { kind: "values", shape, sha256: createHash("sha256").update(bytes).digest("hex"), attrs: null };
@@ -36,9 +42,13 @@ interface ReadValues {
 
 async function readArray(path: string, dtype: FixtureDType | undefined): Promise<ReadValues> {
   const array = await zarr.open.v3(zarr.root(storeAt(path)), { kind: "array" });
-  const type = readType(dtype);
+  return readValues(array, readType(dtype));
+}
+
+async function readValues(array: zarr.Array<zarr.DataType>, type: ItemType): Promise<ReadValues> {
   if (array.dtype !== type.name) throw new TypeError(`values are ${array.dtype}, not ${type.name}`);
-  const { data, shape, stride } = await zarr.get(array);
+  // Of an array without dimensions `get` gives the value alone, without its bytes.
+  const { data, shape, stride } = await (array.shape.length === 0 ? array.getChunk([]) : zarr.get(array));
   // All types of TYPES have their values in one buffer, zarrita's own array of bool included.
   const { buffer, byteOffset, byteLength } = data as Uint8Array;
   return { shape, bytes: gather(new Uint8Array(buffer, byteOffset, byteLength), shape, stride, type) };
@@ -86,6 +96,7 @@ const TYPES: Readonly<Record<string, string>> = {
   u2: "uint16",
   u4: "uint32",
   u8: "uint64",
+  f2: "float16",
   f4: "float32",
   f8: "float64",
 };

@@ -1,6 +1,6 @@
 """What the readers share: jobs come in as one JSON list, answers go out as one JSON line each.
 
-A job is {"id", "path", "dtype", ...}; an answer {"id", "shape", "sha256", "attrs"} or {"id", "error"}.
+A job is {"id", "path", "dtype", ...}; an answer {"id", "shape", "sha256", "attrs"}, {"id", "done"} or {"id", "error"}.
 The hash is of the values in C order and in the byte order of the job's dtype, as the corpus defines it.
 Runs on Python 3.7 and later, on any numpy.
 """
