@@ -18,6 +18,16 @@ export function median(values) {
   return sorted[Math.floor(sorted.length / 2)];
 }
 
+/**
+ * Gives the memory of results that nobody holds back to the system, as Python does at once where a result is dropped. Needs
+ * `--expose-gc`, with which `npm run bench` starts each benchmark.
+ */
+export async function releaseMemory() {
+  globalThis.gc();
+  await new Promise(setImmediate); // large buffers are freed in the background
+  globalThis.gc();
+}
+
 /** Prints rows of names and numbers under a title. */
 export function printTable(title, head, rows) {
   const cells = [head, ...rows].map((row) => row.map(format));

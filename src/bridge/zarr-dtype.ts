@@ -164,7 +164,7 @@ function structOrder(fields: readonly Field[]): "little" | "big" | "none" | "mix
 }
 
 function transformOf(dtype: DType): ItemTransform | undefined {
-  // zarrs 0.2 swaps real and imaginary parts when it reads big-endian complex numbers.
+  // zarrs 0.2 swaps real and imaginary parts of big-endian complex numbers where it reads a part of a chunk, not all of it.
   if (dtype.kind === "complex" && dtype.byteOrder === "big") return swapParts({ ...dtype, kind: dtype.kind });
   if (dtype.kind !== "struct") return undefined;
   const order = structOrder(dtype.fields);
