@@ -59,9 +59,10 @@ export class ColumnMirror {
     }
     const changed: NewChunk[] = [];
     const { chunkBytes } = shards.column.facts;
-    for await (const { slot, stored } of shards.differing(key, base, wanted, rows)) {
+    for await (const { slot, stored, shown } of shards.differing(key, base, wanted, rows)) {
       const isPassing = stored.nbytes !== chunkBytes;
-      changed.push({ slot, bytes: isPassing ? await this.#pad(stored.bytes) : stored.bytes, isPassing });
+      const bytes = isPassing ? await this.#pad(stored.bytes, shown) : stored.bytes;
+      changed.push({ slot, bytes, isPassing });
     }
     if (changed.length === 0) return this.#protect(key, found);
     await this.#replace(key, found, changed);
@@ -151,13 +152,16 @@ export class ColumnMirror {
     return false;
   }
 
-  /** A short chunk at full length: its rows, then the fill value. */
-  async #pad(bytes: Uint8Array): Promise<Uint8Array> {
+  /**
+   * A short chunk at full length: its rows, then what is shown there, which readers with the shape of before a shrink still
+   * ask for, or the fill value.
+   */
+  async #pad(bytes: Uint8Array, shown: Uint8Array | undefined): Promise<Uint8Array> {
     const { facts, fill, index } = this.shards.column;
     const items = await decode(bytes);
-    const whole = new Uint8Array(facts.chunkBytes);
+    const whole = shown?.slice() ?? new Uint8Array(facts.chunkBytes);
     whole.set(items);
-    if (fill.some((byte) => byte !== 0))
+    if (shown === undefined && fill.some((byte) => byte !== 0))
       for (let at = items.length; at < whole.length; at += fill.length) whole.set(fill, at);
     return (await this.#place.encode(index, whole)).bytes;
   }

@@ -16,7 +16,6 @@ import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { FileFacts } from "../link/types.ts";
-import type { ShardEntry } from "../shard-index.ts";
 import { type PublishedShard, readPublished } from "./shard-file.ts";
 import type { ShardFacts } from "./shard-plan.ts";
 import type { MirrorFiles } from "./types.ts";
@@ -43,6 +42,14 @@ export interface ShownRows {
   readonly patched: ReadonlySet<number>;
   /** Chunks that are shown. */
   readonly chunks: number;
+}
+
+/** A chunk that a shard does not have. */
+export interface DifferingChunk {
+  readonly slot: number;
+  readonly stored: StoredChunk;
+  /** The items that the shard shows in its place, at full length; undefined where it shows none, or was not decoded. */
+  readonly shown: Uint8Array | undefined;
 }
 
 /** What is under a shard's key. */
@@ -138,34 +145,42 @@ export class ColumnShards {
     base: PublishedShard | undefined,
     candidates: readonly number[],
     { source }: ShownRows,
-  ): AsyncGenerator<{ readonly slot: number; readonly stored: StoredChunk }> {
+  ): AsyncGenerator<DifferingChunk> {
     const { index, facts } = this.column;
     for (const { first, end } of neighbours(candidates)) {
       let chunk = first;
       for await (const stored of source.encoded(index, first, end)) {
         const slot = chunk++ % facts.capacity;
         const entry = base?.entries[slot];
-        if (entry === undefined || !(await this.#isThere(key, entry, stored))) yield { slot, stored };
+        const bytes =
+          entry && (await this.#store.getRange(key, { offset: entry.offset, length: entry.nbytes }));
+        if (stored.nbytes === facts.chunkBytes) {
+          if (bytes === undefined || !isEqual(bytes, stored.bytes)) yield { slot, stored, shown: undefined };
+          continue;
+        }
+        // A short chunk may have more behind it.
+        const shown = bytes && (await this.#itemsOf(bytes));
+        const wanted = shown && (await decodeSound(stored.bytes));
+        if (shown === undefined || wanted === undefined || !isEqual(shown.subarray(0, wanted.length), wanted))
+          yield { slot, stored, shown };
       }
     }
   }
 
-  /** True where a shard's entry shows a chunk: a short one may have more behind it. */
-  async #isThere(key: string, { offset, nbytes }: ShardEntry, stored: StoredChunk): Promise<boolean> {
-    const isWhole = stored.nbytes === this.column.facts.chunkBytes;
-    if (isWhole && nbytes !== stored.bytes.length) return false;
-    const bytes = await this.#store.getRange(key, { offset, length: nbytes });
-    if (bytes === undefined) return false;
-    if (isWhole) return isEqual(bytes, stored.bytes);
-    try {
-      const [shown, wanted] = [await decode(bytes), await decode(stored.bytes)];
-      return (
-        shown.length === this.column.facts.chunkBytes && isEqual(shown.subarray(0, wanted.length), wanted)
-      );
-    } catch (error) {
-      if (isSuperchunkError(error) && error.isDamage) return false;
-      throw error;
-    }
+  /** The items of a chunk at full length; undefined where it has others. */
+  async #itemsOf(bytes: Uint8Array): Promise<Uint8Array | undefined> {
+    const items = await decodeSound(bytes);
+    return items?.length === this.column.facts.chunkBytes ? items : undefined;
+  }
+}
+
+/** Undefined for what is no whole chunk: damage, or the zeros of one that is gone. */
+async function decodeSound(bytes: Uint8Array): Promise<Uint8Array | undefined> {
+  try {
+    return await decode(bytes);
+  } catch (error) {
+    if (isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED")) return undefined;
+    throw error;
   }
 }
 

@@ -37,6 +37,8 @@ export interface ShardPlan {
   readonly end: number;
 }
 
+/** Zeros that stand for a chunk that is gone: as long as Blosc's header, and no reader can decode them. */
+const GONE_CHUNK = new Uint8Array(16);
 /** Blosc adds at most its header; digests have at most 64 bytes. */
 const MAX_OVERHEAD = 16 + 64;
 const PAGE = 4096;
@@ -93,6 +95,14 @@ export function planShard(
     writes.push({ offset, bytes });
     entries[slot] = { offset, nbytes: bytes.length };
   }
+  // Chunks that readers with a former shape may ask for are not missing, which would be the fill value to them.
+  if (base?.isShard === false)
+    for (const [slot, entry] of entries.entries()) {
+      if (entry !== undefined) continue;
+      writes.push({ offset: far, bytes: GONE_CHUNK });
+      entries[slot] = { offset: far, nbytes: GONE_CHUNK.length };
+      far += GONE_CHUNK.length;
+    }
   return { entries, isNatural, kept, writes, end: far };
 }
 

@@ -1,8 +1,10 @@
 """Reads an array again and again while another program writes it.
 
 Value `i` of the array is `1000 * i` and the number of times that it was set, below 1000; its fill value is -1. A read ends
-with values or with an error; values that are none of these are wrong. The answer's shape is [reads, errors, wrong values,
-reads through an array that had been opened before].
+with values or with an error; values that are none of these are wrong. Of rows that went with whole shards, and partly came
+again while the reader held the shape of before, nobody knows what was behind the last one in its chunk: the fill value there,
+up to the end of the read, is counted by itself. The answer's shape is [reads, errors, wrong values, reads through an array
+that had been opened before, such fill values].
 """
 
 import sys
@@ -12,6 +14,7 @@ import numpy as np
 from protocol import serve
 
 LIBRARY = sys.argv[1]
+FILL = -1
 
 if LIBRARY == "tensorstore":
     import tensorstore
@@ -38,11 +41,28 @@ def read_rows(array, start, stop):
     return array[start:stop]
 
 
+def chunk_rows(array):
+    if LIBRARY == "tensorstore":
+        return array.chunk_layout.read_chunk.shape[0]
+    return array.chunks[0]
+
+
+def is_behind(bad, values, start, chunk):
+    """True for fill values up to the end of the read, all in one chunk."""
+    return bool(
+        np.all(values[bad] == FILL)
+        and bad[-1] == len(values) - 1
+        and len(bad) == bad[-1] - bad[0] + 1
+        and (start + bad[0]) // chunk == (start + bad[-1]) // chunk
+        and (start + bad[0]) % chunk != 0
+    )
+
+
 def read(job):
     random = np.random.default_rng(1)
     end = time.monotonic() + job["seconds"]
-    reads = errors = wrong = kept = 0
-    first = None
+    reads = errors = wrong = kept = behind = 0
+    first_error = first_wrong = None
     array = None
     while time.monotonic() < end:
         try:
@@ -59,16 +79,21 @@ def read(job):
                 stop = int(random.integers(start, length)) + 1
             values = np.asarray(read_rows(array, start, stop))
             bad = np.flatnonzero(values // 1000 != np.arange(start, stop))
-            wrong += len(bad)
-            if len(bad) > 0 and first is None:
-                first = "row %d is %d" % (start + bad[0], values[bad[0]])
+            if len(bad) > 0 and is_behind(bad, values, start, chunk_rows(array)):
+                behind += len(bad)
+            elif len(bad) > 0:
+                wrong += len(bad)
+                if first_wrong is None:
+                    told = [(start + int(at), int(values[at])) for at in (bad[0], bad[-1])]
+                    first_wrong = "rows %d to %d: %d from %s to %s" % (start, stop, len(bad), *told)
         except Exception as error:
             errors += 1
             array = None
-            if first is None:
-                first = "%s: %s" % (type(error).__name__, str(error)[:200])
+            if first_error is None:
+                first_error = "%s: %s" % (type(error).__name__, str(error)[:200])
         reads += 1
-    return {"shape": [reads, errors, wrong, kept], "sha256": "", "attrs": {"first": first}}
+    told = {"error": first_error, "wrong": first_wrong}
+    return {"shape": [reads, errors, wrong, kept, behind], "sha256": "", "attrs": told}
 
 
 serve(read)
