@@ -15,3 +15,9 @@ export async function hasEntries(
   }
   return false;
 }
+
+/** True where there is an object at a key, or a folder that holds something (`""`: the root, a folder). */
+export async function isTaken(store: ReadableStore, key: string, options?: StoreOptions): Promise<boolean> {
+  if (key !== "" && (await store.stat(key, options)) !== undefined) return true;
+  return hasEntries(store, key, options);
+}

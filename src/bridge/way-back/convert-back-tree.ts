@@ -6,6 +6,7 @@
 import { type ErrorCode, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonValue } from "../../format/types.ts";
+import { isTaken } from "../../store/entries.ts";
 import { joinKey } from "../../store/key.ts";
 import { mapAhead } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -185,17 +186,11 @@ async function prepare(job: BackJob, { target, destination, format, journal }: O
     const source = await job.open();
     const key = keyFor(source, destination, job.node, format);
     const fingerprint = await job.fingerprint();
-    const mayWrite = journal.isLeftover(job.node) || (await isFree(target, key));
+    const mayWrite = journal.isLeftover(job.node) || !(await isTaken(target, key));
     return { job, mayWrite, opened: { source, key, fingerprint } };
   } catch (error) {
     return { job, mayWrite: false, error };
   }
-}
-
-async function isFree(store: WritableStore, key: string): Promise<boolean> {
-  if (key !== "" && (await store.stat(key)) !== undefined) return false;
-  for await (const _ of store.list(key)) return false;
-  return true;
 }
 
 /** Throws what ends all; a single source's own failure too. */

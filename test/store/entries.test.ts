@@ -1,0 +1,41 @@
+/** What lies at a key is told, or the error of looking: never nothing because looking failed. */
+import { expect, test } from "vitest";
+import { assertFree } from "../../src/bridge/mirror/free-place.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { hasEntries, isTaken } from "../../src/store/entries.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { withFaults } from "../../src/store/wrappers/faulty.ts";
+
+const BYTES = Uint8Array.of(1);
+const store = new MemoryStore([["a/b", BYTES]]);
+
+test("an object and a folder that holds something are taken, an empty key is the root", async () => {
+  const found = await Promise.all(["a/b", "a", "b", ""].map((key) => isTaken(store, key)));
+  expect(found).toEqual([true, true, false, true]);
+  expect(await isTaken(new MemoryStore(), "")).toBe(false);
+});
+
+test("a store that cannot list has no folders to tell of", async () => {
+  class Unlisted extends MemoryStore {
+    override async *list(): AsyncGenerator<never> {
+      yield* [];
+      throw new SuperchunkError("UNSUPPORTED", "it cannot list");
+    }
+  }
+  const unlisted = new Unlisted([["a/b", BYTES]]);
+  expect([await hasEntries(unlisted, "a"), await isTaken(unlisted, "a/b")]).toEqual([false, true]);
+});
+
+test("a place is not free because looking at it failed", async () => {
+  for (let failAt = 1; ; failAt++) {
+    const { store: faulty, failed } = withFaults(new MemoryStore(), { failAt, kind: "error" });
+    const looked = assertFree(faulty, "a");
+    await looked.catch(() => undefined);
+    if (!failed()) {
+      await expect(looked).resolves.toBeUndefined();
+      expect(failAt).toBe(5); // zarr.json and c, each as an object and as a folder
+      return;
+    }
+    await expect(looked).rejects.toMatchObject({ code: "IO" });
+  }
+});
