@@ -5,8 +5,8 @@
  * documents, the root's last. Broken off anywhere, the archive reads as before, there is no Zarr array or the right one, and
  * the same call completes it. @see FORMAT.md [FL]
  *
- * A first link takes the chunks' sizes from the offsets, and reads their headers while the indexes are on their way to the
- * disk. Where these say otherwise, all is undone before a document tells of it, and done again with the headers read
+ * A first link takes the chunks' sizes from the offsets, and reads their headers while the record and the indexes are on their
+ * way to the disk. Where these say otherwise, all is undone before a document tells of it, and done again with the headers read
  * first. Where there is a link already, they are read before anything is changed.
  */
 
@@ -75,9 +75,8 @@ async function complete(
   if (wasLinked && !(await proveFiles(files, guessed, signal)))
     return complete(archive, site, options, false);
   if (plan.done) return plan;
-  await prepare(site, surveyed, signal);
   const [made, proven] = await Promise.allSettled([
-    makeShards(site, plan.kind, surveyed.works, signal),
+    prepare(site, surveyed, signal).then(() => makeShards(site, plan.kind, surveyed.works, signal)),
     proveFiles(files, wasLinked ? [] : guessed, signal),
   ]);
   if (made.status === "rejected") throw made.reason;
