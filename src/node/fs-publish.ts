@@ -12,9 +12,9 @@ import type { ObjectInfo } from "../store/types.ts";
 import { isHandleShortage, systemCode } from "./fs-errors.ts";
 import { joinPath, syncFile, syncFolder } from "./fs-folders.ts";
 
-/** `.name.<random>.tmp`; the random part is 16 hexadecimal digits. */
+/** `.name.<mark>.tmp`; the mark is 16 hexadecimal digits. */
 const TEMPORARY = /^\..*\.[0-9a-f]{16}\.tmp$/s;
-/** Bytes of a name that still fit beside the dots, the random part and `.tmp` in the 255 of most file systems. */
+/** Bytes of a name that still fit beside the dots, the mark and `.tmp` in the 255 of most file systems. */
 const MAX_NAME = 255 - 22;
 
 /** What is to be published, and how. */
@@ -28,6 +28,8 @@ export interface Publication {
   readonly ifAbsent: boolean;
   readonly ifVersion: string | undefined;
   readonly signal: AbortSignal | undefined;
+  /** Of the temporary's name, in place of random ones: 16 hexadecimal digits. */
+  readonly mark?: string | undefined;
   /** The version that readers see under the name now, links followed. */
   findVersion(): string | undefined;
   /** Writes the bytes into the temporary, which is empty and open for reading and writing. */
@@ -41,6 +43,18 @@ export interface Publication {
 /** True for the name of a temporary file of a put. */
 export function isTemporary(name: string): boolean {
   return TEMPORARY.test(name);
+}
+
+/** 16 hexadecimal digits by which the temporaries of one writer are known. */
+export function newMark(): string {
+  return randomBytes(8).toString("hex");
+}
+
+/** The name under which a file is written before it gets its own. */
+export function temporaryName(name: string, mark: string = newMark()): string {
+  let kept = name;
+  while (Buffer.byteLength(kept) > MAX_NAME) kept = kept.slice(0, -1);
+  return `.${kept}.${mark}.tmp`;
 }
 
 /** What identifies the bytes of a file: size, time of change in nanoseconds, inode. */
@@ -63,7 +77,7 @@ export async function publishFile(publication: Publication): Promise<ObjectInfo>
   const { folder, name, durable, signal } = publication;
   const target = joinPath(folder, name);
   checkTarget(publication, target); // early, so that nothing is written for nothing
-  const temporary = joinPath(folder, temporaryName(name));
+  const temporary = joinPath(folder, temporaryName(name, publication.mark));
   const file = openNew(temporary, publication);
   let info: ObjectInfo;
   try {
@@ -86,12 +100,6 @@ export async function publishFile(publication: Publication): Promise<ObjectInfo>
   if (publication.ifAbsent) await fs.promises.rm(temporary, { force: true });
   if (durable) await syncFolder(folder);
   return info;
-}
-
-function temporaryName(name: string): string {
-  let kept = name;
-  while (Buffer.byteLength(kept) > MAX_NAME) kept = kept.slice(0, -1);
-  return `.${kept}.${randomBytes(8).toString("hex")}.tmp`;
 }
 
 function openNew(path: string, publication: Publication): number {

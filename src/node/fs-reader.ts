@@ -31,6 +31,11 @@ export interface FileStoreOptions {
    * from the disk. Default: true, unless the environment variable SUPERCHUNK_DIRECT is `0`. Only Linux has it.
    */
   readonly directWrites?: boolean;
+  /**
+   * 16 hexadecimal digits for the names of temporary files, random by default: whoever outlives the writer knows by it what the
+   * writer left. The store then puts an object once at a time.
+   */
+  readonly mark?: string | undefined;
 }
 
 /** A folder as a store that only reads; see `FileStore` for what it promises. */

@@ -12,7 +12,7 @@ import type { ObjectInfo, PutOptions, PutSource, StoreOptions, WritableStore } f
 import { DirectAccess } from "./fs-direct.ts";
 import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
 import { joinPath, lstat, syncFolder } from "./fs-folders.ts";
-import { isTemporary, type Publication, publishFile } from "./fs-publish.ts";
+import { isTemporary, type Publication, publishFile, temporaryName } from "./fs-publish.ts";
 import { writeSource } from "./fs-put.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
 import { writeIntoFile } from "./fs-write.ts";
@@ -34,11 +34,13 @@ export class FileStore extends FolderReader implements WritableStore {
   /** False where all files go through the system's page cache. */
   readonly directWrites: boolean;
   readonly #direct: DirectAccess;
+  readonly #mark: string | undefined;
 
   constructor(root: string, options: FileStoreOptions = {}) {
     super(root, options);
     const { directWrites = process.env["SUPERCHUNK_DIRECT"] !== "0" } = options;
     this.directWrites = directWrites;
+    this.#mark = options.mark;
     this.#direct = new DirectAccess(directWrites ? undefined : 0);
   }
 
@@ -55,6 +57,17 @@ export class FileStore extends FolderReader implements WritableStore {
     await this.explain(key, "closing", true, () => {
       const path = this.folders.locate(key);
       if (path !== undefined) this.handles.drop(path);
+    });
+  }
+
+  /** Removes what a put of an object left in another thread, by a store with the mark, that has ended. */
+  async removeTemporary(key: string, mark: string): Promise<void> {
+    this.checkKey(key);
+    await this.explain(key, "removing what an interrupted write left", true, async () => {
+      const { folder, name } = splitKey(key);
+      const parent = this.folders.find(folder);
+      if (parent !== undefined)
+        await fs.promises.rm(joinPath(parent, temporaryName(name, mark)), { force: true });
     });
   }
 
@@ -172,6 +185,7 @@ export class FileStore extends FolderReader implements WritableStore {
         ifAbsent,
         ifVersion,
         signal,
+        mark: this.#mark,
         write: (file, path) => {
           hasBegun = true;
           return write(file, path);

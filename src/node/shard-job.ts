@@ -11,7 +11,7 @@ import { encoderOf } from "./threads.ts";
 /** Encodes a shard, and puts it where it belongs. Throws what `set` throws; what it throws after an abort says nothing. */
 export async function writeShard(job: ShardJob, signal: AbortSignal): Promise<void> {
   useNativeDigests();
-  const store = new FileStore(job.root, { directWrites: job.directWrites });
+  const store = new FileStore(job.root, { directWrites: job.directWrites, mark: job.mark });
   try {
     const name = store.describe(joinKey(job.path, DOCUMENT));
     const model = parseDocument(parseJson(job.document, name), job.path, name);

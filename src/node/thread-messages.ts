@@ -62,6 +62,8 @@ export interface ShardJob {
   readonly blosc: BloscChoice;
   readonly root: string;
   readonly directWrites: boolean;
+  /** Of the temporary that the shard is written to. */
+  readonly mark: string;
   /** The array's key in the store, and its document as JSON. */
   readonly path: string;
   readonly document: string;

@@ -15,6 +15,7 @@ import { copyItems } from "../zarr/copy-items.ts";
 import { isObject } from "../zarr/metadata-fields.ts";
 import type { ArrayModel } from "../zarr/model.ts";
 import type { ShardWriter, WholeShard } from "../zarr/write/shard-writer.ts";
+import { newMark } from "./fs-publish.ts";
 import { FileStore } from "./fs-store.ts";
 import { isSlow } from "./thread-encoder.ts";
 import { type BloscChoice, unpackError } from "./thread-messages.ts";
@@ -99,9 +100,10 @@ export class ThreadShardWriter implements ShardWriter {
     const { model, key, start, counts, chunkOrder, writeEmptyChunks, signal } = shard;
     const given = findShared(shard);
     const { buffer, offset } = given ?? { buffer: this.#copy(shard, length), offset: 0 };
+    const mark = newMark();
     const done = this.#pool.run(
       {
-        ...{ kind: "shard", blosc: this.#blosc, root: store.root, directWrites: store.directWrites },
+        ...{ kind: "shard", blosc: this.#blosc, root: store.root, directWrites: store.directWrites, mark },
         ...{ path: model.path, document: stringifyJson(model.document), chunkOrder, writeEmptyChunks },
         ...{ start, counts, items: buffer, offset, length },
       },
@@ -109,7 +111,9 @@ export class ThreadShardWriter implements ShardWriter {
       { most: this.#threads, signal },
     );
     const path = store.describe(key);
-    const reply = await done.catch((error: unknown) => {
+    const reply = await done.catch(async (error: unknown) => {
+      // The thread has ended, and cannot remove it. The first error is the one to tell.
+      await store.removeTemporary(key, mark).catch(() => undefined);
       throw isSuperchunkError(error) ? error.at({ path }) : error;
     });
     if (given === undefined) this.#keep(buffer);

@@ -110,10 +110,7 @@ export class WorkerPool<J = Job, R = Reply> {
         ...(this.#limits === undefined ? {} : { resourceLimits: this.#limits }),
       });
       const thread: Thread<R> = { worker, pending: new Map() };
-      const onEnd = (error: Error): void => {
-        reject(error);
-        this.#remove(thread, error);
-      };
+      let failure: Error | undefined;
       worker.on("message", (message: Message<R>) => {
         if ("ready" in message) {
           this.#threads.push(thread);
@@ -121,8 +118,15 @@ export class WorkerPool<J = Job, R = Reply> {
           resolve();
         } else this.#settle(thread, message.id, message.reply);
       });
-      worker.on("error", onEnd);
-      worker.on("exit", (code) => onEnd(new Error(`it exited with code ${code}`)));
+      worker.on("error", (error) => {
+        failure = error;
+      });
+      // Every end comes to this, and only then nothing of the thread is under way: also writes that others do for it.
+      worker.on("exit", (code) => {
+        const error = failure ?? new Error(`it exited with code ${code}`);
+        reject(error);
+        this.#remove(thread, error);
+      });
     });
   }
 

@@ -278,6 +278,48 @@ it("a thread that ends with a shard is an error with the shard's path", async ()
   await own.end();
 });
 
+it.each([
+  ["is ended from outside", (own: WorkerPool) => own.end()],
+  ["runs out of memory", undefined],
+])(
+  "a thread that %s while it writes a shard leaves nothing of it, and the error names the shard",
+  async (_, end) => {
+    const folder = await makeFolder();
+    const length = 2 ** 21;
+    const spec = { ...SPEC, shape: [3 * length], chunkShape: [2 ** 7], shardShape: [length] };
+    const limits = end === undefined ? { maxOldGenerationSizeMb: 8 } : undefined;
+    const own = new WorkerPool(2, end === undefined ? await hungryWorker(folder) : bundles.worker, limits);
+    const shardWriter = new ThreadShardWriter(own, "wasm", 0, 0);
+    const store = new FileStore(folder);
+    const array = await createZarr(store, "a", spec, { shardWriter });
+    const noise = Float64Array.from({ length }, (_, i) => Math.sin(i * i));
+    const shard = { model: array.model, key: "a/c/2", start: [2 * length], counts: [length] };
+    const items = { bytes: new Uint8Array(noise.buffer), offset: 0, strides: [1] };
+    const settings = { chunkOrder: "row-major", writeEmptyChunks: false, signal: undefined } as const;
+    const written = shardWriter.write(store, { ...shard, items, ...settings });
+    let hasEnded = false;
+    const outcome = written
+      .finally(() => {
+        hasEnded = true;
+      })
+      .then(
+        () => "written",
+        (error: unknown) => error,
+      );
+    const chunks = join(folder, "a", "c");
+    const leftovers = async (): Promise<string[]> =>
+      (await readdir(chunks).catch(() => [])).filter((name) => name.endsWith(".tmp"));
+    while (!hasEnded && (await leftovers()).length === 0);
+    await end?.(own);
+    expect(await outcome).toMatchObject({
+      code: end === undefined ? "LIMIT" : "IO",
+      details: { path: join(chunks, "2") },
+    });
+    expect(await readdir(chunks)).toEqual([]);
+    await own.end();
+  },
+);
+
 it("a file that is handed over is not kept open here: Windows would not let the thread replace it", async () => {
   const store = new FileStore(await makeFolder());
   const closed: string[] = [];
@@ -348,6 +390,24 @@ it("a pool never starts more threads than it has, however often it is started me
   await own.end();
   expect(seen.size).toBe(2);
 });
+
+/** A worker that begins to write a shard, and then takes memory until there is none. */
+async function hungryWorker(folder: string): Promise<URL> {
+  const file = join(folder, "hungry.mjs");
+  await writeFile(
+    file,
+    `import { parentPort } from "node:worker_threads";
+     import { mkdirSync, openSync } from "node:fs";
+     parentPort.on("message", ({ job }) => {
+       mkdirSync(job.root + "/a/c");
+       openSync(job.root + "/a/c/.2." + job.mark + ".tmp", "wx");
+       const kept = [];
+       for (;;) kept.push(new Array(1e5).fill({}));
+     });
+     parentPort.postMessage({ ready: true });`,
+  );
+  return pathToFileURL(file);
+}
 
 function withBlosc(cname: string): ZarrSpecification["codecs"] {
   return [
