@@ -16,13 +16,13 @@ import { isEqual } from "../../bytes/equal.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { admitForms } from "./admission.ts";
-import { changedChunks } from "./changed-chunks.ts";
 import { ColumnMirror, type MirrorPlace } from "./column-mirror.ts";
 import { type ShownRows, showRows } from "./column-shards.ts";
 import { MirrorDocuments } from "./documents.ts";
 import { removeFormerNodes, removeUnlikeDocuments } from "./former.ts";
 import { encodeMirrorState, MIRROR_STATE, type MirrorState } from "./mirror-state.ts";
 import { indexOfPlaces } from "./shard-file.ts";
+import { candidates, isShown, noteMove, type Shown, showAll } from "./shown.ts";
 import type { MirrorFiles, PublishPolicy } from "./types.ts";
 
 /** What mirroring cost so far. */
@@ -44,13 +44,6 @@ export interface MirrorOptions {
   readonly costs?: MirrorCosts | undefined;
   /** Nothing is taken for right that was not looked at (default false). */
   readonly all?: boolean | undefined;
-}
-
-/** What is visible as Zarr. */
-interface Shown {
-  readonly committed: Committed;
-  /** The first ones. */
-  readonly rows: number;
 }
 
 export class ZarrMirror implements ArrayMirror {
@@ -98,7 +91,7 @@ export class ZarrMirror implements ArrayMirror {
   async start(): Promise<void> {
     const { committed } = this.#writer;
     if (this.#state.shown === committed.layout.generation && !this.#looksAtAll) {
-      this.#shown = { committed, rows: committed.rows };
+      this.#shown = this.#showAll(committed, committed.rows);
       return;
     }
     await this.#removeLeftovers();
@@ -124,13 +117,21 @@ export class ZarrMirror implements ArrayMirror {
   }
 
   noteMoved(before: Committed, now: Committed): void {
-    if (this.#shown?.committed === before) this.#shown = { ...this.#shown, committed: now };
+    this.#shown = noteMove(this.#shown, before, now);
   }
 
   async setAttributes(attrs: JsonObject, now: Committed): Promise<void> {
     this.#attrs = attrs;
     this.#isOutdated = true;
-    await this.#publish(this.#shown?.committed ?? now, this.#shown?.rows ?? now.rows);
+    const shown = this.#shown;
+    if (shown === undefined) return this.#publish(now, now.rows);
+    // The rows stay those that are shown. Where this fails, all is looked at again.
+    this.#shown = undefined;
+    await this.#noteWork();
+    await this.#putDocuments(shown.rows);
+    this.#shown = shown;
+    this.#isOutdated = false;
+    this.#costs.publications++;
   }
 
   async admit(settings: ArraySettings, isFree = false): Promise<ArraySettings> {
@@ -173,9 +174,10 @@ export class ZarrMirror implements ArrayMirror {
   }
 
   /** The rows that are to become visible now; undefined where it stays as it is. */
-  #due({ layout, rows }: Committed): number | undefined {
+  #due(now: Committed): number | undefined {
+    const { rows } = now;
     const shown = this.#shown;
-    if (shown?.committed.layout === layout && shown.rows === rows) return undefined;
+    if (isShown(shown, now, rows)) return undefined;
     if (this.#policy === "flush" || shown === undefined) return rows;
     if (this.#policy === "full") {
       const { chunklen, superchunklen } = this.#writer.settings;
@@ -188,8 +190,8 @@ export class ZarrMirror implements ArrayMirror {
 
   async #publish(next: Committed, rows: number): Promise<void> {
     const before = this.#shown;
-    if (before?.committed === next && before.rows === rows && !this.#isOutdated) return;
-    if (this.#state.shown !== undefined) await this.#putState({ ...this.#state, shown: undefined });
+    if (isShown(before, next, rows) && !this.#isOutdated) return;
+    await this.#noteWork();
     const shrinks = before !== undefined && rows < before.rows;
     // What is half published is found out anew where this does not come to its end.
     this.#shown = undefined;
@@ -201,20 +203,15 @@ export class ZarrMirror implements ArrayMirror {
     await this.#removeShards(before, rows);
     if (before === undefined)
       await removeFormerNodes(this.#place, this.#state.forms, this.#documents.columns);
-    this.#shown = { committed: next, rows };
+    this.#shown = this.#showAll(next, rows);
     this.#isOutdated = false;
     this.#publishedAt = performance.now();
     this.#costs.publications++;
   }
 
   async #putShards(before: Shown | undefined, next: Committed, rows: number): Promise<void> {
-    const { chunklen, superchunklen } = this.#writer.settings;
+    const { superchunklen } = this.#writer.settings;
     const shown = this.#rowsOf(next, rows);
-    const known = before === undefined ? 0 : Math.ceil(before.rows / chunklen);
-    const changed =
-      before === undefined
-        ? numbersTo(shown.chunks)
-        : changedChunks(before.committed.layout, known, next.layout, shown.chunks);
     let shard = -1;
     let chunks: number[] = [];
     const putShard = async (): Promise<void> => {
@@ -223,13 +220,17 @@ export class ZarrMirror implements ArrayMirror {
         if (await column.update(shard, chunks, shown, this.#looksAtAll)) this.#costs.shards++;
       chunks = [];
     };
-    for (const chunk of changed) {
+    for (const chunk of candidates(before, next, shown.chunks)) {
       const own = Math.floor(chunk / superchunklen);
       if (own !== shard) await putShard();
       shard = own;
       chunks.push(chunk);
     }
     await putShard();
+  }
+
+  #showAll(committed: Committed, rows: number): Shown {
+    return showAll(committed, rows, this.#writer.settings.chunklen);
   }
 
   #rowsOf(committed: Committed, rows: number): ShownRows {
@@ -281,15 +282,16 @@ export class ZarrMirror implements ArrayMirror {
     }
   }
 
+  /** Says that what is shown is not the last commit any more, whatever becomes of this writer. */
+  async #noteWork(): Promise<void> {
+    if (this.#state.shown !== undefined) await this.#putState({ ...this.#state, shown: undefined });
+  }
+
   async #putState(state: MirrorState): Promise<void> {
     const { store, path } = this.#writer.root;
     await store.put(joinKey(path, MIRROR_STATE), encodeMirrorState(state), { durable: true });
     this.#state = state;
   }
-}
-
-function* numbersTo(end: number): Generator<number> {
-  for (let i = 0; i < end; i++) yield i;
 }
 
 function range(first: number, end: number): number[] {
