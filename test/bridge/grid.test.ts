@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   cellItems,
@@ -11,6 +10,7 @@ import {
   shardCells,
   shardPosition,
 } from "../../src/bridge/grid.ts";
+import fc from "../property.ts";
 
 const product = (values: readonly number[]): number => values.reduce((total, n) => total * n, 1);
 const shapes = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 4 });

@@ -1,5 +1,5 @@
 /** `grid: rectilinear`: what is short stays short, is copied as it lies, and comes back. */
-import fc from "fast-check";
+
 import { expect, test } from "vitest";
 import { open } from "../../src/array/open.ts";
 import { createArray } from "../../src/array/write/create.ts";
@@ -8,6 +8,7 @@ import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
 import { zarrSource } from "../../src/bridge/way-back/zarr-source.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import fc from "../property.ts";
 import { putBloscpack, putCarray } from "./make-archive.ts";
 import { documentAt, keysOf } from "./read-back.ts";
 

@@ -1,9 +1,9 @@
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeShardIndex, ShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
 import { openShard, readShardChunks } from "../../src/bridge/shard-reader.ts";
 import { shardPieces } from "../../src/bridge/shard-writer.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import fc from "../property.ts";
 
 const filled = (length: number, byte: number): Uint8Array => new Uint8Array(length).fill(byte);
 

@@ -1,9 +1,10 @@
 /** Dates as they are typed. */
-import fc from "fast-check";
+
 import { describe, expect, it } from "vitest";
 import { formatDatetime } from "../../cli/values/time-text.ts";
 import { storedTimes } from "../../cli/values/time-value.ts";
 import type { DType, TimeUnit } from "../../src/format/types.ts";
+import fc from "../property.ts";
 
 const dates = (unit: TimeUnit, scale = 1): DType => ({
   kind: "datetime",

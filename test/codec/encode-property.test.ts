@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   decodeHeader,
@@ -8,6 +7,7 @@ import {
   prepare,
   prepareEncode,
 } from "../../src/codec/index.ts";
+import fc from "../property.ts";
 import { COMPRESSORS, makeTexture, options, SHUFFLES, textures } from "./textures.ts";
 
 beforeAll(async () => {

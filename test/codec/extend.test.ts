@@ -1,7 +1,7 @@
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeSync, encodeSync, extendChunk, info, prepareEncode } from "../../src/codec/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
+import fc from "../property.ts";
 import { DATA } from "./encode-data.ts";
 import { listProducers, readFixtureChunks } from "./fixture-chunks.ts";
 import { COMPRESSORS, makeTexture, options, textures } from "./textures.ts";

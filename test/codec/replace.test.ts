@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   type ByteEdit,
@@ -10,6 +9,7 @@ import {
   replaceBytes,
 } from "../../src/codec/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
+import fc from "../property.ts";
 import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
 import { DATA, makeNoise } from "./encode-data.ts";
 import { listProducers, readFixtureChunks } from "./fixture-chunks.ts";

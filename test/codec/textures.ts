@@ -1,6 +1,7 @@
 /** Data and settings for property tests: lengths around the limits of blocks and windows, bytes that repeat more or less. */
-import fc from "fast-check";
+
 import type { CompressorName, EncodeOptions, Shuffle } from "../../src/codec/index.ts";
+import fc from "../property.ts";
 import { makeNoise } from "./encode-data.ts";
 
 /** All compressors and filters. */

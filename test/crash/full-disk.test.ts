@@ -54,5 +54,4 @@ test.skipIf(!canMount)(
       }
     }
   },
-  120_000,
 );

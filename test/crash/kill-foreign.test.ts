@@ -157,5 +157,4 @@ test.each(KINDS)(
     expect(names.filter((name) => !left.test(name))).toEqual([]);
     await store.close();
   },
-  300_000,
 );

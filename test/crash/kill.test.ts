@@ -83,7 +83,6 @@ test.each([
     );
     expect(fs.readdirSync(join(path, "meta")).sort()).toEqual(["attributes", "sizes", "storage"]);
   },
-  300_000,
 );
 
 test("the same where superchunks are long, and written past the cache", async () => {
@@ -111,4 +110,4 @@ test("the same where superchunks are long, and written past the cache", async ()
   const data = join(path, "data");
   const sizes = fs.readdirSync(data).map((name) => fs.statSync(join(data, name)).size);
   expect(Math.max(...sizes)).toBeGreaterThan(2 * STAGE);
-}, 300_000);
+});

@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { formatDType, parseDType, pythonDType } from "../../src/format/dtype.ts";
@@ -9,6 +8,7 @@ import { parseJson } from "../../src/format/json.ts";
 import { parsePythonLiteral } from "../../src/format/python-literal.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
 import { loadFixtures } from "../fixtures/manifest.ts";
+import fc from "../property.ts";
 import { errorOf } from "./hex.ts";
 
 const parse = (stored: JsonValue): DType => parseDType(stored, "meta/storage");

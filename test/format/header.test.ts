@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { type BlpkHeader, decodeHeader, encodeHeader } from "../../src/format/header.ts";
 import { loadFixtures } from "../fixtures/manifest.ts";
+import fc from "../property.ts";
 import { errorOf, hex } from "./hex.ts";
 
 const V3 = hex(`

@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import {
@@ -14,6 +13,7 @@ import {
 import { JsonFloat, keepFloats } from "../../src/format/json-float.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import fc from "../property.ts";
 import { errorOf, hex, utf8 } from "./hex.ts";
 
 const parse = (text: string): JsonValue => parseJson(text, "meta/sizes");

@@ -1,6 +1,6 @@
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkOffsets, decodeOffsets, encodeOffsets } from "../../src/format/offsets.ts";
+import fc from "../property.ts";
 import { errorOf, hex } from "./hex.ts";
 
 const place = { nchunks: 3, tableAt: 32, tableEnd: 72, fileSize: 500, path: "a.blp" };

@@ -101,5 +101,4 @@ test.each([1, 2, 3])(
     await array.close();
     expect(await verifyLinkAt(root)).toEqual([]);
   },
-  120_000,
 );

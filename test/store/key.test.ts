@@ -1,7 +1,7 @@
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkFolder, checkKey, joinKey, splitKey } from "../../src/store/key.ts";
 import { BAD_KEYS } from "../contract/store-contract.ts";
+import fc from "../property.ts";
 
 const unsafe = expect.objectContaining({ code: "UNSAFE_PATH" });
 

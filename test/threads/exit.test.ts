@@ -56,7 +56,7 @@ afterAll(async () => {
 /** Runs a program; killed, and so failing, where it does not end by itself. */
 function start(name: string): Promise<{ stdout: string; stderr: string }> {
   return run(process.execPath, [join(bundles.folder, name), ramp], {
-    timeout: 120_000,
+    timeout: 600_000,
     killSignal: "SIGKILL",
   });
 }

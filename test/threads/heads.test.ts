@@ -56,7 +56,7 @@ afterAll(async () => {
 it("gives what single reads give, also for links and what is missing, and follows no link out", async () => {
   const program = join(bundles.folder, "heads.js");
   const { stdout } = await promisify(execFile)(process.execPath, [program, join(folder, "root")], {
-    timeout: 60_000,
+    timeout: 600_000,
     killSignal: "SIGKILL",
   });
   // Files 7, 2007, 3007, 4007 and 5007 are missing, at both lengths; 1007 is a link.

@@ -369,7 +369,7 @@ it("arrays at paths are the same with threads and without", async () => {
   expect(await contentsOf(join(folder, "threads-2"))).toEqual(await contentsOf(join(folder, "threads-0")));
   const read = await openZarrArray(new FileStore(folder), "threads-2");
   expect(await read.get([4 * 2 ** 20 - 1])).toBe(many.at(-1));
-}, 30_000);
+});
 
 it("a pool never starts more threads than it has, however often it is started meanwhile", async () => {
   const file = join(await makeFolder(), "worker.mjs");

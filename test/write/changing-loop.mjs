@@ -1,6 +1,6 @@
 /**
- * Changes an array in every way, so many times; tells on stdout after each change the generation and the hash of the rows
- * that a model in memory has. Random numbers come from a seed.
+ * Changes an array in every way, so many times, and on until its stdin ends; tells on stdout after each change the generation
+ * and the hash of the rows that a model in memory has. Random numbers come from a seed.
  */
 import { createHash } from "node:crypto";
 
@@ -18,8 +18,12 @@ const fresh = (count) => Int32Array.from({ length: count }, () => next++);
 const tell = () =>
   process.stdout.write(`${array.generation} ${createHash("sha256").update(rows).digest("hex")}\n`);
 
+let isEnough = false;
+process.stdin.resume().once("end", () => {
+  isEnough = true;
+});
 tell();
-for (let step = 0; step < Number(steps); step++) {
+for (let step = 0; step < Number(steps) || !isEnough; step++) {
   const kind = pick(10);
   if (kind < 4 || rows.length < 20) {
     const more = fresh(1 + pick(200));

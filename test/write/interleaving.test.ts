@@ -216,4 +216,4 @@ test("a reader gets its generation's rows, the same rows found anew, or STALE: n
   expect(totals.reads).toBeGreaterThan(SCHEDULES);
   expect(totals.stale).toBeGreaterThan(SCHEDULES / 20);
   expect(totals.refound).toBeGreaterThan(SCHEDULES / 100);
-}, 300_000);
+});

@@ -1,5 +1,5 @@
 /** Random operations on an array, beside a model of it in memory. */
-import fc from "fast-check";
+
 import { expect, test } from "vitest";
 import { open } from "../../src/array/open.ts";
 import type { ArrayArchive } from "../../src/array/types.ts";
@@ -10,6 +10,7 @@ import { parseDType } from "../../src/format/dtype.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { randomFrom } from "../crash/random.ts";
+import fc from "../property.ts";
 
 const DTYPES = [
   "<i4",

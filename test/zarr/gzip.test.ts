@@ -1,9 +1,9 @@
 /** The gzip codec: what other programs write, several members too, and what is damaged. */
 import { gzipSync } from "node:zlib";
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { gzipStage } from "../../src/zarr/codecs/deflate.ts";
+import fc from "../property.ts";
 
 const stage = gzipStage({ level: 5 }, { path: "zarr.json", field: "codecs" });
 const data = Uint8Array.from({ length: 5000 }, (_, i) => (i * i) >> 6);

@@ -108,7 +108,6 @@ test.each([
     ).toBe(0);
     expect(await writer.verify()).toMatchObject({ ok: true });
   },
-  60_000,
 );
 
 test.each([

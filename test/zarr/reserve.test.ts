@@ -2,7 +2,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import type { ArraySlice } from "../../src/array/types.ts";
 import { FileStore } from "../../src/node/index.ts";
@@ -16,6 +15,7 @@ import {
   type WrittenSlot,
   writeReserved,
 } from "../../src/zarr/write/reserve.ts";
+import fc from "../property.ts";
 
 const specification = {
   shape: [8, 8],

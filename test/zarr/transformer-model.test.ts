@@ -1,8 +1,9 @@
 /** The sharding transformer's store against a plain map of keys, by random calls, one after the other and at once. */
-import fc from "fast-check";
+
 import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { ShardingTransformer } from "../../src/zarr/transformer-store.ts";
+import fc from "../property.ts";
 
 const [ROWS, COLUMNS] = [5, 7];
 const PREFIX = "data/root/a";

@@ -1,5 +1,5 @@
 /** Random writes and reads under every strategy, on every kind of chain, against an array in memory. */
-import fc from "fast-check";
+
 import { describe, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/array/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -8,6 +8,7 @@ import type { ZarrArray } from "../../src/zarr/array.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
+import fc from "../property.ts";
 import { Model, SPECIFICATIONS } from "./arrays.ts";
 
 const [ROWS, COLUMNS] = [13, 17];
