@@ -84,6 +84,15 @@ test("only the command imports what only the command needs", () => {
   expect(ofCore.has("commander")).toBe(false);
 });
 
+test("tests draw the same numbers each time", () => {
+  const tests = sources("test").filter((file) => !/architecture|\/property\.ts/.test(file));
+  expect(tests.length).toBeGreaterThan(200);
+  const drawing = tests.filter((file) =>
+    /from "fast-check"|Math\.random\(|randomBytes\(/.test(readFileSync(join(root, file), "utf8")),
+  );
+  expect(drawing).toEqual([]);
+});
+
 test("no file is longer than 500 lines", () => {
   const long = files.filter((file) => readFileSync(join(root, file), "utf8").split("\n").length > 500);
   expect(long).toEqual([]);

@@ -10,6 +10,7 @@ import type { ArrayArchive } from "../../src/array/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { createArray, open } from "../../src/node/index.ts";
 import { bundleWriting } from "../crash/bundle.ts";
+import { SEED } from "../crash/random.ts";
 
 /** Steps of the writer, at least: it goes on until the reader has seen enough of them, however slow that is. */
 const STEPS = 150;
@@ -82,8 +83,7 @@ test.each(["patch", "in-place"] as const)(
   async (modify) => {
     const path = join(folder, modify);
     await (await createArray(path, { dtype: "<i4", chunklen: 16, superchunklen: 4, threads: 0 })).close();
-    const seed = 1 + Number(process.env["SEED"] ?? 0);
-    const argv = [loop, path, entry, modify, String(STEPS), String(seed)];
+    const argv = [loop, path, entry, modify, String(STEPS), String(1 + SEED)];
     const writer = watch(spawn(process.execPath, argv, { stdio: "pipe" }));
     const read: { readonly generation: number; readonly hash: string }[] = [];
     let array = (await open(path, { threads: 0 })) as ArrayArchive;
