@@ -1,6 +1,8 @@
 /**
- * Linking 1 GB of prices in superchunks, in process, beside `cp -r` of the same folder until it is as durable as the link is
- * (bar: under 2 %), and the command's own time; unlinking too. Each round copies once and links five times, from memory both.
+ * Linking a root of superchunks, in process, beside `cp -r` of the same folder until it is as durable as the link is (bar: a root
+ * of 1 GB, under 2 %), and the command's own time; unlinking too. Measured for a root of 1 GB on the disk, and for 1 GB of
+ * prices, which take less there: what a link costs whatever the size weighs more in it. Each round copies once and links five
+ * times, from memory both.
  * Before the rounds, links are made and undone so often that the engine has compiled what runs often (BENCH_WARM; default 30).
  * Told by themselves are the first link of the process, which loads what it needs, and the one right behind each copy, which
  * finds the processor's caches full of the copy and the disk still busy with it.
@@ -13,14 +15,18 @@ import { link, unlink } from "../../dist/src/node/index.js";
 import { LARGE, makeCarray } from "../read/arrays.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 15);
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 12);
 /** In each round, besides the one right behind the copy. */
 const LINKS = 4;
 const WARM = Number(process.env.BENCH_WARM ?? 30);
 const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const folder = workFolder();
-const source = join(folder, "prices-1GB-blz");
 const target = join(folder, "target");
+/** The prices take 0.71 of their bytes on the disk. */
+const ROOTS = [
+  { name: "1 GB on the disk", folder: "prices-1GB-on-disk", items: 176_000_000 },
+  { name: "1 GB of prices", folder: "prices-1GB", items: LARGE.items },
+];
 
 function run(command, args) {
   const start = performance.now();
@@ -37,65 +43,79 @@ async function timed(work) {
 
 const sync = () => run("sync", ["-f", folder]);
 
-if (!existsSync(source)) {
-  const carray = await makeCarray(join(folder, "prices-1GB"), LARGE);
+/** The root of superchunks, made once. */
+async function makeRoot({ folder: name, items }) {
+  const source = join(folder, `${name}-blz`);
+  if (existsSync(source)) return source;
+  const carray = await makeCarray(join(folder, name), { ...LARGE, items });
   const draft = `${source}.draft`;
   rmSync(draft, { recursive: true, force: true });
   run(process.execPath, [main, "convert", carray, draft, "--to", "blz"]);
   renameSync(draft, source);
+  return source;
 }
 
-const times = { copy: [], cp: [], behindCopy: [], link: [], unlink: [], again: [], command: [] };
-let files = 0;
-const warm = [];
-for (let round = 0; round < WARM; round++) {
-  warm.push(await timed(() => link(source)));
-  await unlink(source);
-}
-for (let round = 0; round < ROUNDS; round++) {
-  rmSync(target, { recursive: true, force: true });
-  sync();
-  const copied = run("cp", ["-r", "--reflink=never", source, target]);
-  times.copy.push(copied);
-  times.cp.push(copied + sync());
-  // The copy goes at the next round only: a disk that is told of so much freed space is busy with that for a while.
-  times.behindCopy.push(await timed(() => link(source)));
-  for (let i = 0; i < LINKS; i++) {
+async function measure(source) {
+  const times = { copy: [], cp: [], behindCopy: [], link: [], unlink: [], again: [], command: [] };
+  let files = [];
+  const warm = [];
+  for (let round = 0; round < WARM; round++) {
+    warm.push(await timed(() => link(source)));
     await unlink(source);
-    times.link.push(
-      await timed(async () => {
-        files = (await link(source)).files.length;
-      }),
-    );
   }
-  times.again.push(await timed(() => link(source)));
-  times.unlink.push(await timed(() => unlink(source)));
-  sync();
-  times.command.push(run(process.execPath, [main, "link", source]));
-  await unlink(source);
+  for (let round = 0; round < ROUNDS; round++) {
+    rmSync(target, { recursive: true, force: true });
+    sync();
+    const copied = run("cp", ["-r", "--reflink=never", source, target]);
+    times.copy.push(copied);
+    times.cp.push(copied + sync());
+    // The copy goes at the next round only: a disk that is told of so much freed space is busy with that for a while.
+    times.behindCopy.push(await timed(() => link(source)));
+    for (let i = 0; i < LINKS; i++) {
+      await unlink(source);
+      times.link.push(
+        await timed(async () => {
+          files = (await link(source)).files;
+        }),
+      );
+    }
+    times.again.push(await timed(() => link(source)));
+    times.unlink.push(await timed(() => unlink(source)));
+    sync();
+    times.command.push(run(process.execPath, [main, "link", source]));
+    await unlink(source);
+  }
+  rmSync(target, { recursive: true, force: true });
+  const milliseconds = Object.fromEntries(Object.entries(times).map(([name, each]) => [name, median(each)]));
+  return {
+    rounds: ROUNDS,
+    warmUp: WARM,
+    files: files.length,
+    bytes: files.reduce((sum, { size }) => sum + size, 0),
+    milliseconds,
+    firstLink: warm[0],
+    ratioToCp: milliseconds.link / milliseconds.cp,
+  };
 }
-rmSync(target, { recursive: true, force: true });
-const results = {
-  rounds: ROUNDS,
-  warmUp: WARM,
-  files,
-  milliseconds: Object.fromEntries(Object.entries(times).map(([name, each]) => [name, median(each)])),
-  firstLink: warm[0] ?? times.link[0],
-};
-const { cp } = results.milliseconds;
-results.ratioToCp = results.milliseconds.link / cp;
-printTable(
-  `link 1 GB in ${files} superchunks, milliseconds, after ${WARM} links to warm up (bar: 0.02 x cp)`,
-  ["", "ms", "x cp"],
-  [
-    ["cp -r --reflink=never; sync", cp, 1],
-    ["cp -r --reflink=never", results.milliseconds.copy, results.milliseconds.copy / cp],
-    ["link, in process", results.milliseconds.link, results.ratioToCp],
-    ["link, right behind the copy", results.milliseconds.behindCopy, results.milliseconds.behindCopy / cp],
-    ["the first link of a process", results.firstLink, results.firstLink / cp],
-    ["link again", results.milliseconds.again, results.milliseconds.again / cp],
-    ["unlink, in process", results.milliseconds.unlink, results.milliseconds.unlink / cp],
-    ["superchunk link, a process", results.milliseconds.command, results.milliseconds.command / cp],
-  ],
-);
+
+const results = {};
+for (const root of ROOTS) {
+  const measured = await measure(await makeRoot(root));
+  const { cp, ...others } = measured.milliseconds;
+  printTable(
+    `link ${root.name} (${(measured.bytes / 1e9).toFixed(2)} GB in ${measured.files} superchunks), milliseconds, after ${WARM} links to warm up (bar: 0.02 x cp)`,
+    ["", "ms", "x cp"],
+    [
+      ["cp -r --reflink=never; sync", cp],
+      ["cp -r --reflink=never", others.copy],
+      ["link, in process", others.link],
+      ["link, right behind the copy", others.behindCopy],
+      ...(root === ROOTS[0] ? [["the first link of the process", measured.firstLink]] : []),
+      ["link again", others.again],
+      ["unlink, in process", others.unlink],
+      ["superchunk link, a process", others.command],
+    ].map(([name, ms]) => [name, ms, ms / cp]),
+  );
+  results[root.name] = measured;
+}
 saveResults("link", results);
