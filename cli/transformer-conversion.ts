@@ -16,8 +16,8 @@ const ELSEWHERE = {
   dtype: "--dtype",
   shape: "--shape",
   dimensionNames: "--dimension-names",
+  concat: "--concat",
   dryRun: "--dry-run",
-  verify: "--verify",
   resume: "--resume",
   overwrite: "--overwrite",
   report: "--report",
@@ -50,6 +50,7 @@ export async function convertToTransformer(
     const result = await exportToTransformer(archive, store, "", "", {
       chunksPerShard: flags.chunksPerShard,
       columns: flags.column,
+      verify: flags.verify,
       signal: context.signal,
       onProgress: bar.onProgress,
     });
@@ -58,9 +59,9 @@ export async function convertToTransformer(
       await context.json({ source, destination, format: "zarr3-transformer", ...result });
       return;
     }
-    const { arrays, copied, padded } = result;
+    const { arrays, copied, padded, verified } = result;
     await context.out.line(
-      `converted ${formatPlural(arrays, "array")}, ${formatPlural(copied, "chunk")} copied, ${formatCount(padded)} padded`,
+      `converted ${formatPlural(arrays, "array")}, ${formatPlural(copied, "chunk")} copied, ${formatCount(padded)} padded${verified ? ", verified" : ""}`,
     );
   } finally {
     bar.finish();

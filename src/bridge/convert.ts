@@ -14,7 +14,7 @@ import type { ArrayJob, JobLayout } from "./array-job.ts";
 import { type ChunkCounts, chunksOfCells } from "./chunk-source.ts";
 import { type ConversionJobs, describeJobs, planJobs } from "./conversion-jobs.ts";
 import type { ConversionPlan, ConvertOptions, ConvertResult, LayoutOptions } from "./convert-options.ts";
-import { assertApart, finishDestination, prepareDestination } from "./destination.ts";
+import { assertApart, checkDestination, finishDestination, prepareDestination } from "./destination.ts";
 import { fingerprintSource, recordOptions } from "./fingerprint.ts";
 import { cellItems, indexSlot, shardCells } from "./grid.ts";
 import { type Publisher, publishDirectly } from "./publisher.ts";
@@ -49,6 +49,7 @@ export async function convertArchive(
   options: ConvertOptions = {},
 ): Promise<ConvertResult> {
   if (archive.store === target) assertApart(archive.path, prefix);
+  await checkDestination(target, prefix, options);
   return convertJobs(await planJobs(archive, options), target, prefix, options);
 }
 

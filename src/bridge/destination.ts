@@ -30,15 +30,14 @@ export interface DestinationOptions extends StoreOptions {
 export type DestinationState = "fresh" | "unfinished";
 
 /**
- * Makes the destination ready and leaves the record there. Throws `CONFLICT` where something lies there that may
- * not be replaced or gone on with, `BAD_ARGUMENT` for contradicting options.
+ * Looks whether a conversion can go there at all, before its source is: {@link prepareDestination} without the record.
+ * Throws `CONFLICT` where something lies there that may not be replaced, `BAD_ARGUMENT` for contradicting options.
  */
-export async function prepareDestination(
-  store: WritableStore,
+export async function checkDestination(
+  store: ReadableStore,
   prefix: string,
-  record: ConversionRecord,
   options: DestinationOptions = {},
-): Promise<DestinationState> {
+): Promise<"empty" | "taken"> {
   const { resume = false, overwrite = false, signal } = options;
   if (resume && overwrite) {
     throw new SuperchunkError("BAD_ARGUMENT", "resume and overwrite exclude each other", {
@@ -50,28 +49,44 @@ export async function prepareDestination(
     throw conflict(path, "the destination is a file; name another");
   }
   const names = await entryNames(store, prefix, signal);
-  const hasObjects = names.length > 0 && (await holdsObjects(store, prefix, signal));
-  if (hasObjects && resume) {
+  if (names.length === 0 || !(await holdsObjects(store, prefix, signal))) return "empty";
+  if (resume) return "taken";
+  if (!overwrite) {
+    const isUnfinished = names.includes(RECORD_NAME);
+    throw conflict(
+      path,
+      isUnfinished
+        ? "an unfinished conversion lies there; resume (--resume) goes on with it, overwrite (--overwrite) replaces it"
+        : "the destination exists; overwrite (--overwrite) replaces it, or name another",
+    );
+  }
+  if (!names.some((name) => ZARR_MARKS.has(name))) {
+    throw conflict(
+      path,
+      "the destination holds no Zarr hierarchy, so it is not overwritten; remove it yourself, or name another",
+    );
+  }
+  return "taken";
+}
+
+/**
+ * Makes the destination ready and leaves the record there. Throws `CONFLICT` where something lies there that may
+ * not be replaced or gone on with, `BAD_ARGUMENT` for contradicting options.
+ */
+export async function prepareDestination(
+  store: WritableStore,
+  prefix: string,
+  record: ConversionRecord,
+  options: DestinationOptions = {},
+): Promise<DestinationState> {
+  const { resume = false, signal } = options;
+  const isTaken = (await checkDestination(store, prefix, options)) === "taken";
+  if (isTaken && resume) {
     const difference = await compareRecord(store, prefix, record, signal);
-    if (difference !== "same") throw conflict(path, DIFFERENCES[difference]);
+    if (difference !== "same") throw conflict(store.describe(prefix), DIFFERENCES[difference]);
     return "unfinished";
   }
-  if (hasObjects) {
-    if (!overwrite) {
-      const isUnfinished = names.includes(RECORD_NAME);
-      throw conflict(
-        path,
-        isUnfinished
-          ? "an unfinished conversion lies there; resume (--resume) goes on with it, overwrite (--overwrite) replaces it"
-          : "the destination exists; overwrite (--overwrite) replaces it, or name another",
-      );
-    }
-    if (!names.some((name) => ZARR_MARKS.has(name))) {
-      throw conflict(
-        path,
-        "the destination holds no Zarr hierarchy, so it is not overwritten; remove it yourself, or name another",
-      );
-    }
+  if (isTaken) {
     // Replaceable again, and never to be resumed, should this end halfway.
     await store.put(joinKey(prefix, RECORD_NAME), encode(stringifyJson({ replacing: true })), { signal });
     await store.delete(joinKey(prefix, "zarr.json"), { signal });

@@ -13,6 +13,7 @@ import { hasEntries } from "../store/entries.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
 import { dataKey, documentKey, TRANSFORMER_INDEX } from "../zarr/metadata-transformer.ts";
+import { openZarrArray } from "../zarr/open.ts";
 import { encodeShardIndex, type ShardEntry } from "../zarr/shard-index.ts";
 import {
   createTransformerArray,
@@ -22,6 +23,9 @@ import {
 } from "../zarr/transformer-create.ts";
 import { placeFailure } from "./chunk-failure.ts";
 import { deleteTree } from "./destination.ts";
+import { describeBytes, describeColumn } from "./way-back/source.ts";
+import { compareValues } from "./way-back/verify-back.ts";
+import { noObjects } from "./way-back/write-file.ts";
 
 /** Chunks in a shard unless asked otherwise. */
 const CHUNKS_PER_SHARD = 1024;
@@ -32,6 +36,8 @@ export interface TransformerExportOptions extends LongOptions {
   readonly chunksPerShard?: number | undefined;
   /** Of tables, only these columns. Default all. */
   readonly columns?: readonly string[] | undefined;
+  /** Read every array back and compare its values with the archive's. */
+  readonly verify?: boolean | undefined;
 }
 
 /** What {@link exportToTransformer} did. */
@@ -41,6 +47,7 @@ export interface TransformerExport {
   readonly copied: number;
   /** Short last chunks that were filled up. */
   readonly padded: number;
+  readonly verified: boolean;
 }
 
 /**
@@ -49,7 +56,8 @@ export interface TransformerExport {
  * that was there before, arrays that were finished stay.
  *
  * @throws UNSUPPORTED for archives in F order or cut within rows, for structured values, nested arrays, an attribute
- * `filters`, and chunks with snappy, which zarr 2.18 cannot decode; CONFLICT where the array is; and whatever reading the archive throws
+ * `filters`, and chunks with snappy, which zarr 2.18 cannot decode; CONFLICT where the array is; and whatever reading the archive
+ * throws; with `verify` BAD_FIELD where values differ
  */
 export async function exportToTransformer(
   archive: Archive,
@@ -60,7 +68,8 @@ export async function exportToTransformer(
 ): Promise<TransformerExport> {
   const isNew = !(await hasEntries(store, base));
   try {
-    return await exportArchive(archive, store, base, path, options);
+    const done = await exportArchive(archive, store, base, path, options);
+    return { ...done, verified: options.verify === true };
   } catch (error) {
     if (isNew) await deleteTree(store, base, new Set()).catch(() => undefined); // the first error is the one to tell
     throw error;
@@ -73,7 +82,7 @@ async function exportArchive(
   base: string,
   path: string,
   options: TransformerExportOptions,
-): Promise<TransformerExport> {
+): Promise<Omit<TransformerExport, "verified">> {
   const total = archive.nbytes;
   let done = 0;
   const advance = (nbytes: number): void => {
@@ -119,7 +128,7 @@ async function exportArray(
   store: WritableStore,
   base: string,
   path: string,
-  { chunksPerShard = CHUNKS_PER_SHARD, signal }: TransformerExportOptions,
+  { chunksPerShard = CHUNKS_PER_SHARD, verify, signal }: TransformerExportOptions,
   advance: (nbytes: number) => void,
 ): Promise<{ readonly copied: number; readonly padded: number }> {
   const { shape, dataType, rows, itemSize, fillValue } = describe(archive);
@@ -178,7 +187,27 @@ async function exportArray(
     await store.put(key, pieces(), { signal });
   }
   await createTransformerArray(store, base, path, specification);
+  if (verify === true) await verifyExport(archive, store, base, path, signal);
   return { copied: nchunks - padded, padded };
+}
+
+/** Compares an array that is there with its archive. Where that fails the array has no document any more. */
+async function verifyExport(
+  archive: ArrayArchive | BytesArchive,
+  store: WritableStore,
+  base: string,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  try {
+    const source =
+      archive.kind === "bytes" ? await describeBytes(archive, {}) : await describeColumn("", archive);
+    const at = joinKey(base, path);
+    await compareValues(source, await openZarrArray(store, at, { signal }), store.describe(at), signal);
+  } catch (error) {
+    await store.delete(joinKey(base, documentKey(path, "array"))).catch(() => undefined); // the first error is the one to tell
+    throw error;
+  }
 }
 
 /** Throws `CONFLICT` where a node is, before anything is written. */
@@ -206,6 +235,7 @@ function describe(archive: ArrayArchive | BytesArchive): {
   const { dtype, shape, order, chunkLength, columnNames } = archive;
   const type = formatDType(dtype);
   const path = archive.store.describe(archive.path);
+  if (dtype.kind === "object") throw noObjects(path);
   if (typeof type !== "string" || columnNames.length > 0) {
     throw new SuperchunkError("UNSUPPORTED", "zarr 2.18's version 3 has no structured data types", {
       path,

@@ -14,7 +14,7 @@ import { openZarr } from "../zarr/open.ts";
 import { isZarrFolder } from "./catalogue/find-readables.ts";
 import { describeJobs, planJobs } from "./conversion-jobs.ts";
 import type { ConvertOptions } from "./convert-options.ts";
-import { assertApart, prepareDestination } from "./destination.ts";
+import { assertApart, checkDestination, prepareDestination } from "./destination.ts";
 import { failureOf } from "./failure.ts";
 import { recordOptions } from "./fingerprint.ts";
 import { namePaths } from "./node-names.ts";
@@ -80,6 +80,8 @@ export async function convertTree(
 ): Promise<TreeResult> {
   const started = performance.now();
   if (store === target) assertApart(path, prefix);
+  // A source of a million archives takes minutes to walk.
+  await checkDestination(target, prefix, options);
   const nodes = await nameTree(store, path, options);
   if (nodes.length === 0)
     throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {

@@ -13,7 +13,13 @@ import type { ZarrGroup } from "../zarr/group.ts";
 import { DOCUMENT } from "../zarr/metadata-v3.ts";
 import { openZarrArray } from "../zarr/open.ts";
 import type { ConvertResult } from "./convert-options.ts";
-import { type DestinationOptions, deleteTree, finishDestination, prepareDestination } from "./destination.ts";
+import {
+  checkDestination,
+  type DestinationOptions,
+  deleteTree,
+  finishDestination,
+  prepareDestination,
+} from "./destination.ts";
 import { failureOf, type NodeFailure } from "./failure.ts";
 import { recodeObjects } from "./recode-objects.ts";
 import { copyObjects } from "./transformer-convert.ts";
@@ -50,6 +56,7 @@ export async function convertZarr(
   prefix: string,
   options: ZarrConvertOptions = {},
 ): Promise<ZarrConvertResult> {
+  await checkDestination(target, prefix, options);
   const jobs = await planZarrJobs(root, options);
   const record = { source: jobs.source, options: { to: "zarr3" } };
   const state = await prepareDestination(target, prefix, record, options);

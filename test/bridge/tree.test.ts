@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
 import { convertTree, isArchive, planTree } from "../../src/bridge/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { withFaults } from "../../src/store/wrappers/faulty.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
 import { putCarray, putRaw } from "./make-archive.ts";
@@ -51,6 +52,14 @@ describe("a folder of archives", () => {
       (await keysOf(target)).map(async (key) => (await target.get(key))?.length ?? 0),
     );
     expect(result.bytesWritten).toBe(stored.reduce((total, size) => total + size, 0));
+  });
+
+  it("is not walked where the destination is taken", async () => {
+    const target = new MemoryStore();
+    await target.put("out/zarr.json", Uint8Array.of(1));
+    const { store, counts } = withCounting(await makeTree());
+    await expect(convertTree(store, "in", target, "out")).rejects.toMatchObject({ code: "CONFLICT" });
+    expect(counts.log).toEqual([]);
   });
 
   it("has its metadata consolidated in the root, as zarrita and zarr-python read it", async () => {

@@ -1,8 +1,18 @@
 /** A damaged source: the error says where it is damaged, and nothing is left of its conversion. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { parseDType } from "../../src/format/dtype.ts";
+import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { createArray } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 
@@ -46,6 +56,36 @@ it.each(["blz", "bcolz", "npy", "bloscpack"])(
     expect(readdirSync(out)).toEqual([expect.stringMatching(/^good/)]);
   },
 );
+
+it.each(["npy", "bloscpack"])(
+  "a column of a table converted to %s leaves no file of the others, but all that was in the folder before",
+  async (format) => {
+    const table = join(folder, "table");
+    const made = await createTable(table);
+    const out = join(folder, "out");
+    const fresh = await runCli(["convert", table, out, "--to", format]);
+    expect([fresh.code, fresh.err]).toEqual([3, expect.stringContaining(`${made}: chunk 0: `)]);
+    expect(existsSync(out)).toBe(false);
+    mkdirSync(out);
+    writeFileSync(join(out, "notes.txt"), "mine");
+    expect((await runCli(["convert", table, out, "--to", format])).code).toBe(3);
+    expect(readdirSync(out)).toEqual(["notes.txt"]);
+    const whole = await runCli(["convert", table, out, "--to", format, "--column", "a", "--overwrite"]);
+    expect([whole.code, readdirSync(out).length]).toEqual([0, 2]);
+  },
+);
+
+/** A table of the columns `a` and `b`, the only chunk of `b` damaged; its file. */
+async function createTable(path: string): Promise<string> {
+  const raw = join(folder, "raw.npy");
+  const header = encodeNpyHeader(parseDType("<i4", "test"), [300]);
+  writeFileSync(raw, Buffer.concat([header, Buffer.alloc(1200, "abc")]));
+  const argv = ["create", path, "--as", "ctable", "--column", `a=${raw}`, "--column", `b=${raw}`];
+  expect((await runCli(argv)).code).toBe(0);
+  const chunk = join(path, "b", "data", "__0.blp");
+  writeFileSync(chunk, readFileSync(chunk).fill(0xff, 16 + 16 + 4));
+  return chunk;
+}
 
 it("converted to Zarr among others it is told with file and chunk, leaves nothing, and the others are whole", async () => {
   const out = join(folder, "out");

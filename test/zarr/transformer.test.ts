@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { compressArray, compressBytes } from "../../src/array/foreign/bloscpack-write.ts";
 import { createCarray } from "../../src/array/foreign/carray-write.ts";
 import { open as openIn } from "../../src/array/open.ts";
+import type { ArrayArchive } from "../../src/array/types.ts";
 import { convertTransformer } from "../../src/bridge/transformer-convert.ts";
 import { exportToTransformer } from "../../src/bridge/transformer-export.ts";
 import { parseDType } from "../../src/format/dtype.ts";
@@ -14,6 +15,7 @@ import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
 import { createTransformerArray } from "../../src/zarr/transformer-create.ts";
 import { ShardingTransformer } from "../../src/zarr/transformer-store.ts";
 import { loadFolder } from "../array/memory-archive.ts";
+import { keysOf } from "../bridge/read-back.ts";
 import { type ArrayFixture, findFixture, loadFixtures } from "../fixtures/manifest.ts";
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
@@ -207,7 +209,12 @@ test("an empty Bloscpack file becomes a transformer array without shards, which 
   ] as const) {
     const archive = await openIn(store, `${key}.blp`);
     if (archive.kind === "table") throw new TypeError(archive.kind);
-    expect(await exportToTransformer(archive, store, "t", key)).toEqual({ arrays: 1, copied: 0, padded: 0 });
+    expect(await exportToTransformer(archive, store, "t", key)).toEqual({
+      arrays: 1,
+      copied: 0,
+      padded: 0,
+      verified: false,
+    });
     const array = await openZarrArray(store, `t/${key}`);
     expect(array.shape).toEqual(shape);
     expect(await array.getBytes()).toHaveLength(0);
@@ -236,6 +243,41 @@ test("a table becomes a group of transformer arrays; what cannot be copied is re
   const empty = new MemoryStore();
   await expect(exportToTransformer(fields, empty, "", "a")).rejects.toMatchObject({ code: "UNSUPPORTED" });
   expect(await empty.get("zarr.json")).toBeUndefined();
+});
+
+test("what was exported is read back and compared where asked; an array with other values is not left", async () => {
+  const row = findFixture("carray/bcolz-f8-chunks");
+  const archive = await open(row.file);
+  const sound = new MemoryStore();
+  expect(await exportToTransformer(archive, sound, "", "a", { verify: true })).toMatchObject({
+    verified: true,
+  });
+  // An archive whose values are others when they are read for the comparison than its chunks hold.
+  const changed = new Proxy(archive as ArrayArchive, {
+    get(target, name) {
+      if (name === "streamBytes") return () => [new Uint8Array(target.nbytes)];
+      const value = Reflect.get(target, name, target) as unknown;
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const fresh = new MemoryStore();
+  await expect(exportToTransformer(changed, fresh, "", "a", { verify: true })).rejects.toMatchObject({
+    code: "BAD_FIELD",
+    details: { field: "values" },
+  });
+  expect(await keysOf(fresh)).toEqual([]);
+  await expect(exportToTransformer(changed, sound, "", "b", { verify: true })).rejects.toMatchObject({
+    code: "BAD_FIELD",
+  });
+  expect((await keysOf(sound)).filter((key) => key.startsWith("meta/"))).toEqual(["meta/root/a.array.json"]);
+});
+
+test("Python objects are refused by their name", async () => {
+  const archive = await open(findFixture("carray/bcolz-object").file);
+  await expect(exportToTransformer(archive, new MemoryStore(), "", "a")).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    details: { field: "dtype" },
+  });
 });
 
 test.each([

@@ -9,6 +9,7 @@ import { elementsOf } from "../../array/selection.ts";
 import type { ArrayArchive, BytesArchive } from "../../array/types.ts";
 import { encodeHere } from "../../codec/index.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { hasEntries } from "../../store/entries.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { PlannedArray } from "../convert-options.ts";
@@ -39,7 +40,7 @@ export const FILE_ENDINGS: Readonly<Record<"npy" | "bloscpack", string>> = { npy
 
 /**
  * Converts a source into one file (`npy`, `bloscpack`) or folder (`bcolz`, `blz`) at `key`. A table becomes a folder of files,
- * a ctable, or an array of structs with a folder for each column.
+ * a ctable, or an array of structs with a folder for each column. Where it fails nothing of it is left.
  *
  * @throws CONFLICT where something is there; UNSUPPORTED for what the format cannot hold; BAD_ARGUMENT; NO_SPACE, IO; the
  * codes of damage
@@ -53,11 +54,33 @@ export async function convertBack(
 ): Promise<BackResult> {
   const started = performance.now();
   const run = new Conversion(target, options);
-  for (const piece of await piecesOf(source, key, format, options)) {
-    refuse(piece, format, options);
-    await run.write(piece, format);
-  }
+  const pieces = await piecesOf(source, key, format, options);
+  for (const piece of pieces) refuse(piece, format, options);
+  await writeWhole(run, pieces, key, format);
   return { ...run.result(), seconds: (performance.now() - started) / 1000 };
+}
+
+/** Writes all pieces; of a table that becomes files nothing is left where one of them fails. */
+async function writeWhole(
+  run: Conversion,
+  pieces: readonly Piece[],
+  key: string,
+  format: BackFormat,
+): Promise<void> {
+  const { target } = run;
+  const isNew = pieces.length > 1 && !(await hasEntries(target, key));
+  const written: string[] = [];
+  try {
+    for (const piece of pieces) {
+      await run.write(piece, format);
+      written.push(piece.key);
+    }
+  } catch (error) {
+    // The first error is the one to tell. Files that were in the folder before stay.
+    for (const each of written) await target.delete(each).catch(() => undefined);
+    if (isNew) await deleteTree(target, key, new Set()).catch(() => undefined);
+    throw error;
+  }
 }
 
 /** What {@link convertBack} would do, array by array, without writing. `node` is the key in the destination. */

@@ -7,7 +7,7 @@ import { stringifyJson } from "../../format/json.ts";
 import { encodeNpyHeader } from "../../format/npy.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { BackFormat } from "./back-types.ts";
-import type { BackColumn } from "./source.ts";
+import type { BackArray, BackColumn } from "./source.ts";
 
 /** Where the result lies. */
 export interface BackPlace {
@@ -27,10 +27,44 @@ export async function verifyBack(
   place: BackPlace,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const { target, key } = place;
+  const { target, key, format } = place;
   const path = target.describe(key);
-  const result = await openResult(column, place, signal);
-  const at = await firstDifference(column.stream({ signal }), result);
+  if (format === "npy") return compareStreams(column, npyValues(column, target, key, signal), path, signal);
+  const found = await openResult(column, place, signal);
+  if (found.kind === "array") return compareValues(column, found, path, signal);
+  return compareStreams(column, found.streamBytes({ signal }), path, signal);
+}
+
+/** Compares an array that was made of a source, which messages name `path`. Throws as {@link verifyBack}. */
+export async function compareValues(
+  column: BackColumn,
+  found: Pick<BackArray, "dtype" | "shape" | "streamBytes">,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const facts = [
+    ["dtype", formatDType(column.dtype), formatDType(found.dtype)],
+    ["shape", column.shape, found.shape],
+  ] as const;
+  for (const [field, expected, stored] of facts) {
+    if (stringifyJson(expected) === stringifyJson(stored)) continue;
+    throw new SuperchunkError("BAD_FIELD", `${field} is not that of the source. Report it`, {
+      path,
+      field,
+      expected,
+      found: stored,
+    });
+  }
+  await compareStreams(column, found.streamBytes({ signal }), path, signal);
+}
+
+async function compareStreams(
+  column: BackColumn,
+  found: AsyncIterable<Uint8Array>,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const at = await firstDifference(column.stream({ signal }), found);
   if (at === undefined) return;
   throw new SuperchunkError(
     "BAD_FIELD",
@@ -39,34 +73,16 @@ export async function verifyBack(
   );
 }
 
-/** The values of the result in C order. */
+/** What was written: an array, a column of a table, or plain bytes. */
 async function openResult(
   column: BackColumn,
-  { target, key, format, isColumn }: BackPlace,
+  { target, key, isColumn }: BackPlace,
   signal: AbortSignal | undefined,
-): Promise<AsyncIterable<Uint8Array>> {
-  if (format === "npy") return npyValues(column, target, key, signal);
+): Promise<ArrayArchive | BytesArchive> {
   const opened = await open(target, key, { signal });
-  const found: ArrayArchive | BytesArchive =
-    isColumn && opened.kind !== "bytes"
-      ? opened.column(column.name)
-      : (opened as ArrayArchive | BytesArchive);
-  if (found.kind === "array") {
-    const facts = [
-      ["dtype", formatDType(column.dtype), formatDType(found.dtype)],
-      ["shape", column.shape, found.shape],
-    ] as const;
-    for (const [field, expected, stored] of facts) {
-      if (stringifyJson(expected) === stringifyJson(stored)) continue;
-      throw new SuperchunkError("BAD_FIELD", `${field} is not that of the source. Report it`, {
-        path: target.describe(key),
-        field,
-        expected,
-        found: stored,
-      });
-    }
-  }
-  return found.streamBytes({ signal });
+  return isColumn && opened.kind !== "bytes"
+    ? opened.column(column.name)
+    : (opened as ArrayArchive | BytesArchive);
 }
 
 async function* npyValues(
