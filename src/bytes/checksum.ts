@@ -47,7 +47,7 @@ const MAKERS: { readonly [name in Exclude<DigestName, "None">]: () => Promise<Di
 };
 
 const loaded = new Map<DigestName, Promise<DigestFunction>>();
-let loadedCrc32c: Promise<(bytes: Uint8Array) => number> | undefined;
+let loadedCrc32c: Promise<(pieces: readonly Uint8Array[]) => number> | undefined;
 
 /** Loads a digest once; what it resolves to is synchronous. 32-bit sums are 4 bytes little-endian, others raw. */
 export function loadDigest(name: DigestName): Promise<DigestFunction> {
@@ -69,16 +69,18 @@ export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8
 }
 
 /** Loads crc32c, the sum at the end of a Zarr shard index; what it resolves to is synchronous. */
-export function loadCrc32c(): Promise<(bytes: Uint8Array) => number> {
-  loadedCrc32c ??= createCRC32(CRC32C_POLYNOMIAL).then(
-    (hasher) => (bytes) => new DataView(hasher.init().update(bytes).digest("binary").buffer).getUint32(0),
-  );
+function loadCrc32c(): Promise<(pieces: readonly Uint8Array[]) => number> {
+  loadedCrc32c ??= createCRC32(CRC32C_POLYNOMIAL).then((hasher) => (pieces) => {
+    hasher.init();
+    for (const piece of pieces) hasher.update(piece);
+    return new DataView(hasher.digest("binary").buffer).getUint32(0);
+  });
   return loadedCrc32c;
 }
 
-/** The crc32c of `bytes` as an unsigned number. */
-export async function crc32c(bytes: Uint8Array): Promise<number> {
-  return (await loadCrc32c())(bytes);
+/** The crc32c of pieces, one behind the other, as an unsigned number. */
+export async function crc32c(...pieces: readonly Uint8Array[]): Promise<number> {
+  return (await loadCrc32c())(pieces);
 }
 
 function raw(hasher: IHasher): DigestFunction {

@@ -79,11 +79,15 @@ class FolderLinkFiles implements LinkFiles {
     });
   }
 
-  async writeTail(at: LinkPlace, offset: number, bytes: Uint8Array, mode: number): Promise<void> {
-    await this.#change(at, "writing behind its chunks", async (file) => {
-      writeFullySync(file, bytes, offset);
+  async writeTail(at: LinkPlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void> {
+    await this.#change(at, "writing behind its chunks", (file) => {
+      let end = offset;
+      for (const piece of pieces) {
+        writeFullySync(file, piece, end);
+        end += piece.length;
+      }
       // What a longer tail left is cut off only once the new one is there.
-      if (fs.fstatSync(file).size !== offset + bytes.length) fs.ftruncateSync(file, offset + bytes.length);
+      if (fs.fstatSync(file).size !== end) fs.ftruncateSync(file, end);
       fs.fchmodSync(file, mode);
     });
   }

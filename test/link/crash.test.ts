@@ -37,10 +37,11 @@ function failingSite(root: string, steps: number): { site: LinkSite; left: () =>
     inspect: (at) => real.inspect(at),
     leadsTo: (to, from) => real.leadsTo(to, from),
     readEach: (at, offsets, length) => real.readEach(at, offsets, length),
-    writeTail: async (at, offset, bytes, mode) => {
-      if (left <= 0) await real.writeTail(at, offset, bytes.subarray(0, bytes.length >> 1), 0o644);
+    writeTail: async (at, offset, pieces, mode) => {
+      const [first = new Uint8Array(0)] = pieces;
+      if (left <= 0) await real.writeTail(at, offset, [first.subarray(0, first.length >> 1)], 0o644);
       tick();
-      await real.writeTail(at, offset, bytes, mode);
+      await real.writeTail(at, offset, pieces, mode);
     },
     truncate: (at, size) => step(() => real.truncate(at, size)),
     setMode: (at, mode) => step(() => real.setMode(at, mode)),

@@ -19,20 +19,21 @@ export interface Look {
   readonly notes: readonly string[];
 }
 
-/** Finds out. Throws `CONFLICT` where something else is in the shard's place, and what comparing the bytes throws. */
+/** Finds out; `hasFolder`: there may be something in the shard's place. Throws `CONFLICT` where something else is in the shard's place, and what comparing the bytes throws. */
 export async function lookAt(
   site: LinkSite,
   kind: LinkKind,
   shard: LinkedShard,
   recorded: RecordedFile | undefined,
   before: LinkRecord | undefined,
+  hasFolder: boolean,
   signal: AbortSignal,
 ): Promise<Look> {
   const { files } = site;
   const places = placesOf(shard);
   const path = files.describe(places.data);
   const isOurs = recorded?.link === shard.link || before?.files.some(({ link }) => link === shard.link);
-  const link = await files.inspect(places.shard);
+  const link = hasFolder ? await files.inspect(places.shard) : undefined;
   if (link !== undefined && isOurs !== true) {
     throw new SuperchunkError(
       "CONFLICT",
@@ -70,7 +71,7 @@ export async function lookAt(
     ...(isNamed ? [] : [`${shard.link} is not its shard`]),
     ...(isProtected ? [] : ["it can be written to"]),
   ];
-  const added = tail?.bytes.length ?? size - former.size;
+  const added = tail?.length ?? size - former.size;
   const crc = tail?.crc32c ?? (await crcOf(site, kind, shard, former.size, added));
   const wasLinked = recorded !== undefined && before !== undefined && !former.replaced;
   const action: LinkAction = faults.length === 0 ? "keep" : wasLinked ? "repair" : "link";

@@ -55,14 +55,14 @@ async function copyShard({ files }: LinkSite, { places, tail, size, mode }: Work
   await files.link(places.data, places.shard, "copy");
   if (tail === undefined) return files.setMode(places.shard, withoutWriting(mode));
   await files.setMode(places.shard, mode | 0o200);
-  await files.writeTail(places.shard, size, tail.bytes, withoutWriting(mode));
+  await files.writeTail(places.shard, size, tail.pieces, withoutWriting(mode));
 }
 
 /** The index behind the chunks, durable, and no permission to write. */
 async function addTail(site: LinkSite, { places, facts, tail, size, mode }: Work): Promise<void> {
   if (tail === undefined) return site.files.setMode(places.data, withoutWriting(mode));
   await allowWriting(site, places.data, facts.mode);
-  await site.files.writeTail(places.data, size, tail.bytes, withoutWriting(mode));
+  await site.files.writeTail(places.data, size, tail.pieces, withoutWriting(mode));
 }
 
 async function nameShard({ files }: LinkSite, kind: LinkKind, { places, named }: Work): Promise<void> {

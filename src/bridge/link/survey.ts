@@ -3,6 +3,7 @@ import type { Archive } from "../../array/types.ts";
 import { crc32c } from "../../bytes/checksum.ts";
 import { isEqual } from "../../bytes/equal.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { splitKey } from "../../store/key.ts";
 import type { DataFile } from "./data-files.ts";
 import { type Look, lookAt } from "./look.ts";
 import {
@@ -62,11 +63,13 @@ export async function survey(
       : undefined;
   const linked = await planShards(archive, { ...options, ...chosen }, sizes);
   assertNodes(archive, site, linked);
+  const missing = new Set(await missingFolders(site, linked));
   const looks: Look[] = [];
   const inner = signal ?? new AbortController().signal;
   for (const shard of linked.shards) {
     signal?.throwIfAborted();
-    looks.push(await lookAt(site, kind, shard, known.get(shard.path), before, inner));
+    const hasFolder = !missing.has(splitKey(shard.link).folder);
+    looks.push(await lookAt(site, kind, shard, known.get(shard.path), before, hasFolder, inner));
     options.onProgress?.({ done: looks.length, total: linked.shards.length });
   }
   const documents: (readonly [string, Uint8Array])[] = [];
@@ -101,7 +104,7 @@ export async function survey(
       await Promise.all(linked.documents.map(async ([key, bytes]) => [key, await crc32c(bytes)] as const)),
     ),
     options: chosen,
-    folders: [...new Set([...(before?.folders ?? []), ...(await newFolders(site, linked))])].sort(byDepth),
+    folders: [...new Set([...(before?.folders ?? []), ...missing])].sort(byDepth),
   };
   return {
     plan: {
@@ -110,7 +113,7 @@ export async function survey(
       kind,
       documents: documents.map(([key]) => key),
       files: looks.map(({ planned }) => planned),
-      added: works.reduce((sum, { tail }) => sum + (tail?.bytes.length ?? 0), 0),
+      added: works.reduce((sum, { tail }) => sum + (tail?.length ?? 0), 0),
       done: !changes,
       notes: [...linked.notes, ...looks.flatMap(({ notes }) => notes), ...noteLinksOut(site, kind)],
     },
@@ -184,7 +187,7 @@ function assertNodes(archive: Archive, { data }: LinkSite, { documents }: Linked
 }
 
 /** Folders that are not there yet, outer ones first, so that undoing leaves none behind. */
-async function newFolders(site: LinkSite, linked: LinkedArchive): Promise<string[]> {
+async function missingFolders(site: LinkSite, linked: LinkedArchive): Promise<string[]> {
   const wanted = new Set<string>();
   for (const key of [...linked.shards.map(({ link }) => link), ...linked.documents.map(([key]) => key)]) {
     const parts = key.split("/").slice(0, -1);

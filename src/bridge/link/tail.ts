@@ -6,7 +6,6 @@
 
 import { crc32c } from "../../bytes/checksum.ts";
 import { isEqual } from "../../bytes/equal.ts";
-import { joinBytes } from "../../bytes/join.ts";
 import { decode, decodeHeader, encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -17,7 +16,10 @@ import type { LinkedShard } from "./shards.ts";
 
 /** The bytes that are added to a file. */
 export interface Tail {
-  readonly bytes: Uint8Array;
+  /** One behind the other. */
+  readonly pieces: readonly Uint8Array[];
+  /** Bytes of all pieces. */
+  readonly length: number;
   readonly crc32c: number;
   /** Bytes of the padded copy at the start. */
   readonly padded: number;
@@ -33,8 +35,9 @@ export async function makeTail(shard: LinkedShard, size: number, signal: AbortSi
     else index.set(slot, offset, nbytes);
   });
   const entries = await index.encode();
-  const bytes = whole === undefined ? entries : joinBytes([whole, entries]);
-  return { bytes, crc32c: await crc32c(bytes), padded: whole?.length ?? 0 };
+  const pieces = whole === undefined ? [entries] : [whole, entries];
+  const padded = whole?.length ?? 0;
+  return { pieces, length: padded + entries.length, crc32c: await crc32c(...pieces), padded };
 }
 
 /** A short last chunk of the array at its full length; undefined where the file's last chunk is whole. */

@@ -31,8 +31,8 @@ export interface LinkFiles {
   inspect(at: LinkPlace): Promise<FileFacts | undefined>;
   /** `length` bytes at each of the offsets of a file, one behind the other; undefined where it ends before. */
   readEach(at: LinkPlace, offsets: readonly number[], length: number): Promise<Uint8Array | undefined>;
-  /** Writes `bytes` at `offset`, so that the file ends behind them, and then sets its mode; durable when resolved. */
-  writeTail(at: LinkPlace, offset: number, bytes: Uint8Array, mode: number): Promise<void>;
+  /** Writes pieces at `offset`, so that the file ends behind them, and then sets its mode; durable when resolved. */
+  writeTail(at: LinkPlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void>;
   /** Cuts the file off; durable when resolved. */
   truncate(at: LinkPlace, size: number): Promise<void>;
   setMode(at: LinkPlace, mode: number): Promise<void>;
