@@ -20,7 +20,7 @@ export interface Input {
 
 const READ_BYTES = 1 << 20;
 
-/** Opens a file, or stdin for `-`. A name that ends in `.npy` is an array, unless `asBytes`. Throws `NOT_FOUND` and damage. */
+/** Opens a file, or stdin for `-`. A name that ends in `.npy` is an array, unless `asBytes`. Throws `NOT_FOUND`, `BAD_ARGUMENT` for what is no file, and damage. */
 export async function openInput(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name === "-") return { name: "stdin", npy: undefined, size: undefined, pieces: () => context.io.stdin };
   refuseEmptyPath(name);
@@ -28,6 +28,16 @@ export async function openInput(name: string, asBytes: boolean, context: Context
   try {
     const info = await stat(name);
     if (info.isDirectory()) throw new SuperchunkError("BAD_ARGUMENT", "a folder is no input", { path: name });
+    // A pipe has no length, and is read once, from its beginning.
+    if (!info.isFile())
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        "this is a pipe or a device, no file; send it to stdin, and give - for it",
+        {
+          path: name,
+          field: "input",
+        },
+      );
     size = info.size;
   } catch (cause) {
     if (cause instanceof SuperchunkError) throw cause;

@@ -3,6 +3,9 @@
 import { Interruption } from "./failure.ts";
 import { run } from "./run.ts";
 
+// Ten lines of the SDK for S3 at every command on versions of Node.js that it is going to leave, are no message for who types it.
+process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
+
 const controller = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => {

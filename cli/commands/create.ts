@@ -139,6 +139,11 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
       "zarr",
       "--zarr is for arrays of superchunks; superchunk link makes what is there a Zarr array",
     );
+  if (flags.zarr === true && isS3Address(root))
+    throw wrong(
+      "zarr",
+      "--zarr is for arrays on a disk, whose files have two names; in S3 make it without, and superchunk convert makes a Zarr copy",
+    );
   if (flags.as !== "superchunk" && flags.publish !== undefined)
     throw wrong("publish", "--publish is for arrays of superchunks; others show their rows at the end");
   if (flags.as !== "ctable" && flags.column !== undefined)

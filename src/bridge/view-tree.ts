@@ -11,6 +11,7 @@ import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import { isZarrFolder } from "./catalogue/find-readables.ts";
 import { namePaths } from "./node-names.ts";
 import { MOST_CONSOLIDATED } from "./tree-run.ts";
 import { cutRange, directNodes, parseViewKey } from "./view.ts";
@@ -36,7 +37,7 @@ export interface ViewEntry {
 
 /**
  * Every archive below a folder of a store, at the path that it would get in a conversion of the whole folder.
- * Needs a store that can list. Throws `NOT_FOUND` where there is none.
+ * Needs a store that can list. Throws `NOT_FOUND` where there is none, `UNSUPPORTED` where there is only Zarr.
  */
 export async function findViewEntries(
   store: ReadableStore,
@@ -45,10 +46,13 @@ export async function findViewEntries(
 ): Promise<ViewEntry[]> {
   const keys: string[] = [];
   for await (const found of findArchives(store, path, options)) keys.push(found.path);
-  if (keys.length === 0)
+  if (keys.length === 0) {
+    for await (const { kind } of findArchives(store, path, { ...options, isOther: isZarrFolder }))
+      if (kind === "other") throw onlyZarr(store.describe(path));
     throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
       path: store.describe(path),
     });
+  }
   const below = (key: string): string =>
     path === "" || key === path ? key.slice(path.length) : key.slice(path.length + 1);
   const named = namePaths(keys.map(below).filter((name) => name !== ""));
@@ -57,6 +61,14 @@ export async function findViewEntries(
     source: store.describe(key),
     open: (opening) => open(store, key, opening),
   }));
+}
+
+function onlyZarr(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    "this is Zarr already, which its readers open as it lies; it is archives that are shown as Zarr, and referred to",
+    { path, expected: "an archive, or a folder of archives", found: "Zarr" },
+  );
 }
 
 /**

@@ -38,6 +38,7 @@ export async function link(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkResult> {
+  refuseAddress(path);
   if (destination === undefined && (await isMirrored(path)))
     return (await loadMirror()).renewMirror(path, options);
   if (options.live === true) {
@@ -45,6 +46,19 @@ export async function link(
     return (await loadMirror()).makeMirrorAt(path, options);
   }
   return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
+}
+
+/** Throws `UNSUPPORTED` for an address: in object stores nothing has a second name. */
+function refuseAddress(path: string): void {
+  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(path) && !/^file:/i.test(path)) throw onlyFiles(path);
+}
+
+function onlyFiles(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    'only files can be linked; "superchunk convert" makes a Zarr copy of it',
+    { path: path.replace(/\?.*$/s, "") },
+  );
 }
 
 /** Live arrays lie in a folder of their own, and are linked by hard links. Throws `BAD_ARGUMENT`. */
@@ -72,6 +86,7 @@ export async function planLinkAt(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkPlan> {
+  refuseAddress(path);
   if (destination === undefined && (await isMirrored(path))) {
     const findings = (await (await loadMirror()).verifyMirrorAt(path, options)) ?? [];
     const root = resolve(path);
@@ -106,9 +121,7 @@ async function atPath<T>(
   useNativeDigests();
   const { store, path: key } = await locate(path);
   try {
-    if (!(store instanceof FileStore)) {
-      throw new SuperchunkError("UNSUPPORTED", "only files can be linked; convert it instead", { path });
-    }
+    if (!(store instanceof FileStore)) throw onlyFiles(path);
     const root = store.describe("");
     if (key !== "" && destination === undefined) {
       throw new SuperchunkError(
@@ -170,6 +183,7 @@ function isZarrDocument(found: unknown): boolean {
  * @throws NOT_FOUND where nothing is linked, and what {@link unlinkArchive} throws
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
+  refuseAddress(path);
   if (await isMirrored(path)) return (await loadMirror()).removeMirrorAt(path, options);
   const site = await siteAt(path);
   try {

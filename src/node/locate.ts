@@ -5,7 +5,7 @@ import { basename, dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SuperchunkError } from "../errors.ts";
 import { HttpStore } from "../store/http.ts";
-import { splitKey } from "../store/key.ts";
+import { isPlainPath, splitKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import { withCoalescing } from "../store/wrappers/coalescing.ts";
 import { FileStore } from "./fs-store.ts";
@@ -34,8 +34,10 @@ async function locatePath(path: string, typed: string): Promise<Location> {
     if (statSync(path).isDirectory()) return { store: new FileStore(path), path: "" };
     // Who names a link means what it leads to; links inside of an archive are another matter.
     const real = await realpath(path);
+    refuseName(basename(real), typed);
     return { store: new FileStore(dirname(real)), path: basename(real) };
   } catch (cause) {
+    if (cause instanceof SuperchunkError) throw cause;
     throw new SuperchunkError("NOT_FOUND", "there is no such file or folder", { path: typed, cause });
   }
 }
@@ -75,6 +77,7 @@ export function locateFileTarget(location: string): WritableLocation {
     return { store: new S3Store({ ...where, prefix: folder }), path: name };
   }
   const path = localPath(location);
+  refuseName(basename(path), location);
   return { store: new FileStore(dirname(path)), path: basename(path) };
 }
 
@@ -85,6 +88,16 @@ export function refuseEmptyPath(location: string): void {
     field: "path",
     found: location,
   });
+}
+
+/** Refuses the name of a file that is no key. Throws `BAD_ARGUMENT`. */
+function refuseName(name: string, location: string): void {
+  if (isPlainPath(name)) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "names of files with a backslash, or with half a character, are not taken; give it another name",
+    { path: location, field: "path", found: name },
+  );
 }
 
 /** The absolute path of what is to be written on this machine. */

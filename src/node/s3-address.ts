@@ -5,12 +5,13 @@
  * place for credentials: addresses are shown in messages.
  */
 import { SuperchunkError } from "../errors.ts";
-import { checkFolder } from "../store/key.ts";
+import { isPlainPath } from "../store/key.ts";
+import { checkEndpoint } from "./s3-client.ts";
 import type { S3StoreOptions } from "./s3-store.ts";
 
 const PARAMETERS = ["endpoint", "region", "anonymous"];
 
-/** Bucket, prefix and settings of an address. Throws `BAD_ARGUMENT`, `UNSAFE_PATH`. */
+/** Bucket, prefix and settings of an address. Throws `BAD_ARGUMENT`. */
 export function parseS3Address(address: string): S3StoreOptions {
   const match = /^s3:\/\/([^/?]*)\/?([^?]*)(?:\?(.*))?$/is.exec(address);
   const [, bucket = "", key = "", query = ""] = match ?? [];
@@ -33,7 +34,12 @@ export function parseS3Address(address: string): S3StoreOptions {
   const endpoint = parameters.get("endpoint") ?? undefined;
   if (endpoint !== undefined) checkEndpoint(endpoint, path);
   const prefix = key.replace(/\/+$/, "");
-  checkFolder(prefix);
+  if (!isPlainPath(prefix))
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      'the key of an address is parts divided by "/", none of them empty, "." or "..", without backslash',
+      { path, field: "key", found: prefix },
+    );
   return {
     bucket,
     prefix,
@@ -41,15 +47,4 @@ export function parseS3Address(address: string): S3StoreOptions {
     region: parameters.get("region") ?? undefined,
     anonymous: ["true", "1", ""].includes(parameters.get("anonymous") ?? "false"),
   };
-}
-
-function checkEndpoint(endpoint: string, path: string): void {
-  const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
-  const isServer = url?.protocol === "http:" || url?.protocol === "https:";
-  if (isServer && url.username === "" && url.password === "") return;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    "the endpoint is the http(s):// address of a server, without user and password",
-    { path, field: "endpoint" },
-  );
 }

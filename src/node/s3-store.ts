@@ -19,7 +19,14 @@ import type {
   StoreOptions,
   WritableStore,
 } from "../store/types.ts";
-import { describeS3Failure, loadS3, makeClient, type S3Module, toS3Error } from "./s3-client.ts";
+import {
+  describeS3Failure,
+  loadS3,
+  makeClient,
+  noSuchBucket,
+  type S3Module,
+  toS3Error,
+} from "./s3-client.ts";
 import type { S3ClientOptions } from "./s3-options.ts";
 import { putObject } from "./s3-put.ts";
 import { Turns } from "./s3-turns.ts";
@@ -151,15 +158,17 @@ export class S3Store implements WritableStore {
       const page = await this.#send(folder, options, ({ sdk, client }, call) =>
         client.send(new sdk.ListObjectsV2Command(query), call),
       );
-      for (const { Key = "" } of page?.Contents ?? []) {
+      // A bucket that is there answers with an empty page.
+      if (page === undefined) throw noSuchBucket(this.describe(folder), this.#options);
+      for (const { Key = "" } of page.Contents ?? []) {
         const name = Key.slice(prefix.length);
         if (isName(name)) yield { name, kind: "object" };
       }
-      for (const { Prefix = "" } of page?.CommonPrefixes ?? []) {
+      for (const { Prefix = "" } of page.CommonPrefixes ?? []) {
         const name = Prefix.slice(prefix.length, -1);
         if (isName(name)) yield { name, kind: "folder" };
       }
-      token = page?.IsTruncated === true ? page.NextContinuationToken : undefined;
+      token = page.IsTruncated === true ? page.NextContinuationToken : undefined;
     } while (token !== undefined);
   }
 
@@ -178,7 +187,7 @@ export class S3Store implements WritableStore {
       return info;
     } catch (error) {
       signal?.throwIfAborted();
-      throw isOfSdk(error) ? toS3Error(error, path) : error;
+      throw isOfSdk(error) ? toS3Error(error, path, this.#options) : error;
     }
   }
 
@@ -265,7 +274,7 @@ export class S3Store implements WritableStore {
       const { name, status } = describeS3Failure(error);
       if (name === "NoSuchKey" || name === "NotFound" || (status === 404 && name !== "NoSuchBucket"))
         return undefined;
-      throw error instanceof SuperchunkError ? error : toS3Error(error, this.describe(key));
+      throw error instanceof SuperchunkError ? error : toS3Error(error, this.describe(key), this.#options);
     }
   }
 

@@ -16,13 +16,21 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
  * @throws UNSAFE_PATH for an empty part, `.`, `..`, a leading or trailing `/`, a backslash, NUL, or half a surrogate pair
  */
 export function checkKey(key: string): void {
-  if (BAD_PART.test(key) || key.includes("\\") || key.includes("\0") || LONE_SURROGATE.test(key)) {
+  if (key === "" || !isPlainPath(key)) {
     throw new SuperchunkError(
       "UNSAFE_PATH",
       `the key ${JSON.stringify(key)} is not a plain path inside the archive; expected parts divided by "/", none of them empty, "." or "..", without backslash and NUL`,
       { path: key, field: "key", found: key },
     );
   }
+}
+
+/** True for the key of an object or a folder, `""` for the root. */
+export function isPlainPath(key: string): boolean {
+  return (
+    key === "" ||
+    !(BAD_PART.test(key) || key.includes("\\") || key.includes("\0") || LONE_SURROGATE.test(key))
+  );
 }
 
 /**

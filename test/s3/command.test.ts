@@ -184,6 +184,21 @@ describe("archives of other programs in a bucket", () => {
     expect(await valuesAt(address("ours"))).toEqual(Array.from(numbers(0, 110)));
   });
 
+  it("are not linked, and nothing is made there that keeps itself a Zarr array; each says what to do", async () => {
+    for (const [argv, code, text] of [
+      [["link", address("old")], 1, '"superchunk convert" makes a Zarr copy'],
+      [["link", address("old"), "--live"], 1, "only files can be linked"],
+      [["link", address("old"), "--live", "--dry-run"], 1, "only files can be linked"],
+      [["unlink", address("old")], 1, "only files can be linked"],
+      [["create", address("zarr"), "--dtype", "<f8", "--zarr"], 2, "--zarr is for arrays on a disk"],
+      [["info", `s3://${s3.bucket}//old`], 2, `s3://${s3.bucket}//old: the key of an address`],
+    ] as const) {
+      const result = await runCli(argv);
+      expect([argv, result.code, result.err]).toEqual([argv, code, expect.stringContaining(text)]);
+    }
+    expect(await keysOf(bucket("zarr"))).toEqual([]);
+  });
+
   it("and anything behind an http address is refused before it is read", async () => {
     const { code, err } = await runCli(["append", "http://127.0.0.1:1/a.blp", await npyFile(0, 10)]);
     expect([code, err]).toEqual([1, expect.stringContaining("nothing can be written")]);

@@ -255,6 +255,73 @@ describe("failures", () => {
     }
   });
 
+  it("of a listing say that there is no such bucket, also where the server is none of S3", async () => {
+    server.intercept = (_, response) => {
+      response.writeHead(404, { "content-type": "text/html" });
+      response.end("<p>nothing here</p>");
+      return true;
+    };
+    try {
+      const { endpoint, bucket } = server;
+      const store = new S3Store({ endpoint, bucket, credentials: CREDENTIALS, maxAttempts: 1 });
+      const listing = async (): Promise<void> => {
+        for await (const _ of store.list("a"));
+      };
+      await expect(listing()).rejects.toMatchObject({
+        code: "NOT_FOUND",
+        message: expect.stringContaining(
+          `s3://${bucket}/a: there is no such bucket at ${endpoint}`,
+        ) as string,
+      });
+    } finally {
+      server.intercept = () => false;
+    }
+  });
+
+  it.each(["nohost:9", "localhost", "ftp://host", "http://user:hush-hush@host"])(
+    "an endpoint %s of the environment is refused by the variable, and not repeated",
+    async (endpoint) => {
+      const before = process.env["AWS_ENDPOINT_URL_S3"];
+      process.env["AWS_ENDPOINT_URL_S3"] = endpoint;
+      try {
+        const failure = await new S3Store({ bucket: "bbb", credentials: CREDENTIALS }).get("a").then(
+          () => undefined,
+          (error: unknown) => error as Error,
+        );
+        expect(failure).toMatchObject({
+          code: "BAD_ARGUMENT",
+          message: expect.stringContaining("AWS_ENDPOINT_URL_S3") as string,
+        });
+        expect(failure?.message).not.toContain(endpoint);
+      } finally {
+        if (before === undefined) delete process.env["AWS_ENDPOINT_URL_S3"];
+        else process.env["AWS_ENDPOINT_URL_S3"] = before;
+      }
+    },
+  );
+
+  it("say that no region is set, where none is", async () => {
+    const names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"];
+    const files = ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"];
+    const before = { ...process.env };
+    for (const name of names) delete process.env[name];
+    // A variable that is empty says nothing.
+    process.env["AWS_ENDPOINT_URL"] = "";
+    for (const name of files) process.env[name] = "/nowhere";
+    try {
+      const store = new S3Store({ bucket: "bbb", credentials: CREDENTIALS, maxAttempts: 1 });
+      await expect(store.get("a")).rejects.toMatchObject({
+        code: "IO",
+        message: expect.stringContaining("set AWS_REGION") as string,
+      });
+    } finally {
+      for (const name of [...names, ...files]) {
+        if (before[name] === undefined) delete process.env[name];
+        else process.env[name] = before[name];
+      }
+    }
+  });
+
   it("say that nobody answers at the address", async () => {
     const store = new S3Store({
       endpoint: "http://127.0.0.1:9",
@@ -264,7 +331,7 @@ describe("failures", () => {
     });
     await expect(store.get("a")).rejects.toMatchObject({
       code: "IO",
-      message: expect.stringContaining("did not answer") as string,
+      message: expect.stringContaining("http://127.0.0.1:9 did not answer; check the endpoint") as string,
     });
   });
 });

@@ -1,0 +1,57 @@
+/** Inputs and paths that are something else than a command takes: each is one error that says what to do. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { runCli } from "./harness.ts";
+
+let folder: string;
+const at = (name: string): string => join(folder, name);
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-inputs-"));
+  expect((await runCli(["create", at("array"), "--dtype", "<f8", "--shape", "100"])).code).toBe(0);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+it.skipIf(process.platform === "win32")(
+  "a named pipe is not taken for a file: stdin is for that",
+  async () => {
+    execFileSync("mkfifo", [at("pipe")]);
+    for (const argv of [
+      ["append", at("array"), at("pipe")],
+      ["compress", at("pipe"), at("out.blp")],
+      ["create", at("other"), "--from", at("pipe"), "--dtype", "<f8"],
+    ]) {
+      const { code, err } = await runCli(argv);
+      expect([argv[0], code, err]).toEqual([argv[0], 2, expect.stringContaining("give - for it")]);
+    }
+    expect(readdirSync(folder).sort()).toEqual(["array", "pipe"]);
+  },
+);
+
+it.skipIf(process.platform === "win32")("a name with a backslash is wrong use, not damage", async () => {
+  writeFileSync(at("a\\b.blp"), "");
+  for (const argv of [
+    ["info", at("a\\b.blp")],
+    ["compress", at("a\\b.blp"), at("c\\d.blp")],
+    ["convert", at("array"), at("e\\f.npy"), "--to", "npy"],
+  ]) {
+    const { code, err } = await runCli(argv);
+    expect([argv[0], code, err]).toEqual([argv[0], 2, expect.stringContaining("backslash")]);
+  }
+});
+
+it("Zarr is neither served nor referred to as an archive, and is told apart from an empty folder", async () => {
+  expect((await runCli(["convert", at("array"), at("copies/array.zarr")])).code).toBe(0);
+  for (const path of [at("copies/array.zarr"), at("copies")]) {
+    for (const argv of [
+      ["serve", path, "--port", "0"],
+      ["virtualize", path, at("k.json"), "--to", "kerchunk"],
+    ]) {
+      const { code, err } = await runCli(argv);
+      expect([argv[0], code, err]).toEqual([argv[0], 1, expect.stringContaining("this is Zarr already")]);
+    }
+  }
+});
