@@ -5,7 +5,15 @@ import { describe, expect, test } from "vitest";
 import { createArray as createIn, openWritable as openIn } from "../../src/array/write/create.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { decodeShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
-import { createArray, link, open, openWritable, unlink, verifyLinkAt } from "../../src/node/index.ts";
+import {
+  createArray,
+  link,
+  open,
+  openWritable,
+  repairArray,
+  unlink,
+  verifyLinkAt,
+} from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { hashOfZarr, sha256 } from "../link/support.ts";
@@ -276,19 +284,24 @@ describe("[FY-06] the state", () => {
   test("names the generation that is shown, none while a writer is at work, and forms once there are two", async () => {
     const root = join(temporaryFolder(), "array");
     const state = (): unknown => json(join(root, "meta", "zarr"));
-    const generation = (): unknown =>
-      (json(join(root, "meta", "sizes")) as { readonly generation: number }).generation;
+    const shown = (): object => {
+      const { generation, layout } = json(join(root, "meta", "sizes")) as {
+        readonly generation: number;
+        readonly layout: { readonly id: string };
+      };
+      return { superchunk_mirror: 1, generation, id: layout.id };
+    };
     const array = await createArray(root, OPTIONS);
     await array.append(ramp(0, 24));
     await array.flush();
     expect(state()).toEqual({ superchunk_mirror: 1, high: 0 });
     await array.close();
-    expect(state()).toEqual({ superchunk_mirror: 1, high: 0, generation: generation() });
+    expect(state()).toEqual({ ...shown(), high: 0 });
     const again = await openWritable(root, { threads: 0 });
     await again.compact({ chunklen: 2, superchunklen: 2 });
     await again.close();
     const { forms, high, ...rest } = state() as { readonly forms: readonly object[]; readonly high: number };
-    expect(rest).toEqual({ superchunk_mirror: 1, generation: generation() });
+    expect(rest).toEqual(shown());
     expect(high).toBeGreaterThanOrEqual(0);
     const bytes = { name: "bytes", configuration: { endian: "little" } };
     const form = (capacity: number, chunklen: number): object => ({
@@ -303,12 +316,33 @@ describe("[FY-06] the state", () => {
     ).toEqual([form(3, 4), form(2, 2)]);
   });
 
+  test("an array that was repaired counts generations anew, and what is shown is not taken for it", async () => {
+    const root = join(temporaryFolder(), "array");
+    const array = await createArray(root, OPTIONS);
+    await array.append(ramp(0, 36));
+    await array.set([{ start: 3, stop: 9, step: 1 }], 77);
+    await array.close();
+    const before = json(join(root, "meta", "zarr")) as object;
+    fs.rmSync(join(root, "meta", "sizes"));
+    await repairArray(root);
+    // As if the repair had taken as many commits as the array had before.
+    const { generation } = json(join(root, "meta", "sizes")) as { readonly generation: number };
+    fs.chmodSync(join(root, "meta", "zarr"), 0o644);
+    fs.writeFileSync(join(root, "meta", "zarr"), JSON.stringify({ ...before, generation }));
+    const again = await openWritable(root, { threads: 0 });
+    const { data } = (await again.get(null)) as { readonly data: Int32Array };
+    await again.close();
+    expect(await readForeign(root)).toEqual([...data]);
+    expect(await verifyLinkAt(root)).toEqual([]);
+  });
+
   test("a damaged one is refused, and names the file", async () => {
     const root = join(temporaryFolder(), "array");
     await (await createArray(root, OPTIONS)).close();
     for (const [text, code] of [
       ['{"superchunk_mirror":1,"high":-1}', "BAD_FIELD"],
       ['{"superchunk_mirror":1,"high":0,"generation":"x"}', "BAD_FIELD"],
+      ['{"superchunk_mirror":1,"high":0,"generation":1,"id":1}', "BAD_FIELD"],
       ['{"superchunk_mirror":2,"high":0}', "UNSUPPORTED"],
       ['{"superchunk_mirror":1,"high":0,"forms":{}}', "BAD_FIELD"],
       [

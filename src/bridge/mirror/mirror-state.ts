@@ -4,6 +4,7 @@
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_DIMENSIONS } from "../../format/folder.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
+import type { StoredLayout } from "../../format/layout.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -17,8 +18,8 @@ const VERSION = 1;
 export interface MirrorState {
   /** No shard that is a data file now was ever read behind this byte when it was not. */
   readonly high: number;
-  /** The generation that all shards and documents show; undefined while a writer is at work, or where one was killed. */
-  readonly shown: number | undefined;
+  /** The commit that all shards and documents show; undefined while a writer is at work, or where one was killed. */
+  readonly shown: Pick<StoredLayout, "id" | "generation"> | undefined;
   /** Every form that shards may have had under these keys, once there was more than one; a node without a column is a former one. */
   readonly forms: readonly ShardForm[];
 }
@@ -27,7 +28,7 @@ export function encodeMirrorState({ high, shown, forms }: MirrorState): Uint8Arr
   const json: JsonObject = {
     superchunk_mirror: VERSION,
     high,
-    ...(shown === undefined ? {} : { generation: shown }),
+    ...(shown === undefined ? {} : { generation: shown.generation, id: shown.id }),
     ...(forms.length === 0 ? {} : { forms: forms.map((form): JsonObject => ({ ...form })) }),
   };
   return new TextEncoder().encode(`${stringifyJson(json)}\n`);
@@ -37,7 +38,7 @@ export function encodeMirrorState({ high, shown, forms }: MirrorState): Uint8Arr
 export function parseMirrorState(bytes: Uint8Array, path: string): MirrorState {
   const json = parseJson(bytes, path);
   const state = typeof json === "object" && json !== null && !Array.isArray(json) ? (json as JsonObject) : {};
-  const { superchunk_mirror: version, high, generation, forms = [] } = state;
+  const { superchunk_mirror: version, high, generation, id, forms = [] } = state;
   if (version !== VERSION) {
     throw new SuperchunkError(
       typeof version === "number" && version > VERSION ? "UNSUPPORTED" : "BAD_FIELD",
@@ -49,7 +50,14 @@ export function parseMirrorState(bytes: Uint8Array, path: string): MirrorState {
   if (generation !== undefined && !isCount(generation)) throw bad(path, "generation", generation);
   if (!Array.isArray(forms) || !forms.every(isForm))
     throw bad(path, "forms", forms, "a list of node, dimensions, capacity, chunkBytes and item");
-  return { high, shown: generation, forms };
+  if (id !== undefined && typeof id !== "string") throw bad(path, "id", id, "a string");
+  const shown = generation === undefined || id === undefined ? undefined : { id, generation };
+  return { high, shown, forms };
+}
+
+/** True where all shards and documents show this commit. A repaired array may count generations anew, under another id. */
+export function showsCommit({ shown }: MirrorState, { id, generation }: StoredLayout): boolean {
+  return shown?.id === id && shown.generation === generation;
 }
 
 /** The state that earlier writers left; undefined where there is none. Throws as {@link parseMirrorState}. */

@@ -14,7 +14,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { ColumnShards, type ShownRows, showRows } from "./column-shards.ts";
 import { MirrorDocuments } from "./documents.ts";
 import { isOthers } from "./former.ts";
-import { MIRROR_STATE, readMirrorState } from "./mirror-state.ts";
+import { MIRROR_STATE, readMirrorState, showsCommit } from "./mirror-state.ts";
 import type { MirrorFiles } from "./types.ts";
 
 const REPAIR = 'run "superchunk link" again';
@@ -33,7 +33,7 @@ export async function verifyMirror(
     if (!settings.zarr) return undefined;
     const state = await readMirrorState(store, path);
     // Of a writer at work, or one that was killed, more is not to be expected: the next one brings it right.
-    const isCurrent = state?.shown === committed.layout.generation;
+    const isCurrent = state !== undefined && showsCommit(state, committed.layout);
     const note = (code: string, message: string, at: string): void => {
       const text = isCurrent
         ? `${message}; ${REPAIR}`

@@ -20,7 +20,7 @@ import { ColumnMirror, type MirrorPlace } from "./column-mirror.ts";
 import { type ShownRows, showRows } from "./column-shards.ts";
 import { MirrorDocuments } from "./documents.ts";
 import { removeFormerNodes, removeUnlikeDocuments } from "./former.ts";
-import { encodeMirrorState, MIRROR_STATE, type MirrorState } from "./mirror-state.ts";
+import { encodeMirrorState, MIRROR_STATE, type MirrorState, showsCommit } from "./mirror-state.ts";
 import { indexOfPlaces } from "./shard-file.ts";
 import { candidates, isShown, noteMove, type Shown, showAll } from "./shown.ts";
 import type { MirrorFiles, PublishPolicy } from "./types.ts";
@@ -90,7 +90,7 @@ export class ZarrMirror implements ArrayMirror {
   /** Reads what earlier writers left, and makes everything visible that is committed. */
   async start(): Promise<void> {
     const { committed } = this.#writer;
-    if (this.#state.shown === committed.layout.generation && !this.#looksAtAll) {
+    if (showsCommit(this.#state, committed.layout) && !this.#looksAtAll) {
       this.#shown = this.#showAll(committed, committed.rows);
       return;
     }
@@ -169,8 +169,9 @@ export class ZarrMirror implements ArrayMirror {
 
   async close(now: Committed): Promise<void> {
     await this.#publish(now, now.rows);
-    const { generation } = now.layout;
-    if (this.#state.shown !== generation) await this.#putState({ ...this.#state, shown: generation });
+    const { id, generation } = now.layout;
+    if (!showsCommit(this.#state, now.layout))
+      await this.#putState({ ...this.#state, shown: { id, generation } });
   }
 
   /** The rows that are to become visible now; undefined where it stays as it is. */
