@@ -37,21 +37,37 @@ export function readDocument(root: string): Document {
   return JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as Document;
 }
 
+/** What a reader knows of one shard after it has read the document and that shard's index. */
+export interface ShardReading extends Reading {
+  /** The array's first row in it. */
+  readonly first: number;
+}
+
+/** Reads the index of each shard of a document that was read at some time; those that cannot be read are left out. */
+export async function beginShards(root: string, document: Document): Promise<ShardReading[]> {
+  const { rows, shardRows, tail } = shapeOf(document);
+  const readings: ShardReading[] = [];
+  for (let first = 0; first < rows; first += shardRows) {
+    const one = { ...document, shape: [Math.min(shardRows, rows - first), ...tail] };
+    try {
+      readings.push({ first, ...(await beginReading(root, one, first / shardRows)) });
+    } catch {
+      // Its values are errors.
+    }
+  }
+  return readings;
+}
+
 /**
  * The values by a document that was read at some time, everything else now: undefined where an index or a chunk cannot be
  * read, the fill value where there is no shard or no chunk.
  */
 export async function readByDocument(root: string, document: Document): Promise<(number | undefined)[]> {
-  const { rows, shardRows, rowItems, tail } = shapeOf(document);
-  const values: (number | undefined)[] = [];
-  for (let first = 0; first < rows; first += shardRows) {
-    const one = { ...document, shape: [Math.min(shardRows, rows - first), ...tail] };
-    const shard = first / shardRows;
-    try {
-      values.push(...(await finishReading(root, await beginReading(root, one, shard))));
-    } catch {
-      values.push(...new Array<undefined>(Math.min(shardRows, rows - first) * rowItems));
-    }
+  const { rows, rowItems } = shapeOf(document);
+  const values = new Array<number | undefined>(rows * rowItems).fill(undefined);
+  for (const reading of await beginShards(root, document)) {
+    const found = await finishReading(root, reading);
+    values.splice(reading.first * rowItems, found.length, ...found);
   }
   return values;
 }

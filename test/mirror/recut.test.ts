@@ -2,23 +2,12 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
 import type { CreateOptions } from "../../src/array/write/create.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import type { DType } from "../../src/format/types.ts";
-import { FileStore, verifyLinkAt } from "../../src/node/index.ts";
+import { verifyLinkAt } from "../../src/node/index.ts";
 import { randomFrom, SEED } from "../crash/random.ts";
-import {
-  beginReading,
-  type Document,
-  finishReading,
-  type Range,
-  type Reading,
-  readByDocument,
-  readDocument,
-  readForeign,
-  readRange,
-} from "./foreign-reader.ts";
+import { blzValues, Readers, sorted, zarrValues } from "./readers.ts";
 import {
   closeStores,
   copyOf,
@@ -30,129 +19,11 @@ import {
 } from "./support.ts";
 
 type Step = readonly [name: string, (array: WritableArray) => Promise<void>];
-type Values = readonly (number | undefined)[];
 
 /** Steps of a writer between two power cuts; other ones with another seed. */
 const STRIDE = 9;
 
 const nothing = async (): Promise<void> => undefined;
-
-/** The values of each Zarr array that the array is, by its path below. */
-async function blzValues(root: string): Promise<Map<string, readonly number[]>> {
-  const array = await open(new FileStore(root), "");
-  try {
-    if (array.kind !== "array") throw new TypeError(array.kind);
-    const values = new Map<string, readonly number[]>();
-    for (const name of array.columnNames.length === 0 ? [""] : array.columnNames) {
-      const bytes = await (name === "" ? array : array.column(name)).getBytes();
-      values.set(name, [...new Int32Array(bytes.slice().buffer)]);
-    }
-    return values;
-  } finally {
-    await array.close();
-  }
-}
-
-/** Paths of the Zarr arrays that the root's document tells of; undefined where there is none. */
-function shownNodes(root: string): readonly string[] | undefined {
-  if (!fs.existsSync(join(root, "zarr.json"))) return undefined;
-  const document = JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as {
-    readonly consolidated_metadata?: { readonly metadata: object };
-  };
-  return document.consolidated_metadata === undefined
-    ? [""]
-    : Object.keys(document.consolidated_metadata.metadata);
-}
-
-/** All that is shown as Zarr. Throws where a value cannot be read. */
-async function zarrValues(root: string): Promise<Map<string, readonly number[]> | undefined> {
-  const nodes = shownNodes(root);
-  if (nodes === undefined) return undefined;
-  const values = new Map<string, readonly number[]>();
-  for (const node of nodes) values.set(node, await readForeign(join(root, node)));
-  return values;
-}
-
-const sorted = (values: Map<string, readonly number[]> | undefined): unknown =>
-  values && [...values].sort(([a], [b]) => (a < b ? -1 : 1));
-
-/** Readers that looked at some time, by node: each document, each index with what it told. */
-class Readers {
-  readonly #root: string;
-  readonly documents = new Map<string, { readonly node: string; readonly document: Document }>();
-  readonly readings: { readonly node: string; readonly reading: Reading }[] = [];
-  readonly #ranges = new Map<string, { readonly node: string; readonly range: Range; bytes: Uint8Array }>();
-  /** All values that a row of a node ever had. */
-  readonly #had = new Map<string, Set<number>[]>();
-  #rows = 0;
-  looks = 0;
-
-  constructor(root: string) {
-    this.#root = root;
-  }
-
-  /** Takes note of values that readers may find. */
-  note(values: Map<string, readonly number[]>): void {
-    for (const [node, items] of values) {
-      this.#rows = node === "v" ? items.length / 2 : items.length;
-      const had = this.#had.get(node) ?? [];
-      this.#had.set(node, had);
-      items.forEach((value, i) => {
-        had[i] = (had[i] ?? new Set()).add(value);
-      });
-    }
-  }
-
-  /** Begins to read, and checks that no byte range was used anew. */
-  async look(): Promise<void> {
-    this.looks++;
-    const root = this.#root;
-    for (const node of shownNodes(root) ?? []) {
-      const folder = join(root, node);
-      const document = readDocument(folder);
-      this.documents.set(`${node} ${JSON.stringify(document)}`, { node, document });
-      const reading = await beginReading(folder, document).catch(() => undefined);
-      if (reading === undefined) continue;
-      this.readings.push({ node, reading });
-      for (const range of reading.chunks) {
-        if (range === undefined) continue;
-        const key = `${node} ${range.shard} ${range.offset} ${range.nbytes}`;
-        if (!this.#ranges.has(key))
-          this.#ranges.set(key, { node, range, bytes: readRange(folder, range).slice() });
-      }
-    }
-    const files = new Map<string, Buffer>();
-    for (const { node, range, bytes } of this.#ranges.values()) {
-      const path = join(root, node, range.shard);
-      const file = files.get(path) ?? fs.readFileSync(path);
-      files.set(path, file);
-      const now = file.subarray(range.offset, range.offset + range.nbytes);
-      const isSame = Buffer.compare(now, bytes) === 0;
-      if (!isSame && now.some((byte) => byte !== 0))
-        expect.fail(`${node}: ${JSON.stringify(range)} was used anew`);
-    }
-  }
-
-  /** Finishes what was begun, by the documents and indexes of then: every value is one that the row had, or an error. */
-  async check(label: string): Promise<number> {
-    let found = 0;
-    const compare = (node: string, values: Values): void => {
-      const had = this.#had.get(node) ?? [];
-      const length = this.#rows * (node === "v" ? 2 : 1);
-      values.forEach((value, i) => {
-        // Behind the last row a chunk is padded: only readers of a former shape see that.
-        if (value === undefined || (i >= length && value < 0)) return;
-        found++;
-        if (had[i]?.has(value) !== true) expect.fail(`${label}: ${node}[${i}] is ${value}`);
-      });
-    };
-    for (const { node, reading } of this.readings.splice(0))
-      compare(node, await finishReading(join(this.#root, node), reading));
-    for (const { node, document } of this.documents.values())
-      compare(node, await readByDocument(join(this.#root, node), document));
-    return found;
-  }
-}
 
 const set = (start: number, stop: number, value: number): Step => [
   `set to ${value}`,

@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import { type CreateOptions, createArray, openWritable } from "../../src/array/write/create.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { zarrMirrors } from "../../src/bridge/mirror/maker.ts";
-import type { MirrorFiles } from "../../src/bridge/mirror/types.ts";
+import type { MirrorFiles, PublishPolicy } from "../../src/bridge/mirror/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { mirrorFilesIn } from "../../src/node/mirror-files.ts";
 import type { WritableStore } from "../../src/store/types.ts";
@@ -59,6 +59,7 @@ export function createWatched(
   root: string,
   onChange: () => Promise<void>,
   options: Partial<CreateOptions> = {},
+  publish: PublishPolicy = "flush",
 ): Promise<WritableArray> {
   const { store, files } = watchedFolder(root, onChange);
   return createArray(store, "", {
@@ -68,14 +69,18 @@ export function createWatched(
     dflt: -1,
     zarr: true,
     ...options,
-    mirror: zarrMirrors({ files }),
+    mirror: zarrMirrors({ files, publish }),
   });
 }
 
 /** Opens it again. */
-export function openWatched(root: string, onChange: () => Promise<void>): Promise<WritableArray> {
+export function openWatched(
+  root: string,
+  onChange: () => Promise<void>,
+  publish: PublishPolicy = "flush",
+): Promise<WritableArray> {
   const { store, files } = watchedFolder(root, onChange);
-  return openWritable(store, "", { mirror: zarrMirrors({ files }) });
+  return openWritable(store, "", { mirror: zarrMirrors({ files, publish }) });
 }
 
 export const ramp = (first: number, count: number): Int32Array =>
