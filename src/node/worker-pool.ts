@@ -152,8 +152,10 @@ export class WorkerPool<J = Job, R = Reply> {
     return done.finally(() => signal.removeEventListener("abort", cancel));
   }
 
-  /** Ends all threads; jobs under way are rejected. The pool can be used again. */
+  /** Ends all threads, also those that are just starting; jobs under way are rejected. The pool can be used again. */
   async end(): Promise<void> {
+    await this.#starting;
+    await this.#launching;
     await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
   }
 

@@ -4,7 +4,6 @@ import { once } from "node:events";
 import {
   copyFileSync,
   cpSync,
-  existsSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
@@ -17,6 +16,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { buildPackage } from "./built.ts";
@@ -32,7 +32,11 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function start(...argv: string[]): ChildProcessWithoutNullStreams {
-  return spawn(process.execPath, [main, ...argv], { env: { ...process.env, TERM: "xterm" } });
+  return startNode([main, ...argv]);
+}
+
+function startNode(argv: readonly string[]): ChildProcessWithoutNullStreams {
+  return spawn(process.execPath, argv, { env: { ...process.env, TERM: "xterm" } });
 }
 
 interface Ended {
@@ -109,12 +113,19 @@ describe("the process", () => {
   it("stopped while converting leaves no temporary file and no finished look, and --resume goes on", async () => {
     const source = repeatArray("source", 1000);
     const target = join(folder, "out.zarr");
-    const child = start("convert", source, target, "--chunks-per-shard", "10");
-    const ended = end(child);
-    const hasBegun = () => existsSync(join(target, "c", "3"));
-    while (child.exitCode === null && !hasBegun()) await new Promise((resolve) => setImmediate(resolve));
-    child.kill("SIGINT");
-    const { code, err } = await ended;
+    // Who watches from outside may sleep until all is done: it is the process itself that sends it once it has begun.
+    const watch = join(folder, "watch.mjs");
+    writeFileSync(
+      watch,
+      `import { existsSync } from "node:fs";
+       const look = () =>
+         existsSync(${JSON.stringify(join(target, "c", "3"))})
+           ? process.kill(process.pid, "SIGINT")
+           : setImmediate(look).unref();
+       look();`,
+    );
+    const argv = ["convert", source, target, "--chunks-per-shard", "10"];
+    const { code, err } = await end(startNode(["--import", pathToFileURL(watch).href, main, ...argv]));
     expect([code, err]).toEqual([130, "superchunk: interrupted\n"]);
     const shards = readdirSync(join(target, "c"));
     expect(shards.length).toBeLessThan(700);

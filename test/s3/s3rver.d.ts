@@ -3,6 +3,8 @@ declare module "s3rver" {
   export default class S3rver {
     constructor(options: Record<string, unknown>);
     run(): Promise<{ readonly port: number }>;
+    /** Since it runs. */
+    readonly httpServer?: import("node:http").Server;
     close(): Promise<void>;
   }
 }

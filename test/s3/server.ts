@@ -62,6 +62,8 @@ export async function startS3(): Promise<TestS3> {
     allowMismatchedSignatures: true,
   });
   const { port } = await back.run();
+  // Clients keep connections for longer than Node's five seconds, and lose a request where one is closed under it.
+  if (back.httpServer !== undefined) back.httpServer.keepAliveTimeout = 0;
   const log: string[] = [];
   const writes = new Map<string, Promise<unknown>>();
   const reads = new Map<string, Promise<unknown>>();
@@ -89,7 +91,6 @@ export async function startS3(): Promise<TestS3> {
     else reads.set(key, Promise.allSettled([reads.get(key), turn]));
     turn.catch(() => response.destroy());
   });
-  // Clients keep connections for longer than Node's five seconds, and lose a request where one is closed under it.
   front.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => front.listen(0, "127.0.0.1", resolve));
   const running: TestS3 = {
@@ -100,6 +101,7 @@ export async function startS3(): Promise<TestS3> {
     close: async () => {
       front.closeAllConnections();
       await new Promise((resolve) => front.close(resolve));
+      back.httpServer?.closeAllConnections();
       await back.close();
       await rm(directory, { recursive: true, force: true });
     },

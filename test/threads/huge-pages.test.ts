@@ -2,15 +2,15 @@
 import { readFileSync } from "node:fs";
 import koffi from "koffi";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { createZarr, openZarrArray } from "../../src/bridge/index.ts";
-import { decoderOf } from "../../src/node/index.ts";
-import { MemoryStore } from "../../src/store/memory.ts";
 
 /** Items of float64; 80 and 8 MB, of which nothing is stored. */
 const LARGE = 10_000_000;
 const SMALL = 1_000_000;
 
 async function readFilled(items: number, shared = false): Promise<Uint8Array> {
+  const { createZarr, openZarrArray } = await import("../../src/bridge/index.ts");
+  const { decoderOf } = await import("../../src/node/index.ts");
+  const { MemoryStore } = await import("../../src/store/memory.ts");
   const store = new MemoryStore();
   const spec = { shape: [items], dataType: "float64", chunkShape: [100_000], fillValue: 2.5 };
   await createZarr(store, "filled", spec);
@@ -35,6 +35,7 @@ function flagsOf(bytes: Uint8Array): readonly string[] {
 const IN_HUGE_PAGES = "hg";
 
 afterEach(() => {
+  vi.resetModules(); // the variable is looked at once
   delete process.env["SUPERCHUNK_HUGE_PAGES"];
 });
 

@@ -271,9 +271,10 @@ it("a thread that ends with a shard is an error with the shard's path", async ()
   const own = new WorkerPool(2, pathToFileURL(file));
   const shardWriter = new ThreadShardWriter(own, "wasm", 0, 0);
   const array = await createZarr(new FileStore(folder), "a", SPEC, { shardWriter });
+  // The thread had two of them, and it is by chance which one's leftovers are gone first.
   await expect(array.set(null, values)).rejects.toMatchObject({
     code: "IO",
-    details: { path: join(folder, "a", "c", "2") },
+    details: { path: expect.stringMatching(/a.c.[23]$/) },
   });
   await own.end();
 });
@@ -369,6 +370,14 @@ it("arrays at paths are the same with threads and without", async () => {
   expect(await contentsOf(join(folder, "threads-2"))).toEqual(await contentsOf(join(folder, "threads-0")));
   const read = await openZarrArray(new FileStore(folder), "threads-2");
   expect(await read.get([4 * 2 ** 20 - 1])).toBe(many.at(-1));
+});
+
+it("a pool that ends leaves no thread behind that was just starting", async () => {
+  const own = new WorkerPool(2, bundles.worker);
+  const starting = own.start();
+  await own.end();
+  await starting;
+  expect(own.isRunning).toBe(false);
 });
 
 it("a pool never starts more threads than it has, however often it is started meanwhile", async () => {
