@@ -50,7 +50,7 @@ export async function appendToFile(
       ? await withStore(path, (store, key) => forecastAppend(store, key, lengthOf(input), options))
       : await withLock(fileLock(path), flags.breakLock, () =>
           withStore(path, (store, key) => {
-            const target = { rowBytes: 1, verb: `append to ${path}`, outcome: "nothing was appended" };
+            const target = { rowBytes: 1, verb: "append to", name: path, outcome: "nothing was appended" };
             return appendToBloscpack(store, key, drawnRows(input, target, context), options);
           }),
         );

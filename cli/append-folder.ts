@@ -39,7 +39,7 @@ export async function appendToArray(
   const rowBytes = rowBytesOf(archive.dtype, rowShape);
   const { publish, breakLock } = flags;
   const outcome = publish === undefined ? "nothing was appended" : "rows that were shown before stay";
-  const target = { rowBytes, verb: `append to ${path}`, outcome };
+  const target = { rowBytes, verb: "append to", name: path, outcome };
   const source = drawnRows(input, target, context);
   const [before = 0] = archive.shape;
   // Rows without bytes are counted by the header alone.

@@ -7,8 +7,8 @@ import { alignRows, shapeText } from "./layout.ts";
 import { formatCount, formatExactSize, formatPlural, formatSize } from "./units.ts";
 import { printable } from "./values/cell-text.ts";
 
-/** The lines of `info PATH`. */
-export function infoLines(facts: ArchiveFacts): string[] {
+/** The lines of `info PATH`, for a terminal of so many columns. */
+export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   const rows: string[][] = [
     ["path", printable(facts.path)],
     ["dialect", facts.dialect],
@@ -33,7 +33,7 @@ export function infoLines(facts: ArchiveFacts): string[] {
   for (const warning of facts.warnings) rows.push(["warning", printable(warning)]);
   const lines = alignRows(rows);
   if (facts.columns !== null && facts.columns.length > 0)
-    lines.push("", ...columnLines(facts.columns, facts.kind === "group" ? "array" : "column"));
+    lines.push("", ...columnLines(facts.columns, facts.kind === "group" ? "array" : "column", terminal));
   return lines;
 }
 
@@ -72,7 +72,7 @@ function chunksText(chunks: ChunkFacts): string {
   return words.join(", ");
 }
 
-function columnLines(columns: readonly ColumnFacts[], what: string): string[] {
+function columnLines(columns: readonly ColumnFacts[], what: string, terminal: number | undefined): string[] {
   const header = [what, "dtype", "shape", "chunks", "codec", "size", "stored", "ratio"];
   const rows = columns.map(({ name, dtype, shape, chunks, nbytes, cbytes, ratio }) => [
     printable(name),
@@ -84,7 +84,7 @@ function columnLines(columns: readonly ColumnFacts[], what: string): string[] {
     formatSize(cbytes),
     ratio === null ? "-" : ratio.toFixed(2),
   ]);
-  return alignRows([header, ...rows], new Set([3, 5, 6, 7]));
+  return alignRows([header, ...rows], new Set([3, 5, 6, 7]), terminal);
 }
 
 function compact(value: JsonInput): string {

@@ -123,7 +123,7 @@ async function openColumn(
   }
   const input = dtype === undefined ? await openRows(file, false, context) : await openRawRows(file, context);
   const { npy } = input;
-  const target = { verb: `add ${name}`, outcome: "no column was added" };
+  const target = { verb: "add", name, outcome: "no column was added" };
   if (npy === undefined) {
     if (dtype === undefined)
       throw new SuperchunkError("BAD_ARGUMENT", "raw bytes need --dtype; a .npy file has its name end so", {

@@ -58,7 +58,7 @@ export async function makeCarray(
         ? repeatRow(defaultRowOf(dtype, rowShape, options.dflt ?? null), rows ?? 0)
         : drawnRows(input, target, context);
     const expectedlen = flags.expectedlen ?? rows;
-    const bar = startProgress(context.io, `create ${root}`);
+    const bar = startProgress(context.io, "create", { name: root });
     const total = (rows ?? 0) * rowBytesOf(dtype, rowShape);
     const onProgress = ({ done }: Progress): void => bar.onProgress?.({ done, total });
     const long = input === undefined ? { onProgress } : {}; // rows that are read have a bar of their own
@@ -93,7 +93,7 @@ export async function makeTable(
   const sources = inputs.length === 0 ? undefined : await columnInputs(inputs, facts, false, context);
   const { attrs, dflt, ...settings } = optionsOf(flags, context);
   const rows = plan?.rows ?? sources?.rows() ?? 0;
-  const bar = startProgress(context.io, `create ${root}`);
+  const bar = startProgress(context.io, "create", { name: root });
   const total = rows * fields.reduce((sum, { dtype, shape }) => sum + rowBytesOf(dtype, shape), 0);
   let done = 0;
   const onBytes = (bytes: number): void => {

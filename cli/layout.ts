@@ -2,25 +2,39 @@
 
 import { formatDType } from "../src/format/dtype.ts";
 import type { DType, JsonValue } from "../src/format/types.ts";
+import { padEnd, padStart, textWidth } from "./text-width.ts";
 import { printable } from "./values/cell-text.ts";
 
-/** Rows of cells as lines, every column as wide as its widest cell; columns in `right` are flush right. */
+/** Columns for names in a table that is too wide for its terminal; longer ones get a line of their own. */
+const SHORT_NAME = 12;
+
+/**
+ * Rows of cells as lines, every column as wide as its widest cell; columns in `right` are flush right. Where the lines would be
+ * wider than `columns`, a long first cell stands on a line of its own, and the others below it in their places.
+ */
 export function alignRows(
   rows: readonly (readonly string[])[],
   right: ReadonlySet<number> = new Set(),
+  columns: number = Number.POSITIVE_INFINITY,
 ): string[] {
   const widths: number[] = [];
   for (const row of rows) {
     row.forEach((cell, c) => {
-      widths[c] = Math.max(widths[c] ?? 0, cell.length);
+      widths[c] = Math.max(widths[c] ?? 0, textWidth(cell));
     });
   }
-  return rows.map((row) =>
-    row
-      .map((cell, c) => (right.has(c) ? cell.padStart(widths[c] ?? 0) : cell.padEnd(widths[c] ?? 0)))
+  const [first = 0, ...others] = widths;
+  const rest = others.reduce((sum, width) => sum + 2 + width, 0);
+  if (first + rest > columns) widths[0] = Math.min(first, Math.max(SHORT_NAME, columns - rest));
+  return rows.flatMap((row) => {
+    const [name = ""] = row;
+    const isLong = textWidth(name) > (widths[0] ?? 0);
+    const line = (isLong ? ["", ...row.slice(1)] : row)
+      .map((cell, c) => (right.has(c) ? padStart : padEnd)(cell, widths[c] ?? 0))
       .join("  ")
-      .trimEnd(),
-  );
+      .trimEnd();
+    return isLong ? [name, line] : [line];
+  });
 }
 
 /** A dtype in numpy's spelling; a structured one as its fields, `{id: <u4, v: <f4 x 3}`. */

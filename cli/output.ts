@@ -25,6 +25,18 @@ export class ClosedPipe extends Error {
 
 const BUFFERED = 1 << 16;
 
+/**
+ * What `printable` escapes too, but for line ends and tabs: text for people has none of it. JSON may have the later ones as they are,
+ * and CSV all: data that is to come out as it is, but not on a terminal.
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
+
+/** As JSON has it in strings. */
+function escapeJson(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
 /** Writes text in pieces of about 64 kB and bytes at once, and waits where the stream asks for it. */
 export class Output {
   readonly #stream: TerminalStream;
@@ -45,10 +57,15 @@ export class Output {
     });
   }
 
-  /** Prints text; returns a promise only where it has to be waited for. */
+  /** Columns of the terminal; undefined where there is none, or where it does not tell. */
+  get columns(): number | undefined {
+    return (this.isTerminal && this.#stream.columns) || undefined;
+  }
+
+  /** Prints text; returns a promise only where it has to be waited for. What would steer a terminal is escaped on one. */
   text(text: string): Promise<void> | undefined {
     this.started = true;
-    this.#pending += text;
+    this.#pending += this.isTerminal ? text.replace(STEERING, escapeJson) : text;
     return this.#pending.length >= BUFFERED ? this.flush() : undefined;
   }
 

@@ -160,6 +160,7 @@ export interface RowsTarget {
   readonly rowBytes: number;
   /** What the bar says. */
   readonly verb: string;
+  readonly name?: string;
   /** What has become of it all where the rows are not whole: "nothing was appended". */
   readonly outcome: string;
 }
@@ -175,7 +176,7 @@ export function drawnRows(input: Input, target: RowsTarget, context: Context): A
 }
 
 async function* drawRows(input: Input, target: RowsTarget, context: Context): AsyncGenerator<Uint8Array> {
-  const bar = startProgress(context.io, target.verb);
+  const bar = startProgress(context.io, target.verb, target.name === undefined ? {} : { name: target.name });
   const total = input.size;
   let done = 0;
   try {

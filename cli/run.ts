@@ -4,6 +4,7 @@ import { loadCommands } from "./command-list.ts";
 import { Context } from "./context.ts";
 import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
 import { ClosedPipe, type Io } from "./output.ts";
+import { printable } from "./values/cell-text.ts";
 import { readVersion } from "./version.ts";
 
 const EXIT_CODES = `
@@ -52,7 +53,8 @@ async function finishHelp(argv: readonly string[], context: Context): Promise<nu
 async function reportFailure(error: unknown, argv: readonly string[], context: Context): Promise<void> {
   if (error instanceof Interruption) context.message("interrupted");
   else context.failure(error);
-  if (argv.includes("--debug") && error instanceof Error) context.io.stderr.write(`${debugText(error)}\n`);
+  if (argv.includes("--debug") && error instanceof Error)
+    context.io.stderr.write(`${debugText(error).split("\n").map(printable).join("\n")}\n`);
   if (argv.includes("--json")) await reportJson(error, context);
 }
 
@@ -94,7 +96,7 @@ async function buildProgram(context: Context, first: string | undefined): Promis
     .configureOutput({
       writeOut: (text) => void context.out.text(text),
       writeErr: (text) => void context.io.stderr.write(text),
-      outputError: (text, write) => write(`${usageLine(text, program)}\n`),
+      outputError: (text, write) => write(`${printable(usageLine(text, program))}\n`),
     })
     .helpCommand("help [command]", "print the help of a command");
   for (const add of await loadCommands(first)) add(program, context);

@@ -86,7 +86,7 @@ async function convertBelow(
   context: Context,
 ): Promise<void> {
   const { store: target } = locateTarget(destination);
-  const bar = startProgress(context.io, "convert", "archives");
+  const bar = startProgress(context.io, "convert", { unit: "archives" });
   try {
     const options = { ...toOptions(flags, context), onProgress: bar.onProgress };
     const result = await convertTree(from.store, from.path, target, "", options);

@@ -64,7 +64,7 @@ export async function convertBackTo(
     encoder: encoderOf({}),
     signal: context.signal,
   };
-  const bar = startProgress(context.io, "convert", "archives");
+  const bar = startProgress(context.io, "convert", { unit: "archives" });
   try {
     if (flags.dryRun === true) {
       await printPlans(planBackTree(jobs, key, format, options), destination, format, flags, context);

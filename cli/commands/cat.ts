@@ -88,7 +88,8 @@ async function printArchive(
   const chosen = choose(archive, options.column);
   if (format === "raw" || format === "npy") {
     if (isTable(chosen)) throw needsColumn(chosen, `--format ${format} prints one array`);
-    await printBytes(chosen, format, options.slice, context, long);
+    const guard = options.format === undefined && context.out.isTerminal;
+    await printBytes(chosen, format, { slice: options.slice, guard }, context, long);
     return;
   }
   const sources = select(chosen, options.slice);
@@ -147,11 +148,18 @@ function selectionOf(archive: Readable, slice: string | undefined, ndim: number)
   return parseSliceOption(slice, ndim, archive.store.describe(archive.path));
 }
 
+/** How {@link printBytes} prints. */
+interface BytesOptions {
+  readonly slice: string | undefined;
+  /** Only text is printed: nobody asked for the bytes, and they are for a terminal. */
+  readonly guard: boolean;
+}
+
 /** The selected items as they are stored, for `npy` behind its header. */
 async function printBytes(
   archive: ReadableArray | BytesArchive,
   format: "npy" | "raw",
-  slice: string | undefined,
+  { slice, guard }: BytesOptions,
   context: Context,
   long: LongOptions,
 ): Promise<void> {
@@ -160,12 +168,26 @@ async function printBytes(
   let header = format === "npy" ? encodeNpyHeader(source.dtype, source.shape) : undefined;
   const pieces = slice === undefined ? archive.streamBytes(long) : readByteBatches(source, long);
   for await (const piece of pieces) {
+    if (guard && isSteering(piece))
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        "these bytes are no text, and would steer the terminal; send them elsewhere (> FILE), print them with --format text, or all the same with --format raw",
+        { path: archive.store.describe(archive.path), field: "format" },
+      );
     // Behind the first read, so that what cannot be read at all prints nothing.
     if (header !== undefined) await context.out.bytes(header);
     header = undefined;
     await context.out.bytes(piece);
   }
   if (header !== undefined) await context.out.bytes(header);
+}
+
+/** True for bytes that are no text for a terminal: control characters other than tabs and the ends of lines, of UTF-8 too. */
+function isSteering(bytes: Uint8Array): boolean {
+  return bytes.some((byte, i) => {
+    if (byte < 32) return byte !== 9 && byte !== 10 && byte !== 13;
+    return byte === 127 || (byte === 0xc2 && (bytes[i + 1] ?? 0x80) < 0xa0);
+  });
 }
 
 function isTable(archive: Readable): archive is ReadableTable | ReadableGroup {

@@ -12,6 +12,7 @@ import { columnNamesOf, noColumns } from "../columns.ts";
 import type { Context } from "../context.ts";
 import { exitCodeOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
+import { fitEnd, padEnd, textWidth } from "../text-width.ts";
 import { archivesUnder } from "../tree.ts";
 import { formatRatio, ratioOf } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
@@ -168,7 +169,12 @@ interface Widths {
   readonly file: number;
   /** Of the first item by dimension, which chunks of Zarr have. */
   readonly start: number | undefined;
+  /** True where the terminal has less room for the names of files: their ends are shown. */
+  readonly isCut?: boolean;
 }
+
+/** Columns below which a name says too little to be cut for the terminal's sake. */
+const CUT_FILE = 16;
 
 async function printLines(
   { path, column, archive, error }: Part,
@@ -187,7 +193,7 @@ async function printLines(
   let widths: Widths | undefined;
   for await (const chunk of archive.listChunks({ signal })) {
     if (widths === undefined) {
-      widths = widthsFor(archive, chunk);
+      widths = widthsFor(archive, chunk, out.columns);
       await out.line(headerLine(widths));
     }
     const waiting = out.line(chunkLine(chunk, widths));
@@ -214,11 +220,17 @@ async function printMissing(archive: BytesArchive | ReadableArray, { out, signal
   if (count === 0) await out.line("no missing chunks");
 }
 
-function widthsFor(archive: BytesArchive | ReadableArray, first: ReadableChunk): Widths {
+function widthsFor(
+  archive: BytesArchive | ReadableArray,
+  first: ReadableChunk,
+  columns: number = Number.POSITIVE_INFINITY,
+): Widths {
   const digits = String(archive.nchunks).length;
-  const file = printable(first.key).length + digits - 1;
+  const file = Math.max(4, textWidth(printable(first.key)) + digits - 1);
   const start = first.start === undefined ? undefined : Math.max(5, (digits + 1) * first.start.length);
-  return { index: Math.max(5, digits), file: Math.max(4, file), start };
+  const widths = { index: Math.max(5, digits), file, start };
+  const over = Math.max(headerLine(widths).length, textWidth(chunkLine(first, widths))) - columns;
+  return over > 0 && file - over >= CUT_FILE ? { ...widths, file: file - over, isCut: true } : widths;
 }
 
 function headerLine({ index, file, start }: Widths): string {
@@ -239,12 +251,12 @@ function headerLine({ index, file, start }: Widths): string {
   ].join("  ");
 }
 
-function chunkLine(chunk: ReadableChunk, { index, file, start }: Widths): string {
+function chunkLine(chunk: ReadableChunk, { index, file, start, isCut }: Widths): string {
   const { nbytes, ctbytes, compressor, shuffle, memcpyed, checksum, digest } = chunk;
   return [
     String(chunk.index).padStart(index),
     ...(start === undefined ? [] : [(chunk.start ?? []).join(",").padEnd(start)]),
-    printable(chunk.key).padEnd(file),
+    padEnd(isCut === true ? fitEnd(chunk.key, file) : printable(chunk.key), file),
     String(chunk.offset).padStart(12),
     String(nbytes).padStart(11),
     String(ctbytes).padStart(11),

@@ -150,8 +150,8 @@ function describeColumns(path: string, archive: Archive): ColumnFacts[] {
 
 async function printList(list: readonly ColumnFacts[], context: Context): Promise<void> {
   const rows = list.map(({ name, dtype, shape }) => {
-    const text = typeof dtype === "string" ? dtype : JSON.stringify(dtype);
+    const text = printable(typeof dtype === "string" ? dtype : JSON.stringify(dtype));
     return [printable(name), text, shapeText(shape)];
   });
-  for (const line of alignRows(rows)) await context.out.line(line);
+  for (const line of alignRows(rows, new Set(), context.out.columns)) await context.out.line(line);
 }

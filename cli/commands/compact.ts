@@ -85,7 +85,7 @@ async function work(
 ): Promise<void> {
   const isRecoded = Object.values(changes).some((value) => value !== undefined);
   const bytes = startProgress(context.io, "compact");
-  const chunks = startProgress(context.io, isRecoded ? "put in order" : "compact", "chunks");
+  const chunks = startProgress(context.io, isRecoded ? "put in order" : "compact", { unit: "chunks" });
   try {
     await run({
       signal: context.signal,

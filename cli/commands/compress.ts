@@ -106,7 +106,7 @@ does not tell how many chunks there are. superchunk reads it.`,
 
 async function compress(file: string, out: string, flags: CompressFlags, context: Context): Promise<void> {
   const input = await openInput(file, flags.bytes === true, context);
-  const bar = startProgress(context.io, `compress ${input.name}`);
+  const bar = startProgress(context.io, "compress", { name: input.name });
   const metadata = flags.metadata === undefined ? undefined : await readMetadata(flags.metadata);
   const options: BloscpackOptions = {
     ...bloscSettings(flags),

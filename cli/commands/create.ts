@@ -197,7 +197,7 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
 
 /** Appends the default values, of which there may be more than one wants to wait for. */
 async function fillUp(array: WritableArray, rows: number, root: string, context: Context): Promise<void> {
-  const bar = startProgress(context.io, `create ${root}`);
+  const bar = startProgress(context.io, "create", { name: root });
   try {
     await array.resize(rows, { signal: context.signal, onProgress: bar.onProgress });
   } finally {
@@ -225,7 +225,7 @@ async function removeFolder(store: WritableStore, folder: string): Promise<void>
 
 function targetOf(root: string, { dtype, rowShape }: Plan): RowsTarget {
   const rowBytes = elementsOf(rowShape) * dtype.itemSize;
-  return { rowBytes, verb: `create ${root}`, outcome: "nothing was made" };
+  return { rowBytes, verb: "create", name: root, outcome: "nothing was made" };
 }
 
 async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {

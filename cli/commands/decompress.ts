@@ -85,7 +85,7 @@ async function decompress(
       for await (const piece of bytes.streamBytes({ signal: context.signal })) await context.out.bytes(piece);
       return;
     }
-    const bar = startProgress(context.io, `decompress ${shown}`);
+    const bar = startProgress(context.io, "decompress", { name: shown });
     try {
       await publish(bytes, out, options, { signal: context.signal, onProgress: bar.onProgress });
     } finally {

@@ -76,7 +76,7 @@ async function removeFrom(
   // Whoever waits is to know for what.
   if (plan.rowsRewritten > 0 && context.io.stderr.isTTY === true)
     context.message(`${root}: ${describe(plan, "is to be", "are to be")}`);
-  const bar = startProgress(context.io, `delete from ${root}`);
+  const bar = startProgress(context.io, "delete from", { name: root });
   try {
     await array.deleteRows(start, end, { signal: context.signal, onProgress: bar.onProgress });
   } finally {

@@ -37,7 +37,7 @@ Examples:
         const own = await describeArchive(path, archive, { signal: context.signal });
         const facts = (await isLinked(archive)) ? { ...own, views: ["zarr3"] } : own;
         if (options.json === true) await context.json(facts);
-        else for (const line of infoLines(facts)) await context.out.line(line);
+        else for (const line of infoLines(facts, context.out.columns)) await context.out.line(line);
       } finally {
         await archive.close();
       }

@@ -52,7 +52,7 @@ async function repair(
       "say where the repaired array goes: a new folder as DST, or --in-place",
       { path: root, field: "dst" },
     );
-  const bar = startProgress(context.io, "repair", "rows");
+  const bar = startProgress(context.io, "repair", { unit: "rows" });
   const { signal } = context;
   const options = { into, dryRun, breakLock, signal, onProgress: bar.onProgress };
   const report = await repairArray(root, options).finally(bar.finish);

@@ -55,7 +55,7 @@ async function resize(
     const moved = formatPlural(Math.abs(rows - rowsBefore), "row");
     return context.message(`${path}: ${moved} would be ${change}, ${formatPlural(rows, "row")} then`);
   }
-  const bar = startProgress(context.io, `resize ${path}`);
+  const bar = startProgress(context.io, "resize", { name: path });
   try {
     await change(archive, path, rows, { breakLock, onProgress: bar.onProgress }, context);
   } finally {

@@ -113,7 +113,7 @@ async function* outcomesOf(path: string, context: Context): AsyncIterable<Outcom
 
 async function verifyOne(named: NamedArchive, context: Context): Promise<Outcome> {
   const { path } = named;
-  const bar = startProgress(context.io, `verify ${path}`);
+  const bar = startProgress(context.io, "verify", { name: path });
   let dialect: string | undefined;
   try {
     const archive = await named.open({ signal: context.signal });

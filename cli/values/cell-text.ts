@@ -78,10 +78,13 @@ export function formatFloat(value: number, itemSize: number): string {
   return String(Number(value.toPrecision(9)));
 }
 
-/** Text with control characters as escapes, so that no stored string can steer a terminal or break a line. */
+/**
+ * Text with control characters as escapes, so that no stored string can steer a terminal, break a line, or turn the direction
+ * of what follows.
+ */
 export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (character) => {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, (character) => {
     if (character === "\n") return "\\n";
     if (character === "\t") return "\\t";
     const code = character.charCodeAt(0);

@@ -2,6 +2,7 @@
 import type { LongOptions } from "../../src/array/types.ts";
 import type { DType } from "../../src/format/types.ts";
 import type { Output } from "../output.ts";
+import { padEnd, padStart, textWidth } from "../text-width.ts";
 import { formatCount } from "../units.ts";
 import { type CellColumn, cellColumns, printable, pushCells } from "./cell-text.ts";
 import { type RowBatch, readBatches, type ValueSource } from "./value-source.ts";
@@ -94,10 +95,10 @@ function pushPrintable(value: unknown, dtype: DType, cells: string[]): void {
 }
 
 function measure(columns: readonly CellColumn[], lines: readonly string[][], header: boolean): number[] {
-  const widths = columns.map((column) => (header ? printable(column.name).length : 0));
+  const widths = columns.map((column) => (header ? textWidth(printable(column.name)) : 0));
   for (const cells of lines) {
     cells.forEach((cell, c) => {
-      widths[c] = Math.max(widths[c] ?? 0, cell.length);
+      widths[c] = Math.max(widths[c] ?? 0, textWidth(cell));
     });
   }
   return widths;
@@ -106,7 +107,7 @@ function measure(columns: readonly CellColumn[], lines: readonly string[][], hea
 function align(cells: readonly string[], columns: readonly CellColumn[], widths: readonly number[]): string {
   const padded = cells.map((cell, c) => {
     const width = widths[c] ?? 0;
-    return columns[c]?.numeric === true ? cell.padStart(width) : cell.padEnd(width);
+    return (columns[c]?.numeric === true ? padStart : padEnd)(cell, width);
   });
   return padded.join("  ").trimEnd();
 }

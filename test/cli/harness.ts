@@ -13,14 +13,16 @@ export interface RunResult {
 export interface RunSettings {
   /** stdout and stderr say that they are terminals. */
   readonly terminal?: boolean;
+  /** Of the terminal; default 100. */
+  readonly columns?: number;
   readonly stdin?: Uint8Array;
   readonly signal?: AbortSignal;
 }
 
 /** Runs `superchunk ...argv`. */
 export async function runCli(argv: readonly string[], settings: RunSettings = {}): Promise<RunResult> {
-  const stdout = new Capture(settings.terminal === true);
-  const stderr = new Capture(settings.terminal === true);
+  const stdout = new Capture(settings);
+  const stderr = new Capture(settings);
   const stdin = new PassThrough();
   stdin.end(settings.stdin);
   const signal = settings.signal ?? new AbortController().signal;
@@ -35,12 +37,13 @@ export async function runCli(argv: readonly string[], settings: RunSettings = {}
 
 class Capture extends Writable implements TerminalStream {
   readonly isTTY: boolean;
-  readonly columns = 100;
+  readonly columns: number;
   readonly #pieces: Buffer[] = [];
 
-  constructor(isTTY: boolean) {
+  constructor({ terminal = false, columns = 100 }: RunSettings) {
     super();
-    this.isTTY = isTTY;
+    this.isTTY = terminal;
+    this.columns = columns;
   }
 
   get bytes(): Buffer {
