@@ -24,7 +24,7 @@ export class Folders {
   readonly root: string;
   /** Folder key to real path. */
   readonly #known = new Map<string, string>();
-  /** Folders that got an entry which is not synced yet. */
+  /** Folders that got or lost an entry, which is not synced yet. */
   readonly #unsynced = new Set<string>();
 
   constructor(root: string) {
@@ -114,10 +114,19 @@ export class Folders {
     });
   }
 
-  /** Makes the entries of folders durable that were made without it. */
+  /** Remembers that an entry of a folder is gone, for {@link syncPending}. `path`: the folder's real path. */
+  noteRemoval(path: string): void {
+    this.#unsynced.add(path);
+  }
+
+  /** Makes durable which entries folders got, where they were made without it, and lost. */
   async syncPending(): Promise<void> {
     for (const path of this.#unsynced) {
-      await syncFolder(path);
+      try {
+        await syncFolder(path);
+      } catch (error) {
+        if (!isAbsence(error)) throw error; // of a folder that somebody removed nothing is left to be durable
+      }
       this.#unsynced.delete(path);
     }
   }

@@ -28,7 +28,7 @@ const SYNC_WIDTH = 4;
  * Durable means synced with its folder entries; on Windows folders cannot be synced, so a new entry (never the old
  * object) may be lost if the machine crashes right after, and on macOS the drive's cache is flushed too. `ifAbsent` is exact and
  * needs hard links, which FAT has not (`UNSUPPORTED`); `ifVersion` is best effort, see `publishFile`. Deleting is durable
- * after a `sync` of anything in the same folder.
+ * after a `sync` of anything, or of nothing.
  */
 export class FileStore extends FolderReader implements WritableStore {
   /** False where all files go through the system's page cache. */
@@ -81,6 +81,7 @@ export class FileStore extends FolderReader implements WritableStore {
       if (info.isDirectory()) return this.#deleteFolder(path);
       this.handles.drop(path);
       await fs.promises.rm(path, { force: true });
+      this.folders.noteRemoval(dirname(path));
     });
   }
 
@@ -216,6 +217,7 @@ export class FileStore extends FolderReader implements WritableStore {
       if (code !== "ENOENT") return this.folders.forget();
     }
     this.folders.forgetRemoved(path);
+    this.folders.noteRemoval(dirname(path));
   }
 
   /** Makes an object's bytes durable; resolves with the folder whose entry it is. */

@@ -124,7 +124,7 @@ export interface WritableStore extends ReadableStore {
   delete(key: string, options?: StoreOptions): Promise<void>;
   /** Atomic; replaces the target, unless that is a folder with entries (`CONFLICT`). Keys name objects or folders. */
   rename?(from: string, to: string, options?: StoreOptions): Promise<void>;
-  /** Makes objects and their folder entries durable. */
+  /** Makes objects and their folder entries durable, and what was deleted; without keys, that alone. */
   sync?(keys: readonly string[], options?: StoreOptions): Promise<void>;
   /** A second name for the same bytes; `CONFLICT` where `to` exists. */
   link?(from: string, to: string, kind: "hard" | "symbolic" | "copy"): Promise<void>;

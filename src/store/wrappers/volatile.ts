@@ -155,8 +155,11 @@ export class VolatileStore implements WritableStore {
     this.#step(keys[0] ?? "");
     await this.#visible.sync(keys, options);
     for (const key of keys) this.#settle(key, await this.#visible.get(key));
-    if (keys.length === 0)
-      for (const key of [...this.#unsure.keys()]) this.#settle(key, await this.#visible.get(key));
+    for (const [key, { states }] of [...this.#unsure]) {
+      if (states.at(-1) !== undefined) continue;
+      this.#unsure.delete(key);
+      this.#keep(key, undefined);
+    }
   }
 
   async removeLeftovers(): Promise<void> {

@@ -29,17 +29,24 @@ export interface ShardTarget {
 /** Bytes copied at a time. */
 const COPY = 4 << 20;
 
-/** Carries out a plan. Throws `CONFLICT` where the object is not the one that was read. */
-export async function applyPlan(store: WritableStore, target: ShardTarget, plan: ShardPlan): Promise<void> {
+/**
+ * Carries out a plan. Resolves with `written` where that is durable, with `patched` where it is so once the object is synced.
+ * Throws `CONFLICT` where the object is not the one that was read.
+ */
+export async function applyPlan(
+  store: WritableStore,
+  target: ShardTarget,
+  plan: ShardPlan,
+): Promise<"written" | "patched"> {
   if (plan.kind === "delete") {
     await checkVersion(store, target);
-    await store.delete(target.key, { signal: target.signal });
-    return;
+    await removeObject(store, target);
+    return "written";
   }
   if (plan.kind === "rewrite") {
     const { entries, order } = placeParts(plan.parts, target);
     await store.put(target.key, pieces(store, target, entries, order), conditionOf(target));
-    return;
+    return "written";
   }
   const index = await encodeShardIndex(plan.entries, target.grid, target.layout);
   const writes = joinWrites([...plan.writes, { offset: plan.indexAt, bytes: index }]);
@@ -48,7 +55,7 @@ export async function applyPlan(store: WritableStore, target: ShardTarget, plan:
   // Under its other names the object is somebody else's: a backup, or an archive's data file.
   if (writeRange === undefined || links > 1 || isLink) {
     await patchCopy(store, target, writes);
-    return;
+    return "written";
   }
   // What makes the object longer comes first: where there is no room for it, nothing was changed yet.
   const isLonger = ({ offset, bytes }: { offset: number; bytes: Uint8Array }): boolean =>
@@ -56,6 +63,16 @@ export async function applyPlan(store: WritableStore, target: ShardTarget, plan:
   for (const { offset, bytes } of [...writes.filter(isLonger), ...writes.filter((each) => !isLonger(each))]) {
     await writeRange.call(store, target.key, offset, bytes, { signal: target.signal });
   }
+  return "patched";
+}
+
+/** Deletes an object, durably: after a power cut it is not there again. */
+export async function removeObject(
+  store: WritableStore,
+  { key, signal }: Pick<ShardTarget, "key" | "signal">,
+): Promise<void> {
+  await store.delete(key, { signal });
+  await store.sync?.([], { signal });
 }
 
 /** How a put makes sure that nobody else wrote in between. */

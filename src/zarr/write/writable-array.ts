@@ -3,7 +3,7 @@ import { type Extent, elementsOf, resolveSelection } from "../../array/selection
 import type { Selection } from "../../array/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
-import type { WritableStore } from "../../store/types.ts";
+import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { ZarrArray } from "../array.ts";
 import { innerGrid, leafOf, permute, type ShardingSerializer } from "../chain.ts";
 import { combine, partOfView, type Segment, segmentsOf, shapeAt, startAt } from "../chunk-grid.ts";
@@ -15,7 +15,14 @@ import { checkCapacity, checkWriteSettings } from "./check-settings.ts";
 import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
 import { type ValueSource, viewBytes, viewValues } from "./item-source.ts";
 import { type Region, RegionMerge } from "./region-merge.ts";
-import { applyPlan, checkVersion, conditionOf, retryRaced, withObjectLock } from "./shard-apply.ts";
+import {
+  applyPlan,
+  checkVersion,
+  conditionOf,
+  removeObject,
+  retryRaced,
+  withObjectLock,
+} from "./shard-apply.ts";
 import { changesOf } from "./shard-changes.ts";
 import { type InnerChunk, shardPieces } from "./shard-pieces.ts";
 import { planShardWrite } from "./shard-plan.ts";
@@ -32,6 +39,8 @@ export class WritableZarrArray extends ZarrArray {
   declare readonly store: WritableStore;
   readonly #settings: WriteSettings;
   readonly #regions: RegionMerge;
+  /** Keys of the objects that were written into since the last `flush`. */
+  readonly #patched = new Set<string>();
 
   constructor(store: WritableStore, model: ArrayModel, settings: WriteSettings & ReadSettings = {}) {
     super(store, model, settings);
@@ -55,6 +64,7 @@ export class WritableZarrArray extends ZarrArray {
   /**
    * Writes values to a selection: as many as it has items, in C order, or one for all. Other writers of the same
    * objects are noticed where the store has conditional puts, and the write is done again on top of theirs.
+   * It is durable when this resolves, but for shards that are written into (strategies `append` and `fixed`): see {@link flush}.
    * Throws `BAD_ARGUMENT`, `CONFLICT` where others are always faster.
    */
   async set(selection: Selection | null, values: ValueSource, options: SetOptions = {}): Promise<void> {
@@ -68,6 +78,24 @@ export class WritableZarrArray extends ZarrArray {
     const extents = resolveSelection(selection, this.shape);
     const counts = extents.map((extent) => extent.count);
     await this.#write(extents, viewBytes(this.toStoredOrder(bytes), this.dtype, counts), options);
+  }
+
+  /**
+   * Makes durable what the strategies `append` and `fixed` wrote. Everything else is durable when `set` resolves.
+   *
+   * Throws `IO`, `NO_SPACE` where that cannot be: what was set since the last flush may then be lost, and is to be set again.
+   */
+  async flush({ signal }: StoreOptions = {}): Promise<void> {
+    const patched = [...this.#patched];
+    const there: string[] = [];
+    for (const key of patched) if ((await this.store.stat(key, { signal })) !== undefined) there.push(key); // others may delete shards
+    this.#patched.clear();
+    try {
+      if (there.length > 0) await this.store.sync?.(there, { signal });
+    } catch (error) {
+      for (const key of patched) this.#patched.add(key);
+      throw error;
+    }
   }
 
   /** Rewrites the shard at a position of the grid without the bytes that no chunk uses. Throws `BAD_ARGUMENT` where there are no shards. */
@@ -167,7 +195,7 @@ export class WritableZarrArray extends ZarrArray {
       if (bytes !== undefined) await this.store.put(key, bytes, conditionOf(target));
       else if (version !== undefined) {
         await checkVersion(this.store, target);
-        await this.store.delete(key, { signal: options.signal });
+        await removeObject(this.store, target);
       }
     });
   }
@@ -215,7 +243,7 @@ export class WritableZarrArray extends ZarrArray {
         const pieces = shardPieces(changes, grid, serializer, settings, options.signal);
         try {
           const first = await pieces.next();
-          if (first.done === true) await this.store.delete(key, { signal: options.signal });
+          if (first.done === true) await removeObject(this.store, { key, signal: options.signal });
           else await this.store.put(key, startingWith(first.value, pieces), { signal: options.signal });
         } finally {
           await pieces.return(undefined);
@@ -256,7 +284,8 @@ export class WritableZarrArray extends ZarrArray {
         known === undefined ? "rewrite" : strategy,
         maxUnused,
       );
-      if (plan.kind !== "delete" || known !== undefined) await applyPlan(this.store, target, plan);
+      if (plan.kind === "delete" && known === undefined) return;
+      if ((await applyPlan(this.store, target, plan)) === "patched") this.#patched.add(key);
     });
   }
 
