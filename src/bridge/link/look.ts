@@ -46,7 +46,7 @@ export async function lookAt(
   const former =
     recorded === undefined
       ? { size: facts.size, mode: facts.mode, replaced: false }
-      : await findFormer(site, kind, recorded, facts);
+      : await findFormer(site, kind, recorded, facts, true);
   const hasTail = kind === "copy" ? link !== undefined && link.size > facts.size : facts.size > former.size;
   const [store, key, size] =
     kind === "copy"

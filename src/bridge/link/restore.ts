@@ -6,6 +6,7 @@
 import { crc32c } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { findDataEnd } from "./data-end.ts";
+import { isIndexOfFile, isIndexTail } from "./proof.ts";
 import type { LinkRecord, RecordedFile } from "./record.ts";
 import type { FileFacts, LinkPlace, LinkSite } from "./types.ts";
 
@@ -20,6 +21,8 @@ export interface FormerFile {
   readonly mode: number;
   /** True where another program has put another file in its place: nothing was added to that one. */
   readonly replaced: boolean;
+  /** True where nothing proves that linking added what stands behind its chunks: it stays as it is. */
+  readonly isUnproven?: true;
 }
 
 /** Place of a data file, and of its shard. */
@@ -38,25 +41,41 @@ export function withoutWriting(mode: number): number {
 /**
  * What a recorded file was before it was linked, whatever happened to it since: nothing, a broken off link, a foreign append
  * over the index, or another file in its place.
+ *
+ * A record may be anybody's, and name any file: what it says of one counts where its tail is an index that leads to the chunks of that very
+ * file, where the shard is another name of it, which nobody gets from a download, where it lies in the record's own folder, or where the caller asked for that very file
+ * (`isAsked`).
  */
 export async function findFormer(
   site: LinkSite,
   kind: LinkRecord["kind"],
   recorded: RecordedFile,
   facts: FileFacts,
+  isAsked = false,
 ): Promise<FormerFile> {
   if (kind === "copy") return { size: facts.size, mode: facts.mode, replaced: false };
-  const { path, size, tail, mode } = recorded;
-  if (facts.size === size) return { size, mode, replaced: false };
+  const { path, size, tail } = recorded;
+  // Linking takes away the permission to write, and no other; it is all that is given back.
+  const mode = withoutWriting(facts.mode) | (recorded.mode & WRITE_BITS);
+  const asIs = { size: facts.size, mode: facts.mode };
+  const shard = await site.files.inspect(placesOf(recorded).shard);
+  const isNamed = kind === "hard" && shard?.identity === facts.identity;
+  const isTrusted = isAsked || isNamed || site.data === ".";
+  if (facts.size === size) return { ...asIs, mode: isTrusted ? mode : facts.mode, replaced: false };
   if (facts.size === size + tail) {
     const bytes = await site.source.getRange(path, { offset: size, length: tail });
-    if (bytes !== undefined && (await crc32c(bytes)) === recorded.crc32c)
-      return { size, mode, replaced: false };
+    if (bytes !== undefined && (await crc32c(bytes)) === recorded.crc32c) {
+      const found = { size, bytes };
+      const isProven = isTrusted
+        ? await isIndexTail(found, site.source.describe(path))
+        : await isIndexOfFile(site.source, path, found);
+      if (isProven) return { size, mode, replaced: false };
+    }
   }
-  const shard = await site.files.inspect(placesOf(recorded).shard);
   // While a link is being made its file has no shard yet; a hard link that is another file by now tells a replacement.
-  const isSame = shard === undefined || kind === "symbolic" || shard.identity === facts.identity;
-  if (!isSame) return { size: facts.size, mode: facts.mode, replaced: true };
+  const isSame = shard === undefined || kind === "symbolic" || isNamed;
+  if (!isSame) return { ...asIs, replaced: true };
+  if (!isTrusted) return { ...asIs, replaced: false, isUnproven: true };
   const end = await findDataEnd(site.source, path, facts.size);
   return { size: Math.min(facts.size, Math.max(size, end)), mode, replaced: false };
 }
@@ -108,7 +127,8 @@ export async function restoreFile(
 ): Promise<number> {
   if (kind === "copy" || former.replaced) return 0;
   if (facts.size > former.size) {
-    await allowWriting(site, data, facts.mode);
+    // All that was allowed before, while the tail proves that it may be.
+    await site.files.setMode(data, former.mode | OWNER_WRITES);
     await site.files.truncate(data, former.size);
     await site.files.setMode(data, former.mode);
   } else if (facts.mode !== former.mode) await site.files.setMode(data, former.mode);

@@ -9,6 +9,8 @@ import { LINK_RECORD, type LinkRecord, type RecordedFile, readLinkRecord } from 
 import { assertOwnNames, findFormer, placesOf, restoreFile } from "./restore.ts";
 import type { FileFacts, LinkSite, UnlinkResult } from "./types.ts";
 
+const UNPROVEN =
+  "nothing proves that linking added what stands behind its chunks. If it was linked here, put a copy without that in its place";
 /** Files that are made durable at a time. */
 const AT_ONCE = 32;
 
@@ -74,6 +76,7 @@ export async function undoFiles(
     if (facts === undefined || former === undefined)
       notes.push(`${files.describe(data)} is not there any more`);
     else if (former.replaced) replaced.push(files.describe(data));
+    else if (former.isUnproven) notes.push(`${files.describe(data)} stays as it is: ${UNPROVEN}`);
     else {
       // The file first: its shard's name proves what was added, should this be broken off.
       const cut = await restoreFile(site, kind, data, facts, former);
