@@ -7,7 +7,7 @@ import type { CreateOptions } from "../../src/array/write/create.ts";
 import type { CutOptions } from "../../src/array/write/settings.ts";
 import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import type { PublishPolicy } from "../../src/bridge/mirror/types.ts";
-import { isSuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import type { DType } from "../../src/format/types.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
 import { randomFrom } from "../crash/random.ts";
@@ -60,6 +60,8 @@ class Schedule {
   policy: PublishPolicy = "flush";
   /** Changes that the writer makes before the power is cut. */
   left: number = Number.POSITIVE_INFINITY;
+  /** True where only one of them fails then, and the writer goes on. */
+  isFault = false;
   #value = 0;
 
   constructor(seed: number, isTable: boolean) {
@@ -69,7 +71,11 @@ class Schedule {
   }
 
   readonly tick = async (): Promise<void> => {
-    if (this.left-- <= 0) throw new Outage();
+    if (this.left-- <= 0) {
+      if (!this.isFault) throw new Outage();
+      this.left = Number.POSITIVE_INFINITY;
+      throw new SuperchunkError("IO", "the disk failed once");
+    }
     await this.readers.look();
   };
 
@@ -230,6 +236,23 @@ class Schedule {
     this.readers.note(await blzValues(copy));
   }
 
+  /** Lets the disk fail once in a step; the writer goes on. */
+  async fail(step: Step): Promise<void> {
+    await this.array.flush();
+    await this.noteOutcome(step);
+    this.isFault = true;
+    this.left = this.below(40);
+    try {
+      await this.take(step);
+      await this.array.flush();
+    } catch (error) {
+      if (!isSuperchunkError(error, "IO")) throw error;
+    }
+    this.isFault = false;
+    this.left = Number.POSITIVE_INFINITY;
+    if (this.below(2) === 0) await this.array.flush();
+  }
+
   /** Cuts the power in a step, perhaps also while the next writer begins. */
   async cut(step: Step): Promise<void> {
     await this.array.flush();
@@ -269,11 +292,12 @@ test.each(Array.from({ length: SCHEDULES }, (_, i) => i))(
     let right = 0;
     for (let i = 0; i < STEPS; i++) {
       const step = schedule.draw();
-      const isCut = schedule.below(12) === 0;
-      log.push(`${isCut ? "cut in " : ""}${step.name}`);
+      const way = schedule.below(12);
+      log.push(`${way === 0 ? "cut in " : way === 1 ? "failed in " : ""}${step.name}`);
       const label = `${name}, after ${log.length} steps: ${log.slice(-6).join("; ")}`;
       try {
-        await (isCut ? schedule.cut(step) : schedule.take(step));
+        if (way === 0) await schedule.cut(step);
+        else await (way === 1 ? schedule.fail(step) : schedule.take(step));
         now += schedule.below(4) * 4000;
         const isWhole = schedule.below(3) === 0;
         if (isWhole) await schedule.showAll();
