@@ -15,6 +15,9 @@ from protocol import serve
 
 LIBRARY = sys.argv[1]
 FILL = -1
+# Reads with values that there must be, however slow a busy machine is; seconds more that they may take.
+ENOUGH = 30
+PATIENCE = 120
 
 if LIBRARY == "tensorstore":
     import tensorstore
@@ -64,7 +67,7 @@ def read(job):
     reads = errors = wrong = kept = behind = 0
     first_error = first_wrong = None
     array = None
-    while time.monotonic() < end:
+    while time.monotonic() < end or (reads - errors < ENOUGH and time.monotonic() < end + PATIENCE):
         try:
             # Every third time a new array, as it is now; in between the shape that was.
             if array is None or reads % 3 == 0:
