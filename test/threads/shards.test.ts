@@ -289,7 +289,7 @@ it.each([
     const length = 2 ** 21;
     const spec = { ...SPEC, shape: [3 * length], chunkShape: [2 ** 7], shardShape: [length] };
     const limits = end === undefined ? { maxOldGenerationSizeMb: 8 } : undefined;
-    const own = new WorkerPool(2, end === undefined ? await hungryWorker(folder) : bundles.worker, limits);
+    const own = new WorkerPool(2, await (end === undefined ? hungryWorker : stuckWorker)(folder), limits);
     const shardWriter = new ThreadShardWriter(own, "wasm", 0, 0);
     const store = new FileStore(folder);
     const array = await createZarr(store, "a", spec, { shardWriter });
@@ -399,6 +399,20 @@ it("a pool never starts more threads than it has, however often it is started me
   await own.end();
   expect(seen.size).toBe(2);
 });
+
+/** A worker that comes to no end: it waits for ever where its file would get its name. */
+async function stuckWorker(folder: string): Promise<URL> {
+  const file = join(folder, "stuck.mjs");
+  await writeFile(
+    file,
+    `import fs from "node:fs";
+     import { syncBuiltinESMExports } from "node:module";
+     fs.renameSync = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+     syncBuiltinESMExports();
+     await import(${JSON.stringify(bundles.worker.href)});`,
+  );
+  return pathToFileURL(file);
+}
 
 /** A worker that begins to write a shard, and then takes memory until there is none. */
 async function hungryWorker(folder: string): Promise<URL> {
