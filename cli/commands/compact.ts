@@ -33,8 +33,9 @@ export function addCompact(program: Command, context: Context): void {
 Without other settings compressed chunks are copied as they are, and only the
 superchunks are written that are in pieces or were changed. With others, the
 shards of an array that is a Zarr array as well (create --zarr) change too: who
-reads it meanwhile gets right values or an error, and there is no zarr.json while
-they do. What is broken off there, the next command that writes makes whole.
+reads it meanwhile gets right values or an error, and there is no zarr.json
+while they do. What is broken off there, the next command that writes makes
+whole.
 
 Examples:
   superchunk compact prices --dry-run

@@ -36,8 +36,8 @@ export function addServe(program: Command, context: Context): void {
     .addHelpText(
       "after",
       `
-Nothing is written. Whoever reaches the address can read the archives: by default
-that is this machine alone. Ctrl-C ends it.
+Nothing is written. Whoever reaches the address can read the archives: by
+default that is this machine alone. Ctrl-C ends it.
 
 Examples:
   superchunk serve daily_equities.bcolz
@@ -64,6 +64,9 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
       else for (const line of pasteLines(served.url, nodes, entries.length)) await context.out.line(line);
       await context.out.flush();
       await untilAborted(context.signal);
+    } catch (error) {
+      // Ctrl-C in the middle of these lines is no failure either.
+      if (!context.signal.aborted) throw error;
     } finally {
       await served.close();
     }

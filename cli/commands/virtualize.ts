@@ -76,8 +76,8 @@ export function addVirtualize(program: Command, context: Context): void {
       "after",
       `
 Nothing of the archives is copied but short last chunks, filled up. Readers need
-the archives where they are; the lines to open the result are printed at the end.
-A damaged archive among many is reported at the end; the others are referenced.
+the archives where they are; the lines to open the result are printed at the
+end. A damaged archive among many is reported there; the others are referenced.
 
 Examples:
   superchunk virtualize daily_equities.bcolz equities.icechunk

@@ -1,0 +1,148 @@
+/** The examples of every command's help run as they stand there, each on files of its own. */
+import { spawn } from "node:child_process";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { S3Store } from "../../src/node/index.ts";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import { setEnvironment, startS3, type TestS3 } from "../s3/server.ts";
+import { serveObjects, type TestServer } from "../store/server.ts";
+import { buildPackage } from "./built.ts";
+import { clearTargets, makeWorld } from "./example-world.ts";
+import { runCli } from "./harness.ts";
+
+const names = readdirSync(join(repositoryRoot, "cli", "commands")).map((file) => file.replace(/\.ts$/, ""));
+const examples: (readonly [name: string, line: string])[] = [];
+for (const name of names) {
+  const { out } = await runCli([name, "--help"]);
+  const lines = out.split("\n").filter((line) => /^ {2}(?:.*\| )?superchunk /.test(line));
+  for (const line of lines) examples.push([name, line.trim()]);
+}
+
+/** Programs that examples name, as far as they matter here. */
+const PROGRAMS = {
+  sensor: "printf '0123456789abcdef'",
+  mysqldump: "printf 'CREATE TABLE shop;'",
+  ssh: 'exec sh -c "$2"',
+  less: "exec cat",
+  curl: "exec cat notes.txt.blp",
+} as const;
+
+/** Codes that an example may end with besides 0: rows that are gone; a package that this system cannot load. */
+const codesOf = (line: string): readonly number[] =>
+  line.startsWith("superchunk repair") ? [3] : /icechunk/.test(line) ? [0, 1] : [0];
+
+let folder: string;
+let template: string;
+let work: string;
+let s3: TestS3;
+let web: TestServer;
+let restoreEnvironment: () => void;
+
+beforeAll(async () => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), "superchunk-help-")));
+  [template, work] = [join(folder, "template"), join(folder, "work")];
+  const bin = join(folder, "bin");
+  for (const each of [template, bin]) mkdirSync(each);
+  await makeWorld(template);
+  const command = await buildPackage(folder);
+  const programs = { ...PROGRAMS, superchunk: `exec "${process.execPath}" "${command}" "$@"` };
+  for (const [name, script] of Object.entries(programs)) {
+    writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`);
+    chmodSync(join(bin, name), 0o755);
+  }
+  s3 = await startS3();
+  restoreEnvironment = setEnvironment(s3);
+  const archive = readFileSync(join(template, "prices.blp"));
+  await new S3Store({ bucket: s3.bucket, prefix: "bundles" }).put("prices.blp", archive);
+  web = await serveObjects([["archive.blp", new Uint8Array(archive)]]);
+});
+afterAll(async () => {
+  restoreEnvironment();
+  await web.close();
+  await s3.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** The line with the places of this machine in place of those that it names. */
+function localLine(line: string): string {
+  const open = line.startsWith("superchunk serve") && !line.includes("--port") ? `${line} --port 0` : line;
+  return open
+    .replaceAll("https://example.org/archive.blp", `${web.url}/archive.blp`)
+    .replaceAll("s3://bucket/", `s3://${s3.bucket}/`)
+    .replace(/ \/data\//g, ` ${work}/data/`)
+    .replace("--port 9000", "--port 0");
+}
+
+/** Runs a line in the shell; `serve` is interrupted once it serves. */
+function runShell(line: string): Promise<{ code: number | null; text: string }> {
+  const path = [join(folder, "bin"), dirname(process.execPath), process.env["PATH"]].join(delimiter);
+  const child = spawn("sh", ["-c", line.startsWith("superchunk serve") ? `exec ${line}` : line], {
+    cwd: work,
+    env: { ...process.env, PATH: path },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let text = "";
+  const hear = (piece: Buffer): void => {
+    text += piece.toString();
+    if (/Ctrl-C ends it/.test(text)) child.kill("SIGINT");
+  };
+  child.stdout.on("data", hear);
+  child.stderr.on("data", hear);
+  return new Promise((resolve) => child.once("close", (code) => resolve({ code, text })));
+}
+
+describe.skipIf(process.platform === "win32")("the help", () => {
+  it.each(names)("of %s has examples, and they fit a terminal", async (name) => {
+    expect(examples.filter(([of]) => of === name).length).toBeGreaterThan(0);
+    const { out } = await runCli([name, "--help"]);
+    const isExample = (line: string): boolean => examples.some(([, each]) => each === line.trim());
+    expect(out.split("\n").filter((line) => line.length > 80 && !isExample(line))).toEqual([]);
+  });
+
+  it.each(examples)("of %s: %s", async (name, line) => {
+    rmSync(work, { recursive: true, force: true });
+    cpSync(template, work, { recursive: true });
+    if (name === "columns")
+      cpSync(join(work, "noted.bcolz"), join(work, "trades.bcolz"), { recursive: true });
+    const local = localLine(line);
+    const words = Array.from(local.matchAll(/"([^"]*)"|(\S+)/g), ([, quoted, plain = ""]) => quoted ?? plain);
+    const own = words.slice(words.indexOf("superchunk") + 2);
+    const end = own.findIndex((word) => /^(?:--|[|>])/.test(word));
+    clearTargets(name, own.slice(0, end < 0 ? own.length : end), work);
+    const before = process.cwd();
+    process.chdir(work);
+    try {
+      if (name === "unlink") expect((await runCli(["link", "prices"])).code).toBe(0);
+      const inShell = /[|>]/.test(local) || name === "serve";
+      if (inShell) {
+        const { code, text } = await runShell(local);
+        expect([code, text]).toEqual([0, expect.not.stringContaining("superchunk: internal")]);
+      } else {
+        const { code, err } = await runCli(words.slice(1));
+        expect([codesOf(line).includes(code), code, code === 0 ? "" : err]).toEqual([
+          true,
+          code,
+          code === 1
+            ? expect.stringMatching(/icechunk/i)
+            : code === 3
+              ? expect.stringContaining("rows now")
+              : "",
+        ]);
+      }
+    } finally {
+      process.chdir(before);
+    }
+  });
+});
