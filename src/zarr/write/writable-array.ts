@@ -63,7 +63,7 @@ export class WritableZarrArray extends ZarrArray {
 
   /**
    * Writes values to a selection: as many as it has items, in C order, or one for all. Other writers of the same
-   * objects are noticed where the store has conditional puts, and the write is done again on top of theirs.
+   * objects are noticed, for sure where the store has conditional puts, and the write is done again on top of theirs.
    * It is durable when this resolves, but for shards that are written into (strategies `append` and `fixed`): see {@link flush}.
    * Throws `BAD_ARGUMENT`, `CONFLICT` where others are always faster.
    */

@@ -1,0 +1,55 @@
+/** Two writers of one shard in a folder, as two processes are: the slower one notices the other, and writes again on top of it. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import type { ArraySlice } from "../../src/array/types.ts";
+import { FileStore } from "../../src/node/index.ts";
+import type { ObjectInfo, PutOptions, PutSource, StoreOptions } from "../../src/store/types.ts";
+import { openZarrArray } from "../../src/zarr/open.ts";
+import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+
+const SPEC = { shape: [64], dataType: "int32", chunkShape: [16], shardShape: [64] };
+
+/** Lets somebody write right before it looks at a shard, or puts one, for the n-th time. */
+class Interrupted extends FileStore {
+  left = Number.POSITIVE_INFINITY;
+  between: () => Promise<void> = async () => {};
+
+  override async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    await this.#interrupt(key);
+    return super.stat(key, options);
+  }
+
+  override async put(key: string, source: PutSource, options?: PutOptions): Promise<ObjectInfo> {
+    await this.#interrupt(key);
+    return super.put(key, source, options);
+  }
+
+  async #interrupt(key: string): Promise<void> {
+    if (key === "a/c/0" && --this.left === 0) await this.between();
+  }
+}
+
+test.each(["rewrite", "append", "fixed"] as const)("%s: nothing of either is lost", async (strategy) => {
+  let interruptions = 0;
+  for (let at = 1; interruptions === at - 1; at++) {
+    const root = mkdtempSync(join(tmpdir(), "superchunk-two-writers-"));
+    onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+    await (await createZarr(new FileStore(root), "a", SPEC)).set(null, 1);
+    const store = new Interrupted(root);
+    const slow = await openZarrWriter(store, "a", { strategy });
+    const fast = await openZarrWriter(new FileStore(root), "a", { strategy });
+    store.left = at;
+    store.between = async () => {
+      interruptions++;
+      await fast.set([20], 2);
+    };
+    await slow.set([40], 3);
+    store.left = 0;
+    if (interruptions < at) await fast.set([20], 2);
+    const { data } = (await (await openZarrArray(new FileStore(root), "a")).get()) as ArraySlice;
+    expect([(data as Int32Array)[20], (data as Int32Array)[40]], `interrupted ${at}`).toEqual([2, 3]);
+  }
+  expect(interruptions).toBeGreaterThan(0);
+});
