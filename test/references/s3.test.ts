@@ -157,7 +157,7 @@ describe("virtualize", () => {
       "--debug",
     ]);
     expect(code).toBe(1);
-    expect(err).toContain("access denied; check the credentials");
+    expect(err).toMatch(/access denied by http:\S+; check the credentials/);
     expect(`${out}${err}`).not.toContain(SECRET);
     await expect(readFile(set)).rejects.toThrow("ENOENT");
   });
