@@ -56,6 +56,7 @@ export const guides: Suite = {
     ]);
     try {
       const world = await makeWorld(context, node, python, s3, web);
+      await checkReadme(world);
       await runGuide("xarray-in-one-minute.md", world, 7);
       await runGuide("following-a-bundle.md", world, 4);
       await runGuide("credentials-and-containers.md", world, 6);
@@ -65,6 +66,17 @@ export const guides: Suite = {
     }
   },
 };
+
+/** The README's line of Python; test/readme.test.ts runs all else that is in it. */
+async function checkReadme(world: World): Promise<void> {
+  const text = await readFile(join(repositoryRoot, "README.md"), "utf8");
+  const [, line = ""] = /in Python, `(zarr\.open[^`]+)`/.exec(text) ?? [];
+  const convert = "superchunk convert daily_equities.bcolz daily.zarr";
+  await mustEnd(convert, runProgram("sh", ["-c", convert], { cwd: world.work, env: world.env }));
+  const five = world.close.split(",").slice(0, 5).join();
+  const { checks } = world.context;
+  checks.equal("README.md: its line of Python", await runPython(`import zarr\n${line}`, world), five);
+}
 
 async function makeWorld(
   context: SuiteContext,
