@@ -1,6 +1,7 @@
 /**
  * What a writer of ours leaves in bcolz's formats when it is killed, as bcolz sees it: the rows that were there before the
- * operation that it died in, or those after it. Nothing of ours puts the folders in order before bcolz opens them.
+ * operation that it died in, or those after it. Nothing of ours puts the folders in order before bcolz opens them. The same of
+ * Zarr arrays, in `killed-zarr.ts`.
  */
 import { createHash } from "node:crypto";
 import { cp, mkdir, writeFile } from "node:fs/promises";
@@ -13,6 +14,7 @@ import { FileStore, open } from "../../src/node/index.ts";
 import { runAndKill } from "../crash/killed-child.ts";
 import { randomFrom } from "../crash/random.ts";
 import { type FixtureDType, repositoryRoot } from "../fixtures/manifest.ts";
+import { proveKilledZarr, ZARR_READERS } from "./killed-zarr.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
 const BCOLZ = ["bcolz-zipline", "bcolz 1.2.1"] as const;
@@ -71,8 +73,9 @@ const KINDS: readonly Kind[] = [
 
 export const killed: Suite = {
   name: "killed",
-  peers: [...BCOLZ, ...BCOLZ.map((name) => `${name}, writing` as const)],
+  peers: [...BCOLZ, ...BCOLZ.map((name) => `${name}, writing` as const), ...ZARR_READERS],
   async run(context) {
+    await proveKilledZarr(context);
     if (BCOLZ.every((name) => context.peer(name) === undefined)) return;
     const entry = join(context.folder, "superchunk.mjs");
     const built = (file: string): string => pathToFileURL(join(repositoryRoot, "dist", "src", file)).href;

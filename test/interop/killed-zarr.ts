@@ -1,0 +1,203 @@
+/**
+ * What a writer of ours leaves of a Zarr array when it is killed, as the readers of Zarr see it: of each shard what was there
+ * before the change that it died in, or after it; or, of shards that are written into, an error. After an append
+ * `recoverShard` mends that.
+ */
+import { createHash } from "node:crypto";
+import { cp, mkdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
+import type { ArraySlice } from "../../src/array/types.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { FileStore } from "../../src/node/index.ts";
+import { openZarrArray } from "../../src/zarr/open.ts";
+import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
+import { runAndKill } from "../crash/killed-child.ts";
+import { randomFrom } from "../crash/random.ts";
+import { CHUNKS, chunkOf, ITEMS, itemsOf, roundOf, SHARDS, shardOf } from "../crash/zarr-rounds.ts";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import type { SuiteContext } from "./suite.ts";
+
+export const ZARR_READERS = ["zarr-python", "zarrs", "tensorstore"] as const;
+/** `whole`: every shard is given whole, and with threads they write it. */
+const MODES = ["whole", "rewrite", "append", "fixed"] as const;
+type Mode = (typeof MODES)[number];
+/** Processes that are killed, of each kind; and milliseconds after which they are, at most. */
+const [KILLS, MAX_DELAY] = [5, 150];
+
+/** A chunk of which only a part was written is known by its sum. */
+const SPEC = {
+  ...{ shape: [SHARDS * CHUNKS * ITEMS], dataType: "int32", chunkShape: [ITEMS] },
+  ...{ shardShape: [CHUNKS * ITEMS], fillValue: -1 },
+  codecs: [{ name: "bytes", configuration: { endian: "little" } }, { name: "crc32c" }],
+};
+
+/** An array as a killed process left it, and the rounds that its shards may be in. */
+interface Left {
+  readonly path: string;
+  readonly rounds: readonly number[];
+}
+
+/** Kills writers of every kind, and has what they leave read. */
+export async function proveKilledZarr(context: SuiteContext): Promise<void> {
+  const entry = await makeEntry(context.folder);
+  for (const mode of MODES) {
+    for (const threads of [0, 2]) {
+      const root = join(context.folder, `zarr-${mode}-${threads}`);
+      await mkdir(root);
+      const left = await killMany(root, entry, mode, threads);
+      if (mode === "append") left.push(await cutAppend(root));
+      const what = `${mode} with ${threads} threads`;
+      const damaged: Left[] = [];
+      for (const each of left) if (!(await proveOurs(context, what, mode, each))) damaged.push(each);
+      await proveForeign(context, what, left, damaged);
+      if (mode === "append") {
+        context.checks.equal(`${what}: an append that was cut is damaged`, damaged.length > 0, true);
+        for (const each of damaged) await recoverAll(each);
+        for (const each of damaged)
+          context.checks.equal(
+            `${what}: what is recovered is right`,
+            await proveOurs(context, what, "whole", each),
+            true,
+          );
+        await proveForeign(context, `${what}, recovered`, damaged, []);
+      }
+      await rm(root, { recursive: true });
+    }
+  }
+}
+
+/** A program that has all that the loop imports. */
+async function makeEntry(folder: string): Promise<string> {
+  const rounds = join(folder, "zarr-rounds.mjs");
+  await build({
+    entryPoints: [join(repositoryRoot, "test", "crash", "zarr-rounds.ts")],
+    outfile: rounds,
+    format: "esm",
+  });
+  const built = (file: string): string => pathToFileURL(join(repositoryRoot, "dist", "src", file)).href;
+  const entry = join(folder, "zarr-entry.mjs");
+  const modules = {
+    node: built("node/index.js"),
+    zarr: built("bridge/index.js"),
+    threadShards: built("node/thread-shards.js"),
+    pool: built("node/worker-pool.js"),
+    rounds: pathToFileURL(rounds).href,
+  };
+  const lines = Object.entries(modules).map(([name, url]) => `export * as ${name} from "${url}";\n`);
+  const worker = `export const workerUrl = new URL("${built("node/chunk-worker.js")}");\n`;
+  await writeFile(entry, [...lines, worker].join(""));
+  return entry;
+}
+
+/** Lets one process after the other go on where the one before it was killed, and copies what each left. */
+async function killMany(root: string, entry: string, mode: Mode, threads: number): Promise<Left[]> {
+  const folder = join(root, "array");
+  await mkdir(folder);
+  const array = await createZarr(new FileStore(folder), "a", SPEC);
+  await array.set(null, itemsOf(0));
+  const loop = join(repositoryRoot, "test", "crash", "zarr-loop.mjs");
+  const random = randomFrom(17 + threads);
+  const left: Left[] = [];
+  for (let kill = 0; kill < KILLS; kill++) {
+    const said = await runAndKill([loop, folder, entry, mode, String(threads)], random() * MAX_DELAY);
+    const last = (word: string): number | undefined => {
+      const found = [...said.matchAll(new RegExp(`${word} (\\d+)\n`, "g"))].pop();
+      return found === undefined ? undefined : Number(found[1]);
+    };
+    const done = last("done") ?? 0;
+    const path = join(root, String(kill));
+    await cp(join(folder, "a"), path, { recursive: true });
+    left.push({ path, rounds: [done, last("doing") ?? done] });
+  }
+  return left;
+}
+
+/** An append that was certainly broken off: by a file that is cut in the middle of what it added. */
+async function cutAppend(root: string): Promise<Left> {
+  const folder = join(root, "cut");
+  const store = new FileStore(folder);
+  const array = await createZarr(store, "", SPEC, { strategy: "append" });
+  await array.set(null, itemsOf(0));
+  await array.set([{ start: ITEMS, stop: 2 * ITEMS, step: 1 }], chunkOf(1, 1));
+  await store.close();
+  const file = join(folder, "c", "0");
+  await truncate(file, (await readFile(file)).length - ITEMS);
+  return { path: folder, rounds: [0, 1] };
+}
+
+/** Reads the array shard by shard: each is in one of the rounds. False where it is damaged, which only some may be. */
+async function proveOurs(
+  { checks }: SuiteContext,
+  what: string,
+  mode: Mode,
+  { path, rounds }: Left,
+): Promise<boolean> {
+  const items = await readAll(path);
+  if (items === undefined) {
+    checks.equal(
+      `${what}: damage is left by writing into shards alone`,
+      ["append", "fixed"].includes(mode),
+      true,
+    );
+    return false;
+  }
+  for (let shard = 0; shard < SHARDS; shard++) {
+    const round = roundOf(items, shard);
+    const found = items.subarray(shard * CHUNKS * ITEMS, (shard + 1) * CHUNKS * ITEMS);
+    const isRight =
+      rounds.includes(round) && Buffer.compare(bytesOf(found), bytesOf(shardOf(round, shard))) === 0;
+    checks.equal(`${what}: shard ${shard} of ${path} is in round ${round}, one of ${rounds}`, isRight, true);
+  }
+  return true;
+}
+
+/** All items; undefined where they are damaged. */
+async function readAll(path: string): Promise<Int32Array | undefined> {
+  const store = new FileStore(path);
+  try {
+    return ((await (await openZarrArray(store, "")).get()) as ArraySlice).data as Int32Array;
+  } catch (error) {
+    if (isSuperchunkError(error) && error.isDamage) return undefined;
+    throw error;
+  } finally {
+    await store.close();
+  }
+}
+
+/** The readers have the values that we have, or an error where we have one. */
+async function proveForeign(
+  { checks, peer }: SuiteContext,
+  what: string,
+  left: readonly Left[],
+  damaged: readonly Left[],
+): Promise<void> {
+  const expected = await Promise.all(left.map(async ({ path }) => readAll(path)));
+  for (const name of ZARR_READERS) {
+    const answers = (await peer(name)?.read(left.map(({ path }) => ({ path, dtype: "<i4" })))) ?? [];
+    for (const [i, answer] of answers.entries()) {
+      const each = left[i];
+      const items = expected[i];
+      if (each === undefined) continue;
+      const told = `${what}: ${name} reads ${each.path}`;
+      if (damaged.includes(each) || items === undefined) checks.refused(`${told}, which is damaged`, answer);
+      else {
+        const sha256 = createHash("sha256").update(bytesOf(items)).digest("hex");
+        checks.values(told, answer, { shape: SPEC.shape, sha256 });
+      }
+    }
+  }
+}
+
+async function recoverAll({ path }: Left): Promise<void> {
+  const store = new FileStore(path);
+  const array = await openZarrWriter(store, "");
+  for (let shard = 0; shard < SHARDS; shard++) await recoverShard(array, [shard]);
+  await store.close();
+}
+
+function bytesOf(items: Int32Array): Uint8Array {
+  return new Uint8Array(items.buffer, items.byteOffset, items.byteLength);
+}
