@@ -67,7 +67,7 @@ class Schedule {
   constructor(seed: number, isTable: boolean) {
     this.random = randomFrom(seed);
     this.isTable = isTable;
-    this.readers = new Readers(this.root, randomFrom(seed + 0.5));
+    this.readers = new Readers(this.root, randomFrom(~seed));
   }
 
   readonly tick = async (): Promise<void> => {
