@@ -6,7 +6,7 @@
 export const SHARDS = 4 as const;
 /** Chunks of a shard, and items of a chunk. */
 export const CHUNKS = 4 as const;
-export const ITEMS = 131_072 as const;
+export const ITEMS = 32_768 as const;
 
 /** Values of a chunk of the array that were written in a round: no two alike, the first one tells the round. */
 export function chunkOf(round: number, chunk: number): Int32Array<ArrayBuffer> {
