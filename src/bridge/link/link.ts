@@ -13,7 +13,7 @@
 import type { Archive } from "../../array/types.ts";
 import { proveFiles } from "./data-files.ts";
 import { followMoves } from "./moves.ts";
-import { encodeLinkRecord, LINK_RECORD, readLinkRecord } from "./record.ts";
+import { encodeLinkRecord, LINK_RECORD, type LinkRecord, readLinkRecord } from "./record.ts";
 import { makeShards } from "./shard-making.ts";
 import { planShards } from "./shards.ts";
 import { chooseOptions, type Survey, survey } from "./survey.ts";
@@ -26,7 +26,8 @@ export async function planLink(
   site: LinkSite,
   options: LinkOptions = {},
 ): Promise<LinkPlan> {
-  return (await survey(archive, site, options, false)).plan;
+  return (await survey(archive, site, options, await readLinkRecord(site.target, options.signal), false))
+    .plan;
 }
 
 /**
@@ -41,39 +42,50 @@ export async function linkArchive(
   options: LinkOptions = {},
 ): Promise<LinkResult> {
   const started = performance.now();
-  const plan = await complete(archive, site, await undoMoved(archive, site, options), true);
+  const before = await readLinkRecord(site.target, options.signal);
+  const renewed = before && (await undoMoved(archive, site, options, before));
+  const plan =
+    renewed === undefined
+      ? await complete(archive, site, options, before, true)
+      : await complete(archive, site, renewed, undefined, true);
   return { ...plan, seconds: (performance.now() - started) / 1000 };
 }
 
 /**
  * Where files of the link have other names now, such as compacting gives them, it is undone, to be made anew: their shards would
- * be taken away with the former names. Resolves with what is asked for, and was before.
+ * be taken away with the former names. Resolves with what is asked for, and was before; undefined where nothing was undone.
  */
-async function undoMoved(archive: Archive, site: LinkSite, options: LinkOptions): Promise<LinkOptions> {
+async function undoMoved(
+  archive: Archive,
+  site: LinkSite,
+  options: LinkOptions,
+  before: LinkRecord,
+): Promise<LinkOptions | undefined> {
   const { kind = "hard", signal } = options;
-  const before = await readLinkRecord(site.target, signal);
-  if (before === undefined || before.kind !== kind || before.archive !== archive.path) return options;
-  if (!(await followMoves(site, before)).hasMoved) return options;
+  if (before.kind !== kind || before.archive !== archive.path) return undefined;
+  if (!(await followMoves(site, before)).hasMoved) return undefined;
   const chosen = { ...options, ...chooseOptions(before, options) };
   await planShards(archive, chosen); // what cannot be linked keeps the view that it has
   await unlinkArchive(site, { signal });
   return chosen;
 }
 
-/** Does all that is to be done; with `guess` as long as that proves right. */
+/** Does all that is to be done; `before`: the record that is there; with `guess` as long as that proves right. */
 async function complete(
   archive: Archive,
   site: LinkSite,
   options: LinkOptions,
+  before: LinkRecord | undefined,
   guess: boolean,
 ): Promise<LinkPlan> {
-  const surveyed = await survey(archive, site, options, guess);
-  const { plan, documents, guessed, wasLinked } = surveyed;
+  const surveyed = await survey(archive, site, options, before, guess);
+  const { plan, documents, guessed } = surveyed;
   const { target, files } = site;
   const { signal } = options;
   // What is linked is not undone for a wrong guess.
+  const wasLinked = before !== undefined;
   if (wasLinked && !(await proveFiles(files, guessed, signal)))
-    return complete(archive, site, options, false);
+    return complete(archive, site, options, before, false);
   if (plan.done) return plan;
   const [made, proven] = await Promise.allSettled([
     prepare(site, surveyed, signal).then(() => makeShards(site, plan.kind, surveyed.works, signal)),
@@ -83,7 +95,7 @@ async function complete(
   if (proven.status === "rejected") throw proven.reason;
   if (!proven.value) {
     await unlinkArchive(site, { signal });
-    return complete(archive, site, options, false);
+    return complete(archive, site, options, undefined, false);
   }
   for (const [key, bytes] of documents) await target.put(key, bytes, { signal });
   return plan;

@@ -19,7 +19,10 @@ export interface Look {
   readonly notes: readonly string[];
 }
 
-/** Finds out; `hasFolder`: there may be something in the shard's place. Throws `CONFLICT` where something else is in the shard's place, and what comparing the bytes throws. */
+/**
+ * Finds out; without `hasFolder` nothing can be in the shard's place. Throws `CONFLICT` where something else is there, and what
+ * comparing the bytes throws.
+ */
 export async function lookAt(
   site: LinkSite,
   kind: LinkKind,

@@ -6,13 +6,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import type { DataFile } from "./data-files.ts";
 import { type Look, lookAt } from "./look.ts";
-import {
-  LINK_RECORD,
-  type LinkRecord,
-  type RecordedFile,
-  type RecordedOptions,
-  readLinkRecord,
-} from "./record.ts";
+import { LINK_RECORD, type LinkRecord, type RecordedFile, type RecordedOptions } from "./record.ts";
 import type { Work } from "./shard-making.ts";
 import { type LinkedArchive, planShards } from "./shards.ts";
 import type { LinkKind, LinkOptions, LinkPlace, LinkPlan, LinkSite } from "./types.ts";
@@ -35,12 +29,10 @@ export interface Survey {
   readonly documents: readonly (readonly [key: string, bytes: Uint8Array])[];
   /** Files whose chunks' sizes are still to be proven. */
   readonly guessed: readonly DataFile[];
-  /** There is a record of a link, complete or not. */
-  readonly wasLinked: boolean;
 }
 
 /**
- * Looks at everything. With `guess`, sizes of chunks are taken from offsets where these can tell.
+ * Looks at everything; `before` is the record of a link, complete or not, that is there. With `guess`, sizes of chunks are taken from offsets where these can tell.
  *
  * @throws UNSUPPORTED, CONFLICT and the codes of damage, as linking does
  */
@@ -48,11 +40,11 @@ export async function survey(
   archive: Archive,
   site: LinkSite,
   options: LinkOptions,
+  before: LinkRecord | undefined,
   guess: boolean,
 ): Promise<Survey> {
   const { target, files } = site;
   const { kind = "hard", signal } = options;
-  const before = await readLinkRecord(target, signal);
   assertSameLink(site, archive, before, kind);
   const chosen = chooseOptions(before, options);
   const known = new Map(before?.files.map((file) => [file.path, file]));
@@ -124,7 +116,6 @@ export async function survey(
     hidden: [...published.map(([key]) => key).reverse(), ...oldDocuments],
     documents: published,
     guessed: linked.guessed,
-    wasLinked: before !== undefined,
   };
 
   function inTheWay(path: string): SuperchunkError {
