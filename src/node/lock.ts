@@ -6,9 +6,10 @@
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { hostname } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { SuperchunkError } from "../errors.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
+import { temporaryName } from "./fs-publish.ts";
 
 /** Who holds a lock. */
 export interface LockHolder {
@@ -102,7 +103,7 @@ function heldLock(path: string, me: LockHolder): FileLock {
 
 /** Makes the file with its text at once, so that nobody sees it empty; false where there is one. */
 function makeFile(path: string, text: string): boolean {
-  const temporary = join(dirname(path), `.lock.${randomBytes(8).toString("hex")}.tmp`);
+  const temporary = join(dirname(path), temporaryName(basename(path)));
   fs.writeFileSync(temporary, text, { flag: "wx" });
   try {
     fs.linkSync(temporary, path);
@@ -130,7 +131,7 @@ function makePlain(path: string, text: string): boolean {
 
 /** Moves a lock away that was found to be nobody's; puts it back where it is another one by now. */
 function takeAway(path: string, text: string): void {
-  const aside = join(dirname(path), `.lock.${randomBytes(8).toString("hex")}.tmp`);
+  const aside = join(dirname(path), temporaryName(basename(path)));
   try {
     fs.renameSync(path, aside);
   } catch (error) {

@@ -3,13 +3,12 @@
  *
  * Knows how bytes that stay are copied, by sharing blocks where the file system can; must not know what is in a shard.
  */
-import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import type { FileRange, MirrorFiles, ShardReplacement } from "../bridge/mirror/types.ts";
 import { splitKey } from "../store/key.ts";
 import { explainError } from "./fs-errors.ts";
 import { Folders, joinPath } from "./fs-folders.ts";
-import { publishFile } from "./fs-publish.ts";
+import { newMark, publishFile } from "./fs-publish.ts";
 import { writeFully } from "./fs-write.ts";
 import { linkFilesIn } from "./link-files.ts";
 
@@ -105,7 +104,7 @@ async function shareBlocks(from: string, to: string): Promise<boolean> {
 
 /** Tries it on another temporary file: where it fails, its target is removed. */
 async function tryToShare(from: string, to: string): Promise<boolean> {
-  const trial = to.replace(/[0-9a-f]{16}\.tmp$/, `${randomBytes(8).toString("hex")}.tmp`);
+  const trial = to.replace(/[0-9a-f]{16}\.tmp$/, `${newMark()}.tmp`);
   try {
     await fs.promises.copyFile(from, trial, fs.constants.COPYFILE_FICLONE_FORCE);
     return true;
