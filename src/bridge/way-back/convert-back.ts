@@ -77,8 +77,8 @@ async function writeWhole(
     }
   } catch (error) {
     // The first error is the one to tell. Files that were in the folder before stay.
-    for (const each of written) await target.delete(each).catch(() => undefined);
     if (isNew) await deleteTree(target, key, new Set()).catch(() => undefined);
+    else for (const each of written) await target.delete(each).catch(() => undefined);
     throw error;
   }
 }
