@@ -20,7 +20,7 @@ import { decodeBlock, makeBlockDecoder } from "./decode-block.ts";
 import { giveBackKernel, takeKernel } from "./decode-kernel.ts";
 import { decodePart } from "./decode-part.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "./header.ts";
-import { SLACK } from "./kernel-module.ts";
+import { align, SLACK } from "./kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 
 /** Reads a chunk's header and checks it against the chunk's real length. @throws as {@link decodeHeader} */
@@ -144,7 +144,7 @@ function decodeInto(
   const [first, end] = blocksOf(header, start, length);
   let longest = 0;
   for (let i = first; i < end; i++) longest = Math.max(longest, (ends[i] ?? 0) - (starts[i] ?? 0));
-  const room = blockLength(header, first) + SLACK;
+  const room = align(blockLength(header, first) + SLACK);
   const kernel = takeKernel();
   try {
     if (end - first === 1) {

@@ -3,7 +3,7 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { wasm } from "../kernels/generated/encode.ts";
-import { HOST_BASE, KernelMemory, KernelModule, SLACK } from "./kernel-module.ts";
+import { align, HOST_BASE, KernelMemory, KernelModule, SLACK } from "./kernel-module.ts";
 
 /** A kernel that compresses a stream: bytes written, or -2 where `dstLength` is too short. All numbers are addresses and lengths. */
 export type StreamEncodeKernel = (
@@ -110,8 +110,4 @@ export function withEncodeKernel<T>(use: (kernel: EncodeKernel) => T): T {
 
 function kernelOf(instance: WebAssembly.Instance): EncodeKernel {
   return new EncodeKernel(instance.exports as unknown as EncodeKernels);
-}
-
-function align(address: number): number {
-  return Math.ceil(address / 64) * 64;
 }

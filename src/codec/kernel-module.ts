@@ -9,6 +9,15 @@ export const HOST_BASE = 65_536 as const;
 export const SLACK = 64 as const;
 
 const PAGE = 65_536;
+const CACHE_LINE = 64;
+
+/**
+ * The next address at the start of a cache line. Engines copy from kernels into shared memory a byte at a time where the two
+ * are not aligned alike.
+ */
+export function align(address: number): number {
+  return Math.ceil(address / CACHE_LINE) * CACHE_LINE;
+}
 
 /** A WebAssembly module, compiled at the first need. */
 export class KernelModule {

@@ -8,7 +8,7 @@ import { checkExpectations, checkGiven } from "./decode.ts";
 import { decodeBlock, makeBlockDecoder } from "./decode-block.ts";
 import { type DecodeKernel, giveBackKernel, takeKernel } from "./decode-kernel.ts";
 import { decodeHeader, HEADER_LENGTH } from "./header.ts";
-import { SLACK } from "./kernel-module.ts";
+import { align, SLACK } from "./kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 
 /** The memory of a kernel, the caller's own until {@link DecodeLease.release}. */
@@ -149,8 +149,8 @@ class KernelLease implements DecodeLease {
     const table = readBlockTable(head, header);
     const [first, end] = blocksOf(header, start, length);
     checkExpansion(header, table, first, end);
-    const scratch = kernel.base + this.#inputLength + SLACK;
-    const target = scratch + header.blocksize + SLACK;
+    const scratch = align(kernel.base + this.#inputLength + SLACK);
+    const target = align(scratch + header.blocksize + SLACK);
     kernel.memory.reserve(target + (end - first) * header.blocksize + SLACK);
     decodeBlockRow(kernel, header, table, [first, end], { input: kernel.base - base, scratch, target });
     const from = target + start - first * header.blocksize;
