@@ -2,7 +2,7 @@
  * Selections of an array whose values lie in one linear run of bytes, in C or F order. Knows shapes and orders;
  * the bytes come from a function that copies runs.
  */
-import { allocateResult } from "../bytes/allocate.ts";
+import { fillResult } from "../bytes/allocate.ts";
 import type { DType } from "../format/types.ts";
 import {
   type Extent,
@@ -154,9 +154,11 @@ export class ArrayReading {
   async #read(extents: readonly Extent[], options: LongOptions): Promise<Uint8Array> {
     const { dtype } = this.#facts;
     const counts = extents.map((extent) => extent.count);
-    const bytes = await allocateResult(elementsOf(counts) * dtype.itemSize, { path: this.#path });
-    if (bytes.length === 0) return bytes;
-    await this.#gather(runsOf(this.#storedExtents(extents), this.#storedShape()), bytes, options);
+    const length = elementsOf(counts) * dtype.itemSize;
+    const bytes = await fillResult(length, { path: this.#path }, async (out) => {
+      if (length === 0) return;
+      await this.#gather(runsOf(this.#storedExtents(extents), this.#storedShape()), out, options);
+    });
     return this.#facts.order === "F" ? fortranToC(bytes, counts, dtype.itemSize) : bytes;
   }
 

@@ -5,7 +5,7 @@
  * chunks without a digest, and from those verified before.
  */
 
-import { allocateResult } from "../bytes/allocate.ts";
+import { fillResult } from "../bytes/allocate.ts";
 import { runPooled } from "../store/pool.ts";
 import { readHead, readPart, readPartNow } from "./block-read.ts";
 import { type ChunkDecoder, callingThread, type DecodedChunk } from "./chunk-decoder.ts";
@@ -92,15 +92,14 @@ export class SequenceReader {
 
   /** Decoded bytes `[start, end)`, which the caller has checked against `nbytes`. */
   async read(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
-    const out = await allocateResult(end - start, { path: this.sequence.store.describe("") });
     const whole: RunBatch = {
       source: Float64Array.of(start),
       target: Float64Array.of(0),
       length: end - start,
       count: end > start ? 1 : 0,
     };
-    await this.gather([whole], 1, out, options);
-    return out;
+    const path = this.sequence.store.describe("");
+    return fillResult(end - start, { path }, (out) => this.gather([whole], 1, out, options));
   }
 
   /** Copies runs, given in items of `itemSize` bytes, into `out`. */

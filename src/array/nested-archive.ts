@@ -2,7 +2,7 @@
  * An array of a structured dtype whose fields are column folders: each column is an array of its own, and the
  * values are put together when they are read.
  */
-import { allocateResult } from "../bytes/allocate.ts";
+import { fillResult } from "../bytes/allocate.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../format/types.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -163,14 +163,14 @@ export class NestedArray implements ArrayArchive {
     }
     const first = Math.floor(start / size);
     const items = Math.ceil(end / size) - first;
-    const bytes = await allocateResult(items * size, { path: this.store.describe(this.path) });
     const run: RunBatch = {
       source: Float64Array.of(first),
       target: Float64Array.of(0),
       length: items,
       count: items > 0 ? 1 : 0,
     };
-    await this.#gather([run], bytes, options);
+    const path = this.store.describe(this.path);
+    const bytes = await fillResult(items * size, { path }, (out) => this.#gather([run], out, options));
     return bytes.subarray(start - first * size, end - first * size);
   }
 

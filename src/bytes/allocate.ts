@@ -1,17 +1,20 @@
 /** Memory for results: what the engine does not give is an error with a code, and large memory can be got in a better way. */
 import { SuperchunkError } from "../errors.ts";
 
-/** Bytes of a result from which on it is worth a call to say how its memory should come. */
-const LARGE = 64 << 20;
+/** Bytes of a result from which on it is worth a call to prepare its memory: as many as are worth other threads. */
+const LARGE = 4 << 20;
 
-/** Says how memory that nobody has touched yet should come. Must not read or write it, nor throw. */
-export type MemoryAdvice = (bytes: Uint8Array) => Promise<void>;
+/**
+ * Prepares memory that nobody has touched yet, and nobody but its reading knows of. Must not read or write it, nor throw. What
+ * it returns is called when the memory is its reader's no longer.
+ */
+export type PrepareMemory = (bytes: Uint8Array) => Promise<(() => void) | undefined>;
 
-let advise: MemoryAdvice | undefined;
+let prepareMemory: PrepareMemory | undefined;
 
-/** Has the advice given for every large result from now on. */
-export function registerMemoryAdvice(advice: MemoryAdvice): void {
-  advise = advice;
+/** Has every large result prepared from now on. */
+export function registerPrepareMemory(prepare: PrepareMemory): void {
+  prepareMemory = prepare;
 }
 
 /** Where the memory is for, and of which kind. */
@@ -43,9 +46,18 @@ export function allocate(length: number, { path, shared = false }: Allocation = 
   }
 }
 
-/** The same for a result that is filled from the first byte to the last. Throws as {@link allocate}. */
-export async function allocateResult(length: number, allocation?: Allocation): Promise<Uint8Array> {
+/** Room for a result, which `fill` then fills from the first byte to the last. Throws as {@link allocate}, and what `fill` throws. */
+export async function fillResult(
+  length: number,
+  allocation: Allocation,
+  fill: (bytes: Uint8Array) => Promise<void>,
+): Promise<Uint8Array> {
   const bytes = allocate(length, allocation);
-  if (length >= LARGE) await advise?.(bytes);
+  const handOver = length >= LARGE ? await prepareMemory?.(bytes) : undefined;
+  try {
+    await fill(bytes);
+  } finally {
+    handOver?.();
+  }
   return bytes;
 }

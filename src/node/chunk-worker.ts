@@ -33,6 +33,7 @@ import {
   type ShardJob,
   unpackPlaces,
 } from "./thread-messages.ts";
+import { openTargets } from "./thread-targets.ts";
 
 /** Stores that are remembered with the folders that they have examined. */
 const MAX_STORES = 16;
@@ -80,7 +81,8 @@ async function runDecode(job: DecodeJob): Promise<Reply> {
   try {
     const decode: DecodeChunk | undefined =
       job.blosc === "native" ? (await loadNativeBlosc()).decode : undefined;
-    const room = makeRoom(job, outputs);
+    const targets = job.targets === undefined ? undefined : await openTargets(job.targets);
+    const room = targets ?? makeRoom(job, outputs);
     if (job.kind === "places") await decodePlaces(job, decode, room, facts);
     else await decodeBytes(job, decode, room, facts);
   } catch (cause) {
@@ -95,15 +97,6 @@ type Room = (nbytes: number, total: number) => Uint8Array;
 
 /** Room for the next chunk, in the job's buffer or in one of its own. */
 function makeRoom(job: DecodeJob, outputs: ArrayBuffer[]): Room {
-  const { shared } = job;
-  if (shared !== undefined) {
-    let k = 0;
-    return () => {
-      const [start = 0, length = 0] = shared.places.subarray(k, k + 2);
-      k += 2;
-      return new Uint8Array(shared.buffer, start, length);
-    };
-  }
   if (job.own) {
     return (nbytes) => {
       const buffer = new ArrayBuffer(nbytes);

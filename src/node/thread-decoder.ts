@@ -16,6 +16,7 @@ import { isSuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { FolderReader } from "./fs-reader.ts";
 import { FileStore } from "./fs-store.ts";
+import { keepUntil } from "./result-memory.ts";
 import { type Batch, bytesOf, fetchBatches, groupPlaces } from "./thread-batches.ts";
 import {
   type BloscChoice,
@@ -23,9 +24,9 @@ import {
   FACTS,
   packPlaces,
   type Reply,
-  type SharedTargets,
   unpackError,
 } from "./thread-messages.ts";
+import { directTargets } from "./thread-targets.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
 /** Decoded bytes under way in all runs together; two jobs of a run are always allowed. */
@@ -39,6 +40,8 @@ export interface ThreadTuning {
   readonly worthUsing: number;
   /** Of a job: enough to make a message worth its while, little enough to stay in a cache. */
   readonly jobBytes: number;
+  /** The same where the thread writes into the result, and nothing of the job needs a cache. */
+  readonly directJobBytes: number;
   readonly minJobBytes: number;
 }
 
@@ -46,6 +49,7 @@ const TUNING: ThreadTuning = {
   worthStarting: 32 << 20,
   worthUsing: 4 << 20,
   jobBytes: 2 << 20,
+  directJobBytes: 8 << 20,
   minJobBytes: 256 << 10,
 };
 
@@ -53,8 +57,6 @@ const TUNING: ThreadTuning = {
 interface Slot {
   readonly batch: Batch;
   readonly reply: Promise<Reply>;
-  /** The thread writes where the caller wants the bytes. */
-  readonly isShared: boolean;
 }
 
 export class ThreadDecoder implements ChunkDecoder {
@@ -144,9 +146,10 @@ export class ThreadDecoder implements ChunkDecoder {
   #submit(store: ReadableStore, batch: Batch, run: DecodeRun): Slot {
     const { fetched, places, nbytes } = batch;
     const own = run.own === true;
-    const shared = this.#blosc === "wasm" ? sharedTargets(places, run) : undefined;
-    const output = own || shared !== undefined ? undefined : this.#outputs.take(nbytes);
-    const common = { blosc: this.#blosc, own, output, shared };
+    const direct = this.#blosc === "wasm" ? directTargets(places, run) : undefined;
+    const targets = direct?.targets;
+    const output = own || targets !== undefined ? undefined : this.#outputs.take(nbytes);
+    const common = { blosc: this.#blosc, own, output, targets };
     const transfer = output === undefined ? [] : [output];
     this.#underWay += nbytes;
     const reply =
@@ -157,16 +160,12 @@ export class ThreadDecoder implements ChunkDecoder {
       this.#underWay -= nbytes;
     });
     counted.catch(() => undefined); // thrown when its turn comes
-    return { batch, reply: counted, isShared: shared !== undefined };
+    if (direct !== undefined) keepUntil(reply, direct.buffer);
+    return { batch, reply: counted };
   }
 
   /** Hands out a job's chunks; its buffer is used again after the last of them. */
-  *#deliver(
-    reply: Reply,
-    { batch, isShared }: Slot,
-    store: ReadableStore,
-    run: DecodeRun,
-  ): Generator<DecodedChunk> {
+  *#deliver(reply: Reply, { batch }: Slot, store: ReadableStore, run: DecodeRun): Generator<DecodedChunk> {
     const { buffers, facts, input, error } = reply;
     if (input !== undefined) this.#inputs.put(input);
     let at = 0;
@@ -175,7 +174,8 @@ export class ThreadDecoder implements ChunkDecoder {
       const place = batch.places[i];
       const [nbytes = 0, ctbytes = 0, typesize = 0, behind = 0] = facts.subarray(i * FACTS, (i + 1) * FACTS);
       const target = place === undefined ? undefined : run.target?.(place);
-      if (isShared && place !== undefined && target !== undefined) {
+      if (buffers.length === 0 && place !== undefined && target !== undefined) {
+        // The thread wrote it there.
         yield { place, bytes: target, ctbytes, typesize, behind };
         continue;
       }
@@ -192,42 +192,30 @@ export class ThreadDecoder implements ChunkDecoder {
     throw locateError(unpackError(error), store, batch.places[count]);
   }
 
+  /** Decoded bytes of a job: every thread shall have some, and none be waited for long at the end. */
+  #jobBytes(places: readonly PlacedChunk[], run: DecodeRun): number {
+    const { minJobBytes, jobBytes, directJobBytes } = this.#tuning;
+    const share = run.nbytes / this.#pool.size;
+    const isDirect = this.#blosc === "wasm" && directTargets(places.slice(0, 1), run) !== undefined;
+    const most = isDirect ? Math.max(jobBytes, Math.min(directJobBytes, share / 8)) : jobBytes;
+    return Math.max(minJobBytes, Math.min(most, Math.floor(share / 2)));
+  }
+
   /** Cuts the chunks into batches, fetching them where a thread cannot. */
   async *#prepare(
     store: ReadableStore,
     batches: AsyncIterable<readonly PlacedChunk[]>,
     run: DecodeRun,
   ): AsyncGenerator<Batch> {
-    const share = Math.floor(run.nbytes / (2 * this.#pool.size));
-    const { minJobBytes, jobBytes: most } = this.#tuning;
-    const jobBytes = Math.max(minJobBytes, Math.min(most, share));
     const reopens = isOwnFolder(store);
     for await (const places of batches) {
+      const jobBytes = this.#jobBytes(places, run);
       if (reopens) {
         for (const group of groupPlaces(places, jobBytes))
           yield { places: group, nbytes: bytesOf(group), fetched: undefined };
       } else yield* fetchBatches(store, places, jobBytes, run, this.#inputs);
     }
   }
-}
-
-/** Where the chunks of a batch go, if all go into the same shared memory. */
-function sharedTargets(places: readonly PlacedChunk[], run: DecodeRun): SharedTargets | undefined {
-  if (run.target === undefined || run.own === true) return undefined;
-  const numbers: number[] = [];
-  let buffer: SharedArrayBuffer | undefined;
-  for (const place of places) {
-    const target = run.target(place);
-    if (target === undefined || target.length !== place.nbytes || !isShared(target.buffer)) return undefined;
-    buffer ??= target.buffer;
-    if (target.buffer !== buffer) return undefined;
-    numbers.push(target.byteOffset, target.length);
-  }
-  return buffer === undefined ? undefined : { buffer, places: Float64Array.from(numbers) };
-}
-
-function isShared(buffer: ArrayBufferLike): buffer is SharedArrayBuffer {
-  return buffer instanceof SharedArrayBuffer;
 }
 
 /** Only this library's own stores, not what others made of them, read the same in another thread. */

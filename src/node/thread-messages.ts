@@ -4,6 +4,7 @@ import type { EncodeOptions } from "../codec/types.ts";
 import { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { ChecksumName } from "../format/types.ts";
 import type { ChunkOrder } from "../zarr/write/chunk-order.ts";
+import type { DirectTargets } from "./thread-targets.ts";
 
 /** Which Blosc decodes and encodes: this library's kernels, or the system's libblosc. */
 export type BloscChoice = "wasm" | "native";
@@ -34,16 +35,9 @@ export type DecodeJob = (DecodePlaces | DecodeBytes) & {
   readonly own: boolean;
   /** For all chunks, one behind the other; undefined: make one. */
   readonly output: ArrayBuffer | undefined;
-  /** Where the chunks go instead, if the caller's memory is shared. */
-  readonly shared: SharedTargets | undefined;
+  /** Where the chunks go instead, if the thread can write there: no buffers are in its reply then. */
+  readonly targets: DirectTargets | undefined;
 };
-
-/** Places in the caller's shared memory, one for each chunk. */
-export interface SharedTargets {
-  readonly buffer: SharedArrayBuffer;
-  /** Offset and length of each, in bytes. */
-  readonly places: Float64Array;
-}
 
 /** Encodes the first `length` bytes of a buffer. */
 export interface EncodeJob {

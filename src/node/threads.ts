@@ -7,8 +7,8 @@ import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import type { ShardWriter } from "../zarr/write/shard-writer.ts";
-import { useHugePages } from "./huge-pages.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
+import { prepareResultMemory } from "./result-memory.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";
 import { ThreadEncoder, worthAsked, worthUnasked } from "./thread-encoder.ts";
 import type { BloscChoice } from "./thread-messages.ts";
@@ -60,7 +60,7 @@ export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
 
 /** The decoder for the options. Throws `BAD_ARGUMENT`. */
 export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
-  useHugePages();
+  prepareResultMemory();
   const blosc = bloscOf(options);
   const alone = blosc === "native" ? nativeDecoder : callingThread;
   const pool = poolOf(options);

@@ -45,6 +45,7 @@ export class WorkerPool<J = Job, R = Reply> {
   /** Until every thread that was begun has answered or failed. */
   #launching: Promise<void> | undefined;
   #unusable = false;
+  #isEnding = false;
   #nextId = 0;
 
   constructor(size: number, url: URL, limits?: ResourceLimits) {
@@ -156,13 +157,19 @@ export class WorkerPool<J = Job, R = Reply> {
   async end(): Promise<void> {
     await this.#starting;
     await this.#launching;
-    await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
+    this.#isEnding = true;
+    try {
+      await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
+    } finally {
+      this.#isEnding = false;
+    }
   }
 
   #settle({ worker, pending }: Thread<R>, id: number, reply: R): void {
     const waiting = pending.get(id);
     pending.delete(id);
-    if (pending.size === 0) worker.unref();
+    // The last answer of a thread that is ending must not let the process go before the thread has gone.
+    if (pending.size === 0 && !this.#isEnding) worker.unref();
     waiting?.resolve(reply);
   }
 

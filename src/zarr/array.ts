@@ -3,7 +3,7 @@
 import { type Extent, elementsOf, resolveSelection, stridesOf } from "../array/selection.ts";
 import type { ArraySlice, LongOptions, Selection } from "../array/types.ts";
 import { toValues } from "../array/values.ts";
-import { allocateResult } from "../bytes/allocate.ts";
+import { fillResult } from "../bytes/allocate.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { runPooled } from "../store/pool.ts";
@@ -193,9 +193,8 @@ export class ZarrArray {
     const counts = extents.map((extent) => extent.count);
     const path = this.store.describe(this.path);
     const length = elementsOf(counts) * this.dtype.itemSize;
-    const bytes = await allocateResult(length, { path, shared: options.shared });
-    await this.#readTo(bytes, extents, options);
-    return bytes;
+    const allocation = { path, shared: options.shared };
+    return fillResult(length, allocation, (bytes) => this.#readTo(bytes, extents, options));
   }
 
   #toValues(bytes: Uint8Array, count: number): ReturnType<typeof toValues> {

@@ -19,7 +19,13 @@ import { chunkPath, LARGER, SHAPE, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 
 /** Small jobs, and threads for however little there is. */
-const EAGER: ThreadTuning = { worthStarting: 0, worthUsing: 0, jobBytes: 100_000, minJobBytes: 0 };
+const EAGER: ThreadTuning = {
+  worthStarting: 0,
+  worthUsing: 0,
+  jobBytes: 100_000,
+  directJobBytes: 100_000,
+  minJobBytes: 0,
+};
 
 let bundles: Bundles;
 let pool: WorkerPool;

@@ -17,7 +17,7 @@ const PREAMBLE = `
   import { ThreadDecoder } from "./thread-decoder.ts";
   import { WorkerPool } from "./worker-pool.ts";
   const pool = new WorkerPool(2, new URL("./chunk-worker.js", import.meta.url));
-  const tuning = { worthStarting: 0, worthUsing: 0, jobBytes: 100000, minJobBytes: 0 };
+  const tuning = { worthStarting: 0, worthUsing: 0, jobBytes: 100000, directJobBytes: 100000, minJobBytes: 0 };
   const decoder = new ThreadDecoder(pool, "wasm", callingThread, tuning);
   const archive = await open(new FileStore(process.argv[2] ?? ""), "", { decoder });
 `;
@@ -31,6 +31,11 @@ const PROGRAMS = {
   "left.js": `${PREAMBLE}
     const pieces = archive.streamBytes()[Symbol.asyncIterator]();
     console.log((await pieces.next()).value.length, pool.isRunning);`,
+  "ended.js": `${PREAMBLE}
+    const pieces = archive.streamBytes()[Symbol.asyncIterator]();
+    await pieces.next(); // other jobs are under way, and may be answered while the pool ends
+    await pool.end();
+    console.log("ended", pool.isRunning);`,
   "failed.js": `${PREAMBLE}
     const pieces = archive.streamBytes()[Symbol.asyncIterator]();
     await pieces.next();
@@ -71,6 +76,10 @@ it("after a loop that was left in the middle", async () => {
 
 it("with an iteration that nobody goes on with", async () => {
   expect((await start("left.js")).stdout).toBe(`${SHAPE.chunkItems * 8} true\n`);
+});
+
+it("not before the threads have ended, where somebody waits for that", async () => {
+  for (let i = 0; i < 8; i++) expect((await start("ended.js")).stdout).toBe("ended false\n");
 });
 
 it("with an exception that nobody catches, and its exit code", async () => {

@@ -15,7 +15,13 @@ import { createZarr as createIn } from "../../src/zarr/write/create.ts";
 import { type Bundles, bundle } from "../threads/bundle.ts";
 
 /** Small jobs, and threads for however little there is. */
-const EAGER: ThreadTuning = { worthStarting: 0, worthUsing: 0, jobBytes: 100_000, minJobBytes: 0 };
+const EAGER: ThreadTuning = {
+  worthStarting: 0,
+  worthUsing: 0,
+  jobBytes: 100_000,
+  directJobBytes: 100_000,
+  minJobBytes: 0,
+};
 const ROWS = 3000;
 const COLUMNS = 50;
 const specification = {
