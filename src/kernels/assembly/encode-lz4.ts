@@ -1,22 +1,23 @@
 // LZ4, the fast encoder: one probe of a hash table for each place, larger steps where nothing is found.
-import { LAST_LITERALS, LAST_START, MIN_MATCH, putLastLiterals, putSequence } from "./encode-lz4-sequence";
+import { LAST_LITERALS, LAST_START, MAX_DISTANCE, MIN_MATCH, putLastLiterals, putSequence } from "./encode-lz4-sequence";
 import { matchLength } from "./encode-match";
 
 /**
- * 8192 places, each as its lowest 16 bits: they tell the distance, 1 to 65,535, whatever the length of the input.
- * An entry older than 65,536 bytes points at a wrong place, which the comparison of the bytes finds out.
+ * 8192 addresses: where the bytes of a place were seen last. They lead to those bytes sooner than distances would. Address 0
+ * stands for nowhere: inputs begin at `HOST_BASE` or behind, further from it than a match reaches.
  */
 const TABLE: usize = 16384;
 const TABLE_BITS: u32 = 13;
 
 /** Inputs up to this length look for four equal bytes, longer ones for five: as LZ4 does, so that sizes agree. */
 const SHORT_INPUT: usize = 65546;
+const MULTIPLIER: u64 = 0x9e3779b185ebca87;
 
-/** The entry for the first four or five of the eight `bytes` at a place; `drop` is 32 or 24. */
+/** The place in the table for the first four or five of the eight `bytes`; `multiplier` is shifted by 32 or 24 bits, which drops the others. */
 // @ts-ignore: decorator
 @inline
-function entryOf(bytes: u64, drop: u64): usize {
-  return TABLE + (<usize>(((bytes << drop) * 0x9e3779b185ebca87) >> (64 - TABLE_BITS)) << 1);
+function entryOf(bytes: u64, multiplier: u64): usize {
+  return <usize>((bytes * multiplier) >> (64 - TABLE_BITS - 2)) & ~3;
 }
 
 /** Compresses; `acceleration` of 1 or more tells how soon steps grow. Returns the length, or -2. */
@@ -28,38 +29,39 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
   if (srcLength > LAST_START) {
     const lastStart = end - LAST_START;
     const matchEnd = end - LAST_LITERALS;
-    memory.fill(TABLE, 0, 2 << TABLE_BITS);
-    const drop: u64 = srcLength > SHORT_INPUT ? 24 : 32;
+    const multiplier = MULTIPLIER << (srcLength > SHORT_INPUT ? 24 : 32);
+    memory.fill(TABLE, 0, 4 << TABLE_BITS);
+    store<u32>(entryOf(load<u64>(src), multiplier), src, TABLE);
     let at = src + 1;
     while (true) {
       // The first two steps after a match are one byte each, whatever the acceleration.
       let step: usize = 1;
       let nextStep: usize = 1;
       let attempts = acceleration << 6;
-      let distance: usize = 0;
+      let from: usize = 0;
       while (at <= lastStart) {
         const bytes = load<u64>(at);
-        const entry = entryOf(bytes, drop);
-        const place = at - src;
-        distance = (place - <usize>load<u16>(entry)) & 0xffff;
-        store<u16>(entry, <u16>place);
-        if (load<u32>(at - distance) == <u32>bytes && distance != 0) break;
+        const entry = entryOf(bytes, multiplier);
+        from = load<u32>(entry, TABLE);
+        store<u32>(entry, at, TABLE);
+        if (load<u32>(from) == <u32>bytes && at - from <= MAX_DISTANCE) break;
         at += step;
         step = nextStep;
         nextStep = attempts++ >> 6;
       }
       if (at > lastStart) break;
-      let length = MIN_MATCH + matchLength(at - distance + MIN_MATCH, at + MIN_MATCH, matchEnd);
-      while (at > anchor && at - distance > src && load<u8>(at - 1) == load<u8>(at - 1 - distance)) {
+      const distance = at - from;
+      const next = at + MIN_MATCH + matchLength(from + MIN_MATCH, at + MIN_MATCH, matchEnd);
+      while (at > anchor && from > src && load<u8>(at - 1) == load<u8>(from - 1)) {
         at--;
-        length++;
+        from--;
       }
-      to = putSequence(to, limit, anchor, at - anchor, distance, length);
+      to = putSequence(to, limit, anchor, at - anchor, distance, next - at);
       if (to == 0) return -2;
-      at += length;
+      at = next;
       anchor = at;
       if (at > lastStart) break;
-      store<u16>(entryOf(load<u64>(at - 2), drop), <u16>(at - 2 - src));
+      store<u32>(entryOf(load<u64>(at - 2), multiplier), at - 2, TABLE);
     }
   }
   to = putLastLiterals(to, limit, anchor, end - anchor);
