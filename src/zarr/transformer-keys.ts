@@ -4,7 +4,7 @@
  * Knows numbers and names; must not know stores. @see FORMAT.md [FK-03]
  */
 import { elementsOf } from "../array/selection.ts";
-import { SuperchunkError } from "../errors.ts";
+import { badArgument } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import { checkCapacity } from "./write/check-settings.ts";
 
@@ -89,31 +89,19 @@ export class TransformerKeys {
 
 function checkSettings({ prefix, chunksPerShard, chunkCounts, separator = "/" }: TransformerSettings): void {
   if (prefix === "")
-    throw badSetting("prefix", "the prefix of an array's chunks, such as data/root/name", prefix);
+    throw badArgument("prefix", "empty", "the prefix of an array's chunks, such as data/root/name");
   joinKey(prefix);
-  if (separator !== "/" && separator !== ".") throw badSetting("separator", '"/" or "."', separator);
+  if (separator !== "/" && separator !== ".") throw badArgument("separator", separator, "/ or .");
   checkCounts("chunksPerShard", chunksPerShard, 1);
   checkCounts("chunkCounts", chunkCounts, 0);
   if (chunksPerShard.length === 0)
-    throw badSetting(
-      "chunksPerShard",
-      "a number for each dimension, and [1] for an array without",
-      chunksPerShard,
-    );
+    throw badArgument("chunksPerShard", "empty", "a number for each dimension, and [1] for an array without");
   if (chunksPerShard.length !== chunkCounts.length)
-    throw badSetting("chunkCounts", `${chunksPerShard.length} numbers, as chunksPerShard`, chunkCounts);
+    throw badArgument("chunkCounts", chunkCounts, `${chunksPerShard.length} numbers, as chunksPerShard`);
   checkCapacity(elementsOf(chunksPerShard), { field: "chunksPerShard" });
 }
 
 function checkCounts(field: string, counts: readonly number[], least: number): void {
   if (!counts.every((n) => Number.isSafeInteger(n) && n >= least))
-    throw badSetting(field, `whole numbers of at least ${least}`, counts);
-}
-
-function badSetting(field: string, expected: string, found: string | readonly number[]): SuperchunkError {
-  return new SuperchunkError(
-    "BAD_ARGUMENT",
-    `${field} is ${JSON.stringify(found)}, but must be ${expected}`,
-    { field, expected, found },
-  );
+    throw badArgument(field, counts, `whole numbers of at least ${least}`);
 }
