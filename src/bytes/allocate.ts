@@ -1,8 +1,8 @@
 /** Memory for results: what the engine does not give is an error with a code, and large memory can be got in a better way. */
 import { SuperchunkError } from "../errors.ts";
 
-/** Bytes of a result from which on it is worth a call to prepare its memory: as many as are worth other threads. */
-const LARGE = 4 << 20;
+/** Bytes of a result from which on its memory is prepared: as many as threads are started for, which takes as long. */
+const LARGE = 32 << 20;
 
 /**
  * Prepares memory that nobody has touched yet, and nobody but its reading knows of. Must not read or write it, nor throw. What

@@ -24,7 +24,9 @@ import { repositoryRoot } from "../fixtures/manifest.ts";
 import { chunkPath, LARGER, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 
-const ITEMS = LARGER.chunkItems * LARGER.nchunks;
+/** 40 MB. */
+const SHAPE = { ...LARGER, nchunks: 320 };
+const ITEMS = SHAPE.chunkItems * SHAPE.nchunks;
 const TUNING: ThreadTuning = {
   worthStarting: 0,
   worthUsing: 0,
@@ -75,7 +77,7 @@ beforeAll(async () => {
   without = await bundle();
   await symlink(join(repositoryRoot, "node_modules"), join(withKoffi.folder, "node_modules"));
   folder = await mkdtemp(join(tmpdir(), "superchunk-lent-"));
-  ramp = await writeRamp(join(folder, "ramp"), LARGER);
+  ramp = await writeRamp(join(folder, "ramp"), SHAPE);
 });
 
 beforeEach(() => {
