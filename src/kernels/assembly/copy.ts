@@ -19,6 +19,7 @@ const PATTERNS = memory.data<u8>([
   0,1,2,3,4,5,6,7,8,9,10,11,12,0,1,2,
   0,1,2,3,4,5,6,7,8,9,10,11,12,13,0,1,
   0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,0,
+  0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,
 ], 16);
 
 /** The largest multiple of d that is at most 16: how far a vector of the pattern reaches. */
@@ -49,6 +50,14 @@ export function copyMatch(to: usize, distance: usize, length: usize): void {
   } else {
     copyPattern(to, distance, length);
   }
+}
+
+/** The same for at most 16 bytes (all 16 are written), without a branch on the distance. */
+// @ts-ignore: decorator
+@inline
+export function copyShortMatch(to: usize, distance: usize): void {
+  const pattern = v128.load(PATTERNS + (min(distance, 16) << 4));
+  v128.store(to, i8x16.swizzle(v128.load(to - distance), pattern));
 }
 
 // @ts-ignore: decorator

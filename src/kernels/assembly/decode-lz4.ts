@@ -1,9 +1,34 @@
 // LZ4 block format. @see https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
-import { copyMatch, copyWild } from "./copy";
+import { copyMatch, copyShortMatch, copyWild } from "./copy";
 
 const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
 const BAD_REFERENCE: i32 = -3;
+
+/** The most literals that a token alone tells, and the longest match that one vector holds. */
+const SHORT_LITERALS: usize = 14;
+const SHORT_MATCH: usize = 16;
+
+/** A length whose bytes the input does not have. */
+const CUT: usize = 0xffffffff;
+/** Address behind the bytes of the last long length. */
+let lengthEnd: usize = 0;
+
+/** A length that a token begins with 15: the bytes from `ip` on are added. What is beyond `limit` is not read to its end. */
+// @ts-ignore: decorator
+@inline
+function longLength(ip: usize, ipEnd: usize, limit: usize): usize {
+  let length: usize = 15;
+  let more: usize;
+  do {
+    if (ip >= ipEnd) return CUT;
+    more = <usize>load<u8>(ip);
+    ip += 1;
+    length += more;
+  } while (more == 255 && length <= limit);
+  lengthEnd = ip;
+  return length;
+}
 
 /** Decodes one LZ4 block; returns the bytes written, or an error of the README. Stops once `need` bytes are there. */
 export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: usize, need: usize): i32 {
@@ -11,21 +36,45 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
   const ipEnd = src + srcLength;
   let op = dst;
   const opEnd = dst + dstLength;
+  // Up to here a token, short literals and a distance do not end the input, and a short sequence does not overrun the output.
+  const ipShort = ipEnd - min(srcLength, SHORT_LITERALS + 3);
+  const opShort = dst + min(need, dstLength - min(dstLength, SHORT_LITERALS + SHORT_MATCH));
   while (ip < ipEnd) {
+    // Most sequences are short. Which lengths and distances they have cannot be predicted, so nothing here branches on them.
+    while (ip < ipShort && op < opShort) {
+      const token = <usize>load<u8>(ip);
+      const literals = token >> 4;
+      if (literals > SHORT_LITERALS) break;
+      v128.store(op, v128.load(ip, 1));
+      op += literals;
+      ip += literals;
+      const distance = <usize>load<u16>(ip, 1);
+      ip += 3;
+      if (distance - 1 >= op - dst) return BAD_REFERENCE;
+      let length = (token & 15) + 4;
+      if (length <= SHORT_MATCH) {
+        copyShortMatch(op, distance);
+      } else {
+        if (length == 19) {
+          length = longLength(ip, ipEnd, dstLength) + 4;
+          if (length - 4 > dstLength) return length - 4 == CUT ? ENDS_EARLY : TOO_LONG;
+          ip = lengthEnd;
+        }
+        if (length > opEnd - op) return TOO_LONG;
+        copyMatch(op, distance, length);
+      }
+      op += length;
+    }
     if (op - dst >= need) return <i32>(op - dst);
+    if (ip >= ipEnd) break;
     const token = <usize>load<u8>(ip);
     ip += 1;
     let literals = token >> 4;
     if (literals != 0) {
       if (literals == 15) {
-        let more: usize;
-        do {
-          if (ip >= ipEnd) return ENDS_EARLY;
-          more = <usize>load<u8>(ip);
-          ip += 1;
-          literals += more;
-          if (literals > dstLength) return TOO_LONG;
-        } while (more == 255);
+        literals = longLength(ip, ipEnd, dstLength);
+        if (literals > dstLength) return literals == CUT ? ENDS_EARLY : TOO_LONG;
+        ip = lengthEnd;
       }
       if (literals > ipEnd - ip) return ENDS_EARLY;
       if (literals > opEnd - op) return TOO_LONG;
@@ -40,14 +89,9 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     if (distance - 1 >= op - dst) return BAD_REFERENCE;
     let length = token & 15;
     if (length == 15) {
-      let more: usize;
-      do {
-        if (ip >= ipEnd) return ENDS_EARLY;
-        more = <usize>load<u8>(ip);
-        ip += 1;
-        length += more;
-        if (length > dstLength) return TOO_LONG;
-      } while (more == 255);
+      length = longLength(ip, ipEnd, dstLength);
+      if (length > dstLength) return length == CUT ? ENDS_EARLY : TOO_LONG;
+      ip = lengthEnd;
     }
     length += 4;
     if (length > opEnd - op) return TOO_LONG;
