@@ -93,5 +93,6 @@ export function placeInFile(file: BlpkFile, inFile: number, index: number, nbyte
     available: (file.ends[inFile] ?? file.size) - offset,
     checksum: file.header.checksum,
     prologue: 0,
+    header: file.header,
   };
 }

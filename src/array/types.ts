@@ -1,5 +1,6 @@
 /** What a user of an opened archive sees. The implementations are beside this file. */
 import type { Compressor, Shuffle } from "../codec/types.ts";
+import type { BlpkHeader } from "../format/header.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue } from "../format/types.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import type { ChunkDecoder } from "./chunk-decoder.ts";
@@ -94,6 +95,8 @@ export interface ChunkPlace {
   readonly ctbytes: number | undefined;
   /** Bytes of the object that chunk, digest and reserve may take at most; Infinity where its size is not known. */
   readonly available: number;
+  /** Header of the object, where that is a `blpk` file or superchunk. */
+  readonly header?: BlpkHeader;
 }
 
 /** What `chunks` prints of a chunk: its place, its Blosc header and its digest. */

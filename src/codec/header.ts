@@ -47,14 +47,18 @@ export function decodeHeader(chunk: Uint8Array, available: number = chunk.length
       { field: "header", expected: HEADER_LENGTH, found: chunk.length },
     );
   }
-  const view = new DataView(chunk.buffer, chunk.byteOffset, HEADER_LENGTH);
-  const version = view.getUint8(0);
-  const versionlz = view.getUint8(1);
-  const flags = view.getUint8(2);
-  const typesize = view.getUint8(3);
-  const nbytes = view.getUint32(4, true);
-  const blocksize = view.getUint32(8, true);
-  const ctbytes = view.getUint32(12, true);
+  return decodeHeaderAt(new DataView(chunk.buffer, chunk.byteOffset, HEADER_LENGTH), 0, available);
+}
+
+/** The same for one of many headers in a buffer, at byte `at` of the view, which must have {@link HEADER_LENGTH} there. */
+export function decodeHeaderAt(view: DataView, at: number, available: number): ChunkHeader {
+  const version = view.getUint8(at);
+  const versionlz = view.getUint8(at + 1);
+  const flags = view.getUint8(at + 2);
+  const typesize = view.getUint8(at + 3);
+  const nbytes = view.getUint32(at + 4, true);
+  const blocksize = view.getUint32(at + 8, true);
+  const ctbytes = view.getUint32(at + 12, true);
 
   if (version !== BLOSC_VERSION)
     throw unsupported("version", 0, "Blosc format version", BLOSC_VERSION, version);

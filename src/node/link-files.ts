@@ -13,23 +13,29 @@ import { splitKey } from "../store/key.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 import { Folders, joinPath, syncFolder } from "./fs-folders.ts";
 import { writeFullySync } from "./fs-write.ts";
+import { SteadyStore } from "./steady-store.ts";
 
 const NOT_THROUGH_LINKS = fs.constants.O_NOFOLLOW ?? 0;
 const nextTurn: () => Promise<void> = promisify(setImmediate);
 const syncData: (file: number) => Promise<void> = promisify(fs.fdatasync);
 
-/** The files below two folders: the archive's, and the Zarr array's. They may be one. */
-export function linkFilesIn(dataRoot: string, zarrRoot: string): LinkFiles {
-  return new FolderLinkFiles(new Folders(dataRoot), new Folders(zarrRoot));
+/**
+ * The files below two folders: the archive's, and the Zarr array's. They may be one. `opened`: where the data files are open
+ * already, and stay so.
+ */
+export function linkFilesIn(dataRoot: string, zarrRoot: string, opened?: SteadyStore): LinkFiles {
+  return new FolderLinkFiles(new Folders(dataRoot), new Folders(zarrRoot), opened);
 }
 
 class FolderLinkFiles implements LinkFiles {
   readonly #data: Folders;
   readonly #zarr: Folders;
+  readonly #opened: SteadyStore | undefined;
 
-  constructor(data: Folders, zarr: Folders) {
+  constructor(data: Folders, zarr: Folders, opened: SteadyStore | undefined) {
     this.#data = data;
     this.#zarr = zarr;
+    this.#opened = opened;
   }
 
   describe({ side, key }: LinkPlace): string {
@@ -58,25 +64,15 @@ class FolderLinkFiles implements LinkFiles {
     });
   }
 
-  async readEach(at: LinkPlace, offsets: readonly number[], length: number): Promise<Uint8Array | undefined> {
-    return this.#explain(at, "reading the headers of its chunks", false, async () => {
-      const bytes = new Uint8Array(offsets.length * length);
-      const file = fs.openSync(this.#existing(at), fs.constants.O_RDONLY | NOT_THROUGH_LINKS);
-      let done = 0;
-      try {
-        for (const offset of offsets) {
-          for (const end = done + length; done < end; ) {
-            const read = fs.readSync(file, bytes, done, end - done, offset + length - (end - done));
-            if (read === 0) return undefined;
-            done += read;
-          }
-        }
-      } finally {
-        fs.closeSync(file);
-      }
+  async readEach(key: string, offsets: readonly number[], length: number): Promise<Uint8Array | undefined> {
+    const opened = this.#opened ?? new SteadyStore(this.#data.root);
+    try {
+      const bytes = opened.readEach(key, offsets, length);
       await nextTurn(); // what waits for the disk meanwhile goes on
       return bytes;
-    });
+    } finally {
+      if (opened !== this.#opened) await opened.close();
+    }
   }
 
   async writeTail(at: LinkPlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void> {

@@ -142,7 +142,7 @@ async function atPath<T>(
     const site: LinkSite = {
       target: new FileStore(target),
       source: store,
-      files: linkFilesIn(root, target),
+      files: linkFilesIn(root, target, steady),
       data: dataPath(target, root),
     };
     const lock = writes ? await lockFolder(root, key, options) : undefined;

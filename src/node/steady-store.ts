@@ -52,7 +52,25 @@ export class SteadyStore extends FolderReader {
 
   override async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     options?.signal?.throwIfAborted();
-    return this.usingNow(key, "looking at it", ({ fd }) => describeFile(fs.fstatSync(fd, { bigint: true })));
+    return this.usingNow(key, "looking at it", ({ fd, info }) =>
+      describeFile("mtimeNs" in info ? info : fs.fstatSync(fd, { bigint: true })),
+    );
+  }
+
+  /** `length` bytes at each of the offsets, one behind the other; undefined where the object is absent or ends before. */
+  readEach(key: string, offsets: readonly number[], length: number): Uint8Array | undefined {
+    return this.usingNow(key, "reading", ({ fd }) => {
+      const bytes = new Uint8Array(offsets.length * length);
+      let done = 0;
+      for (const offset of offsets) {
+        for (const end = done + length; done < end; ) {
+          const read = fs.readSync(fd, bytes, done, end - done, offset + length - (end - done));
+          if (read === 0) return undefined;
+          done += read;
+        }
+      }
+      return bytes;
+    });
   }
 
   #readNow(key: string, offset: number, length: number): Uint8Array | undefined {

@@ -36,7 +36,7 @@ function failingSite(root: string, steps: number): { site: LinkSite; left: () =>
     describe: (at) => real.describe(at),
     inspect: (at) => real.inspect(at),
     leadsTo: (to, from) => real.leadsTo(to, from),
-    readEach: (at, offsets, length) => real.readEach(at, offsets, length),
+    readEach: (key, offsets, length) => real.readEach(key, offsets, length),
     writeTail: async (at, offset, pieces, mode) => {
       const [first = new Uint8Array(0)] = pieces;
       if (left <= 0) await real.writeTail(at, offset, [first.subarray(0, first.length >> 1)], 0o644);

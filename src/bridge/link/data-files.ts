@@ -4,7 +4,7 @@
  * Must not know shards, and must not write. @see FORMAT.md [FL-01]
  */
 import type { ChunkInfo, ChunkPlace } from "../../array/types.ts";
-import { decodeHeader as decodeChunkHeader } from "../../codec/index.ts";
+import { decodeHeaderAt } from "../../codec/header.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
@@ -122,8 +122,8 @@ async function guessFiles(
   for (const group of groupByFile(archive, places)) {
     const [first] = group;
     if (first === undefined || !Number.isFinite(first.available)) return undefined;
-    const header = await readFileHeader(archive, first.key);
-    if (header.version !== 3) return undefined;
+    const { header } = first;
+    if (header?.version !== 3) return undefined;
     const digest = digestLength(header.checksum);
     const size = sizes.get(first.key) ?? Number.POSITIVE_INFINITY;
     const chunks = group.map(({ offset, available, nbytes }) => ({
@@ -146,16 +146,17 @@ export async function proveFiles(
   for (const { key, chunks } of guessed) {
     signal?.throwIfAborted();
     const offsets = chunks.map(({ offset }) => offset);
-    const heads = await files.readEach({ side: "data", key }, offsets, CHUNK_HEADER);
-    if (heads === undefined || !chunks.every((chunk, i) => isAsGuessed(chunk, heads, i))) return false;
+    const heads = await files.readEach(key, offsets, CHUNK_HEADER);
+    if (heads === undefined) return false;
+    const view = new DataView(heads.buffer, heads.byteOffset, heads.byteLength);
+    if (!chunks.every((chunk, i) => isAsGuessed(chunk, view, i * CHUNK_HEADER))) return false;
   }
   return true;
 }
 
-function isAsGuessed({ ctbytes, nbytes }: FileChunk, heads: Uint8Array, chunk: number): boolean {
+function isAsGuessed({ ctbytes, nbytes }: FileChunk, heads: DataView, at: number): boolean {
   try {
-    const bytes = heads.subarray(chunk * CHUNK_HEADER, (chunk + 1) * CHUNK_HEADER);
-    const header = decodeChunkHeader(bytes, ctbytes);
+    const header = decodeHeaderAt(heads, at, ctbytes);
     const isDecodable = header.compressor !== "snappy" || header.memcpyed;
     return header.ctbytes === ctbytes && header.nbytes === nbytes && isDecodable;
   } catch (error) {

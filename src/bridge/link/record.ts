@@ -96,6 +96,8 @@ export async function readLinkRecord(
   target: ReadableStore,
   signal?: AbortSignal,
 ): Promise<LinkRecord | undefined> {
+  // Of a file, failing to open what is not there takes as long as looking for it ten times.
+  if ((await target.stat(LINK_RECORD, { signal })) === undefined) return undefined;
   const bytes = await target.get(LINK_RECORD, { signal });
   if (bytes === undefined) return undefined;
   const path = target.describe(LINK_RECORD);

@@ -66,7 +66,8 @@ export async function survey(
   }
   const documents: (readonly [string, Uint8Array])[] = [];
   for (const [key, bytes] of linked.documents) {
-    const stored = await target.get(key, { signal });
+    const isThere = (await target.stat(key, { signal })) !== undefined;
+    const stored = isThere ? await target.get(key, { signal }) : undefined;
     if (stored !== undefined && before?.documents.includes(key) !== true)
       throw inTheWay(target.describe(key));
     if (!isEqual(stored, bytes)) documents.push([key, bytes]);

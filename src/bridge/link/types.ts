@@ -29,8 +29,8 @@ export interface FileFacts {
 export interface LinkFiles {
   describe(at: LinkPlace): string;
   inspect(at: LinkPlace): Promise<FileFacts | undefined>;
-  /** `length` bytes at each of the offsets of a file, one behind the other; undefined where it ends before. */
-  readEach(at: LinkPlace, offsets: readonly number[], length: number): Promise<Uint8Array | undefined>;
+  /** `length` bytes at each of the offsets of a data file, one behind the other; undefined where it ends before. */
+  readEach(key: string, offsets: readonly number[], length: number): Promise<Uint8Array | undefined>;
   /** Writes pieces at `offset`, so that the file ends behind them, and then sets its mode; durable when resolved. */
   writeTail(at: LinkPlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void>;
   /** Cuts the file off; durable when resolved. */
