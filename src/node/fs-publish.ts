@@ -8,7 +8,7 @@
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { SuperchunkError } from "../errors.ts";
-import type { ObjectInfo } from "../store/types.ts";
+import type { Draft, ObjectInfo } from "../store/types.ts";
 import { isHandleShortage, systemCode } from "./fs-errors.ts";
 import { joinPath, syncFile, syncFolder } from "./fs-folders.ts";
 
@@ -74,32 +74,49 @@ export function describeFile(info: Pick<fs.BigIntStats, "size" | "mtimeNs" | "in
  * @throws CONFLICT where a condition fails; UNSUPPORTED for `ifAbsent` on a file system without hard links (FAT)
  */
 export async function publishFile(publication: Publication): Promise<ObjectInfo> {
-  const { folder, name, durable, signal } = publication;
+  return (await draftFile(publication)).publish();
+}
+
+/** The first half of {@link publishFile}: all but the name. The draft's second half fails as it does. */
+export async function draftFile(publication: Publication): Promise<Draft> {
+  const { folder, name, durable } = publication;
   const target = joinPath(folder, name);
   checkTarget(publication, target); // early, so that nothing is written for nothing
   const temporary = joinPath(folder, temporaryName(name, publication.mark));
   const file = openNew(temporary, publication);
-  let info: ObjectInfo;
+  const removing = <T>(work: Promise<T>): Promise<T> =>
+    work.catch(async (error: unknown) => {
+      await fs.promises.rm(temporary, { force: true }).catch(() => undefined); // the first error is the one to tell
+      throw error;
+    });
+  const info = await removing(writeNew(file, temporary, publication));
+  return {
+    publish: async () => {
+      await removing(giveName(temporary, target, publication));
+      if (publication.ifAbsent) await fs.promises.rm(temporary, { force: true });
+      if (durable) await syncFolder(folder);
+      return info;
+    },
+    discard: () => fs.promises.rm(temporary, { force: true }),
+  };
+}
+
+async function writeNew(file: number, path: string, publication: Publication): Promise<ObjectInfo> {
   try {
-    try {
-      await publication.write(file, temporary);
-      if (durable) await syncFile(file);
-      info = describeFile(fs.fstatSync(file, { bigint: true }));
-    } finally {
-      fs.closeSync(file);
-    }
-    signal?.throwIfAborted();
-    checkTarget(publication, target);
-    publication.beforeReplace(target);
-    if (publication.ifAbsent) await linkNew(temporary, target, publication.shown);
-    else fs.renameSync(temporary, target);
-  } catch (error) {
-    await fs.promises.rm(temporary, { force: true }).catch(() => undefined); // the first error is the one to tell
-    throw error;
+    await publication.write(file, path);
+    if (publication.durable) await syncFile(file);
+    return describeFile(fs.fstatSync(file, { bigint: true }));
+  } finally {
+    fs.closeSync(file);
   }
-  if (publication.ifAbsent) await fs.promises.rm(temporary, { force: true });
-  if (durable) await syncFolder(folder);
-  return info;
+}
+
+async function giveName(temporary: string, target: string, publication: Publication): Promise<void> {
+  publication.signal?.throwIfAborted();
+  checkTarget(publication, target);
+  publication.beforeReplace(target);
+  if (publication.ifAbsent) await linkNew(temporary, target, publication.shown);
+  else fs.renameSync(temporary, target);
 }
 
 function openNew(path: string, publication: Publication): number {

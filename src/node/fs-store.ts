@@ -8,11 +8,18 @@ import { dirname, relative } from "node:path";
 import { SuperchunkError } from "../errors.ts";
 import { splitKey } from "../store/key.ts";
 import { checkCount } from "../store/range.ts";
-import type { ObjectInfo, PutOptions, PutSource, StoreOptions, WritableStore } from "../store/types.ts";
+import type {
+  Draft,
+  ObjectInfo,
+  PutOptions,
+  PutSource,
+  StoreOptions,
+  WritableStore,
+} from "../store/types.ts";
 import { DirectAccess } from "./fs-direct.ts";
 import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
 import { joinPath, lstat, syncFolder } from "./fs-folders.ts";
-import { isTemporary, type Publication, publishFile, temporaryName } from "./fs-publish.ts";
+import { draftFile, isTemporary, type Publication, temporaryName } from "./fs-publish.ts";
 import { writeSource } from "./fs-put.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
 import { writeIntoFile } from "./fs-write.ts";
@@ -45,8 +52,13 @@ export class FileStore extends FolderReader implements WritableStore {
   }
 
   async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {
+    return (await this.draft(key, source, options)).publish();
+  }
+
+  /** The same in two steps: what takes long first, and the name when the draft is published. */
+  async draft(key: string, source: PutSource, options: PutOptions = {}): Promise<Draft> {
     const { signal, durable = true, temporary = false, stablePieces: stable = false } = options;
-    return this.#publish(key, options, (file, path) =>
+    return this.#draft(key, options, (file, path) =>
       writeSource(file, source, { path, stable, durable, temporary, direct: this.#direct, signal }),
     );
   }
@@ -129,9 +141,10 @@ export class FileStore extends FolderReader implements WritableStore {
     if (source === undefined) throw this.#missing(from);
     if (kind === "copy") {
       // An empty temporary is written over: the copy shares its blocks where the file system can.
-      await this.#publish(to, { ifAbsent: true }, (_file, temporary) =>
+      const draft = await this.#draft(to, { ifAbsent: true }, (_file, temporary) =>
         fs.promises.copyFile(source, temporary, fs.constants.COPYFILE_FICLONE),
       );
+      await draft.publish();
       return;
     }
     await this.explain(to, `linking it to ${source}`, true, async () => {
@@ -171,14 +184,14 @@ export class FileStore extends FolderReader implements WritableStore {
     });
   }
 
-  async #publish(key: string, options: PutOptions, write: Publication["write"]): Promise<ObjectInfo> {
+  async #draft(key: string, options: PutOptions, write: Publication["write"]): Promise<Draft> {
     this.checkKey(key);
     options.signal?.throwIfAborted();
     const { durable = true, ifAbsent = false, ifVersion, signal } = options;
     const { folder, name } = splitKey(key);
     let hasBegun = false;
-    const publish = async (): Promise<ObjectInfo> =>
-      publishFile({
+    const begin = async (): Promise<Draft> =>
+      draftFile({
         folder: await this.folders.make(folder, durable),
         name,
         shown: this.describe(key),
@@ -195,17 +208,21 @@ export class FileStore extends FolderReader implements WritableStore {
         beforeReplace: (path) => this.handles.drop(path),
         freeHandles: () => this.handles.dropAll(),
       });
-    return this.explain(key, "writing", true, async () => {
+    const draft = await this.explain(key, "writing", true, async () => {
       try {
-        return await publish();
+        return await begin();
       } catch (error) {
         if (hasBegun || !isAbsence(error)) throw error;
         // Somebody removed a folder that is remembered: it is made again, but not where all has been removed.
         this.folders.forget();
         if (this.folders.find("") === undefined) throw error;
-        return publish();
+        return begin();
       }
     });
+    return {
+      publish: () => this.explain(key, "writing", true, draft.publish),
+      discard: () => this.explain(key, "removing what was not published", true, draft.discard),
+    };
   }
 
   async #deleteFolder(path: string): Promise<void> {

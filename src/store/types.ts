@@ -116,6 +116,14 @@ export interface PutOptions extends StoreOptions {
 /** Bytes to put: at once, or piece by piece; a piece may be used again by its maker once the next is asked for. */
 export type PutSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
+/** An object that is written, durable where it is to be, and that nobody sees yet. Either member ends it. */
+export interface Draft {
+  /** Gives it its name; throws what `put` throws, and the draft is gone then. */
+  publish(): Promise<ObjectInfo>;
+  /** Removes it. */
+  discard(): Promise<void>;
+}
+
 /** What writing needs. Members with `?` are capabilities that a store may lack. */
 export interface WritableStore extends ReadableStore {
   /** Whole or not at all: a reader sees the old object or the new one, also after a crash. */

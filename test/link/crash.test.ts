@@ -54,7 +54,7 @@ function failingSite(root: string, steps: number): { site: LinkSite; left: () =>
     get: (object, name) => {
       const value: unknown = Reflect.get(object, name, object);
       if (typeof value !== "function") return value;
-      const changes = ["put", "delete", "rename", "writeRange"].includes(String(name));
+      const changes = ["put", "draft", "delete", "rename", "writeRange"].includes(String(name));
       return (...args: unknown[]): unknown => {
         if (changes) tick();
         return Reflect.apply(value, object, args);

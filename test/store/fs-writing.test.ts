@@ -19,6 +19,25 @@ describe("the file store", () => {
       expect(fs.readdirSync(join(root, "a")).sort()).toEqual(["x", "y"]);
     }));
 
+  it("shows a draft to nobody before it is published, and leaves nothing of one that is not", () =>
+    withStore(async (store, root) => {
+      await store.put("a/x", one);
+      const draft = await store.draft("a/x", Uint8Array.of(2, 3));
+      expect(await store.get("a/x")).toEqual(one);
+      expect(fs.readdirSync(join(root, "a")).sort()).toEqual([expect.stringMatching(/^\.x\..*\.tmp$/), "x"]);
+      const info = await draft.publish();
+      expect(await store.get("a/x")).toEqual(Uint8Array.of(2, 3));
+      expect(await store.stat("a/x")).toEqual(info);
+      await (await store.draft("a/x", one)).discard();
+      const late = await store.draft("a/y", one, { ifAbsent: true });
+      await store.put("a/y", Uint8Array.of(4));
+      await expect(late.publish()).rejects.toMatchObject({
+        code: "CONFLICT",
+        details: { path: join(root, "a", "y") },
+      });
+      expect(fs.readdirSync(join(root, "a")).sort()).toEqual(["x", "y"]);
+    }));
+
   it("makes a folder again that somebody removed behind its back", () =>
     withStore(async (store, root) => {
       await store.put("a/b/x", one);

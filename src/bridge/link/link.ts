@@ -6,8 +6,8 @@
  * the same call completes it. @see FORMAT.md [FL]
  *
  * A first link takes the chunks' sizes from the offsets, and reads their headers while the record and the indexes are on their
- * way to the disk. Where these say otherwise, all is undone before a document tells of it, and done again with the headers read
- * first. Where there is a link already, they are read before anything is changed.
+ * way to the disk; the first document is drafted meanwhile. Where the headers say otherwise, all is undone before a document
+ * tells of it, and done again with the headers read first. Where there is a link already, they are read before anything is changed.
  */
 
 import type { Archive } from "../../array/types.ts";
@@ -87,17 +87,25 @@ async function complete(
   if (wasLinked && !(await proveFiles(files, guessed, signal)))
     return complete(archive, site, options, before, false);
   if (plan.done) return plan;
-  const [made, proven] = await Promise.allSettled([
-    prepare(site, surveyed, signal).then(() => makeShards(site, plan.kind, surveyed.works, signal)),
+  const [first, ...others] = documents;
+  const prepared = prepare(site, surveyed, signal);
+  const [made, proven, drafted] = await Promise.allSettled([
+    prepared.then(() => makeShards(site, plan.kind, surveyed.works, signal)),
     proveFiles(files, wasLinked ? [] : guessed, signal),
+    prepared.then(() => first && target.draft?.(...first, { signal })),
   ]);
-  if (made.status === "rejected") throw made.reason;
-  if (proven.status === "rejected") throw proven.reason;
-  if (!proven.value) {
+  const failed = [made, proven, drafted].find(({ status }) => status === "rejected");
+  const isProven = proven.status === "fulfilled" && proven.value;
+  const draft = drafted.status === "fulfilled" ? drafted.value : undefined;
+  if (failed?.status === "rejected" || !isProven) await draft?.discard();
+  if (failed?.status === "rejected") throw failed.reason;
+  if (!isProven) {
     await unlinkArchive(site, { signal });
     return complete(archive, site, options, undefined, false);
   }
-  for (const [key, bytes] of documents) await target.put(key, bytes, { signal });
+  await draft?.publish();
+  for (const [key, bytes] of draft === undefined ? documents : others)
+    await target.put(key, bytes, { signal });
   return plan;
 }
 

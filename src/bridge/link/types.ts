@@ -1,7 +1,7 @@
 /** What linking asks of the place it works in, what callers may ask of it, and what they learn. Types only. */
 import type { LongOptions } from "../../array/types.ts";
 import type { DType } from "../../format/types.ts";
-import type { ReadableStore, WritableStore } from "../../store/types.ts";
+import type { Draft, PutOptions, PutSource, ReadableStore, WritableStore } from "../../store/types.ts";
 
 /** How the chunk keys of the Zarr array name the data files. */
 export type LinkKind = "hard" | "symbolic" | "copy";
@@ -46,10 +46,16 @@ export interface LinkFiles {
   sync(places: readonly LinkPlace[]): Promise<void>;
 }
 
+/** Where documents are put. */
+export interface LinkTarget extends WritableStore {
+  /** Puts an object in two steps: what takes long first, and its name when the draft is published. */
+  draft?(key: string, source: PutSource, options?: PutOptions): Promise<Draft>;
+}
+
 /** Where an archive is linked. */
 export interface LinkSite {
   /** The folder that is, or becomes, the Zarr array or group. */
-  readonly target: WritableStore;
+  readonly target: LinkTarget;
   /** The archive's store: keys of the side `data` are its keys. */
   readonly source: ReadableStore;
   readonly files: LinkFiles;
