@@ -2,7 +2,7 @@
  * Decodes one block that lies in a kernel's memory. Knows streams, splits and filters; must not know where blocks come from.
  */
 import { SuperchunkError } from "../errors.ts";
-import { type DecodeKernel, NEED_ALL, type StreamKernel } from "./decode-kernel.ts";
+import { type DecodeKernel, type FilterKernel, NEED_ALL, type StreamKernel } from "./decode-kernel.ts";
 import { blockLength } from "./header.ts";
 import type { ChunkHeader, Compressor } from "./types.ts";
 
@@ -26,7 +26,7 @@ export function streamFailure(result: number): string {
 export interface BlockDecoder {
   readonly kernel: DecodeKernel;
   readonly header: ChunkHeader;
-  /** Blocks are decoded to here first and unfiltered from here. Room for a block and slack. */
+  /** Streams of filtered blocks are decoded to here. Room for a block and slack. */
   readonly scratch: number;
   readonly decodeStream: StreamKernel;
 }
@@ -55,11 +55,11 @@ export function decodeBlock(
   // The short last block is never split, whatever the flags say.
   const nsplits = header.split && length === header.blocksize ? header.typesize : 1;
   const streamLength = Math.floor(length / nsplits);
-  const filter = filterOf(decoder, length);
-  const target = filter === undefined ? dst : scratch;
-  const { memory } = kernel;
+  const filter = filterOf(decoder, length, nsplits);
+  const { memory, streams } = kernel;
   let at = src;
-  let to = target;
+  let to = filter === undefined ? dst : scratch;
+  let from = to;
   for (let i = 0; i < nsplits; i++) {
     const room = end - at - 4;
     const compressed = room < 0 ? -1 : memory.view.getInt32(at, true);
@@ -67,30 +67,36 @@ export function decodeBlock(
       throw badStreamLength(block, i, offset + at - src, room, room < 0 ? undefined : compressed);
     }
     at += 4;
-    if (compressed === streamLength) {
-      if (nsplits === 1 && filter !== undefined) {
-        filter(at, dst, length, header.typesize);
-        return;
-      }
-      memory.bytes.copyWithin(to, at, at + compressed);
-    } else {
+    from = to;
+    if (compressed !== streamLength) {
       const written = decodeStream(at, compressed, to, streamLength, NEED_ALL);
       if (written !== streamLength)
         throw badStream(header, block, i, offset + at - src, streamLength, written);
+    } else if (filter === undefined) {
+      memory.bytes.copyWithin(to, at, at + compressed);
+    } else {
+      // A stored stream is unfiltered from where it lies.
+      from = at;
     }
+    if (nsplits > 1) memory.view.setUint32(streams + 4 * i, from, true);
+    if (from === to) to += streamLength;
     at += compressed;
-    to += streamLength;
   }
-  filter?.(scratch, dst, length, header.typesize);
+  filter?.(nsplits > 1 ? streams : from, dst, length, header.typesize);
 }
 
+/** What undoes the filter of a block: of one stream, or of several, whose addresses are in the kernel's table. */
 function filterOf(
   { kernel, header }: BlockDecoder,
   length: number,
-): DecodeKernel["calls"]["unshuffle"] | undefined {
-  if (header.shuffle === "shuffle" && header.typesize > 1) return kernel.calls.unshuffle;
+  nsplits: number,
+): FilterKernel | undefined {
+  const { calls } = kernel;
+  if (header.shuffle === "shuffle" && header.typesize > 1)
+    return nsplits > 1 ? calls.unshuffleStreams : calls.unshuffle;
   // c-blosc leaves a short last block as it is where it has no whole element.
-  if (header.shuffle === "bitshuffle" && length >= header.typesize) return kernel.calls.bitunshuffle;
+  if (header.shuffle === "bitshuffle" && length >= header.typesize)
+    return nsplits > 1 ? calls.bitunshuffleStreams : calls.bitunshuffle;
   return undefined;
 }
 

@@ -36,8 +36,13 @@ export interface DecodeKernels {
   readonly deflateEnd: () => number;
   readonly unshuffle: FilterKernel;
   readonly bitunshuffle: FilterKernel;
+  /** The same where the block's streams lie anywhere: `src` is then the table of their addresses. */
+  readonly unshuffleStreams: FilterKernel;
+  readonly bitunshuffleStreams: FilterKernel;
   /** Puts together some elements of a shuffled block: `pitch` is how far its streams are apart. */
   readonly unshuffleRows: (src: number, pitch: number, count: number, dst: number, typesize: number) => void;
+  /** Where there is room for the addresses of a block's streams, 32 bits each. */
+  readonly streamTable: () => number;
   readonly hostBase: () => number;
 }
 
@@ -47,11 +52,14 @@ export class DecodeKernel {
   readonly memory: KernelMemory;
   /** Address from which on the memory is the host's. */
   readonly base: number;
+  /** Address of the table that the filters of scattered streams take. */
+  readonly streams: number;
 
   constructor(calls: DecodeKernels) {
     this.calls = calls;
     this.memory = new KernelMemory(calls.memory);
     this.base = calls.hostBase();
+    this.streams = calls.streamTable();
   }
 }
 

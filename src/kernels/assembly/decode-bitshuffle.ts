@@ -1,10 +1,11 @@
 // Bit unshuffle. A block of n elements holds 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
 // element, element 0 in the lowest bit. c-blosc filters only where n is a multiple of 8, and copies all else (since 1.7).
 import { interleave8Registers } from "./decode-interleave";
-import { unshuffle } from "./decode-shuffle";
+import { placeStreams, unshuffleStreams } from "./decode-shuffle";
 
-/** Room for 128 elements of 255 bytes, 128 bytes a stream. */
+/** Room for 128 elements of 255 bytes, 128 bytes a stream, and the addresses of these. */
 const TILE = memory.data(128 * 255, 16);
+const TILE_STREAMS = memory.data(4 * 255, 16);
 
 // @ts-ignore: decorator
 @inline
@@ -21,26 +22,35 @@ export function bitunshuffle(src: usize, dst: usize, length: usize, typesize: us
   }
   const whole = count * typesize;
   if (whole != length) memory.copy(dst + whole, src + whole, length - whole);
-  const row = count >> 3;
-  if (row < 16) {
-    bitunshuffleFew(src, dst, row, typesize);
+  bitunshuffleStreams(placeStreams(src, count, typesize), dst, whole, typesize);
+}
+
+/** Undoes the bit shuffle of `typesize` streams, 8 rows each, that give `length` bytes; a table has their addresses. */
+export function bitunshuffleStreams(streams: usize, dst: usize, length: usize, typesize: usize): void {
+  const count = length / typesize;
+  if ((count & 7) != 0) {
+    for (let j: usize = 0; j < typesize; j++) {
+      memory.copy(dst, <usize>load<u32>(streams + (j << 2)), count);
+      dst += count;
+    }
     return;
   }
+  const row = count >> 3;
+  if (row < 16) {
+    bitunshuffleFew(streams, dst, row, typesize);
+    return;
+  }
+  for (let j: usize = 0; j < typesize; j++) store<u32>(TILE_STREAMS + (j << 2), <u32>(TILE + (j << 7)));
   const last = row - 16;
   let at: usize = 0;
   while (true) {
     const out = dst + (at << 3) * typesize;
     if (typesize == 1) {
-      bitTile(src + at, row, out);
+      bitTile(<usize>load<u32>(streams) + at, row, out);
     } else {
-      let from = src + at;
-      let to = TILE;
-      for (let j: usize = 0; j < typesize; j++) {
-        bitTile(from, row, to);
-        from += row << 3;
-        to += 128;
-      }
-      unshuffle(TILE, out, typesize << 7, typesize);
+      for (let j: usize = 0; j < typesize; j++)
+        bitTile(<usize>load<u32>(streams + (j << 2)) + at, row, TILE + (j << 7));
+      unshuffleStreams(TILE_STREAMS, out, typesize << 7, typesize);
     }
     if (at == last) break;
     at += 16;
@@ -111,10 +121,11 @@ function bitTile(src: usize, row: usize, dst: usize): void {
   interleave8Registers(r0, r1, r2, r3, r4, r5, r6, r7, dst);
 }
 
-function bitunshuffleFew(src: usize, dst: usize, row: usize, typesize: usize): void {
+function bitunshuffleFew(streams: usize, dst: usize, row: usize, typesize: usize): void {
   for (let j: usize = 0; j < typesize; j++) {
+    const src = <usize>load<u32>(streams + (j << 2));
     for (let g: usize = 0; g < row; g++) {
-      const from = src + j * (row << 3) + g;
+      const from = src + g;
       let bits: u64 = 0;
       for (let k: usize = 0; k < 8; k++) bits |= <u64>load<u8>(from + k * row) << (k << 3);
       let t = (bits ^ (bits >> 7)) & 0x00aa00aa00aa00aa;

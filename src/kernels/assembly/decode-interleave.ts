@@ -1,4 +1,11 @@
-// Transposition of tiles of bytes by perfect shuffles: k rounds interleave 2^k streams.
+// Transposition of tiles of bytes by perfect shuffles: k rounds interleave 2^k streams, whose addresses are in a table.
+
+/** 16 bytes from byte `at` of stream `i` on. */
+// @ts-ignore: decorator
+@inline
+function row(streams: usize, i: usize, at: usize): v128 {
+  return v128.load(<usize>load<u32>(streams + (i << 2)) + at);
+}
 
 // @ts-ignore: decorator
 @inline
@@ -12,13 +19,12 @@ function high(a: v128, b: v128): v128 {
   return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
-/** Interleaves 2 streams, `pitch` bytes apart, of 16 bytes each into 16 pieces of 2 bytes, `stride` bytes apart. */
+/** Interleaves 16 bytes each of 2 streams, from byte `at` on, into 16 pieces of 2 bytes, `stride` bytes apart. */
 // @ts-ignore: decorator
 @inline
-export function interleave2(src: usize, pitch: usize, dst: usize, stride: usize): void {
-  const r0 = v128.load(src);
-  src += pitch;
-  const r1 = v128.load(src);
+export function interleave2(streams: usize, at: usize, dst: usize, stride: usize): void {
+  const r0 = row(streams, 0, at);
+  const r1 = row(streams, 1, at);
   const a0 = low(r0, r1), a1 = high(r0, r1);
   if (stride == 2) {
     v128.store(dst, a0, 0);
@@ -58,17 +64,14 @@ export function interleave2(src: usize, pitch: usize, dst: usize, stride: usize)
   }
 }
 
-/** Interleaves 4 streams, `pitch` bytes apart, of 16 bytes each into 16 pieces of 4 bytes, `stride` bytes apart. */
+/** Interleaves 16 bytes each of 4 streams, from byte `at` on, into 16 pieces of 4 bytes, `stride` bytes apart. */
 // @ts-ignore: decorator
 @inline
-export function interleave4(src: usize, pitch: usize, dst: usize, stride: usize): void {
-  const r0 = v128.load(src);
-  src += pitch;
-  const r1 = v128.load(src);
-  src += pitch;
-  const r2 = v128.load(src);
-  src += pitch;
-  const r3 = v128.load(src);
+export function interleave4(streams: usize, at: usize, dst: usize, stride: usize): void {
+  const r0 = row(streams, 0, at);
+  const r1 = row(streams, 1, at);
+  const r2 = row(streams, 2, at);
+  const r3 = row(streams, 3, at);
   const a0 = low(r0, r2), a1 = high(r0, r2);
   const a2 = low(r1, r3), a3 = high(r1, r3);
   const b0 = low(a0, a2), b1 = high(a0, a2);
@@ -142,25 +145,18 @@ export function interleave8Registers(
   v128.store(dst, c7, 112);
 }
 
-/** Interleaves 8 streams, `pitch` bytes apart, of 16 bytes each into 16 pieces of 8 bytes, `stride` bytes apart. */
+/** Interleaves 16 bytes each of 8 streams, from byte `at` on, into 16 pieces of 8 bytes, `stride` bytes apart. */
 // @ts-ignore: decorator
 @inline
-export function interleave8(src: usize, pitch: usize, dst: usize, stride: usize): void {
-  const r0 = v128.load(src);
-  src += pitch;
-  const r1 = v128.load(src);
-  src += pitch;
-  const r2 = v128.load(src);
-  src += pitch;
-  const r3 = v128.load(src);
-  src += pitch;
-  const r4 = v128.load(src);
-  src += pitch;
-  const r5 = v128.load(src);
-  src += pitch;
-  const r6 = v128.load(src);
-  src += pitch;
-  const r7 = v128.load(src);
+export function interleave8(streams: usize, at: usize, dst: usize, stride: usize): void {
+  const r0 = row(streams, 0, at);
+  const r1 = row(streams, 1, at);
+  const r2 = row(streams, 2, at);
+  const r3 = row(streams, 3, at);
+  const r4 = row(streams, 4, at);
+  const r5 = row(streams, 5, at);
+  const r6 = row(streams, 6, at);
+  const r7 = row(streams, 7, at);
   const a0 = low(r0, r4), a1 = high(r0, r4);
   const a2 = low(r1, r5), a3 = high(r1, r5);
   const a4 = low(r2, r6), a5 = high(r2, r6);
@@ -217,41 +213,26 @@ export function interleave8(src: usize, pitch: usize, dst: usize, stride: usize)
   }
 }
 
-/** Interleaves 16 streams, `pitch` bytes apart, of 16 bytes each into 16 pieces of 16 bytes, `stride` bytes apart. */
+/** Interleaves 16 bytes each of 16 streams, from byte `at` on, into 16 pieces of 16 bytes, `stride` bytes apart. */
 // @ts-ignore: decorator
 @inline
-export function interleave16(src: usize, pitch: usize, dst: usize, stride: usize): void {
-  const r0 = v128.load(src);
-  src += pitch;
-  const r1 = v128.load(src);
-  src += pitch;
-  const r2 = v128.load(src);
-  src += pitch;
-  const r3 = v128.load(src);
-  src += pitch;
-  const r4 = v128.load(src);
-  src += pitch;
-  const r5 = v128.load(src);
-  src += pitch;
-  const r6 = v128.load(src);
-  src += pitch;
-  const r7 = v128.load(src);
-  src += pitch;
-  const r8 = v128.load(src);
-  src += pitch;
-  const r9 = v128.load(src);
-  src += pitch;
-  const r10 = v128.load(src);
-  src += pitch;
-  const r11 = v128.load(src);
-  src += pitch;
-  const r12 = v128.load(src);
-  src += pitch;
-  const r13 = v128.load(src);
-  src += pitch;
-  const r14 = v128.load(src);
-  src += pitch;
-  const r15 = v128.load(src);
+export function interleave16(streams: usize, at: usize, dst: usize, stride: usize): void {
+  const r0 = row(streams, 0, at);
+  const r1 = row(streams, 1, at);
+  const r2 = row(streams, 2, at);
+  const r3 = row(streams, 3, at);
+  const r4 = row(streams, 4, at);
+  const r5 = row(streams, 5, at);
+  const r6 = row(streams, 6, at);
+  const r7 = row(streams, 7, at);
+  const r8 = row(streams, 8, at);
+  const r9 = row(streams, 9, at);
+  const r10 = row(streams, 10, at);
+  const r11 = row(streams, 11, at);
+  const r12 = row(streams, 12, at);
+  const r13 = row(streams, 13, at);
+  const r14 = row(streams, 14, at);
+  const r15 = row(streams, 15, at);
   const a0 = low(r0, r8), a1 = high(r0, r8);
   const a2 = low(r1, r9), a3 = high(r1, r9);
   const a4 = low(r2, r10), a5 = high(r2, r10);

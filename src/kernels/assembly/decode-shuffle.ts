@@ -1,33 +1,70 @@
 // Byte unshuffle: `typesize` streams of n bytes become n elements of `typesize` bytes. Bytes behind the last whole
-// element are copied. Elements are put together 16 at a time, from groups of 2, 4, 8 or 16 streams.
+// element are copied. Elements are put together 16 at a time, from groups of 2, 4, 8 or 16 streams, wherever these lie.
 import { interleave16, interleave2, interleave4, interleave8 } from "./decode-interleave";
 
-function unshuffle2(src: usize, pitch: usize, count: usize, dst: usize, stride: usize): void {
-  const whole = count & ~15;
-  for (let i: usize = 0; i < whole; i += 16) interleave2(src + i, pitch, dst + i * stride, stride);
-  // The last tile overlaps the one before it.
-  if (whole != count) interleave2(src + count - 16, pitch, dst + (count - 16) * stride, stride);
+/** Addresses of a block's streams, 32 bits each. */
+const STREAMS = memory.data(4 * 255, 16);
+
+/** Where the host puts the addresses of streams that do not lie one behind the other. */
+export function streamTable(): usize {
+  return STREAMS;
 }
 
-function unshuffle4(src: usize, pitch: usize, count: usize, dst: usize, stride: usize): void {
-  const whole = count & ~15;
-  for (let i: usize = 0; i < whole; i += 16) interleave4(src + i, pitch, dst + i * stride, stride);
-  // The last tile overlaps the one before it.
-  if (whole != count) interleave4(src + count - 16, pitch, dst + (count - 16) * stride, stride);
+/** Fills the table with streams that lie `pitch` bytes apart; returns its address. */
+export function placeStreams(src: usize, pitch: usize, typesize: usize): usize {
+  for (let j: usize = 0; j < typesize; j++) {
+    store<u32>(STREAMS + (j << 2), <u32>src);
+    src += pitch;
+  }
+  return STREAMS;
 }
 
-function unshuffle8(src: usize, pitch: usize, count: usize, dst: usize, stride: usize): void {
+function unshuffle2(streams: usize, count: usize, dst: usize, stride: usize): void {
   const whole = count & ~15;
-  for (let i: usize = 0; i < whole; i += 16) interleave8(src + i, pitch, dst + i * stride, stride);
+  const tile = stride << 4;
+  let to = dst;
+  for (let i: usize = 0; i < whole; i += 16) {
+    interleave2(streams, i, to, stride);
+    to += tile;
+  }
   // The last tile overlaps the one before it.
-  if (whole != count) interleave8(src + count - 16, pitch, dst + (count - 16) * stride, stride);
+  if (whole != count) interleave2(streams, count - 16, dst + (count - 16) * stride, stride);
 }
 
-function unshuffle16(src: usize, pitch: usize, count: usize, dst: usize, stride: usize): void {
+function unshuffle4(streams: usize, count: usize, dst: usize, stride: usize): void {
   const whole = count & ~15;
-  for (let i: usize = 0; i < whole; i += 16) interleave16(src + i, pitch, dst + i * stride, stride);
+  const tile = stride << 4;
+  let to = dst;
+  for (let i: usize = 0; i < whole; i += 16) {
+    interleave4(streams, i, to, stride);
+    to += tile;
+  }
   // The last tile overlaps the one before it.
-  if (whole != count) interleave16(src + count - 16, pitch, dst + (count - 16) * stride, stride);
+  if (whole != count) interleave4(streams, count - 16, dst + (count - 16) * stride, stride);
+}
+
+function unshuffle8(streams: usize, count: usize, dst: usize, stride: usize): void {
+  const whole = count & ~15;
+  const tile = stride << 4;
+  let to = dst;
+  for (let i: usize = 0; i < whole; i += 16) {
+    interleave8(streams, i, to, stride);
+    to += tile;
+  }
+  // The last tile overlaps the one before it.
+  if (whole != count) interleave8(streams, count - 16, dst + (count - 16) * stride, stride);
+}
+
+function unshuffle16(streams: usize, count: usize, dst: usize, stride: usize): void {
+  const whole = count & ~15;
+  const tile = stride << 4;
+  let to = dst;
+  for (let i: usize = 0; i < whole; i += 16) {
+    interleave16(streams, i, to, stride);
+    to += tile;
+  }
+  // The last tile overlaps the one before it.
+  if (whole != count) interleave16(streams, count - 16, dst + (count - 16) * stride, stride);
 }
 
 /** Undoes the byte shuffle of a block of `length` bytes. */
@@ -40,34 +77,39 @@ export function unshuffle(src: usize, dst: usize, length: usize, typesize: usize
 
 /** Puts together `count` elements from streams whose bytes for them start at `src`, `pitch` bytes apart. */
 export function unshuffleRows(src: usize, pitch: usize, count: usize, dst: usize, typesize: usize): void {
-  if (typesize == 1) {
-    memory.copy(dst, src, count);
-  } else if (count < 16) {
-    unshuffleFew(src, pitch, count, dst, typesize);
+  if (typesize == 1) memory.copy(dst, src, count);
+  else unshuffleStreams(placeStreams(src, pitch, typesize), dst, count * typesize, typesize);
+}
+
+/** Undoes the byte shuffle of `typesize` streams, at least two, that give `length` bytes; a table has their addresses. */
+export function unshuffleStreams(streams: usize, dst: usize, length: usize, typesize: usize): void {
+  const count = length / typesize;
+  if (count < 16) {
+    unshuffleFew(streams, count, dst, typesize);
   } else if (typesize < 4) {
-    unshuffle2(src, pitch, count, dst, typesize);
-    if (typesize == 3) unshuffle2(src + pitch, pitch, count, dst + 1, typesize);
+    unshuffle2(streams, count, dst, typesize);
+    if (typesize == 3) unshuffle2(streams + 4, count, dst + 1, typesize);
   } else if (typesize < 8) {
-    unshuffle4(src, pitch, count, dst, typesize);
+    unshuffle4(streams, count, dst, typesize);
     // The streams that are left, together with some before them: all groups have the same width.
-    if (typesize != 4) unshuffle4(src + (typesize - 4) * pitch, pitch, count, dst + typesize - 4, typesize);
+    if (typesize != 4) unshuffle4(streams + ((typesize - 4) << 2), count, dst + typesize - 4, typesize);
   } else if (typesize < 16) {
-    unshuffle8(src, pitch, count, dst, typesize);
-    if (typesize != 8) unshuffle8(src + (typesize - 8) * pitch, pitch, count, dst + typesize - 8, typesize);
+    unshuffle8(streams, count, dst, typesize);
+    if (typesize != 8) unshuffle8(streams + ((typesize - 8) << 2), count, dst + typesize - 8, typesize);
   } else {
     let first: usize = 0;
-    for (; first + 16 <= typesize; first += 16) unshuffle16(src + first * pitch, pitch, count, dst + first, typesize);
-    if (first != typesize) unshuffle16(src + (typesize - 16) * pitch, pitch, count, dst + typesize - 16, typesize);
+    for (; first + 16 <= typesize; first += 16) unshuffle16(streams + (first << 2), count, dst + first, typesize);
+    if (first != typesize) unshuffle16(streams + ((typesize - 16) << 2), count, dst + typesize - 16, typesize);
   }
 }
 
-function unshuffleFew(src: usize, pitch: usize, count: usize, dst: usize, typesize: usize): void {
+function unshuffleFew(streams: usize, count: usize, dst: usize, typesize: usize): void {
   for (let j: usize = 0; j < typesize; j++) {
+    const src = <usize>load<u32>(streams + (j << 2));
     let to = dst + j;
     for (let i: usize = 0; i < count; i++) {
       store<u8>(to, load<u8>(src + i));
       to += typesize;
     }
-    src += pitch;
   }
 }

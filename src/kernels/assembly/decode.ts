@@ -1,11 +1,11 @@
 // The decoding kernels, one WebAssembly module. Conventions: ../README.md
-export { bitunshuffle } from "./decode-bitshuffle";
+export { bitunshuffle, bitunshuffleStreams } from "./decode-bitshuffle";
 export { decodeBlosclz } from "./decode-blosclz";
 export { decodeLz4 } from "./decode-lz4";
 export { decodeSnappy } from "./decode-snappy";
 export { decodeDeflate, decodeZlib, deflateEnd } from "./decode-zlib";
 export { decodeZstd } from "./decode-zstd";
-export { unshuffle, unshuffleRows } from "./decode-shuffle";
+export { streamTable, unshuffle, unshuffleRows, unshuffleStreams } from "./decode-shuffle";
 
 /** Where the host's part of the memory starts. */
 export function hostBase(): usize {
