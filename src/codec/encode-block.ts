@@ -26,6 +26,35 @@ export function filterBlock(
   return layout.block;
 }
 
+/** Bytes that are shuffled at a time, as they come in: they are still in the nearest cache of the processor then. */
+const WINDOW = 32 << 10;
+
+/** Brings a block of data into the kernel's memory, filters it, and tells where it lies then. */
+export function loadBlock(
+  data: Uint8Array,
+  settings: EncodeSettings,
+  kernel: EncodeKernel,
+  layout: EncodeLayout,
+): number {
+  const { bytes } = kernel.memory;
+  const { shuffle, typesize } = settings;
+  const { length } = data;
+  if (shuffle !== "shuffle" || typesize === 1 || length <= WINDOW) {
+    bytes.set(data, layout.block);
+    return filterBlock(length, settings, kernel, layout);
+  }
+  const count = Math.floor(length / typesize);
+  const most = Math.floor(WINDOW / typesize);
+  for (let first = 0; first < count; first += most) {
+    const n = Math.min(most, count - first);
+    bytes.set(data.subarray(first * typesize, (first + n) * typesize), layout.block);
+    kernel.calls.spreadElements(layout.block, n, layout.filtered + first, count, typesize);
+  }
+  // What is left behind the last whole element stays as it is.
+  bytes.set(data.subarray(count * typesize), layout.filtered + count * typesize);
+  return layout.filtered;
+}
+
 /** No place in a chunk: the blocks do not fit. */
 export const FULL = -1 as const;
 

@@ -18,6 +18,9 @@ export type StreamEncodeKernel = (
 /** A kernel that filters a block. */
 export type FilterKernel = (src: number, dst: number, length: number, typesize: number) => void;
 
+/** A kernel that shuffles `count` elements into streams that are `pitch` bytes apart. */
+export type SpreadKernel = (src: number, count: number, dst: number, pitch: number, typesize: number) => void;
+
 /** What the WebAssembly module exports. @see src/kernels/assembly/encode.ts */
 export interface EncodeKernels {
   readonly memory: WebAssembly.Memory;
@@ -27,6 +30,7 @@ export interface EncodeKernels {
   readonly encodeSnappy: StreamEncodeKernel;
   readonly encodeZlib: StreamEncodeKernel;
   readonly shuffle: FilterKernel;
+  readonly spreadElements: SpreadKernel;
   readonly bitshuffle: FilterKernel;
 }
 

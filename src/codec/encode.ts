@@ -7,7 +7,7 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { COMPRESSOR_FORMATS, type CompressorFormat } from "./compressors.ts";
-import { FULL, filterBlock, putStreams } from "./encode-block.ts";
+import { FULL, loadBlock, putStreams } from "./encode-block.ts";
 import { type EncodeKernel, type EncodeLayout, withEncodeKernel } from "./encode-kernel.ts";
 import { prepareEncode } from "./encode-prepare.ts";
 import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
@@ -101,7 +101,7 @@ function putBlocks(
   kernel: EncodeKernel,
   layout: EncodeLayout,
 ): number | undefined {
-  const { bytes, view } = kernel.memory;
+  const { view } = kernel.memory;
   const { nbytes, nblocks, blocksize, typesize } = settings;
   const encodeStream = streamEncoder(settings, kernel, layout);
   const end = layout.chunk + HEADER_LENGTH + nbytes;
@@ -109,9 +109,8 @@ function putBlocks(
   for (let block = 0; block < nblocks; block++) {
     const start = block * blocksize;
     const length = Math.min(blocksize, nbytes - start);
-    bytes.set(data.subarray(start, start + length), layout.block);
     view.setUint32(layout.chunk + HEADER_LENGTH + 4 * block, at - layout.chunk, true);
-    const source = filterBlock(length, settings, kernel, layout);
+    const source = loadBlock(data.subarray(start, start + length), settings, kernel, layout);
     // A shorter last block is never split.
     const nstreams = settings.split && length === blocksize ? typesize : 1;
     at = putStreams(source, length / nstreams, nstreams, at, end, encodeStream, kernel);

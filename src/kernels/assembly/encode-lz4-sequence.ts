@@ -26,6 +26,15 @@ export function putSequence(
   to: usize, limit: usize, literals: usize, literalLength: usize, distance: usize, length: usize,
 ): usize {
   const code = length - MIN_MATCH;
+  // Most sequences have no lengths beside the token.
+  if (max(literalLength, code) < 15) {
+    if (to + literalLength + 3 > limit) return 0;
+    store<u8>(to, <u8>((literalLength << 4) | code));
+    v128.store(to, v128.load(literals), 1);
+    to += literalLength;
+    store<u16>(to, <u16>distance, 1);
+    return to + 3;
+  }
   if (to + literalLength + literalLength / 255 + code / 255 + 5 > limit) return 0;
   const token = to++;
   if (literalLength < 15) {

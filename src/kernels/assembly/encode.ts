@@ -5,4 +5,4 @@ export { encodeLz4hc } from "./encode-lz4hc";
 export { encodeSnappy } from "./encode-snappy";
 export { encodeZlib } from "./encode-zlib";
 export { bitshuffle } from "./encode-bitshuffle";
-export { shuffle } from "./encode-shuffle";
+export { shuffle, spreadElements } from "./encode-shuffle";
