@@ -62,9 +62,11 @@ export async function* shardPieces(
 const WORTH = 64 << 10;
 const MOST = 2 ** 31 - 1;
 
+/** Rooms that are free, for the next shard too, of whatever array. */
+const shelf = new BufferShelf();
+
 /** Buffers for encoded chunks: new memory costs about as much to get as to encode into. */
 class Rooms {
-  readonly #shelf = new BufferShelf();
   /** Bytes of a buffer; 0: the encoder makes none that could be used again. */
   readonly #length: number;
 
@@ -75,12 +77,12 @@ class Rooms {
   }
 
   take(): ArrayBuffer | undefined {
-    return this.#length === 0 ? undefined : (this.#shelf.take(this.#length) ?? new ArrayBuffer(this.#length));
+    return this.#length === 0 ? undefined : (shelf.take(this.#length) ?? new ArrayBuffer(this.#length));
   }
 
   give({ buffer }: Uint8Array): void {
     if (this.#length > 0 && buffer instanceof ArrayBuffer && buffer.byteLength >= this.#length)
-      this.#shelf.put(buffer);
+      shelf.put(buffer);
   }
 }
 
