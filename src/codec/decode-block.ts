@@ -50,6 +50,29 @@ export function decodeBlock(
   dst: number,
   offset: number,
 ): void {
+  const { filter, from, length } = decodeStreams(decoder, block, src, end, dst, offset);
+  filter?.(from, dst, length, decoder.header.typesize);
+}
+
+/** A block whose streams are decoded, so that at most its filter is left to undo. */
+export interface DecodedStreams {
+  /** Bytes of the block. */
+  readonly length: number;
+  /** What undoes the filter; undefined where the bytes are at `dst` already. */
+  readonly filter: FilterKernel | undefined;
+  /** What the filter is undone from: an address, or that of the table of the streams' addresses. */
+  readonly from: number;
+}
+
+/** The first half of {@link decodeBlock}: a block without a filter is then at `dst`, others are in scratch and where they were. */
+export function decodeStreams(
+  decoder: BlockDecoder,
+  block: number,
+  src: number,
+  end: number,
+  dst: number,
+  offset: number,
+): DecodedStreams {
   const { kernel, header, scratch, decodeStream } = decoder;
   const length = blockLength(header, block);
   // The short last block is never split, whatever the flags say.
@@ -82,7 +105,7 @@ export function decodeBlock(
     if (from === to) to += streamLength;
     at += compressed;
   }
-  filter?.(nsplits > 1 ? streams : from, dst, length, header.typesize);
+  return { length, filter, from: nsplits > 1 ? streams : from };
 }
 
 /** What undoes the filter of a block: of one stream, or of several, whose addresses are in the kernel's table. */

@@ -39,6 +39,14 @@ export interface DecodeKernels {
   /** The same where the block's streams lie anywhere: `src` is then the table of their addresses. */
   readonly unshuffleStreams: FilterKernel;
   readonly bitunshuffleStreams: FilterKernel;
+  /** `count` elements from element `first` on, of streams that lie anywhere. */
+  readonly unshufflePart: (
+    streams: number,
+    first: number,
+    count: number,
+    dst: number,
+    typesize: number,
+  ) => void;
   /** Puts together some elements of a shuffled block: `pitch` is how far its streams are apart. */
   readonly unshuffleRows: (src: number, pitch: number, count: number, dst: number, typesize: number) => void;
   /** Where there is room for the addresses of a block's streams, 32 bits each. */

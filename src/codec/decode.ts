@@ -16,9 +16,10 @@ import {
   findBlockRange,
   readBlockTable,
 } from "./block-table.ts";
-import { decodeBlock, makeBlockDecoder } from "./decode-block.ts";
+import { makeBlockDecoder } from "./decode-block.ts";
 import { giveBackKernel, takeKernel } from "./decode-kernel.ts";
 import { decodePart } from "./decode-part.ts";
+import { decodeBlockInto } from "./decode-pieces.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "./header.ts";
 import { align, SLACK } from "./kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
@@ -163,11 +164,11 @@ function decodeInto(
       const at = starts[i] ?? 0;
       const size = (ends[i] ?? 0) - at;
       memory.set(bytes.subarray(at - base, at - base + size), input);
-      decodeBlock(decoder, i, input, input + size, target, at);
       const blockStart = i * header.blocksize;
       const from = Math.max(start - blockStart, 0);
       const to = Math.min(start + length - blockStart, blockLength(header, i));
-      out.set(memory.subarray(target + from, target + to), blockStart + from - start);
+      const placed = { block: i, src: input, end: input + size, offset: at };
+      decodeBlockInto(decoder, placed, target, from, to, out.subarray(blockStart + from - start));
     }
   } finally {
     giveBackKernel(kernel);
@@ -200,7 +201,8 @@ export function checkExpectations(
   }
 }
 
-function outputOf(given: Uint8Array | undefined, length: number): Uint8Array {
+/** The beginning of the caller's `out`, or a new array. @throws BAD_ARGUMENT where it is too short */
+export function outputOf(given: Uint8Array | undefined, length: number): Uint8Array {
   if (given === undefined) return new Uint8Array(length);
   if (given.length < length) {
     throw new SuperchunkError(

@@ -4,10 +4,11 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { type BlockTable, blocksOf, checkExpansion, checkRange, readBlockTable } from "./block-table.ts";
-import { checkExpectations, checkGiven } from "./decode.ts";
+import { checkExpectations, checkGiven, outputOf } from "./decode.ts";
 import { decodeBlock, makeBlockDecoder } from "./decode-block.ts";
 import { type DecodeKernel, giveBackKernel, takeKernel } from "./decode-kernel.ts";
-import { decodeHeader, HEADER_LENGTH } from "./header.ts";
+import { decodeBlockInto } from "./decode-pieces.ts";
+import { blockLength, decodeHeader, HEADER_LENGTH } from "./header.ts";
 import { align, SLACK } from "./kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 
@@ -22,6 +23,13 @@ export interface DecodeLease {
    * @throws as `decodeSync`
    */
   decode(available?: number, options?: Omit<DecodeOptions, "out">): Uint8Array<ArrayBuffer>;
+  /**
+   * Decodes the chunk in the first `available` bytes of the input to the beginning of `out`. Who copies the view of `decode`
+   * waits longer: here the bytes are copied while they are in the processor's cache.
+   *
+   * @throws as `decodeSync`; `out` may then have some of the bytes
+   */
+  decodeInto(out: Uint8Array, available?: number, options?: Omit<DecodeOptions, "out">): void;
   /**
    * Decodes `length` bytes of the chunk in the input from byte `start` of the decoded chunk on.
    *
@@ -80,6 +88,33 @@ class KernelLease implements DecodeLease {
     const header = decodeHeader(chunk);
     checkExpectations(header, options);
     return this.#decode(chunk, header, 0, 0, header.nbytes);
+  }
+
+  decodeInto(
+    out: Uint8Array,
+    available: number = this.#inputLength,
+    options: Omit<DecodeOptions, "out"> = {},
+  ): void {
+    const chunk = this.#given(available);
+    const header = decodeHeader(chunk);
+    checkExpectations(header, options);
+    if (header.memcpyed) {
+      outputOf(out, header.nbytes).set(this.#decode(chunk, header, 0, 0, header.nbytes));
+      return;
+    }
+    const table = readBlockTable(chunk, header);
+    checkExpansion(header, table, 0, header.nblocks);
+    const { starts, ends } = table;
+    const target = outputOf(out, header.nbytes);
+    const kernel = this.#owned();
+    const rooms = this.#layOut(kernel, header, 1);
+    const decoder = makeBlockDecoder(kernel, header, rooms.scratch);
+    for (let i = 0; i < header.nblocks; i++) {
+      const offset = starts[i] ?? 0;
+      const placed = { block: i, src: kernel.base + offset, end: kernel.base + (ends[i] ?? 0), offset };
+      const at = i * header.blocksize;
+      decodeBlockInto(decoder, placed, rooms.target, 0, blockLength(header, i), target.subarray(at));
+    }
   }
 
   decodeRange(
@@ -149,12 +184,22 @@ class KernelLease implements DecodeLease {
     const table = readBlockTable(head, header);
     const [first, end] = blocksOf(header, start, length);
     checkExpansion(header, table, first, end);
-    const scratch = align(kernel.base + this.#inputLength + SLACK);
-    const target = align(scratch + header.blocksize + SLACK);
-    kernel.memory.reserve(target + (end - first) * header.blocksize + SLACK);
+    const { scratch, target } = this.#layOut(kernel, header, end - first);
     decodeBlockRow(kernel, header, table, [first, end], { input: kernel.base - base, scratch, target });
     const from = target + start - first * header.blocksize;
     return kernel.memory.bytes.subarray(from, from + length);
+  }
+
+  /** Room behind the input for what is decoded of a block, and for `nblocks` decoded ones. */
+  #layOut(
+    kernel: DecodeKernel,
+    header: ChunkHeader,
+    nblocks: number,
+  ): { readonly scratch: number; readonly target: number } {
+    const scratch = align(kernel.base + this.#inputLength + SLACK);
+    const target = align(scratch + header.blocksize + SLACK);
+    kernel.memory.reserve(target + nblocks * header.blocksize + SLACK);
+    return { scratch, target };
   }
 }
 

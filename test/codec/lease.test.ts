@@ -46,6 +46,30 @@ test("ranges decode in leased memory to the same bytes as whole chunks", () => {
   }
 });
 
+test("chunks decode out of leased memory to the same bytes; one that is too long for its place writes nothing", () => {
+  for (const { chunk, name } of chunks) {
+    const whole = decodeSync(chunk);
+    const lease = leaseDecoder(chunk.length + 3);
+    lease.input.set(chunk);
+    const out = new Uint8Array(whole.length + 1).fill(0xaa);
+    lease.decodeInto(out, chunk.length, { expectedNbytes: whole.length });
+    expect(Buffer.compare(out.subarray(0, -1), whole), name).toBe(0);
+    expect(out.at(-1), name).toBe(0xaa);
+    const short = new Uint8Array(whole.length - 1);
+    expect(errorOf(() => lease.decodeInto(short))).toMatchObject({ code: "BAD_ARGUMENT" });
+    expect(errorOf(() => lease.decodeInto(out, chunk.length, { maxNbytes: 1 }))).toMatchObject({
+      code: "LIMIT",
+    });
+    expect(errorOf(() => lease.decodeInto(out, chunk.length - 1))).toMatchObject({ code: "TRUNCATED" });
+    lease.release();
+    expect(errorOf(() => lease.decodeInto(out))).toMatchObject({ code: "BAD_ARGUMENT" });
+    expect(
+      short.every((byte) => byte === 0),
+      name,
+    ).toBe(true);
+  }
+});
+
 test("blocks that alone were read into leased memory decode to the same bytes", () => {
   for (const { chunk, name } of chunks) {
     const whole = decodeSync(chunk);

@@ -1,6 +1,6 @@
 /** Blocks that are cut into a stream for each byte of an element, some of them stored, some compressed. */
 import { describe, expect, test } from "vitest";
-import { decodeRangeSync, decodeSync, leaseDecoder } from "../../src/codec/index.ts";
+import { decodeRangeSync, decodeSync, info, leaseDecoder } from "../../src/codec/index.ts";
 import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
 
 const FILTERS = { noshuffle: 0, shuffle: 1, bitshuffle: 4 } as const;
@@ -102,6 +102,29 @@ describe.each(Object.keys(FILTERS) as Filter[])(
   },
 );
 
+test("blocks that are put together in several pieces decode to their elements, whole and in part", () => {
+  let decoded = 0;
+  for (let typesize = 2; typesize <= 16; typesize++) {
+    const count = Math.floor(300_000 / typesize) - typesize;
+    const isCompressed = (stream: number): boolean => stream % 3 === 1;
+    const { data, chunk } = makeSplit({ typesize, filter: "shuffle", count, isCompressed });
+    if (Buffer.compare(decodeSync(chunk), data) !== 0) expect.fail(`typesize ${typesize}`);
+    for (const [start, end] of [
+      [1, count * typesize - 1],
+      [140_001, 2 * count * typesize - 140_003],
+      [3, 3 + 131_072],
+      [count * typesize - 1, data.length],
+    ] as const) {
+      const out = new Uint8Array(end - start + 1).fill(0xaa);
+      decodeRangeSync(chunk, start, end - start, { out });
+      if (Buffer.compare(out.subarray(0, -1), data.subarray(start, end)) !== 0 || out.at(-1) !== 0xaa)
+        expect.fail(`typesize ${typesize}, bytes ${start} to ${end}`);
+      decoded++;
+    }
+  }
+  expect(decoded).toBe(15 * 4);
+});
+
 describe("a damaged stream among stored ones is named with its place", () => {
   const shape = { typesize: 8, count: 256, isCompressed: (stream: number) => stream % 2 === 1 };
   /** Streams of block 0: stored ones of 4 + 256 bytes, and compressed ones of 4 + 258. */
@@ -112,11 +135,17 @@ describe("a damaged stream among stored ones is named with its place", () => {
       const { chunk } = makeSplit({ ...shape, filter });
       const at = offsetOf(stream) + 4;
       chunk[at] = 0xe0;
-      expect(errorOf(() => decodeSync(chunk))).toMatchObject({
-        code: "BAD_CHUNK",
-        message: `stream ${stream} of block 0 at byte ${at} does not decode to 256 bytes of lz4: a match refers to bytes before the start of the stream; the chunk is damaged`,
-        details: { offset: at, field: "stream", expected: 256, found: -3 },
-      });
+      const lease = leaseDecoder(chunk.length);
+      lease.input.set(chunk);
+      const out = new Uint8Array(info(chunk).nbytes);
+      for (const work of [() => decodeSync(chunk), () => lease.decode(), () => lease.decodeInto(out)]) {
+        expect(errorOf(work)).toMatchObject({
+          code: "BAD_CHUNK",
+          message: `stream ${stream} of block 0 at byte ${at} does not decode to 256 bytes of lz4: a match refers to bytes before the start of the stream; the chunk is damaged`,
+          details: { offset: at, field: "stream", expected: 256, found: -3 },
+        });
+      }
+      lease.release();
     }
   });
 

@@ -19,52 +19,52 @@ export function placeStreams(src: usize, pitch: usize, typesize: usize): usize {
   return STREAMS;
 }
 
-function unshuffle2(streams: usize, count: usize, dst: usize, stride: usize): void {
-  const whole = count & ~15;
+function unshuffle2(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
+  const end = first + (count & ~15);
   const tile = stride << 4;
   let to = dst;
-  for (let i: usize = 0; i < whole; i += 16) {
+  for (let i = first; i < end; i += 16) {
     interleave2(streams, i, to, stride);
     to += tile;
   }
   // The last tile overlaps the one before it.
-  if (whole != count) interleave2(streams, count - 16, dst + (count - 16) * stride, stride);
+  if ((count & 15) != 0) interleave2(streams, first + count - 16, dst + (count - 16) * stride, stride);
 }
 
-function unshuffle4(streams: usize, count: usize, dst: usize, stride: usize): void {
-  const whole = count & ~15;
+function unshuffle4(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
+  const end = first + (count & ~15);
   const tile = stride << 4;
   let to = dst;
-  for (let i: usize = 0; i < whole; i += 16) {
+  for (let i = first; i < end; i += 16) {
     interleave4(streams, i, to, stride);
     to += tile;
   }
   // The last tile overlaps the one before it.
-  if (whole != count) interleave4(streams, count - 16, dst + (count - 16) * stride, stride);
+  if ((count & 15) != 0) interleave4(streams, first + count - 16, dst + (count - 16) * stride, stride);
 }
 
-function unshuffle8(streams: usize, count: usize, dst: usize, stride: usize): void {
-  const whole = count & ~15;
+function unshuffle8(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
+  const end = first + (count & ~15);
   const tile = stride << 4;
   let to = dst;
-  for (let i: usize = 0; i < whole; i += 16) {
+  for (let i = first; i < end; i += 16) {
     interleave8(streams, i, to, stride);
     to += tile;
   }
   // The last tile overlaps the one before it.
-  if (whole != count) interleave8(streams, count - 16, dst + (count - 16) * stride, stride);
+  if ((count & 15) != 0) interleave8(streams, first + count - 16, dst + (count - 16) * stride, stride);
 }
 
-function unshuffle16(streams: usize, count: usize, dst: usize, stride: usize): void {
-  const whole = count & ~15;
+function unshuffle16(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
+  const end = first + (count & ~15);
   const tile = stride << 4;
   let to = dst;
-  for (let i: usize = 0; i < whole; i += 16) {
+  for (let i = first; i < end; i += 16) {
     interleave16(streams, i, to, stride);
     to += tile;
   }
   // The last tile overlaps the one before it.
-  if (whole != count) interleave16(streams, count - 16, dst + (count - 16) * stride, stride);
+  if ((count & 15) != 0) interleave16(streams, first + count - 16, dst + (count - 16) * stride, stride);
 }
 
 /** Undoes the byte shuffle of a block of `length` bytes. */
@@ -83,29 +83,33 @@ export function unshuffleRows(src: usize, pitch: usize, count: usize, dst: usize
 
 /** Undoes the byte shuffle of `typesize` streams, at least two, that give `length` bytes; a table has their addresses. */
 export function unshuffleStreams(streams: usize, dst: usize, length: usize, typesize: usize): void {
-  const count = length / typesize;
+  unshufflePart(streams, 0, length / typesize, dst, typesize);
+}
+
+/** The same for `count` elements from element `first` on. */
+export function unshufflePart(streams: usize, first: usize, count: usize, dst: usize, typesize: usize): void {
   if (count < 16) {
-    unshuffleFew(streams, count, dst, typesize);
+    unshuffleFew(streams, first, count, dst, typesize);
   } else if (typesize < 4) {
-    unshuffle2(streams, count, dst, typesize);
-    if (typesize == 3) unshuffle2(streams + 4, count, dst + 1, typesize);
+    unshuffle2(streams, first, count, dst, typesize);
+    if (typesize == 3) unshuffle2(streams + 4, first, count, dst + 1, typesize);
   } else if (typesize < 8) {
-    unshuffle4(streams, count, dst, typesize);
+    unshuffle4(streams, first, count, dst, typesize);
     // The streams that are left, together with some before them: all groups have the same width.
-    if (typesize != 4) unshuffle4(streams + ((typesize - 4) << 2), count, dst + typesize - 4, typesize);
+    if (typesize != 4) unshuffle4(streams + ((typesize - 4) << 2), first, count, dst + typesize - 4, typesize);
   } else if (typesize < 16) {
-    unshuffle8(streams, count, dst, typesize);
-    if (typesize != 8) unshuffle8(streams + ((typesize - 8) << 2), count, dst + typesize - 8, typesize);
+    unshuffle8(streams, first, count, dst, typesize);
+    if (typesize != 8) unshuffle8(streams + ((typesize - 8) << 2), first, count, dst + typesize - 8, typesize);
   } else {
-    let first: usize = 0;
-    for (; first + 16 <= typesize; first += 16) unshuffle16(streams + (first << 2), count, dst + first, typesize);
-    if (first != typesize) unshuffle16(streams + ((typesize - 16) << 2), count, dst + typesize - 16, typesize);
+    let group: usize = 0;
+    for (; group + 16 <= typesize; group += 16) unshuffle16(streams + (group << 2), first, count, dst + group, typesize);
+    if (group != typesize) unshuffle16(streams + ((typesize - 16) << 2), first, count, dst + typesize - 16, typesize);
   }
 }
 
-function unshuffleFew(streams: usize, count: usize, dst: usize, typesize: usize): void {
+function unshuffleFew(streams: usize, first: usize, count: usize, dst: usize, typesize: usize): void {
   for (let j: usize = 0; j < typesize; j++) {
-    const src = <usize>load<u32>(streams + (j << 2));
+    const src = <usize>load<u32>(streams + (j << 2)) + first;
     let to = dst + j;
     for (let i: usize = 0; i < count; i++) {
       store<u8>(to, load<u8>(src + i));

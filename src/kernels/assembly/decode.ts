@@ -5,7 +5,7 @@ export { decodeLz4 } from "./decode-lz4";
 export { decodeSnappy } from "./decode-snappy";
 export { decodeDeflate, decodeZlib, deflateEnd } from "./decode-zlib";
 export { decodeZstd } from "./decode-zstd";
-export { streamTable, unshuffle, unshuffleRows, unshuffleStreams } from "./decode-shuffle";
+export { streamTable, unshuffle, unshufflePart, unshuffleRows, unshuffleStreams } from "./decode-shuffle";
 
 /** Where the host's part of the memory starts. */
 export function hostBase(): usize {
