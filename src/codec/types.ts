@@ -65,6 +65,8 @@ export interface ByteEdit {
 export interface ChunkEncoder {
   /** How many chunks are worth asking for at a time. */
   readonly parallel: number;
+  /** The same for one compressor, where that may be less than `parallel`: those that wait push one another out of the cache. */
+  parallelOf?(cname: CompressorName | undefined): number;
   /**
    * One chunk, in a buffer of its own; `data` may change once it is there.
    *

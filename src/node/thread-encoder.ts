@@ -48,6 +48,11 @@ export class ThreadEncoder implements ChunkEncoder {
     this.#worth = worth;
   }
 
+  /** What no length is worth a thread is encoded here, one chunk at a time. */
+  parallelOf(cname: CompressorName | undefined): number {
+    return Number.isFinite(this.#worth(cname)) ? this.parallel : 1;
+  }
+
   async encode(data: Uint8Array, options: EncodeOptions, room?: ArrayBuffer): Promise<Uint8Array> {
     const { length } = data;
     const crowded = this.#underWay > 0 && this.#underWay + length > MAX_UNDER_WAY;

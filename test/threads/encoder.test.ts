@@ -77,6 +77,13 @@ it("an error comes in its turn, and after the chunks in front of it", async () =
   expect(chunks).toBe(7);
 });
 
+it("chunks that no thread encodes are not asked for before their turn", () => {
+  const unasked = new ThreadEncoder(pool, "wasm", undefined, worthUnasked);
+  const found = (["lz4", "zstd", undefined] as const).map((cname) => unasked.parallelOf(cname));
+  expect(found).toEqual([1, unasked.parallel, 1]);
+  expect(encoder.parallelOf("lz4")).toBe(encoder.parallel);
+});
+
 it("data may be overwritten once their chunk is there", async () => {
   const data = makeData(1)[0] ?? new Uint8Array(0);
   const expected = encodeSync(data, {});

@@ -22,6 +22,7 @@ export function bloscStage(configuration: JsonObject, itemSize: number, place: F
     name: "blosc",
     v3: { name: "blosc", configuration: { ...options } },
     isBlosc: true,
+    ahead: (encoder) => encoder.parallelOf?.(options.cname) ?? encoder.parallel,
     fixedOverhead: undefined,
     decode: decodeChunk,
     encode: (bytes, encoder = encodeHere, room?: ArrayBuffer) => encoder.encode(bytes, options, room),

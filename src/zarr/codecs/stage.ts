@@ -11,6 +11,8 @@ export interface Stage {
   readonly v3: JsonObject | undefined;
   /** Set for a blosc stage: chunks that can be decoded in part. */
   readonly isBlosc?: true;
+  /** Chunks that are worth encoding at a time with an encoder, where that depends on the codec's settings. */
+  readonly ahead?: (encoder: ChunkEncoder) => number;
   /** Set for what is read, and not written: `encode` throws `UNSUPPORTED`. */
   readonly isReadOnly?: true;
   /** Encoded bytes for so many decoded ones, where that is another rule than a fixed overhead. */

@@ -5,6 +5,7 @@
  */
 import { BufferShelf } from "../../bytes/buffer-shelf.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
 import { mapAhead } from "../../store/pool.ts";
 import type { Chain, ShardingSerializer } from "../chain.ts";
 import { encodeShardIndex, type ShardEntry } from "../shard-index.ts";
@@ -33,7 +34,7 @@ export async function* shardPieces(
   const rooms = new Rooms(serializer, settings.fill.length);
   const encoded = mapAhead(
     slots,
-    settings.encoder?.parallel ?? 1,
+    aheadOf(serializer.inner, settings.encoder),
     async (slot, inner) => ({ slot, bytes: await bySlot.get(slot)?.encode(inner, rooms.take()) }),
     signal,
   );
@@ -56,6 +57,13 @@ export async function* shardPieces(
     rooms.give(bytes);
   }
   if (!isEmpty) yield await encodeShardIndex(entries, grid, serializer.index);
+}
+
+/** Chunks that are worth encoding at a time. */
+function aheadOf({ stages }: Chain, encoder: ChunkEncoder | undefined): number {
+  if (encoder === undefined) return 1;
+  const only = stages.length === 1 ? stages[0] : undefined;
+  return only?.ahead?.(encoder) ?? encoder.parallel;
 }
 
 /** Chunks of this size are worth a buffer that is used again; larger ones than the second no Blosc chunk holds. */
