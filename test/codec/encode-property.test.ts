@@ -63,4 +63,23 @@ describe("whatever the data and the settings", () => {
       expect(wrong).toEqual([]);
     },
   );
+
+  test.each([2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 64, 255])(
+    "blocks that are shuffled in several steps are undone: %i bytes an element",
+    (typesize) => {
+      const step = Math.floor(32_768 / typesize);
+      for (const count of [step, step + 1, step + 15, 2 * step - 1, 2 * step, 2 * step + 17]) {
+        const data = makeTexture({
+          length: count * typesize,
+          seed: count,
+          values: 3,
+          period: 1,
+          repeats: 128,
+        });
+        const chunk = encodeSync(data, { shuffle: "shuffle", typesize, clevel: 9, blocksize: data.length });
+        expect(decodeHeader(chunk)).toMatchObject({ blocksize: data.length, memcpyed: false });
+        expect(Buffer.compare(decodeSync(chunk), data)).toBe(0);
+      }
+    },
+  );
 });
