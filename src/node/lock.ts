@@ -3,13 +3,12 @@
  *
  * It keeps two writers from working for nothing; what keeps the data whole are the commits, which compare before they swap.
  */
-import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { SuperchunkError } from "../errors.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
-import { temporaryName } from "./fs-publish.ts";
+import { newMark, temporaryName } from "./fs-publish.ts";
 
 /** Who holds a lock. */
 export interface LockHolder {
@@ -207,7 +206,7 @@ function isAlive(pid: number): boolean {
 
 function describeMyself(): LockHolder {
   myProcess ??= describeProcess();
-  return { ...myProcess, since: new Date().toISOString(), token: randomBytes(8).toString("hex") };
+  return { ...myProcess, since: new Date().toISOString(), token: newMark() };
 }
 
 /** What is the same for all locks of this process. */

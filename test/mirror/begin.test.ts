@@ -56,6 +56,18 @@ test("its full superchunks are the shards at once, and every later change is sho
   expect(await verifyLinkAt(root)).toEqual([]);
 });
 
+test("an array says that it keeps itself a Zarr array also where its metadata escape the word", async () => {
+  const root = await makePlain();
+  await link(root, undefined, { live: true });
+  const storage = join(root, "meta", "storage");
+  const text = fs.readFileSync(storage, "utf8");
+  expect(text).toContain('"zarr"');
+  fs.writeFileSync(storage, text.replace('"zarr"', '"\\u007aarr"'));
+  expect((await planLinkAt(root)).notes).toContain("the array keeps itself a Zarr array");
+  fs.writeFileSync(storage, text.replace('"zarr"', '"other"'));
+  await expect(planLinkAt(root)).rejects.toMatchObject({ code: "CONFLICT" }); // it has the shards of another
+});
+
 test("unlinked, compacted with other settings and linked live again, all of it is on the disk once", async () => {
   const root = await makePlain();
   await link(root, undefined, { live: true });

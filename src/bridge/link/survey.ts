@@ -180,9 +180,10 @@ function assertNodes(archive: Archive, { data }: LinkSite, { documents }: Linked
 
 /** Folders that are not there yet, outer ones first, so that undoing leaves none behind. */
 async function missingFolders(site: LinkSite, linked: LinkedArchive): Promise<string[]> {
+  const keys = [...linked.shards.map(({ link }) => link), ...linked.documents.map(([key]) => key)];
   const wanted = new Set<string>();
-  for (const key of [...linked.shards.map(({ link }) => link), ...linked.documents.map(([key]) => key)]) {
-    const parts = key.split("/").slice(0, -1);
+  for (const folder of new Set(keys.map((key) => splitKey(key).folder))) {
+    const parts = folder === "" ? [] : folder.split("/");
     for (let depth = 0; depth <= parts.length; depth++) wanted.add(parts.slice(0, depth).join("/"));
   }
   const missing: string[] = [];
