@@ -176,7 +176,7 @@ async function decodeDirectly(
     const { header } = chunk;
     const out = room(header.nbytes);
     try {
-      if (header.nbytes > 0) out.set(lease.decode(header.ctbytes));
+      if (header.nbytes > 0) lease.decodeInto(out, header.ctbytes);
     } catch (error) {
       throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
     }
