@@ -11,21 +11,13 @@ import type { Archive, ArrayArchive, ChunkedArchive } from "../../src/array/type
 import { isSuperchunkError, type SuperchunkError } from "../../src/errors.ts";
 import { FileStore } from "../../src/node/fs-store.ts";
 import { locate } from "../../src/node/locate.ts";
-import { ThreadDecoder, type ThreadTuning } from "../../src/node/thread-decoder.ts";
+import { ThreadDecoder } from "../../src/node/thread-decoder.ts";
 import { WorkerPool } from "../../src/node/worker-pool.ts";
 import { loadFolder } from "../array/memory-archive.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
 import { chunkPath, LARGER, SHAPE, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
-
-/** Small jobs, and threads for however little there is. */
-const EAGER: ThreadTuning = {
-  worthStarting: 0,
-  worthUsing: 0,
-  jobBytes: 100_000,
-  directJobBytes: 100_000,
-  minJobBytes: 0,
-};
+import { EAGER } from "./tuning.ts";
 
 let bundles: Bundles;
 let pool: WorkerPool;

@@ -7,22 +7,15 @@ import { callingThread } from "../../src/array/chunk-decoder.ts";
 import type { ArraySlice } from "../../src/array/types.ts";
 import type { ChunkEncoder, CompressorName } from "../../src/codec/types.ts";
 import { createZarr, openZarr, openZarrWriter } from "../../src/node/index.ts";
-import { ThreadDecoder, type ThreadTuning } from "../../src/node/thread-decoder.ts";
+import { ThreadDecoder } from "../../src/node/thread-decoder.ts";
 import { WorkerPool } from "../../src/node/worker-pool.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarrArray } from "../../src/zarr/open.ts";
 import { createZarr as createIn } from "../../src/zarr/write/create.ts";
 import { type Bundles, bundle } from "../threads/bundle.ts";
+import { EAGER } from "../threads/tuning.ts";
 
-/** Small jobs, and threads for however little there is. */
-const EAGER: ThreadTuning = {
-  worthStarting: 0,
-  worthUsing: 0,
-  jobBytes: 100_000,
-  directJobBytes: 100_000,
-  minJobBytes: 0,
-};
 const ROWS = 3000;
 const COLUMNS = 50;
 const specification = {
