@@ -7,6 +7,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type ResourceLimits, Worker } from "node:worker_threads";
 import { SuperchunkError } from "../errors.ts";
+import { LoadingGate } from "./loading-gate.ts";
 import type { Job, Reply } from "./thread-messages.ts";
 
 interface Thread<R> {
@@ -41,6 +42,7 @@ export class WorkerPool<J = Job, R = Reply> {
   readonly #url: URL;
   readonly #limits: ResourceLimits | undefined;
   readonly #threads: Thread<R>[] = [];
+  readonly #gate = new LoadingGate();
   #starting: Promise<boolean> | undefined;
   /** Until every thread that was begun has answered or failed. */
   #launching: Promise<void> | undefined;
@@ -108,6 +110,7 @@ export class WorkerPool<J = Job, R = Reply> {
     return new Promise((resolve, reject) => {
       const worker = new Worker(this.#url, {
         name: "superchunk",
+        workerData: this.#gate.workerData,
         ...(this.#limits === undefined ? {} : { resourceLimits: this.#limits }),
       });
       const thread: Thread<R> = { worker, pending: new Map() };
@@ -158,9 +161,11 @@ export class WorkerPool<J = Job, R = Reply> {
     await this.#starting;
     await this.#launching;
     this.#isEnding = true;
+    this.#gate.close();
     try {
       await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
     } finally {
+      this.#gate.open();
       this.#isEnding = false;
     }
   }

@@ -35,8 +35,7 @@ const TUNING: ThreadTuning = {
   minJobBytes: 0,
 };
 
-/** Stops reading again and again, while threads write, and gives the memory back. */
-const STOPPED = `
+const PREAMBLE = `
   import { open } from "../array/open.ts";
   import { callingThread } from "../array/chunk-decoder.ts";
   import { FileStore } from "./fs-store.ts";
@@ -47,22 +46,43 @@ const STOPPED = `
   const pool = new WorkerPool(2, new URL("./chunk-worker.js", import.meta.url));
   const decoder = new ThreadDecoder(pool, "wasm", callingThread, ${JSON.stringify(TUNING)});
   const archive = await open(new FileStore(process.argv[2] ?? ""), "", { decoder });
-  await archive.readBytes(0, archive.nbytes);
   const turn = () => new Promise((resolve) => setImmediate(resolve));
-  let stopped = 0;
-  for (let i = 0; i < 40; i++) {
-    const abort = new AbortController();
-    const reading = archive.readBytes(0, archive.nbytes, { signal: abort.signal });
-    for (let k = 0; k < 6; k++) await turn();
-    abort.abort(new Error("enough"));
-    await reading.catch((error) => { if (error.message === "enough") stopped++; });
-    globalThis.gc();
-    await turn();
-    globalThis.gc();
-  }
-  await pool.end();
-  console.log(stopped > 0 ? "stopped" : "never stopped");
 `;
+
+const PROGRAMS = {
+  /** Stops reading again and again, while threads write, and gives the memory back. */
+  "stopped.js": `${PREAMBLE}
+    await archive.readBytes(0, archive.nbytes);
+    let stopped = 0;
+    for (let i = 0; i < 40; i++) {
+      const abort = new AbortController();
+      const reading = archive.readBytes(0, archive.nbytes, { signal: abort.signal });
+      for (let k = 0; k < 6; k++) await turn();
+      abort.abort(new Error("enough"));
+      await reading.catch((error) => { if (error.message === "enough") stopped++; });
+      globalThis.gc();
+      await turn();
+      globalThis.gc();
+    }
+    await pool.end();
+    console.log(stopped > 0 ? "stopped" : "never stopped");`,
+  /** Leaves while its threads are about to read: some milliseconds after they have started. */
+  "left.js": `${PREAMBLE}
+    await pool.start();
+    void archive.readBytes(0, archive.nbytes).catch(() => undefined);
+    const until = performance.now() + Number(process.argv[3]);
+    while (performance.now() < until) await turn();
+    process.exit(7);`,
+  /** The same by ending its threads. */
+  "ended.js": `${PREAMBLE}
+    await pool.start();
+    const reading = archive.readBytes(0, archive.nbytes).catch(() => undefined);
+    const until = performance.now() + Number(process.argv[3]);
+    while (performance.now() < until) await turn();
+    await pool.end();
+    await reading;
+    process.exit(7);`,
+};
 
 let folder: string;
 let ramp: string;
@@ -73,7 +93,7 @@ let pool: WorkerPool;
 let run: MockInstance<WorkerPool["run"]>;
 
 beforeAll(async () => {
-  withKoffi = await bundle({ "stopped.js": STOPPED });
+  withKoffi = await bundle(PROGRAMS);
   without = await bundle();
   await symlink(join(repositoryRoot, "node_modules"), join(withKoffi.folder, "node_modules"));
   folder = await mkdtemp(join(tmpdir(), "superchunk-lent-"));
@@ -198,4 +218,17 @@ it("memory of a reading that was stopped stays until the threads are done with i
   const program = join(withKoffi.folder, "stopped.js");
   const { stdout } = await promisify(execFile)(process.execPath, ["--expose-gc", program, long]);
   expect(stdout).toBe("stopped\n");
+});
+
+it("threads are not ended while they load koffi, which would take the process down", async () => {
+  await decoderWith(withKoffi);
+  for (const name of ["left.js", "ended.js"]) {
+    for (let milliseconds = 20; milliseconds < 80; milliseconds += 6) {
+      const args = [join(withKoffi.folder, name), ramp, String(milliseconds)];
+      await expect(promisify(execFile)(process.execPath, args)).rejects.toMatchObject({
+        code: 7,
+        stderr: "",
+      });
+    }
+  }
 });
