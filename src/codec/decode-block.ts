@@ -36,21 +36,24 @@ export function makeBlockDecoder(kernel: DecodeKernel, header: ChunkHeader, scra
   return { kernel, header, scratch, decodeStream: streamKernelOf(kernel, header.compressor) };
 }
 
+/** A block in the kernel's memory. */
+export interface PlacedBlock {
+  /** Number of the block in its chunk. */
+  readonly block: number;
+  /** Addresses of its first byte, and behind its last. */
+  readonly src: number;
+  readonly end: number;
+  /** Where it starts in the chunk, for messages. */
+  readonly offset: number;
+}
+
 /**
- * Decodes block `block`, whose bytes are at `src` to `end`, to `dst`. All three are addresses in the kernel's memory.
+ * Decodes a block to `dst`, an address in the kernel's memory.
  *
- * @param offset where the block starts in its chunk, for messages
  * @throws BAD_CHUNK
  */
-export function decodeBlock(
-  decoder: BlockDecoder,
-  block: number,
-  src: number,
-  end: number,
-  dst: number,
-  offset: number,
-): void {
-  const { filter, from, length } = decodeStreams(decoder, block, src, end, dst, offset);
+export function decodeBlock(decoder: BlockDecoder, placed: PlacedBlock, dst: number): void {
+  const { filter, from, length } = decodeStreams(decoder, placed, dst);
   filter?.(from, dst, length, decoder.header.typesize);
 }
 
@@ -67,11 +70,8 @@ export interface DecodedStreams {
 /** The first half of {@link decodeBlock}: a block without a filter is then at `dst`, others are in scratch and where they were. */
 export function decodeStreams(
   decoder: BlockDecoder,
-  block: number,
-  src: number,
-  end: number,
+  { block, src, end, offset }: PlacedBlock,
   dst: number,
-  offset: number,
 ): DecodedStreams {
   const { kernel, header, scratch, decodeStream } = decoder;
   const length = blockLength(header, block);

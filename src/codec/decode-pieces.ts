@@ -2,22 +2,12 @@
  * Decodes a block out of a kernel's memory into the caller's. Knows that what goes through the processor's cache in small
  * pieces is written and copied in half the time; streams and filters are decode-block.ts's.
  */
-import { type BlockDecoder, decodeStreams } from "./decode-block.ts";
+import { type BlockDecoder, decodeStreams, type PlacedBlock } from "./decode-block.ts";
 
 /** Bytes of a shuffled block that are put together before they are copied. */
 const PIECE = 1 << 17;
 /** Pieces are multiples of so many elements, so that all of them begin at a cache line. */
 const ELEMENTS = 64;
-
-/** A block in the kernel's memory: where it lies, and where it starts in its chunk. */
-export interface PlacedBlock {
-  readonly block: number;
-  /** Addresses of its first byte, and behind its last. */
-  readonly src: number;
-  readonly end: number;
-  /** Where it starts in the chunk, for messages. */
-  readonly offset: number;
-}
 
 /**
  * Decodes bytes `from` to `to` of a block to the beginning of `out`.
@@ -27,7 +17,7 @@ export interface PlacedBlock {
  */
 export function decodeBlockInto(
   decoder: BlockDecoder,
-  { block, src, end, offset }: PlacedBlock,
+  placed: PlacedBlock,
   target: number,
   from: number,
   to: number,
@@ -36,7 +26,7 @@ export function decodeBlockInto(
   const { kernel, header } = decoder;
   const { calls, memory } = kernel;
   const { typesize } = header;
-  const streams = decodeStreams(decoder, block, src, end, target, offset);
+  const streams = decodeStreams(decoder, placed, target);
   if (streams.filter !== calls.unshuffleStreams) {
     streams.filter?.(streams.from, target, streams.length, typesize);
     out.set(memory.bytes.subarray(target + from, target + to));

@@ -5,7 +5,7 @@
 import { SuperchunkError } from "../errors.ts";
 import { type BlockTable, blocksOf, checkExpansion, checkRange, readBlockTable } from "./block-table.ts";
 import { checkExpectations, checkGiven, outputOf } from "./decode.ts";
-import { decodeBlock, makeBlockDecoder } from "./decode-block.ts";
+import { decodeBlock, makeBlockDecoder, type PlacedBlock } from "./decode-block.ts";
 import { type DecodeKernel, giveBackKernel, takeKernel } from "./decode-kernel.ts";
 import { decodeBlockInto } from "./decode-pieces.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "./header.ts";
@@ -104,14 +104,12 @@ class KernelLease implements DecodeLease {
     }
     const table = readBlockTable(chunk, header);
     checkExpansion(header, table, 0, header.nblocks);
-    const { starts, ends } = table;
     const target = outputOf(out, header.nbytes);
     const kernel = this.#owned();
     const rooms = this.#layOut(kernel, header, 1);
     const decoder = makeBlockDecoder(kernel, header, rooms.scratch);
     for (let i = 0; i < header.nblocks; i++) {
-      const offset = starts[i] ?? 0;
-      const placed = { block: i, src: kernel.base + offset, end: kernel.base + (ends[i] ?? 0), offset };
+      const placed = placeBlock(table, i, kernel.base);
       const at = i * header.blocksize;
       decodeBlockInto(decoder, placed, rooms.target, 0, blockLength(header, i), target.subarray(at));
     }
@@ -207,14 +205,18 @@ class KernelLease implements DecodeLease {
 function decodeBlockRow(
   kernel: DecodeKernel,
   header: ChunkHeader,
-  { starts, ends }: BlockTable,
+  table: BlockTable,
   [first, end]: readonly [number, number],
   at: { readonly input: number; readonly scratch: number; readonly target: number },
 ): void {
   const decoder = makeBlockDecoder(kernel, header, at.scratch);
   for (let i = first; i < end; i++) {
-    const start = starts[i] ?? 0;
-    const target = at.target + (i - first) * header.blocksize;
-    decodeBlock(decoder, i, at.input + start, at.input + (ends[i] ?? 0), target, start);
+    decodeBlock(decoder, placeBlock(table, i, at.input), at.target + (i - first) * header.blocksize);
   }
+}
+
+/** Where a block lies; `input` is the address of the chunk's byte 0, or where it would be. */
+function placeBlock({ starts, ends }: BlockTable, block: number, input: number): PlacedBlock {
+  const offset = starts[block] ?? 0;
+  return { block, src: input + offset, end: input + (ends[block] ?? 0), offset };
 }

@@ -146,7 +146,8 @@ export class BlockRewriter {
     const input = target + length + SLACK;
     kernel.memory.reserve(input + size + SLACK);
     kernel.memory.bytes.set(this.#chunk.subarray(start, start + size), input);
-    decodeBlock(this.#decoder, block, input, input + size, target, start);
+    const placed = { block, src: input, end: input + size, offset: start };
+    decodeBlock(this.#decoder, placed, target);
     return kernel.memory.bytes.subarray(target, target + length);
   }
 
