@@ -8,7 +8,7 @@ import { parseJson, stringifyJson } from "../../format/json.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { checkKey } from "../../store/key.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { showJson } from "../../zarr/metadata-fields.ts";
 import type { LinkKind, LinkOptions } from "./types.ts";
 
@@ -88,6 +88,18 @@ function hexOf(sum: number): string {
 }
 
 /**
+ * An object that is absent more often than not: it is looked for first, since failing to open a file takes as long as looking
+ * for it ten times.
+ */
+export async function getIfThere(
+  target: ReadableStore,
+  key: string,
+  options: StoreOptions,
+): Promise<Uint8Array | undefined> {
+  return (await target.stat(key, options)) === undefined ? undefined : target.get(key, options);
+}
+
+/**
  * The record of a link, or undefined where nothing is linked.
  *
  * @throws BAD_FIELD where it is damaged: nothing must be cut off on its word; UNSUPPORTED for a newer version
@@ -96,9 +108,7 @@ export async function readLinkRecord(
   target: ReadableStore,
   signal?: AbortSignal,
 ): Promise<LinkRecord | undefined> {
-  // Of a file, failing to open what is not there takes as long as looking for it ten times.
-  if ((await target.stat(LINK_RECORD, { signal })) === undefined) return undefined;
-  const bytes = await target.get(LINK_RECORD, { signal });
+  const bytes = await getIfThere(target, LINK_RECORD, { signal });
   if (bytes === undefined) return undefined;
   const path = target.describe(LINK_RECORD);
   const json = objectOf(parseJson(bytes, path), "the record", path);

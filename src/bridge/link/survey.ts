@@ -6,7 +6,13 @@ import { SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import type { DataFile } from "./data-files.ts";
 import { type Look, lookAt } from "./look.ts";
-import { LINK_RECORD, type LinkRecord, type RecordedFile, type RecordedOptions } from "./record.ts";
+import {
+  getIfThere,
+  LINK_RECORD,
+  type LinkRecord,
+  type RecordedFile,
+  type RecordedOptions,
+} from "./record.ts";
 import type { Work } from "./shard-making.ts";
 import { type LinkedArchive, planShards } from "./shards.ts";
 import type { LinkKind, LinkOptions, LinkPlace, LinkPlan, LinkSite } from "./types.ts";
@@ -66,8 +72,7 @@ export async function survey(
   }
   const documents: (readonly [string, Uint8Array])[] = [];
   for (const [key, bytes] of linked.documents) {
-    const isThere = (await target.stat(key, { signal })) !== undefined;
-    const stored = isThere ? await target.get(key, { signal }) : undefined;
+    const stored = await getIfThere(target, key, { signal });
     if (stored !== undefined && before?.documents.includes(key) !== true)
       throw inTheWay(target.describe(key));
     if (!isEqual(stored, bytes)) documents.push([key, bytes]);
