@@ -17,8 +17,8 @@ export class LoadingGate {
   /** How many threads load, and {@link CLOSED}. */
   readonly #cell = new Int32Array(new SharedArrayBuffer(4));
 
-  /** What a thread is given to know the gate by. */
-  get workerData(): Readonly<Record<string, Int32Array>> {
+  /** What a thread is given to know the gate by; from now on the end of the process closes it. */
+  dataForThread(): Readonly<Record<string, Int32Array>> {
     if (gates.size === 0) process.once("exit", closeAll);
     gates.add(this);
     return { [MEMBER]: this.#cell };
@@ -28,8 +28,8 @@ export class LoadingGate {
   close(): void {
     const until = performance.now() + PATIENCE;
     Atomics.or(this.#cell, 0, CLOSED);
-    for (let now = CLOSED; ; ) {
-      now = Atomics.load(this.#cell, 0);
+    for (;;) {
+      const now = Atomics.load(this.#cell, 0);
       const left = until - performance.now();
       if (now === CLOSED || left <= 0) return;
       Atomics.wait(this.#cell, 0, now, left);

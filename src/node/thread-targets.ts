@@ -36,7 +36,7 @@ export function directTargets(places: readonly PlacedChunk[], run: DecodeRun): T
     numbers.push(target.byteOffset, target.length);
   }
   if (buffer === undefined) return undefined;
-  const memory = isShared(buffer) ? buffer : lendMemory(buffer, first, end - first);
+  const memory = buffer instanceof SharedArrayBuffer ? buffer : lendMemory(buffer, first, end - first);
   if (memory === undefined) return undefined;
   const base = memory === buffer ? 0 : first;
   const offsets = Float64Array.from(numbers, (number, i) => (i % 2 === 0 ? number - base : number));
@@ -56,8 +56,4 @@ export async function openTargets({
     k += 2;
     return new Uint8Array(buffer, start, length);
   };
-}
-
-function isShared(buffer: ArrayBufferLike): buffer is SharedArrayBuffer {
-  return typeof SharedArrayBuffer !== "undefined" && buffer instanceof SharedArrayBuffer;
 }

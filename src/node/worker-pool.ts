@@ -110,7 +110,7 @@ export class WorkerPool<J = Job, R = Reply> {
     return new Promise((resolve, reject) => {
       const worker = new Worker(this.#url, {
         name: "superchunk",
-        workerData: this.#gate.workerData,
+        workerData: this.#gate.dataForThread(),
         ...(this.#limits === undefined ? {} : { resourceLimits: this.#limits }),
       });
       const thread: Thread<R> = { worker, pending: new Map() };
