@@ -6,6 +6,7 @@
  */
 import { assertReadable } from "../array/values.ts";
 import { parseDType } from "../format/dtype.ts";
+import { keepFloats } from "../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { Chain } from "./chain.ts";
@@ -157,7 +158,10 @@ export function parseTransformerArray(
     chain,
     fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
     fillValue,
-    attributes: Object.fromEntries(Object.entries(attributes).filter(([name]) => name !== "filters")),
+    attributes: keepFloats(
+      Object.fromEntries(Object.entries(attributes).filter(([name]) => name !== "filters")),
+      attributes,
+    ),
     dimensionNames: undefined,
     dataFolder: joinKey(base, "data/root", path),
     chunkKey: (position) => joinKey(base, dataKey(path, position, separator)),

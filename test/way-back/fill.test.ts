@@ -74,3 +74,42 @@ test.each([
   );
   expect(await convertOne(store)).toEqual(expected);
 });
+
+test.each([
+  ["float64", "0x7ff8000000000123"],
+  ["float32", "0xffc00000"],
+  ["complex64", [0, "0x7fc00001"]],
+] as const)(
+  "a NaN of %s with bits that no word has becomes NaN, and that is told: %j",
+  async (dataType, fillValue) => {
+    const store = new MemoryStore();
+    await createZarr(store, "zarr", { shape: [5], dataType, chunkShape: [2], fillValue });
+    const source = await zarrSource(await openZarr(store, "zarr"));
+    for (const format of ["blz", "bcolz"] as const) {
+      const { notes } = await convertBack(source, store, format, format);
+      expect(notes).toEqual([expect.stringContaining("the fill value becomes NaN")]);
+    }
+  },
+);
+
+test.each(["npy", "bloscpack"] as const)(
+  "that %s has no place for -0 is told, and for 0 need not be",
+  async (format) => {
+    const store = new MemoryStore();
+    for (const [path, fillValue] of [
+      ["minus", -0],
+      ["plus", 0],
+    ] as const) {
+      await createZarr(store, path, { shape: [5], dataType: "float64", chunkShape: [2], fillValue });
+      const { notes } = await convertBack(
+        await zarrSource(await openZarr(store, path)),
+        store,
+        `${path}.x`,
+        format,
+      );
+      expect(notes.map((note) => note.replace(/^.*: the/, "the"))).toEqual(
+        path === "plus" ? [] : [expect.stringContaining("the fill value not carried over")],
+      );
+    }
+  },
+);

@@ -8,6 +8,8 @@ import { open } from "../../src/array/open.ts";
 import { convertArchive } from "../../src/bridge/convert.ts";
 import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
 import { zarrSource } from "../../src/bridge/way-back/zarr-source.ts";
+import { stringifyJson } from "../../src/format/json.ts";
+import { JsonFloat } from "../../src/format/json-float.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarr } from "../../src/zarr/open.ts";
 import { openFixture, sha256 } from "../bridge/read-back.ts";
@@ -114,3 +116,18 @@ test("rows without bytes keep their number in superchunks, and are refused by bc
       ) as string,
     });
 });
+
+test.each(["blz", "bcolz", "bloscpack"] as const)(
+  "an attribute that is a whole float is still one in %s: Python tells 1.0 from 1",
+  async (format) => {
+    const store = new MemoryStore();
+    const attributes = { scale: new JsonFloat(1), count: 1, deep: { list: [new JsonFloat(-2), 3] } };
+    const document = `{"zarr_format": 3, "node_type": "array", "shape": [3], "data_type": "int8", "fill_value": 0,
+      "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}},
+      "chunk_key_encoding": {"name": "default"}, "codecs": ["bytes"], "attributes": ${stringifyJson(attributes)}}`;
+    await store.put("zarr/zarr.json", new TextEncoder().encode(document));
+    await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", format);
+    const back = await open(store, "back");
+    expect(stringifyJson(back.attrs)).toBe(stringifyJson(attributes));
+  },
+);

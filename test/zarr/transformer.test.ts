@@ -437,3 +437,15 @@ test("a table with a damaged column leaves nothing where it was to go, and what 
   });
   expect((await (await openZarrArray(target, "old/kept")).verify()).ok).toBe(true);
 });
+
+test("an attribute that is a whole float is still one after conversion", async () => {
+  const store = new MemoryStore();
+  for (const [key, text] of Object.entries(WRITTEN))
+    await store.put(
+      key,
+      new TextEncoder().encode(text.replace('"attributes":{}', '"attributes":{"scale":1.0}')),
+    );
+  await convertTransformer(store, "scalar", store, "v3");
+  const document = new TextDecoder().decode(await store.get("v3/zarr.json"));
+  expect(document.replace(/\s/g, "")).toContain('"attributes":{"scale":1.0}');
+});

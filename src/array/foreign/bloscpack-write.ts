@@ -10,6 +10,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { pythonDType } from "../../format/dtype.ts";
 import { encodeHeader } from "../../format/header.ts";
 import { stringifyJson } from "../../format/json.ts";
+import { keepFloats } from "../../format/json-float.ts";
 import { encodeSection } from "../../format/metadata.ts";
 import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
@@ -119,7 +120,8 @@ function packingOf(array: BloscpackArray, options: BloscpackOptions): Packing {
   if (dtype.kind === "object") {
     throw new SuperchunkError("UNSUPPORTED", "Python objects are never written", { field: "dtype" });
   }
-  const metadata = { ...numpyMetadata(dtype, shape, array.order ?? "C"), ...extraMetadata(options.metadata) };
+  const extra = extraMetadata(options.metadata);
+  const metadata = keepFloats({ ...numpyMetadata(dtype, shape, array.order ?? "C"), ...extra }, extra);
   return { source: array.data, size: elementsOf(shape) * dtype.itemSize, itemSize: dtype.itemSize, metadata };
 }
 

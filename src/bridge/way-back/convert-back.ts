@@ -247,6 +247,8 @@ class Conversion implements BackRun {
     const { key, columns, table, bytes } = piece;
     const [column] = columns;
     if (format === "bcolz" || format === "blz") {
+      for (const { path, isFillInexact } of columns)
+        if (isFillInexact) this.note(`${path}: the fill value becomes NaN, without its sign and payload`);
       await this.#inFolder(key, async () => {
         if (table !== undefined)
           await (format === "bcolz" ? writeCtable : writeStructs)(this, table, columns, key);

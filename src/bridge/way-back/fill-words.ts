@@ -5,6 +5,8 @@
  * they come down to. @see FORMAT.md [FD]
  */
 import { toValues } from "../../array/values.ts";
+import { encodeItem } from "../../array/write/item-bytes.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import type { ZarrArray } from "../../zarr/array.ts";
 
@@ -13,6 +15,13 @@ export function storedDefault({ model: { fillItem, fillValue, dtype } }: ZarrArr
   if (fillValue === null) return null;
   const values = toValues(fillItem.slice(), dtype, 1);
   return wordsOf("get" in values ? values.get(0) : values[0], dtype);
+}
+
+/** False where the words stand for another item than the array's: JSON has one NaN, without a sign and a payload. */
+export function isDefaultExact(array: ZarrArray): boolean {
+  const words = storedDefault(array);
+  const { dtype, fillItem } = array.model;
+  return words === null || isEqual(encodeItem(dtype, words), fillItem);
 }
 
 function wordsOf(value: unknown, dtype: DType): JsonValue {

@@ -18,7 +18,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { ZarrArray } from "../../zarr/array.ts";
 import { leafOf } from "../../zarr/chain.ts";
 import { type CopyingEncoder, offerChunks } from "./copying-encoder.ts";
-import { storedDefault } from "./fill-words.ts";
+import { isDefaultExact, storedDefault } from "./fill-words.ts";
 import { copyableChunks, zarrTypesize } from "./zarr-chunks.ts";
 
 /** An array of any format, as far as it takes to write its values. */
@@ -78,6 +78,8 @@ export interface BackColumn {
   readonly nbytes: number;
   readonly attrs: JsonObject;
   readonly fillValue: JsonValue | undefined;
+  /** True where `fillValue` has not all bits of the source's: a NaN with a payload, or of the other sign. */
+  readonly isFillInexact: boolean;
   /** Undefined where no chunk can be copied. */
   readonly chunks: OfferedChunks | undefined;
   /** Why no chunk can be copied, if so. */
@@ -111,6 +113,7 @@ export async function describeColumn(name: string, source: BackArray): Promise<B
     nbytes: source.nbytes,
     attrs: source.attrs,
     fillValue: source instanceof ZarrArray ? storedDefault(source) : source.fillValue,
+    isFillInexact: source instanceof ZarrArray && !isDefaultExact(source),
     chunks,
     whyRecoded: chunks === undefined && typeof found === "string" ? found : undefined,
     settings: source instanceof ZarrArray ? settingsOfZarr(source) : ((await archive?.summary()) ?? {}),
@@ -168,6 +171,7 @@ export async function describeBytes(
     nbytes: archive.nbytes,
     attrs: archive.attrs,
     fillValue: undefined,
+    isFillInexact: false,
     chunks: chunksOfArchive(
       archive,
       Number.isInteger(chunkLength) && chunkLength > 0 ? chunkLength : undefined,

@@ -95,10 +95,10 @@ function tellLost(
     run.note(`${path}: ${lost.join(" and ")} not carried over: ${format} has no place for it`);
 }
 
-/** True for what is the default without a word on it: none, zero, false, the empty string, and lists of these. */
+/** True for what is the default without a word on it: none, zero (not -0), false, the empty string, and lists of these. */
 function isNothing(fill: JsonValue | undefined): boolean {
   if (Array.isArray(fill)) return (fill as readonly JsonValue[]).every(isNothing);
-  return fill === undefined || fill === null || fill === 0 || fill === false || fill === "";
+  return fill === undefined || fill === null || Object.is(fill, 0) || fill === false || fill === "";
 }
 
 /** The error for arrays of Python objects. */
