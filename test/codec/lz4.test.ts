@@ -61,9 +61,12 @@ function makeStream(draw: (limit: number) => number): { stream: number[]; nbytes
     for (let i = 0; i < literals; i++) stream.push(draw(256));
     nbytes += literals;
   };
-  for (let i = 1 + draw(60); i > 0; i--) {
-    const literals = (nbytes === 0 ? 1 : 0) + draw(draw(6) === 0 ? 300 : draw(2) === 0 ? 1 : 17);
-    const match = draw(draw(6) === 0 ? 600 : 17);
+  // As of text: runs of sequences without literals, whose matches are short.
+  const bare = draw(3) === 0;
+  for (let i = 1 + draw(bare ? 200 : 60); i > 0; i--) {
+    const isBare = bare && nbytes > 0 && draw(40) > 0;
+    const literals = isBare ? 0 : (nbytes === 0 ? 1 : 0) + draw(draw(6) === 0 ? 300 : draw(2) === 0 ? 1 : 17);
+    const match = draw(isBare ? 13 : draw(6) === 0 ? 600 : 17);
     put(literals, match);
     const distance = 1 + draw(Math.min(nbytes, draw(2) === 0 ? 20 : 300));
     stream.push(distance & 255, distance >> 8, ...lengthBytes(match));

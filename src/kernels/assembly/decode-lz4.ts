@@ -5,9 +5,16 @@ const ENDS_EARLY: i32 = -1;
 const TOO_LONG: i32 = -2;
 const BAD_REFERENCE: i32 = -3;
 
+const MIN_MATCH: usize = 4;
 /** The most literals that a token alone tells, and the longest match that one vector holds. */
 const SHORT_LITERALS: usize = 14;
 const SHORT_MATCH: usize = 16;
+/** Tokens up to this have no literals and a short match: a bare sequence. */
+const BARE_TOKEN: u32 = 12;
+/** Where a run of bare sequences gives fewer bytes than this, the next try to find one comes later each time, … */
+const BARE_RUN: usize = 96;
+/** … at most after so many bytes. */
+const BARE_WAIT: usize = 8192;
 
 /** A length whose bytes the input does not have. */
 const CUT: usize = 0xffffffff;
@@ -39,9 +46,27 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
   // Up to here a token, short literals and a distance do not end the input, and a short sequence does not overrun the output.
   const ipShort = ipEnd - min(srcLength, SHORT_LITERALS + 3);
   const opShort = dst + min(need, dstLength - min(dstLength, SHORT_LITERALS + SHORT_MATCH));
+  let opBare = op;
+  let wait: usize = 0;
   while (ip < ipEnd) {
-    // Most sequences are short. Which lengths and distances they have cannot be predicted, so nothing here branches on them.
-    while (ip < ipShort && op < opShort) {
+    // Of text nearly all sequences are bare. Where that can be predicted, the next token need not wait for the length of this one.
+    if (op >= opBare) {
+      const start = op;
+      while (ip < ipShort && op < opShort) {
+        const sequence = load<u32>(ip);
+        const token = sequence & 0xff;
+        const distance = <usize>((sequence >> 8) & 0xffff);
+        if (token > BARE_TOKEN || distance - 1 >= op - dst) break;
+        copyMatch(op, distance, SHORT_MATCH);
+        op += token + MIN_MATCH;
+        ip += 3;
+      }
+      wait = op - start < BARE_RUN ? min(2 * wait + 16, BARE_WAIT) : 0;
+      opBare = op + wait;
+    }
+    // Most others are short. Which lengths and distances they have cannot be predicted, so nothing here branches on them.
+    const opTry = min(opBare, opShort);
+    while (ip < ipShort && op < opTry) {
       const token = <usize>load<u8>(ip);
       const literals = token >> 4;
       if (literals > SHORT_LITERALS) break;
@@ -51,11 +76,11 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
       const distance = <usize>load<u16>(ip, 1);
       ip += 3;
       if (distance - 1 >= op - dst) return BAD_REFERENCE;
-      let length = (token & 15) + 4;
+      let length = (token & 15) + MIN_MATCH;
       if (length <= SHORT_MATCH) {
         copyShortMatch(op, distance);
       } else {
-        if (length == 19) {
+        if (length == 15 + MIN_MATCH) {
           length = longLength(ip, ipEnd, dstLength) + 4;
           if (length - 4 > dstLength) return length - 4 == CUT ? ENDS_EARLY : TOO_LONG;
           ip = lengthEnd;
