@@ -10,7 +10,7 @@ export const encodeHere: ChunkEncoder = {
   encode: async (data, options, room) => {
     if (room === undefined || room.byteLength < data.length + HEADER_LENGTH) return encode(data, options);
     await prepareEncode(options.cname);
-    return encodeInto(data, new Uint8Array(room), options);
+    return encodeInto(data, room, options);
   },
 };
 

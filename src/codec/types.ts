@@ -70,11 +70,12 @@ export interface ChunkEncoder {
   /**
    * One chunk, in a buffer of its own; `data` may change once it is there.
    *
-   * @param room a buffer that the encoder may take over for the result, at least 16 bytes longer than
-   * `data`; it is the caller's again, as the chunk's buffer, where the chunk lies in it, and else gone
+   * @param room memory for the result, at least 16 bytes longer than `data`, for an encoder that can use it; where it is the
+   * whole of its buffer, that may be taken over: it is the caller's again, as the chunk's buffer, where the chunk lies in it,
+   * and else gone
    * @throws as `encode`
    */
-  encode(data: Uint8Array, options: EncodeOptions, room?: ArrayBuffer): Promise<Uint8Array>;
+  encode(data: Uint8Array, options: EncodeOptions, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array>;
 }
 
 /** Chooses by the compressor who encodes; undefined: the calling thread. */

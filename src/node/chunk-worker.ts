@@ -63,7 +63,7 @@ async function runEncode({ blosc, input, length, options, room }: EncodeJob): Pr
   const chunk =
     blosc === "native"
       ? (await loadNativeBlosc()).encode(data, options)
-      : await encodeHere.encode(data, options, room);
+      : await encodeHere.encode(data, options, room && new Uint8Array(room));
   return { buffers: [chunk.buffer as ArrayBuffer], facts: new Float64Array([chunk.length]), input };
 }
 

@@ -6,6 +6,7 @@
  */
 import * as fs from "node:fs";
 import type { FileHandle } from "node:fs/promises";
+import type { PieceRooms } from "../store/types.ts";
 import { systemCode } from "./fs-errors.ts";
 import { writeFully } from "./fs-write.ts";
 
@@ -14,6 +15,8 @@ import { writeFully } from "./fs-write.ts";
  * small files are often read again soon, those of merges for example.
  */
 export const STAGE: number = 2 << 20;
+/** Bytes behind a stage, so that a piece that is made in it need not end where the stage does. Nobody pays for what is not used. */
+const BEHIND = (4 << 20) + 65_536;
 /** Offsets, lengths and addresses of direct writes are multiples of this: the page, and the largest usual sector. */
 const ALIGNMENT = 4096;
 /** Stages of files that are done, kept for the next ones. */
@@ -61,9 +64,9 @@ function isRefusal(error: unknown): boolean {
 /** What is shorter waits in memory of this many bytes: streams do not say how long they will be. */
 const SMALL = 1 << 20;
 
-/** Two buffers of {@link STAGE} bytes. */
+/** Two buffers of {@link STAGE} bytes and {@link BEHIND} more. */
 interface Stages {
-  readonly buffers: readonly [Uint8Array, Uint8Array];
+  readonly buffers: readonly [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>];
   /** They begin at pages. */
   readonly isAligned: boolean;
 }
@@ -74,19 +77,21 @@ const idle: Stages[] = [];
 function takeStages(): Stages {
   const kept = idle.pop();
   if (kept !== undefined) return kept;
-  const pages = (2 * STAGE) / 65_536;
+  const length = 2 * (STAGE + BEHIND);
+  const pages = length / 65_536;
   try {
     const { buffer } = new WebAssembly.Memory({ initial: pages, maximum: pages });
     return { buffers: halve(buffer), isAligned: true };
   } catch (error) {
     // Where a process may have few addresses: engines reserve many for each such memory.
-    if (error instanceof RangeError) return { buffers: halve(new ArrayBuffer(2 * STAGE)), isAligned: false };
+    if (error instanceof RangeError) return { buffers: halve(new ArrayBuffer(length)), isAligned: false };
     throw error;
   }
 }
 
-function halve(buffer: ArrayBuffer): readonly [Uint8Array, Uint8Array] {
-  return [new Uint8Array(buffer, 0, STAGE), new Uint8Array(buffer, STAGE, STAGE)];
+function halve(buffer: ArrayBuffer): Stages["buffers"] {
+  const half = buffer.byteLength / 2;
+  return [new Uint8Array(buffer, 0, half), new Uint8Array(buffer, half, half)];
 }
 
 /** Writes one file from its start: through stages, of which one is filled while the other is written. */
@@ -97,7 +102,7 @@ export class DirectWriter {
   readonly #access: DirectAccess;
   #stages: Stages | undefined;
   /** What is being filled, and how far: a stage, or before there are any something smaller. */
-  #buffer: Uint8Array = new Uint8Array(0);
+  #buffer: Uint8Array<ArrayBuffer> = new Uint8Array(0);
   #filled = 0;
   /** The stage that is being filled. */
   #current: 0 | 1 = 0;
@@ -114,16 +119,34 @@ export class DirectWriter {
     this.#access = access;
   }
 
+  /** Where the next piece goes: in the stage, once there is one. */
+  readonly rooms: PieceRooms = {
+    take: (length) => {
+      const end = this.#filled + length;
+      if (this.#stages === undefined || end > this.#buffer.length) return undefined;
+      return this.#buffer.subarray(this.#filled, end);
+    },
+  };
+
   /** Takes a piece, which is its maker's again when this resolves. */
   async write(piece: Uint8Array): Promise<void> {
     if (this.#stages === undefined) this.#makeRoom(piece.length);
+    else if (this.#isInPlace(piece)) {
+      this.#filled += piece.length;
+      if (this.#filled >= STAGE) await this.#send();
+      return;
+    }
     for (let at = 0; at < piece.length; ) {
-      const length = Math.min(this.#buffer.length - this.#filled, piece.length - at);
+      const length = Math.min(STAGE - this.#filled, piece.length - at);
       this.#buffer.set(piece.subarray(at, at + length), this.#filled);
       this.#filled += length;
       at += length;
       if (this.#filled === STAGE) await this.#send();
     }
+  }
+
+  #isInPlace({ buffer, byteOffset }: Uint8Array): boolean {
+    return buffer === this.#buffer.buffer && byteOffset === this.#buffer.byteOffset + this.#filled;
   }
 
   /** Room for the next piece, as long as there are no stages. */
@@ -161,9 +184,10 @@ export class DirectWriter {
     await direct?.close();
   }
 
-  /** Begins to write the full stage, and goes on with the other one once that is free. */
+  /** Begins to write the whole pages of the full stage, and goes on with the other one once that is free. */
   async #send(): Promise<void> {
-    const stage = this.#buffer;
+    const rest = this.#buffer.subarray(this.#filled - (this.#filled % ALIGNMENT), this.#filled);
+    const stage = this.#buffer.subarray(0, this.#filled - rest.length);
     const position = this.size;
     if (position === 0) {
       if (this.#stages?.isAligned === true) this.#direct = await this.#access.open(this.#path);
@@ -175,11 +199,12 @@ export class DirectWriter {
       });
     }
     this.size += stage.length;
-    this.#filled = 0;
+    this.#filled = rest.length;
     this.#current = this.#current === 0 ? 1 : 0;
-    this.#buffer = this.#stages?.buffers[this.#current] ?? stage;
+    this.#buffer = this.#stages?.buffers[this.#current] ?? this.#buffer;
     await this.#writing[this.#current];
     this.#throwFailure();
+    this.#buffer.set(rest);
   }
 
   async #write(bytes: Uint8Array, position: number): Promise<void> {

@@ -5,8 +5,8 @@
  */
 import * as fs from "node:fs";
 import { promisify } from "node:util";
-import { readPieces } from "../store/source.ts";
-import type { PutSource } from "../store/types.ts";
+import { offerRooms, readPieces } from "../store/source.ts";
+import type { PieceRooms, PutSource } from "../store/types.ts";
 import { type DirectAccess, DirectWriter, STAGE } from "./fs-direct.ts";
 import { writeFully } from "./fs-write.ts";
 
@@ -42,6 +42,8 @@ export interface WriteOptions {
 interface SourceWriter {
   /** Bytes that it took. */
   readonly size: number;
+  /** Where pieces can be made so that they need not be copied. */
+  readonly rooms?: PieceRooms;
   /** A piece is its maker's again when this resolves, unless its maker said that pieces are stable. */
   write(piece: Uint8Array): Promise<void>;
   /** Writes what is left. */
@@ -54,6 +56,7 @@ interface SourceWriter {
 export async function writeSource(file: number, source: PutSource, options: WriteOptions): Promise<number> {
   const { signal } = options;
   const writer = chooseWriter(file, source, options);
+  if (writer.rooms !== undefined) offerRooms(source, writer.rooms);
   try {
     for await (const piece of readPieces(source, signal)) await writer.write(piece);
     await writer.finish();

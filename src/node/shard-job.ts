@@ -4,7 +4,7 @@
  */
 import { parseJson } from "../format/json.ts";
 import { joinKey } from "../store/key.ts";
-import { readPieces } from "../store/source.ts";
+import { offerRooms, readPieces, withRooms } from "../store/source.ts";
 import type { ObjectInfo, PutOptions, PutSource } from "../store/types.ts";
 import { DOCUMENT, parseDocument } from "../zarr/metadata-v3.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
@@ -52,7 +52,12 @@ class TellingStore extends FileStore {
   }
 
   override put(key: string, source: PutSource, options?: PutOptions): Promise<ObjectInfo> {
-    return super.put(key, endingWith(readPieces(source), this.#isTaken), options);
+    const pieces = endingWith(readPieces(source), this.#isTaken);
+    return super.put(
+      key,
+      withRooms(pieces, (rooms) => offerRooms(source, rooms)),
+      options,
+    );
   }
 }
 

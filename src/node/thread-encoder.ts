@@ -53,13 +53,19 @@ export class ThreadEncoder implements ChunkEncoder {
     return Number.isFinite(this.#worth(cname)) ? this.parallel : 1;
   }
 
-  async encode(data: Uint8Array, options: EncodeOptions, room?: ArrayBuffer): Promise<Uint8Array> {
+  async encode(
+    data: Uint8Array,
+    options: EncodeOptions,
+    given?: Uint8Array<ArrayBuffer>,
+  ): Promise<Uint8Array> {
     const { length } = data;
     const crowded = this.#underWay > 0 && this.#underWay + length > MAX_UNDER_WAY;
     if (length < this.#worth(options.cname) || crowded || !(await this.#pool.start()))
-      return this.#alone(data, options, room);
+      return this.#alone(data, options, given);
     const input = this.#inputs.take(length) ?? new ArrayBuffer(length);
     new Uint8Array(input).set(data);
+    // Part of a buffer cannot move to a thread.
+    const room = given?.length === given?.buffer.byteLength ? given?.buffer : undefined;
     this.#underWay += length;
     try {
       const reply = await this.#pool.run(

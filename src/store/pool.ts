@@ -62,11 +62,14 @@ export async function* mapAhead<T, U>(
     running.push(result);
   };
   try {
-    for (let i = 0; i < Math.max(1, ahead); i++) begin();
-    for (let first = running.shift(); first !== undefined; first = running.shift()) {
+    for (let i = 0; i < ahead; i++) begin();
+    for (;;) {
+      if (ahead === 0) begin();
+      const first = running.shift();
+      if (first === undefined) return;
       const value = await first;
       outer?.throwIfAborted();
-      begin();
+      if (ahead > 0) begin();
       yield value;
     }
   } finally {

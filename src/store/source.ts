@@ -4,7 +4,7 @@
  * Knows the forms of `PutSource`; must not know any store.
  */
 import { joinBytes } from "../bytes/join.ts";
-import type { PutSource } from "./types.ts";
+import type { PieceRooms, PutSource, RoomySource } from "./types.ts";
 
 /** The pieces of a source; a whole one is a single piece. A piece is the maker's again once the next is asked for. */
 export async function* readPieces(source: PutSource, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
@@ -17,6 +17,19 @@ export async function* readPieces(source: PutSource, signal?: AbortSignal): Asyn
     signal?.throwIfAborted();
     yield piece;
   }
+}
+
+/** These pieces as a source that passes rooms on. */
+export function withRooms(
+  pieces: AsyncIterable<Uint8Array>,
+  useRooms: (rooms: PieceRooms) => void,
+): RoomySource {
+  return { [Symbol.asyncIterator]: () => pieces[Symbol.asyncIterator](), useRooms };
+}
+
+/** Tells a source of the rooms that there are for its pieces, if it can use them. */
+export function offerRooms(source: PutSource, rooms: PieceRooms): void {
+  if ("useRooms" in source && typeof source.useRooms === "function") source.useRooms(rooms);
 }
 
 /** All bytes of a source in one fresh array. */

@@ -116,6 +116,21 @@ export interface PutOptions extends StoreOptions {
 /** Bytes to put: at once, or piece by piece; a piece may be used again by its maker once the next is asked for. */
 export type PutSource = Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
+/** Memory of a store for the pieces of one object. */
+export interface PieceRooms {
+  /**
+   * Memory for the next piece, of at least `length` bytes; undefined where there is none just now. A piece that begins where
+   * its room does is not copied. The room is the store's again when that piece is handed over, or another room is taken.
+   */
+  take(length: number): Uint8Array<ArrayBuffer> | undefined;
+}
+
+/** A source that can make its pieces in the store's memory. */
+export interface RoomySource extends AsyncIterable<Uint8Array> {
+  /** Has the pieces that are yet to be made put into these rooms, as far as they fit. */
+  useRooms(rooms: PieceRooms): void;
+}
+
 /** An object that is written, durable where it is to be, and that nobody sees yet. Either member ends it. */
 export interface Draft {
   /** Gives it its name; throws what `put` throws, and the draft is gone then. */

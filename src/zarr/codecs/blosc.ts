@@ -25,7 +25,7 @@ export function bloscStage(configuration: JsonObject, itemSize: number, place: F
     ahead: (encoder) => encoder.parallelOf?.(options.cname) ?? encoder.parallel,
     fixedOverhead: undefined,
     decode: decodeChunk,
-    encode: (bytes, encoder = encodeHere, room?: ArrayBuffer) => encoder.encode(bytes, options, room),
+    encode: (bytes, encoder = encodeHere, room) => encoder.encode(bytes, options, room),
   };
 }
 

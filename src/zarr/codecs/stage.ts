@@ -26,10 +26,10 @@ export interface Stage {
    */
   decode(bytes: Uint8Array, limit: number, exact: boolean, out?: Uint8Array): Promise<Uint8Array>;
   /**
-   * Encodes, Blosc chunks with the encoder if one is given, which may take over `room`. The result may be a new buffer
-   * or the input.
+   * Encodes, Blosc chunks with the encoder if one is given, which may make them in `room`. The result may be a new
+   * buffer or the input.
    */
-  encode(bytes: Uint8Array, encoder?: ChunkEncoder, room?: ArrayBuffer): Promise<Uint8Array>;
+  encode(bytes: Uint8Array, encoder?: ChunkEncoder, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array>;
 }
 
 /** All but the decoding of a stage that is only read, named as metadata call its kind. */

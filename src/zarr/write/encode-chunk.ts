@@ -22,14 +22,14 @@ export interface EncodeSettings {
 
 /**
  * The bytes of a chunk of the given shape, or undefined where it holds nothing but the fill value and is left out.
- * `items` are in C order and stored byte order. `room` may be taken over for the result.
+ * `items` are in C order and stored byte order. The result may be made in `room`.
  */
 export async function encodeChunk(
   chain: Chain,
   items: Uint8Array,
   shape: readonly number[],
   settings: EncodeSettings,
-  room?: ArrayBuffer,
+  room?: Uint8Array<ArrayBuffer>,
 ): Promise<Uint8Array | undefined> {
   if (!settings.writeEmptyChunks && holdsOnly(items, settings.fill)) return undefined;
   const stored = permute(shape, chain.order);

@@ -3,38 +3,62 @@
  *
  * Knows the layout of shards; must not know where chunks come from or where the shard goes.
  */
-import { BufferShelf } from "../../bytes/buffer-shelf.ts";
-import { HEADER_LENGTH } from "../../codec/header.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { mapAhead } from "../../store/pool.ts";
+import type { PieceRooms } from "../../store/types.ts";
 import type { Chain, ShardingSerializer } from "../chain.ts";
 import { encodeShardIndex, type ShardEntry } from "../shard-index.ts";
 import { orderSlots } from "./chunk-order.ts";
+import { ChunkRooms } from "./chunk-rooms.ts";
 import { type EncodeSettings, layOutShard } from "./encode-chunk.ts";
 
 /** An inner chunk that is yet to be encoded. */
 export interface InnerChunk {
   readonly slot: number;
-  /** Its bytes, or undefined where it is left out. `room` may be taken over for them. */
-  encode(signal: AbortSignal, room?: ArrayBuffer): Promise<Uint8Array | undefined>;
+  /** Its bytes, or undefined where it is left out. They may be made in `room`. */
+  encode(signal: AbortSignal, room?: Uint8Array<ArrayBuffer>): Promise<Uint8Array | undefined>;
 }
 
-/**
- * The pieces of a shard of these chunks; none where all are left out. A piece is used again once the next is asked for.
- */
-export async function* shardPieces(
+/** The pieces of a shard while they are made. */
+export interface ShardPieces {
+  /** None where all chunks are left out. A piece is used again once the next is asked for. */
+  readonly pieces: AsyncGenerator<Uint8Array>;
+  /** Has the chunks that are yet to be encoded made in these rooms, where they go there one after the other. */
+  useRooms(rooms: PieceRooms): void;
+}
+
+/** The pieces of a shard of these chunks. */
+export function shardPieces(
   chunks: readonly InnerChunk[],
   grid: readonly number[],
   serializer: ShardingSerializer,
   settings: EncodeSettings,
   signal?: AbortSignal,
+): ShardPieces {
+  const ahead = aheadOf(serializer.inner, settings.encoder);
+  const rooms = new ChunkRooms(serializer, settings.fill.length);
+  return {
+    pieces: makePieces(chunks, grid, serializer, settings, ahead, rooms, signal),
+    useRooms: (given) => {
+      if (ahead === 0) rooms.use(given);
+    },
+  };
+}
+
+async function* makePieces(
+  chunks: readonly InnerChunk[],
+  grid: readonly number[],
+  serializer: ShardingSerializer,
+  settings: EncodeSettings,
+  ahead: number,
+  rooms: ChunkRooms,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array> {
   const bySlot = new Map(chunks.map((chunk) => [chunk.slot, chunk]));
   const slots = orderSlots(bySlot.keys(), grid, settings.chunkOrder);
-  const rooms = new Rooms(serializer, settings.fill.length);
   const encoded = mapAhead(
     slots,
-    aheadOf(serializer.inner, settings.encoder),
+    ahead,
     async (slot, inner) => ({ slot, bytes: await bySlot.get(slot)?.encode(inner, rooms.take()) }),
     signal,
   );
@@ -59,42 +83,10 @@ export async function* shardPieces(
   if (!isEmpty) yield await encodeShardIndex(entries, grid, serializer.index);
 }
 
-/** Chunks that are worth encoding at a time. */
+/** Chunks that are worth beginning ahead; 0 where they are encoded one at a time: then each goes right behind the one before it. */
 function aheadOf({ stages }: Chain, encoder: ChunkEncoder | undefined): number {
-  if (encoder === undefined) return 1;
+  if (encoder === undefined) return 0;
   const only = stages.length === 1 ? stages[0] : undefined;
-  return only?.ahead?.(encoder) ?? encoder.parallel;
-}
-
-/** Chunks of this size are worth a buffer that is used again; larger ones than the second no Blosc chunk holds. */
-const WORTH = 64 << 10;
-const MOST = 2 ** 31 - 1;
-
-/** Rooms that are free, for the next shard too, of whatever array. */
-const shelf = new BufferShelf();
-
-/** Buffers for encoded chunks: new memory costs about as much to get as to encode into. */
-class Rooms {
-  /** Bytes of a buffer; 0: the encoder makes none that could be used again. */
-  readonly #length: number;
-
-  constructor({ chunkShape, inner, index }: ShardingSerializer, itemSize: number) {
-    const nbytes = chunkShape.reduce((product, n) => product * n, itemSize);
-    const isUseful = index.location === "end" && nbytes >= WORTH && nbytes <= MOST && makesOwnBuffer(inner);
-    this.#length = isUseful ? nbytes + HEADER_LENGTH : 0;
-  }
-
-  take(): ArrayBuffer | undefined {
-    return this.#length === 0 ? undefined : (shelf.take(this.#length) ?? new ArrayBuffer(this.#length));
-  }
-
-  give({ buffer }: Uint8Array): void {
-    if (this.#length > 0 && buffer instanceof ArrayBuffer && buffer.byteLength >= this.#length)
-      shelf.put(buffer);
-  }
-}
-
-/** True where the last step is a Blosc encoder, whose results nobody else has. */
-function makesOwnBuffer({ serializer, stages }: Chain): boolean {
-  return serializer.kind === "bytes" && stages.length === 1 && stages[0]?.isBlosc === true;
+  const parallel = only?.ahead?.(encoder) ?? encoder.parallel;
+  return parallel > 1 ? parallel : 0;
 }

@@ -3,6 +3,7 @@ import { type Extent, elementsOf, resolveSelection } from "../../array/selection
 import type { Selection } from "../../array/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
+import { withRooms } from "../../store/source.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { ZarrArray } from "../array.ts";
 import { innerGrid, leafOf, permute, type ShardingSerializer } from "../chain.ts";
@@ -240,11 +241,14 @@ export class WritableZarrArray extends ZarrArray {
     await withObjectLock(this.store, key, async () => {
       try {
         if (await offer(key)) return;
-        const pieces = shardPieces(changes, grid, serializer, settings, options.signal);
+        const { pieces, useRooms } = shardPieces(changes, grid, serializer, settings, options.signal);
         try {
           const first = await pieces.next();
           if (first.done === true) await removeObject(this.store, { key, signal: options.signal });
-          else await this.store.put(key, startingWith(first.value, pieces), { signal: options.signal });
+          else {
+            const source = withRooms(startingWith(first.value, pieces), useRooms);
+            await this.store.put(key, source, { signal: options.signal });
+          }
         } finally {
           await pieces.return(undefined);
         }
