@@ -65,15 +65,16 @@ export class EncodeKernel {
   }
 
   /**
-   * Places a block of `blocksize` bytes, twice, and a chunk of at most `chunkLength` bytes.
+   * Places a block of `blocksize` bytes, twice, and a chunk of at most `chunkLength` bytes: behind them, or `at` an address
+   * behind {@link blocksEnd}.
    *
    * @throws LIMIT where the engine has no such memory
    */
-  layOut(blocksize: number, chunkLength: number): EncodeLayout {
+  layOut(blocksize: number, chunkLength: number, at?: number): EncodeLayout {
     const work = HOST_BASE;
     const block = work + WORK_LENGTH;
     const filtered = align(block + blocksize + SLACK);
-    const chunk = align(filtered + blocksize + SLACK);
+    const chunk = at ?? blocksEnd(blocksize);
     // The kernels add the length of what is to be written to an address before they compare: that must not wrap around.
     const highest = chunk + chunkLength + 1.01 * blocksize + SLACK;
     if (highest > ADDRESSES) {
@@ -86,6 +87,11 @@ export class EncodeKernel {
     this.memory.reserve(chunk + chunkLength + SLACK);
     return { work, block, filtered, chunk };
   }
+}
+
+/** Where the blocks of a layout end. */
+export function blocksEnd(blocksize: number): number {
+  return align(align(HOST_BASE + WORK_LENGTH + blocksize + SLACK) + blocksize + SLACK);
 }
 
 const encodeModule = new KernelModule(wasm);
@@ -110,6 +116,11 @@ export function withEncodeKernel<T>(use: (kernel: EncodeKernel) => T): T {
   } finally {
     if (kernel.memory.length <= MAX_IDLE_MEMORY) idle = kernel;
   }
+}
+
+/** A kernel that nobody else gets. */
+export function ownEncodeKernel(): EncodeKernel {
+  return kernelOf(encodeModule.instantiate());
 }
 
 function kernelOf(instance: WebAssembly.Instance): EncodeKernel {

@@ -8,7 +8,8 @@
 import { SuperchunkError } from "../errors.ts";
 import { COMPRESSOR_FORMATS, type CompressorFormat } from "./compressors.ts";
 import { FULL, loadBlock, putStreams } from "./encode-block.ts";
-import { type EncodeKernel, type EncodeLayout, withEncodeKernel } from "./encode-kernel.ts";
+import type { EncodeKernel, EncodeLayout } from "./encode-kernel.ts";
+import { withKernelAt } from "./encode-places.ts";
 import { prepareEncode } from "./encode-prepare.ts";
 import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
 import { streamEncoder } from "./encode-streams.ts";
@@ -42,16 +43,18 @@ export function encodeSync(data: Uint8Array, options: EncodeOptions = EMPTY): Ui
 /**
  * As {@link encodeSync}, into a buffer of the caller's; returns the part of it that is the chunk.
  *
- * @param out 16 bytes more than the data are always enough; nothing behind the chunk is touched; must not overlap `data`
+ * @param out 16 bytes more than the data are always enough; nothing behind the chunk is touched, unless it is memory of
+ * {@link encodePlaces}; must not overlap `data`
  * @throws as encodeSync, and LIMIT where `out` is too short
  */
 export function encodeInto(data: Uint8Array, out: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array {
   const settings = settleEncode(data.length, options);
-  const chunk = encodeSettled(data, settings, (bytes) => {
+  const take = (bytes: Uint8Array): Uint8Array => {
     const place = placeFor(bytes.length, out);
-    place.set(bytes);
+    if (bytes.buffer !== place.buffer) place.set(bytes);
     return place;
-  });
+  };
+  const chunk = encodeSettled(data, settings, take, out);
   return chunk ?? storeChunk(data, settings, placeFor(HEADER_LENGTH + data.length, out));
 }
 
@@ -77,15 +80,20 @@ function storeChunk<T extends Uint8Array>(data: Uint8Array, settings: EncodeSett
   return out;
 }
 
-/** Gives `take` the compressed chunk, to copy it; undefined where it would not be smaller than the stored one. */
+/**
+ * Gives `take` the compressed chunk, to copy it; undefined where it would not be smaller than the stored one. Where `out` is
+ * memory of a kernel, the chunk is made there.
+ */
 export function encodeSettled<T>(
   data: Uint8Array,
   settings: EncodeSettings,
   take: (chunk: Uint8Array) => T,
+  out?: Uint8Array,
 ): T | undefined {
   if (settings.stored) return undefined;
-  return withEncodeKernel((kernel) => {
-    const layout = kernel.layOut(settings.blocksize, HEADER_LENGTH + data.length);
+  const most = HEADER_LENGTH + data.length;
+  return withKernelAt(out, most, settings.blocksize, (kernel, at) => {
+    const layout = kernel.layOut(settings.blocksize, most, at);
     const length = putBlocks(data, settings, kernel, layout);
     if (length === undefined) return undefined;
     const chunk = kernel.memory.bytes.subarray(layout.chunk, layout.chunk + length);

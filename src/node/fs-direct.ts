@@ -6,6 +6,8 @@
  */
 import * as fs from "node:fs";
 import type { FileHandle } from "node:fs/promises";
+import { encodePlaces } from "../codec/encode-places.ts";
+import { isSuperchunkError } from "../errors.ts";
 import type { PieceRooms } from "../store/types.ts";
 import { systemCode } from "./fs-errors.ts";
 import { writeFully } from "./fs-write.ts";
@@ -73,25 +75,21 @@ interface Stages {
 
 const idle: Stages[] = [];
 
-/** Only the memory of WebAssembly is sure to begin at a page: that of other buffers begins where the allocator likes. */
+/**
+ * Memory of WebAssembly: only that is sure to begin at a page, that of other buffers begins where the allocator likes. It is
+ * a kernel's, so that chunks are encoded where they are written from.
+ */
 function takeStages(): Stages {
   const kept = idle.pop();
   if (kept !== undefined) return kept;
-  const length = 2 * (STAGE + BEHIND);
-  const pages = length / 65_536;
+  const length = STAGE + BEHIND;
   try {
-    const { buffer } = new WebAssembly.Memory({ initial: pages, maximum: pages });
-    return { buffers: halve(buffer), isAligned: true };
+    return { buffers: encodePlaces(length), isAligned: true };
   } catch (error) {
     // Where a process may have few addresses: engines reserve many for each such memory.
-    if (error instanceof RangeError) return { buffers: halve(new ArrayBuffer(length)), isAligned: false };
-    throw error;
+    if (!(error instanceof RangeError || isSuperchunkError(error, "LIMIT"))) throw error;
+    return { buffers: [new Uint8Array(length), new Uint8Array(length)], isAligned: false };
   }
-}
-
-function halve(buffer: ArrayBuffer): Stages["buffers"] {
-  const half = buffer.byteLength / 2;
-  return [new Uint8Array(buffer, 0, half), new Uint8Array(buffer, half, half)];
 }
 
 /** Writes one file from its start: through stages, of which one is filled while the other is written. */

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { DirectAccess, STAGE } from "../../src/node/fs-direct.ts";
 import type { FileStoreOptions } from "../../src/node/fs-reader.ts";
 import { FileStore } from "../../src/node/fs-store.ts";
-import type { PutSource } from "../../src/store/types.ts";
+import type { PieceRooms, PutSource, RoomySource } from "../../src/store/types.ts";
 import { makeFolder, withStore } from "./folder.ts";
 import { bundleScript } from "./script.ts";
 
@@ -80,6 +80,41 @@ function* inPieces(bytes: Uint8Array): Generator<Uint8Array> {
   }
 }
 
+/** The bytes in pieces that are made in the store's rooms, every fifth one elsewhere all the same. */
+class RoomyPieces implements RoomySource {
+  /** For each piece whether it was made in a room. */
+  readonly inRooms: boolean[] = [];
+  /** Rooms that the store did not have. */
+  refused = 0;
+  readonly #bytes: Uint8Array;
+  readonly #lengths: readonly number[];
+  #rooms: PieceRooms | undefined;
+
+  constructor(bytes: Uint8Array, lengths: readonly number[] = [1, 300_007, 4095, 70_001, 600_000]) {
+    this.#bytes = bytes;
+    this.#lengths = lengths;
+  }
+
+  useRooms(rooms: PieceRooms): void {
+    this.#rooms = rooms;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    for (let at = 0, i = 0; at < this.#bytes.length; i++) {
+      const piece = this.#bytes.subarray(at, at + (this.#lengths[i % this.#lengths.length] ?? 1));
+      // Room for more than is made, as encoders need it.
+      const room = this.#rooms?.take(piece.length + 1000);
+      if (room === undefined) this.refused++;
+      const isUsed = room !== undefined && i % 5 !== 4;
+      this.inRooms.push(isUsed);
+      room?.fill(0xee);
+      room?.set(piece);
+      yield isUsed ? room.subarray(0, piece.length) : piece;
+      at += piece.length;
+    }
+  }
+}
+
 const LENGTHS = [0, 1, PAGE - 1, PAGE, STAGE - PAGE, STAGE - 1].concat(
   [STAGE, STAGE + 1, STAGE + PAGE - 1, STAGE + PAGE, STAGE + PAGE + 1],
   [2 * STAGE - 1, 2 * STAGE, 2 * STAGE + 1, 2 * STAGE + PAGE + 17],
@@ -110,6 +145,37 @@ describe.skipIf(!isLinux)("a long file is written past the cache", () => {
         }
       }
       expect(fs.readdirSync(root).sort()).toEqual(["list", "stream", "whole"]);
+    }));
+
+  it("with the same bytes where pieces are made in its own memory, and those are not copied", () =>
+    withStore(async (store, root) => {
+      const written: number[] = [];
+      const seen = watchDirect((write, position, length) => {
+        written.push(position, length);
+        return write();
+      });
+      for (const length of LENGTHS) {
+        const source = new RoomyPieces(sample.subarray(0, length));
+        const { size } = await store.put("x", source);
+        expect([length, size]).toEqual([length, length]);
+        expectSame(root, "x", sample.subarray(0, length));
+      }
+      expect(seen.opened).toBe(LENGTHS.filter((length) => length >= STAGE).length);
+      expect(written.filter((number) => number % PAGE !== 0)).toEqual([]);
+      // Pieces that end behind the stage as well: only the first ones find no room yet.
+      const source = new RoomyPieces(sample, [1_100_001, 4_000_000]);
+      await store.put("x", source);
+      expectSame(root, "x", sample);
+      expect(source.inRooms).toEqual([false, true]);
+      expect(source.refused).toBe(1);
+    }));
+
+  it("however long its pieces are: those that fit no room are copied", () =>
+    withStore(async (store, root) => {
+      const bytes = bytesOf(4 * STAGE + 5);
+      const source = new RoomyPieces(bytes, [PAGE + 1, STAGE, 3 * STAGE, 4]);
+      await store.put("x", source);
+      expectSame(root, "x", bytes);
     }));
 
   it("in whole pages only, and several at a time without mixing them up", () =>
