@@ -7,13 +7,10 @@
  */
 import * as fs from "node:fs";
 import { dirname, resolve, sep } from "node:path";
-import { promisify } from "node:util";
 import { SuperchunkError } from "../errors.ts";
 import { splitKey } from "../store/key.ts";
 import { isAbsence, systemCode } from "./fs-errors.ts";
-
-/** Makes an open file durable, or the entries of an open folder. */
-export const syncFile: (file: number) => Promise<void> = promisify(fs.fsync);
+import { Durability } from "./fs-sync.ts";
 
 /** Folders remembered; past it the memory starts anew. */
 const MAX_REMEMBERED = 4096;
@@ -22,6 +19,7 @@ const MAX_REMEMBERED = 4096;
 export class Folders {
   /** Absolute path of the root as given; it may be a symbolic link, and need not exist yet. */
   readonly root: string;
+  readonly durability: Durability = new Durability();
   /** Folder key to real path. */
   readonly #known = new Map<string, string>();
   /** Folders that got or lost an entry, which is not synced yet. */
@@ -119,11 +117,22 @@ export class Folders {
     this.#unsynced.add(path);
   }
 
+  /** Makes the entries of a folder durable, by its real path; where that fails, the next {@link syncPending} does it. */
+  async sync(path: string): Promise<void> {
+    try {
+      await this.durability.syncFolder(path);
+    } catch (error) {
+      this.#unsynced.add(path);
+      throw error;
+    }
+  }
+
   /** Makes durable which entries folders got, where they were made without it, and lost. */
   async syncPending(): Promise<void> {
+    this.durability.assert();
     for (const path of this.#unsynced) {
       try {
-        await syncFolder(path);
+        await this.sync(path);
       } catch (error) {
         if (!isAbsence(error)) throw error; // of a folder that somebody removed nothing is left to be durable
       }
@@ -179,8 +188,15 @@ export class Folders {
       if (systemCode(error) !== "EEXIST") throw error;
       return; // another writer made it, or a file is in the way: the caller looks
     }
-    if (durable) await syncFolder(parent);
-    else this.#unsynced.add(parent);
+    if (!durable) this.#unsynced.add(parent);
+    else {
+      try {
+        await this.sync(parent);
+      } catch (error) {
+        removeFolder(path); // found there the next time, it would pass for durable
+        throw error;
+      }
+    }
   }
 }
 
@@ -189,21 +205,11 @@ export function joinPath(folder: string, name: string): string {
   return folder.endsWith(sep) ? folder + name : folder + sep + name;
 }
 
-/**
- * Makes a folder's entries durable. On Windows, which cannot sync a folder, it does nothing: there a crash of the
- * machine right after may lose the entry, never the old object.
- */
-export async function syncFolder(path: string): Promise<void> {
-  if (process.platform === "win32") return;
-  // Only what waits for the disk leaves the thread.
-  const folder = fs.openSync(path, fs.constants.O_RDONLY);
+function removeFolder(path: string): void {
   try {
-    await syncFile(folder);
-  } catch (error) {
-    // Some network and FUSE file systems know no sync of folders, and say so with these two.
-    if (systemCode(error) !== "EINVAL" && systemCode(error) !== "ENOTSUP") throw error;
-  } finally {
-    fs.closeSync(folder);
+    fs.rmdirSync(path);
+  } catch {
+    // What kept from making it is the error to tell.
   }
 }
 

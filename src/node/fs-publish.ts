@@ -10,7 +10,8 @@ import * as fs from "node:fs";
 import { SuperchunkError } from "../errors.ts";
 import type { Draft, ObjectInfo } from "../store/types.ts";
 import { isHandleShortage, systemCode } from "./fs-errors.ts";
-import { joinPath, syncFile, syncFolder } from "./fs-folders.ts";
+import { type Folders, joinPath } from "./fs-folders.ts";
+import { syncNew } from "./fs-sync.ts";
 
 /** `.name.<mark>.tmp`; the mark is 16 hexadecimal digits. */
 const TEMPORARY = /^\..*\.[0-9a-f]{16}\.tmp$/s;
@@ -24,7 +25,8 @@ export interface Publication {
   readonly name: string;
   /** Path as messages name it. */
   readonly shown: string;
-  readonly durable: boolean;
+  /** Those that the folder is one of, where the file is to be durable when published. */
+  readonly durableIn: Folders | undefined;
   readonly ifAbsent: boolean;
   readonly ifVersion: string | undefined;
   readonly signal: AbortSignal | undefined;
@@ -80,9 +82,10 @@ export async function publishFile(publication: Publication): Promise<ObjectInfo>
 
 /** The first half of {@link publishFile}: all but the name. The draft's second half fails as it does. */
 export async function draftFile(publication: Publication): Promise<Draft> {
-  const { folder, name, durable } = publication;
+  const { folder, name, durableIn } = publication;
   const target = joinPath(folder, name);
-  checkTarget(publication, target); // early, so that nothing is written for nothing
+  durableIn?.durability.assert(); // early, so that nothing is written for nothing
+  checkTarget(publication, target);
   const temporary = joinPath(folder, temporaryName(name, publication.mark));
   const file = openNew(temporary, publication);
   const removing = <T>(work: Promise<T>): Promise<T> =>
@@ -95,7 +98,7 @@ export async function draftFile(publication: Publication): Promise<Draft> {
     publish: async () => {
       await removing(giveName(temporary, target, publication));
       if (publication.ifAbsent) await fs.promises.rm(temporary, { force: true });
-      if (durable) await syncFolder(folder);
+      await durableIn?.sync(folder);
       return info;
     },
     discard: () => fs.promises.rm(temporary, { force: true }),
@@ -105,7 +108,7 @@ export async function draftFile(publication: Publication): Promise<Draft> {
 async function writeNew(file: number, path: string, publication: Publication): Promise<ObjectInfo> {
   try {
     await publication.write(file, path);
-    if (publication.durable) await syncFile(file);
+    if (publication.durableIn !== undefined) await syncNew(file);
     return describeFile(fs.fstatSync(file, { bigint: true }));
   } finally {
     fs.closeSync(file);

@@ -40,7 +40,8 @@ export interface FileStoreOptions {
 
 /** A folder as a store that only reads; see `FileStore` for what it promises. */
 export class FolderReader implements ReadableStore {
-  protected readonly folders: Folders;
+  /** The folders below the root, with what is durable of them. */
+  readonly folders: Folders;
   protected readonly handles: Handles;
   readonly #heads: HeadReads = new HeadReads();
 

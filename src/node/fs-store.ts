@@ -18,7 +18,7 @@ import type {
 } from "../store/types.ts";
 import { DirectAccess } from "./fs-direct.ts";
 import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
-import { joinPath, lstat, syncFolder } from "./fs-folders.ts";
+import { joinPath, lstat } from "./fs-folders.ts";
 import { draftFile, isTemporary, type Publication, temporaryName } from "./fs-publish.ts";
 import { writeSource } from "./fs-put.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
@@ -35,7 +35,8 @@ const SYNC_WIDTH = 4;
  * Durable means synced with its folder entries; on Windows folders cannot be synced, so a new entry (never the old
  * object) may be lost if the machine crashes right after, and on macOS the drive's cache is flushed too. `ifAbsent` is exact and
  * needs hard links, which FAT has not (`UNSUPPORTED`); `ifVersion` is best effort, see `publishFile`. Deleting is durable
- * after a `sync` of anything, or of nothing.
+ * after a `sync` of anything, or of nothing. Where a sync of a folder failed, or of a file that has its name, every later `sync`, durable `put`,
+ * `rename` and `link` of this store fails with `IO`: what was written before may be lost, and no later sync would tell.
  */
 export class FileStore extends FolderReader implements WritableStore {
   /** False where all files go through the system's page cache. */
@@ -105,6 +106,7 @@ export class FileStore extends FolderReader implements WritableStore {
     if (source === undefined || lstat(source) === undefined) throw this.#missing(from);
     await this.explain(to, `renaming ${this.describe(from)} to it`, true, async () => {
       const { folder, name } = splitKey(to);
+      this.folders.durability.assert();
       const parent = await this.folders.make(folder, true);
       const target = joinPath(parent, name);
       this.handles.dropAll(); // a folder takes all files under it along
@@ -113,9 +115,9 @@ export class FileStore extends FolderReader implements WritableStore {
       } finally {
         this.folders.forget();
       }
-      await syncFolder(parent);
+      await this.folders.sync(parent);
       const left = this.folders.find(splitKey(from).folder);
-      if (left !== undefined && left !== parent) await syncFolder(left);
+      if (left !== undefined && left !== parent) await this.folders.sync(left);
     });
   }
 
@@ -130,7 +132,7 @@ export class FileStore extends FolderReader implements WritableStore {
     };
     await Promise.all(Array.from({ length: SYNC_WIDTH }, syncNext));
     await this.explain("", "syncing folders", true, async () => {
-      for (const parent of parents) await syncFolder(parent);
+      for (const parent of parents) await this.folders.sync(parent);
       await this.folders.syncPending();
     });
   }
@@ -149,11 +151,12 @@ export class FileStore extends FolderReader implements WritableStore {
     }
     await this.explain(to, `linking it to ${source}`, true, async () => {
       const { folder, name } = splitKey(to);
+      this.folders.durability.assert();
       const parent = await this.folders.make(folder, true);
       const target = joinPath(parent, name);
       if (kind === "hard") await fs.promises.link(source, target);
       else await fs.promises.symlink(relative(parent, source), target);
-      await syncFolder(parent);
+      await this.folders.sync(parent);
     });
   }
 
@@ -195,7 +198,7 @@ export class FileStore extends FolderReader implements WritableStore {
         folder: await this.folders.make(folder, durable),
         name,
         shown: this.describe(key),
-        durable,
+        durableIn: durable ? this.folders : undefined,
         ifAbsent,
         ifVersion,
         signal,
@@ -248,7 +251,7 @@ export class FileStore extends FolderReader implements WritableStore {
         process.platform === "win32" ? fs.constants.O_RDWR : fs.constants.O_RDONLY,
       );
       try {
-        await file.sync();
+        await this.folders.durability.syncFile(path, file.fd);
       } finally {
         await file.close();
       }

@@ -11,13 +11,12 @@ import type { FileFacts, LinkFiles, LinkKind, LinkPlace } from "../bridge/link/t
 import { SuperchunkError } from "../errors.ts";
 import { splitKey } from "../store/key.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
-import { Folders, joinPath, syncFolder } from "./fs-folders.ts";
+import { Folders, joinPath } from "./fs-folders.ts";
 import { writeFullySync } from "./fs-write.ts";
 import { SteadyStore } from "./steady-store.ts";
 
 const NOT_THROUGH_LINKS = fs.constants.O_NOFOLLOW ?? 0;
 const nextTurn: () => Promise<void> = promisify(setImmediate);
-const syncData: (file: number) => Promise<void> = promisify(fs.fdatasync);
 
 /**
  * The files below two folders: the archive's, and the Zarr array's. They may be one. `opened`: where the data files are open
@@ -25,6 +24,11 @@ const syncData: (file: number) => Promise<void> = promisify(fs.fdatasync);
  */
 export function linkFilesIn(dataRoot: string, zarrRoot: string, opened?: SteadyStore): LinkFiles {
   return new FolderLinkFiles(new Folders(dataRoot), new Folders(zarrRoot), opened);
+}
+
+/** The same below folders that are given; they may be one. */
+export function linkFilesBelow(data: Folders, zarr: Folders): LinkFiles {
+  return new FolderLinkFiles(data, zarr, undefined);
 }
 
 class FolderLinkFiles implements LinkFiles {
@@ -139,12 +143,14 @@ class FolderLinkFiles implements LinkFiles {
   }
 
   async sync(places: readonly LinkPlace[]): Promise<void> {
-    const folders = new Set<string>();
+    const parents = new Map<string, Folders>();
     for (const { side, key } of places) {
-      const folder = this.#side(side).find(splitKey(key).folder);
-      if (folder !== undefined) folders.add(folder);
+      const folders = this.#side(side);
+      const folder = folders.find(splitKey(key).folder);
+      if (folder !== undefined) parents.set(folder, folders);
     }
-    await Promise.all([...[...folders].map(syncFolder), this.#data.syncPending(), this.#zarr.syncPending()]);
+    const syncs = [...parents].map(([folder, folders]) => folders.sync(folder));
+    await Promise.all([...syncs, this.#data.syncPending(), this.#zarr.syncPending()]);
   }
 
   #side(side: LinkPlace["side"]): Folders {
@@ -181,10 +187,13 @@ class FolderLinkFiles implements LinkFiles {
   /** Opens a file that is no link, changes it, and makes that durable: several at once share the disk's work. */
   async #change(at: LinkPlace, doing: string, change: (file: number) => void): Promise<void> {
     await this.#explain(at, doing, true, async () => {
-      const file = fs.openSync(this.#existing(at), fs.constants.O_RDWR | NOT_THROUGH_LINKS);
+      const { durability } = this.#side(at.side);
+      durability.assert();
+      const path = this.#existing(at);
+      const file = fs.openSync(path, fs.constants.O_RDWR | NOT_THROUGH_LINKS);
       try {
         change(file);
-        await syncData(file);
+        await durability.syncFile(path, file, true);
       } finally {
         fs.closeSync(file);
       }

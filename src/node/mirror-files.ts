@@ -9,17 +9,18 @@ import { splitKey } from "../store/key.ts";
 import { explainError } from "./fs-errors.ts";
 import { Folders, joinPath } from "./fs-folders.ts";
 import { newMark, publishFile } from "./fs-publish.ts";
+import type { FolderReader } from "./fs-reader.ts";
 import { writeFully } from "./fs-write.ts";
-import { linkFilesIn } from "./link-files.ts";
+import { linkFilesBelow } from "./link-files.ts";
 
 /** Bytes that are copied at a time. */
 const PIECE = 4 << 20;
 const READ_ONLY_MODE = 0o444;
 
-/** The files below a folder. */
-export function mirrorFilesIn(root: string): MirrorFiles {
-  const folders = new Folders(root);
-  return Object.assign(linkFilesIn(root, root), {
+/** The files below a folder; of a store, what is durable there is known together. */
+export function mirrorFilesIn(at: string | FolderReader): MirrorFiles {
+  const folders = typeof at === "string" ? new Folders(at) : at.folders;
+  return Object.assign(linkFilesBelow(folders, folders), {
     replace: (replacement: ShardReplacement) => replaceShard(folders, replacement),
   });
 }
@@ -35,7 +36,7 @@ async function replaceShard(folders: Folders, replacement: ShardReplacement): Pr
       folder: parent,
       name,
       shown,
-      durable: true,
+      durableIn: folders,
       ifAbsent: false,
       ifVersion: undefined,
       signal: undefined,

@@ -100,6 +100,8 @@ export class ThreadShardWriter implements ShardWriter {
     const { model, key, start, counts, chunkOrder, writeEmptyChunks, signal } = shard;
     const given = findShared(shard);
     const { buffer, offset } = given ?? { buffer: this.#copy(shard, length), offset: 0 };
+    const { durability } = store.folders;
+    durability.assert(); // of what failed here the thread knows nothing
     const mark = newMark();
     const done = this.#pool.run(
       {
@@ -117,9 +119,11 @@ export class ThreadShardWriter implements ShardWriter {
       throw isSuperchunkError(error) ? error.at({ path }) : error;
     });
     if (given === undefined) this.#keep(buffer);
-    if (reply.error === undefined) return;
+    if (reply.error === undefined) return durability.assert();
+    const error = unpackError(reply.error);
+    durability.note(error);
     signal?.throwIfAborted();
-    throw unpackError(reply.error);
+    throw error;
   }
 
   /** The items one behind the other in memory that threads share: moving it from thread to thread takes longer. */

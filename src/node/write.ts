@@ -14,6 +14,7 @@ import type { PublishPolicy } from "../bridge/mirror/types.ts";
 import type { MirrorCosts } from "../bridge/mirror/zarr-mirror.ts";
 import type { CompressorName } from "../codec/types.ts";
 import type { WritableStore } from "../store/types.ts";
+import { FileStore } from "./fs-store.ts";
 import { isS3Address, locateTarget } from "./locate.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
 import { mirrorFilesIn } from "./mirror-files.ts";
@@ -132,7 +133,7 @@ function writing(
           mirror:
             options.mirror ??
             zarrMirrors({
-              files: mirrorFilesIn(resolve(path)),
+              files: mirrorFilesIn(store instanceof FileStore ? store : resolve(path)),
               publish: options.publish,
               costs: options.mirrorCosts,
               all: options.looksAtAll,

@@ -147,7 +147,10 @@ export interface WritableStore extends ReadableStore {
   delete(key: string, options?: StoreOptions): Promise<void>;
   /** Atomic; replaces the target, unless that is a folder with entries (`CONFLICT`). Keys name objects or folders. */
   rename?(from: string, to: string, options?: StoreOptions): Promise<void>;
-  /** Makes objects and their folder entries durable, and what was deleted; without keys, that alone. */
+  /**
+   * Makes objects and their folder entries durable, and what was deleted; without keys, that alone. Once it failed because
+   * the system could not write, it fails from then on (`IO`), and so does what is to be durable: systems tell a lost write only once.
+   */
   sync?(keys: readonly string[], options?: StoreOptions): Promise<void>;
   /** A second name for the same bytes; `CONFLICT` where `to` exists. */
   link?(from: string, to: string, kind: "hard" | "symbolic" | "copy"): Promise<void>;

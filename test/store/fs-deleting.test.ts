@@ -10,7 +10,8 @@ const synced = vi.hoisted(() => new Set<number>());
 vi.mock("node:fs", async (load) => {
   const fs = await load<typeof import("node:fs")>();
   const fsync = (file: number, done: (error: NodeJS.ErrnoException | null) => void): void => {
-    synced.add(fs.fstatSync(file).ino);
+    const info = fs.fstatSync(file);
+    if (info.isDirectory()) synced.add(info.ino);
     fs.fsync(file, done);
   };
   return { ...fs, fsync };

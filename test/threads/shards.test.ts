@@ -400,19 +400,57 @@ it("a pool never starts more threads than it has, however often it is started me
   expect(seen.size).toBe(2);
 });
 
-/** A worker that comes to no end: it waits for ever where its file would get its name. */
-async function stuckWorker(folder: string): Promise<URL> {
-  const file = join(folder, "stuck.mjs");
+/** A worker with another file system: `change` changes `fs`. */
+async function changedWorker(folder: string, change: string): Promise<URL> {
+  const file = join(folder, "changed.mjs");
   await writeFile(
     file,
     `import fs from "node:fs";
      import { syncBuiltinESMExports } from "node:module";
-     fs.renameSync = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+     ${change}
      syncBuiltinESMExports();
      await import(${JSON.stringify(bundles.worker.href)});`,
   );
   return pathToFileURL(file);
 }
+
+/** A worker that comes to no end: it waits for ever where its file would get its name. */
+const stuckWorker = (folder: string): Promise<URL> =>
+  changedWorker(
+    folder,
+    "fs.renameSync = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);",
+  );
+
+/** A worker whose disk does not take the names of new files. */
+const unsyncedWorker = (folder: string): Promise<URL> =>
+  changedWorker(
+    folder,
+    `const { fsync } = fs;
+     const error = Object.assign(new Error("EIO: fsync"), { code: "EIO", syscall: "fsync" });
+     fs.fsync = (file, done) => (fs.fstatSync(file).isDirectory() ? done(error) : fsync(file, done));`,
+  );
+
+it.runIf(process.platform === "linux")("a sync that failed in a thread is known to the store", async () => {
+  const folder = await makeFolder();
+  const own = new WorkerPool(2, await unsyncedWorker(folder));
+  const shardWriter = new ThreadShardWriter(own, "wasm", 0, 0);
+  const store = new FileStore(folder);
+  const spec = { ...SPEC, shape: [20], chunkShape: [2], shardShape: [10] };
+  const array = await createZarr(store, "a", spec, { shardWriter });
+  const items = { bytes: new Uint8Array(80), offset: 0, strides: [1] };
+  const shard = { model: array.model, start: [0], counts: [10], items };
+  const settings = { chunkOrder: "row-major", writeEmptyChunks: true, signal: undefined } as const;
+  const refused = { code: "IO", details: { field: "sync" } };
+  await expect(shardWriter.write(store, { ...shard, ...settings, key: "a/c/0" })).rejects.toMatchObject(
+    refused,
+  );
+  await expect(array.flush()).rejects.toMatchObject(refused);
+  await expect(shardWriter.write(store, { ...shard, ...settings, key: "a/c/0" })).rejects.toMatchObject({
+    ...refused,
+    message: expect.stringContaining("nothing more is called durable"),
+  });
+  await own.end();
+});
 
 /** A worker that begins to write a shard, and then takes memory until there is none. */
 async function hungryWorker(folder: string): Promise<URL> {

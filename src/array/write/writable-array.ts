@@ -35,6 +35,8 @@ export class WritableArray {
   #ended: Promise<void> = DONE;
   #attrs: JsonObject;
   #setter: ValueSetter | undefined;
+  /** An operation failed since the store was last known to keep what it made durable. */
+  #isUnsure = false;
   #shown: { readonly sizes: Uint8Array | undefined; readonly array: ArrayArchive } | undefined;
 
   constructor(writer: ArrayWriter, attrs: JsonObject, lock?: { release(): Promise<void> }) {
@@ -131,7 +133,11 @@ export class WritableArray {
     return this.append(readNpyRows(source, { dtype, rowShape }, scratch));
   }
 
-  /** Commits what waits; durable when resolved. Where it fails nothing is lost, and it can be tried again. */
+  /**
+   * Commits what waits; durable when resolved. Where it fails nothing is lost, and it can be tried again; but where what
+   * was written could not be brought to the disk (`IO`, and `details.field` is `sync`) this fails from then on, and so does `close`: open
+   * the array again.
+   */
   flush(): Promise<void> {
     return this.#run(() => this.#commit());
   }
@@ -319,6 +325,7 @@ export class WritableArray {
 
   /** Where there is no lock, another writer may have taken what this one had not committed for leftovers. */
   async #explain(error: unknown): Promise<never> {
+    this.#isUnsure = true;
     if (isSuperchunkError(error) && (error.isDamage || error.code === "STALE"))
       await this.#writer.root.assertOurs();
     throw error;
@@ -362,6 +369,8 @@ export class WritableArray {
   }
 
   async #commit(): Promise<void> {
+    if (this.#isUnsure) await this.store.sync?.([]); // fails where a sync failed before: what looks right may be lost
+    this.#isUnsure = false;
     await this.#finishSetting();
     const writer = this.#writer;
     if (writer.isDirty) await writer.commit();

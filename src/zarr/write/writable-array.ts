@@ -84,7 +84,8 @@ export class WritableZarrArray extends ZarrArray {
   /**
    * Makes durable what the strategies `append` and `fixed` wrote. Everything else is durable when `set` resolves.
    *
-   * Throws `IO`, `NO_SPACE` where that cannot be: what was set since the last flush may then be lost, and is to be set again.
+   * Throws `IO`, `NO_SPACE` where that cannot be: what was set since the last flush may then be lost. Where the store could not bring it
+   * to the disk, it fails from then on: open the array again, and set that again.
    */
   async flush({ signal }: StoreOptions = {}): Promise<void> {
     const patched = [...this.#patched];
@@ -92,7 +93,7 @@ export class WritableZarrArray extends ZarrArray {
     for (const key of patched) if ((await this.store.stat(key, { signal })) !== undefined) there.push(key); // others may delete shards
     this.#patched.clear();
     try {
-      if (there.length > 0) await this.store.sync?.(there, { signal });
+      await this.store.sync?.(there, { signal }); // also of nothing: it fails where a sync failed before
     } catch (error) {
       for (const key of patched) this.#patched.add(key);
       throw error;
