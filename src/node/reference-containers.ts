@@ -121,6 +121,7 @@ async function keptAt(
   const kept = await keptContainers(store, path);
   if (kept !== undefined) return kept;
   if (mayBeAbsent) return { containers: new Containers(), version: undefined };
+  await store.get(containersKey(path)); // a bucket that is not there is told by the answer to a read alone
   throw new SuperchunkError(
     "NOT_FOUND",
     `there are no containers of references here; they lie in ${containersKey(path)}, beside the references`,

@@ -169,6 +169,18 @@ const refuse: TestS3["intercept"] = (_, response) => {
   return true;
 };
 
+it.each([
+  ["listed", []],
+  ["added", ["--set", "mirror", "--prefix", "s3://mirror/"]],
+  ["deleted", ["--delete", "mirror"]],
+])("in a bucket that is not there, containers are not %s, for there is no such bucket", async (_, args) => {
+  const { code, out, err } = await runCli(["containers", "s3://missing-bucket/set.json", ...args]);
+  expect([code, out]).toEqual([1, ""]);
+  expect(err).toContain(
+    `s3://missing-bucket/set.containers.json: there is no such bucket at ${s3.endpoint}; check its name`,
+  );
+});
+
 describe("a container in S3", () => {
   async function openNamed(): ReturnType<typeof openReferences> {
     const set = join(folder, "named.json");
