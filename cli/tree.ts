@@ -115,10 +115,11 @@ function nameFound(
   openArchive: (options: OpenOptions) => Promise<Readable>,
   where?: string,
 ): NamedArchive {
-  if (error !== undefined) return { path, error, open: () => Promise.reject(error) };
+  const named = { path, ...(where === undefined ? {} : { where }) };
+  if (error !== undefined) return { ...named, error, open: () => Promise.reject(error) };
   if (array !== undefined) return { path, open: async () => new ZarrReadable(array) };
   return group === undefined
-    ? { path, open: openArchive, ...(where === undefined ? {} : { where }) }
+    ? { ...named, open: openArchive }
     : { path, group, open: () => describeGroup(group) };
 }
 

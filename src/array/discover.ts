@@ -45,8 +45,12 @@ export async function* findArchives(
       else if (name.endsWith(".blp") || (await startsWithMagic(store, key, options)))
         yield { path: key, kind: "file" };
     } catch (error) {
+      if (!isSuperchunkError(error)) throw error;
+      // A dead link and a pipe are archives only by their names.
+      const isOpaque = error.code === "INCOMPLETE" || error.code === "UNSUPPORTED";
+      if (isOpaque && !name.endsWith(".blp")) continue;
       // What cannot be looked into (a link that leads out, a folder without permission) must not hide the others.
-      if (!isSuperchunkError(error, "UNSAFE_PATH") && !isSuperchunkError(error, "IO")) throw error;
+      if (!isOpaque && error.code !== "UNSAFE_PATH" && error.code !== "IO") throw error;
       yield { path: key, kind: kind === "folder" ? "folder" : "file" };
     }
   }

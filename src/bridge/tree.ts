@@ -114,7 +114,7 @@ function* splitPlan(
   }
   yield { ...where, plan: { ...plan, arrays } };
   for (const { path, source, error } of failed)
-    yield { path: source, node: joinKey(where.node, path), ...failureOf(error) };
+    yield { path: source, node: joinKey(where.node, path), ...failureOf(error, source) };
 }
 
 /** Every archive and every outermost Zarr node with its path in the result, in the order of the keys. */

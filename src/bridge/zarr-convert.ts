@@ -143,7 +143,11 @@ export async function runZarrJobs(
         : notesOnAttributes(node.attrs).map((note) => (path === "" ? note : `${path}: ${note}`)),
     ),
     renamed: [],
-    failures: failed.map(({ path: node, source: path, error }) => ({ node, path, ...failureOf(error) })),
+    failures: failed.map(({ path: node, source: path, error }) => ({
+      node,
+      path,
+      ...failureOf(error, path),
+    })),
   };
 }
 

@@ -171,7 +171,22 @@ export class Folders {
     if (info?.isDirectory()) return path;
     if (!info?.isSymbolicLink()) return undefined;
     const real = this.follow(path, folder);
-    return real !== undefined && fs.statSync(real).isDirectory() ? real : undefined;
+    if (real === undefined || !fs.statSync(real).isDirectory()) return undefined;
+    this.#assertAhead(folder, real);
+    return real;
+  }
+
+  /** Refuses a link to a folder that lies on the way to it: whoever walks through it comes back to it, without an end. */
+  #assertAhead(folder: string, real: string): void {
+    for (let above = folder; above !== ""; ) {
+      above = splitKey(above).folder;
+      if (this.find(above) !== real) continue;
+      throw new SuperchunkError(
+        "UNSAFE_PATH",
+        `a symbolic link leads in a circle, back to ${this.describe(above)}; name what is meant without it`,
+        { path: this.describe(folder) },
+      );
+    }
   }
 
   async #makeRoot(path: string, durable: boolean): Promise<void> {

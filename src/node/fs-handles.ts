@@ -183,7 +183,8 @@ function closeUnused(handle: Handle): void {
   if (handle.dropped && handle.uses === 0) fs.closeSync(handle.fd);
 }
 
-function notAFile(path: string, cause?: unknown): SuperchunkError {
+/** The error for what is at a path and is neither a file nor a folder. */
+export function notAFile(path: string, cause?: unknown): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
     "this is a pipe, a socket or a device; only plain files are read",

@@ -17,7 +17,7 @@ import type {
 } from "../store/types.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 import { Folders, joinPath, lstat } from "./fs-folders.ts";
-import { type Handle, Handles, type NotAFile } from "./fs-handles.ts";
+import { type Handle, Handles, type NotAFile, notAFile } from "./fs-handles.ts";
 import { HeadReads } from "./fs-heads.ts";
 import { describeFile, isTemporary } from "./fs-publish.ts";
 import { allocateTarget, readFully, readFullySync } from "./fs-read.ts";
@@ -182,7 +182,8 @@ export class FolderReader implements ReadableStore {
       const real = this.folders.follow(path, key);
       info = real === undefined ? undefined : lookAt(real);
     }
-    if (info?.isFile() !== true) return undefined;
+    if (info === undefined || info.isDirectory()) return undefined;
+    if (!info.isFile()) throw notAFile(path);
     return isLink ? { ...describeFile(info), isLink } : describeFile(info);
   }
 
@@ -308,19 +309,17 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** What a folder entry is; undefined for what no key leads to: temporaries, dead links, pipes, sockets, devices. */
+  /**
+   * What a folder entry is; undefined for temporaries. What is refused when it is read (a link that leads nowhere, out, or in a
+   * circle, a pipe, a socket, a device) is listed all the same: left out, it would pass for what was never stored.
+   */
   #classify(entry: fs.Dirent, path: string): ListEntry["kind"] | undefined {
     if (entry.isFile()) return isTemporary(entry.name) ? undefined : "object";
     if (entry.isDirectory()) return "folder";
-    if (!entry.isSymbolicLink()) return undefined;
-    // A link that leads out, in a circle, or where one may not look is listed all the same, for the folder's other
-    // entries' sake; what is read through it is refused.
+    if (!entry.isSymbolicLink()) return "object";
     try {
-      const info = fs.statSync(path, { throwIfNoEntry: false });
-      if (info === undefined) return undefined;
-      return info.isDirectory() ? "folder" : "object";
+      return fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? "folder" : "object";
     } catch (error) {
-      if (isAbsence(error)) return undefined;
       if (systemCode(error) === undefined) throw error;
       return "object";
     }

@@ -31,7 +31,8 @@ const SYNC_WIDTH = 4;
  * A folder as a store. The folder need not exist; the first put makes it.
  *
  * No operation leaves the root: a symbolic link is followed where its target stays under the root, and refused with
- * `UNSAFE_PATH` elsewhere, with `INCOMPLETE` where the target is gone. Reads see a file as it is at the call: kept handles are compared with the path each time.
+ * `UNSAFE_PATH` elsewhere and where it leads back to a folder on the way to it, with `INCOMPLETE` where the target is gone; a pipe,
+ * a socket, a device with `UNSUPPORTED`. Lists name all of these, so that none passes for what was never stored. Reads see a file as it is at the call: kept handles are compared with the path each time.
  * Durable means synced with its folder entries; on Windows folders cannot be synced, so a new entry (never the old
  * object) may be lost if the machine crashes right after, and on macOS the drive's cache is flushed too. `ifAbsent` is exact and
  * needs hard links, which FAT has not (`UNSUPPORTED`); `ifVersion` is best effort, see `publishFile`. Deleting is durable

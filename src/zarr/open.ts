@@ -3,7 +3,7 @@
  *
  * Knows where documents are; what they mean is in the metadata modules.
  */
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
@@ -256,10 +256,23 @@ async function* foldersWith(
 ): AsyncGenerator<string> {
   for await (const { name, kind } of store.list(folder, { signal })) {
     if (kind !== "folder") continue;
-    for (const document of documents) {
-      if ((await store.stat(joinKey(folder, name, document), { signal })) === undefined) continue;
-      yield name;
-      break;
-    }
+    if (await hasAny(store, joinKey(folder, name), documents, signal)) yield name;
   }
+}
+
+/** True where a folder has one of the documents, and also where that cannot be found out: who opens it is told why. */
+async function hasAny(
+  store: ReadableStore,
+  folder: string,
+  documents: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  try {
+    for (const document of documents)
+      if ((await store.stat(joinKey(folder, document), { signal })) !== undefined) return true;
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    return true;
+  }
+  return false;
 }

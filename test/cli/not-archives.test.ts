@@ -1,5 +1,6 @@
 /** What lies beside archives, or is only a part of one: told for what it is. */
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -58,6 +59,43 @@ describe("a link out of a folder of archives", () => {
     expect(code).toBe(3);
     expect(out).toContain("UNSAFE_PATH");
   });
+});
+
+describe("a link back to a folder that it lies in", () => {
+  it.each([false, true])("ends the walk, and is no damage (in a Zarr group: %s)", async (isGroup) => {
+    const tree = join(folder, "tree");
+    mkdirSync(tree);
+    await runCli(["create", join(tree, "a"), "--dtype", "<i4", "--shape", "10"]);
+    if (isGroup) await runCli(["convert", tree, join(folder, "group")]);
+    const path = isGroup ? join(folder, "group") : tree;
+    // Consolidated metadata would tell the members, and no folder would be listed.
+    if (isGroup) writeFileSync(join(path, "zarr.json"), `{"zarr_format": 3, "node_type": "group"}`);
+    symlinkSync(".", join(path, "self"));
+    const listed = await runCli(["ls", path]);
+    expect(listed.code).toBe(0);
+    expect(listed.out).toContain(join(path, "a"));
+    expect(listed.out).toContain("self  a link in a circle: not followed");
+    expect(listed.out.trimEnd().split("\n")).toHaveLength(isGroup ? 4 : 3);
+    const verified = await runCli(["verify", path]);
+    expect(verified.code).toBe(0);
+    expect(verified.out).toContain("1 archive: 1 ok, 1 link not followed");
+    for (const format of ["zarr", "blz"]) {
+      const { code, err } = await runCli(["convert", path, join(folder, `to-${format}`), "--to", format]);
+      expect(code).toBe(1);
+      expect(err.match(/not converted: .*leads in a circle.* \(UNSUPPORTED\)/g)).toHaveLength(1);
+    }
+  });
+});
+
+it("a .blp that is a dead link is told, not passed over; other dead links and pipes beside archives are", async () => {
+  await runCli(["create", join(folder, "a"), "--dtype", "<i4", "--shape", "10"]);
+  symlinkSync("gone", join(folder, "README"));
+  execFileSync("mkfifo", [join(folder, "pipe")]);
+  expect((await runCli(["verify", folder])).code).toBe(0);
+  symlinkSync("../annex/x.blp", join(folder, "x.blp"));
+  const verified = await runCli(["verify", folder]);
+  expect(verified).toMatchObject({ code: 3 });
+  expect(verified.out).toContain("x.blp: a symbolic link to ../annex/x.blp, where nothing is");
 });
 
 describe("a part of something", () => {

@@ -119,7 +119,7 @@ describe("the file store", () => {
       await expect(store.get("dead/x")).rejects.toMatchObject({ code: "INCOMPLETE" });
       expect(() => store.readIntoSync("dead", 0, new Uint8Array(1))).toThrow("where nothing is");
       await store.put("x", Uint8Array.of(1));
-      expect((await collectEntries(store, "")).map(({ name }) => name)).toEqual(["a", "b", "x"]);
+      expect((await collectEntries(store, "")).map(({ name }) => name)).toEqual(["a", "b", "dead", "x"]);
       await store.put("dead", Uint8Array.of(2));
       expect(await store.get("dead")).toEqual(Uint8Array.of(2));
       await expect(store.get("a")).rejects.toMatchObject(unsafe);
@@ -134,10 +134,28 @@ describe("the file store", () => {
         expect.objectContaining({ code: "UNSUPPORTED" }),
       );
       await expect(store.getHeads(["pipe"], 4)).rejects.toMatchObject({ code: "UNSUPPORTED" });
-      expect(await store.stat("pipe")).toBeUndefined();
-      expect(await collectEntries(store, "")).toEqual([]);
+      await expect(store.stat("pipe")).rejects.toMatchObject({ code: "UNSUPPORTED" });
+      // Left out of the list it would pass for what was never stored.
+      expect(await collectEntries(store, "")).toEqual([{ name: "pipe", kind: "object" }]);
     }),
   );
+
+  it("refuses a link back to a folder on the way to it, so that every walk ends", () =>
+    withRoot(async (store, root) => {
+      await store.put("a/b/x", Uint8Array.of(1));
+      await store.put("c/y", Uint8Array.of(2));
+      fs.symlinkSync(".", join(root, "a/self"));
+      fs.symlinkSync("../..", join(root, "a/b/top"));
+      fs.symlinkSync("../a", join(root, "c/a"));
+      fs.symlinkSync("../c", join(root, "a/c"));
+      for (const folder of ["a/self", "a/b/top", "c/a/c", "a/c/a"]) {
+        const error = { code: "UNSAFE_PATH", details: { path: join(root, folder) } };
+        await expect(collectEntries(store, folder), folder).rejects.toMatchObject(error);
+        await expect(store.get(`${folder}/x`), folder).rejects.toMatchObject(error);
+      }
+      expect(await store.get("c/a/b/x")).toEqual(Uint8Array.of(1));
+      expect(await store.get("a/c/y")).toEqual(Uint8Array.of(2));
+    }));
 
   it("names the path, what it found and where the link leads in its message", () =>
     withRoot(async (store, root, outside) => {

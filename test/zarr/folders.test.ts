@@ -1,5 +1,7 @@
-/** [FH-03] Only what is not there at all has the fill value: a folder in the place of a chunk or shard is an error that names it. */
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+/** [FH-03] Only what is not there at all has the fill value: a folder, a dead link or a pipe in the place of a chunk or shard is an error that names it. */
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, rm, rmdir, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -62,6 +64,35 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s", (kind) => {
     expect((await runCli(["chunks", join(root, "a")])).err).toContain(
       "a folder is in the place of the chunk",
     );
+  });
+});
+
+/** Archives that git-annex and DataLad have not fetched are links to nothing. */
+describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s that cannot be read", (kind) => {
+  test.each([
+    ["a dead link", "INCOMPLETE", (path: string): Promise<void> => symlink("../../annex/objects/xx", path)],
+    ["a pipe", "UNSUPPORTED", async (path: string): Promise<void> => void execFileSync("mkfifo", [path])],
+  ] as const)("and are %s are not taken for the fill value, nor converted to it", async (_, code, put) => {
+    const { root } = await make(kind);
+    const path = join(root, "a", "c", "2");
+    await rmdir(path);
+    await put(path);
+    const array = await openZarr(join(root, "a"), { threads: 0 });
+    if (array.kind !== "array") throw new TypeError(array.kind);
+    const error = { code, details: { path } };
+    await expect(array.get()).rejects.toMatchObject(error);
+    expect(await array.verify()).toMatchObject({ ok: false, findings: [{ code, path }] });
+    const listed = async (): Promise<void> => {
+      for await (const _ of array.listMissing());
+    };
+    await expect(listed()).rejects.toMatchObject(error);
+    for (const format of ["zarr", "npy"]) {
+      const target = join(root, `to-${format}`);
+      const { code: exit, err } = await runCli(["convert", join(root, "a"), target, "--to", format]);
+      expect(exit).toBe(code === "INCOMPLETE" ? 3 : 1);
+      expect(err).toContain(path);
+      expect(existsSync(format === "npy" ? target : join(target, "zarr.json"))).toBe(false);
+    }
   });
 });
 
