@@ -80,7 +80,11 @@ async function listPositions(
         position.length === model.axes.length &&
         position.every((index, d) => index < (model.axes[d]?.count ?? 0)) &&
         model.chunkKey(position) === key;
-      if (!isOne) continue;
+      if (!isOne) {
+        // A link to nothing in the place of a folder of chunks is told by looking at it.
+        if (kind === "object" && hasChunksBelow(model, key, position)) await store.stat(key, { signal });
+        continue;
+      }
       // A folder in the place of an object is told by whoever reads it; an object store just has more keys below that one.
       if (kind === "object" || (await store.isFolder?.(key, { signal })) === true) found.push(position);
     }
@@ -89,6 +93,11 @@ async function listPositions(
     throw error;
   }
   return found.sort(comparePositions);
+}
+
+/** True where keys of chunks begin with the key, as with that of a folder. */
+function hasChunksBelow({ axes, chunkKey }: ArrayModel, key: string, start: readonly number[]): boolean {
+  return start.length < axes.length && chunkKey(axes.map((_, d) => start[d] ?? 0)).startsWith(`${key}/`);
 }
 
 function comparePositions(a: readonly number[], b: readonly number[]): number {

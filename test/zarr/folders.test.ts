@@ -96,6 +96,19 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s that cannot be r
   });
 });
 
+test.each([["c"], ["c/2"]])("a dead link in the place of a folder of chunks, %s, is told", async (key) => {
+  const root = await mkdtemp(join(tmpdir(), "superchunk-folder-"));
+  onTestFinished(() => rm(root, { recursive: true, force: true }));
+  const specification = { ...base, shape: [100, 100], chunkShape: [1, 1] };
+  const array = await createZarr(root, specification, { threads: 0 });
+  if (key !== "c") await array.set([0, 0], 1);
+  await symlink("gone", join(root, key));
+  const error = { code: "INCOMPLETE", details: { path: join(root, key) } };
+  await expect(array.get([2, 3])).rejects.toMatchObject(error);
+  await expect(array.verify()).rejects.toMatchObject(error);
+  expect(await runCli(["verify", root])).toMatchObject({ code: 3 });
+});
+
 test("a chunk that is not there costs one more question of a folder, and one that is there none", async () => {
   const { array } = await make("chunks");
   const { store, counts, reset } = withCounting(array.store);
