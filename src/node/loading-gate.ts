@@ -36,6 +36,11 @@ export class LoadingGate {
     }
   }
 
+  /** True where threads are about to be ended. */
+  get isClosed(): boolean {
+    return Atomics.load(this.#cell, 0) >= CLOSED;
+  }
+
   open(): void {
     Atomics.and(this.#cell, 0, ~CLOSED);
   }

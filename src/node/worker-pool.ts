@@ -47,7 +47,6 @@ export class WorkerPool<J = Job, R = Reply> {
   /** Until every thread that was begun has answered or failed. */
   #launching: Promise<void> | undefined;
   #unusable = false;
-  #isEnding = false;
   #nextId = 0;
 
   constructor(size: number, url: URL, limits?: ResourceLimits) {
@@ -160,13 +159,11 @@ export class WorkerPool<J = Job, R = Reply> {
   async end(): Promise<void> {
     await this.#starting;
     await this.#launching;
-    this.#isEnding = true;
     this.#gate.close();
     try {
       await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
     } finally {
       this.#gate.open();
-      this.#isEnding = false;
     }
   }
 
@@ -174,7 +171,7 @@ export class WorkerPool<J = Job, R = Reply> {
     const waiting = pending.get(id);
     pending.delete(id);
     // The last answer of a thread that is ending must not let the process go before the thread has gone.
-    if (pending.size === 0 && !this.#isEnding) worker.unref();
+    if (pending.size === 0 && !this.#gate.isClosed) worker.unref();
     waiting?.resolve(reply);
   }
 
