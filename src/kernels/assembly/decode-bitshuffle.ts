@@ -1,9 +1,13 @@
 // Bit unshuffle. A block of n elements holds 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
 // element, element 0 in the lowest bit. c-blosc filters only where n is a multiple of 8, and copies all else (since 1.7).
-import { interleave8Registers } from "./decode-interleave";
+import { interleave2Registers, interleave4Registers, interleave8Registers } from "./decode-interleave";
 import { placeStreams, unshuffleStreams } from "./decode-shuffle";
 
-/** Room for 128 elements of 255 bytes, 128 bytes a stream, and the addresses of these. */
+/** Bytes of each row that are taken at a time, a cache line: rows whose length is a power of two push one another out of the cache. */
+const LINE: usize = 64;
+/** Elements from this length on are taken 16 bytes of a row at a time: else what is put together of them would not fit. */
+const LONG: usize = 64;
+/** Room for 512 elements below that length, or 128 of any, one stream behind the other, and the addresses of these. */
 const TILE = memory.data(128 * 255, 16);
 const TILE_STREAMS = memory.data(4 * 255, 16);
 
@@ -40,29 +44,88 @@ export function bitunshuffleStreams(streams: usize, dst: usize, length: usize, t
     bitunshuffleFew(streams, dst, row, typesize);
     return;
   }
-  for (let j: usize = 0; j < typesize; j++) store<u32>(TILE_STREAMS + (j << 2), <u32>(TILE + (j << 7)));
-  const last = row - 16;
+  const width: usize = row < LINE || typesize == 1 || typesize >= LONG ? 16 : LINE;
+  const pitch = width << 3;
+  for (let j: usize = 0; j < typesize; j++) store<u32>(TILE_STREAMS + (j << 2), <u32>(TILE + j * pitch));
+  const last = row - width;
   let at: usize = 0;
   while (true) {
     const out = dst + (at << 3) * typesize;
     if (typesize == 1) {
-      bitTile(<usize>load<u32>(streams) + at, row, out);
+      bitTile(<usize>load<u32>(streams) + at, row, out, 8);
+    } else if (typesize == 4) {
+      bitTiles(streams, 4, at, row, width, TILE, 4);
+      for (let k: usize = 0; k < pitch; k += 128) join4(TILE + k, pitch, out + (k << 2));
+    } else if (typesize == 8) {
+      bitTiles(streams, 8, at, row, width, TILE, 2);
+      for (let k: usize = 0; k < pitch; k += 128) join8(TILE + k, pitch, out + (k << 3));
     } else {
-      for (let j: usize = 0; j < typesize; j++)
-        bitTile(<usize>load<u32>(streams + (j << 2)) + at, row, TILE + (j << 7));
-      unshuffleStreams(TILE_STREAMS, out, typesize << 7, typesize);
+      bitTiles(streams, typesize, at, row, width, TILE, 8);
+      unshuffleStreams(TILE_STREAMS, out, typesize * pitch, typesize);
     }
     if (at == last) break;
-    at += 16;
-    // The last tile overlaps the one before it.
+    at += width;
+    // The last tiles overlap the ones before them.
     if (at > last) at = last;
   }
 }
 
-/** Bytes j of 128 elements from their 8 rows: an 8 x 8 transposition of bits across vectors, then of bytes. */
+/** The bytes of 8 x `width` elements, one stream behind the other. */
 // @ts-ignore: decorator
 @inline
-function bitTile(src: usize, row: usize, dst: usize): void {
+function bitTiles(
+  streams: usize, typesize: usize, at: usize, row: usize, width: usize, dst: usize, together: i32,
+): void {
+  for (let j: usize = 0; j < typesize; j++) {
+    const src = <usize>load<u32>(streams + (j << 2)) + at;
+    for (let k: usize = 0; k < width; k += 16) {
+      bitTile(src + k, row, dst, together);
+      dst += 128;
+    }
+  }
+}
+
+/**
+ * 128 elements of 4 bytes. Of the four rounds that bring 16 bytes of elements together, tiles have done two: a stream's bytes
+ * need not be put in order by themselves. Vectors i and i + 4 of a stream have elements 32 i to 32 i + 31, four of every eight.
+ */
+// @ts-ignore: decorator
+@inline
+function join4(src: usize, pitch: usize, dst: usize): void {
+  for (let i: usize = 0; i < 8; i++) {
+    const from = src + (i << 4);
+    const two = from + (pitch << 1);
+    interleave4Registers<u32>(
+      v128.load(from), v128.load(from + pitch), v128.load(two), v128.load(two + pitch),
+      dst + ((i & 3) << 7) + ((i >> 2) << 4),
+    );
+  }
+}
+
+/** 128 elements of 8 bytes, of whose rounds tiles have done one: vector 2 i + h of a stream has two of every eight elements of half h. */
+// @ts-ignore: decorator
+@inline
+function join8(src: usize, pitch: usize, dst: usize): void {
+  for (let i: usize = 0; i < 8; i++) {
+    const from = src + (i << 4);
+    const two = from + (pitch << 1);
+    const four = from + (pitch << 2);
+    const six = two + (pitch << 2);
+    interleave8Registers<u64>(
+      v128.load(from), v128.load(from + pitch), v128.load(two), v128.load(two + pitch),
+      v128.load(four), v128.load(four + pitch), v128.load(six), v128.load(six + pitch),
+      dst + ((i & 1) << 9) + ((i >> 1) << 4),
+    );
+  }
+}
+
+/**
+ * Bytes j of 128 elements from their 8 rows: an 8 x 8 transposition of bits across vectors, then of bytes, so that `together`
+ * elements that follow each other come together.
+ */
+// @ts-ignore: decorator
+@inline
+function bitTile(src: usize, row: usize, dst: usize, together: i32): void {
   let r0 = v128.load(src);
   src += row;
   let r1 = v128.load(src);
@@ -118,7 +181,17 @@ function bitTile(src: usize, row: usize, dst: usize): void {
   t = v128.and(v128.xor(i16x8.shr_u(r6, 1), r7), m1);
   r7 = v128.xor(r7, t);
   r6 = v128.xor(r6, i16x8.shl(t, 1));
-  interleave8Registers(r0, r1, r2, r3, r4, r5, r6, r7, dst);
+  if (together == 2) {
+    interleave2Registers<u16>(r0, r1, dst);
+    interleave2Registers<u16>(r2, r3, dst + 32);
+    interleave2Registers<u16>(r4, r5, dst + 64);
+    interleave2Registers<u16>(r6, r7, dst + 96);
+  } else if (together == 4) {
+    interleave4Registers<u16>(r0, r1, r2, r3, dst);
+    interleave4Registers<u16>(r4, r5, r6, r7, dst + 64);
+  } else {
+    interleave8Registers<u16>(r0, r1, r2, r3, r4, r5, r6, r7, dst);
+  }
 }
 
 function bitunshuffleFew(streams: usize, dst: usize, row: usize, typesize: usize): void {

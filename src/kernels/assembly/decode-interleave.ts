@@ -1,9 +1,9 @@
-// Transposition of tiles of bytes by perfect shuffles: k rounds interleave 2^k streams, whose addresses are in a table.
+// Transposition of tiles of bytes by perfect shuffles: k rounds interleave 2^k streams.
 
-/** 16 bytes from byte `at` of stream `i` on. */
+/** 16 bytes from byte `at` of stream `i` on; a table has the streams' addresses. */
 // @ts-ignore: decorator
 @inline
-function row(streams: usize, i: usize, at: usize): v128 {
+export function row(streams: usize, i: usize, at: usize): v128 {
   return v128.load(<usize>load<u32>(streams + (i << 2)) + at);
 }
 
@@ -19,6 +19,51 @@ function high(a: v128, b: v128): v128 {
   return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
+/** Interleaves 2 vectors: byte 0 of each, byte 1 of each, … The 2 results lie 8 elements of type T apart. */
+// @ts-ignore: decorator
+@inline
+export function interleave2Registers<T>(r0: v128, r1: v128, dst: usize): void {
+  v128.store(dst, low(r0, r1));
+  v128.store(dst, high(r0, r1), 8 * sizeof<T>());
+}
+
+/** The same with 4 vectors. */
+// @ts-ignore: decorator
+@inline
+export function interleave4Registers<T>(r0: v128, r1: v128, r2: v128, r3: v128, dst: usize): void {
+  const a0 = low(r0, r2), a1 = high(r0, r2);
+  const a2 = low(r1, r3), a3 = high(r1, r3);
+  v128.store(dst, low(a0, a2));
+  v128.store(dst, high(a0, a2), 8 * sizeof<T>());
+  v128.store(dst, low(a1, a3), 16 * sizeof<T>());
+  v128.store(dst, high(a1, a3), 24 * sizeof<T>());
+}
+
+/** The same with 8 vectors. */
+// @ts-ignore: decorator
+@inline
+export function interleave8Registers<T>(
+  r0: v128, r1: v128, r2: v128, r3: v128, r4: v128, r5: v128, r6: v128, r7: v128,
+  dst: usize,
+): void {
+  const a0 = low(r0, r4), a1 = high(r0, r4);
+  const a2 = low(r1, r5), a3 = high(r1, r5);
+  const a4 = low(r2, r6), a5 = high(r2, r6);
+  const a6 = low(r3, r7), a7 = high(r3, r7);
+  const b0 = low(a0, a4), b1 = high(a0, a4);
+  const b2 = low(a1, a5), b3 = high(a1, a5);
+  const b4 = low(a2, a6), b5 = high(a2, a6);
+  const b6 = low(a3, a7), b7 = high(a3, a7);
+  v128.store(dst, low(b0, b4));
+  v128.store(dst, high(b0, b4), 8 * sizeof<T>());
+  v128.store(dst, low(b1, b5), 16 * sizeof<T>());
+  v128.store(dst, high(b1, b5), 24 * sizeof<T>());
+  v128.store(dst, low(b2, b6), 32 * sizeof<T>());
+  v128.store(dst, high(b2, b6), 40 * sizeof<T>());
+  v128.store(dst, low(b3, b7), 48 * sizeof<T>());
+  v128.store(dst, high(b3, b7), 56 * sizeof<T>());
+}
+
 /** Interleaves 16 bytes each of 2 streams, from byte `at` on, into 16 pieces of 2 bytes, `stride` bytes apart. */
 // @ts-ignore: decorator
 @inline
@@ -26,42 +71,37 @@ export function interleave2(streams: usize, at: usize, dst: usize, stride: usize
   const r0 = row(streams, 0, at);
   const r1 = row(streams, 1, at);
   const a0 = low(r0, r1), a1 = high(r0, r1);
-  if (stride == 2) {
-    v128.store(dst, a0, 0);
-    v128.store(dst, a1, 16);
-  } else {
-    v128.store16_lane(dst, a0, 0);
-    dst += stride;
-    v128.store16_lane(dst, a0, 1);
-    dst += stride;
-    v128.store16_lane(dst, a0, 2);
-    dst += stride;
-    v128.store16_lane(dst, a0, 3);
-    dst += stride;
-    v128.store16_lane(dst, a0, 4);
-    dst += stride;
-    v128.store16_lane(dst, a0, 5);
-    dst += stride;
-    v128.store16_lane(dst, a0, 6);
-    dst += stride;
-    v128.store16_lane(dst, a0, 7);
-    dst += stride;
-    v128.store16_lane(dst, a1, 0);
-    dst += stride;
-    v128.store16_lane(dst, a1, 1);
-    dst += stride;
-    v128.store16_lane(dst, a1, 2);
-    dst += stride;
-    v128.store16_lane(dst, a1, 3);
-    dst += stride;
-    v128.store16_lane(dst, a1, 4);
-    dst += stride;
-    v128.store16_lane(dst, a1, 5);
-    dst += stride;
-    v128.store16_lane(dst, a1, 6);
-    dst += stride;
-    v128.store16_lane(dst, a1, 7);
-  }
+  v128.store16_lane(dst, a0, 0);
+  dst += stride;
+  v128.store16_lane(dst, a0, 1);
+  dst += stride;
+  v128.store16_lane(dst, a0, 2);
+  dst += stride;
+  v128.store16_lane(dst, a0, 3);
+  dst += stride;
+  v128.store16_lane(dst, a0, 4);
+  dst += stride;
+  v128.store16_lane(dst, a0, 5);
+  dst += stride;
+  v128.store16_lane(dst, a0, 6);
+  dst += stride;
+  v128.store16_lane(dst, a0, 7);
+  dst += stride;
+  v128.store16_lane(dst, a1, 0);
+  dst += stride;
+  v128.store16_lane(dst, a1, 1);
+  dst += stride;
+  v128.store16_lane(dst, a1, 2);
+  dst += stride;
+  v128.store16_lane(dst, a1, 3);
+  dst += stride;
+  v128.store16_lane(dst, a1, 4);
+  dst += stride;
+  v128.store16_lane(dst, a1, 5);
+  dst += stride;
+  v128.store16_lane(dst, a1, 6);
+  dst += stride;
+  v128.store16_lane(dst, a1, 7);
 }
 
 /** Interleaves 16 bytes each of 4 streams, from byte `at` on, into 16 pieces of 4 bytes, `stride` bytes apart. */
@@ -76,73 +116,37 @@ export function interleave4(streams: usize, at: usize, dst: usize, stride: usize
   const a2 = low(r1, r3), a3 = high(r1, r3);
   const b0 = low(a0, a2), b1 = high(a0, a2);
   const b2 = low(a1, a3), b3 = high(a1, a3);
-  if (stride == 4) {
-    v128.store(dst, b0, 0);
-    v128.store(dst, b1, 16);
-    v128.store(dst, b2, 32);
-    v128.store(dst, b3, 48);
-  } else {
-    v128.store32_lane(dst, b0, 0);
-    dst += stride;
-    v128.store32_lane(dst, b0, 1);
-    dst += stride;
-    v128.store32_lane(dst, b0, 2);
-    dst += stride;
-    v128.store32_lane(dst, b0, 3);
-    dst += stride;
-    v128.store32_lane(dst, b1, 0);
-    dst += stride;
-    v128.store32_lane(dst, b1, 1);
-    dst += stride;
-    v128.store32_lane(dst, b1, 2);
-    dst += stride;
-    v128.store32_lane(dst, b1, 3);
-    dst += stride;
-    v128.store32_lane(dst, b2, 0);
-    dst += stride;
-    v128.store32_lane(dst, b2, 1);
-    dst += stride;
-    v128.store32_lane(dst, b2, 2);
-    dst += stride;
-    v128.store32_lane(dst, b2, 3);
-    dst += stride;
-    v128.store32_lane(dst, b3, 0);
-    dst += stride;
-    v128.store32_lane(dst, b3, 1);
-    dst += stride;
-    v128.store32_lane(dst, b3, 2);
-    dst += stride;
-    v128.store32_lane(dst, b3, 3);
-  }
-}
-
-/** Interleaves 8 vectors into 128 bytes: byte 0 of each, byte 1 of each, … */
-// @ts-ignore: decorator
-@inline
-export function interleave8Registers(
-  r0: v128, r1: v128, r2: v128, r3: v128, r4: v128, r5: v128, r6: v128, r7: v128,
-  dst: usize,
-): void {
-  const a0 = low(r0, r4), a1 = high(r0, r4);
-  const a2 = low(r1, r5), a3 = high(r1, r5);
-  const a4 = low(r2, r6), a5 = high(r2, r6);
-  const a6 = low(r3, r7), a7 = high(r3, r7);
-  const b0 = low(a0, a4), b1 = high(a0, a4);
-  const b2 = low(a1, a5), b3 = high(a1, a5);
-  const b4 = low(a2, a6), b5 = high(a2, a6);
-  const b6 = low(a3, a7), b7 = high(a3, a7);
-  const c0 = low(b0, b4), c1 = high(b0, b4);
-  const c2 = low(b1, b5), c3 = high(b1, b5);
-  const c4 = low(b2, b6), c5 = high(b2, b6);
-  const c6 = low(b3, b7), c7 = high(b3, b7);
-  v128.store(dst, c0, 0);
-  v128.store(dst, c1, 16);
-  v128.store(dst, c2, 32);
-  v128.store(dst, c3, 48);
-  v128.store(dst, c4, 64);
-  v128.store(dst, c5, 80);
-  v128.store(dst, c6, 96);
-  v128.store(dst, c7, 112);
+  v128.store32_lane(dst, b0, 0);
+  dst += stride;
+  v128.store32_lane(dst, b0, 1);
+  dst += stride;
+  v128.store32_lane(dst, b0, 2);
+  dst += stride;
+  v128.store32_lane(dst, b0, 3);
+  dst += stride;
+  v128.store32_lane(dst, b1, 0);
+  dst += stride;
+  v128.store32_lane(dst, b1, 1);
+  dst += stride;
+  v128.store32_lane(dst, b1, 2);
+  dst += stride;
+  v128.store32_lane(dst, b1, 3);
+  dst += stride;
+  v128.store32_lane(dst, b2, 0);
+  dst += stride;
+  v128.store32_lane(dst, b2, 1);
+  dst += stride;
+  v128.store32_lane(dst, b2, 2);
+  dst += stride;
+  v128.store32_lane(dst, b2, 3);
+  dst += stride;
+  v128.store32_lane(dst, b3, 0);
+  dst += stride;
+  v128.store32_lane(dst, b3, 1);
+  dst += stride;
+  v128.store32_lane(dst, b3, 2);
+  dst += stride;
+  v128.store32_lane(dst, b3, 3);
 }
 
 /** Interleaves 16 bytes each of 8 streams, from byte `at` on, into 16 pieces of 8 bytes, `stride` bytes apart. */
@@ -169,48 +173,37 @@ export function interleave8(streams: usize, at: usize, dst: usize, stride: usize
   const c2 = low(b1, b5), c3 = high(b1, b5);
   const c4 = low(b2, b6), c5 = high(b2, b6);
   const c6 = low(b3, b7), c7 = high(b3, b7);
-  if (stride == 8) {
-    v128.store(dst, c0, 0);
-    v128.store(dst, c1, 16);
-    v128.store(dst, c2, 32);
-    v128.store(dst, c3, 48);
-    v128.store(dst, c4, 64);
-    v128.store(dst, c5, 80);
-    v128.store(dst, c6, 96);
-    v128.store(dst, c7, 112);
-  } else {
-    v128.store64_lane(dst, c0, 0);
-    dst += stride;
-    v128.store64_lane(dst, c0, 1);
-    dst += stride;
-    v128.store64_lane(dst, c1, 0);
-    dst += stride;
-    v128.store64_lane(dst, c1, 1);
-    dst += stride;
-    v128.store64_lane(dst, c2, 0);
-    dst += stride;
-    v128.store64_lane(dst, c2, 1);
-    dst += stride;
-    v128.store64_lane(dst, c3, 0);
-    dst += stride;
-    v128.store64_lane(dst, c3, 1);
-    dst += stride;
-    v128.store64_lane(dst, c4, 0);
-    dst += stride;
-    v128.store64_lane(dst, c4, 1);
-    dst += stride;
-    v128.store64_lane(dst, c5, 0);
-    dst += stride;
-    v128.store64_lane(dst, c5, 1);
-    dst += stride;
-    v128.store64_lane(dst, c6, 0);
-    dst += stride;
-    v128.store64_lane(dst, c6, 1);
-    dst += stride;
-    v128.store64_lane(dst, c7, 0);
-    dst += stride;
-    v128.store64_lane(dst, c7, 1);
-  }
+  v128.store64_lane(dst, c0, 0);
+  dst += stride;
+  v128.store64_lane(dst, c0, 1);
+  dst += stride;
+  v128.store64_lane(dst, c1, 0);
+  dst += stride;
+  v128.store64_lane(dst, c1, 1);
+  dst += stride;
+  v128.store64_lane(dst, c2, 0);
+  dst += stride;
+  v128.store64_lane(dst, c2, 1);
+  dst += stride;
+  v128.store64_lane(dst, c3, 0);
+  dst += stride;
+  v128.store64_lane(dst, c3, 1);
+  dst += stride;
+  v128.store64_lane(dst, c4, 0);
+  dst += stride;
+  v128.store64_lane(dst, c4, 1);
+  dst += stride;
+  v128.store64_lane(dst, c5, 0);
+  dst += stride;
+  v128.store64_lane(dst, c5, 1);
+  dst += stride;
+  v128.store64_lane(dst, c6, 0);
+  dst += stride;
+  v128.store64_lane(dst, c6, 1);
+  dst += stride;
+  v128.store64_lane(dst, c7, 0);
+  dst += stride;
+  v128.store64_lane(dst, c7, 1);
 }
 
 /** Interleaves 16 bytes each of 16 streams, from byte `at` on, into 16 pieces of 16 bytes, `stride` bytes apart. */

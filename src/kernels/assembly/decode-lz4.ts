@@ -10,7 +10,7 @@ const MIN_MATCH: usize = 4;
 const SHORT_LITERALS: usize = 14;
 const SHORT_MATCH: usize = 16;
 /** Tokens up to this have no literals and a short match: a bare sequence. */
-const BARE_TOKEN: u32 = 12;
+const BARE_TOKEN: usize = 12;
 /** Where a run of bare sequences gives fewer bytes than this, the next try to find one comes later each time, … */
 const BARE_RUN: usize = 96;
 /** … at most after so many bytes. */
@@ -54,14 +54,14 @@ export function decodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
       const start = op;
       while (ip < ipShort && op < opShort) {
         const sequence = load<u32>(ip);
-        const token = sequence & 0xff;
+        const token = <usize>(sequence & 0xff);
         const distance = <usize>((sequence >> 8) & 0xffff);
         if (token > BARE_TOKEN || distance - 1 >= op - dst) break;
         copyMatch(op, distance, SHORT_MATCH);
         op += token + MIN_MATCH;
         ip += 3;
       }
-      wait = op - start < BARE_RUN ? min(2 * wait + 16, BARE_WAIT) : 0;
+      wait = op - start < BARE_RUN ? min<usize>(2 * wait + 16, BARE_WAIT) : <usize>0;
       opBare = op + wait;
     }
     // Most others are short. Which lengths and distances they have cannot be predicted, so nothing here branches on them.
