@@ -103,8 +103,8 @@ function heldLock(path: string, me: LockHolder): FileLock {
 /** Makes the file with its text at once, so that nobody sees it empty; false where there is one. */
 function makeFile(path: string, text: string): boolean {
   const temporary = join(dirname(path), temporaryName(basename(path)));
-  fs.writeFileSync(temporary, text, { flag: "wx" });
   try {
+    fs.writeFileSync(temporary, text, { flag: "wx" });
     fs.linkSync(temporary, path);
     return true;
   } catch (error) {
@@ -124,6 +124,8 @@ function makePlain(path: string, text: string): boolean {
     return true;
   } catch (error) {
     if (systemCode(error) === "EEXIST") return false;
+    // On a full disk the file is there without its text, and a lock that says nothing is nobody's to take.
+    fs.rmSync(path, { force: true });
     throw error;
   }
 }

@@ -1,0 +1,40 @@
+/** A lock that cannot be written leaves nothing behind, least of all a lock that nobody holds. */
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { acquireLock } from "../../src/node/lock.ts";
+
+/** What the file system lacks now. */
+const lacks = vi.hoisted(() => ({ room: false, links: false }));
+
+vi.mock("node:fs", async (load) => {
+  const real = await load<typeof fs>();
+  const failure = (code: string): Error => Object.assign(new Error(code), { code, syscall: "write" });
+  return {
+    ...real,
+    writeFileSync: (path: string, text: string, options: fs.WriteFileOptions) => {
+      const isShort = lacks.room && !(lacks.links && path.endsWith(".tmp"));
+      real.writeFileSync(path, isShort ? "" : text, options);
+      if (isShort) throw failure("ENOSPC");
+    },
+    linkSync: (from: string, to: string) => {
+      if (lacks.links) throw failure("EPERM");
+      real.linkSync(from, to);
+    },
+  };
+});
+
+test.each([
+  ["with hard links", false],
+  ["without hard links", true],
+])("on a full file system %s", async (_, links) => {
+  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-lock-"));
+  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, "meta", "lock");
+  Object.assign(lacks, { room: true, links });
+  await expect(acquireLock(path)).rejects.toMatchObject({ code: "NO_SPACE", details: { path } });
+  expect(fs.readdirSync(join(folder, "meta"))).toEqual([]);
+  lacks.room = false;
+  await (await acquireLock(path)).release();
+});
