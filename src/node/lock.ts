@@ -200,9 +200,22 @@ function isProvenDead(holder: LockHolder | undefined): boolean {
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return true;
+    return !hasEnded(pid);
   } catch (error) {
     return systemCode(error) !== "ESRCH";
+  }
+}
+
+/**
+ * Linux: true for a process that has ended and waits for its parent to ask how (a zombie), as long as the parent lives: many
+ * programs that are the first process of a container never ask. While one of its threads lives, it may still write.
+ */
+function hasEnded(pid: number): boolean {
+  if (!/^[ZX]/.test(factsOf(pid)[0] ?? "")) return false;
+  try {
+    return fs.readdirSync(`/proc/${pid}/task`).length <= 1;
+  } catch {
+    return false; // gone meanwhile: the next look tells
   }
 }
 
@@ -235,9 +248,14 @@ function processNamespace(): string {
 
 /** Linux: ticks from the start of the host to that of the process. */
 function startOf(pid: number): string {
+  return factsOf(pid)[19] ?? "";
+}
+
+/** Linux: what the system tells of a process, from the state on, which is field 3. */
+function factsOf(pid: number): readonly string[] {
   const stat = readSystem(`/proc/${pid}/stat`);
-  // The name in parentheses may hold anything; field 22 counts from before it.
-  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+  // The name in parentheses may hold anything; fields are counted from behind it.
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }
 
 function readSystem(path: string): string {

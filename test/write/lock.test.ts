@@ -1,7 +1,10 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import * as fs from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { acquireLock } from "../../src/node/lock.ts";
 
 let folder: string;
@@ -71,6 +74,26 @@ test.each([
   expect(JSON.parse(fs.readFileSync(path, "utf8")).token).not.toBe("other");
   await lock.release();
 });
+
+test.runIf(process.platform === "linux")(
+  "the lock of a killed process whose parent never asked how it ended is taken over",
+  async () => {
+    const parent = spawn("sh", ["-c", "sleep 1000 & echo $!; exec sleep 1000"], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    onTestFinished(() => void parent.kill("SIGKILL"));
+    const [line] = (await once(parent.stdout, "data")) as [Buffer];
+    const pid = Number(line.toString());
+    const stat = (): string => fs.readFileSync(`/proc/${pid}/stat`, "utf8");
+    const started = stat().split(") ")[1]?.split(" ")[19];
+    const path = place("zombie");
+    await forge(path, { pid, started });
+    await expect(acquireLock(path)).rejects.toMatchObject({ code: "CONFLICT" });
+    process.kill(pid, "SIGKILL");
+    while (!stat().includes(") Z ")) await nextTurn();
+    await (await acquireLock(path)).release();
+  },
+);
 
 test("a lock that says nothing is never taken over, unless it is broken", async () => {
   const path = place("empty");
