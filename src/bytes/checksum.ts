@@ -68,6 +68,9 @@ export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8
   return (await loadDigest(name))(bytes);
 }
 
+/** The crc32c of any bytes and, behind them, their own crc32c, little-endian: a shard index for example. */
+export const CRC32C_OF_SUMMED = 0x4867_4bc7 as const;
+
 /** Loads crc32c, the sum at the end of a Zarr shard index; what it resolves to is synchronous. */
 function loadCrc32c(): Promise<(pieces: readonly Uint8Array[]) => number> {
   loadedCrc32c ??= createCRC32(CRC32C_POLYNOMIAL).then((hasher) => (pieces) => {

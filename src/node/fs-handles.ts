@@ -16,7 +16,8 @@ const READ_FLAGS = fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.
 export interface Handle {
   readonly fd: number;
   readonly size: number;
-  readonly info: fs.Stats;
+  /** With exact times where files are steady. */
+  readonly info: fs.Stats | fs.BigIntStats;
   /** Reads under way. */
   uses: number;
   /** The turn in which the path was last found to name this file. */
@@ -150,8 +151,8 @@ export class Handles {
       throw error;
     }
     try {
-      const info = fs.fstatSync(fd);
-      if (info.isFile()) return { fd, size: info.size, info, uses: 1, turn: -1, dropped: false };
+      const info = fs.fstatSync(fd, { bigint: this.#isSteady });
+      if (info.isFile()) return { fd, size: Number(info.size), info, uses: 1, turn: -1, dropped: false };
       if (!info.isDirectory()) throw notAFile(path);
     } catch (error) {
       fs.closeSync(fd);
@@ -173,7 +174,7 @@ export class Handles {
 }
 
 /** A file that stays open keeps its inode from being used anew, so an equal inode is the same file. */
-function isSameFile(a: fs.Stats | undefined, b: fs.Stats): boolean {
+function isSameFile(a: fs.Stats | undefined, b: Handle["info"]): boolean {
   return (
     a !== undefined && a.ino === b.ino && a.dev === b.dev && a.size === b.size && a.mtimeMs === b.mtimeMs
   );

@@ -25,11 +25,17 @@ export async function readFully(
   return done;
 }
 
-/** The same at once. */
-export function readFullySync(fd: number, offset: number, target: Uint8Array): number {
+/** The same at once, for `length` bytes of the target from `at`: all of it if not said. */
+export function readFullySync(
+  fd: number,
+  offset: number,
+  target: Uint8Array,
+  at = 0,
+  length: number = target.length - at,
+): number {
   let done = 0;
-  while (done < target.length) {
-    const got = fs.readSync(fd, target, done, Math.min(MAX_CALL, target.length - done), offset + done);
+  while (done < length) {
+    const got = fs.readSync(fd, target, at + done, Math.min(MAX_CALL, length - done), offset + done);
     if (got === 0) break;
     done += got;
   }

@@ -23,7 +23,8 @@ const nextTurn: () => Promise<void> = promisify(setImmediate);
  * already, and stay so.
  */
 export function linkFilesIn(dataRoot: string, zarrRoot: string, opened?: SteadyStore): LinkFiles {
-  return new FolderLinkFiles(new Folders(dataRoot), new Folders(zarrRoot), opened);
+  const data = new Folders(dataRoot);
+  return new FolderLinkFiles(data, zarrRoot === dataRoot ? data : new Folders(zarrRoot), opened);
 }
 
 /** The same below folders that are given; they may be one. */
@@ -150,7 +151,8 @@ class FolderLinkFiles implements LinkFiles {
       if (folder !== undefined) parents.set(folder, folders);
     }
     const syncs = [...parents].map(([folder, folders]) => folders.sync(folder));
-    await Promise.all([...syncs, this.#data.syncPending(), this.#zarr.syncPending()]);
+    const sides = new Set([this.#data, this.#zarr]);
+    await Promise.all([...syncs, ...[...sides].map((side) => side.syncPending())]);
   }
 
   #side(side: LinkPlace["side"]): Folders {

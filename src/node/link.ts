@@ -140,7 +140,7 @@ async function atPath<T>(
     const target = key === "" ? root : resolve(destination ?? "");
     const steady = new SteadyStore(root);
     const site: LinkSite = {
-      target: new FileStore(target),
+      target: target === root ? store : new FileStore(target),
       source: store,
       files: linkFilesIn(root, target, steady),
       data: dataPath(target, root),
@@ -151,7 +151,7 @@ async function atPath<T>(
     } finally {
       await lock?.release();
       await steady.close();
-      await site.target.close?.();
+      if (target !== root) await site.target.close?.();
     }
   } finally {
     await store.close?.();

@@ -9,7 +9,7 @@ import { checkRange } from "../store/range.ts";
 import type { ByteRange, ObjectInfo, StoreOptions } from "../store/types.ts";
 import { Handles } from "./fs-handles.ts";
 import { describeFile } from "./fs-publish.ts";
-import { readFullySync } from "./fs-read.ts";
+import { allocateTarget, readFullySync } from "./fs-read.ts";
 import { FolderReader } from "./fs-reader.ts";
 
 /** Files kept open, and bytes that are read at once from one of them. */
@@ -53,23 +53,26 @@ export class SteadyStore extends FolderReader {
 
   override async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
     options?.signal?.throwIfAborted();
-    return this.usingNow(key, "looking at it", ({ fd }) => describeFile(fs.fstatSync(fd, { bigint: true })));
+    return this.usingNow(key, "looking at it", ({ fd, info }) =>
+      describeFile("mtimeNs" in info ? info : fs.fstatSync(fd, { bigint: true })),
+    );
   }
 
   /** `length` bytes at each of the offsets, one behind the other; undefined where the object is absent or ends before. */
   readEach(key: string, offsets: readonly number[], length: number): Uint8Array | undefined {
     return this.usingNow(key, "reading", ({ fd }) => {
       const bytes = new Uint8Array(offsets.length * length);
-      for (const [i, offset] of offsets.entries()) {
-        const target = bytes.subarray(i * length, (i + 1) * length);
-        if (readFullySync(fd, offset, target) < length) return undefined;
+      let at = 0;
+      for (const offset of offsets) {
+        if (readFullySync(fd, offset, bytes, at, length) < length) return undefined;
+        at += length;
       }
       return bytes;
     });
   }
 
   #readNow(key: string, offset: number, length: number): Uint8Array | undefined {
-    const bytes = new Uint8Array(length);
+    const bytes = allocateTarget(length);
     const read = this.readIntoSync(key, offset, bytes);
     if (read === undefined) return undefined;
     return read === length ? bytes : bytes.subarray(0, read);

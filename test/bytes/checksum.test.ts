@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { crc32 as zlibCrc32 } from "node:zlib";
 import { expect, it } from "vitest";
-import { crc32c, type DigestName, digest, loadDigest } from "../../src/bytes/checksum.ts";
+import { CRC32C_OF_SUMMED, crc32c, type DigestName, digest, loadDigest } from "../../src/bytes/checksum.ts";
 import { toHex, utf8 } from "../format/hex.ts";
 
 const HASHES = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"] as const;
@@ -31,6 +31,14 @@ it("crc32c is Castagnoli's: the check value of RFC 3720", async () => {
   expect(await crc32c(new Uint8Array(32))).toBe(0x8a9136aa);
   expect(await crc32c(utf8("1234"), new Uint8Array(0), utf8("56789"))).toBe(0xe3069283);
   expect(await crc32c()).toBe(0);
+});
+
+it("the crc32c of bytes and their own crc32c behind them is the same for all bytes", async () => {
+  for (const bytes of [new Uint8Array(0), utf8("123456789"), large]) {
+    const sum = new Uint8Array(4);
+    new DataView(sum.buffer).setUint32(0, await crc32c(bytes), true);
+    expect(await crc32c(bytes, sum)).toBe(CRC32C_OF_SUMMED);
+  }
 });
 
 it("None is the empty digest", async () => {

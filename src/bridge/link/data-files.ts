@@ -126,12 +126,12 @@ async function guessFiles(
     if (header?.version !== 3) return undefined;
     const digest = digestLength(header.checksum);
     const size = sizes.get(first.key) ?? Number.POSITIVE_INFINITY;
-    const chunks = group.map(({ offset, available, nbytes }) => ({
-      offset,
-      ctbytes: Math.min(available, size - offset) - digest,
-      nbytes,
-    }));
-    if (chunks.some(({ ctbytes }) => ctbytes < CHUNK_HEADER)) return undefined;
+    const chunks: FileChunk[] = [];
+    for (const { offset, available, nbytes } of group) {
+      const ctbytes = Math.min(available, size - offset) - digest;
+      if (ctbytes < CHUNK_HEADER) return undefined;
+      chunks.push({ offset, ctbytes, nbytes });
+    }
     files.push({ key: first.key, first: first.index, chunks, digestLength: digest, header });
   }
   return files;

@@ -91,7 +91,7 @@ export async function lookAt(
     planned: {
       file: path,
       shard: shard.link,
-      chunks: shard.places.length,
+      chunks: shard.chunks.length,
       size: former.size,
       added,
       padded:

@@ -25,10 +25,14 @@ export interface LinkedShard {
   readonly path: string;
   /** Key of the shard. */
   readonly link: string;
-  /** Chunks of the array in the file: `[first, first + places.length)`. */
+  /** Chunks of the array in the file: `[first, first + chunks.length)`. */
   readonly first: number;
-  /** Where the chunks lie in the file, and in which slot of the index. */
-  readonly places: readonly { readonly slot: number; readonly offset: number; readonly nbytes: number }[];
+  readonly chunks: DataFile["chunks"];
+}
+
+/** The slot of the index that leads to chunk `k` of the file. */
+export function slotOf({ layout }: LinkedShard, k: number): number {
+  return indexSlot(layout.shards, k, layout.reversed);
 }
 
 const NO_FILES = { files: [], isGuessed: false };
@@ -116,11 +120,7 @@ function placeShards(job: ArrayJob, files: readonly DataFile[]): LinkedShard[] {
       path: file.key,
       link: shardKey("", job, layout, shard),
       first: file.first,
-      places: file.chunks.map(({ offset, ctbytes }, k) => ({
-        slot: indexSlot(layout.shards, k, layout.reversed),
-        offset,
-        nbytes: ctbytes,
-      })),
+      chunks: file.chunks,
     };
   });
 }

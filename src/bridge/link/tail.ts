@@ -4,7 +4,7 @@
  * Knows the bytes; must not know files beyond reading them. @see FORMAT.md [FL-02] [FL-03]
  */
 
-import { crc32c } from "../../bytes/checksum.ts";
+import { CRC32C_OF_SUMMED, crc32c } from "../../bytes/checksum.ts";
 import { isEqual } from "../../bytes/equal.ts";
 import { decode, decodeHeader, encodeHere } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
@@ -12,7 +12,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { mayBePadded } from "../chunk-fit.ts";
 import { chunksOfCells } from "../chunk-source.ts";
 import { decodeShardIndex, ShardIndex, shardIndexLength } from "../shard-index.ts";
-import type { LinkedShard } from "./shards.ts";
+import { type LinkedShard, slotOf } from "./shards.ts";
 
 /** The bytes that are added to a file. */
 export interface Tail {
@@ -27,17 +27,17 @@ export interface Tail {
 
 /** Makes the tail of a file of `size` bytes. Reads the last chunk where it may be short. */
 export async function makeTail(shard: LinkedShard, size: number, signal: AbortSignal): Promise<Tail> {
-  const { places, layout } = shard;
   const whole = await wholeLastChunk(shard, signal);
+  const { chunks, layout } = shard;
   const index = new ShardIndex(layout.shards.capacity);
-  places.forEach(({ slot, offset, nbytes }, k) => {
-    if (whole !== undefined && k === places.length - 1) index.set(slot, size, whole.length);
-    else index.set(slot, offset, nbytes);
-  });
+  for (const [k, { offset, ctbytes }] of chunks.entries()) index.set(slotOf(shard, k), offset, ctbytes);
+  if (whole !== undefined) index.set(slotOf(shard, chunks.length - 1), size, whole.length);
   const entries = await index.encode();
-  const pieces = whole === undefined ? [entries] : [whole, entries];
-  const padded = whole?.length ?? 0;
-  return { pieces, length: padded + entries.length, crc32c: await crc32c(...pieces), padded };
+  if (whole === undefined)
+    return { pieces: [entries], length: entries.length, crc32c: CRC32C_OF_SUMMED, padded: 0 };
+  const pieces = [whole, entries];
+  const length = whole.length + entries.length;
+  return { pieces, length, crc32c: await crc32c(...pieces), padded: whole.length };
 }
 
 /** A short last chunk of the array at its full length; undefined where the file's last chunk is whole. */
@@ -56,7 +56,7 @@ const wholeLastChunks = new WeakMap<LinkedShard, Promise<Uint8Array | undefined>
 
 async function makeWholeLastChunk(shard: LinkedShard, signal: AbortSignal): Promise<Uint8Array | undefined> {
   const { job, layout } = shard;
-  const last = shard.first + shard.places.length - 1;
+  const last = shard.first + shard.chunks.length - 1;
   const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
   const cells = { first: last, end: last + 1 };
   for await (const chunk of chunksOfCells(job, layout, cells, counts, signal, () => {}, encodeHere))
@@ -65,8 +65,8 @@ async function makeWholeLastChunk(shard: LinkedShard, signal: AbortSignal): Prom
 }
 
 /** True for the file with the array's last chunk, where not all of its rows count. */
-function mayBeShort({ job, layout, first, places }: LinkedShard): boolean {
-  return mayBePadded(job, layout, first + places.length - 1);
+function mayBeShort({ job, layout, first, chunks }: LinkedShard): boolean {
+  return mayBePadded(job, layout, first + chunks.length - 1);
 }
 
 /**
@@ -91,12 +91,14 @@ export async function checkTail(
     if (isSuperchunkError(error)) return error.summary.replace(/(?:\. The index is damaged; .*)$/, "");
     throw error;
   }
-  const wanted = new Map(shard.places.map((place, k) => [place.slot, { ...place, k }]));
+  const wanted = new Map(
+    shard.chunks.map(({ offset, ctbytes }, k) => [slotOf(shard, k), { offset, nbytes: ctbytes, k }]),
+  );
   for (const [slot, found] of entries.entries()) {
     const place = wanted.get(slot);
     if (place === undefined && found === undefined) continue;
     const same = place !== undefined && found?.offset === place.offset && found.nbytes === place.nbytes;
-    const isLast = place?.k === shard.places.length - 1;
+    const isLast = place?.k === shard.chunks.length - 1;
     if (same && !(isLast && (await isShort(shard, signal)))) continue;
     if (found !== undefined && isLast && mayBeShort(shard)) {
       const reason = await checkPadded(shard, store, key, found, signal);
