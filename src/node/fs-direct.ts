@@ -21,8 +21,8 @@ export const STAGE: number = 2 << 20;
 const BEHIND = (4 << 20) + 65_536;
 /** Offsets, lengths and addresses of direct writes are multiples of this: the page, and the largest usual sector. */
 const ALIGNMENT = 4096;
-/** Stages of files that are done, kept for the next ones. */
-const MAX_IDLE = 2;
+/** Stages of files that are done, kept for the next ones: as many as a thread writes at a time. */
+const MAX_IDLE = 4;
 
 /** Whether the file system of a store takes direct writes, as far as was seen: one that refused is not asked again. */
 export class DirectAccess {
