@@ -3,7 +3,11 @@
 import { spreadElements } from "./encode-shuffle";
 import { spread8 } from "./encode-tiles";
 
-/** Room for 128 elements of 255 bytes, in the kernel's part of the memory. */
+/** Bytes of each row that are made at a time, a cache line: rows whose length is a power of two push one another out of the cache. */
+const LINE: usize = 64;
+/** Of elements from this length on, 16 bytes of a row are made at a time: else the elements would not fit. */
+const LONG: usize = 64;
+/** Room for 512 elements below that length, or 128 of any, in the kernel's part of the memory. */
 const TILE: usize = 32768;
 
 /** Shuffles the bits of a block of `length` bytes. */
@@ -20,25 +24,29 @@ export function bitshuffle(src: usize, dst: usize, length: usize, typesize: usiz
     bitshuffleFew(src, dst, row, typesize);
     return;
   }
-  const last = row - 16;
+  const width: usize = row < LINE || typesize == 1 || typesize >= LONG ? 16 : LINE;
+  const pitch = width << 3;
+  const last = row - width;
   let at: usize = 0;
   while (true) {
     const from = src + (at << 3) * typesize;
     if (typesize == 1) {
       bitTile(from, dst + at, row);
     } else {
-      spreadElements(from, 128, TILE, 128, typesize);
+      spreadElements(from, pitch, TILE, pitch, typesize);
       let tile = TILE;
       let to = dst + at;
       for (let j: usize = 0; j < typesize; j++) {
-        bitTile(tile, to, row);
-        tile += 128;
+        for (let k: usize = 0; k < width; k += 16) {
+          bitTile(tile, to + k, row);
+          tile += 128;
+        }
         to += row << 3;
       }
     }
     if (at == last) break;
-    at += 16;
-    // The last tile overlaps the one before it.
+    at += width;
+    // The last tiles overlap the ones before them.
     if (at > last) at = last;
   }
 }
