@@ -119,15 +119,23 @@ function makeFile(path: string, text: string): boolean {
 
 /** For file systems without hard links. */
 function makePlain(path: string, text: string): boolean {
+  let file: number;
   try {
-    fs.writeFileSync(path, text, { flag: "wx" });
-    return true;
+    file = fs.openSync(path, "wx");
   } catch (error) {
     if (systemCode(error) === "EEXIST") return false;
-    // On a full disk the file is there without its text, and a lock that says nothing is nobody's to take.
+    throw error; // what is there, if anything, is another's
+  }
+  try {
+    fs.writeFileSync(file, text);
+  } catch (error) {
+    // A full disk: a lock that says nothing is nobody's to take.
     fs.rmSync(path, { force: true });
     throw error;
+  } finally {
+    fs.closeSync(file);
   }
+  return true;
 }
 
 /** Moves a lock away that was found to be nobody's; puts it back where it is another one by now. */

@@ -6,15 +6,19 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { acquireLock } from "../../src/node/lock.ts";
 
 /** What the file system lacks now. */
-const lacks = vi.hoisted(() => ({ room: false, links: false }));
+const lacks = vi.hoisted(() => ({ room: false, links: false, handles: false }));
 
 vi.mock("node:fs", async (load) => {
   const real = await load<typeof fs>();
   const failure = (code: string): Error => Object.assign(new Error(code), { code, syscall: "write" });
   return {
     ...real,
-    writeFileSync: (path: string, text: string, options: fs.WriteFileOptions) => {
-      const isShort = lacks.room && !(lacks.links && path.endsWith(".tmp"));
+    openSync: (path: string, flags: string) => {
+      if (lacks.handles) throw failure("EMFILE");
+      return real.openSync(path, flags);
+    },
+    writeFileSync: (path: string | number, text: string, options: fs.WriteFileOptions) => {
+      const isShort = lacks.room && !(lacks.links && String(path).endsWith(".tmp"));
       real.writeFileSync(path, isShort ? "" : text, options);
       if (isShort) throw failure("ENOSPC");
     },
@@ -37,4 +41,18 @@ test.each([
   expect(fs.readdirSync(join(folder, "meta"))).toEqual([]);
   lacks.room = false;
   await (await acquireLock(path)).release();
+});
+
+test("where no file can be opened, the lock of another stays", async () => {
+  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-lock-"));
+  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, "lock");
+  Object.assign(lacks, { links: true });
+  const lock = await acquireLock(path);
+  const text = fs.readFileSync(path, "utf8");
+  lacks.handles = true;
+  await expect(acquireLock(path)).rejects.toMatchObject({ details: { found: "EMFILE" } });
+  lacks.handles = false;
+  expect(fs.readFileSync(path, "utf8")).toBe(text);
+  await lock.release();
 });
