@@ -61,9 +61,10 @@ export async function planShards(
   guess?: FormerSizes,
 ): Promise<LinkedArchive> {
   requireSettled(archive);
-  const first = await planJobs(archive, options);
+  const likely = await likelyCapacity(archive, options.signal);
+  const first = await planJobs(archive, { ...options, chunksPerShard: likely });
   refuse(first);
-  const byCapacity = new Map<number, ConversionJobs>();
+  const byCapacity = new Map<number | undefined, ConversionJobs>([[likely, first]]);
   const notes = [...first.notes];
   const shards: LinkedShard[] = [];
   const planned: ArrayJob[] = [];
@@ -88,6 +89,17 @@ export async function planShards(
   }
   const { groups } = first;
   return { shards, jobs: planned, groups, documents: listDocuments(first, documents), notes, guessed };
+}
+
+/** Chunks of each file, if the first one counts them right: then the first plan is the last one. Undefined where nothing tells. */
+async function likelyCapacity(
+  archive: Archive,
+  signal: AbortSignal | undefined,
+): Promise<number | undefined> {
+  if (archive.kind !== "array" || archive.columnNames.length > 0 || archive.nchunks === 0) return undefined;
+  const [place] = await archive.chunkPlaces(0, 1, { signal });
+  const counted = place?.header?.nchunks ?? 0;
+  return counted < 1 ? undefined : Math.min(counted, archive.nchunks);
 }
 
 /** The archive's groups and arrays as documents: arrays, then groups from the innermost to the root. */
