@@ -133,8 +133,11 @@ function sourcesOf(archive: Readable, slice: string | undefined): ValueSource[] 
       path: archive.store.describe(archive.path),
     });
   }
-  if (length === undefined)
-    throw needsColumn(archive, "the arrays of this group are not of one length, as those of a table");
+  if (length === undefined) {
+    const isDeep = archive.names.some((name) => name.includes("/"));
+    const are = isDeep ? "not all directly in it" : "not of one length";
+    throw needsColumn(archive, `the arrays of this group are ${are}, as those of a table`);
+  }
   const [rows] = resolveSelection(selectionOf(archive, slice, 1), [length]);
   if (rows === undefined) return [];
   // One row of a table is printed as a table of one row; columns longer than the shortest are cut.

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { convertArchive } from "../../src/bridge/convert.ts";
 import { FileStore } from "../../src/node/index.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
 import { openFixture } from "../bridge/read-back.ts";
 import { type ArrayFixture, corpusFolder, loadFixtures, parseExactJson } from "../fixtures/manifest.ts";
 import { serveObjects } from "../store/server.ts";
@@ -298,4 +299,17 @@ test("chunks --missing of an archive whose file is gone is an error, and no list
   const { code, out, err } = await runCli(["chunks", join(folder, "a"), "--missing"]);
   expect([code, out]).toEqual([3, ""]);
   expect(err).toContain("__3.blp");
+});
+
+test("a group whose arrays lie in groups of their own is no table, whatever their lengths", async () => {
+  const folder = await makeFolder();
+  const store = new FileStore(folder);
+  await store.put("zarr.json", new TextEncoder().encode(`{"zarr_format": 3, "node_type": "group"}`));
+  await store.put("deep/zarr.json", new TextEncoder().encode(`{"zarr_format": 3, "node_type": "group"}`));
+  for (const path of ["a", "deep/b"])
+    await createZarr(store, path, { shape: [2], dataType: "int8", chunkShape: [2] });
+  const { code, err } = await runCli(["cat", folder]);
+  expect(code).toBe(2);
+  expect(err).toContain("the arrays of this group are not all directly in it, as those of a table; choose");
+  expect((await runCli(["cat", folder, "--column", "deep/b"])).out).toBe("0\n0\n");
 });
