@@ -47,7 +47,7 @@ export async function* findArchives(
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
       // A dead link and a pipe are archives only by their names.
-      const isOpaque = error.code === "INCOMPLETE" || error.code === "UNSUPPORTED";
+      const isOpaque = kind === "object" && (error.code === "INCOMPLETE" || error.code === "UNSUPPORTED");
       if (isOpaque && !name.endsWith(".blp")) continue;
       // What cannot be looked into (a link that leads out, a folder without permission) must not hide the others.
       if (!isOpaque && error.code !== "UNSAFE_PATH" && error.code !== "IO") throw error;
