@@ -41,14 +41,15 @@ async function referTo(path: string): Promise<ReferenceStore | string> {
 }
 
 describe("references to every archive of the corpus", () => {
-  const refused: string[] = [];
+  /** What would have to be compressed anew. */
+  const REFUSED: readonly string[] = ["array-f4-3d-fortran.blp", "bcolz-i4-snappy"];
 
   it.each(readable.map(({ path }) => path))("%s has the values that its producer wrote", async (path) => {
     const fixture = findFixture(path);
     const store = await referTo(path);
+    expect(typeof store === "string").toBe(REFUSED.includes(basename(path)));
     if (typeof store === "string") {
       expect(store).toMatch(/cannot be referenced as they are: .*; convert the archive to Zarr/);
-      refused.push(path);
       return;
     }
     const root = await documentOf(store, "");
@@ -66,15 +67,6 @@ describe("references to every archive of the corpus", () => {
         ? await readStruct(store, array)
         : await readThroughView(store, "", array.dtype);
     expect(sha256(bytes)).toBe(array.sha256);
-  });
-
-  it("refuses only what would have to be compressed anew", () => {
-    expect(refused.map((path) => basename(path)).sort()).toMatchInlineSnapshot(`
-      [
-        "array-f4-3d-fortran.blp",
-        "bcolz-i4-snappy",
-      ]
-    `);
   });
 
   it.each(archives.filter(({ refuse }) => refuse).map(({ path }) => path))(
