@@ -205,7 +205,8 @@ async function printPlan(plan: ConversionPlan, flags: ConvertFlags, context: Con
     formatSize(array.nbytes),
     dataTypeText(array),
   ]);
-  for (const line of alignRows([header, ...rows], new Set([3, 4, 5]))) await context.out.line(line);
+  for (const line of alignRows([header, ...rows], new Set([3, 4, 5]), context.out.columns))
+    await context.out.line(line);
   for (const { node, reason, notes } of plan.arrays) {
     const name = node === "" ? "" : `${printable(node)}: `;
     const told = reason === undefined || notes.some((note) => note.includes(reason));

@@ -37,6 +37,20 @@ export function alignRows(
   });
 }
 
+/**
+ * Two parts of a line; where they are wider than the `columns` of a terminal together, the second one stands on a line of its own,
+ * `indent` columns in.
+ */
+export function foldLine(
+  first: string,
+  second: string,
+  indent: number,
+  columns: number = Number.POSITIVE_INFINITY,
+): string[] {
+  const whole = `${first}  ${second}`;
+  return textWidth(whole) > columns ? [first, `${" ".repeat(indent)}${second}`] : [whole];
+}
+
 /** A dtype in numpy's spelling; a structured one as its fields, `{id: <u4, v: <f4 x 3}`. */
 function dtypeText(dtype: DType): string {
   if (dtype.kind !== "struct") return String(formatDType(dtype));

@@ -144,7 +144,8 @@ async function printPlans(
         ])
       : [[printable(path), "refuse", "-", "-", "-", `${code}: ${printable(message ?? "")}`]],
   );
-  for (const line of alignRows([header, ...rows], new Set([3, 4]))) await context.out.line(line);
+  for (const line of alignRows([header, ...rows], new Set([3, 4]), context.out.columns))
+    await context.out.line(line);
   for (const { arrays, notes } of all) {
     for (const { source, reason } of arrays)
       if (reason !== undefined) await context.out.line(`${printable(source)}: ${printable(reason)}`);

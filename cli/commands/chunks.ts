@@ -8,13 +8,13 @@ import type {
   ReadableChunk,
 } from "../../src/bridge/catalogue/readable.ts";
 import { SuperchunkError } from "../../src/errors.ts";
+import { ChunkTable } from "../chunk-table.ts";
 import { columnNamesOf, noColumns } from "../columns.ts";
 import type { Context } from "../context.ts";
 import { exitCodeOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
-import { fitEnd, padEnd, textWidth } from "../text-width.ts";
 import { archivesUnder } from "../tree.ts";
-import { formatRatio, ratioOf } from "../units.ts";
+import { ratioOf } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface ChunksOptions {
@@ -163,19 +163,6 @@ function chunkFacts(chunk: ReadableChunk): Record<string, unknown> {
   };
 }
 
-/** Widths that are known before the first chunk is, so that a million chunks can be printed as they come. */
-interface Widths {
-  readonly index: number;
-  readonly file: number;
-  /** Of the first item by dimension, which chunks of Zarr have. */
-  readonly start: number | undefined;
-  /** True where the terminal has less room for the names of files: their ends are shown. */
-  readonly isCut?: boolean;
-}
-
-/** Columns below which a name says too little to be cut for the terminal's sake. */
-const CUT_FILE = 16;
-
 async function printLines(
   { path, column, archive, error }: Part,
   options: ChunksOptions,
@@ -190,16 +177,19 @@ async function printLines(
     return;
   }
   if (options.missing === true) return printMissing(archive, context);
-  let widths: Widths | undefined;
+  const { nchunks, nbytes } = archive;
+  let table: ChunkTable | undefined;
   for await (const chunk of archive.listChunks({ signal })) {
-    if (widths === undefined) {
-      widths = widthsFor(archive, chunk, out.columns);
-      await out.line(headerLine(widths));
+    if (table === undefined) {
+      table = new ChunkTable(chunk, { nchunks, nbytes, columns: out.columns });
+      await out.line(table.header());
     }
-    const waiting = out.line(chunkLine(chunk, widths));
-    if (waiting !== undefined) await waiting;
+    for (const line of table.lines(chunk)) {
+      const waiting = out.line(line);
+      if (waiting !== undefined) await waiting;
+    }
   }
-  if (widths === undefined) await out.line("no chunks");
+  if (table === undefined) await out.line("no chunks");
 }
 
 /** Which chunks are not there, and what they would hold. */
@@ -218,53 +208,4 @@ async function printMissing(archive: BytesArchive | ReadableArray, { out, signal
     await out.line(`${cells.join("  ")}  ${printable(key)}`);
   }
   if (count === 0) await out.line("no missing chunks");
-}
-
-function widthsFor(
-  archive: BytesArchive | ReadableArray,
-  first: ReadableChunk,
-  columns: number = Number.POSITIVE_INFINITY,
-): Widths {
-  const digits = String(archive.nchunks).length;
-  const file = Math.max(4, textWidth(printable(first.key)) + digits - 1);
-  const start = first.start === undefined ? undefined : Math.max(5, (digits + 1) * first.start.length);
-  const widths = { index: Math.max(5, digits), file, start };
-  const over = Math.max(headerLine(widths).length, textWidth(chunkLine(first, widths))) - columns;
-  return over > 0 && file - over >= CUT_FILE ? { ...widths, file: file - over, isCut: true } : widths;
-}
-
-function headerLine({ index, file, start }: Widths): string {
-  const columns = [
-    "chunk".padStart(index),
-    ...(start === undefined ? [] : ["start".padEnd(start)]),
-    "file".padEnd(file),
-    "offset".padStart(12),
-    "bytes".padStart(11),
-  ];
-  return [
-    ...columns,
-    "stored".padStart(11),
-    "ratio".padStart(7),
-    "codec".padEnd(8),
-    "filter".padEnd(10),
-    "checksum",
-  ].join("  ");
-}
-
-function chunkLine(chunk: ReadableChunk, { index, file, start, isCut }: Widths): string {
-  const { nbytes, ctbytes, compressor, shuffle, memcpyed, checksum, digest } = chunk;
-  return [
-    String(chunk.index).padStart(index),
-    ...(start === undefined ? [] : [(chunk.start ?? []).join(",").padEnd(start)]),
-    padEnd(isCut === true ? fitEnd(chunk.key, file) : printable(chunk.key), file),
-    String(chunk.offset).padStart(12),
-    String(nbytes).padStart(11),
-    String(ctbytes).padStart(11),
-    formatRatio(nbytes, ctbytes).padStart(7),
-    (memcpyed === true ? "stored" : compressor).padEnd(8),
-    (memcpyed === true ? "-" : (shuffle ?? "-")).padEnd(10),
-    checksum === "None" ? "none" : `${checksum} ${digest ?? ""}`.trimEnd(),
-  ]
-    .join("  ")
-    .trimEnd();
 }

@@ -5,6 +5,7 @@ import { SuperchunkError } from "../../src/errors.ts";
 import { deleteContainer, listContainers, type SetContainer, setContainer } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { alignRows } from "../layout.ts";
+import { textWidth } from "../text-width.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface ContainersFlags {
@@ -72,9 +73,18 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   if (flags.json === true) return context.json({ path, containers: list });
   if (deleted !== undefined)
     context.message(`${printable(path)}: container "${printable(deleted)}" is deleted`);
-  const header = ["name", "prefix", "reached by"];
-  const rows = list.map((each) => [each.name, printable(each.prefix), printable(reachedBy(each))]);
-  for (const line of alignRows([header, ...rows], new Set())) await context.out.line(line);
+  const rows = [
+    ["name", "prefix", "reached by"],
+    ...list.map((each) => [printable(each.name), printable(each.prefix), printable(reachedBy(each))]),
+  ];
+  const { out } = context;
+  const lines = alignRows(rows);
+  const isNarrow = out.columns !== undefined && lines.some((line) => textWidth(line) > (out.columns ?? 0));
+  // A prefix is no short thing: with how it is reached below it, two containers are still told apart.
+  const shown = isNarrow
+    ? rows.flatMap(([name = "", ...rest]) => [name, ...rest.map((each) => `  ${each}`)])
+    : lines;
+  for (const line of shown) await out.line(line);
 }
 
 /** Credentials and no credentials exclude one another: what is typed takes the other away. */

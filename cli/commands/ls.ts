@@ -7,7 +7,7 @@ import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
-import { jsonDType, shapeText, shortDType } from "../layout.ts";
+import { foldLine, jsonDType, shapeText, shortDType } from "../layout.ts";
 import { archivesUnder, type NamedArchive, unfollowedText } from "../tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../units.ts";
 import { printable } from "../values/cell-text.ts";
@@ -47,13 +47,23 @@ Examples:
         );
         // Where nothing is there is an error, and no table.
         if (each.path === path && isSuperchunkError(each.error, "NOT_FOUND")) throw each.error;
-        if (isFirst && list === undefined) await context.out.line(headerLine(options.missing === true));
+        if (list !== undefined) await list.add(line);
+        else {
+          const lines = isFirst ? [headerLine(options.missing === true)] : [];
+          for (const parts of [...lines, line as Line])
+            for (const part of foldLine(...parts, INDENT, context.out.columns)) await context.out.line(part);
+        }
         isFirst = false;
-        await (list === undefined ? context.out.line(String(line)) : list.add(line));
       }
       await list?.end();
     });
 }
+
+/** A line, and its last part, which stands below where the terminal is too narrow. */
+type Line = readonly [first: string, last: string];
+
+/** Columns before what stands below its line. */
+const INDENT = 2;
 
 /** How a line is printed. */
 interface LineSettings {
@@ -85,13 +95,13 @@ async function describe(
     if (!(error instanceof SuperchunkError)) throw error;
     if (named.where !== undefined && isUnfollowed(error, named.where)) {
       return forPeople
-        ? `${"LINK".padEnd(17)}  ${printable(path)}  ${printable(unfollowedText(error))}`
+        ? [`${"LINK".padEnd(17)}  ${printable(path)}`, printable(unfollowedText(error))]
         : { path, notFollowed: toJsonFailure(error) };
     }
     context.note(exitCodeOf(error) === EXIT.damaged ? EXIT.damaged : EXIT.failed);
     if (!forPeople) return { path, error: toJsonFailure(error) };
     const state = error.isDamage ? "DAMAGED" : "FAILED";
-    return `${state.padEnd(17)}  ${printable(path)}  ${error.code}: ${printable(error.message)}`;
+    return [`${state.padEnd(17)}  ${printable(path)}`, `${error.code}: ${printable(error.message)}`];
   }
 }
 
@@ -123,7 +133,7 @@ async function countMissing(archive: Readable, signal: AbortSignal): Promise<num
   return archive.countMissing({ signal });
 }
 
-function headerLine(missing: boolean): string {
+function headerLine(missing: boolean): Line {
   return columns("dialect", "dtype", "shape", "size", "ratio", "path", missing ? "missing" : undefined);
 }
 
@@ -135,16 +145,16 @@ function columns(
   ratio: string,
   path: string,
   missing: string | undefined,
-): string {
-  return [
+): Line {
+  const cells = [
     dialect.padEnd(17),
     dtype.padEnd(9),
     shape.padEnd(14),
     size.padStart(10),
     ratio.padStart(6),
     ...(missing === undefined ? [] : [missing.padStart(8)]),
-    path,
-  ].join("  ");
+  ];
+  return [cells.join("  "), path];
 }
 
 function archiveLine(
@@ -152,7 +162,7 @@ function archiveLine(
   archive: Readable,
   cbytes: number,
   missing: number | null | undefined,
-): string {
+): Line {
   const size = formatSize(archive.nbytes);
   const ratio = formatRatio(archive.nbytes, cbytes);
   const count = typeof missing === "number" ? formatCount(missing) : missing === null ? "-" : undefined;

@@ -9,6 +9,7 @@ import type { JsonValue } from "../../src/format/types.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, plain, toJsonFailure } from "../failure.ts";
+import { foldLine } from "../layout.ts";
 import { startProgress } from "../progress.ts";
 import { archivesUnder, type NamedArchive, unfollowedText } from "../tree.ts";
 import { formatCount, formatPlural, formatSize } from "../units.ts";
@@ -76,7 +77,7 @@ Examples:
             await context.out.text(
               `${totals.archives + totals.notFollowed === 1 ? "" : ","}\n${stringifyJson(toJson(outcome))}`,
             );
-          else for (const line of outcomeLines(outcome)) await context.out.line(line);
+          else for (const line of outcomeLines(outcome, context.out.columns)) await context.out.line(line);
         }
       }
       if (totals.damaged > 0) context.note(EXIT.damaged);
@@ -173,19 +174,25 @@ function isBehind({ findings }: VerifyReport): boolean {
   return findings.some(({ code }) => code === BEHIND);
 }
 
-function outcomeLines({ path, dialect, report, error, isUnfollowed: skipped }: Outcome): string[] {
+/** Columns of a state, and of what stands before a line that belongs to the one above it. */
+const STATE = 9;
+
+function outcomeLines(
+  { path, dialect, report, error, isUnfollowed: skipped }: Outcome,
+  columns: number | undefined,
+): string[] {
   const name = printable(path);
   if (skipped === true && error !== undefined)
-    return [`LINK     ${name}  ${printable(unfollowedText(error))}`];
+    return foldLine(`LINK     ${name}`, printable(unfollowedText(error)), STATE, columns);
   if (error !== undefined) {
     const state = error.isDamage ? "DAMAGED" : "FAILED";
     return [`${state}  ${name}`, `  error ${error.code}: ${printable(error.message)}`];
   }
   if (report === undefined) return [];
   const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";
-  const line = `${name}  ${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
+  const facts = `${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
   const state = report.ok ? (isBehind(report) ? "BEHIND " : "ok     ") : "DAMAGED";
-  return [`${state}  ${line}`, ...findingLines(report.findings)];
+  return [...foldLine(`${state}  ${name}`, facts, STATE, columns), ...findingLines(report.findings)];
 }
 
 /** Objects that do not belong to an archive may be many: more than this are told in one line. */

@@ -152,11 +152,12 @@ describe("names and attributes that would steer a terminal", () => {
       expect.stringMatching(/\.\.\.\S*__0\.blp /),
     ]);
     expect(header.indexOf("offset") + 6).toBe(line.indexOf(" 16 ") + 3);
-    for (const other of [
+    const [whole, narrow] = [
       await runCli(["chunks", far]),
       await runCli(["chunks", far], { terminal: true, columns: 40 }),
-    ])
-      expect(other.out).toContain(`${LONG}/data/__0.blp `);
+    ];
+    expect(whole.out).toContain(`${LONG}/data/__0.blp `);
+    expect(narrow.out).toContain(`file ${LONG}/data/__0.blp\n`);
   });
 
   it("errors, also with their stack, have none either", async () => {

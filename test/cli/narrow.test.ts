@@ -1,0 +1,81 @@
+/** Tables fit a terminal of 80 columns, and have all that they have elsewhere. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { foldLine } from "../../cli/layout.ts";
+import { textWidth } from "../../cli/text-width.ts";
+import { corpusFolder, loadArchives } from "../fixtures/manifest.ts";
+import { runCli } from "./harness.ts";
+
+let folder = "";
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-narrow-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** What a command prints on a terminal of so many columns, none of whose lines is wider. */
+async function shownIn(columns: number, argv: readonly string[]): Promise<string> {
+  const { out } = await runCli(argv, { terminal: true, columns });
+  expect(out.split("\n").filter((line) => textWidth(line) > columns)).toEqual([]);
+  return out;
+}
+
+const words = (text: string): string[] => text.split(/\s+/).filter((word) => word !== "");
+
+describe("on a terminal of 80 columns", () => {
+  const whole = loadArchives().filter(({ refuse }) => !refuse);
+
+  it.each(whole.map(({ path }) => path))(
+    "the chunks of %s have their numbers, files and digests",
+    async (path) => {
+      const argv = ["chunks", join(corpusFolder, path)];
+      const shown = await shownIn(80, argv);
+      const chunks = JSON.parse((await runCli([...argv, "--json"])).out) as {
+        readonly file: string;
+        readonly offset: number;
+        readonly nbytes: number;
+        readonly cbytes: number;
+        readonly digest: string | null;
+      }[];
+      expect(shown).not.toBe("");
+      const seen = new Set(words(shown));
+      const joined = shown.replace(/\s/g, "");
+      for (const { file, offset, nbytes, cbytes, digest } of chunks) {
+        for (const number of [offset, nbytes, cbytes]) expect([...seen]).toContain(String(number));
+        expect(shown).toContain(file.slice(-8));
+        expect(joined).toContain(digest ?? "");
+      }
+    },
+  );
+
+  it("ls and verify put what is too long on lines of its own", async () => {
+    for (const command of ["ls", "verify"]) {
+      const argv = [command, join(corpusFolder, "bloscpack-3")];
+      const shown = await shownIn(80 + corpusFolder.length, argv);
+      expect(words(shown)).toEqual(words((await runCli(argv)).out));
+      expect((await runCli(argv)).out.split("\n").length).toBeLessThan(shown.split("\n").length);
+    }
+  });
+
+  it("containers with a long prefix are told line by line", async () => {
+    const set = join(folder, "set.json");
+    const source = join(corpusFolder, "bloscpack-3", "array-i4-2d.blp");
+    expect((await runCli(["virtualize", source, set, "--to", "kerchunk"])).code).toBe(0);
+    const prefix = `file:///${"a".repeat(60)}/`;
+    const added = ["containers", set, "--set", "far", "--prefix", prefix];
+    expect(await shownIn(80, added)).toContain(`far\n  ${prefix}\n  local\n`);
+  });
+
+  it("the files that a link would change are named above their numbers", async () => {
+    const argv = ["link", join(corpusFolder, "carray", "bcolz-f8-chunks"), "--dry-run"];
+    const { out } = await runCli(argv, { terminal: true, columns: 80 });
+    expect(out).toMatch(/__0\.blp\n +link {4}c\/0 /);
+  });
+});
+
+it("a line is folded where it is too wide, and only there", () => {
+  expect(foldLine("ab", "cd", 3, 6)).toEqual(["ab  cd"]);
+  expect(foldLine("ab", "cd", 3, 5)).toEqual(["ab", "   cd"]);
+  expect(foldLine("ab", "cd", 3)).toEqual(["ab  cd"]);
+});
