@@ -51,8 +51,20 @@ Examples:
       let isEmpty = true;
       for await (const part of partsUnder(path, options.column, context)) {
         isEmpty = false;
-        if (list === undefined) await printLines(part, options, context);
-        else await printJson(list, part, options, context);
+        try {
+          if (list === undefined) await printLines(part, options, context);
+          else await printJson(list, part, options, context);
+        } catch (error) {
+          if (!(error instanceof SuperchunkError)) throw error;
+          if (part.path === undefined) {
+            await list?.end(); // what was listed until then is told, and can be parsed
+            throw error;
+          }
+          context.note(exitCodeOf(error));
+          await (list === undefined
+            ? context.out.line(failureLine(error))
+            : list.add({ ...namesOf(part), error: toJsonFailure(error) }));
+        }
       }
       if (isEmpty && list === undefined) await context.out.line("no chunks");
       await list?.end();
@@ -117,15 +129,13 @@ async function* missingOf(
 
 async function printJson(
   list: JsonArray,
-  { path, column, archive, error }: Part,
+  part: Part,
   options: ChunksOptions,
   context: Context,
 ): Promise<void> {
   const { signal } = context;
-  const named = {
-    ...(path === undefined ? {} : { archive: path }),
-    ...(column === undefined ? {} : { column }),
-  };
+  const { archive, error } = part;
+  const named = namesOf(part);
   if (archive === undefined) {
     await list.add({ ...named, error: toJsonFailure(error) });
     return;
@@ -139,6 +149,14 @@ async function printJson(
     const waiting = list.add({ ...named, ...chunkFacts(chunk) });
     if (waiting !== undefined) await waiting;
   }
+}
+
+function namesOf({ path, column }: Part): { readonly archive?: string; readonly column?: string } {
+  return { ...(path === undefined ? {} : { archive: path }), ...(column === undefined ? {} : { column }) };
+}
+
+function failureLine(error: SuperchunkError | undefined): string {
+  return `${error?.isDamage === true ? "DAMAGED" : "FAILED"}  ${error?.code ?? ""}: ${printable(error?.message ?? "")}`;
 }
 
 function chunkFacts(chunk: ReadableChunk): Record<string, unknown> {
@@ -172,8 +190,7 @@ async function printLines(
   if (path !== undefined) await out.line(`archive ${printable(path)}`);
   if (column !== undefined) await out.line(`column ${printable(column)}`);
   if (archive === undefined) {
-    const state = error?.isDamage === true ? "DAMAGED" : "FAILED";
-    await out.line(`${state}  ${error?.code ?? ""}: ${printable(error?.message ?? "")}`);
+    await out.line(failureLine(error));
     return;
   }
   if (options.missing === true) return printMissing(archive, context);

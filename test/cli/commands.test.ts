@@ -227,6 +227,31 @@ describe("chunks", () => {
     expect(JSON.parse((await runCli(["chunks", corpus("carray/bcolz-empty-f4"), "--json"])).out)).toEqual([]);
   });
 
+  it("of which one cannot be listed are told up to there, the other archives all the same", async () => {
+    const bytes = readFileSync(corpus("bloscpack-3/array-f8.blp"));
+    const { offset, nbytes } = JSON.parse(
+      (await runCli(["chunks", corpus("bloscpack-3/array-f8.blp"), "--json"])).out,
+    )[1] as { offset: number; nbytes: number };
+    expect(nbytes).toBe(8192);
+    bytes.fill(0xff, offset, offset + 16); // the header of the second chunk
+    writeFileSync(join(folder, "a.blp"), bytes);
+    cpSync(corpus("bloscpack-3/array-S5.blp"), join(folder, "b.blp"));
+    const one = await runCli(["chunks", join(folder, "a.blp"), "--json"]);
+    expect(one.code).toBe(3);
+    expectOneLine(one);
+    expect(JSON.parse(one.out)).toMatchObject([{ index: 0 }]);
+    const both = await runCli(["chunks", folder, "--json"]);
+    expect(both.code).toBe(3);
+    expect(JSON.parse(both.out).slice(0, 3)).toMatchObject([
+      { archive: join(folder, "a.blp"), index: 0 },
+      { archive: join(folder, "a.blp"), error: { code: expect.any(String), message: expect.any(String) } },
+      { archive: join(folder, "b.blp"), index: 0 },
+    ]);
+    const { code, out } = await runCli(["chunks", folder]);
+    expect(code).toBe(3);
+    expect(out).toMatch(/^archive .*a\.blp\n.*\n +0 .*\nDAMAGED {2}\w+: .*\narchive .*b\.blp\n.*\n +0 /);
+  });
+
   it("refuses a column of what has none as wrong use, and an unknown column as not found", async () => {
     expect((await runCli(["chunks", corpus("carray/blz-f8"), "--column", "x"])).code).toBe(2);
     expect((await runCli(["chunks", corpus("ctable/blz-btable"), "--column", "nope"])).code).toBe(1);
