@@ -6,7 +6,7 @@
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import Blosc from "numcodecs/blosc";
-import { timeLibblosc } from "./libblosc.mjs";
+import { startLibblosc } from "./libblosc.mjs";
 import { SAMPLES } from "./samples.mjs";
 import { medianSeconds } from "./timing.mjs";
 
@@ -29,8 +29,8 @@ const SETTINGS = [
   { cname: "zlib", shuffle: "shuffle" },
 ];
 
+const libblosc = await startLibblosc();
 const results = [];
-const jobs = [];
 for (const setting of SETTINGS) {
   for (const [sample, { typesize, make }] of Object.entries(SAMPLES)) {
     const data = make(size);
@@ -39,12 +39,13 @@ for (const setting of SETTINGS) {
     await blosc.decode(chunk, { out });
     if (Buffer.compare(out, data) !== 0)
       throw new Error(`${setting.cname} ${sample}: decoded to other bytes`);
-    const [ours, theirs] = await medianSeconds([
+    const native = await libblosc?.prepare({ work: "decode", data: chunk, nbytes: size });
+    const [ours, theirs, natives] = await medianSeconds([
       () => blosc.decodeSync(chunk, { out }),
       () => peer.decode(chunk, out),
+      ...(native === undefined ? [] : [native]),
     ]);
     const bar = barOf(setting, sample);
-    jobs.push({ work: "decode", data: chunk, nbytes: size });
     results.push({
       work: `decode ${setting.cname} ${setting.shuffle}`,
       sample,
@@ -52,6 +53,7 @@ for (const setting of SETTINGS) {
       mbPerSecond: size / ours / 1e6,
       peerMbPerSecond: size / theirs / 1e6,
       times: theirs / ours,
+      timesLibblosc: natives === undefined ? undefined : natives / ours,
       bar,
     });
   }
@@ -86,15 +88,11 @@ for (const cname of ["lz4", "blosclz", "zstd"]) {
   }
 }
 
-const native = timeLibblosc(jobs);
-native?.results.forEach(({ seconds }, i) => {
-  results[i].libbloscMbPerSecond = size / seconds / 1e6;
-  results[i].timesLibblosc = results[i].mbPerSecond / results[i].libbloscMbPerSecond;
-});
+libblosc?.end();
 console.log(
-  native === undefined
+  libblosc === undefined
     ? "libblosc is absent: npm run test:interop installs it"
-    : `libblosc ${native.version}, one thread`,
+    : `libblosc ${libblosc.version}, one thread`,
 );
 
 for (const { work, sample, ratio, mbPerSecond, peerMbPerSecond, times, timesLibblosc, bar } of results) {

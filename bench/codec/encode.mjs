@@ -7,7 +7,7 @@
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import Blosc from "numcodecs/blosc";
-import { timeLibblosc } from "./libblosc.mjs";
+import { startLibblosc } from "./libblosc.mjs";
 import { SAMPLES } from "./samples.mjs";
 import { medianSeconds } from "./timing.mjs";
 
@@ -32,8 +32,8 @@ const SETTINGS = [
   { cname: "zstd", shuffle: "shuffle", clevel: 3 },
 ];
 
+const libblosc = await startLibblosc();
 const results = [];
-const jobs = [];
 for (const setting of SETTINGS) {
   const { cname, clevel, shuffle } = setting;
   await blosc.prepareEncode(cname);
@@ -49,11 +49,12 @@ for (const setting of SETTINGS) {
     const chunk = blosc.encodeSync(data, { ...setting, typesize });
     if (Buffer.compare(await blosc.decode(chunk), data) !== 0)
       throw new Error(`${cname} ${sample}: encoded to something else`);
-    const [ours, theirs] = await medianSeconds([
+    const native = await libblosc?.prepare({ work: "encode", data, typesize, clevel, shuffle, cname });
+    const [ours, theirs, natives] = await medianSeconds([
       () => blosc.encodeSync(data, { ...setting, typesize }),
       () => peer.encode(data),
+      ...(native === undefined ? [] : [native]),
     ]);
-    jobs.push({ work: "encode", data, typesize, clevel, shuffle, cname });
     results.push({
       work: `encode ${cname} ${clevel} ${shuffle}`,
       sample,
@@ -62,6 +63,8 @@ for (const setting of SETTINGS) {
       mbPerSecond: size / ours / 1e6,
       peerMbPerSecond: size / theirs / 1e6,
       times: theirs / ours,
+      timesLibblosc: natives === undefined ? undefined : natives / ours,
+      libbloscRatio: native === undefined ? undefined : size / native.size,
       bar: barOf(setting, sample),
     });
   }
@@ -72,16 +75,11 @@ function barOf({ cname, clevel, shuffle }, sample) {
   return sample === "text" || sample === "random bytes" ? 1 : 5;
 }
 
-const native = timeLibblosc(jobs);
-native?.results.forEach((libblosc, i) => {
-  results[i].libbloscMbPerSecond = size / libblosc.seconds / 1e6;
-  results[i].libbloscRatio = size / libblosc.size;
-  results[i].timesLibblosc = results[i].mbPerSecond / results[i].libbloscMbPerSecond;
-});
+libblosc?.end();
 console.log(
-  native === undefined
+  libblosc === undefined
     ? "libblosc is absent: npm run test:interop installs it"
-    : `libblosc ${native.version}, one thread`,
+    : `libblosc ${libblosc.version}, one thread`,
 );
 
 for (const {

@@ -1,8 +1,9 @@
 /** libblosc as a peer, through the python-blosc that `npm run test:interop` installs. */
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const environments = fileURLToPath(new URL("../../.cache/interop/", import.meta.url));
@@ -14,28 +15,43 @@ function findPython() {
   return python !== undefined && existsSync(python) ? python : undefined;
 }
 
-/**
- * Median seconds (and the size, of encoding) for each job `{work, data, …}`; undefined where python-blosc is not there:
- * `npm run test:interop` installs it.
- */
-export function timeLibblosc(jobs) {
+/** libblosc in a process of its own; undefined where python-blosc is not there: `npm run test:interop` installs it. */
+export async function startLibblosc() {
   const python = findPython();
   if (python === undefined) return undefined;
-  const folder = mkdtempSync(join(tmpdir(), "bench-"));
-  try {
-    const described = jobs.map(({ data, ...job }, i) => {
-      const file = join(folder, String(i));
-      writeFileSync(file, data);
-      return { ...job, file };
-    });
-    const script = fileURLToPath(new URL("libblosc.py", import.meta.url));
-    const { status, stdout, stderr } = spawnSync(python, [script], {
-      input: JSON.stringify(described),
-      encoding: "utf8",
-    });
-    if (status !== 0) throw new Error(`libblosc: ${stderr}`);
-    return JSON.parse(stdout);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+  const script = fileURLToPath(new URL("libblosc.py", import.meta.url));
+  const libblosc = new Libblosc(spawn(python, [script], { stdio: ["pipe", "pipe", "inherit"] }));
+  const { version } = await libblosc.ask({});
+  return Object.assign(libblosc, { version });
+}
+
+class Libblosc {
+  #process;
+  #lines;
+  #folder = mkdtempSync(join(tmpdir(), "bench-"));
+
+  constructor(process) {
+    this.#process = process;
+    this.#lines = createInterface({ input: process.stdout })[Symbol.asyncIterator]();
+  }
+
+  async ask(request) {
+    this.#process.stdin.write(`${JSON.stringify(request)}\n`);
+    const { value, done } = await this.#lines.next();
+    if (done) throw new Error("libblosc's process ended");
+    return JSON.parse(value);
+  }
+
+  /** Prepares `{work, data, …}` in the place of the job before it, for `medianSeconds`; `size` is that of an encoded chunk. */
+  async prepare({ data, ...job }) {
+    const file = join(this.#folder, "data");
+    writeFileSync(file, data);
+    const { size } = await this.ask({ job: { ...job, file } });
+    return { size, seconds: async (round) => (await this.ask({ seconds: round })).seconds };
+  }
+
+  end() {
+    this.#process.stdin.end();
+    rmSync(this.#folder, { recursive: true, force: true });
   }
 }

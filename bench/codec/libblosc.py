@@ -1,7 +1,10 @@
-"""Times libblosc through python-blosc, one thread: jobs as JSON on stdin, median seconds as JSON on stdout."""
+"""Times libblosc through python-blosc, one thread: a line of JSON on stdin asks, a line of JSON on stdout answers.
+
+`{"job": …}` prepares a job, and is answered with what it makes; `{"seconds": s}` runs it for about so long, and is answered with
+the seconds of one call.
+"""
 
 import json
-import statistics
 import sys
 import time
 
@@ -12,36 +15,40 @@ blosc.set_nthreads(1)
 FILTERS = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
-def seconds(work, rounds=11, round_seconds=0.03):
-    calls = 1
-    while True:
-        start = time.perf_counter()
-        for _ in range(calls):
-            work()
-        taken = time.perf_counter() - start
-        if taken >= round_seconds / 2:
-            break
-        calls *= 4
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(calls):
-            work()
-        times.append((time.perf_counter() - start) / calls)
-    return statistics.median(times)
-
-
-results = []
-for job in json.load(sys.stdin):
+def work_of(job):
     data = open(job["file"], "rb").read()
     if job["work"] == "decode":
         out = numpy.empty(job["nbytes"], "u1")
-        address = out.__array_interface__["data"][0]
-        results.append({"seconds": seconds(lambda: blosc.decompress_ptr(data, address))})
+        return lambda: blosc.decompress_ptr(data, out.__array_interface__["data"][0])
+    shuffle = FILTERS[job["shuffle"]]
+    return lambda: blosc.compress(data, job["typesize"], job["clevel"], shuffle, job["cname"])
+
+
+def timed(work, calls):
+    start = time.perf_counter()
+    for _ in range(calls):
+        work()
+    return time.perf_counter() - start
+
+
+def count_calls(work, seconds):
+    calls = 1
+    while (taken := timed(work, calls)) < seconds / 2:
+        calls = int(calls * min(10, seconds / max(taken, 1e-6))) + 1
+    return calls
+
+
+work = None
+calls = None
+for line in sys.stdin:
+    request = json.loads(line)
+    if "job" in request:
+        work, calls = work_of(request["job"]), None
+        made = work()
+        answer = {"size": len(made) if isinstance(made, bytes) else None}
+    elif "seconds" in request:
+        calls = calls or count_calls(work, request["seconds"])
+        answer = {"seconds": timed(work, calls) / calls}
     else:
-
-        def encode():
-            return blosc.compress(data, job["typesize"], job["clevel"], FILTERS[job["shuffle"]], job["cname"])
-
-        results.append({"seconds": seconds(encode), "size": len(encode())})
-json.dump({"version": blosc.blosclib_version, "results": results}, sys.stdout)
+        answer = {"version": blosc.blosclib_version}
+    print(json.dumps(answer), flush=True)

@@ -1,17 +1,23 @@
 /** Medians of calls that are measured in turn, so that whatever else the machine does falls on all alike. */
 
 /**
- * Median seconds of one call of each work (functions that may return a promise), over `rounds` rounds in which every
- * work runs for about `roundSeconds`.
+ * Median seconds of one call of each work, over `rounds` rounds in which every work runs for about `roundSeconds`: a function
+ * that may return a promise, or what measures itself, by `seconds(roundSeconds)`.
  */
 export async function medianSeconds(works, { rounds = 11, roundSeconds = 0.03 } = {}) {
-  const calls = [];
-  for (const work of works) calls.push(await countCalls(work, roundSeconds));
+  const measured = [];
+  for (const work of works)
+    measured.push(typeof work === "function" ? await measuring(work, roundSeconds) : work);
   const times = works.map(() => []);
   for (let round = 0; round < rounds; round++) {
-    for (const [i, work] of works.entries()) times[i].push((await secondsOf(work, calls[i])) / calls[i]);
+    for (const [i, work] of measured.entries()) times[i].push(await work.seconds(roundSeconds));
   }
   return times.map((all) => all.sort((a, b) => a - b)[Math.floor(rounds / 2)]);
+}
+
+async function measuring(work, roundSeconds) {
+  const calls = await countCalls(work, roundSeconds);
+  return { seconds: async () => (await secondsOf(work, calls)) / calls };
 }
 
 /** How many calls take about that long; also warms up. */
