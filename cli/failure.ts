@@ -42,6 +42,11 @@ export function exitCodeOf(error: unknown): number {
   return error.code === "BAD_ARGUMENT" ? EXIT.wrongUse : EXIT.failed;
 }
 
+/** What stands before an archive in a list of several where it is one that failed. */
+export function stateOf({ isDamage }: SuperchunkError): "DAMAGED" | "FAILED" {
+  return isDamage ? "DAMAGED" : "FAILED";
+}
+
 /** The error in one line, without a line break at its end. */
 export function describeFailure(error: unknown): string {
   const { code, message } = toJsonFailure(error);

@@ -11,7 +11,7 @@ import { SuperchunkError } from "../../src/errors.ts";
 import { ChunkTable } from "../chunk-table.ts";
 import { columnNamesOf, noColumns } from "../columns.ts";
 import type { Context } from "../context.ts";
-import { exitCodeOf, toJsonFailure } from "../failure.ts";
+import { exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
 import { archivesUnder } from "../tree.ts";
 import { ratioOf } from "../units.ts";
@@ -62,7 +62,7 @@ Examples:
           }
           context.note(exitCodeOf(error));
           await (list === undefined
-            ? context.out.line(failureLine(error))
+            ? context.out.line(`${stateOf(error)}  ${error.code}: ${printable(error.message)}`)
             : list.add({ ...namesOf(part), error: toJsonFailure(error) }));
         }
       }
@@ -90,7 +90,6 @@ async function* partsUnder(path: string, column: string | undefined, context: Co
       archive = await named.open({ signal: context.signal });
     } catch (error) {
       if (name === undefined || !(error instanceof SuperchunkError)) throw error;
-      context.note(exitCodeOf(error));
       yield { path: name, column: undefined, archive: undefined, error };
       continue;
     }
@@ -136,10 +135,7 @@ async function printJson(
   const { signal } = context;
   const { archive, error } = part;
   const named = namesOf(part);
-  if (archive === undefined) {
-    await list.add({ ...named, error: toJsonFailure(error) });
-    return;
-  }
+  if (archive === undefined) throw error;
   if (options.missing === true) {
     for await (const { index, key, slot, start, shape } of missingOf(archive, { signal }))
       await list.add({ ...named, index, file: key, start, shape, ...(slot === undefined ? {} : { slot }) });
@@ -153,10 +149,6 @@ async function printJson(
 
 function namesOf({ path, column }: Part): { readonly archive?: string; readonly column?: string } {
   return { ...(path === undefined ? {} : { archive: path }), ...(column === undefined ? {} : { column }) };
-}
-
-function failureLine(error: SuperchunkError | undefined): string {
-  return `${error?.isDamage === true ? "DAMAGED" : "FAILED"}  ${error?.code ?? ""}: ${printable(error?.message ?? "")}`;
 }
 
 function chunkFacts(chunk: ReadableChunk): Record<string, unknown> {
@@ -189,10 +181,7 @@ async function printLines(
   const { out, signal } = context;
   if (path !== undefined) await out.line(`archive ${printable(path)}`);
   if (column !== undefined) await out.line(`column ${printable(column)}`);
-  if (archive === undefined) {
-    await out.line(failureLine(error));
-    return;
-  }
+  if (archive === undefined) throw error;
   if (options.missing === true) return printMissing(archive, context);
   const { nchunks, nbytes } = archive;
   let table: ChunkTable | undefined;

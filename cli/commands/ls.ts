@@ -5,7 +5,7 @@ import type { Readable } from "../../src/bridge/catalogue/readable.ts";
 import type { ZarrGroup } from "../../src/bridge/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf, toJsonFailure } from "../failure.ts";
+import { EXIT, exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
 import { JsonArray } from "../json-array.ts";
 import { foldLine, jsonDType, shapeText, shortDType } from "../layout.ts";
 import { archivesUnder, type NamedArchive, unfollowedText } from "../tree.ts";
@@ -100,8 +100,7 @@ async function describe(
     }
     context.note(exitCodeOf(error) === EXIT.damaged ? EXIT.damaged : EXIT.failed);
     if (!forPeople) return { path, error: toJsonFailure(error) };
-    const state = error.isDamage ? "DAMAGED" : "FAILED";
-    return [`${state.padEnd(17)}  ${printable(path)}`, `${error.code}: ${printable(error.message)}`];
+    return [`${stateOf(error).padEnd(17)}  ${printable(path)}`, `${error.code}: ${printable(error.message)}`];
   }
 }
 

@@ -8,7 +8,7 @@ import { stringifyJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { EXIT, exitCodeOf, plain, toJsonFailure } from "../failure.ts";
+import { EXIT, exitCodeOf, plain, stateOf, toJsonFailure } from "../failure.ts";
 import { foldLine } from "../layout.ts";
 import { startProgress } from "../progress.ts";
 import { archivesUnder, type NamedArchive, unfollowedText } from "../tree.ts";
@@ -185,8 +185,7 @@ function outcomeLines(
   if (skipped === true && error !== undefined)
     return foldLine(`LINK     ${name}`, printable(unfollowedText(error)), STATE, columns);
   if (error !== undefined) {
-    const state = error.isDamage ? "DAMAGED" : "FAILED";
-    return [`${state}  ${name}`, `  error ${error.code}: ${printable(error.message)}`];
+    return [`${stateOf(error)}  ${name}`, `  error ${error.code}: ${printable(error.message)}`];
   }
   if (report === undefined) return [];
   const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";

@@ -66,7 +66,7 @@ export class EncodeKernel {
 
   /**
    * Places a block of `blocksize` bytes, twice, and a chunk of at most `chunkLength` bytes: behind them, or `at` an address
-   * behind {@link blocksEnd}.
+   * that lies behind them.
    *
    * @throws LIMIT where the engine has no such memory
    */
@@ -74,7 +74,7 @@ export class EncodeKernel {
     const work = HOST_BASE;
     const block = work + WORK_LENGTH;
     const filtered = align(block + blocksize + SLACK);
-    const chunk = at ?? blocksEnd(blocksize);
+    const chunk = at ?? align(filtered + blocksize + SLACK);
     // The kernels add the length of what is to be written to an address before they compare: that must not wrap around.
     const highest = chunk + chunkLength + 1.01 * blocksize + SLACK;
     if (highest > ADDRESSES) {
@@ -87,11 +87,6 @@ export class EncodeKernel {
     this.memory.reserve(chunk + chunkLength + SLACK);
     return { work, block, filtered, chunk };
   }
-}
-
-/** Where the blocks of a layout end. */
-export function blocksEnd(blocksize: number): number {
-  return align(align(HOST_BASE + WORK_LENGTH + blocksize + SLACK) + blocksize + SLACK);
 }
 
 const encodeModule = new KernelModule(wasm);

@@ -2,7 +2,7 @@
  * Memory in which chunks are encoded where they are to lie, so that nobody has to copy them there: that of a kernel.
  * Must not know what it is for.
  */
-import { blocksEnd, type EncodeKernel, ownEncodeKernel, withEncodeKernel } from "./encode-kernel.ts";
+import { type EncodeKernel, ownEncodeKernel, withEncodeKernel } from "./encode-kernel.ts";
 import { SLACK } from "./kernel-module.ts";
 
 /** Chunks with larger blocks are copied to their place as ever. Bytes. */
@@ -20,7 +20,7 @@ const owners = new WeakMap<ArrayBufferLike, EncodeKernel>();
  */
 export function encodePlaces(length: number): [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>] {
   const kernel = ownEncodeKernel();
-  const first = Math.ceil(blocksEnd(MAX_BLOCK) / PAGE) * PAGE;
+  const first = Math.ceil(kernel.layOut(MAX_BLOCK, 0).chunk / PAGE) * PAGE;
   const pitch = Math.ceil((length + SLACK) / PAGE) * PAGE;
   kernel.memory.reserve(first + 2 * pitch);
   const { buffer } = kernel.memory.bytes;

@@ -203,14 +203,15 @@ export class Folders {
       if (systemCode(error) !== "EEXIST") throw error;
       return; // another writer made it, or a file is in the way: the caller looks
     }
-    if (!durable) this.#unsynced.add(parent);
-    else {
-      try {
-        await this.sync(parent);
-      } catch (error) {
-        removeFolder(path); // found there the next time, it would pass for durable
-        throw error;
-      }
+    if (!durable) {
+      this.#unsynced.add(parent);
+      return;
+    }
+    try {
+      await this.sync(parent);
+    } catch (error) {
+      removeFolder(path); // found there the next time, it would pass for durable
+      throw error;
     }
   }
 }

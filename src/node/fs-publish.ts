@@ -11,7 +11,7 @@ import { SuperchunkError } from "../errors.ts";
 import type { Draft, ObjectInfo } from "../store/types.ts";
 import { isHandleShortage, systemCode } from "./fs-errors.ts";
 import { type Folders, joinPath } from "./fs-folders.ts";
-import { syncNew } from "./fs-sync.ts";
+import { syncAll } from "./fs-sync.ts";
 
 /** `.name.<mark>.tmp`; the mark is 16 hexadecimal digits. */
 const TEMPORARY = /^\..*\.[0-9a-f]{16}\.tmp$/s;
@@ -107,7 +107,7 @@ export async function draftFile(publication: Publication): Promise<Draft> {
 async function writeNew(file: number, path: string, publication: Publication): Promise<ObjectInfo> {
   try {
     await publication.write(file, path);
-    if (publication.durableIn !== undefined) await syncNew(file);
+    if (publication.durableIn !== undefined) await syncAll(file);
     return describeFile(fs.fstatSync(file, { bigint: true }));
   } finally {
     fs.closeSync(file);

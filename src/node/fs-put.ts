@@ -3,14 +3,11 @@
  *
  * Knows short writes, gathering and writing behind; must not know names.
  */
-import * as fs from "node:fs";
-import { promisify } from "node:util";
 import { offerRooms, readPieces } from "../store/source.ts";
 import type { PieceRooms, PutSource } from "../store/types.ts";
 import { type DirectAccess, DirectWriter, STAGE } from "./fs-direct.ts";
+import { syncBytes } from "./fs-sync.ts";
 import { writeFully } from "./fs-write.ts";
-
-const syncData: (file: number) => Promise<void> = promisify(fs.fdatasync);
 
 /** Small pieces are gathered to this many bytes, if there are so many, before they are written. */
 const GATHER = 1 << 20;
@@ -171,7 +168,7 @@ class PieceWriter implements SourceWriter {
 
   #startSync(): void {
     this.#unsynced = 0;
-    this.#syncing = syncData(this.#file).then(
+    this.#syncing = syncBytes(this.#file).then(
       () => {
         this.#syncing = undefined;
       },

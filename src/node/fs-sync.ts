@@ -10,17 +10,16 @@ import { promisify } from "node:util";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { explainError, systemCode } from "./fs-errors.ts";
 
-const syncAll: (file: number) => Promise<void> = promisify(fs.fsync);
-const syncBytes: (file: number) => Promise<void> = promisify(fs.fdatasync);
-
-/** Makes durable a new file that has no name yet. */
-export const syncNew: (file: number) => Promise<void> = syncAll;
+/** The system's own, for a new file that has no name yet; all others are synced by {@link Durability}. */
+export const syncAll: (file: number) => Promise<void> = promisify(fs.fsync);
+/** The same for the bytes alone: times need not be durable. */
+export const syncBytes: (file: number) => Promise<void> = promisify(fs.fdatasync);
 
 /** `details.field` of the error of a sync that failed. */
 const FIELD = "sync";
 
 /** True where an error says that something may be lost that was written before. */
-export function isLostWrite(error: unknown): error is SuperchunkError {
+function isLostWrite(error: unknown): error is SuperchunkError {
   return isSuperchunkError(error) && error.details.field === FIELD;
 }
 

@@ -54,22 +54,23 @@ export async function* mapAhead<T, U>(
   outer?.addEventListener("abort", forward, { once: true });
   const queue = items[Symbol.iterator]();
   const running: Promise<U>[] = [];
-  const begin = (): void => {
-    const next = queue.next();
-    if (next.done === true) return;
-    const result = work(next.value, inner.signal);
-    result.catch(() => undefined); // thrown when its turn comes
-    running.push(result);
+  const begin = (count: number): void => {
+    while (running.length < count) {
+      const next = queue.next();
+      if (next.done === true) return;
+      const result = work(next.value, inner.signal);
+      result.catch(() => undefined); // thrown when its turn comes
+      running.push(result);
+    }
   };
   try {
-    for (let i = 0; i < ahead; i++) begin();
     for (;;) {
-      if (ahead === 0) begin();
+      begin(Math.max(1, ahead));
       const first = running.shift();
       if (first === undefined) return;
       const value = await first;
       outer?.throwIfAborted();
-      if (ahead > 0) begin();
+      begin(ahead);
       yield value;
     }
   } finally {

@@ -9,7 +9,7 @@ import type { ReadableStore } from "../../store/types.ts";
 export async function hasMirror(store: ReadableStore, path: string): Promise<boolean> {
   const key = joinKey(path, "meta/storage");
   const bytes = await store.get(key);
-  if (bytes === undefined || !mayHold(bytes, ZARR_FEATURE)) return false;
+  if (bytes === undefined || !mayName(ZARR_FEATURE, bytes)) return false;
   try {
     return parseStorage(bytes, store.describe(key)).superchunk?.writeFeatures.includes(ZARR_FEATURE) === true;
   } catch (error) {
@@ -18,8 +18,8 @@ export async function hasMirror(store: ReadableStore, path: string): Promise<boo
   }
 }
 
-/** False where no string of a JSON text can be the word: most arrays need not be parsed to tell. */
-function mayHold(json: Uint8Array, word: string): boolean {
+/** False where JSON has no such string for sure: it is not there as it is, and nothing is escaped. */
+function mayName(feature: string, json: Uint8Array): boolean {
   const text = new TextDecoder().decode(json);
-  return text.includes(word) || text.includes("\\"); // escapes may stand for any character
+  return text.includes(feature) || text.includes("\\");
 }

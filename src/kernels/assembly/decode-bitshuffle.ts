@@ -1,6 +1,6 @@
 // Bit unshuffle. A block of n elements holds 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
 // element, element 0 in the lowest bit. c-blosc filters only where n is a multiple of 8, and copies all else (since 1.7).
-import { interleave2Registers, interleave4Registers, interleave8Registers } from "./decode-interleave";
+import { interleave2Registers, interleave4Registers, interleave8Registers, streamAt } from "./decode-interleave";
 import { placeStreams, unshuffleStreams } from "./decode-shuffle";
 
 /** Bytes of each row that are taken at a time, a cache line: rows whose length is a power of two push one another out of the cache. */
@@ -34,7 +34,7 @@ export function bitunshuffleStreams(streams: usize, dst: usize, length: usize, t
   const count = length / typesize;
   if ((count & 7) != 0) {
     for (let j: usize = 0; j < typesize; j++) {
-      memory.copy(dst, <usize>load<u32>(streams + (j << 2)), count);
+      memory.copy(dst, streamAt(streams, j), count);
       dst += count;
     }
     return;
@@ -52,7 +52,7 @@ export function bitunshuffleStreams(streams: usize, dst: usize, length: usize, t
   while (true) {
     const out = dst + (at << 3) * typesize;
     if (typesize == 1) {
-      bitTile(<usize>load<u32>(streams) + at, row, out, 8);
+      bitTile(streamAt(streams, 0) + at, row, out, 8);
     } else if (typesize == 4) {
       bitTiles(streams, 4, at, row, width, TILE, 4);
       for (let k: usize = 0; k < pitch; k += 128) join4(TILE + k, pitch, out + (k << 2));
@@ -77,7 +77,7 @@ function bitTiles(
   streams: usize, typesize: usize, at: usize, row: usize, width: usize, dst: usize, together: i32,
 ): void {
   for (let j: usize = 0; j < typesize; j++) {
-    const src = <usize>load<u32>(streams + (j << 2)) + at;
+    const src = streamAt(streams, j) + at;
     for (let k: usize = 0; k < width; k += 16) {
       bitTile(src + k, row, dst, together);
       dst += 128;
@@ -196,7 +196,7 @@ function bitTile(src: usize, row: usize, dst: usize, together: i32): void {
 
 function bitunshuffleFew(streams: usize, dst: usize, row: usize, typesize: usize): void {
   for (let j: usize = 0; j < typesize; j++) {
-    const src = <usize>load<u32>(streams + (j << 2));
+    const src = streamAt(streams, j);
     for (let g: usize = 0; g < row; g++) {
       const from = src + g;
       let bits: u64 = 0;

@@ -1,10 +1,17 @@
 // Transposition of tiles of bytes by perfect shuffles: k rounds interleave 2^k streams.
 
-/** 16 bytes from byte `at` of stream `i` on; a table has the streams' addresses. */
+/** The address of stream `i`; a table has those of all. */
+// @ts-ignore: decorator
+@inline
+export function streamAt(streams: usize, i: usize): usize {
+  return <usize>load<u32>(streams + (i << 2));
+}
+
+/** 16 bytes from byte `at` of stream `i` on. */
 // @ts-ignore: decorator
 @inline
 export function row(streams: usize, i: usize, at: usize): v128 {
-  return v128.load(<usize>load<u32>(streams + (i << 2)) + at);
+  return v128.load(streamAt(streams, i) + at);
 }
 
 // @ts-ignore: decorator

@@ -2,6 +2,7 @@
 // element are copied. Elements are put together 16 at a time, from groups of 2, 4, 8 or 16 streams, wherever these lie.
 import {
   interleave16, interleave2, interleave2Registers, interleave4, interleave4Registers, interleave8, interleave8Registers,
+  streamAt,
 } from "./decode-interleave";
 
 /** Addresses of a block's streams, 32 bits each. */
@@ -19,12 +20,6 @@ export function placeStreams(src: usize, pitch: usize, typesize: usize): usize {
     src += pitch;
   }
   return STREAMS;
-}
-
-// @ts-ignore: decorator
-@inline
-function streamAt(streams: usize, i: usize): usize {
-  return <usize>load<u32>(streams + (i << 2));
 }
 
 /** Elements of 2 bytes. */
@@ -77,21 +72,21 @@ function put8(
   );
 }
 
-/** 2 bytes of longer elements, which are \`stride\` bytes apart. */
+/** 2 bytes of longer elements, which are `stride` bytes apart. */
 function gather2(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
   const last = count - 16;
   for (let i: usize = 0; i < last; i += 16) interleave2(streams, first + i, dst + i * stride, stride);
   interleave2(streams, first + last, dst + last * stride, stride);
 }
 
-/** 4 bytes of longer elements, which are \`stride\` bytes apart. */
+/** 4 bytes of longer elements, which are `stride` bytes apart. */
 function gather4(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
   const last = count - 16;
   for (let i: usize = 0; i < last; i += 16) interleave4(streams, first + i, dst + i * stride, stride);
   interleave4(streams, first + last, dst + last * stride, stride);
 }
 
-/** 8 bytes of longer elements, which are \`stride\` bytes apart. */
+/** 8 bytes of longer elements, which are `stride` bytes apart. */
 function gather8(streams: usize, first: usize, count: usize, dst: usize, stride: usize): void {
   const last = count - 16;
   for (let i: usize = 0; i < last; i += 16) interleave8(streams, first + i, dst + i * stride, stride);
@@ -158,7 +153,7 @@ export function unshufflePart(streams: usize, first: usize, count: usize, dst: u
 
 function unshuffleFew(streams: usize, first: usize, count: usize, dst: usize, typesize: usize): void {
   for (let j: usize = 0; j < typesize; j++) {
-    const src = <usize>load<u32>(streams + (j << 2)) + first;
+    const src = streamAt(streams, j) + first;
     let to = dst + j;
     for (let i: usize = 0; i < count; i++) {
       store<u8>(to, load<u8>(src + i));
