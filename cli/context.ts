@@ -2,7 +2,7 @@
 import { stringifyJson } from "../src/format/json.ts";
 import type { JsonValue } from "../src/format/types.ts";
 import { describeFailure, EXIT } from "./failure.ts";
-import { type Io, Output } from "./output.ts";
+import { type Io, Output } from "./output/output.ts";
 import { printable } from "./values/cell-text.ts";
 
 /** One run of the command. */

@@ -3,7 +3,7 @@ import { Command, CommanderError } from "commander";
 import { loadCommands } from "./command-list.ts";
 import { Context } from "./context.ts";
 import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
-import { ClosedPipe, type Io } from "./output.ts";
+import { ClosedPipe, type Io } from "./output/output.ts";
 import { printable } from "./values/cell-text.ts";
 import { readVersion } from "./version.ts";
 

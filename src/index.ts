@@ -4,58 +4,6 @@
  * @module
  */
 
-export {
-  type ChunkDecoder,
-  callingThread,
-  type DecodedChunk,
-  type DecodeRun,
-} from "./array/chunk-decoder.ts";
-export { type FoundArchive, findArchives } from "./array/discover.ts";
-export { type AttributeChanges, changeAttributes } from "./array/foreign/attributes.ts";
-export { appendToBloscpack, forecastAppend } from "./array/foreign/bloscpack-append.ts";
-export type {
-  BloscpackAppendOptions,
-  BloscpackAppendResult,
-} from "./array/foreign/bloscpack-append-plan.ts";
-export type {
-  BloscpackCompression,
-  BloscpackMetadataOptions,
-  BloscpackOptions,
-  CountOrFactor,
-} from "./array/foreign/bloscpack-options.ts";
-export {
-  type BloscpackArray,
-  type BloscpackResult,
-  compressArray,
-  compressBytes,
-} from "./array/foreign/bloscpack-write.ts";
-export type { CarrayCompression } from "./array/foreign/carray-settings.ts";
-export type { CarrayWriteOptions } from "./array/foreign/carray-steps.ts";
-export {
-  appendToCarray,
-  type CarrayOptions,
-  type CarrayResult,
-  type CarraySource,
-  createCarray,
-  resizeCarray,
-  trimCarray,
-} from "./array/foreign/carray-write.ts";
-export {
-  type AddColumnOptions,
-  addColumn,
-  deleteColumn,
-  renameColumn,
-} from "./array/foreign/table-columns.ts";
-export {
-  appendToTable,
-  createTable,
-  type NewTableColumn,
-  resizeTable,
-  type TableResult,
-  trimTable,
-} from "./array/foreign/table-write.ts";
-export { type PlainJson, toJsonValue, toJsonValues, toNestedJson } from "./array/json-values.ts";
-export { open } from "./array/open.ts";
 export type {
   Archive,
   ArrayArchive,
@@ -71,39 +19,17 @@ export type {
   LongOptions,
   OpenOptions,
   Progress,
-  Selection,
-  Slice,
   TableArchive,
   VerifyReport,
-} from "./array/types.ts";
+} from "./archive/kinds/types.ts";
+export { type FoundArchive, findArchives } from "./archive/open/discover.ts";
+export { open } from "./archive/open/open.ts";
 export {
-  BoolArray,
-  ByteStringArray,
-  ComplexArray,
-  RawArray,
-  StructArray,
-  type StructValue,
-  type TypedValues,
-  UnicodeStringArray,
-  type ValueContainer,
-} from "./array/values.ts";
-export {
-  type CreateOptions,
-  createArray,
-  openWritable,
-  type WriteOptions,
-  type WriterLock,
-} from "./array/write/create.ts";
-export type { Deletion } from "./array/write/deletion.ts";
-export type { NpySource } from "./array/write/npy-rows.ts";
-export { type RepairOptions, type RepairReport, repairArray } from "./array/write/repair.ts";
-export type { Reserve } from "./array/write/reserve.ts";
-export type { RowSource } from "./array/write/rows.ts";
-export type { NewColumn } from "./array/write/schema.ts";
-export { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "./array/write/set-chunk.ts";
-export type { SettingPlan } from "./array/write/setting-plan.ts";
-export type { CompressionOptions, CutOptions, ReserveOptions } from "./array/write/settings.ts";
-export type { WritableArray } from "./array/write/writable-array.ts";
+  type ChunkDecoder,
+  callingThread,
+  type DecodedChunk,
+  type DecodeRun,
+} from "./archive/read/chunk-decoder.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
 export { parseJson, parseJsonInput, stringifyJson } from "./format/json.ts";
@@ -134,3 +60,81 @@ export type {
   StoreOptions,
   WritableStore,
 } from "./store/types.ts";
+export { type PlainJson, toJsonValue, toJsonValues, toNestedJson } from "./values/json-values.ts";
+export type { Selection, Slice } from "./values/selection.ts";
+export {
+  BoolArray,
+  ByteStringArray,
+  ComplexArray,
+  RawArray,
+  StructArray,
+  type StructValue,
+  type TypedValues,
+  UnicodeStringArray,
+  type ValueContainer,
+} from "./values/values.ts";
+export {
+  type CreateOptions,
+  createArray,
+  openWritable,
+  type WriteOptions,
+  type WriterLock,
+} from "./write/array/create.ts";
+export type { NewColumn } from "./write/array/schema.ts";
+export type { WritableArray } from "./write/array/writable-array.ts";
+export { type AttributeChanges, changeAttributes } from "./write/bcolz/attributes.ts";
+export type { CarrayCompression } from "./write/bcolz/carray-settings.ts";
+export type { CarrayWriteOptions } from "./write/bcolz/carray-steps.ts";
+export {
+  appendToCarray,
+  type CarrayOptions,
+  type CarrayResult,
+  type CarraySource,
+  createCarray,
+  resizeCarray,
+  trimCarray,
+} from "./write/bcolz/carray-write.ts";
+export {
+  type AddColumnOptions,
+  addColumn,
+  deleteColumn,
+  renameColumn,
+} from "./write/bcolz/table-columns.ts";
+export {
+  appendToTable,
+  createTable,
+  type NewTableColumn,
+  resizeTable,
+  type TableResult,
+  trimTable,
+} from "./write/bcolz/table-write.ts";
+export { appendToBloscpack, forecastAppend } from "./write/bloscpack/bloscpack-append.ts";
+export type {
+  BloscpackAppendOptions,
+  BloscpackAppendResult,
+} from "./write/bloscpack/bloscpack-append-plan.ts";
+export type {
+  BloscpackCompression,
+  BloscpackMetadataOptions,
+  BloscpackOptions,
+  CountOrFactor,
+} from "./write/bloscpack/bloscpack-options.ts";
+export {
+  type BloscpackArray,
+  type BloscpackResult,
+  compressArray,
+  compressBytes,
+} from "./write/bloscpack/bloscpack-write.ts";
+export {
+  compactFile,
+  type SetChunkOptions,
+  type SetChunkResult,
+  setChunk,
+} from "./write/in-place/set-chunk.ts";
+export type { Deletion } from "./write/layout/deletion.ts";
+export type { Reserve } from "./write/layout/reserve.ts";
+export type { SettingPlan } from "./write/layout/setting-plan.ts";
+export type { CompressionOptions, CutOptions, ReserveOptions } from "./write/layout/settings.ts";
+export { type RepairOptions, type RepairReport, repairArray } from "./write/repair/repair.ts";
+export type { NpySource } from "./write/rows/npy-rows.ts";
+export type { RowSource } from "./write/rows/rows.ts";

@@ -35,7 +35,7 @@ export async function runModule(code: string): Promise<Record<string, unknown>> 
       external: ["koffi", "@aws-sdk/client-s3", "@earthmover/icechunk"],
       alias: {
         "superchunk/node": source("node/index.ts"),
-        "superchunk/zarr": source("bridge/index.ts"),
+        "superchunk/zarr": source("zarr.ts"),
         "superchunk/blosc": source("codec/index.ts"),
         superchunk: source("index.ts"),
       },

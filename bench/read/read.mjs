@@ -10,9 +10,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FileSystemStore } from "@zarrita/storage";
 import * as zarr from "zarrita";
-import { convertArchive } from "../../dist/src/bridge/index.js";
 import { Blosc } from "../../dist/src/codec/index.js";
 import { FileStore, loadNativeBlosc, open } from "../../dist/src/node/index.js";
+import { convertArchive } from "../../dist/src/zarr.js";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 import { LARGE, makeBloscpack, makeCarray } from "./arrays.mjs";
 

@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as zarr from "zarrita";
-import { convertArchive, zarrView } from "../../dist/src/bridge/index.js";
 import { FileStore, open } from "../../dist/src/node/index.js";
+import { convertArchive, zarrView } from "../../dist/src/zarr.js";
 import { LARGE, makeCarray } from "../read/arrays.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 

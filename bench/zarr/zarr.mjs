@@ -13,9 +13,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FileSystemStore } from "@zarrita/storage";
 import * as zarrita from "zarrita";
-import { createZarr, openZarrArray } from "../../dist/src/bridge/index.js";
 import { decoderOf, encoderOf, FileStore, shardWriterOf } from "../../dist/src/node/index.js";
 import { withCounting } from "../../dist/src/store/wrappers/counting.js";
+import { createZarr, openZarrArray } from "../../dist/src/zarr.js";
 import { randomNumbers } from "../codec/samples.mjs";
 import { median, printTable, releaseMemory, saveResults, workFolder } from "../report.mjs";
 

@@ -2,12 +2,17 @@
 import { type Command, Option } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
 import { open } from "../../src/node/index.ts";
-import { appendToFile, type FileFlags } from "../append-file.ts";
-import { appendToArray, appendToColumns, type FolderFlags, refuseFileOptions } from "../append-folder.ts";
-import { addBloscOptions, integerOf, parseCountOrFactor } from "../blosc-options.ts";
+import { appendToFile, type FileFlags } from "../actions/append-file.ts";
+import {
+  appendToArray,
+  appendToColumns,
+  type FolderFlags,
+  refuseFileOptions,
+} from "../actions/append-folder.ts";
+import { checkWritable } from "../actions/writing.ts";
 import type { Context } from "../context.ts";
-import { PUBLISH_HELP, parsePublish } from "../published-rows.ts";
-import { checkWritable } from "../writing.ts";
+import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";
+import { PUBLISH_HELP, parsePublish } from "../input/published-rows.ts";
 
 /** Adds `append PATH INPUT...`. */
 export function addAppend(program: Command, context: Context): void {

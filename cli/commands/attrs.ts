@@ -1,13 +1,13 @@
 /** `superchunk attrs`: shows, sets and removes the user attributes of an array or a table. */
 import type { Command } from "commander";
-import { changeAttributes } from "../../src/array/foreign/attributes.ts";
-import type { Readable } from "../../src/bridge/catalogue/readable.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { open, openWritable } from "../../src/node/index.ts";
-import { type Attribute, collectAttribute } from "../attribute-text.ts";
+import type { Readable } from "../../src/open/readable.ts";
+import { changeAttributes } from "../../src/write/bcolz/attributes.ts";
+import { carrayLock, tableLock, withLock, withStore } from "../actions/writing.ts";
 import type { Context } from "../context.ts";
-import { openPath } from "../opening.ts";
-import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
+import { type Attribute, collectAttribute } from "../input/attribute-text.ts";
+import { openPath } from "../input/opening.ts";
 
 interface AttrsFlags {
   readonly set?: readonly Attribute[];

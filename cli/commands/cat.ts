@@ -1,20 +1,16 @@
 /** `superchunk cat`: the values of an archive. */
 import { type Command, Option } from "commander";
-import { resolveSelection } from "../../src/array/selection.ts";
-import type { BytesArchive, LongOptions, Selection } from "../../src/array/types.ts";
-import type {
-  Readable,
-  ReadableArray,
-  ReadableGroup,
-  ReadableTable,
-} from "../../src/bridge/catalogue/readable.ts";
+import type { BytesArchive, LongOptions } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { columnNamesOf, noColumns } from "../columns.ts";
+import type { Readable, ReadableArray, ReadableGroup, ReadableTable } from "../../src/open/readable.ts";
+import type { Selection } from "../../src/values/selection.ts";
+import { resolveSelection } from "../../src/values/selection.ts";
 import type { Context } from "../context.ts";
-import { openPath } from "../opening.ts";
-import { startProgress } from "../progress.ts";
-import { parseSliceOption } from "../slice-text.ts";
+import { columnNamesOf, noColumns } from "../input/columns.ts";
+import { openPath } from "../input/opening.ts";
+import { parseSliceOption } from "../input/slice-text.ts";
+import { startProgress } from "../output/progress.ts";
 import { printCsv } from "../values/csv-format.ts";
 import { printJson, printJsonRecords } from "../values/json-format.ts";
 import { printText } from "../values/text-format.ts";

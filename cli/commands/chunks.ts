@@ -1,20 +1,15 @@
 /** `superchunk chunks`: where every chunk of an archive lies and how it is compressed. */
 import type { Command } from "commander";
-import type { BytesArchive, LongOptions } from "../../src/array/types.ts";
-import type {
-  AbsentChunk,
-  Readable,
-  ReadableArray,
-  ReadableChunk,
-} from "../../src/bridge/catalogue/readable.ts";
+import type { BytesArchive, LongOptions } from "../../src/archive/kinds/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { ChunkTable } from "../chunk-table.ts";
-import { columnNamesOf, noColumns } from "../columns.ts";
+import type { AbsentChunk, Readable, ReadableArray, ReadableChunk } from "../../src/open/readable.ts";
 import type { Context } from "../context.ts";
 import { exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
-import { JsonArray } from "../json-array.ts";
-import { archivesUnder } from "../tree.ts";
-import { ratioOf } from "../units.ts";
+import { columnNamesOf, noColumns } from "../input/columns.ts";
+import { archivesUnder } from "../input/tree.ts";
+import { ratioOf } from "../input/units.ts";
+import { ChunkTable } from "../output/chunk-table.ts";
+import { JsonArray } from "../output/json-array.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface ChunksOptions {

@@ -1,12 +1,10 @@
 /** `superchunk columns`: lists the columns of a table or an array of a nested dtype; adds, renames and deletes them. */
 import type { Command } from "commander";
-import type { Archive, ArrayArchive } from "../../src/array/types.ts";
+import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
 import { open } from "../../src/node/index.ts";
-import { parseDTypeText } from "../array-options.ts";
-import { parseValue } from "../attribute-text.ts";
 import {
   type ColumnChange,
   changeArray,
@@ -14,13 +12,15 @@ import {
   describeChange,
   parseAdded,
   parseRenamed,
-} from "../column-changes.ts";
-import { columnNamesOf } from "../columns.ts";
+} from "../actions/column-changes.ts";
+import { withRoot } from "../actions/writable-root.ts";
+import { tableLock, withLock, withStore } from "../actions/writing.ts";
 import type { Context } from "../context.ts";
-import { alignRows, shapeText } from "../layout.ts";
+import { parseDTypeText } from "../input/array-options.ts";
+import { parseValue } from "../input/attribute-text.ts";
+import { columnNamesOf } from "../input/columns.ts";
+import { alignRows, shapeText } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
-import { withRoot } from "../writable-root.ts";
-import { tableLock, withLock, withStore } from "../writing.ts";
 
 interface ColumnsFlags {
   readonly dtype?: DType;

@@ -1,14 +1,14 @@
 /** `superchunk compact`: the plain layout of an array, and other settings on request. */
 import type { Command } from "commander";
-import type { LongOptions } from "../../src/array/types.ts";
-import type { CutOptions } from "../../src/array/write/settings.ts";
-import type { MirrorCosts } from "../../src/bridge/mirror/zarr-mirror.ts";
-import { addCutOptions, type CutFlags, cutSettings } from "../array-options.ts";
-import { type CompactPlan, planCompact } from "../compact-plan.ts";
+import type { LongOptions } from "../../src/archive/kinds/types.ts";
+import type { MirrorCosts } from "../../src/dual/live/zarr-mirror.ts";
+import type { CutOptions } from "../../src/write/layout/settings.ts";
+import { type CompactPlan, planCompact } from "../actions/compact-plan.ts";
+import { openRoot, withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
-import { startProgress } from "../progress.ts";
-import { formatPlural, formatSize } from "../units.ts";
-import { openRoot, withRoot } from "../writable-root.ts";
+import { addCutOptions, type CutFlags, cutSettings } from "../input/array-options.ts";
+import { formatPlural, formatSize } from "../input/units.ts";
+import { startProgress } from "../output/progress.ts";
 
 interface CompactFlags extends CutFlags {
   readonly dryRun?: boolean;

@@ -1,20 +1,21 @@
 import { tmpdir } from "node:os";
 import { type Command, Option } from "commander";
-import type { BloscpackOptions, CountOrFactor } from "../../src/array/foreign/bloscpack-options.ts";
-import {
-  compressArray,
-  compressBytes,
-  packArray,
-  packBytes,
-} from "../../src/array/foreign/bloscpack-write.ts";
-import { scratchBeside } from "../../src/array/foreign/chunk-spool.ts";
-import type { Reserve } from "../../src/array/write/reserve.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import type { ChecksumName } from "../../src/format/types.ts";
 import { encoderOf, FileStore } from "../../src/node/index.ts";
 import { locateFileTarget } from "../../src/node/locate.ts";
-import { readMetadata } from "../append-file.ts";
+import type { BloscpackOptions, CountOrFactor } from "../../src/write/bloscpack/bloscpack-options.ts";
+import {
+  compressArray,
+  compressBytes,
+  packArray,
+  packBytes,
+} from "../../src/write/bloscpack/bloscpack-write.ts";
+import { scratchBeside } from "../../src/write/bloscpack/chunk-spool.ts";
+import type { Reserve } from "../../src/write/layout/reserve.ts";
+import { readMetadata } from "../actions/append-file.ts";
+import type { Context } from "../context.ts";
 import {
   addBloscOptions,
   type BloscFlags,
@@ -23,11 +24,10 @@ import {
   parseChunkSize,
   parseCountOrFactor,
   parseReserve,
-} from "../blosc-options.ts";
-import type { Context } from "../context.ts";
-import { type Input, openInput } from "../input.ts";
-import { startProgress } from "../progress.ts";
-import { formatRatio, formatSize } from "../units.ts";
+} from "../input/blosc-options.ts";
+import { type Input, openInput } from "../input/input.ts";
+import { formatRatio, formatSize } from "../input/units.ts";
+import { startProgress } from "../output/progress.ts";
 
 interface CompressFlags extends BloscFlags {
   readonly chunkSize?: number | "max";

@@ -1,11 +1,11 @@
 /** `superchunk containers`: the places that references depend on, listed and edited without touching the references. */
 import type { Command } from "commander";
-import type { Container } from "../../src/bridge/index.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { deleteContainer, listContainers, type SetContainer, setContainer } from "../../src/node/index.ts";
+import type { Container } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
-import { alignRows } from "../layout.ts";
-import { textWidth } from "../text-width.ts";
+import { alignRows } from "../output/layout.ts";
+import { textWidth } from "../output/text-width.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface ContainersFlags {

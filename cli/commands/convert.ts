@@ -2,11 +2,11 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
 import { refuseEmptyPath } from "../../src/node/locate.ts";
+import { convertTo } from "../actions/conversion.ts";
+import { convertToTransformer } from "../actions/transformer-conversion.ts";
+import { convertBackTo } from "../actions/way-back.ts";
 import type { Context } from "../context.ts";
-import { convertTo } from "../conversion.ts";
-import { convertToTransformer } from "../transformer-conversion.ts";
-import { parseCount, parseSize } from "../units.ts";
-import { convertBackTo } from "../way-back.ts";
+import { parseCount, parseSize } from "../input/units.ts";
 
 /** What can be written. */
 const TARGETS = ["zarr", "zarr3-transformer", "npy", "bloscpack", "bcolz", "blz"] as const;

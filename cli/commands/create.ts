@@ -3,35 +3,35 @@ import { existsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { elementsOf } from "../../src/array/selection.ts";
-import type { CreateOptions } from "../../src/array/write/create.ts";
-import type { Reserve } from "../../src/array/write/reserve.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
-import type { PublishPolicy } from "../../src/bridge/mirror/types.ts";
+import type { PublishPolicy } from "../../src/dual/live/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
+import { clearMirror } from "../../src/node/dual/mirror.ts";
 import { createArray, locateTarget, open } from "../../src/node/index.ts";
 import { isS3Address } from "../../src/node/locate.ts";
-import { clearMirror } from "../../src/node/mirror.ts";
 import type { WritableStore } from "../../src/store/types.ts";
+import { elementsOf } from "../../src/values/selection.ts";
+import type { CreateOptions } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import type { Reserve } from "../../src/write/layout/reserve.ts";
+import { makeCarray, makeTable } from "../actions/create-foreign.ts";
+import type { Context } from "../context.ts";
 import {
   addCutOptions,
   type CutFlags,
   cutSettings,
   parseDTypeText,
   parseRowsAndShape,
-} from "../array-options.ts";
-import { type Attribute, collectAttribute, parseValue } from "../attribute-text.ts";
-import { parseReserve } from "../blosc-options.ts";
-import type { Context } from "../context.ts";
-import { makeCarray, makeTable } from "../create-foreign.ts";
-import type { Input } from "../input.ts";
-import { shapeText } from "../layout.ts";
-import { startProgress } from "../progress.ts";
-import { appendStream, mirrorPolicy, PUBLISH_HELP, parsePublish } from "../published-rows.ts";
-import { drawnRows, openRawRows, openRows, type RowsTarget } from "../rows-input.ts";
-import { formatPlural, formatRatio, formatSize, parseCount } from "../units.ts";
+} from "../input/array-options.ts";
+import { type Attribute, collectAttribute, parseValue } from "../input/attribute-text.ts";
+import { parseReserve } from "../input/blosc-options.ts";
+import type { Input } from "../input/input.ts";
+import { appendStream, mirrorPolicy, PUBLISH_HELP, parsePublish } from "../input/published-rows.ts";
+import { drawnRows, openRawRows, openRows, type RowsTarget } from "../input/rows-input.ts";
+import { formatPlural, formatRatio, formatSize, parseCount } from "../input/units.ts";
+import { shapeText } from "../output/layout.ts";
+import { startProgress } from "../output/progress.ts";
 import { storedTimes } from "../values/time-value.ts";
 
 const OWN_DOCUMENTS = ["meta/sizes", "meta/storage", "meta/attributes"];

@@ -6,14 +6,14 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
-import type { Archive, ArrayArchive, BytesArchive, LongOptions } from "../../src/array/types.ts";
+import type { Archive, ArrayArchive, BytesArchive, LongOptions } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { open } from "../../src/node/index.ts";
 import { locateFileTarget } from "../../src/node/locate.ts";
 import type { Context } from "../context.ts";
-import { startProgress } from "../progress.ts";
-import { formatSize } from "../units.ts";
+import { formatSize } from "../input/units.ts";
+import { startProgress } from "../output/progress.ts";
 
 interface DecompressOptions {
   readonly force?: boolean;

@@ -1,12 +1,12 @@
 /** `superchunk delete`: takes rows out of an array; those behind them move up. */
 import { type Command, InvalidArgumentError } from "commander";
-import { type Deletion, planDeletion } from "../../src/array/write/deletion.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import { type Deletion, planDeletion } from "../../src/write/layout/deletion.ts";
+import { openRoot, withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
-import { startProgress } from "../progress.ts";
-import { parseSelection } from "../slice-text.ts";
-import { formatPlural, formatSize } from "../units.ts";
-import { openRoot, withRoot } from "../writable-root.ts";
+import { parseSelection } from "../input/slice-text.ts";
+import { formatPlural, formatSize } from "../input/units.ts";
+import { startProgress } from "../output/progress.ts";
 
 interface DeleteFlags {
   readonly rows: RowRange;

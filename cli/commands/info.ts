@@ -1,13 +1,13 @@
 /** `superchunk info`: what an archive is. */
 import type { Command } from "commander";
-import type { Readable } from "../../src/bridge/catalogue/readable.ts";
-import { LINK_RECORD } from "../../src/bridge/link/record.ts";
-import { MIRROR_STATE } from "../../src/bridge/mirror/mirror-state.ts";
+import { LINK_RECORD } from "../../src/dual/link/record.ts";
+import { MIRROR_STATE } from "../../src/dual/live/mirror-state.ts";
+import type { Readable } from "../../src/open/readable.ts";
 import { joinKey } from "../../src/store/key.ts";
-import { describeArchive } from "../archive-facts.ts";
-import { infoLines } from "../archive-text.ts";
 import type { Context } from "../context.ts";
-import { openPath } from "../opening.ts";
+import { openPath } from "../input/opening.ts";
+import { describeArchive } from "../output/archive-facts.ts";
+import { infoLines } from "../output/archive-text.ts";
 
 interface InfoOptions {
   readonly json?: boolean;

@@ -1,12 +1,12 @@
 /** `superchunk link`: an archive as a Zarr array where it lies. */
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { LinkPlan, LinkResult } from "../../src/bridge/link/types.ts";
+import type { LinkPlan, LinkResult } from "../../src/dual/link/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import { type LinkPathOptions, link, planLinkAt } from "../../src/node/link.ts";
+import { type LinkPathOptions, link, planLinkAt } from "../../src/node/dual/link.ts";
 import type { Context } from "../context.ts";
-import { alignRows } from "../layout.ts";
-import { startProgress } from "../progress.ts";
-import { formatCount, formatDuration, formatPlural, formatSize } from "../units.ts";
+import { formatCount, formatDuration, formatPlural, formatSize } from "../input/units.ts";
+import { alignRows } from "../output/layout.ts";
+import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
 const KINDS = ["hard", "symbolic", "copy"] as const;

@@ -1,15 +1,15 @@
 /** `superchunk ls`: the archives under a folder, a line each. */
 import type { Command } from "commander";
-import { isUnfollowed } from "../../src/array/discover.ts";
-import type { Readable } from "../../src/bridge/catalogue/readable.ts";
-import type { ZarrGroup } from "../../src/bridge/index.ts";
+import { isUnfollowed } from "../../src/archive/open/discover.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
+import type { Readable } from "../../src/open/readable.ts";
+import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
-import { JsonArray } from "../json-array.ts";
-import { foldLine, jsonDType, shapeText, shortDType } from "../layout.ts";
-import { archivesUnder, type NamedArchive, unfollowedText } from "../tree.ts";
-import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../units.ts";
+import { archivesUnder, type NamedArchive, unfollowedText } from "../input/tree.ts";
+import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
+import { JsonArray } from "../output/json-array.ts";
+import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface LsOptions {

@@ -4,8 +4,8 @@ import { SuperchunkError } from "../../src/errors.ts";
 import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
-import { startProgress } from "../progress.ts";
-import { formatPlural } from "../units.ts";
+import { formatPlural } from "../input/units.ts";
+import { startProgress } from "../output/progress.ts";
 
 interface RepairFlags {
   readonly inPlace?: boolean;

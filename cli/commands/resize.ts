@@ -1,16 +1,16 @@
 /** `superchunk resize`: cuts rows off the end of an array or a table, or puts default values behind them. */
 import type { Command } from "commander";
-import { resizeCarray } from "../../src/array/foreign/carray-write.ts";
-import { resizeTable } from "../../src/array/foreign/table-write.ts";
-import type { Archive, LongOptions } from "../../src/array/types.ts";
+import type { Archive, LongOptions } from "../../src/archive/kinds/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { encoderOf, open } from "../../src/node/index.ts";
-import { integerOf } from "../blosc-options.ts";
+import { resizeCarray } from "../../src/write/bcolz/carray-write.ts";
+import { resizeTable } from "../../src/write/bcolz/table-write.ts";
+import { noteBehind, withRoot } from "../actions/writable-root.ts";
+import { carrayLock, tableLock, withLock, withStore } from "../actions/writing.ts";
 import type { Context } from "../context.ts";
-import { startProgress } from "../progress.ts";
-import { formatPlural } from "../units.ts";
-import { noteBehind, withRoot } from "../writable-root.ts";
-import { carrayLock, tableLock, withLock, withStore } from "../writing.ts";
+import { integerOf } from "../input/blosc-options.ts";
+import { formatPlural } from "../input/units.ts";
+import { startProgress } from "../output/progress.ts";
 
 interface ResizeFlags {
   readonly dryRun?: boolean;

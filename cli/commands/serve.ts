@@ -1,13 +1,13 @@
 /** `superchunk serve`: archives as Zarr over HTTP, as they lie there. */
 import { type Command, InvalidArgumentError } from "commander";
-import type { ViewNode } from "../../src/bridge/index.ts";
-import { zarrTreeView } from "../../src/bridge/index.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { encoderOf, serveView } from "../../src/node/index.ts";
+import type { ViewNode } from "../../src/zarr.ts";
+import { zarrTreeView } from "../../src/zarr.ts";
+import { locateEntries } from "../actions/served-entries.ts";
 import type { Context } from "../context.ts";
 import { describeFailure } from "../failure.ts";
-import { locateEntries } from "../served-entries.ts";
-import { formatPlural } from "../units.ts";
+import { formatPlural } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 
 const DEFAULT_PORT = 8765;

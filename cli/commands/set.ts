@@ -1,22 +1,22 @@
 /** `superchunk set`: other values for a part of an array. */
 import type { Command } from "commander";
-import { cutPieces } from "../../src/array/foreign/cut-pieces.ts";
-import { type Extent, elementsOf, resolveSelection } from "../../src/array/selection.ts";
-import type { Selection } from "../../src/array/types.ts";
-import { putItem } from "../../src/array/write/item-bytes.ts";
-import type { SettingPlan } from "../../src/array/write/setting-plan.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType } from "../../src/format/types.ts";
-import { parseValue } from "../attribute-text.ts";
+import { putItem } from "../../src/values/item-bytes.ts";
+import type { Selection } from "../../src/values/selection.ts";
+import { type Extent, elementsOf, resolveSelection } from "../../src/values/selection.ts";
+import { cutPieces } from "../../src/write/bloscpack/cut-pieces.ts";
+import type { SettingPlan } from "../../src/write/layout/setting-plan.ts";
+import { planSet, type SetTarget } from "../actions/set-plan.ts";
+import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
-import type { Input } from "../input.ts";
-import { drawnRows, openRows } from "../rows-input.ts";
-import { planSet, type SetTarget } from "../set-plan.ts";
-import { parseSliceOption } from "../slice-text.ts";
-import { formatPlural, formatSize } from "../units.ts";
+import { parseValue } from "../input/attribute-text.ts";
+import type { Input } from "../input/input.ts";
+import { drawnRows, openRows } from "../input/rows-input.ts";
+import { parseSliceOption } from "../input/slice-text.ts";
+import { formatPlural, formatSize } from "../input/units.ts";
 import { storedTimes } from "../values/time-value.ts";
-import { withRoot } from "../writable-root.ts";
 
 interface SetFlags {
   readonly slice: string;

@@ -1,8 +1,8 @@
 /** `superchunk unlink`: undoes `link`. */
 import type { Command } from "commander";
-import { unlink } from "../../src/node/link.ts";
+import { unlink } from "../../src/node/dual/link.ts";
 import type { Context } from "../context.ts";
-import { formatPlural, formatSize } from "../units.ts";
+import { formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface UnlinkFlags {

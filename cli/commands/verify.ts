@@ -1,18 +1,18 @@
 /** `superchunk verify`: everything that is stored, checked. */
 import type { Command } from "commander";
-import { isUnfollowed } from "../../src/array/discover.ts";
-import type { Finding, VerifyReport } from "../../src/array/types.ts";
-import { BEHIND } from "../../src/bridge/link/verify.ts";
+import type { Finding, VerifyReport } from "../../src/archive/kinds/types.ts";
+import { isUnfollowed } from "../../src/archive/open/discover.ts";
+import { BEHIND } from "../../src/dual/link/verify.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, plain, stateOf, toJsonFailure } from "../failure.ts";
-import { foldLine } from "../layout.ts";
-import { startProgress } from "../progress.ts";
-import { archivesUnder, type NamedArchive, unfollowedText } from "../tree.ts";
-import { formatCount, formatPlural, formatSize } from "../units.ts";
+import { archivesUnder, type NamedArchive, unfollowedText } from "../input/tree.ts";
+import { formatCount, formatPlural, formatSize } from "../input/units.ts";
+import { foldLine } from "../output/layout.ts";
+import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface VerifyOptions {

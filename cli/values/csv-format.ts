@@ -1,7 +1,7 @@
 /** `cat --format csv`: RFC 4180 quoting, a header, lines that end with a line feed. */
-import type { LongOptions } from "../../src/array/types.ts";
+import type { LongOptions } from "../../src/archive/kinds/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import type { Output } from "../output.ts";
+import type { Output } from "../output/output.ts";
 import { cellColumns, csvLine, pushCells } from "./cell-text.ts";
 import { readBatches, type ValueSource } from "./value-source.ts";
 

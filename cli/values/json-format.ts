@@ -1,8 +1,9 @@
 /** `cat --format json`: one array, streamed, a row to a line. */
-import { type PlainJson, toJsonValue } from "../../src/array/json-values.ts";
-import type { LongOptions } from "../../src/array/types.ts";
-import { nest } from "../../src/array/values.ts";
-import type { Output } from "../output.ts";
+
+import type { LongOptions } from "../../src/archive/kinds/types.ts";
+import { type PlainJson, toJsonValue } from "../../src/values/json-values.ts";
+import { nest } from "../../src/values/values.ts";
+import type { Output } from "../output/output.ts";
 import { readBatches, type ValueList, type ValueSource } from "./value-source.ts";
 
 /** The values of one array as nested lists of its shape; a scalar as it is. */

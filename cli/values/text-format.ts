@@ -1,9 +1,9 @@
 /** `cat --format text`: lines for people. Knows layout; must not know archives. */
-import type { LongOptions } from "../../src/array/types.ts";
+import type { LongOptions } from "../../src/archive/kinds/types.ts";
 import type { DType } from "../../src/format/types.ts";
-import type { Output } from "../output.ts";
-import { padEnd, padStart, textWidth } from "../text-width.ts";
-import { formatCount } from "../units.ts";
+import { formatCount } from "../input/units.ts";
+import type { Output } from "../output/output.ts";
+import { padEnd, padStart, textWidth } from "../output/text-width.ts";
 import { type CellColumn, cellColumns, printable, pushCells } from "./cell-text.ts";
 import { type RowBatch, readBatches, type ValueSource } from "./value-source.ts";
 

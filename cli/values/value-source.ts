@@ -3,11 +3,13 @@
  *
  * Knows selections and how much to read at once; must not know any output format.
  */
-import { type Extent, elementsOf, resolveSelection } from "../../src/array/selection.ts";
-import type { ArraySlice, BytesArchive, LongOptions, Selection, Slice } from "../../src/array/types.ts";
-import type { TypedValues } from "../../src/array/values.ts";
-import type { ReadableArray } from "../../src/bridge/catalogue/readable.ts";
+
+import type { ArraySlice, BytesArchive, LongOptions } from "../../src/archive/kinds/types.ts";
 import type { DType } from "../../src/format/types.ts";
+import type { ReadableArray } from "../../src/open/readable.ts";
+import type { Selection, Slice } from "../../src/values/selection.ts";
+import { type Extent, elementsOf, resolveSelection } from "../../src/values/selection.ts";
+import type { TypedValues } from "../../src/values/values.ts";
 
 /** Selected values of one array. Rows are the entries of the first dimension of `shape`; a scalar is one row. */
 export interface ValueSource {

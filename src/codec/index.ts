@@ -1,23 +1,23 @@
 /**
  * `superchunk/blosc`: Blosc1 chunks, without a C library. Knows chunks and blocks; must not know any file format.
  */
-import { findBlockRange } from "./block-table.ts";
-import { decodeBlocks, decodeRangeSync, decodeSync, readChunkHeader } from "./decode.ts";
+import { findBlockRange } from "./decode/block-table.ts";
+import { decodeBlocks, decodeRangeSync, decodeSync, readChunkHeader } from "./decode/decode.ts";
 import { decodeHeader } from "./header.ts";
 import { prepare } from "./prepare.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
-export { type Deflater, registerDeflater } from "./deflaters.ts";
-export { encode, encodeInto, encodeSync } from "./encode.ts";
-export { encodeAhead, encodeHere } from "./encode-ahead.ts";
-export { prepareEncode } from "./encode-prepare.ts";
-export { extendChunk } from "./extend.ts";
+export { type DecodeLease, leaseDecoder } from "./decode/lease.ts";
+export { type Deflater, registerDeflater } from "./encode/deflaters.ts";
+export { encode, encodeInto, encodeSync } from "./encode/encode.ts";
+export { encodeAhead, encodeHere } from "./encode/encode-ahead.ts";
+export { prepareEncode } from "./encode/encode-prepare.ts";
 export { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
-export { type DecodeLease, leaseDecoder } from "./lease.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
 export { isReady, prepare } from "./prepare.ts";
-export { replaceBytes } from "./replace.ts";
+export { extendChunk } from "./replace/extend.ts";
+export { replaceBytes } from "./replace/replace.ts";
 export { decodeStream, decodeStreamSync, encodeZstdStream } from "./stream.ts";
 export type {
   BlockRange,

@@ -10,10 +10,10 @@
  * registry.set("blosc", async () => Blosc);
  */
 import { SuperchunkError } from "../errors.ts";
-import { decodeSync } from "./decode.ts";
-import { encodeSync } from "./encode.ts";
-import { prepareEncode } from "./encode-prepare.ts";
-import { settleEncode } from "./encode-settings.ts";
+import { decodeSync } from "./decode/decode.ts";
+import { encodeSync } from "./encode/encode.ts";
+import { prepareEncode } from "./encode/encode-prepare.ts";
+import { settleEncode } from "./encode/encode-settings.ts";
 import { isReady, prepare } from "./prepare.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "./types.ts";
 

@@ -1,7 +1,7 @@
 /**
  * What must be compiled before synchronous calls. Knows the decoding kernels.
  */
-import { areDecodeKernelsCompiled, prepareDecodeKernels } from "./decode-kernel.ts";
+import { areDecodeKernelsCompiled, prepareDecodeKernels } from "./decode/decode-kernel.ts";
 import type { CompressorName } from "./types.ts";
 
 /**

@@ -5,11 +5,11 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { maxRatioOf } from "./compressors.ts";
-import { streamFailure, streamKernelOf } from "./decode-block.ts";
-import { giveBackKernel, NEED_ALL, takeKernel } from "./decode-kernel.ts";
+import { streamFailure, streamKernelOf } from "./decode/decode-block.ts";
+import { giveBackKernel, NEED_ALL, takeKernel } from "./decode/decode-kernel.ts";
+import { loadZstd, zstdLibrary } from "./encode/zstd-library.ts";
 import { SLACK } from "./kernel-module.ts";
 import { prepare } from "./prepare.ts";
-import { loadZstd, zstdLibrary } from "./zstd-library.ts";
 
 /** Bytes that a zstd frame takes beside its blocks, at most, and what a block of 128 KiB takes beside its data. */
 const FRAME_OVERHEAD = 64;

@@ -1,11 +1,12 @@
 /** `open` for paths and URLs. */
-import { open as openIn } from "../array/open.ts";
-import type { Archive, OpenOptions } from "../array/types.ts";
+
+import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
+import { open as openIn } from "../archive/open/open.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { closeOnFailure, locate } from "./locate.ts";
-import { loadNativeBlosc } from "./native-blosc.ts";
-import { useNativeDigests } from "./native-digest.ts";
-import { bloscOf, decoderOf, type ThreadOptions } from "./threads.ts";
+import { loadNativeBlosc } from "./threads/native-blosc.ts";
+import { useNativeDigests } from "./threads/native-digest.ts";
+import { bloscOf, decoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** Options of `open` for paths and URLs. */
 export interface OpenPathOptions extends OpenOptions, ThreadOptions {}

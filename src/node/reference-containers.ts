@@ -4,6 +4,8 @@
  * They lie in a file beside a kerchunk set, and beside an Icechunk repository too, whose package tells neither their names nor
  * what they are. Knows both places; must not know how references are read. @see FORMAT.md [FV-03] [FV-05]
  */
+
+import { SuperchunkError } from "../errors.ts";
 import {
   type Container,
   type ContainerChanges,
@@ -13,12 +15,11 @@ import {
   keptContainers,
   openIndex,
   storeOf,
-} from "../bridge/references/index.ts";
-import { SuperchunkError } from "../errors.ts";
+} from "../references/index.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
-import { explainIcechunk, openRepository } from "./icechunk.ts";
-import { fromIcechunkLocation } from "./icechunk-options.ts";
+import { explainIcechunk, openRepository } from "./icechunk/icechunk.ts";
+import { fromIcechunkLocation } from "./icechunk/icechunk-options.ts";
 import { locateFileTarget } from "./locate.ts";
 
 /** Changes to a container, or with `prefix` a new one. */

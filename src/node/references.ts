@@ -10,16 +10,16 @@ import {
   openReferences as openSet,
   openWebContainer,
   type ReferenceStore,
-} from "../bridge/references/index.ts";
-import { parseViewKey } from "../bridge/view.ts";
+} from "../references/index.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { FileStore } from "./fs-store.ts";
-import { explainIcechunk, openRepository } from "./icechunk.ts";
-import { explainRead } from "./icechunk-failure.ts";
-import type { RepositoryOptions } from "./icechunk-options.ts";
+import { parseViewKey } from "../view/view.ts";
+import { FileStore } from "./fs/fs-store.ts";
+import { explainIcechunk, openRepository } from "./icechunk/icechunk.ts";
+import { explainRead } from "./icechunk/icechunk-failure.ts";
+import type { RepositoryOptions } from "./icechunk/icechunk-options.ts";
 import { closeOnFailure, type Location, locate } from "./locate.ts";
 import { listContainers } from "./reference-containers.ts";
-import { S3Store } from "./s3-store.ts";
+import { S3Store } from "./s3/s3-store.ts";
 
 /** How references at a path are opened. */
 export interface OpenPathReferencesOptions

@@ -1,26 +1,26 @@
 /** Making arrays at paths, and opening them for writing: with a lock, and worker threads that encode. */
 import { join, resolve } from "node:path";
-import type { LongOptions } from "../array/types.ts";
+import type { LongOptions } from "../archive/kinds/types.ts";
+import type { CompressorName } from "../codec/types.ts";
+import { zarrMirrors } from "../dual/live/maker.ts";
+import type { PublishPolicy } from "../dual/live/types.ts";
+import type { MirrorCosts } from "../dual/live/zarr-mirror.ts";
+import type { WritableStore } from "../store/types.ts";
 import {
   type CreateOptions,
   createArray as createIn,
   openWritable as openIn,
   type WriteOptions,
-} from "../array/write/create.ts";
-import { type RepairReport, repairArray as repairIn } from "../array/write/repair.ts";
-import type { WritableArray } from "../array/write/writable-array.ts";
-import { zarrMirrors } from "../bridge/mirror/maker.ts";
-import type { PublishPolicy } from "../bridge/mirror/types.ts";
-import type { MirrorCosts } from "../bridge/mirror/zarr-mirror.ts";
-import type { CompressorName } from "../codec/types.ts";
-import type { WritableStore } from "../store/types.ts";
-import { FileStore } from "./fs-store.ts";
+} from "../write/array/create.ts";
+import type { WritableArray } from "../write/array/writable-array.ts";
+import { type RepairReport, repairArray as repairIn } from "../write/repair/repair.ts";
+import { mirrorFilesIn } from "./dual/mirror-files.ts";
+import { FileStore } from "./fs/fs-store.ts";
+import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
 import { isS3Address, locateTarget } from "./locate.ts";
-import { acquireLock, type FileLock, type LockOptions } from "./lock.ts";
-import { mirrorFilesIn } from "./mirror-files.ts";
-import { useNativeDigests } from "./native-digest.ts";
-import { isSlow } from "./thread-encoder.ts";
-import { encoderOf, type ThreadOptions } from "./threads.ts";
+import { useNativeDigests } from "./threads/native-digest.ts";
+import { isSlow } from "./threads/thread-encoder.ts";
+import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** Options of {@link openWritable}. */
 export interface WritePathOptions extends WriteOptions, LockOptions, ThreadOptions, MirrorPathOptions {}

@@ -1,10 +1,10 @@
 /** Zarr nodes at paths and URLs: with worker threads that decode and encode. */
 import * as fs from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
-import type { ZarrArray } from "../zarr/array.ts";
-import type { ZarrGroup } from "../zarr/group.ts";
-import { DOCUMENT } from "../zarr/metadata-v3.ts";
-import { type OpenZarrOptions, openZarr as openIn } from "../zarr/open.ts";
+import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
+import { type OpenZarrOptions, openZarr as openIn } from "../zarr/read/open.ts";
 import {
   type CreateZarrOptions,
   createZarr as createIn,
@@ -13,10 +13,10 @@ import {
 } from "../zarr/write/create.ts";
 import { refuseDual } from "../zarr/write/dual-folder.ts";
 import type { WritableZarrArray } from "../zarr/write/writable-array.ts";
-import { FileStore } from "./fs-store.ts";
+import { FileStore } from "./fs/fs-store.ts";
 import { closeOnFailure, isS3Address, locate, locateTarget } from "./locate.ts";
-import { useNativeDigests } from "./native-digest.ts";
-import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads.ts";
+import { useNativeDigests } from "./threads/native-digest.ts";
+import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
 
 /** Options of {@link openZarr}. */
 export interface OpenZarrPathOptions extends OpenZarrOptions, ThreadOptions {}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { loadFolder } from "./memory-archive.ts";
 
 async function openSmall() {

@@ -1,11 +1,11 @@
 /** Every archive of the corpus, against the values that its producer put in: hashes, first and last values, attributes, slices. */
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { toJsonValues } from "../../src/array/json-values.ts";
-import { elementsOf } from "../../src/array/selection.ts";
-import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/array/types.ts";
+import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/archive/kinds/types.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { open } from "../../src/node/index.ts";
+import { toJsonValues } from "../../src/values/json-values.ts";
+import { elementsOf } from "../../src/values/selection.ts";
 import {
   type ArrayFixture,
   type BytesFixture,

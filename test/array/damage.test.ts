@@ -3,8 +3,8 @@
  * exactly the original values; never other values, never a hang.
  */
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { Archive } from "../../src/array/types.ts";
+import type { Archive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { loadArchives } from "../fixtures/manifest.ts";

@@ -1,10 +1,10 @@
 /** Arrays whose fields lie in a folder each. */
 import { expect, it } from "vitest";
-import { type ChunkDecoder, callingThread } from "../../src/array/chunk-decoder.ts";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive, ArraySlice } from "../../src/array/types.ts";
-import { createArray } from "../../src/array/write/create.ts";
+import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { type ChunkDecoder, callingThread } from "../../src/archive/read/chunk-decoder.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { createArray } from "../../src/write/array/create.ts";
 
 const ROWS = 105;
 /** An int32 and a float64 in each row. */

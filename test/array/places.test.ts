@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ChunkInfo } from "../../src/array/types.ts";
+import type { ChunkInfo } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/node/index.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
 

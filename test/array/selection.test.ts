@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { fortranToC, resolveSelection, runsOf, stridesOf } from "../../src/array/selection.ts";
-import type { Selection } from "../../src/array/types.ts";
+import type { Selection } from "../../src/values/selection.ts";
+import { fortranToC, resolveSelection, runsOf, stridesOf } from "../../src/values/selection.ts";
 
 /** What a selection picks from an array whose values are 0, 1, 2, …: through the runs. */
 function pick(selection: Selection | null, shape: readonly number[]): number[] {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { toJsonValues } from "../../src/array/json-values.ts";
-import { ByteStringArray, ComplexArray, StructArray, swapBytes, toValues } from "../../src/array/values.ts";
 import type { DType } from "../../src/format/types.ts";
+import { toJsonValues } from "../../src/values/json-values.ts";
+import { ByteStringArray, ComplexArray, StructArray, swapBytes, toValues } from "../../src/values/values.ts";
 
 const bytes = (...values: number[]) => Uint8Array.from(values);
 

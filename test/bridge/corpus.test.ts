@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { convertArchive, planConversion, verifyConversion } from "../../src/bridge/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { convertArchive, planConversion, verifyConversion } from "../../src/zarr.ts";
 import {
   type ArrayFixture,
   type Fixture,

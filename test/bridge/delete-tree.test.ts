@@ -1,6 +1,6 @@
 /** Emptying the place of an older conversion. */
 import { expect, test } from "vitest";
-import { deleteTree } from "../../src/bridge/destination.ts";
+import { deleteTree } from "../../src/convert/run/destination.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ListEntry } from "../../src/store/types.ts";
 

@@ -9,7 +9,7 @@ import {
   planShards,
   shardCells,
   shardPosition,
-} from "../../src/bridge/grid.ts";
+} from "../../src/convert/plan/grid.ts";
 import fc from "../property.ts";
 
 const product = (values: readonly number[]): number => values.reduce((total, n) => total * n, 1);

@@ -1,11 +1,11 @@
 /** Archives joined where their chunks are off the borders of one grid: what is copied all the same, and what is told. */
 
 import { describe, expect, it } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { Archive } from "../../src/array/types.ts";
-import { convertJoined, planJoinedConversion } from "../../src/bridge/index.ts";
+import type { Archive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { convertJoined, planJoinedConversion } from "../../src/zarr.ts";
 import fc from "../property.ts";
 import { putBloscpack } from "./make-archive.ts";
 import { documentAt } from "./read-back.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { open } from "../../src/array/open.ts";
-import { convertArchive, planConversion, verifyConversion } from "../../src/bridge/index.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { convertArchive, planConversion, verifyConversion } from "../../src/zarr.ts";
 import fc from "../property.ts";
 import { putBloscpack, putCarray, putRaw } from "./make-archive.ts";
 import { documentAt, keysOf, readWithZarrita } from "./read-back.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { nameNodes, namePaths } from "../../src/bridge/node-names.ts";
+import { nameNodes, namePaths } from "../../src/zarr/document/node-names.ts";
 
 describe("node names", () => {
   it("stay as they are, extension included", () => {

@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 import type { AsyncReadable, RangeQuery } from "@zarrita/storage";
 import * as zarr from "zarrita";
-import { open } from "../../src/array/open.ts";
-import type { Archive } from "../../src/array/types.ts";
-import { FileStore } from "../../src/node/fs-store.ts";
+import type { Archive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
 import { corpusFolder, parseExactJson } from "../fixtures/manifest.ts";
 import { type Strided, toCOrder } from "../view/c-order.ts";

@@ -1,13 +1,13 @@
 /** `grid: rectilinear`: what is short stays short, is copied as it lies, and comes back. */
 
 import { expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import { createArray } from "../../src/array/write/create.ts";
-import { convertArchive, planConversion, verifyConversion } from "../../src/bridge/index.ts";
-import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
-import { zarrSource } from "../../src/bridge/way-back/zarr-source.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { zarrSource } from "../../src/convert/sources/zarr-source.ts";
+import { convertBack } from "../../src/convert/targets/convert-back.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import { createArray } from "../../src/write/array/create.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
+import { convertArchive, planConversion, verifyConversion } from "../../src/zarr.ts";
 import fc from "../property.ts";
 import { putBloscpack, putCarray } from "./make-archive.ts";
 import { documentAt, keysOf } from "./read-back.ts";

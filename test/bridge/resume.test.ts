@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { Archive } from "../../src/array/types.ts";
-import { assertApart, type ConvertOptions, convertArchive } from "../../src/bridge/index.ts";
+import type { Archive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { withFaults } from "../../src/store/wrappers/faulty.ts";
+import { assertApart, type ConvertOptions, convertArchive } from "../../src/zarr.ts";
 import { putCarray } from "./make-archive.ts";
 import { documentAt, keysOf, openFixture, readWithZarrita } from "./read-back.ts";
 
@@ -252,7 +252,7 @@ describe("damage while converting", () => {
 
   it("a shard that was changed since is found by verifying", async () => {
     const { archive } = await makeSource();
-    const { verifyConversion } = await import("../../src/bridge/index.ts");
+    const { verifyConversion } = await import("../../src/zarr.ts");
     const target = new MemoryStore();
     await convertArchive(archive, target, "out");
     const shard = (await target.get("out/c/0")) ?? new Uint8Array();
@@ -310,7 +310,7 @@ describe("running", () => {
 
   it("plans without writing, and reads no more of each array than its metadata and first header", async () => {
     const { store } = await makeSource();
-    const { planConversion } = await import("../../src/bridge/index.ts");
+    const { planConversion } = await import("../../src/zarr.ts");
     const counted = withCounting(store);
     const plan = await planConversion(await open(counted.store, "a"), { chunksPerShard: 3 });
     expect(plan).toMatchObject({

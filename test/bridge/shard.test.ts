@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { decodeShardIndex, ShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
-import { openShard, readShardChunks } from "../../src/bridge/shard-reader.ts";
-import { shardPieces } from "../../src/bridge/shard-writer.ts";
+import { decodeShardIndex, ShardIndex, shardIndexLength } from "../../src/convert/targets/shard-index.ts";
+import { openShard, readShardChunks } from "../../src/convert/targets/shard-reader.ts";
+import { shardPieces } from "../../src/convert/targets/shard-writer.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import fc from "../property.ts";
 

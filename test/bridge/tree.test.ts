@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
-import { convertTree, isArchive, planTree } from "../../src/bridge/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { withFaults } from "../../src/store/wrappers/faulty.ts";
+import { convertTree, isArchive, planTree } from "../../src/zarr.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
 import { putCarray, putRaw } from "./make-archive.ts";
 import { corpusStore, documentAt, keysOf, readWithZarrita, zarritaStore } from "./read-back.ts";

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Archive, ArrayArchive } from "../../src/array/types.ts";
+import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { createArray, open } from "../../src/node/index.ts";

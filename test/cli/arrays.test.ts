@@ -16,7 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Interruption } from "../../cli/failure.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { lockFromAfar } from "./foreign-lock.ts";

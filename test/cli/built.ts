@@ -1,6 +1,6 @@
 /** The package as it is installed, built into a folder from the sources as they are. */
 import { copyFileSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { build } from "esbuild";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 
@@ -13,10 +13,10 @@ export async function buildPackage(folder: string): Promise<string> {
   symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
   const sources = (...names: string[]): string => join(repositoryRoot, ...names);
   // Each entry finds the workers beside it.
-  const workers = ["chunk-worker", "head-worker"].flatMap((name) =>
+  const workers = ["threads/chunk-worker", "fs/head-worker"].flatMap((name) =>
     ["cli", "src/node"].map((place) => ({
       in: sources("src", "node", `${name}.ts`),
-      out: `${place}/${name}`,
+      out: `${place}/${basename(name)}`,
     })),
   );
   await build({

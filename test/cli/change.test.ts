@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { ArrayArchive, TableArchive } from "../../src/array/types.ts";
+import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { createArray, open } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { lockFromAfar } from "./foreign-lock.ts";

@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { ArrayArchive, TableArchive } from "../../src/array/types.ts";
+import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";

@@ -1,6 +1,6 @@
 /** Runs the command in this process with captured streams. */
 import { PassThrough, Writable } from "node:stream";
-import type { TerminalStream } from "../../cli/output.ts";
+import type { TerminalStream } from "../../cli/output/output.ts";
 import { run } from "../../cli/run.ts";
 
 export interface RunResult {

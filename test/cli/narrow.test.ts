@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { foldLine } from "../../cli/layout.ts";
-import { textWidth } from "../../cli/text-width.ts";
+import { foldLine } from "../../cli/output/layout.ts";
+import { textWidth } from "../../cli/output/text-width.ts";
 import { corpusFolder, loadArchives } from "../fixtures/manifest.ts";
 import { runCli } from "./harness.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { drawBar, startProgress } from "../../cli/progress.ts";
+import { drawBar, startProgress } from "../../cli/output/progress.ts";
 import { runCli } from "./harness.ts";
 
 describe("the progress bar", () => {

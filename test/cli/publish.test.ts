@@ -3,10 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { appendStream, parsePublish } from "../../cli/published-rows.ts";
+import { appendStream, parsePublish } from "../../cli/input/published-rows.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { createArray, FileStore } from "../../src/node/index.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { runCli } from "./harness.ts";
 
 async function makeFolder(): Promise<string> {

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { describe, expect, it } from "vitest";
-import { parseSelection } from "../../cli/slice-text.ts";
+import { parseSelection } from "../../cli/input/slice-text.ts";
 
 const part = (start: number | null, stop: number | null, step: number | null = null) => ({
   start,

@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { alignRows } from "../../cli/layout.ts";
-import { drawBar } from "../../cli/progress.ts";
-import { fitEnd, padEnd, textWidth } from "../../cli/text-width.ts";
+import { alignRows } from "../../cli/output/layout.ts";
+import { drawBar } from "../../cli/output/progress.ts";
+import { fitEnd, padEnd, textWidth } from "../../cli/output/text-width.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { createArray } from "../../src/node/index.ts";

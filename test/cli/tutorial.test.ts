@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { ArrayArchive } from "../../src/array/types.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/node/index.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { buildPackage } from "./built.ts";

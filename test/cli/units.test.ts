@@ -9,7 +9,7 @@ import {
   formatSize,
   parseCount,
   parseSize,
-} from "../../cli/units.ts";
+} from "../../cli/input/units.ts";
 
 describe("sizes", () => {
   it.each([

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { convertArchive } from "../../src/bridge/convert.ts";
+import { convertArchive } from "../../src/convert/run/convert.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { openFixture } from "../bridge/read-back.ts";

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { splitsBlocks } from "../../src/codec/block-size.ts";
-import { withEncodeKernel } from "../../src/codec/encode-kernel.ts";
-import { settleEncode } from "../../src/codec/encode-settings.ts";
+import { splitsBlocks } from "../../src/codec/encode/block-size.ts";
+import { withEncodeKernel } from "../../src/codec/encode/encode-kernel.ts";
+import { settleEncode } from "../../src/codec/encode/encode-settings.ts";
 import {
   type CompressorName,
   decodeHeader,

@@ -1,11 +1,11 @@
 /** What is on a disk, and what an archive on it says. */
 import { expect } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { openWritable } from "../../src/array/write/create.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
+import { openWritable } from "../../src/write/array/create.ts";
 
 /** The objects of a store. */
 export type Image = Map<string, Uint8Array>;

@@ -1,12 +1,12 @@
 /** Chunks of one file changed in place, with a power cut before every step. */
 import { expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { BytesArchive } from "../../src/array/types.ts";
-import { createArray } from "../../src/array/write/create.ts";
-import { compactFile, setChunk } from "../../src/array/write/set-chunk.ts";
+import type { BytesArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+import { createArray } from "../../src/write/array/create.ts";
+import { compactFile, setChunk } from "../../src/write/in-place/set-chunk.ts";
 import { randomFrom } from "./random.ts";
 
 const NBYTES = 2000;

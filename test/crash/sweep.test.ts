@@ -1,16 +1,16 @@
 /** A power cut before every step of every operation. */
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import {
   type CreateOptions,
   createArray,
   openWritable,
   type WriteOptions,
-} from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
-import { MemoryStore } from "../../src/store/memory.ts";
-import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+} from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { type Contents, checkImage, contentsOf, type Image, imageOf } from "./images.ts";
 import { randomFrom } from "./random.ts";
 

@@ -1,10 +1,10 @@
 /** The power is cut at every step of a writer of a Zarr array: what was promised to be durable is there, and nothing wrong. */
 import { expect, test } from "vitest";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
 import type { ShardStrategy } from "../../src/zarr/write/shard-plan.ts";

@@ -1,13 +1,9 @@
 /** Appending to Bloscpack files: by a new file, and in place behind a journal. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { appendToBloscpack, forecastAppend } from "../../src/array/foreign/bloscpack-append.ts";
-import type { BloscpackAppendOptions } from "../../src/array/foreign/bloscpack-append-plan.ts";
-import type { BloscpackOptions } from "../../src/array/foreign/bloscpack-options.ts";
-import { compressArray, compressBytes } from "../../src/array/foreign/bloscpack-write.ts";
-import { journalKey } from "../../src/array/journal.ts";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive, BytesArchive } from "../../src/array/types.ts";
+import { journalKey } from "../../src/archive/journal/journal.ts";
+import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { decodeJournal, encodeJournal } from "../../src/format/journal.ts";
@@ -15,6 +11,10 @@ import { JsonFloat } from "../../src/format/json-float.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+import { appendToBloscpack, forecastAppend } from "../../src/write/bloscpack/bloscpack-append.ts";
+import type { BloscpackAppendOptions } from "../../src/write/bloscpack/bloscpack-append-plan.ts";
+import type { BloscpackOptions } from "../../src/write/bloscpack/bloscpack-options.ts";
+import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { randomFrom } from "../crash/random.ts";
 import { findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { numbered, rejectionOf } from "./support.ts";

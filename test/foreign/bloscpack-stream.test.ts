@@ -1,12 +1,12 @@
 /** Files for a pipe, and files with a reserve. */
 import { describe, expect, it } from "vitest";
-import { compressArray, compressBytes, packBytes } from "../../src/array/foreign/bloscpack-write.ts";
-import { open } from "../../src/array/open.ts";
-import type { BytesArchive } from "../../src/array/types.ts";
-import { compactFile, setChunk } from "../../src/array/write/set-chunk.ts";
+import type { BytesArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { compressArray, compressBytes, packBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
+import { compactFile, setChunk } from "../../src/write/in-place/set-chunk.ts";
 import { randomFrom } from "../crash/random.ts";
 
 const KEY = "a.blp";

@@ -1,15 +1,15 @@
 /** Bloscpack files are written as bloscpack 0.16 writes them. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { compressArray, compressBytes, packBytes } from "../../src/array/foreign/bloscpack-write.ts";
-import { scratchBeside, spoolChunks } from "../../src/array/foreign/chunk-spool.ts";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive, BytesArchive } from "../../src/array/types.ts";
+import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { decodeSectionHeader } from "../../src/format/metadata.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { compressArray, compressBytes, packBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
+import { scratchBeside, spoolChunks } from "../../src/write/bloscpack/chunk-spool.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
 import { collect, numbered, rejectionOf } from "./support.ts";
 

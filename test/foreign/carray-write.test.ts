@@ -3,23 +3,23 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { changeAttributes } from "../../src/array/foreign/attributes.ts";
-import { chooseChunklen, numpyName } from "../../src/array/foreign/carray-settings.ts";
-import {
-  appendToCarray,
-  type CarrayOptions,
-  createCarray,
-  resizeCarray,
-  trimCarray,
-} from "../../src/array/foreign/carray-write.ts";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { joinMembers, splitMembers } from "../../src/format/json-members.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+import { changeAttributes } from "../../src/write/bcolz/attributes.ts";
+import { chooseChunklen, numpyName } from "../../src/write/bcolz/carray-settings.ts";
+import {
+  appendToCarray,
+  type CarrayOptions,
+  createCarray,
+  resizeCarray,
+  trimCarray,
+} from "../../src/write/bcolz/carray-write.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { loadArchives } from "../fixtures/manifest.ts";

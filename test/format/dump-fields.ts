@@ -2,11 +2,10 @@
  * Decodes the bytes of FORMAT.md's dumps with the library, to the names and values that annotations must have.
  * Fields come in the order of their bytes, so that a dump which leaves one out is caught.
  */
-import { toJsonValue } from "../../src/array/json-values.ts";
-import { toValues } from "../../src/array/values.ts";
-import { decodeShardIndex } from "../../src/bridge/shard-index.ts";
+
 import { type DigestName, digest } from "../../src/bytes/checksum.ts";
 import { decode, decodeHeader as decodeChunkHeader, headLength } from "../../src/codec/index.ts";
+import { decodeShardIndex } from "../../src/convert/targets/shard-index.ts";
 import { checksumByNumber, digestLength } from "../../src/format/checksums.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { parseRootdirs } from "../../src/format/folder.ts";
@@ -17,6 +16,8 @@ import { parseLayout } from "../../src/format/layout.ts";
 import { decodeSection, decodeSectionHeader, metadataKind } from "../../src/format/metadata.ts";
 import { checkOffsets, decodeOffsets } from "../../src/format/offsets.ts";
 import type { JsonObject } from "../../src/format/types.ts";
+import { toJsonValue } from "../../src/values/json-values.ts";
+import { toValues } from "../../src/values/values.ts";
 import { errorOf, toHex } from "./hex.ts";
 import type { HexDump } from "./hexdump.ts";
 

@@ -1,8 +1,8 @@
 /** The rules of FORMAT.md that only a whole file can show, on files small enough to read. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import type { ArrayArchive, ArraySlice } from "../../src/array/types.ts";
-import { walkChunks } from "../../src/array/walk.ts";
+import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
+import { walkChunks } from "../../src/archive/places/walk.ts";
 import { digest } from "../../src/bytes/checksum.ts";
 import { CHECKSUM_NAMES, DIGEST_LENGTHS } from "../../src/format/checksums.ts";
 import { decodeHeader } from "../../src/format/header.ts";

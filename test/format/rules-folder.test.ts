@@ -1,7 +1,7 @@
 /** The rules of FORMAT.md about folders, on folders small enough to read. */
 import { describe, expect, it } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { open as openPath } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { findFixture } from "../fixtures/manifest.ts";

@@ -1,7 +1,7 @@
 /** The rules of FORMAT.md about layouts, on arrays small enough to read. */
 import { expect, it } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { parseJson, stringifyJson } from "../../src/format/json.ts";
 import { encodeSizes, parseLayout, type StoredLayout } from "../../src/format/layout.ts";
 import type { JsonObject, JsonValue } from "../../src/format/types.ts";

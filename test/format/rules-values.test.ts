@@ -1,13 +1,13 @@
 /** The rules of FORMAT.md about values and errors. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { toJsonValues } from "../../src/array/json-values.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { ByteStringArray, toValues, UnicodeStringArray } from "../../src/array/values.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { type ErrorCode, SuperchunkError } from "../../src/errors.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { open as openPath } from "../../src/node/index.ts";
+import { toJsonValues } from "../../src/values/json-values.ts";
+import { ByteStringArray, toValues, UnicodeStringArray } from "../../src/values/values.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { errorOf, hex, rejectionOf, toHex } from "./hex.ts";
 import { ABC } from "./small-archives.ts";

@@ -1,16 +1,16 @@
 /** The rules of FORMAT.md about what archives become in Zarr v3. */
 import { describe, expect, it } from "vitest";
-import { open } from "../../src/array/open.ts";
-import { convertArchive } from "../../src/bridge/convert.ts";
-import { nameNodes } from "../../src/bridge/node-names.ts";
-import { decodeShardIndex, ShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
-import { mapDType } from "../../src/bridge/zarr-dtype.ts";
-import { arrayDocument } from "../../src/bridge/zarr-metadata.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { decode } from "../../src/codec/index.ts";
+import { convertArchive } from "../../src/convert/run/convert.ts";
+import { decodeShardIndex, ShardIndex, shardIndexLength } from "../../src/convert/targets/shard-index.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { parseJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { nameNodes } from "../../src/zarr/document/node-names.ts";
+import { mapDType } from "../../src/zarr/document/zarr-dtype.ts";
+import { arrayDocument } from "../../src/zarr/document/zarr-metadata.ts";
 import { errorOf, hex, rejectionOf, toHex, utf8 } from "./hex.ts";
 
 const map = (dtype: string, options: { portable?: boolean; fillValue?: JsonValue } = {}) =>

@@ -1,12 +1,13 @@
 /** Small archives put together by hand, and what is in them. */
-import { toJsonValues } from "../../src/array/json-values.ts";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/array/types.ts";
+
+import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { digest } from "../../src/bytes/checksum.ts";
 import { encodeHeader } from "../../src/format/header.ts";
 import { encodeOffsets } from "../../src/format/offsets.ts";
 import type { ChecksumName } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { toJsonValues } from "../../src/values/json-values.ts";
 import { utf8 } from "./hex.ts";
 
 /** A stored Blosc chunk. */

@@ -1,7 +1,8 @@
 /** Files that bloscpack and we make alike. */
-import type { BloscpackOptions } from "../../src/array/foreign/bloscpack-options.ts";
+
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import type { JsonValue } from "../../src/format/types.ts";
+import type { BloscpackOptions } from "../../src/write/bloscpack/bloscpack-options.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
 import { dtypeOf, someBytes, someText } from "./foreign-data.ts";
 

@@ -1,11 +1,11 @@
 /** Carrays and tables of bcolz's own making that we change in every way, as bcolz sees them afterwards. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { changeAttributes } from "../../src/array/foreign/attributes.ts";
-import { appendToCarray, createCarray, resizeCarray } from "../../src/array/foreign/carray-write.ts";
-import { addColumn, deleteColumn, renameColumn } from "../../src/array/foreign/table-columns.ts";
-import { createTable, resizeTable } from "../../src/array/foreign/table-write.ts";
 import { FileStore } from "../../src/node/index.ts";
+import { changeAttributes } from "../../src/write/bcolz/attributes.ts";
+import { appendToCarray, createCarray, resizeCarray } from "../../src/write/bcolz/carray-write.ts";
+import { addColumn, deleteColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
+import { createTable, resizeTable } from "../../src/write/bcolz/table-write.ts";
 import { dtypeOf, hash, someBytes } from "./foreign-data.ts";
 import type { PeerName } from "./peers.ts";
 import type { SuiteContext } from "./suite.ts";

@@ -1,8 +1,8 @@
 /** Data and settings with which bloscpack and bcolz are tried. */
 import { createHash } from "node:crypto";
-import type { BloscpackOptions } from "../../src/array/foreign/bloscpack-options.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
+import type { BloscpackOptions } from "../../src/write/bloscpack/bloscpack-options.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
 import type { Job } from "./answers.ts";
 

@@ -5,22 +5,22 @@
  */
 import { copyFile, cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { appendToBloscpack } from "../../src/array/foreign/bloscpack-append.ts";
-import type { BloscpackAppendOptions } from "../../src/array/foreign/bloscpack-append-plan.ts";
-import { compressArray, compressBytes } from "../../src/array/foreign/bloscpack-write.ts";
-import { chooseChunklen } from "../../src/array/foreign/carray-settings.ts";
+import { decodeHeader } from "../../src/format/header.ts";
+import { decodeSectionHeader } from "../../src/format/metadata.ts";
+import type { JsonInput } from "../../src/format/types.ts";
+import { FileStore, open } from "../../src/node/index.ts";
+import { chooseChunklen } from "../../src/write/bcolz/carray-settings.ts";
 import {
   appendToCarray,
   createCarray,
   resizeCarray,
   trimCarray,
-} from "../../src/array/foreign/carray-write.ts";
-import { addColumn, renameColumn } from "../../src/array/foreign/table-columns.ts";
-import { appendToTable, createTable, trimTable } from "../../src/array/foreign/table-write.ts";
-import { decodeHeader } from "../../src/format/header.ts";
-import { decodeSectionHeader } from "../../src/format/metadata.ts";
-import type { JsonInput } from "../../src/format/types.ts";
-import { FileStore, open } from "../../src/node/index.ts";
+} from "../../src/write/bcolz/carray-write.ts";
+import { addColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
+import { appendToTable, createTable, trimTable } from "../../src/write/bcolz/table-write.ts";
+import { appendToBloscpack } from "../../src/write/bloscpack/bloscpack-append.ts";
+import type { BloscpackAppendOptions } from "../../src/write/bloscpack/bloscpack-append-plan.ts";
+import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
 import type { Job } from "./answers.ts";
 import type { Checks } from "./checks.ts";

@@ -6,8 +6,8 @@ import { spawn } from "node:child_process";
 import { chmod, cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { parseContainers } from "../../src/bridge/index.ts";
 import { createArray, open, S3Store } from "../../src/node/index.ts";
+import { parseContainers } from "../../src/zarr.ts";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "../s3/server.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
@@ -256,7 +256,7 @@ function runPython(text: string, { python, work, env }: World): Promise<string> 
 async function runScript(text: string, id: number, { node, work, env }: World): Promise<string> {
   const packages: Readonly<Record<string, string>> = {
     "superchunk/node": pathToFileURL(join(repositoryRoot, "dist", "src", "node", "index.js")).href,
-    "superchunk/zarr": pathToFileURL(join(repositoryRoot, "dist", "src", "bridge", "index.js")).href,
+    "superchunk/zarr": pathToFileURL(join(repositoryRoot, "dist", "src", "zarr.js")).href,
     zarrita: import.meta.resolve("zarrita"),
     "node:fs/promises": "node:fs/promises",
   };

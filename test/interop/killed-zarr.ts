@@ -8,10 +8,10 @@ import { cp, mkdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { FileStore } from "../../src/node/index.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
 import { runAndKill } from "../crash/killed-child.ts";
@@ -81,13 +81,13 @@ async function makeEntry(folder: string): Promise<string> {
   const entry = join(folder, "zarr-entry.mjs");
   const modules = {
     node: built("node/index.js"),
-    zarr: built("bridge/index.js"),
-    threadShards: built("node/thread-shards.js"),
-    pool: built("node/worker-pool.js"),
+    zarr: built("zarr.js"),
+    threadShards: built("node/threads/thread-shards.js"),
+    pool: built("node/threads/worker-pool.js"),
     rounds: pathToFileURL(rounds).href,
   };
   const lines = Object.entries(modules).map(([name, url]) => `export * as ${name} from "${url}";\n`);
-  const worker = `export const workerUrl = new URL("${built("node/chunk-worker.js")}");\n`;
+  const worker = `export const workerUrl = new URL("${built("node/threads/chunk-worker.js")}");\n`;
   await writeFile(entry, [...lines, worker].join(""));
   return entry;
 }

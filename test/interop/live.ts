@@ -3,8 +3,8 @@
  * to other chunks: they get right values or errors, and never a wrong value.
  */
 import { join } from "node:path";
-import type { CutOptions } from "../../src/array/write/settings.ts";
 import { createArray, openWritable, verifyLinkAt } from "../../src/node/index.ts";
+import type { CutOptions } from "../../src/write/layout/settings.ts";
 import type { Suite } from "./suite.ts";
 
 const READERS = ["zarr-python, looping", "zarrs, looping", "tensorstore, looping"] as const;

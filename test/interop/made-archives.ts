@@ -1,10 +1,10 @@
 /** Archives made by this library for readers of Zarr: what the corpus, being of other programs, has no sample of. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { compressArray } from "../../src/array/foreign/bloscpack-write.ts";
-import { createCarray } from "../../src/array/foreign/carray-write.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { createArray, FileStore } from "../../src/node/index.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import type { ExpectedValues } from "./expectations.ts";
 
 /** An archive with one array. */

@@ -5,12 +5,12 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { compressBytes } from "../../src/array/foreign/bloscpack-write.ts";
-import type { ArrayArchive, BytesArchive } from "../../src/array/types.ts";
-import type { CreateOptions } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import { createArray, FileStore, open, openWritable } from "../../src/node/index.ts";
+import type { CreateOptions } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
 export const superchunks: Suite = {

@@ -1,11 +1,11 @@
 /** Zarr arrays that came back are read by the programs whose formats they came back in, with the values of their producers. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { compressArray } from "../../src/array/foreign/bloscpack-write.ts";
-import { open } from "../../src/array/open.ts";
-import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { convertBack } from "../../src/convert/targets/convert-back.ts";
 import { FileStore } from "../../src/node/index.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
 import type { PeerName } from "./peers.ts";
 import type { Suite } from "./suite.ts";

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import { FileStore } from "../../src/node/index.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, zarrDocument } from "../../src/zarr/write/create.ts";
 import type { Job } from "./answers.ts";
 import type { Suite, SuiteContext } from "./suite.ts";

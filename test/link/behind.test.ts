@@ -2,10 +2,10 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { decodeShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
+import { decodeShardIndex, shardIndexLength } from "../../src/convert/targets/shard-index.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { createArray, FileStore, link, openWritable, verifyLinkAt } from "../../src/node/index.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { runCli } from "../cli/harness.ts";
 import { makeFile, stored } from "../format/small-archives.ts";
 import { temporaryFolder } from "./support.ts";

@@ -2,9 +2,9 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { decodeShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
 import { crc32c } from "../../src/bytes/checksum.ts";
 import { decodeSync, prepare } from "../../src/codec/index.ts";
+import { decodeShardIndex, shardIndexLength } from "../../src/convert/targets/shard-index.ts";
 import { createArray, link, open } from "../../src/node/index.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { makeFile, stored } from "../format/small-archives.ts";

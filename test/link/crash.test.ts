@@ -2,10 +2,11 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { open as openIn } from "../../src/array/open.ts";
-import { linkArchive } from "../../src/bridge/link/link.ts";
-import type { LinkFiles, LinkSite } from "../../src/bridge/link/types.ts";
-import { unlinkArchive } from "../../src/bridge/link/unlink.ts";
+import { open as openIn } from "../../src/archive/open/open.ts";
+import { linkArchive } from "../../src/dual/link/link.ts";
+import type { LinkFiles, LinkSite } from "../../src/dual/link/types.ts";
+import { unlinkArchive } from "../../src/dual/link/unlink.ts";
+import { linkFilesIn } from "../../src/node/dual/link-files.ts";
 import {
   createArray,
   FileStore,
@@ -15,7 +16,6 @@ import {
   unlink,
   verifyLinkAt,
 } from "../../src/node/index.ts";
-import { linkFilesIn } from "../../src/node/link-files.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { copyOf, hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
 

@@ -2,8 +2,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { createArray, link, openWritable, unlink, verifyLinkAt } from "../../src/node/index.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
 
 /** All values are set, which gives every superchunk a name of its own; linked; and compacted, which renames the last one. */

@@ -2,8 +2,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { isIndexOfFile } from "../../src/bridge/link/proof.ts";
 import { crc32c } from "../../src/bytes/checksum.ts";
+import { isIndexOfFile } from "../../src/dual/link/proof.ts";
 import { link, unlink } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";

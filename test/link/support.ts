@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
 import { onTestFinished } from "vitest";
 import { FileStore } from "../../src/node/index.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 
 /** An empty folder that is gone after the test. */
 export function temporaryFolder(): string {

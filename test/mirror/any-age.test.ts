@@ -3,13 +3,13 @@
  * `SCHEDULES=300 npx vitest run test/mirror/any-age` runs more of them.
  */
 import { expect, test, vi } from "vitest";
-import type { CreateOptions } from "../../src/array/write/create.ts";
-import type { CutOptions } from "../../src/array/write/settings.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
-import type { PublishPolicy } from "../../src/bridge/mirror/types.ts";
+import type { PublishPolicy } from "../../src/dual/live/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import type { DType } from "../../src/format/types.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
+import type { CreateOptions } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import type { CutOptions } from "../../src/write/layout/settings.ts";
 import { randomFrom } from "../crash/random.ts";
 import { blzValues, Readers, sorted, zarrValues } from "./readers.ts";
 import { closeStores, copyOf, createWatched, isOutage, openWatched, temporaryFolder } from "./support.ts";

@@ -2,8 +2,7 @@
 import * as fs from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
-import { openWritable as openIn } from "../../src/array/write/create.ts";
-import { beginMirror } from "../../src/bridge/mirror/begin.ts";
+import { beginMirror } from "../../src/dual/live/begin.ts";
 import {
   createArray,
   link,
@@ -13,6 +12,7 @@ import {
   unlink,
   verifyLinkAt,
 } from "../../src/node/index.ts";
+import { openWritable as openIn } from "../../src/write/array/create.ts";
 import { runCli } from "../cli/harness.ts";
 import { makeNoise } from "../codec/encode-data.ts";
 import { readForeign } from "./foreign-reader.ts";

@@ -2,9 +2,7 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createArray as createIn, openWritable as openIn } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
-import { decodeShardIndex, shardIndexLength } from "../../src/bridge/shard-index.ts";
+import { decodeShardIndex, shardIndexLength } from "../../src/convert/targets/shard-index.ts";
 import {
   createArray,
   link,
@@ -15,6 +13,8 @@ import {
   verifyLinkAt,
 } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { createArray as createIn, openWritable as openIn } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { hashOfZarr, sha256 } from "../link/support.ts";
 import { readByDocument, readDocument, readForeign } from "./foreign-reader.ts";

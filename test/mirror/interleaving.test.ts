@@ -2,10 +2,10 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { CreateOptions } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { FileStore, verifyLinkAt } from "../../src/node/index.ts";
+import type { CreateOptions } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { randomFrom, SEED } from "../crash/random.ts";
 import {
   beginReading,

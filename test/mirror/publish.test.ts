@@ -2,8 +2,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import { createArray, openWritable, verifyLinkAt } from "../../src/node/index.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { readForeign } from "./foreign-reader.ts";
 import { ramp, temporaryFolder } from "./support.ts";
 

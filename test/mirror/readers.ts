@@ -2,7 +2,7 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
-import { open } from "../../src/array/open.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { FileStore } from "../../src/node/index.ts";
 import {
   beginShards,

@@ -2,10 +2,10 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { CreateOptions } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
 import type { DType } from "../../src/format/types.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
+import type { CreateOptions } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { randomFrom, SEED } from "../crash/random.ts";
 import { blzValues, Readers, sorted, zarrValues } from "./readers.ts";
 import {

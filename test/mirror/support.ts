@@ -3,13 +3,13 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { type CreateOptions, createArray, openWritable } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
-import { zarrMirrors } from "../../src/bridge/mirror/maker.ts";
-import type { MirrorFiles, PublishPolicy } from "../../src/bridge/mirror/types.ts";
+import { zarrMirrors } from "../../src/dual/live/maker.ts";
+import type { MirrorFiles, PublishPolicy } from "../../src/dual/live/types.ts";
+import { mirrorFilesIn } from "../../src/node/dual/mirror-files.ts";
 import { FileStore } from "../../src/node/index.ts";
-import { mirrorFilesIn } from "../../src/node/mirror-files.ts";
 import type { WritableStore } from "../../src/store/types.ts";
+import { type CreateOptions, createArray, openWritable } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 
 /** An empty folder that is gone after the test. */
 export function temporaryFolder(): string {

@@ -2,7 +2,7 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { ArrayArchive, ArraySlice } from "../../src/array/types.ts";
+import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
 import { createArray, open, openWritable, unlink, verifyLinkAt } from "../../src/node/index.ts";
 import { temporaryFolder } from "./support.ts";
 

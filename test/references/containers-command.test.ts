@@ -3,8 +3,8 @@ import { cp, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Container } from "../../src/bridge/index.ts";
 import { openReferences } from "../../src/node/references.ts";
+import type { Container } from "../../src/zarr.ts";
 import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 

@@ -1,6 +1,7 @@
 /** Containers: which one a location belongs to, how they are edited and kept, and what is refused. */
 import { describe, expect, it } from "vitest";
-import { ContainerReader } from "../../src/bridge/references/container-reader.ts";
+import { isSuperchunkError, type SuperchunkError } from "../../src/errors.ts";
+import { ContainerReader } from "../../src/references/containers/container-reader.ts";
 import {
   type Container,
   Containers,
@@ -9,8 +10,7 @@ import {
   formatContainers,
   parseContainers,
   toLocation,
-} from "../../src/bridge/references/index.ts";
-import { isSuperchunkError, type SuperchunkError } from "../../src/errors.ts";
+} from "../../src/references/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 
 const bucket: Container = { name: "bucket", prefix: "s3://bucket/", store: "s3", region: "eu-west-1" };

@@ -1,15 +1,15 @@
 /** Every archive of the corpus, read through references to it, has the values that its producer wrote. */
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 import {
   openReferences,
   planReferences,
   type ReferencePlan,
   type ReferenceStore,
   writeKerchunk,
-} from "../../src/bridge/references/index.ts";
-import { isSuperchunkError } from "../../src/errors.ts";
-import { FileStore } from "../../src/node/fs-store.ts";
+} from "../../src/references/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openFixture, sha256 } from "../bridge/read-back.ts";
 import { type ArrayFixture, findFixture, loadArchives } from "../fixtures/manifest.ts";

@@ -1,12 +1,12 @@
 /** Chunks whose length is not that of their rows: one rule says what becomes of them, in references as in copies. */
 import { describe, expect, it } from "vitest";
-import { createCarray } from "../../src/array/foreign/carray-write.ts";
-import { open } from "../../src/array/open.ts";
-import { joinPlans, type PlanOptions, planReferences } from "../../src/bridge/references/index.ts";
-import type { PlannedChunk } from "../../src/bridge/references/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { decode } from "../../src/codec/index.ts";
 import { parseDType } from "../../src/format/dtype.ts";
+import { joinPlans, type PlanOptions, planReferences } from "../../src/references/index.ts";
+import type { PlannedChunk } from "../../src/references/plan/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { type ArraySettings, putBloscpack } from "../bridge/make-archive.ts";
 
 const LOCATED = { locate: (key: string) => `https://host.invalid/${key}`, guard: false, node: "x" } as const;

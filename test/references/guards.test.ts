@@ -3,8 +3,11 @@ import { cp, mkdtemp, readFile, rm, stat, truncate, unlink, utimes, writeFile } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createCarray } from "../../src/array/foreign/carray-write.ts";
-import { open } from "../../src/array/open.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { parseDType } from "../../src/format/dtype.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
+import { openContainer } from "../../src/node/references.ts";
 import {
   type Container,
   defaultContainer,
@@ -13,14 +16,11 @@ import {
   type ReferencePlan,
   type ReferenceStore,
   writeKerchunk,
-} from "../../src/bridge/references/index.ts";
-import { ScannedObjects } from "../../src/bridge/references/scanned-objects.ts";
-import { isSuperchunkError } from "../../src/errors.ts";
-import { parseDType } from "../../src/format/dtype.ts";
-import { FileStore } from "../../src/node/fs-store.ts";
-import { openContainer } from "../../src/node/references.ts";
+} from "../../src/references/index.ts";
+import { ScannedObjects } from "../../src/references/plan/scanned-objects.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ObjectInfo } from "../../src/store/types.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 
 let folder = "";

@@ -4,14 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
+import { openReferences as openAt, openContainer } from "../../src/node/references.ts";
 import {
   type Container,
   type ContainerCredentials,
   openReferences,
   type ReferenceStore,
-} from "../../src/bridge/references/index.ts";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
-import { openReferences as openAt, openContainer } from "../../src/node/references.ts";
+} from "../../src/references/index.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { sha256 } from "../bridge/read-back.ts";

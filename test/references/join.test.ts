@@ -1,6 +1,7 @@
 /** Several archives as one array, and what follows an array that grows. */
 import { describe, expect, it } from "vitest";
-import { open } from "../../src/array/open.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
 import {
   joinPlans,
   openReferences,
@@ -8,8 +9,7 @@ import {
   planReferences,
   type ReferencePlan,
   writeKerchunk,
-} from "../../src/bridge/references/index.ts";
-import { isSuperchunkError } from "../../src/errors.ts";
+} from "../../src/references/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { putBloscpack } from "../bridge/make-archive.ts";
 import { documentOf, readThroughView } from "../view/read-view.ts";

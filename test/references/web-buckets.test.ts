@@ -3,13 +3,13 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { SuperchunkError } from "../../src/errors.ts";
 import {
   type Container,
   type OpenReferencesOptions,
   openReferences,
   type ReferenceStore,
-} from "../../src/bridge/references/index.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+} from "../../src/references/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";

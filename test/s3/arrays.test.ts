@@ -1,8 +1,8 @@
 /** Arrays live in S3 by the commit protocol of arrays on disk: of two writers one gets a conflict, and no row is lost. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { open } from "../../src/array/open.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { S3Store } from "../../src/node/index.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
 
 let server: TestS3;

@@ -1,16 +1,16 @@
 /** Archives over a network: what reading them costs, and the command on addresses of HTTP and S3. */
 import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { createArray } from "../../src/array/write/create.ts";
-import { convertArchive } from "../../src/bridge/index.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { createArray as createAt, locateTarget, open, openWritable, S3Store } from "../../src/node/index.ts";
-import { parseS3Address } from "../../src/node/s3-address.ts";
+import { parseS3Address } from "../../src/node/s3/s3-address.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { runPooled } from "../../src/store/pool.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { withHeads } from "../../src/store/wrappers/heads.ts";
+import { createArray } from "../../src/write/array/create.ts";
+import { convertArchive } from "../../src/zarr.ts";
 import { loadFolder } from "../array/memory-archive.ts";
 import { putBloscpack } from "../bridge/make-archive.ts";
 import { corpusStore, keysOf, openFixture, sha256 } from "../bridge/read-back.ts";

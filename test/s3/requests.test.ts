@@ -1,17 +1,17 @@
 /** What reading over a network costs, in requests: the same over HTTP and S3, for every dialect and size of chunk. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { compressArray } from "../../src/array/foreign/bloscpack-write.ts";
-import { createCarray } from "../../src/array/foreign/carray-write.ts";
-import { createTable } from "../../src/array/foreign/table-write.ts";
-import { open } from "../../src/array/open.ts";
-import type { Archive, ArrayArchive } from "../../src/array/types.ts";
-import { createArray } from "../../src/array/write/create.ts";
+import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import type { ChecksumName, JsonObject } from "../../src/format/types.ts";
 import { S3Store } from "../../src/node/index.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ObjectInfo, ReadableStore } from "../../src/store/types.ts";
+import { createArray } from "../../src/write/array/create.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { createTable } from "../../src/write/bcolz/table-write.ts";
+import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { keysOf } from "../bridge/read-back.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";

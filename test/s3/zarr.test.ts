@@ -1,7 +1,7 @@
 /** Shards in S3: writers in different processes notice one another by the objects' ETags, and nothing is lost. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { S3Store } from "../../src/node/index.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
 

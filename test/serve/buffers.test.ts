@@ -4,11 +4,11 @@ import { get } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { createCarray } from "../../src/array/foreign/carray-write.ts";
-import { findViewEntries, zarrTreeView } from "../../src/bridge/index.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore, serveView } from "../../src/node/index.ts";
-import { ServeBuffers } from "../../src/node/serve-buffers.ts";
+import { ServeBuffers } from "../../src/node/serve/serve-buffers.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { findViewEntries, zarrTreeView } from "../../src/zarr.ts";
 import { ask } from "./ask.ts";
 
 /** Asks, and goes away when the first bytes come. */

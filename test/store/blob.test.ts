@@ -1,6 +1,6 @@
 /** Blobs keep the reading half of the store contract. */
 import { describe, expect, it } from "vitest";
-import { open } from "../../src/array/open.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { BlobStore } from "../../src/store/blob.ts";
 import { loadFolder } from "../array/memory-archive.ts";
 import { findFixture } from "../fixtures/manifest.ts";

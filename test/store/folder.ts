@@ -2,7 +2,7 @@
 import * as fs from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { FileStore } from "../../src/node/fs-store.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 
 /** A new folder, and how to remove it. */
 export async function makeFolder(): Promise<{ readonly path: string; dispose(): Promise<void> }> {

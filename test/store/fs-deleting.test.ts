@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { FileStore } from "../../src/node/fs-store.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 
 const synced = vi.hoisted(() => new Set<number>());
 

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { FileStore } from "../../src/node/fs-store.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { collectEntries } from "../contract/store-contract.ts";
 import { makeFolder } from "./folder.ts";
 

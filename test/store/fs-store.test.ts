@@ -1,8 +1,8 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { FileStore } from "../../src/node/fs-store.ts";
-import { SteadyStore } from "../../src/node/steady-store.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
+import { SteadyStore } from "../../src/node/fs/steady-store.ts";
 import { describeReading, describeWriting, OBJECTS } from "../contract/store-contract.ts";
 import { makeFolder, writeFiles } from "./folder.ts";
 

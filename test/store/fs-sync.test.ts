@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { Folders } from "../../src/node/fs-folders.ts";
-import { FileStore } from "../../src/node/fs-store.ts";
+import { Folders } from "../../src/node/fs/fs-folders.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { failSync } from "./failing-sync.ts";
 
 vi.mock("node:fs", async (load) => (await import("./failing-sync.ts")).mockSyncs(load));

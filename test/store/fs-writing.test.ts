@@ -2,7 +2,7 @@ import { execFileSync, spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { FileStore } from "../../src/node/fs-store.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { makeFolder, withStore } from "./folder.ts";
 import { bundleScript } from "./script.ts";
 
@@ -175,7 +175,7 @@ describe("the file store", () => {
       const { path, dispose } = await makeFolder();
       for (let i = 0; i < 300; i++) fs.writeFileSync(join(path, `${i}`), Uint8Array.of(i));
       const script = join(path, "reader.mjs");
-      const source = `import { FileStore } from ${JSON.stringify(join(process.cwd(), "src/node/fs-store.ts"))};
+      const source = `import { FileStore } from ${JSON.stringify(join(process.cwd(), "src/node/fs/fs-store.ts"))};
       const store = new FileStore(${JSON.stringify(path)});
       const read = async (i) => ((await store.get(String(i)))[0] === i % 256 ? 1 : 0);
       const right = await Promise.all(Array.from({ length: 300 }, (_, i) => read(i)));
@@ -203,7 +203,7 @@ describe("the file store", () => {
   it("shows other processes the old object or the new one, never a part, and survives a kill at any time", async () => {
     const { path, dispose } = await makeFolder();
     const script = join(path, "writer.mjs");
-    const source = `import { FileStore } from ${JSON.stringify(join(process.cwd(), "src/node/fs-store.ts"))};
+    const source = `import { FileStore } from ${JSON.stringify(join(process.cwd(), "src/node/fs/fs-store.ts"))};
       const store = new FileStore(${JSON.stringify(join(path, "root"))});
       for (let i = 0; ; i++) {
         await store.put("x", (function* () { for (let k = 0; k < 4; k++) yield new Uint8Array(300_000).fill(i); })());

@@ -1,7 +1,7 @@
 /** Bundles files of the sources for threads and processes that cannot load TypeScript. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { type BuildOptions, build } from "esbuild";
 
@@ -20,11 +20,11 @@ export async function bundle(programs: Readonly<Record<string, string>> = {}): P
   const folder = await mkdtemp(join(tmpdir(), "superchunk-threads-"));
   await writeFile(join(folder, "package.json"), '{ "type": "module" }'); // Node 20.15 does not guess it
   const common: BuildOptions = { bundle: true, platform: "node", format: "esm", external: ["koffi"] };
-  for (const worker of ["chunk-worker", "head-worker"])
+  for (const worker of ["threads/chunk-worker", "fs/head-worker"])
     await build({
       ...common,
       entryPoints: [join(sources, `${worker}.ts`)],
-      outfile: join(folder, `${worker}.js`),
+      outfile: join(folder, `${basename(worker)}.js`),
     });
   for (const [name, contents] of Object.entries(programs)) {
     await build({

@@ -11,11 +11,11 @@ import { type Bundles, bundle } from "./bundle.ts";
 const run = promisify(execFile);
 
 const PREAMBLE = `
-  import { open } from "../array/open.ts";
-  import { callingThread } from "../array/chunk-decoder.ts";
-  import { FileStore } from "./fs-store.ts";
-  import { ThreadDecoder } from "./thread-decoder.ts";
-  import { WorkerPool } from "./worker-pool.ts";
+  import { open } from "../archive/open/open.ts";
+  import { callingThread } from "../archive/read/chunk-decoder.ts";
+  import { FileStore } from "./fs/fs-store.ts";
+  import { ThreadDecoder } from "./threads/thread-decoder.ts";
+  import { WorkerPool } from "./threads/worker-pool.ts";
   const pool = new WorkerPool(2, new URL("./chunk-worker.js", import.meta.url));
   const tuning = { worthStarting: 0, worthUsing: 0, jobBytes: 100000, directJobBytes: 100000, minJobBytes: 0 };
   const decoder = new ThreadDecoder(pool, "wasm", callingThread, tuning);

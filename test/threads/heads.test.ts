@@ -11,7 +11,7 @@ import { type Bundles, bundle } from "./bundle.ts";
 const FILES = 6000;
 
 const PROGRAM = `
-  import { FileStore } from "./fs-store.ts";
+  import { FileStore } from "./fs/fs-store.ts";
   let threads = 0;
   process.on("worker", () => threads++);
   const store = new FileStore(process.argv[2] ?? "");

@@ -16,10 +16,10 @@ import {
   type MockInstance,
   vi,
 } from "vitest";
-import type { ChunkDecoder } from "../../src/array/chunk-decoder.ts";
-import type { ThreadTuning } from "../../src/node/thread-decoder.ts";
-import type { DecodeJob, Reply } from "../../src/node/thread-messages.ts";
-import type { WorkerPool } from "../../src/node/worker-pool.ts";
+import type { ChunkDecoder } from "../../src/archive/read/chunk-decoder.ts";
+import type { ThreadTuning } from "../../src/node/threads/thread-decoder.ts";
+import type { DecodeJob, Reply } from "../../src/node/threads/thread-messages.ts";
+import type { WorkerPool } from "../../src/node/threads/worker-pool.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { chunkPath, LARGER, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
@@ -36,12 +36,12 @@ const TUNING: ThreadTuning = {
 };
 
 const PREAMBLE = `
-  import { open } from "../array/open.ts";
-  import { callingThread } from "../array/chunk-decoder.ts";
-  import { FileStore } from "./fs-store.ts";
-  import { prepareResultMemory } from "./result-memory.ts";
-  import { ThreadDecoder } from "./thread-decoder.ts";
-  import { WorkerPool } from "./worker-pool.ts";
+  import { open } from "../archive/open/open.ts";
+  import { callingThread } from "../archive/read/chunk-decoder.ts";
+  import { FileStore } from "./fs/fs-store.ts";
+  import { prepareResultMemory } from "./threads/result-memory.ts";
+  import { ThreadDecoder } from "./threads/thread-decoder.ts";
+  import { WorkerPool } from "./threads/worker-pool.ts";
   prepareResultMemory();
   const pool = new WorkerPool(2, new URL("./chunk-worker.js", import.meta.url));
   const decoder = new ThreadDecoder(pool, "wasm", callingThread, ${JSON.stringify(TUNING)});
@@ -116,9 +116,9 @@ afterAll(async () => {
 });
 
 async function decoderWith({ worker }: Bundles): Promise<ChunkDecoder> {
-  const { prepareResultMemory } = await import("../../src/node/result-memory.ts");
-  const { ThreadDecoder } = await import("../../src/node/thread-decoder.ts");
-  const { WorkerPool } = await import("../../src/node/worker-pool.ts");
+  const { prepareResultMemory } = await import("../../src/node/threads/result-memory.ts");
+  const { ThreadDecoder } = await import("../../src/node/threads/thread-decoder.ts");
+  const { WorkerPool } = await import("../../src/node/threads/worker-pool.ts");
   prepareResultMemory();
   pool = new WorkerPool(2, worker);
   run = vi.spyOn(pool, "run");
@@ -126,8 +126,8 @@ async function decoderWith({ worker }: Bundles): Promise<ChunkDecoder> {
 }
 
 async function readAll(path: string, bundles: Bundles): Promise<BigInt64Array> {
-  const { open } = await import("../../src/array/open.ts");
-  const { FileStore } = await import("../../src/node/fs-store.ts");
+  const { open } = await import("../../src/archive/open/open.ts");
+  const { FileStore } = await import("../../src/node/fs/fs-store.ts");
   const archive = await open(new FileStore(path), "", { decoder: await decoderWith(bundles) });
   if (archive.kind !== "array") throw new Error("not an array");
   const bytes = await archive.readBytes(0, archive.nbytes);
@@ -176,8 +176,8 @@ it("a damaged chunk is the error that it is in one thread", async () => {
   const path = chunkPath(damaged, 77);
   const bytes = await readFile(path);
   await writeFile(path, bytes.fill(0xff, 40, 400));
-  const { open } = await import("../../src/array/open.ts");
-  const { FileStore } = await import("../../src/node/fs-store.ts");
+  const { open } = await import("../../src/archive/open/open.ts");
+  const { FileStore } = await import("../../src/node/fs/fs-store.ts");
   const alone = await open(new FileStore(damaged));
   if (alone.kind !== "array") throw new Error("not an array");
   const expected = await alone.readBytes(0, alone.nbytes).catch((error: unknown) => error);
@@ -192,8 +192,8 @@ it("a damaged chunk is the error that it is in one thread", async () => {
 
 describe("memory that the user holds", () => {
   it("is never lent, not even that of a result before", async () => {
-    const { createZarr, openZarrArray } = await import("../../src/bridge/index.ts");
-    const { FileStore } = await import("../../src/node/fs-store.ts");
+    const { createZarr, openZarrArray } = await import("../../src/zarr.ts");
+    const { FileStore } = await import("../../src/node/fs/fs-store.ts");
     const store = new FileStore(folder);
     const spec = { shape: [ITEMS], dataType: "int64", chunkShape: [ITEMS / 40], shardShape: [ITEMS / 8] };
     const values = BigInt64Array.from({ length: ITEMS }, (_, i) => BigInt(i));

@@ -3,13 +3,13 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { createZarr as createAt, FileStore } from "../../src/node/index.ts";
-import { ThreadShardWriter } from "../../src/node/thread-shards.ts";
-import { WorkerPool } from "../../src/node/worker-pool.ts";
+import { ThreadShardWriter } from "../../src/node/threads/thread-shards.ts";
+import { WorkerPool } from "../../src/node/threads/worker-pool.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";
 import type { ShardWriter, WholeShard } from "../../src/zarr/write/shard-writer.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";

@@ -1,4 +1,4 @@
-import type { ThreadTuning } from "../../src/node/thread-decoder.ts";
+import type { ThreadTuning } from "../../src/node/threads/thread-decoder.ts";
 
 /** Small jobs, and threads for however little there is. */
 export const EAGER: ThreadTuning = {

@@ -2,15 +2,9 @@
 
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
-import {
-  convertArchive,
-  findViewEntries,
-  type ZarrView,
-  zarrTreeView,
-  zarrView,
-} from "../../src/bridge/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { convertArchive, findViewEntries, type ZarrView, zarrTreeView, zarrView } from "../../src/zarr.ts";
 import { corpusStore, documentAt, openFixture, sha256 } from "../bridge/read-back.ts";
 import { type ArrayFixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { documentOf, isBig, readStruct, readThroughView } from "./read-view.ts";

@@ -1,6 +1,6 @@
 /** Arrays of a view, read with zarrita as bytes in C order. */
 import * as zarr from "zarrita";
-import type { ZarrView } from "../../src/bridge/index.ts";
+import type { ZarrView } from "../../src/zarr.ts";
 import { type ArrayFixture, type FixtureDType, parseExactJson } from "../fixtures/manifest.ts";
 import { type Strided, toCOrder } from "./c-order.ts";
 

@@ -2,13 +2,13 @@
 
 import { describe, expect, it, vi } from "vitest";
 import * as zarr from "zarrita";
-import { open } from "../../src/array/open.ts";
-import { findViewEntries, zarrTreeView, zarrView } from "../../src/bridge/index.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { decode } from "../../src/codec/index.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
+import { findViewEntries, zarrTreeView, zarrView } from "../../src/zarr.ts";
 import { loadFolder } from "../array/memory-archive.ts";
 import { putBloscpack, putCarray } from "../bridge/make-archive.ts";
 import { sha256 } from "../bridge/read-back.ts";

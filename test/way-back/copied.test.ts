@@ -1,15 +1,15 @@
 /** Blosc chunks of Zarr arrays go over byte for byte; what cannot is made anew, with the same values. */
 import { describe, expect, test } from "vitest";
-import { compressArray } from "../../src/array/foreign/bloscpack-write.ts";
-import { open } from "../../src/array/open.ts";
-import { convertArchive } from "../../src/bridge/convert.ts";
-import { convertBack, planBack } from "../../src/bridge/way-back/convert-back.ts";
-import { zarrSource } from "../../src/bridge/way-back/zarr-source.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { encode, info } from "../../src/codec/index.ts";
+import { convertArchive } from "../../src/convert/run/convert.ts";
+import { zarrSource } from "../../src/convert/sources/zarr-source.ts";
+import { convertBack, planBack } from "../../src/convert/targets/convert-back.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
-import type { ZarrArray } from "../../src/zarr/array.ts";
-import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
+import type { ZarrArray } from "../../src/zarr/read/array.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";
 import { corpusStore, openFixture, sha256 } from "../bridge/read-back.ts";
 

@@ -1,9 +1,9 @@
 /** Every archive of the corpus is converted into every format of the way back, and read again: the values are the same. */
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { Archive, ArrayArchive } from "../../src/array/types.ts";
-import type { BackFormat } from "../../src/bridge/way-back/back-types.ts";
-import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
+import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import type { BackFormat } from "../../src/convert/targets/back-types.ts";
+import { convertBack } from "../../src/convert/targets/convert-back.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { decodeNpyHeader, npyHeaderLength } from "../../src/format/npy-header.ts";
 import { MemoryStore } from "../../src/store/memory.ts";

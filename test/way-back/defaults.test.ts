@@ -1,11 +1,11 @@
 /** Fill values of items that are lists themselves: a complex number is one value, not a row of two. */
 import { expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import { convertArchive } from "../../src/bridge/convert.ts";
-import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
-import { zarrSource } from "../../src/bridge/way-back/zarr-source.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { convertArchive } from "../../src/convert/run/convert.ts";
+import { zarrSource } from "../../src/convert/sources/zarr-source.ts";
+import { convertBack } from "../../src/convert/targets/convert-back.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 
 test.each([2, 3])("complex numbers in rows of %i go to bcolz and back with their fill value", async (n) => {

@@ -1,14 +1,14 @@
 /** The fill value of a Zarr array is the default value of the archive that it becomes, whatever its document's spelling, and comes back. */
 import { expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import { encodeItem } from "../../src/array/write/item-bytes.ts";
-import { convertArchive } from "../../src/bridge/convert.ts";
-import { convertBack } from "../../src/bridge/way-back/convert-back.ts";
-import { zarrSource } from "../../src/bridge/way-back/zarr-source.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { convertArchive } from "../../src/convert/run/convert.ts";
+import { zarrSource } from "../../src/convert/sources/zarr-source.ts";
+import { convertBack } from "../../src/convert/targets/convert-back.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import { encodeItem } from "../../src/values/item-bytes.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 
 async function convertOne(store: MemoryStore): Promise<unknown> {

@@ -4,14 +4,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import { type BackJob, findBackJobs } from "../../src/bridge/way-back/back-sources.ts";
-import type { BackFormat } from "../../src/bridge/way-back/back-types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { type BackJob, findBackJobs } from "../../src/convert/sources/back-sources.ts";
+import type { BackFormat } from "../../src/convert/targets/back-types.ts";
 import {
   type BackTreeOptions,
   type BackTreeResult,
   convertBackTree,
-} from "../../src/bridge/way-back/convert-back-tree.ts";
+} from "../../src/convert/targets/convert-back-tree.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";

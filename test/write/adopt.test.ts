@@ -1,11 +1,11 @@
 /** Arrays of superchunks that another program wrote, opened for writing. */
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { loadFolder } from "../array/memory-archive.ts";
 import { checkImage, contentsOf, type Image, imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";

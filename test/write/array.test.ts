@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive, ArraySlice } from "../../src/array/types.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
+import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
 
 test("appended rows are read back by a reader, through every chunk length", async () => {
   for (const chunklen of [1, 3, 7, 64]) {

@@ -1,12 +1,12 @@
 /** Columns whose names differ in nothing but case or composition, on stores that take such names for one, and on others. */
 import { expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive, ArraySlice } from "../../src/array/types.ts";
-import { createArray } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
+import { createArray } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 
 /** Takes names for one as the file systems of macOS do. */
 function ignoringCase(store: WritableStore): WritableStore {

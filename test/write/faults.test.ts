@@ -3,10 +3,8 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { open as openIn } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open as openIn } from "../../src/archive/open/open.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { parseLayout } from "../../src/format/layout.ts";
 import type { JsonObject } from "../../src/format/types.ts";
@@ -16,6 +14,8 @@ import type { WritableStore } from "../../src/store/types.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { withFaults } from "../../src/store/wrappers/faulty.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { imageOf } from "../crash/images.ts";
 
 const ramp = (first: number, count: number): Int32Array =>

@@ -1,9 +1,9 @@
 /** Arrays whose chunks are changed where they lie. */
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { type CreateOptions, createArray, openWritable } from "../../src/array/write/create.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { type CreateOptions, createArray, openWritable } from "../../src/write/array/create.ts";
 import { imageOf } from "../crash/images.ts";
 
 const ROWS = 512;

@@ -1,11 +1,11 @@
 /** One writer and readers, at every step of each other, by random schedules. */
 import { expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { type Interceptor, interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 

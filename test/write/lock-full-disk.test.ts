@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { acquireLock } from "../../src/node/lock.ts";
+import { acquireLock } from "../../src/node/fs/lock.ts";
 
 /** What the file system lacks now. */
 const lacks = vi.hoisted(() => ({ room: false, links: false, handles: false }));

@@ -5,7 +5,7 @@ import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { acquireLock } from "../../src/node/lock.ts";
+import { acquireLock } from "../../src/node/fs/lock.ts";
 
 let folder: string;
 beforeAll(() => {

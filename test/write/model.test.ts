@@ -1,14 +1,14 @@
 /** Random operations on an array, beside a model of it in memory. */
 
 import { expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { randomFrom } from "../crash/random.ts";
 import fc from "../property.ts";
 

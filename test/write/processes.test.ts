@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { ArrayArchive } from "../../src/array/types.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { createArray, open } from "../../src/node/index.ts";
 import { bundleWriting } from "../crash/bundle.ts";

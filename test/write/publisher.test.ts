@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Publisher, type Segment } from "../../src/array/write/publisher.ts";
+import { Publisher, type Segment } from "../../src/write/array/publisher.ts";
 
 const MIB = 1 << 20;
 

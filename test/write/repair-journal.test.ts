@@ -1,12 +1,12 @@
 /** Arrays of which a change in place was interrupted, broken besides or not. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { arrayJournalKey } from "../../src/array/array-journal.ts";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
-import { repairArray } from "../../src/array/write/repair.ts";
+import { arrayJournalKey } from "../../src/archive/journal/array-journal.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
+import { repairArray } from "../../src/write/repair/repair.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 

@@ -3,13 +3,13 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
-import { repairArray } from "../../src/array/write/repair.ts";
-import { FileStore } from "../../src/node/fs-store.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
+import { repairArray } from "../../src/write/repair/repair.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { info } from "../../src/codec/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
 
 const ROWS = 400_000;
 const values = Float64Array.from({ length: ROWS }, (_, i) => Math.round(1e4 * Math.sin(i / 700)) / 100);

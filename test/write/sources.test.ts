@@ -1,14 +1,14 @@
 /** What can be appended, set and altered, for arrays of every kind. */
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { open } from "../../src/array/open.ts";
-import type { ArrayArchive, ArraySlice } from "../../src/array/types.ts";
-import { createArray, openWritable } from "../../src/array/write/create.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { JsonFloat } from "../../src/format/json-float.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { createArray, openWritable } from "../../src/write/array/create.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 
 async function made(dtype: unknown, options: object = {}): Promise<WritableArray> {
   return createArray(new MemoryStore(), "", {

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import type { WritableArray } from "../../src/array/write/writable-array.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { createArray, FileStore, open, openWritable } from "../../src/node/index.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { failSync, plan, type Synced } from "../store/failing-sync.ts";
 

@@ -1,12 +1,12 @@
 /** The Zarr archives of the corpus, against the values that their producers put in. */
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { toJsonValues } from "../../src/array/json-values.ts";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { FileStore } from "../../src/node/index.ts";
-import type { ZarrArray } from "../../src/zarr/array.ts";
-import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import { toJsonValues } from "../../src/values/json-values.ts";
+import type { ZarrArray } from "../../src/zarr/read/array.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
 
 const rows = loadFixtures().filter((row): row is ArrayFixture => row.dialect.startsWith("zarr3-"));

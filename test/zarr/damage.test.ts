@@ -7,8 +7,8 @@ import { isSuperchunkError } from "../../src/errors.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
-import { DEFAULT_INDEX, encodeShardIndex, shardIndexLength } from "../../src/zarr/shard-index.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
+import { DEFAULT_INDEX, encodeShardIndex, shardIndexLength } from "../../src/zarr/read/shard-index.ts";
 import { createZarr, zarrDocument } from "../../src/zarr/write/create.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 

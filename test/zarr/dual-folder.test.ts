@@ -3,8 +3,6 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { compressArray } from "../../src/array/foreign/bloscpack-write.ts";
-import { createTable } from "../../src/array/foreign/table-write.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import {
   createArray,
@@ -15,6 +13,8 @@ import {
   openZarrWriter,
   unlink,
 } from "../../src/node/index.ts";
+import { createTable } from "../../src/write/bcolz/table-write.ts";
+import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarrWriter as openWriterIn } from "../../src/zarr/write/create.ts";
 
 function makeFolder(): string {

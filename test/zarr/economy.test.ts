@@ -1,12 +1,12 @@
 /** What reading costs: requests and bytes, and what happens when objects change meanwhile. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { callingThread } from "../../src/array/chunk-decoder.ts";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
+import { callingThread } from "../../src/archive/read/chunk-decoder.ts";
 import { decoderOf, encoderOf } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { bundle } from "../threads/bundle.ts";
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createZarr, openZarr } from "../../src/node/index.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
 import { runCli } from "../cli/harness.ts";
 

@@ -2,8 +2,8 @@
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { FileStore } from "../../src/node/fs-store.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { FileStore } from "../../src/node/fs/fs-store.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { runCli } from "../cli/harness.ts";
 import { commandsIn, makeFolder, readExamples, runCommand, runModule } from "../examples.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";

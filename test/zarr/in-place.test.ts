@@ -4,9 +4,9 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { FileStore } from "../../src/node/index.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 import { bundleScript } from "../store/script.ts";
 
@@ -52,7 +52,7 @@ test.each([
     const script = join(folder, "writer.mjs");
     const at = (path: string): string => JSON.stringify(join(process.cwd(), path));
     await bundleScript(
-      `import { FileStore } from ${at("src/node/fs-store.ts")};
+      `import { FileStore } from ${at("src/node/fs/fs-store.ts")};
       import { openZarrWriter } from ${at("src/zarr/write/create.ts")};
       const array = await openZarrWriter(new FileStore(${JSON.stringify(folder)}), "a", { strategy: ${JSON.stringify(strategy)} });
       const valuesOf = ${valuesOf.toString()};

@@ -1,10 +1,10 @@
 /** Filters and codecs of numcodecs: chunks that it encoded decode to what it decodes them to. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { convertZarr } from "../../src/bridge/zarr-convert.ts";
+import { convertZarr } from "../../src/convert/run/zarr-convert.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { openZarrWriter } from "../../src/zarr/write/create.ts";
 
 interface Chunk {

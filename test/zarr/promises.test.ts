@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { openZarrWriter } from "../../src/zarr/write/create.ts";
 import { planShardWrite } from "../../src/zarr/write/shard-plan.ts";
 

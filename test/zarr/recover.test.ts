@@ -1,8 +1,8 @@
 /** Shards whose append was broken off: the chunks that were there before are there again. */
 import { describe, expect, test } from "vitest";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";

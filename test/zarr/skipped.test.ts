@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
-import { convertZarr } from "../../src/bridge/zarr-convert.ts";
-import { planZarrConversion } from "../../src/bridge/zarr-jobs.ts";
+import { planZarrConversion } from "../../src/convert/plan/zarr-jobs.ts";
+import { convertZarr } from "../../src/convert/run/zarr-convert.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarr } from "../../src/zarr/open.ts";
+import { openZarr } from "../../src/zarr/read/open.ts";
 import { keysOf } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
 

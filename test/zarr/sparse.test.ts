@@ -1,10 +1,10 @@
 /** Arrays that promise far more than is stored: what looks at them takes as long as what is stored. */
 import { expect, test } from "vitest";
-import { ZarrReadable } from "../../src/bridge/catalogue/zarr-readable.ts";
-import { compareZarr } from "../../src/bridge/zarr-compare.ts";
-import { convertZarr } from "../../src/bridge/zarr-convert.ts";
+import { compareZarr } from "../../src/convert/run/zarr-compare.ts";
+import { convertZarr } from "../../src/convert/run/zarr-convert.ts";
+import { ZarrReadable } from "../../src/open/zarr-readable.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 

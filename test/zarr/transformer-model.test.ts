@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { ShardingTransformer } from "../../src/zarr/transformer-store.ts";
+import { ShardingTransformer } from "../../src/zarr/transformer/transformer-store.ts";
 import fc from "../property.ts";
 
 const [ROWS, COLUMNS] = [5, 7];

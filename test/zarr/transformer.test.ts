@@ -1,19 +1,19 @@
 /** The sharding storage transformer: the draft's store interface, documents of zarr 2.18, and the ways in and out. */
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { compressArray, compressBytes } from "../../src/array/foreign/bloscpack-write.ts";
-import { createCarray } from "../../src/array/foreign/carray-write.ts";
-import { open as openIn } from "../../src/array/open.ts";
-import type { ArrayArchive } from "../../src/array/types.ts";
-import { convertTransformer } from "../../src/bridge/transformer-convert.ts";
-import { exportToTransformer } from "../../src/bridge/transformer-export.ts";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { open as openIn } from "../../src/archive/open/open.ts";
+import { convertTransformer } from "../../src/convert/targets/transformer-convert.ts";
+import { exportToTransformer } from "../../src/convert/targets/transformer-export.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore, open } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
-import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
-import { createTransformerArray } from "../../src/zarr/transformer-create.ts";
-import { ShardingTransformer } from "../../src/zarr/transformer-store.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
+import { createTransformerArray } from "../../src/zarr/transformer/transformer-create.ts";
+import { ShardingTransformer } from "../../src/zarr/transformer/transformer-store.ts";
 import { loadFolder } from "../array/memory-archive.ts";
 import { keysOf } from "../bridge/read-back.ts";
 import { type ArrayFixture, findFixture, loadFixtures } from "../fixtures/manifest.ts";

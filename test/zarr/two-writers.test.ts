@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import type { ObjectInfo, PutOptions, PutSource, StoreOptions } from "../../src/store/types.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 
 const SPEC = { shape: [64], dataType: "int32", chunkShape: [16], shardShape: [64] };

@@ -3,7 +3,7 @@ import { deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { encode } from "../../src/codec/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarr, openZarrArray } from "../../src/zarr/open.ts";
+import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { openZarrWriter } from "../../src/zarr/write/create.ts";
 
 const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));

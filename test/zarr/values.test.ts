@@ -1,10 +1,10 @@
 /** Every data type: fill values as Zarr v3 spells them, values in and out, both byte orders. */
 import { expect, test, vi } from "vitest";
-import { toJsonValues } from "../../src/array/json-values.ts";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { toJsonValues } from "../../src/values/json-values.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import type { ValueSource } from "../../src/zarr/write/item-source.ts";
 import { SPECIFICATIONS } from "./arrays.ts";

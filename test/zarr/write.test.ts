@@ -1,11 +1,11 @@
 /** Random writes and reads under every strategy, on every kind of chain, against an array in memory. */
 
 import { describe, expect, test } from "vitest";
-import type { ArraySlice } from "../../src/array/types.ts";
+import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
-import type { ZarrArray } from "../../src/zarr/array.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import type { ZarrArray } from "../../src/zarr/read/array.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
 import fc from "../property.ts";

@@ -4,10 +4,10 @@ import * as zarr from "zarrita";
 import type { JsonValue } from "../../src/format/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarrArray } from "../../src/zarr/open.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { zarritaStore } from "../../src/zarr/read/zarrita-store.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";
 import { writeFromZarrita } from "../../src/zarr/write/from-zarrita.ts";
-import { zarritaStore } from "../../src/zarr/zarrita-store.ts";
 import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 

@@ -9,7 +9,7 @@ import { decode, encodeHere, info } from "../../codec/index.ts";
 import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { asInteger, asText, badMember, below, type FieldPlace } from "../metadata-fields.ts";
+import { asInteger, asText, badMember, below, type FieldPlace } from "../document/metadata-fields.ts";
 import type { Stage } from "./stage.ts";
 
 const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];

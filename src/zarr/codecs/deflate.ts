@@ -7,11 +7,11 @@
 import { gzipSync, zlibSync } from "fflate";
 import { digest } from "../../bytes/checksum.ts";
 import { joinBytes } from "../../bytes/join.ts";
+import { inflate } from "../../codec/decode/inflate.ts";
 import { decodeStream } from "../../codec/index.ts";
-import { inflate } from "../../codec/inflate.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { asInteger, badMember, below, type FieldPlace } from "../metadata-fields.ts";
+import { asInteger, badMember, below, type FieldPlace } from "../document/metadata-fields.ts";
 import type { Stage } from "./stage.ts";
 
 type Level = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9;

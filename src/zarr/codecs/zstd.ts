@@ -7,7 +7,7 @@
  */
 import { decodeStream, encodeZstdStream } from "../../codec/index.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { asInteger, badMember, below, type FieldPlace } from "../metadata-fields.ts";
+import { asInteger, badMember, below, type FieldPlace } from "../document/metadata-fields.ts";
 import type { Stage } from "./stage.ts";
 
 const MAX_LEVEL = 22;

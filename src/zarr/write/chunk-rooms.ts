@@ -5,7 +5,7 @@
 import { BufferShelf } from "../../bytes/buffer-shelf.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
 import type { PieceRooms } from "../../store/types.ts";
-import type { Chain, ShardingSerializer } from "../chain.ts";
+import type { Chain, ShardingSerializer } from "../codecs/chain.ts";
 
 /** Chunks of this size are worth a buffer that is used again; larger ones than the second no Blosc chunk holds. */
 const WORTH = 64 << 10;

@@ -1,12 +1,12 @@
 /** Encodes a chunk of any chain from its items; shards in shards too. Knows chains; must not know stores. */
 
-import { stridesOf } from "../../array/selection.ts";
 import { joinBytes } from "../../bytes/join.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
-import { type Chain, innerGrid, permute, type ShardingSerializer } from "../chain.ts";
-import { combine } from "../chunk-grid.ts";
-import { copyItems } from "../copy-items.ts";
-import { encodeShardIndex, type ShardEntry, shardIndexLength } from "../shard-index.ts";
+import { copyItems } from "../../values/copy-items.ts";
+import { stridesOf } from "../../values/selection.ts";
+import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import { combine } from "../document/chunk-grid.ts";
+import { encodeShardIndex, type ShardEntry, shardIndexLength } from "../read/shard-index.ts";
 import { type ChunkOrder, orderSlots } from "./chunk-order.ts";
 
 /** What is the same for all chunks of an array. */

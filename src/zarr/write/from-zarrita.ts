@@ -1,10 +1,10 @@
 /** Writes what zarrita has open as a sharded array. Knows zarrita's array interface; must not import zarrita. */
 
-import { stridesOf } from "../../array/selection.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { copyItems } from "../copy-items.ts";
+import { copyItems } from "../../values/copy-items.ts";
+import { stridesOf } from "../../values/selection.ts";
 import { type CreateZarrOptions, createZarr, type ZarrSpecification } from "./create.ts";
 import type { WritableZarrArray } from "./writable-array.ts";
 

@@ -3,12 +3,13 @@
  *
  * Knows reading; must not know how chunks are encoded or where they go.
  */
-import { elementsOf, stridesOf } from "../../array/selection.ts";
+
 import { allocate } from "../../bytes/allocate.ts";
-import type { Segment } from "../chunk-grid.ts";
-import { copyItems, type ItemView, repeatItem } from "../copy-items.ts";
-import type { ArrayModel } from "../model.ts";
-import type { ChunkReading } from "../reading.ts";
+import { copyItems, type ItemView, repeatItem } from "../../values/copy-items.ts";
+import { elementsOf, stridesOf } from "../../values/selection.ts";
+import type { Segment } from "../document/chunk-grid.ts";
+import type { ArrayModel } from "../document/model.ts";
+import type { ChunkReading } from "../read/reading.ts";
 
 /** A part of the array: of a chunk, or of an inner chunk. One entry for each dimension of the array. */
 export interface Region {

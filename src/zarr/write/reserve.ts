@@ -5,17 +5,18 @@
  * One worker reserves, all write, one finishes. A reservation is plain data and can be sent to other threads or
  * processes. Nothing is visible under the shard's key before it is finished.
  */
-import { elementsOf } from "../../array/selection.ts";
+
 import { SuperchunkError } from "../../errors.ts";
 import type { WritableStore } from "../../store/types.ts";
-import { innerGrid, permute } from "../chain.ts";
-import { shapeAt } from "../chunk-grid.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { innerGrid, permute } from "../codecs/chain.ts";
+import { shapeAt } from "../document/chunk-grid.ts";
 import {
   encodeShardIndex,
   type ShardEntry,
   type ShardIndexLayout,
   shardIndexLength,
-} from "../shard-index.ts";
+} from "../read/shard-index.ts";
 import { encodeChunk, turnItems } from "./encode-chunk.ts";
 import type { WritableZarrArray } from "./writable-array.ts";
 

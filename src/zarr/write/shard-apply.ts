@@ -11,7 +11,7 @@ import {
   type ShardEntry,
   type ShardIndexLayout,
   shardIndexLength,
-} from "../shard-index.ts";
+} from "../read/shard-index.ts";
 import { type ChunkOrder, orderSlots } from "./chunk-order.ts";
 import type { ShardPart, ShardPlan } from "./shard-plan.ts";
 

@@ -1,8 +1,9 @@
 /** A change of a shard as changes of its inner chunks. Must not know where shards go. */
-import { innerGrid, permute, type ShardingSerializer } from "../chain.ts";
-import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../chunk-grid.ts";
-import type { ItemView } from "../copy-items.ts";
-import type { ArrayModel } from "../model.ts";
+
+import type { ItemView } from "../../values/copy-items.ts";
+import { innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../document/chunk-grid.ts";
+import type { ArrayModel } from "../document/model.ts";
 import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
 import type { Region, RegionMerge } from "./region-merge.ts";
 import type { InnerChunk } from "./shard-pieces.ts";

@@ -6,8 +6,8 @@
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { mapAhead } from "../../store/pool.ts";
 import type { PieceRooms } from "../../store/types.ts";
-import type { Chain, ShardingSerializer } from "../chain.ts";
-import { encodeShardIndex, type ShardEntry } from "../shard-index.ts";
+import type { Chain, ShardingSerializer } from "../codecs/chain.ts";
+import { encodeShardIndex, type ShardEntry } from "../read/shard-index.ts";
 import { orderSlots } from "./chunk-order.ts";
 import { ChunkRooms } from "./chunk-rooms.ts";
 import { type EncodeSettings, layOutShard } from "./encode-chunk.ts";

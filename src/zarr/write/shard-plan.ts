@@ -3,8 +3,8 @@
  *
  * The three strategies of the sharding specification's notes for implementers.
  */
-import type { ShardEntries, ShardEntry, ShardIndexLayout } from "../shard-index.ts";
-import { shardIndexLength } from "../shard-index.ts";
+import type { ShardEntries, ShardEntry, ShardIndexLayout } from "../read/shard-index.ts";
+import { shardIndexLength } from "../read/shard-index.ts";
 
 /**
  * How changed inner chunks get into a shard that is there:

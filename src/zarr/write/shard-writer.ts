@@ -1,7 +1,7 @@
 /** What takes whole shards over from the thread that writes an array. Must not know what it is: threads, for example. */
 import type { WritableStore } from "../../store/types.ts";
-import type { ItemView } from "../copy-items.ts";
-import type { ArrayModel } from "../model.ts";
+import type { ItemView } from "../../values/copy-items.ts";
+import type { ArrayModel } from "../document/model.ts";
 import type { ChunkOrder } from "./chunk-order.ts";
 
 /** A shard of which every item that lies in the array is given. */

@@ -1,17 +1,18 @@
 /** A Zarr array that is written to: whole chunks, and parts of them. */
-import { type Extent, elementsOf, resolveSelection } from "../../array/selection.ts";
-import type { Selection } from "../../array/types.ts";
+
 import { SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import { withRooms } from "../../store/source.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
-import { ZarrArray } from "../array.ts";
-import { innerGrid, leafOf, permute, type ShardingSerializer } from "../chain.ts";
-import { combine, partOfView, type Segment, segmentsOf, shapeAt, startAt } from "../chunk-grid.ts";
-import type { ItemView } from "../copy-items.ts";
-import type { ReadSettings } from "../leaf-requests.ts";
-import type { ArrayModel } from "../model.ts";
-import { swapItems } from "../swap-items.ts";
+import type { ItemView } from "../../values/copy-items.ts";
+import type { Selection } from "../../values/selection.ts";
+import { type Extent, elementsOf, resolveSelection } from "../../values/selection.ts";
+import { swapItems } from "../../values/swap-items.ts";
+import { innerGrid, leafOf, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import { combine, partOfView, type Segment, segmentsOf, shapeAt, startAt } from "../document/chunk-grid.ts";
+import type { ArrayModel } from "../document/model.ts";
+import { ZarrArray } from "../read/array.ts";
+import type { ReadSettings } from "../read/leaf-requests.ts";
 import { checkCapacity, checkWriteSettings } from "./check-settings.ts";
 import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
 import { type ValueSource, viewBytes, viewValues } from "./item-source.ts";

@@ -5,13 +5,8 @@
  */
 import { writeFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import {
-  commonFolder,
-  defaultContainer,
-  planReferences,
-  toLocation,
-} from "../../../dist/src/bridge/index.js";
 import { open, openReferences, writeIcechunk } from "../../../dist/src/node/index.js";
+import { commonFolder, defaultContainer, planReferences, toLocation } from "../../../dist/src/zarr.js";
 
 const { location, first, second } = JSON.parse(await text(process.stdin));
 const folder = commonFolder([first, second].map(toLocation));

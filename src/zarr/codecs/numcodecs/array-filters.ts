@@ -8,7 +8,13 @@
 import { SuperchunkError } from "../../../errors.ts";
 import { parseDType } from "../../../format/dtype.ts";
 import type { DType, JsonObject } from "../../../format/types.ts";
-import { asObject, badMember, below, type FieldPlace, unsupportedMember } from "../../metadata-fields.ts";
+import {
+  asObject,
+  badMember,
+  below,
+  type FieldPlace,
+  unsupportedMember,
+} from "../../document/metadata-fields.ts";
 import { readOnlyStage, type Stage } from "../stage.ts";
 import { isNumberType, NumberBytes, type NumberType } from "./numbers.ts";
 

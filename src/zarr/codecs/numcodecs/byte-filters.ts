@@ -9,7 +9,7 @@ import { digest } from "../../../bytes/checksum.ts";
 import { decodeStream } from "../../../codec/index.ts";
 import { SuperchunkError } from "../../../errors.ts";
 import type { JsonObject } from "../../../format/types.ts";
-import { asInteger, badMember, below, type FieldPlace } from "../../metadata-fields.ts";
+import { asInteger, badMember, below, type FieldPlace } from "../../document/metadata-fields.ts";
 import { readOnlyStage, type Stage } from "../stage.ts";
 
 const SUM = 4;

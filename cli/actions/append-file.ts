@@ -1,0 +1,112 @@
+/** Appending to a Bloscpack file, as `blpk append` does. */
+import { readFile } from "node:fs/promises";
+import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { parseTypedJson } from "../../src/format/json.ts";
+import type { JsonInput } from "../../src/format/types.ts";
+import { encoderOf } from "../../src/node/index.ts";
+import { appendToBloscpack, forecastAppend } from "../../src/write/bloscpack/bloscpack-append.ts";
+import type {
+  BloscpackAppendOptions,
+  BloscpackAppendResult,
+} from "../../src/write/bloscpack/bloscpack-append-plan.ts";
+import type { CountOrFactor } from "../../src/write/bloscpack/bloscpack-options.ts";
+import type { Context } from "../context.ts";
+import { type BloscFlags, bloscSettings } from "../input/blosc-options.ts";
+import { type Input, openInput } from "../input/input.ts";
+import { drawnRows, openAppendedRows } from "../input/rows-input.ts";
+import { formatPlural, formatSize } from "../input/units.ts";
+import { fileLock, withLock, withStore } from "./writing.ts";
+
+/** Options of an append to a file. */
+export interface FileFlags extends BloscFlags {
+  readonly inPlace?: boolean;
+  readonly grow?: boolean;
+  readonly maxAppChunks?: CountOrFactor;
+  readonly metadata?: string;
+  readonly metaCodec?: "none" | "zlib";
+  readonly metaLevel?: number;
+  readonly bytes?: boolean;
+  readonly breakLock?: boolean;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** Appends an input to the file at a path, or says what that would do, and tells it. */
+export async function appendToFile(
+  archive: ArrayArchive | BytesArchive,
+  path: string,
+  name: string,
+  flags: FileFlags,
+  context: Context,
+): Promise<void> {
+  const isBytes = archive.kind === "bytes";
+  const input = isBytes
+    ? await openInput(name, true, context)
+    : await openAppendedRows(name, flags.bytes === true, context);
+  const options = await optionsOf(input, flags, context);
+  const result =
+    flags.dryRun === true
+      ? await withStore(path, (store, key) => forecastAppend(store, key, lengthOf(input), options))
+      : await withLock(fileLock(path), flags.breakLock, () =>
+          withStore(path, (store, key) => {
+            const target = { rowBytes: 1, verb: "append to", name: path, outcome: "nothing was appended" };
+            return appendToBloscpack(store, key, drawnRows(input, target, context), options);
+          }),
+        );
+  await report(path, result, flags, context);
+}
+
+/** Bytes of an input; what comes as a stream cannot be asked. Throws `BAD_ARGUMENT`. */
+export function lengthOf({ name, size }: Input): number {
+  if (size !== undefined) return size;
+  throw new SuperchunkError("BAD_ARGUMENT", "--dry-run needs an input whose length is known; give a file", {
+    path: name,
+    field: "dryRun",
+  });
+}
+
+async function optionsOf(input: Input, flags: FileFlags, context: Context): Promise<BloscpackAppendOptions> {
+  const { metadata, metaCodec, metaLevel, inPlace, grow, maxAppChunks } = flags;
+  return {
+    ...bloscSettings(flags),
+    inPlace,
+    grow,
+    maxAppChunks,
+    metadataOptions: { codec: metaCodec, level: metaLevel },
+    ...(metadata === undefined ? {} : { metadata: await readMetadata(metadata) }),
+    ...(input.npy === undefined ? {} : { array: input.npy }),
+    encoder: encoderOf(),
+    signal: context.signal,
+  };
+}
+
+/** The metadata in a JSON file. Throws `NOT_FOUND`, and damage. */
+export async function readMetadata(file: string): Promise<JsonInput> {
+  let bytes: Uint8Array;
+  try {
+    bytes = await readFile(file);
+  } catch (cause) {
+    throw new SuperchunkError("NOT_FOUND", "the file of the metadata cannot be read", { path: file, cause });
+  }
+  return parseTypedJson(bytes, file);
+}
+
+async function report(
+  path: string,
+  result: BloscpackAppendResult,
+  flags: FileFlags,
+  context: Context,
+): Promise<void> {
+  const dryRun = flags.dryRun === true;
+  if (flags.json === true) return context.json({ path, dryRun, ...result });
+  const { bytesAppended, chunksAdded, nbytes, chunksCopied, bytesCopied } = result;
+  if (!dryRun) {
+    const added = formatPlural(chunksAdded, "new chunk");
+    context.message(`${path}: ${formatSize(bytesAppended)} appended, ${added}, ${formatSize(nbytes)} now`);
+    return;
+  }
+  context.message(
+    `${path}: ${formatSize(bytesAppended)} would be appended, ${formatPlural(chunksAdded, "new chunk")}, ${formatSize(nbytes)} then; ${formatPlural(chunksCopied, "chunk")} (${formatSize(bytesCopied)}) would be copied`,
+  );
+}

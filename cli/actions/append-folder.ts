@@ -1,0 +1,135 @@
+/** Appending rows to arrays and tables that are folders. */
+
+import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
+import type { PublishPolicy } from "../../src/dual/live/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { encoderOf } from "../../src/node/index.ts";
+import type { CarrayWriteOptions } from "../../src/write/bcolz/carray-steps.ts";
+import { appendToCarray } from "../../src/write/bcolz/carray-write.ts";
+import { appendToTable } from "../../src/write/bcolz/table-write.ts";
+import type { Context } from "../context.ts";
+import { appendStream, mirrorPolicy } from "../input/published-rows.ts";
+import { drawnRows, openAppendedRows } from "../input/rows-input.ts";
+import { formatPlural } from "../input/units.ts";
+import { lengthOf } from "./append-file.ts";
+import { checkRows, columnInputs, rowBytesOf } from "./append-rows.ts";
+import { noteBehind, withRoot } from "./writable-root.ts";
+import { carrayLock, tableLock, withLock, withStore } from "./writing.ts";
+
+/** Options of an append to a folder. */
+export interface FolderFlags {
+  readonly bytes?: boolean;
+  readonly breakLock?: boolean;
+  /** Of an array of superchunks: when rows of a stream become visible. */
+  readonly publish?: PublishPolicy;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** Appends the rows of an input to a carray, or to an array of superchunks. */
+export async function appendToArray(
+  archive: ArrayArchive,
+  path: string,
+  name: string,
+  flags: FolderFlags,
+  context: Context,
+): Promise<void> {
+  const input = await openAppendedRows(name, flags.bytes === true, context);
+  const rowShape = archive.shape.slice(1);
+  checkRows(input, archive.dtype, rowShape);
+  const rowBytes = rowBytesOf(archive.dtype, rowShape);
+  const { publish, breakLock } = flags;
+  const outcome = publish === undefined ? "nothing was appended" : "rows that were shown before stay";
+  const target = { rowBytes, verb: "append to", name: path, outcome };
+  const source = drawnRows(input, target, context);
+  const [before = 0] = archive.shape;
+  // Rows without bytes are counted by the header alone.
+  const empty = rowBytes === 0 ? (input.npy?.shape[0] ?? 0) : 0;
+  let rows: number;
+  if (flags.dryRun === true) rows = before + (rowBytes === 0 ? empty : lengthOf(input) / rowBytes);
+  else if (archive.dialect === "carray") {
+    rows = await withLock(carrayLock(path), flags.breakLock, () =>
+      withStore(
+        path,
+        async (store, key) => (await appendToCarray(store, key, source, optionsOf(context))).rows,
+      ),
+    );
+    noteBehind(path, context);
+  } else
+    rows = await withRoot(path, { breakLock, publish: mirrorPolicy(publish) }, context, async (array) => {
+      await appendStream(array, source, publish);
+      if (empty > 0) await array.resize(array.length + empty);
+      await array.flush();
+      return array.length;
+    });
+  await report(path, rows, before, flags, context);
+}
+
+/** Appends rows to a table: of one structured `.npy`, or of a file for each column. */
+export async function appendToColumns(
+  table: TableArchive,
+  path: string,
+  inputs: readonly string[],
+  flags: FolderFlags,
+  context: Context,
+): Promise<void> {
+  const columns = new Map(table.names.map((name) => [name, table.column(name)]));
+  const sources = await columnInputs(inputs, columns, flags.bytes === true, context);
+  try {
+    const rows =
+      flags.dryRun === true
+        ? table.length + sources.rows()
+        : await withLock(tableLock(path), flags.breakLock, () =>
+            withStore(
+              path,
+              async (store, key) => (await appendToTable(store, key, sources.data, optionsOf(context))).rows,
+            ),
+          );
+    if (flags.dryRun !== true) noteBehind(path, context);
+    await report(path, rows, table.length, flags, context);
+  } finally {
+    sources.finish();
+  }
+}
+
+function optionsOf({ signal }: Context): CarrayWriteOptions {
+  return { encoder: encoderOf(), signal };
+}
+
+async function report(
+  path: string,
+  rows: number,
+  rowsBefore: number,
+  flags: FolderFlags,
+  context: Context,
+): Promise<void> {
+  const dryRun = flags.dryRun === true;
+  const rowsAppended = rows - rowsBefore;
+  if (flags.json === true) return context.json({ path, dryRun, rowsBefore, rowsAppended, rows });
+  context.message(
+    dryRun
+      ? `${path}: ${formatPlural(rowsAppended, "row")} would be appended, ${formatPlural(rows, "row")} then`
+      : `${path}: ${formatPlural(rowsAppended, "row")} appended, ${formatPlural(rows, "row")} now`,
+  );
+}
+
+/** Options that mean nothing to a folder must not be taken silently. Throws `BAD_ARGUMENT`. */
+export function refuseFileOptions(path: string, flags: object): void {
+  const common = ["bytes", "breakLock", "dryRun", "json"];
+  if ((flags as FolderFlags).publish !== undefined)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "--publish is for arrays of superchunks; others show their rows at the end",
+      { path, field: "publish" },
+    );
+  const given = Object.entries(flags).find(
+    ([name, value]) =>
+      !common.includes(name) && value !== undefined && !(name === "shuffle" && value === true),
+  );
+  if (given === undefined) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the option for ${given[0]} is for Bloscpack files; an array says itself how it is written`,
+    { path, field: given[0] },
+  );
+}

@@ -1,0 +1,189 @@
+/** Rows of an input for what they are appended to: bytes that fit, or the fields of a structured `.npy` for columns. */
+
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { formatDType } from "../../src/format/dtype.ts";
+import type { DType, Field } from "../../src/format/types.ts";
+import { elementsOf } from "../../src/values/selection.ts";
+import { cutPieces } from "../../src/write/bloscpack/cut-pieces.ts";
+import type { Context } from "../context.ts";
+import { type Input, openInput } from "../input/input.ts";
+import { openRows } from "../input/rows-input.ts";
+import { startProgress } from "../output/progress.ts";
+
+/** Items picked apart at once. */
+const BATCH_ITEMS = 8192;
+
+/** Refuses a `.npy` file whose rows are others than the array's. Throws `BAD_ARGUMENT`. */
+export function checkRows(input: Input, dtype: DType, rowShape: readonly number[]): void {
+  const { npy } = input;
+  if (npy === undefined) return;
+  const own = describeRows(dtype, rowShape);
+  const found = describeRows(npy.dtype, npy.shape.slice(1));
+  if (own === found && npy.shape.length > 0) return;
+  throw new SuperchunkError("BAD_ARGUMENT", `rows of ${found} cannot stand behind rows of ${own}`, {
+    path: input.name,
+    field: "dtype",
+    expected: own,
+    found,
+  });
+}
+
+/** Bytes of a row. */
+export function rowBytesOf(dtype: DType, rowShape: readonly number[]): number {
+  return elementsOf(rowShape) * dtype.itemSize;
+}
+
+function describeRows(dtype: DType, rowShape: readonly number[]): string {
+  const text = JSON.stringify(formatDType(dtype));
+  return rowShape.length === 0 ? text : `${text} in [${rowShape.join(", ")}]`;
+}
+
+/** Rows for the columns of a table. */
+export interface ColumnInputs {
+  /** For every column its bytes. */
+  readonly data: Readonly<Record<string, AsyncIterable<Uint8Array>>>;
+  /** Rows of all columns. Throws `BAD_ARGUMENT` where they differ. */
+  rows(): number;
+  /** Wipes the progress bar. */
+  finish(): void;
+}
+
+/** One column's input, and how its bytes are taken out of it. */
+interface ColumnInput {
+  readonly name: string;
+  readonly input: Input;
+  readonly rowBytes: number;
+  readonly field: Field | undefined;
+}
+
+/**
+ * The bytes for every column: of one structured `.npy`, or of inputs given as `NAME=FILE`. Throws `BAD_ARGUMENT` for what
+ * does not fit.
+ */
+export async function columnInputs(
+  inputs: readonly string[],
+  columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>,
+  asBytes: boolean,
+  context: Context,
+): Promise<ColumnInputs> {
+  const [only] = inputs;
+  const isOne = inputs.length === 1 && only !== undefined && !only.includes("=");
+  const found = isOne
+    ? await fieldInputs(only, columns, context)
+    : await fileInputs(inputs, columns, asBytes, context);
+  checkNames(found, columns);
+  const total = found.reduce((sum, { input }) => sum + (input.size ?? 0), 0);
+  const bar = startProgress(context.io, "append");
+  let done = 0;
+  const onBytes = (bytes: number): void => {
+    context.signal.throwIfAborted();
+    done += bytes;
+    bar.onProgress?.({ done, total });
+  };
+  return {
+    data: Object.fromEntries(found.map((each) => [each.name, bytesOf(each, onBytes)])),
+    rows: () => rowsOf(found),
+    finish: bar.finish,
+  };
+}
+
+function checkNames(found: readonly ColumnInput[], columns: ReadonlyMap<string, unknown>): void {
+  const names = [...columns.keys()];
+  const unknown = found.find(({ name }) => !columns.has(name))?.name;
+  const missing = names.find((name) => !found.some((each) => each.name === name));
+  if (unknown === undefined && missing === undefined) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    unknown === undefined
+      ? `there are no values for the column "${missing}"`
+      : `the table has no column "${unknown}"; it has ${names.join(", ")}`,
+    { field: unknown ?? missing ?? "", expected: names },
+  );
+}
+
+async function fieldInputs(
+  name: string,
+  columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>,
+  context: Context,
+): Promise<ColumnInput[]> {
+  const input = await openInput(name, false, context);
+  const { npy } = input;
+  if (npy?.dtype.kind !== "struct" || npy.shape.length !== 1) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "rows of a table come from a .npy file of a structured dtype, or from NAME=FILE for each column",
+      { path: input.name, field: "input" },
+    );
+  }
+  return npy.dtype.fields.map((field) => {
+    const shown = { ...npy, dtype: field.dtype, shape: [0, ...field.shape], order: "C" as const };
+    const column = columns.get(field.name);
+    if (column !== undefined) checkRows({ ...input, npy: shown }, column.dtype, column.shape.slice(1));
+    return { name: field.name, input, rowBytes: npy.dtype.itemSize, field };
+  });
+}
+
+async function fileInputs(
+  inputs: readonly string[],
+  columns: ReadonlyMap<string, Pick<ArrayArchive, "dtype" | "shape">>,
+  asBytes: boolean,
+  context: Context,
+): Promise<ColumnInput[]> {
+  const found: ColumnInput[] = [];
+  for (const text of inputs) {
+    const at = text.indexOf("=");
+    const name = text.slice(0, at);
+    const file = text.slice(at + 1);
+    if (at < 1 || file === "-") {
+      throw new SuperchunkError("BAD_ARGUMENT", `"${text}" is not NAME=FILE with a file for a column`, {
+        field: "input",
+        found: text,
+      });
+    }
+    const input = await openRows(file, asBytes, context);
+    const column = columns.get(name);
+    if (column !== undefined) checkRows(input, column.dtype, column.shape.slice(1));
+    const rowBytes = column === undefined ? 1 : rowBytesOf(column.dtype, column.shape.slice(1));
+    found.push({ name, input, rowBytes, field: undefined });
+  }
+  return found;
+}
+
+function rowsOf(found: readonly ColumnInput[]): number {
+  const counts = found.map(({ input, rowBytes }) => (input.size ?? 0) / Math.max(1, rowBytes));
+  const [rows = 0] = counts;
+  const other = counts.findIndex((count) => count !== rows || !Number.isInteger(count));
+  if (other < 0) return rows;
+  const { name = "" } = found[other] ?? {};
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the columns have different lengths, or bytes that are no whole rows: "${found[0]?.name}" ${rows} rows, "${name}" ${counts[other]}`,
+    { field: name, expected: rows, found: counts[other] },
+  );
+}
+
+/** The bytes of a column: all of its input, or one field of all items. */
+async function* bytesOf(
+  { input, field, rowBytes: itemSize }: ColumnInput,
+  onBytes: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  if (field === undefined) {
+    for await (const piece of input.pieces()) {
+      yield piece;
+      onBytes(piece.length);
+    }
+    return;
+  }
+  const size = field.shape.reduce((product, length) => product * length, field.dtype.itemSize);
+  for await (const items of cutPieces(input.pieces(), BATCH_ITEMS * itemSize)) {
+    const count = Math.floor(items.length / itemSize);
+    const bytes = new Uint8Array(count * size);
+    for (let i = 0; i < count; i++) {
+      const at = i * itemSize + field.offset;
+      bytes.set(items.subarray(at, at + size), i * size);
+    }
+    yield bytes;
+    onBytes(items.length);
+  }
+}

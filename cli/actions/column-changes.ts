@@ -1,0 +1,158 @@
+/** Changes of columns as they are typed, and what they do to a table of bcolz and to an array with column folders. */
+import { InvalidArgumentError } from "commander";
+import type { TableArchive } from "../../src/archive/kinds/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import type { DType, JsonValue } from "../../src/format/types.ts";
+import { encoderOf } from "../../src/node/index.ts";
+import type { WritableStore } from "../../src/store/types.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import { defaultRowOf } from "../../src/write/bcolz/carray-settings.ts";
+import { addColumn, deleteColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
+import type { Context } from "../context.ts";
+import type { Input } from "../input/input.ts";
+import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
+import { storedTimes } from "../values/time-value.ts";
+import { rowBytesOf } from "./append-rows.ts";
+
+/** One change, as typed. */
+export type ColumnChange =
+  | { readonly kind: "add"; readonly name: string; readonly file: string | undefined }
+  | { readonly kind: "rename"; readonly name: string; readonly to: string }
+  | { readonly kind: "delete"; readonly name: string };
+
+/** What new columns are where no file tells it. */
+export interface NewColumnFlags {
+  readonly dtype?: DType;
+  readonly dflt?: JsonValue;
+}
+
+/** `NAME=FILE`, or a name alone for a column of default values. Throws commander's `InvalidArgumentError`. */
+export function parseAdded(text: string): ColumnChange {
+  const at = text.indexOf("=");
+  if (at === 0 || text === "") throw new InvalidArgumentError("Expected NAME=FILE, or NAME with --dtype.");
+  const name = at < 0 ? text : text.slice(0, at);
+  return { kind: "add", name, file: at < 0 ? undefined : text.slice(at + 1) };
+}
+
+/** `OLD=NEW`. Throws commander's `InvalidArgumentError`. */
+export function parseRenamed(text: string): ColumnChange {
+  const [name = "", to = "", ...more] = text.split("=");
+  if (name === "" || to === "" || more.length > 0)
+    throw new InvalidArgumentError("Expected OLD=NEW, such as prize=price.");
+  return { kind: "rename", name, to };
+}
+
+/** A change in words. */
+export function describeChange(change: ColumnChange): string {
+  return change.kind === "rename"
+    ? `rename "${change.name}" to "${change.to}"`
+    : `${change.kind} "${change.name}"`;
+}
+
+/** A new column whose values have been opened. */
+interface OpenedColumn {
+  readonly dtype: DType;
+  /** Shape of one value. */
+  readonly shape: readonly number[];
+  /** Absent where all values are the default. */
+  readonly values: AsyncIterable<Uint8Array> | undefined;
+}
+
+/** Makes one change of an array with column folders. */
+export async function changeArray(
+  array: WritableArray,
+  change: ColumnChange,
+  flags: NewColumnFlags,
+  context: Context,
+): Promise<void> {
+  if (change.kind === "rename") return array.renameColumn(change.name, change.to);
+  if (change.kind === "delete") return array.deleteColumn(change.name);
+  const { values, ...facts } = await openColumn(change, array.shape, flags, context);
+  await array.addColumn({ name: change.name, ...facts, ...defaultOf(facts.dtype, flags) }, values);
+}
+
+/** Makes one change of a table of bcolz. */
+export async function changeTable(
+  store: WritableStore,
+  key: string,
+  table: TableArchive,
+  change: ColumnChange,
+  flags: NewColumnFlags,
+  context: Context,
+): Promise<void> {
+  const options = { encoder: encoderOf(), signal: context.signal };
+  if (change.kind === "rename") return renameColumn(store, key, change.name, change.to, options);
+  if (change.kind === "delete") return deleteColumn(store, key, change.name, options);
+  const { dtype, shape, values } = await openColumn(change, [table.length], flags, context);
+  const { dflt = null } = defaultOf(dtype, flags);
+  const data = values ?? repeatRow(defaultRowOf(dtype, shape, dflt), table.length);
+  await addColumn(store, key, { name: change.name, dtype, rowShape: shape, data }, { ...options, dflt });
+}
+
+function defaultOf(dtype: DType, { dflt }: NewColumnFlags): { readonly dflt?: JsonValue } {
+  return dflt === undefined ? {} : { dflt: storedTimes(dtype, dflt) };
+}
+
+/** Bytes made at once. */
+const BATCH_BYTES = 1 << 20;
+
+/** A row, so many times. */
+export function* repeatRow(row: Uint8Array, rows: number): Generator<Uint8Array> {
+  if (row.length === 0) return;
+  const batch = Math.max(1, Math.floor(BATCH_BYTES / row.length));
+  for (let left = rows; left > 0; left -= batch) {
+    const bytes = new Uint8Array(Math.min(left, batch) * row.length);
+    for (let at = 0; at < bytes.length; at += row.length) bytes.set(row, at);
+    yield bytes;
+  }
+}
+
+async function openColumn(
+  { name, file }: Extract<ColumnChange, { kind: "add" }>,
+  [rows = 0, ...rowShape]: readonly number[],
+  { dtype }: NewColumnFlags,
+  context: Context,
+): Promise<OpenedColumn> {
+  if (file === undefined) {
+    if (dtype !== undefined) return { dtype, shape: [], values: undefined };
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the column "${name}" needs a .npy file (--add ${name}=FILE), or a dtype for default values (--dtype)`,
+      { field: "dtype" },
+    );
+  }
+  const input = dtype === undefined ? await openRows(file, false, context) : await openRawRows(file, context);
+  const { npy } = input;
+  const target = { verb: "add", name, outcome: "no column was added" };
+  if (npy === undefined) {
+    if (dtype === undefined)
+      throw new SuperchunkError("BAD_ARGUMENT", "raw bytes need --dtype; a .npy file has its name end so", {
+        path: input.name,
+        field: "dtype",
+      });
+    const rowBytes = rowBytesOf(dtype, rowShape);
+    checkRows(input, rowBytes === 0 ? rows : (input.size ?? rows * rowBytes) / rowBytes, rows);
+    return { dtype, shape: [], values: drawnRows(input, { ...target, rowBytes }, context) };
+  }
+  const shape = npy.shape.slice(1 + rowShape.length);
+  if (npy.shape.slice(1, 1 + rowShape.length).join() !== rowShape.join())
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the shape is [${npy.shape.join(", ")}], but that of the other columns starts with [${[rows, ...rowShape].join(", ")}]`,
+      { path: input.name, field: "shape", expected: [rows, ...rowShape], found: npy.shape },
+    );
+  checkRows(input, npy.shape[0] ?? 1, rows);
+  const rowBytes = rowBytesOf(npy.dtype, npy.shape.slice(1));
+  return { dtype: npy.dtype, shape, values: drawnRows(input, { ...target, rowBytes }, context) };
+}
+
+/** Tells another number of rows before anything is written, where it is known. */
+function checkRows({ name }: Input, found: number, expected: number): void {
+  if (found === expected) return;
+  throw new SuperchunkError("BAD_ARGUMENT", `there are ${found} rows, but ${expected} in the other columns`, {
+    path: name,
+    field: "rows",
+    expected,
+    found,
+  });
+}

@@ -1,0 +1,57 @@
+/** Opening an array of superchunks to change it, and giving up what was begun where that fails. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { LINK_RECORD } from "../../src/format/naming.ts";
+import { open, openWritable } from "../../src/node/index.ts";
+import type { WritePathOptions } from "../../src/node/write.ts";
+import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import type { Context } from "../context.ts";
+
+/** Opens an array of superchunks to be read. Throws `UNSUPPORTED` for other archives, and the codes of opening. */
+export async function openRoot(path: string, context: Context): Promise<ArrayArchive> {
+  const archive = await open(path, { signal: context.signal });
+  if (archive.dialect === "blz-superchunk" && archive.kind === "array") return archive;
+  await archive.close();
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    'only arrays of superchunks are changed so; "superchunk create" makes one from a .npy file, and "superchunk cat --format npy" gives one of this',
+    { path, field: "dialect", expected: "blz-superchunk", found: archive.dialect },
+  );
+}
+
+/**
+ * Works with the array at a path, open for writing; where the work fails, what waits is given up. Superfluous files that
+ * could not be removed are told on stderr, and that the Zarr view of a linked array is not that of the array any more.
+ *
+ * @throws UNSUPPORTED for other archives; CONFLICT where another writer holds the lock, unless `breakLock`;
+ * UNSUPPORTED to modify in place where the store cannot
+ */
+export async function withRoot<T>(
+  path: string,
+  options: Pick<WritePathOptions, "breakLock" | "modify" | "mirrorCosts" | "publish">,
+  context: Context,
+  work: (array: WritableArray) => Promise<T>,
+): Promise<T> {
+  await (await openRoot(path, context)).close();
+  const array = await openWritable(path, { ...options, signal: context.signal });
+  try {
+    const result = await work(array);
+    await array.close();
+    for (const warning of array.warnings) context.message(`${path}: ${warning}`);
+    noteBehind(path, context, ' ("superchunk compact" first, after values were set or rows deleted)');
+    return result;
+  } catch (error) {
+    await array.abandon();
+    throw error;
+  }
+}
+
+/** Tells on stderr that the Zarr view of a linked archive that was changed is that of before. */
+export function noteBehind(path: string, context: Context, how = ""): void {
+  if (!existsSync(join(path, LINK_RECORD))) return;
+  context.message(
+    `note: ${path}: its Zarr view still has what was there before; "superchunk link" brings it up to date${how}`,
+  );
+}

@@ -1,0 +1,82 @@
+/** Options that choose how an array of superchunks is cut and compressed. Knows text only. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
+import { parseDType } from "../../src/format/dtype.ts";
+import { parseJson } from "../../src/format/json.ts";
+import type { ChecksumName, DType } from "../../src/format/types.ts";
+import type { CutOptions } from "../../src/write/layout/settings.ts";
+import { type BloscFlags, bloscSettings, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
+import { parseCount } from "./units.ts";
+
+/** What the options say; absent where nobody chose. */
+export interface CutFlags extends Omit<BloscFlags, "typesize"> {
+  readonly chunklen?: number;
+  readonly superchunklen?: number;
+  readonly checksum?: ChecksumName;
+}
+
+/** What `--help` says is taken where nobody chose. */
+export interface CutDefaults {
+  readonly chunklen: string;
+  readonly superchunklen: string;
+  readonly checksum: string;
+  readonly clevel: string;
+  readonly codec: string;
+  readonly shuffle: string;
+}
+
+/** Adds `--chunklen`, `--superchunklen`, `--checksum`, `--clevel`, `--codec`, `--shuffle`, `--no-shuffle`. */
+export function addCutOptions(command: Command, defaults: CutDefaults): Command {
+  return command
+    .option("--chunklen <rows>", `rows of a chunk (default: ${defaults.chunklen})`, parseCount)
+    .option(
+      "--superchunklen <chunks>",
+      `chunks of a full superchunk (default: ${defaults.superchunklen})`,
+      parseCount,
+    )
+    .addOption(
+      new Option("-k, --checksum <name>", `of each chunk (default: ${defaults.checksum})`).choices(
+        CHECKSUM_NAMES,
+      ),
+    )
+    .option(
+      "-l, --clevel <level>",
+      `compression level, 0 to 9 (default: ${defaults.clevel})`,
+      integerOf(0, 9),
+    )
+    .addOption(new Option("-c, --codec <name>", `compressor (default: ${defaults.codec})`).choices(CODECS))
+    .addOption(new Option("--shuffle <name>", `filter (default: ${defaults.shuffle})`).choices(SHUFFLES))
+    .addOption(new Option("-s, --no-shuffle", "without a filter"));
+}
+
+/** The same as the library takes it; undefined for what nobody chose. */
+export function cutSettings(flags: CutFlags): CutOptions {
+  const { clevel, cname, shuffle } = bloscSettings(flags);
+  const isChosen = clevel !== undefined || cname !== undefined || shuffle !== undefined;
+  const { chunklen, superchunklen, checksum } = flags;
+  return { chunklen, superchunklen, checksum, cparams: isChosen ? { clevel, cname, shuffle } : undefined };
+}
+
+/** A shape such as `1000,3`; the rows may be -1. Throws commander's `InvalidArgumentError`. */
+export function parseRowsAndShape(text: string): readonly number[] {
+  const parts = text.split(",").map((part) => part.trim());
+  const isShape = parts.every((part, i) => /^\d+$/.test(part) || (i === 0 && part === "-1"));
+  const shape = parts.map(Number);
+  if (isShape && shape.every(Number.isSafeInteger)) return shape;
+  throw new InvalidArgumentError(
+    'Expected whole numbers with commas between, for example "1000,3", or "-1,3" for as many rows as there are.',
+  );
+}
+
+/** A dtype as numpy spells it: `<f8`, `int32`, or the list of fields as JSON. Throws commander's `InvalidArgumentError`. */
+export function parseDTypeText(text: string): DType {
+  try {
+    return parseDType(text.trimStart().startsWith("[") ? parseJson(text, "--dtype") : text, "--dtype");
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    throw new InvalidArgumentError(
+      `Expected a dtype as numpy spells it, such as "<f8", int32 or [["id","<i4"],["price","<f8"]].`,
+    );
+  }
+}

@@ -1,0 +1,31 @@
+/** Attributes and values as they are typed. Knows text only. */
+import { InvalidArgumentError } from "commander";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
+import { parseJson, parseTypedJson } from "../../src/format/json.ts";
+import type { JsonInput, JsonValue } from "../../src/format/types.ts";
+
+/** An attribute as typed: `1.0` stays a float. */
+export type Attribute = readonly [name: string, value: JsonInput];
+
+/** Adds `NAME=JSON` to those before. Throws commander's `InvalidArgumentError`. */
+export function collectAttribute(text: string, before: readonly Attribute[] = []): readonly Attribute[] {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("Expected NAME=JSON, such as scale=0.01.");
+  return [...before, [text.slice(0, at), orText(text.slice(at + 1), text.slice(0, at))]];
+}
+
+/** A value as JSON; what is no JSON is text. Throws `BAD_ARGUMENT` for a float beyond the largest. */
+export function parseValue(text: string): JsonValue {
+  const value = orText(text, "value");
+  return typeof value === "string" ? value : parseJson(text, "value");
+}
+
+function orText(text: string, field: string): JsonInput {
+  try {
+    return parseTypedJson(text, field);
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    if (error.isDamage) return text;
+    throw new SuperchunkError("BAD_ARGUMENT", error.summary, { field, cause: error });
+  }
+}

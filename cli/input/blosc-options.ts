@@ -1,0 +1,77 @@
+/** Options of commands that compress, with the letters that `blpk` gives them. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import type { CompressorName, Shuffle } from "../../src/codec/types.ts";
+import type { CountOrFactor } from "../../src/write/bloscpack/bloscpack-options.ts";
+import type { Reserve } from "../../src/write/layout/reserve.ts";
+import { parseSize } from "./units.ts";
+
+/** What the options say; absent where nobody chose. */
+export interface BloscFlags {
+  readonly typesize?: number;
+  readonly clevel?: number;
+  readonly codec?: CompressorName;
+  /** False for `--no-shuffle`. */
+  readonly shuffle?: Shuffle | boolean;
+}
+
+/** Compressors that can be chosen. */
+export const CODECS = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const;
+/** Filters that can be chosen. */
+export const SHUFFLES = ["noshuffle", "shuffle", "bitshuffle"] as const;
+
+/** Adds `--typesize`, `--clevel`, `--codec`, `--shuffle`, `--no-shuffle`. */
+export function addBloscOptions(command: Command, defaults: string): Command {
+  return command
+    .option(
+      "-t, --typesize <bytes>",
+      `bytes of an element, 1 to 255 (default: ${defaults})`,
+      integerOf(1, 255),
+    )
+    .option("-l, --clevel <level>", "compression level, 0 to 9 (default: 7)", integerOf(0, 9))
+    .addOption(new Option("-c, --codec <name>", "compressor").choices(CODECS))
+    .addOption(new Option("--shuffle <name>", "filter").choices(SHUFFLES))
+    .addOption(new Option("-s, --no-shuffle", "without a filter"));
+}
+
+/** The same as the library takes it. */
+export function bloscSettings({ typesize, clevel, codec, shuffle }: BloscFlags): {
+  readonly typesize: number | undefined;
+  readonly clevel: number | undefined;
+  readonly cname: CompressorName | undefined;
+  readonly shuffle: Shuffle | undefined;
+} {
+  const filter = shuffle === false ? "noshuffle" : shuffle === true ? undefined : shuffle;
+  return { typesize, clevel, cname: codec, shuffle: filter };
+}
+
+/** A count, or a factor such as `10x`. Throws commander's `InvalidArgumentError`. */
+export function parseCountOrFactor(text: string): CountOrFactor {
+  const factor = /^\d+x$/i.test(text) ? (text.toLowerCase() as `${number}x`) : undefined;
+  if (factor !== undefined) return factor;
+  if (/^\d+$/.test(text) && Number.isSafeInteger(Number(text))) return Number(text);
+  throw new InvalidArgumentError('Expected a count such as 100, or a factor such as "10x".');
+}
+
+/** A chunk size such as `1M`, or `max`. Throws commander's `InvalidArgumentError`. */
+export function parseChunkSize(text: string): number | "max" {
+  return text === "max" ? "max" : parseSize(/^\d+$/.test(text) ? `${text}b` : text);
+}
+
+/** A reserve: a size such as `4K`, or a share such as `10%`. Throws commander's `InvalidArgumentError`. */
+export function parseReserve(text: string): Reserve {
+  if (/^\d+(\.\d+)?%$/.test(text)) return text as Reserve;
+  try {
+    return parseSize(text);
+  } catch {
+    throw new InvalidArgumentError('Expected a size such as 4K, or a share of each chunk such as "10%".');
+  }
+}
+
+/** An integer of a range, for an option. */
+export function integerOf(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+    throw new InvalidArgumentError(`Expected a whole number from ${least} to ${most}.`);
+  };
+}

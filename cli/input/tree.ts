@@ -1,0 +1,139 @@
+/** Which archives a path given on the command line stands for: itself, or all that lie under a folder. */
+import { join } from "node:path";
+import type { OpenOptions } from "../../src/archive/kinds/types.ts";
+import { open as openIn } from "../../src/archive/open/open.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { FileStore, locate, open } from "../../src/node/index.ts";
+import { type FoundReadable, findReadables, walkZarr } from "../../src/open/find-readables.ts";
+import type { Readable } from "../../src/open/readable.ts";
+import { describeGroup } from "../../src/open/zarr-group.ts";
+import { ZarrReadable } from "../../src/open/zarr-readable.ts";
+import { isArchive, type ZarrGroup } from "../../src/zarr.ts";
+import { type Found, findAt, isFolder, openPath } from "./opening.ts";
+
+/** What a path stands for: an archive, a Zarr array, or a Zarr group, which the nodes in it follow. */
+export interface NamedArchive {
+  /** How to name it: as typed, and below that. */
+  readonly path: string;
+  /** Set for a group: it has no chunks of its own. */
+  readonly group?: ZarrGroup;
+  /** Set where it is known already why it cannot be opened. */
+  readonly error?: unknown;
+  /** How errors name it. */
+  readonly where?: string;
+  open(options: OpenOptions): Promise<Readable>;
+}
+
+/** The archives and Zarr nodes at or under `path`. A file is taken at its word. Throws `NOT_FOUND` where there is none. */
+export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
+  if (/^s3:\/\//i.test(path)) {
+    yield* archivesInBucket(path, signal);
+    return;
+  }
+  if (!(await isFolder(path))) {
+    yield* archiveOrNodes(path, signal);
+    return;
+  }
+  const store = new FileStore(path);
+  try {
+    let count = 0;
+    for await (const found of findReadables(store, "", { signal })) {
+      count++;
+      yield nameFound(
+        found.path === "" ? path : join(path, found.path),
+        found,
+        // A store of its own, which the archive closes; its root keeps links from leading out of the folder.
+        (options) => openIn(new FileStore(path), found.path, options),
+        store.describe(found.path),
+      );
+    }
+    if (count === 0) throw noArchive(path);
+  } finally {
+    await store.close();
+  }
+}
+
+/** A file, or an address that cannot be listed: an archive, or a Zarr node with what it tells of its members. */
+async function* archiveOrNodes(path: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
+  let found: Found;
+  try {
+    found = await findAt(path, { signal });
+  } catch (error) {
+    yield nameFound(path, { path, error }, () => openPath(path, { signal }));
+    return;
+  }
+  const { archive, node } = found;
+  if (archive !== undefined) {
+    yield { path, open: async () => archive };
+    return;
+  }
+  try {
+    for await (const each of walkZarr("", async () => node)) {
+      const own = each.path === "" ? path : `${path.replace(/\/+$/, "")}/${each.path}`;
+      yield nameFound(own, each, (options) => openPath(own, options));
+    }
+  } finally {
+    await node.store.close?.();
+  }
+}
+
+/** The archives at or under an address of S3, which tells folders by what is listed there. */
+async function* archivesInBucket(address: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
+  const { store, path } = await locate(address);
+  try {
+    if (await isArchive(store, path, { signal })) {
+      yield { path: address, open: (options) => open(address, options) };
+      return;
+    }
+    const [base = address, query] = address.split("?");
+    const behind = query === undefined ? "" : `?${query}`;
+    let count = 0;
+    for await (const found of findReadables(store, path, { signal })) {
+      count++;
+      const below = path === "" ? found.path : found.path.slice(path.length + 1);
+      const own = below === "" ? base : `${base.replace(/\/+$/, "")}/${below}`;
+      yield nameFound(own, found, (options) => open(`${own}${behind}`, options));
+    }
+    if (count === 0) yield* nodesInside(address, signal);
+  } finally {
+    await store.close?.();
+  }
+}
+
+/** What is no folder of its own: a node of a hierarchy of the older transformer. Throws `NOT_FOUND` where there is none. */
+async function* nodesInside(address: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
+  for await (const named of archiveOrNodes(address, signal)) {
+    if (named.error !== undefined) throw noArchive(address);
+    yield named;
+  }
+}
+
+/** A Zarr node is open already, in a store that outlives it; an archive is opened when it is asked for. */
+function nameFound(
+  path: string,
+  { group, array, error }: FoundReadable,
+  openArchive: (options: OpenOptions) => Promise<Readable>,
+  where?: string,
+): NamedArchive {
+  const named = { path, ...(where === undefined ? {} : { where }) };
+  if (error !== undefined) return { ...named, error, open: () => Promise.reject(error) };
+  if (array !== undefined) return { path, open: async () => new ZarrReadable(array) };
+  return group === undefined
+    ? { ...named, open: openArchive }
+    : { path, group, open: () => describeGroup(group) };
+}
+
+function noArchive(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "NOT_FOUND",
+    "no archive in this folder or below; superchunk knows .blp files, the folders of bcolz, BLZ and superchunk, and Zarr",
+    { path },
+  );
+}
+
+/** Says in a few words of a link that it is not followed, and why. */
+export function unfollowedText({ details: { found } }: SuperchunkError): string {
+  return typeof found === "string"
+    ? `a link out of the folder, to ${found}: not followed`
+    : "a link in a circle: not followed";
+}

@@ -1,0 +1,165 @@
+/** What `info` and `ls` tell of an archive, as the JSON that they print. Field names are API. */
+import type { OpenOptions } from "../../src/archive/kinds/types.ts";
+import type { JsonObject, JsonValue } from "../../src/format/types.ts";
+import type { Readable, ReadableArray, ReadableSummary } from "../../src/open/readable.ts";
+import { ratioOf } from "../input/units.ts";
+import { jsonDType } from "./layout.ts";
+
+/** How chunks are cut and compressed: `nchunks`, `chunkLength` or `chunkBytes`, `cname`, `clevel`, `shuffle`, `typesize`. */
+export type ChunkFacts = Omit<ReadableSummary, "checksum">;
+
+/** One column of a table, or of an array with column folders; one array of a group. */
+export interface ColumnFacts {
+  readonly name: string;
+  readonly dtype: JsonValue;
+  readonly shape: readonly number[];
+  readonly order: "C" | "F";
+  readonly chunks: ChunkFacts;
+  readonly nbytes: number;
+  readonly cbytes: number;
+  readonly ratio: number | null;
+  readonly checksum: string | null;
+  readonly attrs: JsonObject;
+}
+
+/**
+ * An archive as `info --json` prints it. `shape` is the length for bytes and the number of rows for tables, and for groups
+ * that are like tables; empty for others.
+ */
+export interface ArchiveFacts {
+  readonly path: string;
+  readonly dialect: Readable["dialect"];
+  readonly kind: Readable["kind"];
+  readonly dtype: JsonValue;
+  readonly shape: readonly number[];
+  readonly order: "C" | "F" | null;
+  readonly chunks: ChunkFacts | null;
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
+  /** Bytes that the archive takes, headers and metadata included. */
+  readonly cbytes: number;
+  /** `nbytes / cbytes`; null where nothing is stored. */
+  readonly ratio: number | null;
+  readonly checksum: string | null;
+  readonly fillValue: JsonValue;
+  /** Of Zarr arrays that have names. */
+  readonly dimensionNames?: readonly (string | null)[];
+  readonly attrs: JsonObject;
+  readonly columns: readonly ColumnFacts[] | null;
+  readonly warnings: readonly string[];
+  /** What else the archive is, where it lies: `zarr3` where it is linked. */
+  readonly views?: readonly string[];
+}
+
+/** Everything that `info` tells; reads metadata, and one chunk header of each array. */
+export async function describeArchive(
+  path: string,
+  archive: Readable,
+  options: OpenOptions,
+): Promise<ArchiveFacts> {
+  const cbytes = await archive.storedBytes(options);
+  const common = {
+    path,
+    dialect: archive.dialect,
+    kind: archive.kind,
+    nbytes: archive.nbytes,
+    cbytes,
+    ratio: ratioOf(archive.nbytes, cbytes),
+    attrs: archive.attrs,
+    warnings: archive.warnings,
+  };
+  if (archive.kind === "table" || archive.kind === "group") {
+    const columns = await describeColumns(archive, archive.names, options);
+    const blank = { dtype: null, order: null, chunks: null, checksum: null, fillValue: null };
+    const shape = archive.length === undefined ? [] : [archive.length];
+    return facts({ ...common, ...blank, shape, columns });
+  }
+  const nested = archive.kind === "array" && archive.columnNames.length > 0;
+  const summary = await archive.summary(options);
+  const own = { chunks: chunksOf(summary), checksum: checksumOf(summary.checksum) };
+  if (archive.kind === "bytes") {
+    return facts({
+      ...common,
+      ...own,
+      dtype: null,
+      shape: [archive.nbytes],
+      order: null,
+      fillValue: null,
+      columns: null,
+    });
+  }
+  return facts({
+    ...common,
+    ...own,
+    dtype: jsonDType(archive.dtype),
+    shape: archive.shape,
+    order: archive.order,
+    fillValue: archive.fillValue ?? null,
+    ...(archive.dimensionNames === undefined ? {} : { dimensionNames: archive.dimensionNames }),
+    columns: nested ? await describeColumns(archive, archive.columnNames, options) : null,
+  });
+}
+
+/** The same fields in one order, whatever the kind. */
+function facts(found: ArchiveFacts): ArchiveFacts {
+  const { path, dialect, kind, dtype, shape, order, chunks, nbytes, cbytes, ratio, checksum } = found;
+  const { fillValue, dimensionNames, attrs, columns, warnings } = found;
+  return {
+    path,
+    dialect,
+    kind,
+    dtype,
+    shape,
+    order,
+    chunks,
+    nbytes,
+    cbytes,
+    ratio,
+    checksum,
+    fillValue,
+    ...(dimensionNames === undefined ? {} : { dimensionNames }),
+    attrs,
+    columns,
+    warnings,
+  };
+}
+
+async function describeColumns(
+  parent: { column(name: string): ReadableArray },
+  names: readonly string[],
+  options: OpenOptions,
+): Promise<ColumnFacts[]> {
+  const columns: ColumnFacts[] = [];
+  for (const name of names) columns.push(await describeColumn(name, parent.column(name), options));
+  return columns;
+}
+
+async function describeColumn(
+  name: string,
+  column: ReadableArray,
+  options: OpenOptions,
+): Promise<ColumnFacts> {
+  const cbytes = await column.storedBytes(options);
+  const summary = await column.summary(options);
+  return {
+    name,
+    dtype: jsonDType(column.dtype),
+    shape: column.shape,
+    order: column.order,
+    chunks: chunksOf(summary),
+    nbytes: column.nbytes,
+    cbytes,
+    ratio: ratioOf(column.nbytes, cbytes),
+    checksum: checksumOf(summary.checksum),
+    attrs: column.attrs,
+  };
+}
+
+/** The summary without the checksum, which has a field of its own. */
+function chunksOf({ checksum: _, ...chunks }: ReadableSummary): ChunkFacts {
+  return chunks;
+}
+
+function checksumOf(checksum: string | undefined): string | null {
+  return checksum === undefined || checksum === "None" ? null : checksum;
+}

@@ -1,0 +1,92 @@
+/** What `info` prints for people: an aligned block of facts, exact numbers beside human units. */
+import { stringifyJson } from "../../src/format/json.ts";
+import { isNotedFloat, JsonFloat } from "../../src/format/json-float.ts";
+import type { JsonInput } from "../../src/format/types.ts";
+import { formatCount, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
+import { printable } from "../values/cell-text.ts";
+import type { ArchiveFacts, ChunkFacts, ColumnFacts } from "./archive-facts.ts";
+import { alignRows, shapeText } from "./layout.ts";
+
+/** The lines of `info PATH`, for a terminal of so many columns. */
+export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
+  const rows: string[][] = [
+    ["path", printable(facts.path)],
+    ["dialect", facts.dialect],
+    ["kind", facts.kind],
+  ];
+  if (facts.views !== undefined) rows.push(["also", facts.views.join(", ")]);
+  if (facts.dtype !== null) rows.push(["dtype", compact(facts.dtype)]);
+  const hasRows = facts.kind === "table" || (facts.kind === "group" && facts.shape.length > 0);
+  if (hasRows) rows.push(["rows", formatCount(facts.shape[0] ?? 0)]);
+  if (facts.kind === "array") rows.push(["shape", shapeText(facts.shape)], ["order", facts.order ?? "C"]);
+  if (facts.dimensionNames !== undefined)
+    rows.push(["dimensions", facts.dimensionNames.map((name) => printable(name ?? "-")).join(", ")]);
+  if (facts.chunks !== null) rows.push(["chunks", chunksText(facts.chunks)], ...zarrRows(facts.chunks));
+  rows.push(["size", formatExactSize(facts.nbytes)], ["stored", storedText(facts)]);
+  if (facts.kind === "array" || facts.kind === "bytes") rows.push(["checksum", facts.checksum ?? "none"]);
+  if (facts.fillValue !== null) rows.push(["fill value", compact(facts.fillValue)]);
+  for (const [name, value] of Object.entries(facts.attrs))
+    rows.push([
+      "attribute",
+      `${printable(name)} = ${compact(isNotedFloat(facts.attrs, name, value) ? new JsonFloat(Number(value)) : value)}`,
+    ]);
+  for (const warning of facts.warnings) rows.push(["warning", printable(warning)]);
+  const lines = alignRows(rows);
+  if (facts.columns !== null && facts.columns.length > 0)
+    lines.push("", ...columnLines(facts.columns, facts.kind === "group" ? "array" : "column", terminal));
+  return lines;
+}
+
+function storedText({ cbytes, ratio }: ArchiveFacts): string {
+  return `${formatExactSize(cbytes)}${ratio === null ? "" : `, ratio ${ratio.toFixed(2)}`}`;
+}
+
+/** What only Zarr has: shards, unequal chunks, codecs. */
+function zarrRows({ shardShape, nshards, chunkShapes, codecs }: ChunkFacts): string[][] {
+  return [
+    ...(shardShape === undefined
+      ? []
+      : [["shards", `${formatCount(nshards ?? 0)} of ${rowsText(shardShape)}`]]),
+    ...(chunkShapes === undefined ? [] : [["lengths", compact(chunkShapes)]]),
+    ...(codecs === undefined ? [] : [["codecs", codecs.join(", ")]]),
+  ];
+}
+
+/** A shape of chunks: rows where there is nothing else. */
+function rowsText(shape: readonly number[]): string {
+  const [rows] = shape;
+  return rows !== undefined && shape.length === 1 ? formatPlural(rows, "row") : shapeText(shape);
+}
+
+/** `8 of 128 rows, zstd 5, shuffle, typesize 8`. */
+function chunksText(chunks: ChunkFacts): string {
+  const { nchunks, chunkLength, chunkBytes, chunkShape, cname, clevel, shuffle, typesize } = chunks;
+  const words = [formatCount(nchunks)];
+  if (chunkLength !== undefined) words[0] += ` of ${formatPlural(chunkLength, "row")}`;
+  else if (chunkBytes !== undefined) words[0] += ` of ${formatExactSize(chunkBytes)}`;
+  else if (chunkShape !== undefined && chunks.chunkShapes === undefined)
+    words[0] += ` of ${rowsText(chunkShape)}`;
+  if (cname !== undefined) words.push(clevel === undefined ? cname : `${cname} level ${clevel}`);
+  if (shuffle !== undefined) words.push(shuffle);
+  if (typesize !== undefined) words.push(`typesize ${typesize}`);
+  return words.join(", ");
+}
+
+function columnLines(columns: readonly ColumnFacts[], what: string, terminal: number | undefined): string[] {
+  const header = [what, "dtype", "shape", "chunks", "codec", "size", "stored", "ratio"];
+  const rows = columns.map(({ name, dtype, shape, chunks, nbytes, cbytes, ratio }) => [
+    printable(name),
+    compact(dtype),
+    shapeText(shape),
+    formatCount(chunks.nchunks),
+    chunks.cname === undefined ? "-" : `${chunks.cname} ${chunks.shuffle ?? ""}`.trim(),
+    formatSize(nbytes),
+    formatSize(cbytes),
+    ratio === null ? "-" : ratio.toFixed(2),
+  ]);
+  return alignRows([header, ...rows], new Set([3, 5, 6, 7]), terminal);
+}
+
+function compact(value: JsonInput): string {
+  return typeof value === "string" ? printable(value) : printable(stringifyJson(value));
+}

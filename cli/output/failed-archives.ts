@@ -1,0 +1,31 @@
+/** What is told of archives that failed where others did not: lines on stderr, and the exit code. */
+import { type ErrorCode, SuperchunkError } from "../../src/errors.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../failure.ts";
+import { formatCount } from "../input/units.ts";
+
+/** Failures that are told on stderr; the others are in the report only. */
+const FAILURES_TOLD = 20;
+
+/** Tells failures a line each; `what` says what did not happen, for example `not converted`. */
+export function tellFailures(
+  failures: readonly { readonly path: string; readonly code?: ErrorCode; readonly message?: string }[],
+  what: string,
+  context: Context,
+): void {
+  for (const { path, code, message } of failures.slice(0, FAILURES_TOLD))
+    context.message(`${what}: ${withPlace(path, message ?? "")} (${code})`);
+  const untold = failures.length - FAILURES_TOLD;
+  if (untold > 0) context.message(`and ${formatCount(untold)} more ${what}: --report or --json lists them`);
+}
+
+function withPlace(path: string, message: string): string {
+  return message.startsWith(path) ? message : `${path}: ${message}`;
+}
+
+/** Ends the command with the code of the failures. */
+export function noteFailures(entries: readonly { readonly code?: ErrorCode }[], context: Context): void {
+  for (const { code } of entries) {
+    if (code !== undefined) context.note(new SuperchunkError(code, "").isDamage ? EXIT.damaged : EXIT.failed);
+  }
+}

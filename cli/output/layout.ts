@@ -1,0 +1,77 @@
+/** Lines for people: aligned blocks, dtypes, shapes. Knows text; must not know where it comes from. */
+
+import { formatDType } from "../../src/format/dtype.ts";
+import type { DType, JsonValue } from "../../src/format/types.ts";
+import { printable } from "../values/cell-text.ts";
+import { padEnd, padStart, textWidth } from "./text-width.ts";
+
+/** Columns for names in a table that is too wide for its terminal; longer ones get a line of their own. */
+const SHORT_NAME = 12;
+
+/**
+ * Rows of cells as lines, every column as wide as its widest cell; columns in `right` are flush right. Where the lines would be
+ * wider than `columns`, a long first cell stands on a line of its own, and the others below it in their places.
+ */
+export function alignRows(
+  rows: readonly (readonly string[])[],
+  right: ReadonlySet<number> = new Set(),
+  columns: number = Number.POSITIVE_INFINITY,
+): string[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    row.forEach((cell, c) => {
+      widths[c] = Math.max(widths[c] ?? 0, textWidth(cell));
+    });
+  }
+  const [first = 0, ...others] = widths;
+  const rest = others.reduce((sum, width) => sum + 2 + width, 0);
+  if (first + rest > columns) widths[0] = Math.min(first, Math.max(SHORT_NAME, columns - rest));
+  return rows.flatMap((row) => {
+    const [name = ""] = row;
+    const isLong = textWidth(name) > (widths[0] ?? 0);
+    const line = (isLong ? ["", ...row.slice(1)] : row)
+      .map((cell, c) => (right.has(c) ? padStart : padEnd)(cell, widths[c] ?? 0))
+      .join("  ")
+      .trimEnd();
+    return isLong ? [name, line] : [line];
+  });
+}
+
+/**
+ * Two parts of a line; where they are wider than the `columns` of a terminal together, the second one stands on a line of its own,
+ * `indent` columns in.
+ */
+export function foldLine(
+  first: string,
+  second: string,
+  indent: number,
+  columns: number = Number.POSITIVE_INFINITY,
+): string[] {
+  const whole = `${first}  ${second}`;
+  return textWidth(whole) > columns ? [first, `${" ".repeat(indent)}${second}`] : [whole];
+}
+
+/** A dtype in numpy's spelling; a structured one as its fields, `{id: <u4, v: <f4 x 3}`. */
+function dtypeText(dtype: DType): string {
+  if (dtype.kind !== "struct") return String(formatDType(dtype));
+  const fields = dtype.fields.map(({ name, dtype: inner, shape }) => {
+    const dimensions = shape.map((length) => ` x ${length}`).join("");
+    return `${printable(name)}: ${dtypeText(inner)}${dimensions}`;
+  });
+  return `{${fields.join(", ")}}`;
+}
+
+/** A dtype for a narrow column: a structured one as the number of its fields. */
+export function shortDType(dtype: DType): string {
+  return dtype.kind === "struct" ? `struct(${dtype.fields.length})` : dtypeText(dtype);
+}
+
+/** A dtype for JSON: numpy's string, or the list of fields. */
+export function jsonDType(dtype: DType): JsonValue {
+  return formatDType(dtype);
+}
+
+/** `60 x 25`; `scalar` for no dimensions. */
+export function shapeText(shape: readonly number[]): string {
+  return shape.length === 0 ? "scalar" : shape.join(" x ");
+}

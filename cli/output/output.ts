@@ -1,0 +1,116 @@
+/**
+ * Where the command writes, and how: with backpressure, and quietly when the other end of a pipe goes away.
+ *
+ * Knows streams; must not know archives.
+ */
+import type { Readable, Writable } from "node:stream";
+import { setImmediate } from "node:timers/promises";
+import { SuperchunkError } from "../../src/errors.ts";
+
+/** A stream that may be a terminal. */
+export type TerminalStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
+
+/** What a run of the command reads from, writes to, and is stopped by. */
+export interface Io {
+  readonly stdin: Readable;
+  readonly stdout: TerminalStream;
+  readonly stderr: TerminalStream;
+  readonly signal: AbortSignal;
+}
+
+/** Thrown when the reader of stdout has gone: the command ends quietly, as done. */
+export class ClosedPipe extends Error {
+  override readonly name = "ClosedPipe";
+}
+
+const BUFFERED = 1 << 16;
+
+/**
+ * What `printable` escapes too, but for line ends and tabs: text for people has none of it. JSON may have the later ones as they are,
+ * and CSV all: data that is to come out as it is, but not on a terminal.
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
+
+/** As JSON has it in strings. */
+function escapeJson(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+/** Writes text in pieces of about 64 kB and bytes at once, and waits where the stream asks for it. */
+export class Output {
+  readonly #stream: TerminalStream;
+  readonly #signal: AbortSignal;
+  readonly isTerminal: boolean;
+  /** True once anything has been printed. */
+  started = false;
+  #pending = "";
+  #failure: Error | undefined;
+
+  /** Printing ends with the reason of `signal` once that is aborted. */
+  constructor(stream: TerminalStream, signal: AbortSignal) {
+    this.#stream = stream;
+    this.#signal = signal;
+    this.isTerminal = stream.isTTY === true;
+    stream.on("error", (error: Error) => {
+      this.#failure ??= error;
+    });
+  }
+
+  /** Columns of the terminal; undefined where there is none, or where it does not tell. */
+  get columns(): number | undefined {
+    return (this.isTerminal && this.#stream.columns) || undefined;
+  }
+
+  /** Prints text; returns a promise only where it has to be waited for. What would steer a terminal is escaped on one. */
+  text(text: string): Promise<void> | undefined {
+    this.started = true;
+    this.#pending += this.isTerminal ? text.replace(STEERING, escapeJson) : text;
+    return this.#pending.length >= BUFFERED ? this.flush() : undefined;
+  }
+
+  /** Prints a line. */
+  line(text: string): Promise<void> | undefined {
+    return this.text(`${text}\n`);
+  }
+
+  /** Prints bytes. They are not needed any more once the promise resolves. */
+  async bytes(bytes: Uint8Array): Promise<void> {
+    this.started = true;
+    await this.flush();
+    if (bytes.length > 0) await this.#write(bytes);
+  }
+
+  /** Resolves when all that was printed has been handed to the system. */
+  async flush(): Promise<void> {
+    const text = this.#pending;
+    this.#pending = "";
+    if (text !== "") await this.#write(text);
+  }
+
+  async #write(piece: string | Uint8Array): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const fail = (error: Error): void => reject(isClosedPipe(error) ? new ClosedPipe() : explain(error));
+      if (this.#failure !== undefined) fail(this.#failure);
+      else this.#stream.write(piece, (error) => (error ? fail(error) : resolve()));
+    });
+    // Reads of small chunks and writes to a pipe may all be synchronous: without a turn of the event loop now and
+    // then, no signal would ever be seen.
+    await setImmediate();
+    this.#signal.throwIfAborted();
+  }
+}
+
+/** Says of an error that it was in printing; the archive is not to blame. */
+function explain(error: Error): Error {
+  const code = "code" in error ? String(error.code) : error.message;
+  const details = { path: "stdout", cause: error };
+  return code === "ENOSPC"
+    ? new SuperchunkError("NO_SPACE", "the disk is full: what is printed is not all there (ENOSPC)", details)
+    : new SuperchunkError("IO", `what is printed is not all there (${code} while writing)`, details);
+}
+
+function isClosedPipe(error: Error): boolean {
+  const code = "code" in error ? error.code : undefined;
+  return code === "EPIPE" || code === "ERR_STREAM_DESTROYED" || code === "EOF";
+}

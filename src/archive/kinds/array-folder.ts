@@ -1,0 +1,205 @@
+/**
+ * What an array folder's metadata say, and the archive that is made of it. Knows `meta/` and how columns lie; must not
+ * know how the layouts are told apart.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { parseSizes, parseStorage } from "../../format/folder.ts";
+import { parseJson } from "../../format/json.ts";
+import { checkStoredName } from "../../format/naming.ts";
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { fieldSize } from "../../values/values.ts";
+import type { ChunkSequence } from "../places/sequence.ts";
+import type { ChunkDecoder } from "../read/chunk-decoder.ts";
+import { PlainArray } from "./array-archive.ts";
+import type { ArchiveParts } from "./chunked-base.ts";
+import { NestedArray } from "./nested-archive.ts";
+import type { ArrayArchive, OpenOptions } from "./types.ts";
+
+/** The two metadata objects, as far as they are there. */
+export interface FolderMetadata {
+  readonly sizes: Uint8Array | undefined;
+  readonly storage: Uint8Array | undefined;
+}
+
+/** What is known of an array folder once its metadata are read. */
+export interface ArrayFolder {
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** Rows that the chunks hold: more than shape[0] where a table cuts the column. */
+  readonly heldRows: number;
+  readonly chunklen: number;
+  readonly clevel: number | undefined;
+  readonly dflt: JsonValue | undefined;
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  readonly verify: boolean;
+  readonly decoder: ChunkDecoder | undefined;
+}
+
+/** Reads what `meta/sizes` and `meta/storage` say. `rows` shows only that many rows. Throws `INCOMPLETE`, `BAD_FIELD`. */
+export function readFolder(
+  store: ReadableStore,
+  path: string,
+  found: FolderMetadata,
+  options: OpenOptions,
+  rows: number | undefined,
+): ArrayFolder {
+  const sizesPath = store.describe(joinKey(path, "meta/sizes"));
+  const storagePath = store.describe(joinKey(path, "meta/storage"));
+  if (found.sizes === undefined)
+    throw missing(sizesPath, ', or let "superchunk repair" count the rows of an array of superchunks anew');
+  if (found.storage === undefined) throw missing(storagePath);
+  const sizes = parseSizes(found.sizes, sizesPath);
+  const storage = parseStorage(found.storage, storagePath);
+  const { dtype } = storage;
+  const nbytes = elementsOf(sizes.shape) * dtype.itemSize;
+  // bcolz counts the pickles of an object array, whose items have no fixed size.
+  if (dtype.kind !== "object" && sizes.nbytes !== undefined && sizes.nbytes !== nbytes) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `nbytes is ${sizes.nbytes}, but shape [${sizes.shape.join(", ")}] of ${dtype.itemSize}-byte items (meta/storage) makes ${nbytes}. One of the two files is damaged`,
+      {
+        path: sizesPath,
+        field: "nbytes",
+        expected: nbytes,
+        found: sizes.nbytes,
+      },
+    );
+  }
+  const [length] = sizes.shape;
+  if (length === undefined || !Number.isSafeInteger(nbytes)) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `shape is [${sizes.shape.join(", ")}], expected one or more sizes with a product that a file can hold`,
+      { path: sizesPath, field: "shape", found: sizes.shape },
+    );
+  }
+  return {
+    store,
+    path,
+    dtype,
+    shape: rows === undefined ? sizes.shape : [Math.min(rows, length), ...sizes.shape.slice(1)],
+    heldRows: length,
+    chunklen: storage.chunklen,
+    clevel: storage.cparams.clevel,
+    dflt: storage.dflt,
+    metadata: { sizes: sizes.raw, storage: storage.raw },
+    warnings: [],
+    verify: options.verify ?? true,
+    decoder: options.decoder,
+  };
+}
+
+function missing(path: string, more = ""): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    `the file is missing, without which the array cannot be read. Look for a whole copy${more}`,
+    { path, expected: "a file", found: "nothing" },
+  );
+}
+
+/** User attributes; undefined where the object is missing. Throws `BAD_FIELD`. */
+export async function readAttributes(
+  store: ReadableStore,
+  key: string,
+  options: OpenOptions,
+): Promise<JsonObject | undefined> {
+  const bytes = await store.get(key, options);
+  const path = store.describe(key);
+  if (bytes === undefined) return undefined;
+  if (bytes.length === 0) return {};
+  const value = parseJson(bytes, path);
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+  throw new SuperchunkError("BAD_FIELD", "the attributes are not a JSON object", {
+    path,
+    field: "attributes",
+    expected: "an object",
+    found: typeof value,
+  });
+}
+
+/** Makes the sequence of chunks in a folder: `shape` and `row` (bytes) are the array's or the column's own. */
+export type SequenceMaker = (dataFolder: string, rowBytes: number) => ChunkSequence;
+
+/** What an array shows beside its folder's metadata. */
+export interface ArrayFace {
+  readonly dialect: "carray" | "blz-superchunk";
+  readonly attrs: JsonObject;
+  readonly metadataKeys: readonly string[];
+  readonly sequence: SequenceMaker;
+}
+
+/** The array whose items lie in one folder. */
+export function plainArray(folder: ArrayFolder, face: ArrayFace): PlainArray {
+  return oneColumn(folder, face, folder.dtype, folder.shape, joinKey(folder.path, "data"), folder.dflt);
+}
+
+function oneColumn(
+  folder: ArrayFolder,
+  face: ArrayFace,
+  dtype: DType,
+  shape: readonly number[],
+  dataFolder: string,
+  fillValue: JsonValue | undefined,
+): PlainArray {
+  const { store, path, chunklen } = folder;
+  const parts: ArchiveParts = {
+    dialect: face.dialect,
+    store,
+    path,
+    attrs: face.attrs,
+    metadata: folder.metadata,
+    warnings: folder.warnings,
+    metadataKeys: face.metadataKeys,
+    sequence: face.sequence(dataFolder, elementsOf(shape.slice(1)) * dtype.itemSize),
+    verify: folder.verify,
+    decoder: folder.decoder,
+    cut: { chunkLength: chunklen },
+    clevel: folder.clevel,
+    itemSize: dtype.itemSize,
+  };
+  return new PlainArray(parts, { dtype, shape, order: "C", fillValue, chunkLength: chunklen });
+}
+
+/** The array whose fields lie in a folder each. */
+export function nestedArray(
+  folder: ArrayFolder,
+  dtype: Extract<DType, { kind: "struct" }>,
+  face: ArrayFace,
+): NestedArray {
+  const { store, path, shape, dflt } = folder;
+  const columns = new Map<string, ArrayArchive>();
+  const ownData = { ...face, attrs: {}, metadataKeys: [] };
+  dtype.fields.forEach((field, i) => {
+    checkStoredName(field.name, store.describe(joinKey(path, "meta/storage")), "dtype");
+    const fill = Array.isArray(dflt) ? (dflt[i] as JsonValue | undefined) : undefined;
+    const data = joinKey(path, "data", field.name);
+    columns.set(field.name, oneColumn(folder, ownData, field.dtype, [...shape, ...field.shape], data, fill));
+  });
+  if (dtype.fields.reduce((sum, field) => sum + fieldSize(field), 0) === 0) {
+    throw new SuperchunkError("BAD_FIELD", "the dtype has no fields, but data lie in column folders", {
+      path: store.describe(path),
+      field: "dtype",
+    });
+  }
+  return new NestedArray({
+    dialect: "blz-superchunk",
+    store,
+    path,
+    attrs: face.attrs,
+    metadata: folder.metadata,
+    warnings: folder.warnings,
+    metadataKeys: face.metadataKeys,
+    dtype,
+    shape,
+    order: "C",
+    chunkLength: folder.chunklen,
+    fillValue: dflt,
+    columns,
+  });
+}

@@ -1,0 +1,206 @@
+/** What arrays and plain bytes have in common: one chunk sequence, read, listed, verified. */
+import { SuperchunkError } from "../../errors.ts";
+import type { Dialect, JsonObject } from "../../format/types.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { sizeOfObjects } from "../open/stored-size.ts";
+import { type ChunkSequence, nbytesOfChunk } from "../places/sequence.ts";
+import { readHead } from "../read/block-read.ts";
+import { SequenceReader } from "../read/byte-reader.ts";
+import type { ChunkDecoder } from "../read/chunk-decoder.ts";
+import { listChunks } from "../read/chunk-list.ts";
+import type {
+  ChunkInfo,
+  ChunkPlace,
+  ChunkSummary,
+  EncodedChunk,
+  EncodedChunksOptions,
+  ListChunksOptions,
+  LongOptions,
+  OpenOptions,
+  VerifyReport,
+} from "./types.ts";
+import { type VerifyContext, verifySequence } from "./verify.ts";
+
+/** Places that are made at a time. */
+const PLACES = 1024;
+/** Above this, the last chunk that a read touches must prove to exist before room for the result is made. */
+const UNPROVEN_RESULT = 64 << 20;
+
+/** What every kind of archive is made from. */
+export interface ArchiveParts {
+  readonly dialect: Dialect;
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  /** Keys of the metadata objects, for `storedBytes`. */
+  readonly metadataKeys: readonly string[];
+  readonly sequence: ChunkSequence;
+  readonly verify: boolean;
+  /** What decodes many chunks; absent: the calling thread. */
+  readonly decoder?: ChunkDecoder | undefined;
+  /** How `info` tells the cut: rows of a chunk, or bytes. */
+  readonly cut: { readonly chunkLength: number } | { readonly chunkBytes: number };
+  readonly clevel: number | undefined;
+  /** Bytes of an item, to be compared with the chunks' typesize; undefined for plain bytes. */
+  readonly itemSize: number | undefined;
+}
+
+export abstract class ChunkedBase {
+  readonly dialect: Dialect;
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  readonly nbytes: number;
+  readonly nchunks: number;
+  readonly chunkBytes: number;
+  protected readonly parts: ArchiveParts;
+  protected readonly reader: SequenceReader;
+
+  constructor(parts: ArchiveParts) {
+    this.parts = parts;
+    this.dialect = parts.dialect;
+    this.store = parts.store;
+    this.path = parts.path;
+    this.attrs = parts.attrs;
+    this.metadata = parts.metadata;
+    this.warnings = parts.warnings;
+    this.nbytes = parts.sequence.nbytes;
+    this.nchunks = parts.sequence.nchunks;
+    this.chunkBytes = parts.sequence.chunkBytes;
+    this.reader = new SequenceReader(parts.sequence, parts.verify, parts.decoder);
+  }
+
+  /** Throws `UNSUPPORTED` where the data must not be read (Python objects). */
+  protected assertReadable(): void {}
+
+  async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
+    const { sequence, cut, clevel } = this.parts;
+    const base = { nchunks: sequence.nchunks, ...cut, ...(clevel === undefined ? {} : { clevel }) };
+    if (sequence.nchunks === 0) return base;
+    const [place] = await sequence.places(0, 1, options.signal);
+    if (place === undefined) return base;
+    const { compressor, shuffle, typesize } = (await readHead(this.store, place, options.signal)).header;
+    const checksum = sequence.hasChecksums ? { checksum: place.checksum } : {};
+    return { ...base, cname: compressor, shuffle, typesize, ...checksum };
+  }
+
+  async storedBytes(options: OpenOptions = {}): Promise<number> {
+    const { sequence, metadataKeys, store } = this.parts;
+    const own = await sizeOfObjects(store, metadataKeys, options.signal);
+    return own + (await sizeOfObjects(store, sequence.keys(options.signal), options.signal));
+  }
+
+  async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
+    this.assertReadable();
+    if (
+      !(
+        Number.isSafeInteger(start) &&
+        Number.isSafeInteger(end) &&
+        start >= 0 &&
+        end >= start &&
+        end <= this.nbytes
+      )
+    ) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `bytes ${start} to ${end} are not within the ${this.nbytes} of the archive`,
+        {
+          field: "start, end",
+          expected: `0 to ${this.nbytes}`,
+          found: `${start} to ${end}`,
+        },
+      );
+    }
+    await this.proveRoom(end - start, end, options.signal);
+    return this.reader.read(start, end, options);
+  }
+
+  /** Makes sure that a large result is not allocated on the word of a damaged header. */
+  protected async proveRoom(length: number, end: number, signal: AbortSignal | undefined): Promise<void> {
+    if (length <= UNPROVEN_RESULT) return;
+    const last = Math.floor((end - 1) / this.chunkBytes);
+    const [place] = await this.parts.sequence.places(last, last + 1, signal);
+    if (place !== undefined) await readHead(this.store, place, signal);
+    if (length > 0xffff_ffff) {
+      throw new SuperchunkError(
+        "LIMIT",
+        `a result of ${length} bytes does not fit into one buffer; read it in parts, or with chunks()`,
+        {
+          path: this.store.describe(this.path),
+          expected: "less than 4 GiB",
+          found: length,
+        },
+      );
+    }
+  }
+
+  async *encodedChunks(
+    first = 0,
+    end: number = this.nchunks,
+    options: EncodedChunksOptions = {},
+  ): AsyncIterable<EncodedChunk> {
+    this.assertReadable();
+    let done = 0;
+    for (let at = first; at < end; at += PLACES) {
+      const places = await this.parts.sequence.places(at, Math.min(end, at + PLACES), options.signal);
+      for await (const { place, bytes } of this.reader.fetch(places, options.signal, options.buffers)) {
+        yield { place, bytes };
+        done += place.nbytes;
+        options.onProgress?.({ done, total: this.nbytes });
+      }
+    }
+  }
+
+  chunkPlaces(
+    first = 0,
+    end: number = this.nchunks,
+    options: OpenOptions = {},
+  ): Promise<readonly ChunkPlace[]> {
+    return this.parts.sequence.places(first, Math.min(end, this.nchunks), options.signal);
+  }
+
+  listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
+    return listChunks(this.parts.sequence, options);
+  }
+
+  /**
+   * Decoded bytes in stored order, chunk by chunk: views that are valid until the next one is asked for, or with
+   * `own` arrays of the caller's own.
+   */
+  protected async *decodedChunks(options: LongOptions, own = false): AsyncGenerator<Uint8Array> {
+    this.assertReadable();
+    let done = 0;
+    for await (const { place, bytes } of this.reader.scan(0, this.nchunks, { signal: options.signal, own })) {
+      // A table's shorter column can end inside a chunk of this one.
+      const shown = nbytesOfChunk(place.index, this.nbytes, this.chunkBytes);
+      yield shown < bytes.length ? bytes.subarray(0, shown) : bytes;
+      done += shown;
+      options.onProgress?.({ done, total: this.nbytes });
+    }
+  }
+
+  verify(options: LongOptions = {}): Promise<VerifyReport> {
+    const context: VerifyContext = {
+      sequence: this.parts.sequence,
+      itemSize: this.parts.itemSize,
+      path: this.store.describe(this.path),
+      warnings: this.warnings,
+      scan: (places, signal) => this.reader.decodePlaces(places, this.nchunks, { signal, verify: true }),
+      unreadable: this.unreadable(),
+    };
+    return verifySequence(context, options);
+  }
+
+  /** Why the values cannot be read, if so. */
+  protected unreadable(): string | undefined {
+    return undefined;
+  }
+
+  async close(): Promise<void> {
+    await this.store.close?.();
+  }
+}

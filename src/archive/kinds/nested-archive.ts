@@ -1,0 +1,255 @@
+/**
+ * An array of a structured dtype whose fields are column folders: each column is an array of its own, and the
+ * values are put together when they are read.
+ */
+import { fillResult } from "../../bytes/allocate.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { RunBatch, Selection } from "../../values/selection.ts";
+import { assertReadable, fieldSize } from "../../values/values.ts";
+import { sizeOfObjects } from "../open/stored-size.ts";
+import { ArrayReading } from "./array-reading.ts";
+import type {
+  ArrayArchive,
+  ArraySlice,
+  ChunkInfo,
+  ChunkPlace,
+  ChunkSummary,
+  EncodedChunk,
+  LongOptions,
+  OpenOptions,
+  VerifyReport,
+} from "./types.ts";
+import { verifyParts } from "./verify.ts";
+
+export interface NestedParts {
+  readonly dialect: Dialect;
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  readonly metadataKeys: readonly string[];
+  readonly dtype: Extract<DType, { kind: "struct" }>;
+  readonly shape: readonly number[];
+  readonly order: "C";
+  readonly chunkLength: number;
+  readonly fillValue: JsonValue | undefined;
+  /** One array for each field, of the same shape (sub-array dimensions behind it). */
+  readonly columns: ReadonlyMap<string, ArrayArchive>;
+}
+
+export class NestedArray implements ArrayArchive {
+  readonly kind = "array";
+  readonly order = "C";
+  readonly dialect: Dialect;
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly chunkLength: number;
+  readonly fillValue: JsonValue | undefined;
+  readonly nbytes: number;
+  readonly nchunks: number;
+  readonly chunkBytes: number;
+  readonly columnNames: readonly string[];
+  readonly #parts: NestedParts;
+  readonly #reading: ArrayReading;
+
+  constructor(parts: NestedParts) {
+    this.#parts = parts;
+    this.dialect = parts.dialect;
+    this.store = parts.store;
+    this.path = parts.path;
+    this.attrs = parts.attrs;
+    this.metadata = parts.metadata;
+    this.warnings = parts.warnings;
+    this.dtype = parts.dtype;
+    this.shape = parts.shape;
+    this.chunkLength = parts.chunkLength;
+    this.fillValue = parts.fillValue;
+    this.columnNames = [...parts.columns.keys()];
+    const items = parts.shape.reduce((product, n) => product * n, 1);
+    const [rows = 1] = parts.shape;
+    this.nbytes = items * parts.dtype.itemSize;
+    this.nchunks = Math.ceil(rows / parts.chunkLength);
+    this.chunkBytes = parts.chunkLength * (rows === 0 ? 1 : items / rows) * parts.dtype.itemSize;
+    this.#reading = new ArrayReading(
+      parts,
+      (batches, out, options) => this.#gather(batches, out, options),
+      parts.store.describe(parts.path),
+    );
+  }
+
+  column(name: string): ArrayArchive {
+    const column = this.#parts.columns.get(name);
+    if (column !== undefined) return column;
+    throw new SuperchunkError("NOT_FOUND", `no column "${name}"; there are ${this.columnNames.join(", ")}`, {
+      path: this.store.describe(this.path),
+      field: name,
+    });
+  }
+
+  async get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+    this.#assertReadable();
+    return this.#reading.get(selection, options);
+  }
+
+  async getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+    this.#assertReadable();
+    return this.#reading.getBytes(selection, options);
+  }
+
+  chunks(options: LongOptions = {}): AsyncIterable<ArraySlice> {
+    this.#assertReadable();
+    return this.#slices(options);
+  }
+
+  streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
+    this.#assertReadable();
+    return this.#slabs(options);
+  }
+
+  async *#slices(options: LongOptions): AsyncGenerator<ArraySlice> {
+    const rowShape = this.shape.slice(1);
+    for await (const slab of this.#slabs(options)) yield this.#reading.sliceOf(slab, rowShape);
+  }
+
+  /** Rows of one chunk at a time. The chunks of every column are decoded ahead, by threads where there are some. */
+  async *#slabs({ signal, onProgress }: LongOptions): AsyncGenerator<Uint8Array> {
+    const { dtype, columns } = this.#parts;
+    const fields = dtype.fields
+      .filter((field) => fieldSize(field) > 0)
+      .map((field) => ({
+        field,
+        chunks: columns.get(field.name)?.streamBytes({ signal })[Symbol.asyncIterator](),
+      }));
+    try {
+      for (let done = 0; done < this.nbytes; ) {
+        signal?.throwIfAborted();
+        const slab = new Uint8Array(Math.min(this.chunkBytes, this.nbytes - done));
+        const items = slab.length / dtype.itemSize;
+        for (const { field, chunks } of fields) {
+          const size = fieldSize(field);
+          const next = await chunks?.next();
+          const from = next?.done === false ? next.value : undefined;
+          if (from?.length !== items * size)
+            throw new RangeError(`column ${field.name} has other chunks than its array`);
+          interleave(from, size, slab, field.offset, dtype.itemSize, items);
+        }
+        done += slab.length;
+        yield slab;
+        onProgress?.({ done, total: this.nbytes });
+      }
+    } finally {
+      await Promise.allSettled(fields.map(({ chunks }) => chunks?.return?.()));
+    }
+  }
+
+  async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
+    this.#assertReadable();
+    const size = this.dtype.itemSize;
+    if (!(start >= 0 && end >= start && end <= this.nbytes)) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `bytes ${start} to ${end} are not within the ${this.nbytes} of the archive`,
+        { field: "start, end" },
+      );
+    }
+    const first = Math.floor(start / size);
+    const items = Math.ceil(end / size) - first;
+    const run: RunBatch = {
+      source: Float64Array.of(first),
+      target: Float64Array.of(0),
+      length: items,
+      count: items > 0 ? 1 : 0,
+    };
+    const path = this.store.describe(this.path);
+    const bytes = await fillResult(items * size, { path }, (out) => this.#gather([run], out, options));
+    return bytes.subarray(start - first * size, end - first * size);
+  }
+
+  #assertReadable(): void {
+    assertReadable(this.dtype, this.store.describe(this.path));
+  }
+
+  /** Reads the runs of every column and puts the fields of each item side by side. */
+  async #gather(batches: Iterable<RunBatch>, out: Uint8Array, options: LongOptions): Promise<void> {
+    const { dtype, columns } = this.#parts;
+    for (const batch of batches) {
+      for (let i = 0; i < batch.count; i++) {
+        const source = batch.source[i] ?? 0;
+        const target = batch.target[i] ?? 0;
+        for (const field of dtype.fields) {
+          const size = fieldSize(field);
+          const from = await columns
+            .get(field.name)
+            ?.readBytes(source * size, (source + batch.length) * size, options);
+          if (from !== undefined)
+            interleave(from, size, out, target * dtype.itemSize + field.offset, dtype.itemSize, batch.length);
+        }
+      }
+    }
+  }
+
+  async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
+    const [first] = this.#parts.columns.values();
+    const summary = await first?.summary(options);
+    return { ...summary, nchunks: this.nchunks, chunkLength: this.chunkLength };
+  }
+
+  async storedBytes(options: OpenOptions = {}): Promise<number> {
+    let total = await sizeOfObjects(this.store, this.#parts.metadataKeys, options.signal);
+    for (const column of this.#parts.columns.values()) total += await column.storedBytes(options);
+    return total;
+  }
+
+  // biome-ignore lint/correctness/useYield: refuses, as the contract says
+  async *encodedChunks(): AsyncIterable<EncodedChunk> {
+    throw this.#ofColumns();
+  }
+
+  async chunkPlaces(): Promise<readonly ChunkPlace[]> {
+    throw this.#ofColumns();
+  }
+
+  // biome-ignore lint/correctness/useYield: refuses, as the contract says
+  async *listChunks(): AsyncIterable<ChunkInfo> {
+    throw this.#ofColumns();
+  }
+
+  #ofColumns(): SuperchunkError {
+    return new SuperchunkError(
+      "UNSUPPORTED",
+      `the chunks are those of the columns ${this.columnNames.join(", ")}: ask each of them`,
+      {
+        path: this.store.describe(this.path),
+      },
+    );
+  }
+
+  verify(options: LongOptions = {}): Promise<VerifyReport> {
+    return verifyParts(this.#parts.columns.values(), this.nbytes, options);
+  }
+
+  async close(): Promise<void> {
+    await this.store.close?.();
+  }
+}
+
+function interleave(
+  from: Uint8Array,
+  size: number,
+  out: Uint8Array,
+  at: number,
+  step: number,
+  count: number,
+): void {
+  for (let i = 0; i < count; i++) {
+    for (let b = 0; b < size; b++) out[at + i * step + b] = from[i * size + b] ?? 0;
+  }
+}

@@ -1,0 +1,248 @@
+/** What a user of an opened archive sees. The implementations are beside this file. */
+import type { Compressor, Shuffle } from "../../codec/types.ts";
+import type { BlpkHeader } from "../../format/header.ts";
+import type { ChecksumName, Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
+import type { Selection } from "../../values/selection.ts";
+import type { TypedValues } from "../../values/values.ts";
+import type { ChunkDecoder } from "../read/chunk-decoder.ts";
+
+/** How far a long operation is. */
+export interface Progress {
+  /** Done and total, in bytes of uncompressed data unless the call says otherwise. */
+  readonly done: number;
+  readonly total: number;
+  /** What is being worked on. */
+  readonly label?: string;
+}
+
+/** Options of all that may take long. */
+export interface LongOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+/** Options of reading encoded chunks. */
+export interface EncodedChunksOptions extends LongOptions {
+  /**
+   * Buffers that may be read into: one that is used is taken out, and put back when the next chunk is asked for. Who stops
+   * reading keeps the one that holds the last chunk.
+   */
+  readonly buffers?: Uint8Array[] | undefined;
+}
+
+export interface OpenOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Check digests before a payload is used (default true). */
+  readonly verify?: boolean | undefined;
+  /** What decodes where many chunks are read (default: the calling thread). */
+  readonly decoder?: ChunkDecoder | undefined;
+}
+
+/** Options of {@link ArrayArchive.chunks}. */
+export interface ChunksOptions extends LongOptions {
+  /**
+   * The values of a slice are valid only until the next one is asked for (default false: they are the caller's own).
+   * Saves making, and clearing, new memory for each.
+   */
+  readonly reuse?: boolean | undefined;
+}
+
+/** Options of {@link ChunkedArchive.listChunks}. */
+export interface ListChunksOptions extends LongOptions {
+  /** First chunk, and the one behind the last (default: all). */
+  readonly first?: number | undefined;
+  readonly end?: number | undefined;
+  /**
+   * Awaited before anything of an object is read, whenever the object is another than that of the chunk before; or, with
+   * `info`, after one look brought its beginning and what the store tells of it, which then is of the same bytes. Objects
+   * come in the order of their chunks, each ahead of all of its own. Chunks may come in lots (arrays that a writer may
+   * change meanwhile): then several objects are announced before the first chunk of the first of them. An object is
+   * announced again where chunks of others lie between its own, and where a writer made what was read start anew.
+   */
+  readonly onObject?: ((key: string, info?: ObjectInfo) => Promise<void> | void) | undefined;
+  /** Read stored digests, which lie behind the chunks (default true); false reads headers only, and gives none. */
+  readonly digests?: boolean | undefined;
+}
+
+/** A part of an array as `get` gives it: values in native byte order. `stride` in elements. */
+export interface ArraySlice {
+  readonly data: TypedValues;
+  readonly shape: readonly number[];
+  readonly stride: readonly number[];
+}
+
+/** Where a chunk lies. */
+export interface ChunkPlace {
+  /** Index in the array, from 0. */
+  readonly index: number;
+  /** Key of the object in the archive's store. */
+  readonly key: string;
+  /** Byte offset of the Blosc header in the object. */
+  readonly offset: number;
+  /** Uncompressed bytes that the archive's metadata promises. */
+  readonly nbytes: number;
+  /** Compressed bytes if known without reading the chunk's header, else undefined. */
+  readonly ctbytes: number | undefined;
+  /** Bytes of the object that chunk, digest and reserve may take at most; Infinity where its size is not known. */
+  readonly available: number;
+  /** Header of the object, where that is a `blpk` file or superchunk. */
+  readonly header?: BlpkHeader;
+}
+
+/** What `chunks` prints of a chunk: its place, its Blosc header and its digest. */
+export interface ChunkInfo extends ChunkPlace {
+  readonly ctbytes: number;
+  readonly typesize: number;
+  readonly blocksize: number;
+  readonly compressor: Compressor;
+  readonly shuffle: Shuffle;
+  readonly memcpyed: boolean;
+  readonly checksum: ChecksumName;
+  /** Stored digest in hexadecimal, as stored; undefined without a checksum. */
+  readonly digest: string | undefined;
+}
+
+/** How an array is cut and compressed, as `info` tells it. */
+export interface ChunkSummary {
+  readonly nchunks: number;
+  /** Rows in a chunk, for arrays cut along rows. */
+  readonly chunkLength?: number;
+  /** Uncompressed bytes in a chunk, for Bloscpack files. */
+  readonly chunkBytes?: number;
+  readonly cname?: Compressor;
+  readonly clevel?: number;
+  readonly shuffle?: Shuffle;
+  readonly typesize?: number;
+  /** Of every chunk; absent for dialects without, and where there is no chunk. */
+  readonly checksum?: ChecksumName;
+}
+
+/** An encoded chunk, digest checked (unless opened with `verify: false`), not decoded. */
+export interface EncodedChunk {
+  readonly place: ChunkPlace;
+  /** Exactly the Blosc chunk. A view that is valid until the next one is asked for. */
+  readonly bytes: Uint8Array;
+}
+
+/** Something that `verify` found. */
+export interface Finding {
+  readonly severity: "error" | "warning";
+  readonly code: string;
+  readonly message: string;
+  readonly path?: string;
+  /** Index of the chunk; in a shard of Zarr, its slot. */
+  readonly chunk?: number;
+  readonly offset?: number;
+  readonly field?: string;
+  readonly expected?: unknown;
+  readonly found?: unknown;
+}
+
+/** What `verify` did and found. */
+export interface VerifyReport {
+  readonly ok: boolean;
+  readonly chunks: number;
+  readonly nbytes: number;
+  readonly cbytes: number;
+  readonly digests: number;
+  readonly findings: readonly Finding[];
+}
+
+interface ArchiveBase {
+  readonly dialect: Dialect;
+  readonly store: ReadableStore;
+  /** Key of the file or folder in the store; `""` is the store's root. */
+  readonly path: string;
+  /** User attributes (user metadata of a Bloscpack file). */
+  readonly attrs: JsonObject;
+  /** Everything that the archive's metadata says, as stored. */
+  readonly metadata: JsonObject;
+  /** What is odd but harmless, in words. */
+  readonly warnings: readonly string[];
+  /** Reads everything, checks every header, size, offset, digest and payload; does not throw for what it finds. */
+  verify(options?: LongOptions): Promise<VerifyReport>;
+  close(): Promise<void>;
+}
+
+/** Values in one linear sequence of bytes, cut into chunks. Common to arrays and plain bytes. */
+export interface ChunkedArchive extends ArchiveBase {
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
+  readonly nchunks: number;
+  /** Uncompressed bytes of every chunk but the last, which may be shorter. */
+  readonly chunkBytes: number;
+  /** Reads the first file's and the first chunk's header to tell how the archive is compressed. */
+  summary(options?: OpenOptions): Promise<ChunkSummary>;
+  /** Compressed bytes, headers, tables, digests and metadata included: what the archive takes in its store. */
+  storedBytes(options?: OpenOptions): Promise<number>;
+  /** Decoded bytes in stored byte order and stored memory order, `[start, end)`. */
+  readBytes(start: number, end: number, options?: LongOptions): Promise<Uint8Array>;
+  /**
+   * All decoded bytes in C order, stored byte order, piece by piece, with flat memory. Each piece is valid until the
+   * next one is asked for.
+   */
+  streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
+  /** Encoded chunks `[first, end)` in order, headers and digests checked, neighbouring chunks in one read. */
+  encodedChunks(first?: number, end?: number, options?: EncodedChunksOptions): AsyncIterable<EncodedChunk>;
+  /**
+   * Places of the chunks `[first, end)`, in order, without reading their headers (default: all). Compressed sizes are left out
+   * where only headers tell them.
+   */
+  chunkPlaces(first?: number, end?: number, options?: OpenOptions): Promise<readonly ChunkPlace[]>;
+  /** Places and headers of the chunks, in order. */
+  listChunks(options?: ListChunksOptions): AsyncIterable<ChunkInfo>;
+}
+
+/** A file of plain bytes. */
+export interface BytesArchive extends ChunkedArchive {
+  readonly kind: "bytes";
+}
+
+/** An n-dimensional array. */
+export interface ArrayArchive extends ChunkedArchive {
+  readonly kind: "array";
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** Memory order in which the values are stored. */
+  readonly order: "C" | "F";
+  /** Default value as stored; undefined where the dialect has none. */
+  readonly fillValue: JsonValue | undefined;
+  /** Rows of a chunk where chunks end on rows (of the stored order), else undefined. */
+  readonly chunkLength: number | undefined;
+  /** Field names of a nested dtype stored as column folders, else empty: then `encodedChunks` and `listChunks` are refused and each column has its own. */
+  readonly columnNames: readonly string[];
+  /** One column of a nested dtype. */
+  column(name: string): ArrayArchive;
+  /**
+   * Number of the commit that the rows are read from, of arrays that a writer may change meanwhile; else absent. It is a
+   * newer one than was opened once files of that are gone: the rows are the same, or reading throws `STALE`.
+   */
+  readonly generation?: number;
+  /**
+   * Moves on to the newest commit of rows or columns: true where that is another one. Attributes are read anew; columns
+   * that were taken from the array move on with it. Absent where no writer is reckoned with.
+   *
+   * @throws NOT_FOUND where the array has been removed; the codes of opening
+   */
+  refresh?(options?: StoreOptions): Promise<boolean>;
+  /** The selected values; a scalar where every entry is an integer. */
+  get(selection?: Selection | null, options?: LongOptions): Promise<ArraySlice | unknown>;
+  /** The same as bytes: C order, stored byte order, items of a struct as stored. */
+  getBytes(selection?: Selection | null, options?: LongOptions): Promise<Uint8Array>;
+  /** Values chunk by chunk along the first dimension (whole rows), in order. */
+  chunks(options?: ChunksOptions): AsyncIterable<ArraySlice>;
+}
+
+/** A table: columns of one length. */
+export interface TableArchive extends ArchiveBase {
+  readonly kind: "table";
+  readonly names: readonly string[];
+  /** Rows: those of the shortest column. */
+  readonly length: number;
+  readonly nbytes: number;
+  column(name: string): ArrayArchive;
+  storedBytes(options?: OpenOptions): Promise<number>;
+}
+
+export type Archive = BytesArchive | ArrayArchive | TableArchive;

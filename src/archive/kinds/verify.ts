@@ -1,0 +1,247 @@
+/**
+ * Reads everything and says what is wrong: every header, size, offset, digest and payload. A damaged chunk is one
+ * finding, and the others are looked at all the same.
+ */
+
+import { isSuperchunkError } from "../../errors.ts";
+import { digestLength } from "../../format/checksums.ts";
+import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
+import type { DecodedChunk } from "../read/chunk-decoder.ts";
+import type { ArrayArchive, Finding, LongOptions, VerifyReport } from "./types.ts";
+
+const PLACES = 1024;
+
+export interface VerifyContext {
+  readonly sequence: ChunkSequence;
+  readonly itemSize: number | undefined;
+  /** How messages name the archive. */
+  readonly path: string;
+  readonly warnings: readonly string[];
+  /** Why the values are not read, if so: then nothing is. */
+  readonly unreadable: string | undefined;
+  /** The decoded chunks of the places, in order, their digests checked. */
+  scan(
+    places: AsyncIterable<readonly PlacedChunk[]>,
+    signal: AbortSignal | undefined,
+  ): AsyncIterable<DecodedChunk>;
+}
+
+/** Verifies one sequence. Throws only where it is aborted or the store fails. */
+export async function verifySequence(context: VerifyContext, options: LongOptions): Promise<VerifyReport> {
+  const { sequence, path } = context;
+  const tally = new Tally(context, options);
+  for (const message of context.warnings) tally.warn("WARNING", message, { path });
+  if (context.unreadable !== undefined) {
+    // What such chunks should decode to is not known either.
+    tally.warn("UNSUPPORTED", context.unreadable, { path });
+    return tally.report();
+  }
+  if (!(await verifyChunks(tally, context, options.signal))) return tally.report();
+  await tally.guard(async () => {
+    for (const name of await listLeftovers(sequence, options.signal)) {
+      tally.warn(
+        "LEFTOVER",
+        "the object does not belong to the archive any more (left over from a trim, or another program's)",
+        {
+          path: sequence.store.describe(name),
+        },
+      );
+    }
+  });
+  return tally.report();
+}
+
+async function listLeftovers(
+  sequence: ChunkSequence,
+  signal: AbortSignal | undefined,
+): Promise<readonly string[]> {
+  try {
+    return await sequence.leftovers(signal);
+  } catch (error) {
+    // A store that cannot list cannot have its leftovers told.
+    if (isSuperchunkError(error, "UNSUPPORTED")) return [];
+    throw error;
+  }
+}
+
+/**
+ * Looks at every chunk; after an error at the ones behind the damaged one, in a new run. False where the tables that
+ * tell the chunks' places are damaged: single places may still be found further on, but the first error says why not.
+ */
+async function verifyChunks(
+  tally: Tally,
+  { sequence, scan }: VerifyContext,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  let next = 0;
+  let lost: { readonly error: unknown } | undefined;
+  async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
+    for (let at = next; at < sequence.nchunks; at += PLACES) {
+      const end = Math.min(sequence.nchunks, at + PLACES);
+      try {
+        yield await sequence.places(at, end, signal);
+      } catch {
+        // The ones in front of the damage, one by one.
+        for (let index = at; index < end; index++) {
+          try {
+            yield await sequence.places(index, index + 1, signal);
+          } catch (error) {
+            lost = { error };
+            return;
+          }
+        }
+      }
+    }
+  }
+  while (lost === undefined && next < sequence.nchunks) {
+    signal?.throwIfAborted();
+    await tally.guard(
+      async () => {
+        for await (const chunk of scan(places(), signal)) {
+          next = chunk.place.index;
+          tally.chunk(chunk);
+          next++;
+        }
+      },
+      () => {
+        lost = undefined; // found again, in its turn
+        next++;
+      },
+    );
+  }
+  if (lost === undefined) return true;
+  const { error } = lost;
+  await tally.guard(() => Promise.reject(error));
+  return false;
+}
+
+/** Counts, and collects findings. */
+class Tally {
+  readonly #context: VerifyContext;
+  readonly #options: LongOptions;
+  readonly #findings: Finding[] = [];
+  readonly #typesizes = new Set<number>();
+  #chunks = 0;
+  #nbytes = 0;
+  #cbytes = 0;
+  #digests = 0;
+
+  constructor(context: VerifyContext, options: LongOptions) {
+    this.#context = context;
+    this.#options = options;
+  }
+
+  chunk(chunk: DecodedChunk): void {
+    const { place } = chunk;
+    this.#checkTypesize(chunk);
+    if (place.prologue > 0 && chunk.behind > 0) {
+      this.warn("TRAILING", `${chunk.behind} bytes or more lie behind the chunk; they are ignored`, {
+        path: this.#describe(place),
+        chunk: place.index,
+      });
+    }
+    this.#chunks++;
+    this.#nbytes += chunk.bytes.length;
+    this.#cbytes += chunk.ctbytes;
+    if (digestLength(place.checksum) > 0) this.#digests++;
+    this.#options.onProgress?.({ done: this.#nbytes, total: this.#context.sequence.nbytes });
+  }
+
+  #checkTypesize({ place, typesize }: DecodedChunk): void {
+    const { itemSize } = this.#context;
+    // Blosc stores item sizes over 255 as 1.
+    const expected = itemSize === undefined || itemSize > 255 ? 1 : itemSize;
+    if (itemSize === undefined || typesize === expected || this.#typesizes.has(typesize)) return;
+    this.#typesizes.add(typesize);
+    this.warn(
+      "TYPESIZE",
+      `typesize is ${typesize}, but an item of the dtype has ${itemSize} bytes: the values are right, they may compress worse`,
+      {
+        path: this.#describe(place),
+        chunk: place.index,
+        offset: place.offset + 3,
+      },
+    );
+  }
+
+  #describe(place: PlacedChunk): string {
+    return this.#context.sequence.store.describe(place.key);
+  }
+
+  warn(code: string, message: string, where: Pick<Finding, "path" | "chunk" | "offset">): void {
+    this.#findings.push({ severity: "warning", code, message, ...where });
+  }
+
+  /** Runs a step; damage that it meets becomes a finding. */
+  async guard<T>(step: () => Promise<T>, onDamage?: () => void): Promise<T | undefined> {
+    try {
+      return await step();
+    } catch (error) {
+      if (
+        !isSuperchunkError(error) ||
+        !(error.isDamage || error.code === "UNSUPPORTED" || error.code === "LIMIT")
+      )
+        throw error;
+      const { path = this.#context.path, chunk, offset } = error.details;
+      this.#findings.push({
+        severity: "error",
+        code: error.code,
+        message: error.summary,
+        path,
+        ...(chunk === undefined ? {} : { chunk }),
+        ...(offset === undefined ? {} : { offset }),
+      });
+      onDamage?.();
+      return undefined;
+    }
+  }
+
+  report(): VerifyReport {
+    const findings = this.#findings;
+    const ok = findings.every((finding) => finding.severity !== "error");
+    return {
+      ok,
+      chunks: this.#chunks,
+      nbytes: this.#nbytes,
+      cbytes: this.#cbytes,
+      digests: this.#digests,
+      findings,
+    };
+  }
+}
+
+/** Verifies parts (columns) one after the other, with one progress over all of their `nbytes`. */
+export async function verifyParts(
+  parts: Iterable<ArrayArchive>,
+  nbytes: number,
+  options: LongOptions,
+): Promise<VerifyReport> {
+  const reports: VerifyReport[] = [];
+  const { signal, onProgress } = options;
+  let before = 0;
+  for (const part of parts) {
+    const done = before;
+    reports.push(
+      await part.verify({
+        signal,
+        onProgress: onProgress && ((p) => onProgress({ done: done + p.done, total: nbytes })),
+      }),
+    );
+    before += part.nbytes;
+  }
+  return joinReports(reports);
+}
+
+/** Reports of parts as one. */
+export function joinReports(reports: readonly VerifyReport[]): VerifyReport {
+  const sum = (pick: (report: VerifyReport) => number): number =>
+    reports.reduce((total, report) => total + pick(report), 0);
+  return {
+    ok: reports.every((report) => report.ok),
+    chunks: sum((r) => r.chunks),
+    nbytes: sum((r) => r.nbytes),
+    cbytes: sum((r) => r.cbytes),
+    digests: sum((r) => r.digests),
+    findings: reports.flatMap((report) => report.findings),
+  };
+}

@@ -1,0 +1,84 @@
+/** Finds the archives inside a folder. */
+import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ListEntry, ReadableStore } from "../../store/types.ts";
+import type { OpenOptions } from "../kinds/types.ts";
+
+/** An archive that was found: its key, and whether it is a file or a folder, or something else that was asked for. */
+export interface FoundArchive {
+  readonly path: string;
+  readonly kind: "file" | "folder" | "other";
+}
+
+/** Options of {@link findArchives}. */
+export interface FindOptions extends OpenOptions {
+  /** Tells folders of another kind, which are found too, as `other`, and not searched (default: none). */
+  readonly isOther?: ((entries: readonly ListEntry[]) => boolean) | undefined;
+}
+
+/**
+ * Walks a folder and finds every archive in it, in the order of their names; the inside of an archive is not
+ * searched. Files count by their first bytes, and by the name `.blp` (so that damaged ones are reported and not
+ * passed over). What cannot be looked into is given too, for `open` to say why. Needs a store that can list.
+ */
+export async function* findArchives(
+  store: ReadableStore,
+  path = "",
+  options: FindOptions = {},
+): AsyncGenerator<FoundArchive> {
+  options.signal?.throwIfAborted();
+  const entries: ListEntry[] = [];
+  for await (const entry of store.list(path, options)) entries.push(entry);
+  if (await isArchiveFolder(store, path, entries, options)) {
+    yield { path, kind: "folder" };
+    return;
+  }
+  if (options.isOther?.(entries) === true) {
+    yield { path, kind: "other" };
+    return;
+  }
+  entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+  for (const { name, kind } of entries) {
+    const key = joinKey(path, name);
+    try {
+      if (kind === "folder") yield* findArchives(store, key, options);
+      else if (name.endsWith(".blp") || (await startsWithMagic(store, key, options)))
+        yield { path: key, kind: "file" };
+    } catch (error) {
+      if (!isSuperchunkError(error)) throw error;
+      // A dead link and a pipe are archives only by their names.
+      const isOpaque = kind === "object" && (error.code === "INCOMPLETE" || error.code === "UNSUPPORTED");
+      if (isOpaque && !name.endsWith(".blp")) continue;
+      // What cannot be looked into (a link that leads out, a folder without permission) must not hide the others.
+      if (!isOpaque && error.code !== "UNSAFE_PATH" && error.code !== "IO") throw error;
+      yield { path: key, kind: kind === "folder" ? "folder" : "file" };
+    }
+  }
+}
+
+async function isArchiveFolder(
+  store: ReadableStore,
+  path: string,
+  entries: readonly ListEntry[],
+  options: OpenOptions,
+): Promise<boolean> {
+  if (entries.some((entry) => entry.name === "__rootdirs__" && entry.kind === "object")) return true;
+  if (!entries.some((entry) => entry.name === "meta" && entry.kind === "folder")) return false;
+  for await (const { name, kind } of store.list(joinKey(path, "meta"), options)) {
+    if (kind === "object" && (name === "sizes" || name === "storage")) return true;
+  }
+  return false;
+}
+
+async function startsWithMagic(store: ReadableStore, key: string, options: OpenOptions): Promise<boolean> {
+  const head = await store.getRange(key, { offset: 0, length: 4 }, options);
+  return head !== undefined && head.length === 4 && String.fromCharCode(...head) === "blpk";
+}
+
+/**
+ * True where what was found at `where` (as messages name it) is a link out of the searched folder, or in a circle, which is not
+ * followed: then nothing is known to be wrong with any archive.
+ */
+export function isUnfollowed(error: unknown, where: string): error is SuperchunkError {
+  return isSuperchunkError(error, "UNSAFE_PATH") && error.details.path === where;
+}

@@ -1,0 +1,70 @@
+/**
+ * Tells the layouts of array folders apart, with the user attributes that each keeps in a place of its own.
+ *
+ * Knows which objects only one layout has, and asks for as few as it can: over a network each question is a request.
+ * Must not know what the chunks are. @see FORMAT.md [FA-01]
+ */
+import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import { type ArrayFolder, readAttributes } from "../kinds/array-folder.ts";
+import type { OpenOptions } from "../kinds/types.ts";
+import { statFile } from "./stored-size.ts";
+
+/** A folder's layout, its attributes, and the key under which they are, or would be. */
+export interface FoundLayout {
+  readonly layout: "carray" | "blz-superchunk" | "nested";
+  readonly attrs: JsonObject;
+  readonly attrsKey: string;
+}
+
+/**
+ * Finds the layout of a folder without a layout in `meta/sizes`. What the metadata suggest is tried first: bcolz and
+ * BLZ 0.6 always write `__attrs__`, an array of superchunks has `meta/attributes` where it has attributes. Only where
+ * that is missing do the data files decide. Throws `BAD_FIELD` for attributes that are none.
+ */
+export async function findLayout(folder: ArrayFolder, options: OpenOptions): Promise<FoundLayout> {
+  const { store, path, metadata } = folder;
+  const keys = { carray: joinKey(path, "__attrs__"), superchunks: joinKey(path, "meta/attributes") };
+  const read = (key: string): Promise<JsonObject | undefined> => readAttributes(store, key, options);
+  const storage = metadata["storage"] as JsonObject;
+  const isDeclared = storage["superchunk"] !== undefined;
+  const suggested = !isDeclared && suggestsCarray(storage) ? "carray" : "superchunks";
+  const attrs = await read(keys[suggested]);
+  const asCarray = async (): Promise<FoundLayout> => ({
+    layout: "carray",
+    attrs: (suggested === "carray" ? attrs : await read(keys.carray)) ?? {},
+    attrsKey: keys.carray,
+  });
+  const asSuperchunks = async (layout: "blz-superchunk" | "nested"): Promise<FoundLayout> => ({
+    layout,
+    attrs: (suggested === "carray" ? await read(keys.superchunks) : attrs) ?? {},
+    attrsKey: keys.superchunks,
+  });
+  if (suggested === "carray" && attrs !== undefined) return asCarray();
+  const isSimple = folder.dtype.kind !== "struct";
+  if (suggested === "superchunks" && isSimple && (isDeclared || attrs !== undefined))
+    return asSuperchunks("blz-superchunk");
+  const exists = async (...parts: string[]): Promise<boolean> =>
+    (await statFile(store, joinKey(path, "data", ...parts), options)) !== undefined;
+  const hasChunkFile = async (): Promise<boolean> => !isDeclared && exists(carrayChunkName(0));
+  if (suggested === "carray" && (await hasChunkFile())) return asCarray();
+  if (await exists(superchunkName(1))) return asSuperchunks("blz-superchunk");
+  const [column] = folder.dtype.kind === "struct" ? folder.dtype.fields : [];
+  if (column !== undefined) {
+    checkStoredName(column.name, store.describe(joinKey(path, "meta/storage")), "dtype");
+    if (await exists(column.name, superchunkName(1))) return asSuperchunks("nested");
+  }
+  if (suggested === "superchunks" && (await hasChunkFile())) return asCarray();
+  // No rows, so no data: what only bcolz and BLZ 0.6 write tells a carray.
+  if (suggested === "carray") return asCarray();
+  const found = isDeclared || attrs !== undefined ? undefined : await read(keys.carray);
+  if (found !== undefined) return { layout: "carray", attrs: found, attrsKey: keys.carray };
+  return asSuperchunks("blz-superchunk");
+}
+
+/** BLZ 0.6 writes `bparams`, bcolz `quantize`; both mean one chunk a file, but in documents of others. */
+export function suggestsCarray(storage: JsonObject): boolean {
+  const cparams = storage["cparams"] as JsonObject | undefined;
+  return storage["bparams"] !== undefined || cparams?.["quantize"] !== undefined;
+}

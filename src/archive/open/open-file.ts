@@ -1,0 +1,115 @@
+/** Opens a single `blpk` file: plain bytes, or a numpy array. */
+import { SuperchunkError } from "../../errors.ts";
+import { detectFile } from "../../format/detect.ts";
+import { parseDType } from "../../format/dtype.ts";
+import { keepFloats } from "../../format/json-float.ts";
+import type { Dialect, JsonObject, JsonValue } from "../../format/types.ts";
+import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { withJournal } from "../journal/journal.ts";
+import { PlainArray } from "../kinds/array-archive.ts";
+import { PlainBytes } from "../kinds/bytes-archive.ts";
+import type { ArchiveParts } from "../kinds/chunked-base.ts";
+import type { ArrayArchive, BytesArchive, OpenOptions } from "../kinds/types.ts";
+import { bloscpackSequence } from "../places/bloscpack-sequence.ts";
+import { type BlpkFile, openBlpkFile } from "../places/blpk-file.ts";
+import { statFile } from "./stored-size.ts";
+
+/** Opens the file at `key`, which exists; `known`: what was told of it just now. A change in place that was interrupted is read as it will be. [FR-03] */
+export async function openFile(
+  inner: ReadableStore,
+  key: string,
+  options: OpenOptions,
+  known?: ObjectInfo,
+): Promise<ArrayArchive | BytesArchive> {
+  const path = inner.describe(key);
+  const [innerInfo, innerHead] = await Promise.all([
+    known ?? statFile(inner, key, options),
+    inner.getRange(key, { offset: 0, length: 32 }, options),
+  ]);
+  const store = innerHead === undefined ? inner : await withJournal(inner, key, innerHead, options);
+  const isChanged = store !== inner;
+  const info = isChanged ? await store.stat(key, options) : innerInfo;
+  const head = isChanged ? await store.getRange(key, { offset: 0, length: 32 }, options) : innerHead;
+  if (info === undefined || head === undefined)
+    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+  const dialect = dialectOf(detectFile(head, path, info.size).dialect);
+  const file = await openBlpkFile(store, key, info.size, Number.POSITIVE_INFINITY, options.signal);
+  const sequence = await bloscpackSequence(store, file, options.signal);
+  const value = file.metadata?.value;
+  const metadata = asObject(value);
+  const parts: ArchiveParts = {
+    dialect,
+    store,
+    path: key,
+    attrs: metadata,
+    metadata,
+    warnings: [],
+    metadataKeys: [],
+    sequence,
+    verify: options.verify ?? true,
+    decoder: options.decoder,
+    cut: { chunkBytes: sequence.chunkBytes },
+    clevel: undefined,
+    itemSize: undefined,
+  };
+  return metadata["container"] === "numpy" ? numpyArray(parts, file) : new PlainBytes(parts);
+}
+
+/** A superchunk that is opened alone, without its array, is a Bloscpack file where its version says so. */
+function dialectOf(detected: ReturnType<typeof detectFile>["dialect"]): Dialect {
+  return detected === "superchunk-file" ? "blz-superchunk" : detected;
+}
+
+/** Metadata can be any JSON value: what is not an object gets a name. */
+function asObject(value: JsonValue | undefined): JsonObject {
+  if (value === undefined) return {};
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+  return { metadata: value };
+}
+
+const ARRAY_KEYS = new Set(["container", "dtype", "shape", "order"]);
+
+function numpyArray(parts: ArchiveParts, file: BlpkFile): ArrayArchive {
+  const { metadata } = parts;
+  const { path } = file;
+  const fail = (field: string, expected: string, found: unknown): SuperchunkError =>
+    new SuperchunkError(
+      "BAD_FIELD",
+      `${field} in the metadata is ${JSON.stringify(found, bigintText)}, expected ${expected}. The metadata section is damaged`,
+      { path, offset: 32, field, expected, found },
+    );
+  const {
+    dtype: stored,
+    shape: dimensions,
+    order = "C",
+  } = metadata as { dtype?: JsonValue; shape?: JsonValue; order?: JsonValue };
+  if (stored === undefined) throw fail("dtype", "a numpy data type", stored);
+  if (order !== "C" && order !== "F") throw fail("order", '"C" or "F"', order);
+  if (!isShape(dimensions)) throw fail("shape", "a list of sizes", dimensions);
+  const dtype = parseDType(stored, path);
+  const shape = dimensions;
+  const expected = elementsOf(shape) * dtype.itemSize;
+  const { nbytes, chunkBytes, nchunks } = parts.sequence;
+  if (dtype.kind !== "object" && expected !== nbytes) {
+    throw fail("shape", `one of ${nbytes} bytes, as nchunks, chunk-size and last-chunk count`, shape);
+  }
+  const storedShape = order === "F" ? [...shape].reverse() : shape;
+  const row = elementsOf(storedShape.slice(1)) * dtype.itemSize;
+  const whole = nchunks === 1 ? storedShape[0] : undefined;
+  const chunkLength = whole ?? (row > 0 && chunkBytes % row === 0 ? chunkBytes / row : undefined);
+  const own = Object.entries(metadata).filter(([key]) => !ARRAY_KEYS.has(key));
+  const attrs = keepFloats(Object.fromEntries(own), metadata);
+  return new PlainArray(
+    { ...parts, attrs, itemSize: dtype.itemSize },
+    { dtype, shape, order, fillValue: undefined, chunkLength },
+  );
+}
+
+function isShape(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((n) => Number.isSafeInteger(n) && n >= 0);
+}
+
+function bigintText(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? value.toString() : value;
+}

@@ -1,0 +1,71 @@
+/** Opens an array whose layout is in `meta/sizes`. @see FORMAT.md [FG] */
+import type { JsonObject } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import {
+  type ArrayFace,
+  type FolderMetadata,
+  nestedArray,
+  plainArray,
+  readAttributes,
+} from "../kinds/array-folder.ts";
+import { LiveArray } from "../kinds/live-array.ts";
+import { LiveState, type Opened } from "../kinds/live-state.ts";
+import type { ArrayArchive, OpenOptions } from "../kinds/types.ts";
+import { type Generation, hasLayout, readGeneration } from "../places/generation.ts";
+import { OpenedFiles } from "../places/layout-files.ts";
+import { LayoutSequence } from "../places/layout-sequence.ts";
+
+export { hasLayout };
+
+/** Opens the array at `path`, whose metadata have been read. */
+export async function openLiveArray(
+  store: ReadableStore,
+  path: string,
+  found: FolderMetadata,
+  options: OpenOptions,
+): Promise<ArrayArchive> {
+  const { verify, decoder } = options;
+  const reopen = async (
+    rows: number | undefined,
+    first?: FolderMetadata,
+    signal?: AbortSignal,
+  ): Promise<Opened> => {
+    const generation = await readGeneration(store, path, first, { verify, decoder, signal }, rows);
+    const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
+    const { layout, sizes } = generation;
+    const files = new OpenedFiles();
+    return { array: showGeneration(generation, attrs, files), layout, sizes, files };
+  };
+  const opened = await reopen(undefined, found, options.signal);
+  return new LiveArray(new LiveState(store, path, opened, (rows, signal) => reopen(rows, undefined, signal)));
+}
+
+/** One generation as an array that knows of no other. */
+export function showGeneration(
+  generation: Generation,
+  attrs: JsonObject,
+  opened?: OpenedFiles,
+): ArrayArchive {
+  const { folder, layout, hasColumns } = generation;
+  const { store, path, dtype } = folder;
+  const key = (name: string): string => joinKey(path, "meta", name);
+  const face: ArrayFace = {
+    dialect: "blz-superchunk",
+    attrs,
+    metadataKeys: [key("sizes"), key("storage"), key("attributes")],
+    sequence: (dataFolder, rowBytes) =>
+      new LayoutSequence(store, {
+        folder: dataFolder,
+        layout,
+        heldRows: folder.heldRows,
+        rows: folder.shape[0] ?? 0,
+        rowBytes,
+        chunklen: folder.chunklen,
+        sizesPath: store.describe(key("sizes")),
+        opened,
+      }),
+  };
+  if (hasColumns && dtype.kind === "struct") return nestedArray(folder, dtype, face);
+  return plainArray(folder, face);
+}

@@ -1,0 +1,90 @@
+/** `open`: any archive from any store, told apart by content. */
+import { SuperchunkError } from "../../errors.ts";
+import { hasEntries } from "../../store/entries.ts";
+import { asReadable, type ForeignStore } from "../../store/foreign.ts";
+import { checkKey, joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { withHeads } from "../../store/wrappers/heads.ts";
+import type { Archive, OpenOptions } from "../kinds/types.ts";
+import { adviseOnFolder, refusePart } from "./archive-part.ts";
+import { openArrayFolder } from "./open-array-folder.ts";
+import { openFile } from "./open-file.ts";
+import { openTable } from "./open-table.ts";
+import { readBeginning } from "./stored-size.ts";
+
+/** What Zarr's versions have at the place of a node. */
+const ZARR_DOCUMENTS = ["zarr.json", ".zarray", ".zgroup"];
+const MAGIC = [0x62, 0x6c, 0x70, 0x6b]; // "blpk"
+
+/**
+ * Opens the archive at a key of a store: a Bloscpack file, or the root folder of an array or a table.
+ *
+ * `store` is one of this library's, or any store of zarrita's that has `getRange`. Throws `NOT_FOUND` where there is
+ * nothing, `UNSUPPORTED` where there is something else, and the codes of damage.
+ */
+export async function open(
+  store: ReadableStore | ForeignStore,
+  path = "",
+  options: OpenOptions = {},
+): Promise<Archive> {
+  const given = asReadable(store);
+  const source = given.getHead === undefined ? given : withHeads(given);
+  if (path !== "") checkKey(path);
+  // Over a network each question costs a request: what the name suggests is asked for first.
+  const looksLikeFile = /\.(?:blp|blosc|bin)$/i.test(path);
+  const first = looksLikeFile ? undefined : await openFolder(source, path, options);
+  if (first !== undefined) return first;
+  const file = path === "" ? undefined : await readBeginning(source, path, MAGIC.length, options);
+  if (file !== undefined && MAGIC.every((byte, i) => file.bytes[i] === byte))
+    return openFile(source, path, options, file.info);
+  const folder = looksLikeFile ? await openFolder(source, path, options) : undefined;
+  if (folder !== undefined) return folder;
+  // Not "blpk": says what is wrong with the file, if there is one.
+  const part = file === undefined ? undefined : refusePart(source.describe(path));
+  if (part !== undefined) throw part;
+  if (file !== undefined) return openFile(source, path, options, file.info);
+  throw await nothingThere(source, path, options);
+}
+
+async function openFolder(
+  store: ReadableStore,
+  path: string,
+  options: OpenOptions,
+): Promise<Archive | undefined> {
+  const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
+  const [sizes, storage] = await Promise.all([get("meta/sizes"), get("meta/storage")]);
+  if (sizes !== undefined || storage !== undefined)
+    return openArrayFolder(store, path, { sizes, storage }, options);
+  const rootdirs = await get("__rootdirs__");
+  return rootdirs && openTable(store, path, rootdirs, options);
+}
+
+async function nothingThere(
+  store: ReadableStore,
+  path: string,
+  options: OpenOptions,
+): Promise<SuperchunkError> {
+  const where = { path: store.describe(path) };
+  for (const name of ZARR_DOCUMENTS) {
+    if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
+    return new SuperchunkError(
+      "UNSUPPORTED",
+      'it is a Zarr array or group, and not an archive; "superchunk info", "ls", "cat", "verify" and "convert" take it, and openZarr of superchunk/zarr',
+      { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: name },
+    );
+  }
+  if (await hasEntries(store, path, options)) {
+    return new SuperchunkError(
+      "UNSUPPORTED",
+      `the folder is not an archive: it has neither __rootdirs__, nor meta/sizes and meta/storage, nor zarr.json, .zarray or .zgroup of Zarr. ${adviseOnFolder(where.path)}`,
+      {
+        ...where,
+        expected: `__rootdirs__, meta/sizes and meta/storage, or ${ZARR_DOCUMENTS.join(", ")}`,
+        found: "none of them",
+      },
+    );
+  }
+  const isEmpty = store.isFolder !== undefined && (path === "" || (await store.isFolder(path, options)));
+  const what = isEmpty ? "the folder is empty; an archive would be in it" : "there is no such file or folder";
+  return new SuperchunkError("NOT_FOUND", what, where);
+}

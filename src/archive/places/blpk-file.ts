@@ -1,0 +1,236 @@
+/**
+ * One `blpk` file or superchunk, versions 1 to 4: its header, its metadata section, and where its chunks lie.
+ */
+import { decodeHeader as decodeChunkHeader } from "../../codec/index.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { digestLength } from "../../format/checksums.ts";
+import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
+import { parseJson } from "../../format/json.ts";
+import { decodeSection, decodeSectionHeader, metadataKind } from "../../format/metadata.ts";
+import { checkOffsets, decodeOffsets } from "../../format/offsets.ts";
+import type { JsonValue } from "../../format/types.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { type WalkedChunks, walkChunks } from "./walk.ts";
+
+const HEAD = 4096;
+const SECTION_HEADER = 32;
+
+/** An opened file. Offsets in bytes from its start. */
+export interface BlpkFile {
+  readonly key: string;
+  readonly path: string;
+  readonly size: number;
+  readonly header: BlpkHeader;
+  /** The metadata section's value, and which kind of section it is. */
+  readonly metadata: { readonly kind: "bloscpack" | "blz-json"; readonly value: JsonValue } | undefined;
+  /** Start of each chunk. */
+  readonly starts: Float64Array;
+  /** End of the room of each chunk: the next chunk in physical order, or the end of the file. */
+  readonly ends: Float64Array;
+  /** What a walk found, where the offsets are absent. */
+  readonly walked: WalkedChunks | undefined;
+  readonly digestLength: number;
+  /** Where the offsets are, or would be: behind header and metadata. */
+  readonly tableAt: number;
+}
+
+/** Opens a file with a known size. `limit`: chunks needed at most, where the header does not tell their number. */
+export async function openBlpkFile(
+  store: ReadableStore,
+  key: string,
+  size: number,
+  limit: number,
+  signal?: AbortSignal,
+): Promise<BlpkFile> {
+  const path = store.describe(key);
+  const read = rangeReader(store, key, size, signal);
+  const head = await read(0, Math.min(HEAD, size));
+  const header = decodeHeader(head, path);
+  let at: number = header.headerLength;
+  let metadata: BlpkFile["metadata"];
+  if (header.metadata) {
+    const section = await readMetadata(read, header, path, at, size);
+    metadata = section.metadata;
+    at = section.end;
+  }
+  const length = digestLength(header.checksum);
+  // With raw JSON metadata, bytes 24 to 31 are its size, and there are no spare entries.
+  const located = header.offsets
+    ? {
+        ...(await readOffsets(
+          read,
+          header,
+          metadata?.kind === "blz-json" ? 0 : header.maxAppChunks,
+          path,
+          at,
+          size,
+        )),
+        walked: undefined,
+      }
+    : await walk(store, key, header, at, size, limit, length, signal);
+  return { key, path, size, header, metadata, digestLength: length, tableAt: at, ...located };
+}
+
+/** The same for a superchunk of an array. Throws also `BAD_FIELD` for a file of version 1 or 2. [FZ-01] */
+export async function openSuperchunk(...where: Parameters<typeof openBlpkFile>): Promise<BlpkFile> {
+  const file = await openBlpkFile(...where);
+  const { version } = file.header;
+  if (version >= 3) return file;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the version at byte 4 is ${version}, but superchunks have 3 or 4. The file is of another archive; look for the right one`,
+    { path: file.path, offset: 4, field: "version", expected: "3 or 4", found: version },
+  );
+}
+
+type Read = (offset: number, length: number) => Promise<Uint8Array>;
+
+/** Reads ranges that must exist; the first {@link HEAD} bytes are kept. */
+function rangeReader(store: ReadableStore, key: string, size: number, signal: AbortSignal | undefined): Read {
+  let head: Uint8Array | undefined;
+  return async (offset, length) => {
+    if (head !== undefined && offset + length <= head.length) return head.subarray(offset, offset + length);
+    const bytes = await store.getRange(key, { offset, length }, { signal });
+    if (bytes === undefined || bytes.length !== length) {
+      throw new SuperchunkError(
+        "STALE",
+        `the file changed while it was opened: ${length} bytes expected at byte ${offset}, ${bytes?.length ?? 0} found`,
+        {
+          path: store.describe(key),
+          offset,
+          expected: length,
+          found: bytes?.length ?? 0,
+        },
+      );
+    }
+    if (offset === 0 && length === Math.min(HEAD, size)) head = bytes;
+    return bytes;
+  };
+}
+
+async function readMetadata(
+  read: Read,
+  header: BlpkHeader,
+  path: string,
+  at: number,
+  size: number,
+): Promise<{ metadata: BlpkFile["metadata"]; end: number }> {
+  const room = (length: number, what: string): void => {
+    if (length > size - at) {
+      throw new SuperchunkError(
+        "TRUNCATED",
+        `${what} at byte ${at} has ${length} bytes, but the file ends at byte ${size}`,
+        {
+          path,
+          offset: at,
+          field: "metadata",
+          expected: length,
+          found: size - at,
+        },
+      );
+    }
+  };
+  room(8, "the metadata section");
+  if (metadataKind(await read(at, 8)) === "blz-json") {
+    if (header.metaSize < 0) {
+      throw new SuperchunkError("BAD_FIELD", `meta-size at byte 24 is ${header.metaSize}`, {
+        path,
+        offset: 24,
+        field: "meta-size",
+        found: header.metaSize,
+      });
+    }
+    room(header.metaSize, "the JSON metadata");
+    const value = parseJson(await read(at, header.metaSize), path);
+    return { metadata: { kind: "blz-json", value }, end: at + header.metaSize };
+  }
+  room(SECTION_HEADER, "the metadata section's header");
+  const section = decodeSectionHeader(await read(at, SECTION_HEADER), path, at);
+  room(section.sectionLength, "the metadata section");
+  const { value } = await decodeSection(await read(at, section.sectionLength), path, at);
+  return { metadata: { kind: "bloscpack", value }, end: at + section.sectionLength };
+}
+
+async function readOffsets(
+  read: Read,
+  header: BlpkHeader,
+  spare: number,
+  path: string,
+  at: number,
+  size: number,
+): Promise<{ starts: Float64Array; ends: Float64Array }> {
+  if (header.nchunks < 0) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      "nchunks at byte 16 is -1 (unknown), but the options say that there are offsets",
+      {
+        path,
+        offset: 16,
+        field: "nchunks",
+        expected: "a count, where there are offsets",
+        found: -1,
+      },
+    );
+  }
+  const entries = header.nchunks + spare;
+  const fits = Math.floor((size - at) / 8);
+  if (entries > fits) {
+    throw new SuperchunkError(
+      "TRUNCATED",
+      `nchunks ${header.nchunks} and max-app-chunks ${spare} need ${entries} offsets at byte ${at}, but the file of ${size} bytes has room for ${fits}`,
+      { path, offset: at, field: "offsets", expected: entries, found: fits },
+    );
+  }
+  const tableEnd = at + entries * 8;
+  const all = decodeOffsets(await read(at, entries * 8), path, at);
+  const starts = all.slice(0, header.nchunks);
+  checkOffsets(all, { nchunks: header.nchunks, tableAt: at, tableEnd, fileSize: size, path });
+  return { starts, ends: roomEnds(starts, size) };
+}
+
+/** For each chunk the start of the next one in physical order, or the end of the file. */
+function roomEnds(starts: Float64Array, size: number): Float64Array {
+  const ends = new Float64Array(starts.length);
+  if (starts.every((start, i) => i === 0 || start >= (starts[i - 1] ?? 0))) {
+    ends.set(starts.subarray(1));
+    if (ends.length > 0) ends[ends.length - 1] = size;
+    return ends;
+  }
+  const sorted = starts.slice().sort();
+  const next = new Map<number, number>();
+  for (let i = 0; i < sorted.length; i++) next.set(sorted[i] ?? 0, sorted[i + 1] ?? size);
+  for (let i = 0; i < starts.length; i++) ends[i] = next.get(starts[i] ?? 0) ?? size;
+  return ends;
+}
+
+async function walk(
+  store: ReadableStore,
+  key: string,
+  header: BlpkHeader,
+  from: number,
+  size: number,
+  limit: number,
+  digest: number,
+  signal: AbortSignal | undefined,
+): Promise<{ starts: Float64Array; ends: Float64Array; walked: WalkedChunks }> {
+  const count = header.nchunks < 0 ? undefined : header.nchunks;
+  const walked = await walkChunks(store, { key, from, size, count, limit, digestLength: digest, signal });
+  const ends = walked.starts.map((start, i) => start + (walked.sizes[i] ?? 0) + digest);
+  return { starts: walked.starts, ends, walked };
+}
+
+/** Decoded size of chunk `index` by its own Blosc header. */
+export async function readChunkNbytes(
+  store: ReadableStore,
+  file: BlpkFile,
+  index: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  const offset = file.starts[index] ?? 0;
+  const bytes = await store.getRange(file.key, { offset, length: 16 }, { signal });
+  try {
+    return decodeChunkHeader(bytes ?? new Uint8Array(0), Number.MAX_SAFE_INTEGER).nbytes;
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.at({ path: file.path, chunk: index, offset }) : error;
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * One generation of an array of ours: `meta/sizes` and the `meta/storage` that belongs to it, read as one.
+ * @see FORMAT.md [FG]
+ */
+import { isEqual } from "../../bytes/equal.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { parseStorage, type StoredStorage } from "../../format/folder.ts";
+import { parseJson, stringifyJson } from "../../format/json.ts";
+import { parseLayout, type StoredLayout } from "../../format/layout.ts";
+import { checkStoredName } from "../../format/naming.ts";
+import type { DType, JsonInput, JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import { arrayJournalKey, readArrayJournal } from "../journal/array-journal.ts";
+import { withWrites } from "../journal/journal.ts";
+import { type ArrayFolder, type FolderMetadata, readFolder } from "../kinds/array-folder.ts";
+import type { OpenOptions } from "../kinds/types.ts";
+
+/** The write feature of arrays whose folder is a Zarr array as well, which every writer keeps right. [FY-01] */
+export const ZARR_FEATURE = "zarr";
+/** Write features that this library knows. [FZ-09] */
+export const WRITE_FEATURES: readonly string[] = [ZARR_FEATURE];
+/** Times that the two files are read until they belong together. */
+const MAX_TRIES = 100;
+
+/** A generation as read. */
+export interface Generation {
+  readonly folder: ArrayFolder;
+  readonly layout: StoredLayout;
+  readonly storage: StoredStorage;
+  /** `meta/sizes` as it was read. */
+  readonly sizes: Uint8Array;
+  /** The dtype's fields lie in a folder each. */
+  readonly hasColumns: boolean;
+}
+
+/** True where `meta/sizes` has a layout; what else is wrong with it is told by who reads it. */
+export function hasLayout({ sizes }: FolderMetadata): boolean {
+  if (sizes === undefined) return false;
+  try {
+    return asObject(parseJson(sizes, ""))["layout"] !== undefined;
+  } catch (error) {
+    if (isSuperchunkError(error)) return false;
+    throw error;
+  }
+}
+
+/**
+ * Reads the newest generation; `found` is what has been read already. `rows` shows only that many rows.
+ *
+ * @throws UNSUPPORTED for a read feature that is not known; NOT_FOUND where there is no layout any more; BAD_FIELD and
+ * the other codes of damage
+ */
+export async function readGeneration(
+  store: ReadableStore,
+  path: string,
+  found: FolderMetadata | undefined,
+  options: OpenOptions,
+  rows?: number,
+): Promise<Generation> {
+  let { sizes, storage } = found ?? (await readBoth(store, path, options));
+  for (let tries = 0; ; tries++) {
+    const sizesPath = store.describe(joinKey(path, "meta/sizes"));
+    if (sizes === undefined) throw gone(sizesPath);
+    const layout = parseLayout(asObject(parseJson(sizes, sizesPath)), sizesPath);
+    if (layout === undefined) throw gone(sizesPath);
+    const text = layout.storage === undefined ? storage : encodeJson(layout.storage);
+    if (text === undefined) throw missingStorage(store.describe(joinKey(path, "meta/storage")));
+    const storagePath =
+      layout.storage === undefined ? store.describe(joinKey(path, "meta/storage")) : sizesPath;
+    const parsed = parseStorage(text, storagePath);
+    const declared = asObject(parsed.raw["superchunk"] ?? null);
+    if (declared["revision"] === layout.revision) {
+      const folder = readFolder(store, path, { sizes, storage: text }, options, rows);
+      const hasColumns = declared["columns"] === true && folder.dtype.kind === "struct";
+      const generation = { folder, layout, storage: parsed, sizes, hasColumns };
+      if (layout.journal === undefined) return generation;
+      try {
+        return {
+          ...generation,
+          folder: { ...folder, store: await withChanges(store, path, generation, options) },
+        };
+      } catch (error) {
+        const newest = await readBoth(store, path, options);
+        if (newest.sizes === undefined || isEqual(newest.sizes, sizes)) throw error;
+        // A writer is done with what the journal says.
+        ({ sizes, storage } = newest);
+        continue;
+      }
+    }
+    if (tries >= MAX_TRIES) {
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `superchunk.revision is ${String(declared["revision"])}, but meta/sizes belongs to revision ${layout.revision}. One of the files is of another time; run "superchunk repair", or look for another copy`,
+        {
+          path: storagePath,
+          field: "superchunk.revision",
+          expected: layout.revision,
+          found: declared["revision"],
+        },
+      );
+    }
+    // A writer was between the two.
+    ({ sizes, storage } = await readBoth(store, path, options));
+  }
+}
+
+/** The store as the generation's journal says that it is. [FG-12] */
+async function withChanges(
+  store: ReadableStore,
+  path: string,
+  { folder, layout, hasColumns }: Generation,
+  { signal }: StoreOptions,
+): Promise<ReadableStore> {
+  const folders = dataFolders(path, folder.dtype, hasColumns);
+  const files = await readArrayJournal(store, path, layout, folders, { signal });
+  return withWrites(store, files, store.describe(arrayJournalKey(path, layout.journal ?? "")), { signal });
+}
+
+/** The folders of an array's superchunks: one, or one for each field. */
+function dataFolders(path: string, dtype: DType, hasColumns: boolean): string[] {
+  const data = joinKey(path, "data");
+  if (!hasColumns || dtype.kind !== "struct") return [data];
+  return dtype.fields.map(({ name }) => {
+    checkStoredName(name, data, "field");
+    return joinKey(data, name);
+  });
+}
+
+async function readBoth(store: ReadableStore, path: string, options: StoreOptions): Promise<FolderMetadata> {
+  const [sizes, storage] = await Promise.all([
+    store.get(joinKey(path, "meta/sizes"), options),
+    store.get(joinKey(path, "meta/storage"), options),
+  ]);
+  return { sizes, storage };
+}
+
+/** Write features of an array that are not known here: then it is opened for reading only. */
+export function unknownWriteFeatures({ superchunk }: StoredStorage): readonly string[] {
+  return (superchunk?.writeFeatures ?? []).filter((feature) => !WRITE_FEATURES.includes(feature));
+}
+
+/** A metadata file as this library writes it. */
+export function encodeJson(value: JsonInput): Uint8Array {
+  return new TextEncoder().encode(`${stringifyJson(value, { python: true })}\n`);
+}
+
+function asObject(value: JsonValue): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+function missingStorage(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    "the file is missing, without which the array cannot be read. Look for a whole copy",
+    { path, expected: "a file", found: "nothing" },
+  );
+}
+
+function gone(path: string): SuperchunkError {
+  return new SuperchunkError("NOT_FOUND", "there is no array any more", { path });
+}

@@ -1,0 +1,206 @@
+/**
+ * Finds the chunks of a layout: by number of superchunk, and by what the opened files say of their chunks.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { countChunks, type StoredLayout } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { statFile } from "../open/stored-size.ts";
+import { placeInFile } from "./bloscpack-sequence.ts";
+import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
+import type { PlacedChunk } from "./sequence.ts";
+
+/** Offset tables that are kept, in chunks. */
+const KEPT_CHUNKS = 1 << 20;
+/** Superchunks of which a store is trusted to know the versions: it forgets the oldest of far more. */
+const SETTLED_FILES = 10_000;
+
+/** The superchunks that a generation opened: whether names can have come to mean other files since they were. */
+export class OpenedFiles {
+  /** Superchunks opened so far. */
+  count = 0;
+  /** How many of them were opened before `meta/sizes` was last found to be of the same epoch. */
+  confirmed = 0;
+  /** Each had a version by which its store knows it again. */
+  hasVersions = true;
+
+  /** True where all were confirmed, and the store refuses other bytes under their names by itself. */
+  isSettled({ pinsVersions }: ReadableStore): boolean {
+    return (
+      pinsVersions === true &&
+      this.hasVersions &&
+      this.confirmed === this.count &&
+      this.count <= SETTLED_FILES
+    );
+  }
+}
+
+/** Where a chunk lies by the layout alone. */
+export interface LayoutPlace {
+  readonly number: number;
+  /** Index of the chunk in its superchunk. */
+  readonly inFile: number;
+  /** Chunks that must be in the superchunk at least. */
+  readonly needed: number;
+}
+
+/** A layout made ready for looking up chunks. */
+export class LayoutIndex {
+  readonly nchunks: number;
+  readonly #layout: StoredLayout;
+  /** First chunk of each run. */
+  readonly #starts: number[] = [];
+  readonly #patched = new Map<number, LayoutPlace>();
+
+  constructor(layout: StoredLayout) {
+    this.#layout = layout;
+    this.nchunks = countChunks(layout.runs);
+    let start = 0;
+    for (const run of layout.runs) {
+      this.#starts.push(start);
+      start += run.count * run.chunks;
+    }
+    for (const { number, chunks } of layout.patches) {
+      chunks.forEach((chunk, inFile) => {
+        if (chunk >= 0) this.#patched.set(chunk, { number, inFile, needed: chunks.length });
+      });
+    }
+  }
+
+  /** The place of chunk `index`, which must be below `nchunks`. */
+  find(index: number): LayoutPlace {
+    const patched = this.#patched.get(index);
+    if (patched !== undefined) return patched;
+    let low = 0;
+    let high = this.#starts.length;
+    while (high - low > 1) {
+      const middle = (low + high) >>> 1;
+      if ((this.#starts[middle] ?? 0) <= index) low = middle;
+      else high = middle;
+    }
+    const run = this.#layout.runs[low];
+    if (run === undefined || index >= this.nchunks) throw new RangeError(`chunk ${index} of ${this.nchunks}`);
+    const inRun = index - (this.#starts[low] ?? 0);
+    const file = Math.floor(inRun / run.chunks);
+    return { number: run.first + file, inFile: inRun - file * run.chunks, needed: run.chunks };
+  }
+
+  /** Numbers of all superchunks. */
+  *numbers(): Generator<number> {
+    for (const { first, count } of this.#layout.runs) for (let i = 0; i < count; i++) yield first + i;
+    for (const { number } of this.#layout.patches) yield number;
+  }
+}
+
+/** The opened superchunks of one folder. */
+export class LayoutFiles {
+  readonly store: ReadableStore;
+  readonly folder: string;
+  readonly #chunkBytes: number;
+  readonly #open = new Map<number, BlpkFile>();
+  readonly #opening = new Map<number, Promise<BlpkFile>>();
+  readonly #opened: OpenedFiles;
+  #keptChunks = 0;
+
+  constructor(
+    store: ReadableStore,
+    folder: string,
+    chunkBytes: number,
+    opened: OpenedFiles = new OpenedFiles(),
+  ) {
+    this.#opened = opened;
+    this.store = store;
+    this.folder = folder;
+    this.#chunkBytes = chunkBytes;
+  }
+
+  key(number: number): string {
+    return joinKey(this.folder, superchunkName(number));
+  }
+
+  /** The place of a chunk in a superchunk that is open already. `index` and `nbytes` are the chunk's own in the array. */
+  placeNow(place: LayoutPlace, index: number, nbytes: number): PlacedChunk | undefined {
+    const file = this.#open.get(place.number);
+    return file === undefined ? undefined : placeInFile(file, place.inFile, index, nbytes);
+  }
+
+  /** The same, opening the superchunk where needed. Throws `INCOMPLETE` where it is missing, and the codes of damage. */
+  async place(place: LayoutPlace, index: number, nbytes: number, signal?: AbortSignal): Promise<PlacedChunk> {
+    for (;;) {
+      const known = this.placeNow(place, index, nbytes);
+      if (known !== undefined) return known;
+      const opening = this.#opening.get(place.number);
+      if (opening === undefined) break;
+      // Another has asked for it. Where that fails it may be by the other's abort: asked for anew.
+      await opening.catch(() => undefined);
+      signal?.throwIfAborted();
+    }
+    const opening = this.#openFile(place, index, signal);
+    this.#opening.set(place.number, opening);
+    try {
+      return placeInFile(await opening, place.inFile, index, nbytes);
+    } finally {
+      this.#opening.delete(place.number);
+    }
+  }
+
+  async #openFile(place: LayoutPlace, index: number, signal: AbortSignal | undefined): Promise<BlpkFile> {
+    const key = this.key(place.number);
+    const info = await statFile(this.store, key, { signal });
+    if (info === undefined) throw this.#missing(key, index);
+    const file = await openSuperchunk(this.store, key, info.size, place.needed, signal);
+    this.#check(file, place);
+    this.#opened.count++;
+    if (info.etag === undefined) this.#opened.hasVersions = false;
+    this.#keep(place.number, file);
+    return file;
+  }
+
+  /** Forgets opened superchunks: names may mean other files now. */
+  forget(): void {
+    this.#open.clear();
+    this.#keptChunks = 0;
+  }
+
+  /** Forgets one superchunk. */
+  forgetOne(number: number): void {
+    const file = this.#open.get(number);
+    if (file === undefined) return;
+    this.#open.delete(number);
+    this.#keptChunks -= file.starts.length;
+  }
+
+  #keep(number: number, file: BlpkFile): void {
+    this.forgetOne(number);
+    this.#open.set(number, file);
+    this.#keptChunks += file.starts.length;
+    for (const [oldest, other] of this.#open) {
+      if (this.#keptChunks <= KEPT_CHUNKS || oldest === number) break;
+      this.#open.delete(oldest);
+      this.#keptChunks -= other.starts.length;
+    }
+  }
+
+  #check({ header, path, starts }: BlpkFile, { needed }: LayoutPlace): void {
+    const fail = (field: string, offset: number, expected: unknown, found: unknown): never => {
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `${field} at byte ${offset} is ${found}, but meta/sizes and meta/storage make it ${expected}. One of the files is damaged or of another array`,
+        { path, offset, field, expected, found },
+      );
+    };
+    if (starts.length < needed) fail("nchunks", 16, `at least ${needed}`, starts.length);
+    const fits =
+      header.chunkSize === this.#chunkBytes || (starts.length === 1 && header.chunkSize < this.#chunkBytes);
+    if (header.chunkSize >= 0 && !fits) fail("chunk-size", 8, this.#chunkBytes, header.chunkSize);
+  }
+
+  #missing(key: string, chunk: number): SuperchunkError {
+    return new SuperchunkError(
+      "INCOMPLETE",
+      `the file is missing: chunk ${chunk} should be in it, as meta/sizes counts. The archive is not whole; look for a whole copy, or run "superchunk repair"`,
+      { path: this.store.describe(key), field: "superchunk", expected: "a file", found: "nothing" },
+    );
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * What writers must know of an archive that is linked to Zarr. Must not know how links are made. @see FORMAT.md [FL-07]
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { parseJson } from "../../format/json.ts";
+import { LINK_RECORD } from "../../format/naming.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { StoreOptions, WritableStore } from "../../store/types.ts";
+
+/**
+ * Refuses an archive that is linked by symbolic links. What is linked otherwise may change: its shards are names of the files of
+ * before, or copies. Links are made on file systems alone: other stores are not asked.
+ *
+ * @throws CONFLICT
+ */
+export async function refuseSymbolic(
+  store: WritableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<void> {
+  if (store.link === undefined) return;
+  const key = joinKey(path, LINK_RECORD);
+  const bytes = await store.get(key, options);
+  if (bytes === undefined) return;
+  const record = parseJson(bytes, store.describe(key)) as JsonObject | null;
+  if (record?.["kind"] !== "symbolic") return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    'the archive is linked to Zarr by symbolic links: a file that a change replaces would be a missing shard, which Zarr readers take for the fill value. "superchunk unlink" first; "superchunk link" makes hard links, which stay right',
+    { path: store.describe(key), field: "kind" },
+  );
+}

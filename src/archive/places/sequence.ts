@@ -1,0 +1,46 @@
+/**
+ * A chunk sequence: one run of decoded bytes, cut into chunks that lie somewhere in a store.
+ *
+ * Every dialect becomes one of these; reading, verifying and exporting know nothing else of a dialect.
+ */
+import type { ChecksumName } from "../../format/types.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { ChunkPlace } from "../kinds/types.ts";
+
+/** A chunk's place with what reading it needs besides. */
+export interface PlacedChunk extends ChunkPlace {
+  readonly checksum: ChecksumName;
+  /** Bytes of a file header right in front of the chunk, to be checked with it (`carray` files); else 0. */
+  readonly prologue: number;
+}
+
+export interface ChunkSequence {
+  readonly store: ReadableStore;
+  /** Decoded bytes of the whole sequence. */
+  readonly nbytes: number;
+  /** Decoded bytes of every chunk but the last, which may be shorter; 0 where there is nothing. */
+  readonly chunkBytes: number;
+  readonly nchunks: number;
+  /** Places of the chunks `[first, end)`, in order. Throws where the tables that tell them are damaged or missing. */
+  places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]>;
+  /** The place of one chunk, if it is known without reading. */
+  placeNow(index: number): PlacedChunk | undefined;
+  /** The dialect knows chunk checksums (a file may still have none). */
+  readonly hasChecksums: boolean;
+  /**
+   * Each chunk lies at the beginning of an object of its own, behind nothing but its prologue, and no digest follows
+   * it (default: not so).
+   */
+  readonly hasObjectForEach?: boolean;
+  /** What is read first from an object counts only after one more question (default: not so). */
+  readonly isConfirmed?: boolean;
+  /** Keys of all objects that hold the sequence. */
+  keys(signal?: AbortSignal): AsyncIterable<string>;
+  /** Objects that lie beside the sequence's own and do not count, in words (for `verify`). */
+  leftovers(signal?: AbortSignal): Promise<readonly string[]>;
+}
+
+/** Decoded bytes of chunk `index` in a run of `nbytes` bytes cut every `chunkBytes`. */
+export function nbytesOfChunk(index: number, nbytes: number, chunkBytes: number): number {
+  return Math.max(0, Math.min(chunkBytes, nbytes - index * chunkBytes));
+}

@@ -1,0 +1,240 @@
+/** Decodes a part of one chunk, fetching only its header, its block starts and the blocks that the part touches. */
+import { blockRanges, decodeBlocks, headLength, isReady, prepare } from "../../codec/index.ts";
+import type { BlockRange, ChunkHeader } from "../../codec/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { PlacedChunk } from "../places/sequence.ts";
+import { checkChunkHeader, checkPrologue, missingChunk } from "./chunk-fetch.ts";
+
+/** First read of a chunk: its header and the starts of up to 60 blocks. */
+const FIRST_READ = 256;
+/** The same over a network, where asking twice costs more than this much: 8,188 blocks, or the first of them too. */
+const FIRST_READ_REMOTE = 32 << 10;
+/** Bytes of a chunk's header without its block starts. */
+const CHUNK_HEADER = 16;
+/** What a disk reads at least: headers that lie closer together are read with all that lies between them. */
+const PAGE = 4096;
+
+/** A chunk's header with its block starts: enough to find any block. */
+export interface ChunkHead {
+  readonly header: ChunkHeader;
+  readonly bytes: Uint8Array;
+  /** The chunk from its header on, as far as it was read. */
+  readonly read: Uint8Array;
+}
+
+/** Reads and checks a chunk's header and block starts, so that one more read brings any block. */
+export function readHead(store: ReadableStore, place: PlacedChunk, signal?: AbortSignal): Promise<ChunkHead> {
+  return readStart(store, place, store.getHead === undefined ? FIRST_READ : FIRST_READ_REMOTE, signal);
+}
+
+async function readStart(
+  store: ReadableStore,
+  place: PlacedChunk,
+  most: number,
+  signal: AbortSignal | undefined,
+): Promise<ChunkHead> {
+  const path = store.describe(place.key);
+  const first = await readAt(store, place, -place.prologue, firstLength(place, most), signal);
+  const { header, bytes, length } = startHead(first, place, path);
+  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length), read: bytes };
+  return finishHead(header, await readAt(store, place, 0, length, signal), length, place, path);
+}
+
+/**
+ * Reads and checks the headers of chunks that follow one another in one object. Where they lie close together, one
+ * read spans many; else those of a store that waits are asked for at the same time.
+ */
+export async function readHeaders(
+  store: ReadableStore,
+  places: readonly PlacedChunk[],
+  signal?: AbortSignal,
+): Promise<readonly ChunkHeader[]> {
+  const [first] = places;
+  const last = places.at(-1);
+  if (first === undefined || last === undefined) return [];
+  const length = last.offset + FIRST_READ - first.offset;
+  const isClose = length > 0 && length <= places.length * PAGE;
+  if (places.length === 1 || !isClose || first.prologue > 0 || last.key !== first.key) {
+    if (!readsNow(store))
+      return Promise.all(
+        places.map(async (place) => (await readStart(store, place, FIRST_READ, signal)).header),
+      );
+    signal?.throwIfAborted();
+    return places.map((place) => readHeaderNow(store, place));
+  }
+  const path = store.describe(first.key);
+  const bytes = await store.getRange(first.key, { offset: first.offset, length }, { signal });
+  if (bytes === undefined) throw missingChunk(path, first);
+  return places.map((place) => {
+    const start = place.offset - first.offset;
+    if (start < 0) throw new RangeError("chunks of a run must follow one another");
+    return checkChunkHeader(
+      bytes.subarray(start, start + Math.min(FIRST_READ, place.available)),
+      place,
+      path,
+    );
+  });
+}
+
+/** The checked header of a chunk, from the first bytes of what lies before and at it: its prologue and its header. */
+export function headerOf(bytes: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
+  return startHead(bytes, place, path).header;
+}
+
+function readHeaderNow(store: SyncStore, place: PlacedChunk): ChunkHeader {
+  const path = store.describe(place.key);
+  const bytes = readNow(store, place, -place.prologue, firstLength(place, place.prologue + CHUNK_HEADER));
+  return startHead(bytes, place, path).header;
+}
+
+function readHeadNow(store: SyncStore, place: PlacedChunk, path: string): ChunkHead {
+  const first = readNow(store, place, -place.prologue, firstLength(place, FIRST_READ));
+  const { header, bytes, length } = startHead(first, place, path);
+  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length), read: bytes };
+  return finishHead(header, readNow(store, place, 0, length), length, place, path);
+}
+
+function firstLength(place: PlacedChunk, most: number): number {
+  return Math.min(most, place.prologue + place.available);
+}
+
+/** Checks the first bytes of a chunk, and tells how many its head has. */
+function startHead(
+  first: Uint8Array,
+  place: PlacedChunk,
+  path: string,
+): { header: ChunkHeader; bytes: Uint8Array; length: number } {
+  if (place.prologue > 0) checkPrologue(first, path);
+  const bytes = first.subarray(Math.min(place.prologue, first.length));
+  const header = checkChunkHeader(bytes, place, path);
+  return { header, bytes, length: headLength(header) };
+}
+
+function finishHead(
+  header: ChunkHeader,
+  bytes: Uint8Array,
+  length: number,
+  place: PlacedChunk,
+  path: string,
+): ChunkHead {
+  if (bytes.length < length) throw cutShort(place, path, length, bytes.length);
+  return { header, bytes, read: bytes };
+}
+
+/** Decoded bytes `[start, end)` of a chunk from a store that reads at once; undefined where that does not do. */
+export function readPartNow(
+  store: ReadableStore,
+  place: PlacedChunk,
+  start: number,
+  end: number,
+): Uint8Array | undefined {
+  if (!readsNow(store)) return undefined;
+  const path = store.describe(place.key);
+  const head = readHeadNow(store, place, path);
+  if (!isReady(head.header.compressor)) return undefined;
+  const range = rangeOf(head, place, path, start, end);
+  const out = new Uint8Array(end - start);
+  const bytes = readNow(store, place, range.offset, range.length, roomFor(range.length));
+  decodePart(head, place, path, range, bytes, start, end, out);
+  return out;
+}
+
+/** Decoded bytes `[start, end)` of a chunk into `out`. */
+export async function readPart(
+  store: ReadableStore,
+  place: PlacedChunk,
+  head: ChunkHead,
+  start: number,
+  end: number,
+  out: Uint8Array,
+  signal?: AbortSignal,
+): Promise<void> {
+  if (!isReady(head.header.compressor)) await prepare(head.header.compressor);
+  const path = store.describe(place.key);
+  const range = rangeOf(head, place, path, start, end);
+  const behind = range.offset + range.length;
+  const bytes =
+    behind <= head.read.length
+      ? head.read.subarray(range.offset, behind)
+      : await readAt(store, place, range.offset, range.length, signal);
+  decodePart(head, place, path, range, bytes, start, end, out);
+}
+
+function rangeOf(head: ChunkHead, place: PlacedChunk, path: string, start: number, end: number): BlockRange {
+  try {
+    return blockRanges(head.bytes, start, end - start);
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
+  }
+}
+
+function decodePart(
+  head: ChunkHead,
+  place: PlacedChunk,
+  path: string,
+  range: BlockRange,
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  out: Uint8Array,
+): void {
+  if (bytes.length < range.length)
+    throw cutShort(place, path, range.offset + range.length, range.offset + bytes.length);
+  try {
+    decodeBlocks(head.bytes, bytes, range, start, end - start, { out });
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
+  }
+}
+
+/** Blocks are read into it by calls that do not let others in between. */
+let room = new Uint8Array(0);
+const MAX_ROOM = 1 << 20;
+
+function roomFor(length: number): Uint8Array | undefined {
+  if (length > MAX_ROOM) return undefined;
+  if (room.length < length) room = new Uint8Array(Math.min(MAX_ROOM, 2 * length));
+  return room.subarray(0, length);
+}
+
+/** A store that has the capability to read at once. */
+type SyncStore = ReadableStore & Required<Pick<ReadableStore, "readIntoSync">>;
+
+function readsNow(store: ReadableStore): store is SyncStore {
+  return store.readIntoSync !== undefined;
+}
+
+function readNow(
+  store: SyncStore,
+  place: PlacedChunk,
+  at: number,
+  length: number,
+  target: Uint8Array = new Uint8Array(length),
+): Uint8Array {
+  const read = store.readIntoSync(place.key, place.offset + at, target);
+  if (read === undefined) throw missingChunk(store.describe(place.key), place);
+  return read === length ? target : target.subarray(0, read);
+}
+
+async function readAt(
+  store: ReadableStore,
+  place: PlacedChunk,
+  at: number,
+  length: number,
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
+  if (readsNow(store)) return readNow(store, place, at, length);
+  const offset = place.offset + at;
+  const bytes = await store.getRange(place.key, { offset, length }, { signal });
+  if (bytes === undefined) throw missingChunk(store.describe(place.key), place);
+  return bytes;
+}
+
+function cutShort(place: PlacedChunk, path: string, expected: number, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "TRUNCATED",
+    `the chunk at byte ${place.offset} needs at least ${expected} bytes, but the file ends after ${found} of them. The file is cut short; look for a whole copy`,
+    { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected, found },
+  );
+}

@@ -1,0 +1,287 @@
+/**
+ * Decoded bytes of a chunk sequence: whole ranges, or the runs of a selection, reading only what they touch.
+ *
+ * A chunk with a digest is read whole and checked once, and remembered as verified; single blocks are read from
+ * chunks without a digest, and from those verified before.
+ */
+
+import { fillResult } from "../../bytes/allocate.ts";
+import { runPooled } from "../../store/pool.ts";
+import type { RunBatch } from "../../values/selection.ts";
+import type { LongOptions } from "../kinds/types.ts";
+import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
+import { readHead, readPart, readPartNow } from "./block-read.ts";
+import { type ChunkDecoder, callingThread, type DecodedChunk } from "./chunk-decoder.ts";
+import { type FetchedChunk, fetchChunks } from "./chunk-fetch.ts";
+import { type ChunkRuns, copyOut, countClusters, isPlaced, type PlacedRuns } from "./chunk-runs.ts";
+import { IndexSet } from "./index-set.ts";
+
+/** Runs and chunks that are collected before they are read together: what bounds the memory that they take. */
+const BATCH_RUNS = 1 << 16;
+const BATCH_CHUNKS = 1 << 14;
+/** Places that are made at a time. */
+const PLACES = 1024;
+/** Chunks up to this size are read whole: asking twice costs more than decoding. */
+const WHOLE = 16384;
+/** The same over a network, where a request costs more than reading this much. */
+const WHOLE_REMOTE = 1 << 19;
+/** The same for a chunk of an object that was opened just now, and must be confirmed. */
+const WHOLE_FIRST = 8 << 20;
+/** Chunks that are looked for, and chunks of which blocks are read, at a time. */
+const AT_ONCE = 8;
+
+/** Options of a scan. */
+export interface ScanOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** The decoded bytes are the caller's own. */
+  readonly own?: boolean | undefined;
+  /** Check digests, whatever the archive was opened with. */
+  readonly verify?: boolean | undefined;
+}
+
+export class SequenceReader {
+  readonly sequence: ChunkSequence;
+  readonly #decoder: ChunkDecoder;
+  readonly #verify: boolean;
+  /** Chunks whose digest was found right. */
+  readonly #verified = new IndexSet();
+
+  constructor(sequence: ChunkSequence, verify: boolean, decoder: ChunkDecoder = callingThread) {
+    this.sequence = sequence;
+    this.#verify = verify;
+    this.#decoder = decoder;
+  }
+
+  /** The decoded chunks `[first, end)`, in order. */
+  scan(first: number, end: number, options: ScanOptions = {}): AsyncGenerator<DecodedChunk> {
+    const { sequence } = this;
+    async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
+      for (let at = first; at < end; at += PLACES)
+        yield await sequence.places(at, Math.min(end, at + PLACES), options.signal);
+    }
+    return this.decodePlaces(places(), end - first, options);
+  }
+
+  /** The decoded chunks of the places, in order; about `count` of them. */
+  async *decodePlaces(
+    places: AsyncIterable<readonly PlacedChunk[]>,
+    count: number,
+    { signal, own, verify = this.#verify }: ScanOptions = {},
+  ): AsyncGenerator<DecodedChunk> {
+    const run = { verify, signal, own, chunks: count, nbytes: count * this.sequence.chunkBytes };
+    for await (const chunk of this.#decoder.decodeChunks(this.sequence.store, places, run)) {
+      if (verify) this.#verified.add(chunk.place.index);
+      yield chunk;
+    }
+  }
+
+  /**
+   * Decoded bytes `[start, end)` at once, of one chunk from a store that reads at once; undefined where there is
+   * more to do.
+   */
+  readNow(start: number, end: number): Uint8Array | undefined {
+    const { sequence } = this;
+    if (sequence.store.readIntoSync === undefined) return undefined;
+    const index = Math.floor(start / sequence.chunkBytes);
+    const inChunk = start - index * sequence.chunkBytes;
+    const place = sequence.placeNow(index);
+    if (place === undefined || inChunk + end - start > place.nbytes) return undefined;
+    if (!this.#mayReadBlocks(place)) return undefined;
+    return readPartNow(sequence.store, place, inChunk, inChunk + end - start);
+  }
+
+  /** Decoded bytes `[start, end)`, which the caller has checked against `nbytes`. */
+  async read(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
+    const whole: RunBatch = {
+      source: Float64Array.of(start),
+      target: Float64Array.of(0),
+      length: end - start,
+      count: end > start ? 1 : 0,
+    };
+    const path = this.sequence.store.describe("");
+    return fillResult(end - start, { path }, (out) => this.gather([whole], 1, out, options));
+  }
+
+  /** Copies runs, given in items of `itemSize` bytes, into `out`. */
+  async gather(
+    batches: Iterable<RunBatch>,
+    itemSize: number,
+    out: Uint8Array,
+    options: LongOptions = {},
+  ): Promise<void> {
+    const { chunkBytes } = this.sequence;
+    const pending: ChunkRuns[] = [];
+    let pendingRuns = 0;
+    let done = 0;
+    const flush = async (): Promise<void> => {
+      const placed = await this.#placeRuns(pending, options.signal);
+      await this.#copyRuns(placed, out, options.signal, (bytes) => {
+        done += bytes;
+        options.onProgress?.({ done, total: out.length });
+      });
+      pending.length = 0;
+      pendingRuns = 0;
+    };
+    const isFull = (): boolean => pendingRuns >= BATCH_RUNS || pending.length >= BATCH_CHUNKS;
+    for (const batch of batches) {
+      for (let i = 0; i < batch.count; i++) {
+        let source = (batch.source[i] ?? 0) * itemSize;
+        let target = (batch.target[i] ?? 0) * itemSize;
+        let left = batch.length * itemSize;
+        while (left > 0) {
+          const index = Math.floor(source / chunkBytes);
+          const inChunk = source - index * chunkBytes;
+          const length = Math.min(left, chunkBytes - inChunk);
+          let runs = pending[pending.length - 1];
+          if (runs === undefined || runs.index !== index) {
+            if (isFull()) await flush();
+            const place = this.sequence.placeNow(index);
+            runs = { index, place, isNew: false, source: [], target: [], length: [], bytes: 0 };
+            pending.push(runs);
+          }
+          runs.source.push(inChunk);
+          runs.target.push(target);
+          runs.length.push(length);
+          runs.bytes += length;
+          pendingRuns++;
+          source += length;
+          target += length;
+          left -= length;
+        }
+      }
+      if (isFull()) await flush();
+    }
+    await flush();
+  }
+
+  /** Finds the chunks whose places are not known yet. */
+  async #placeRuns(
+    pending: readonly ChunkRuns[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly PlacedRuns[]> {
+    const unplaced = pending.filter(({ place }) => place === undefined);
+    const find = async (runs: ChunkRuns, call: AbortSignal | undefined): Promise<void> => {
+      [runs.place] = await this.sequence.places(runs.index, runs.index + 1, call);
+      runs.isNew = true;
+    };
+    const [single] = unplaced;
+    if (single !== undefined && unplaced.length === 1) await find(single, signal);
+    else if (single !== undefined) await runPooled(unplaced, AT_ONCE, find, signal);
+    return pending.map((runs) => {
+      if (!isPlaced(runs)) throw new RangeError(`chunk ${runs.index} has no place`);
+      return runs;
+    });
+  }
+
+  async #copyRuns(
+    pending: readonly PlacedRuns[],
+    out: Uint8Array,
+    signal: AbortSignal | undefined,
+    onDone: (bytes: number) => void,
+  ): Promise<void> {
+    const whole: PlacedRuns[] = [];
+    const parts: PlacedRuns[] = [];
+    for (const runs of pending) (this.#wantsBlocks(runs) ? parts : whole).push(runs);
+    await this.#copyWhole(whole, out, signal, onDone);
+    const copy = async (runs: PlacedRuns, call: AbortSignal | undefined): Promise<void> => {
+      call?.throwIfAborted();
+      await this.#copyParts(runs, out, call);
+      onDone(runs.bytes);
+    };
+    if (parts.length > 1 && this.sequence.store.readIntoSync === undefined)
+      await runPooled(parts, AT_ONCE, copy, signal);
+    else for (const runs of parts) await copy(runs, signal);
+  }
+
+  #wantsBlocks(runs: PlacedRuns): boolean {
+    const { place, bytes, isNew } = runs;
+    if (bytes * 2 > place.nbytes || !this.#mayReadBlocks(place)) return false;
+    if (this.sequence.store.getHead === undefined) return place.nbytes > WHOLE;
+    // An object's first read takes a request more where it is confirmed: one is saved.
+    const isFirst = isNew && this.sequence.isConfirmed === true;
+    return place.nbytes > (isFirst ? WHOLE_FIRST : WHOLE_REMOTE * countClusters(runs));
+  }
+
+  /** A digest covers the whole chunk: parts of it are read only once it was found right. */
+  #mayReadBlocks(place: PlacedChunk): boolean {
+    return !this.#verify || place.checksum === "None" || this.#verified.has(place.index);
+  }
+
+  async #copyWhole(
+    wanted: readonly PlacedRuns[],
+    out: Uint8Array,
+    signal: AbortSignal | undefined,
+    onDone: (bytes: number) => void,
+  ): Promise<void> {
+    if (wanted.length === 0) return;
+    const ofPlace = new Map(wanted.map((runs) => [runs.place, runs]));
+    const target = (place: PlacedChunk): Uint8Array | undefined => {
+      const runs = ofPlace.get(place);
+      if (runs?.source.length !== 1 || runs.bytes !== place.nbytes) return undefined;
+      const at = runs.target[0] ?? 0;
+      return out.subarray(at, at + place.nbytes);
+    };
+    async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
+      yield wanted.map((runs) => runs.place);
+    }
+    const nbytes = wanted.length * this.sequence.chunkBytes;
+    const run = { verify: this.#verify, signal, chunks: wanted.length, nbytes, target };
+    let next = 0;
+    for await (const chunk of this.#decoder.decodeChunks(this.sequence.store, places(), run)) {
+      if (this.#verify) this.#verified.add(chunk.place.index);
+      const runs = wanted[next++];
+      if (runs === undefined) break;
+      if (target(chunk.place) === undefined) copyOut(runs, 0, runs.source.length, chunk.bytes, 0, out);
+      onDone(runs.bytes);
+    }
+  }
+
+  async #copyParts(runs: PlacedRuns, out: Uint8Array, signal: AbortSignal | undefined): Promise<void> {
+    const { store } = this.sequence;
+    const head = await readHead(store, runs.place, signal);
+    const { blocksize } = head.header;
+    for (let first = 0; first < runs.source.length; ) {
+      // Runs in the same or in neighbouring blocks are decoded together.
+      const start = runs.source[first] ?? 0;
+      let end = start + (runs.length[first] ?? 0);
+      let next = first + 1;
+      while (
+        next < runs.source.length &&
+        Math.floor((runs.source[next] ?? 0) / blocksize) <= Math.floor((end - 1) / blocksize) + 1
+      ) {
+        end = (runs.source[next] ?? 0) + (runs.length[next] ?? 0);
+        next++;
+      }
+      if (next === first + 1) {
+        const target = runs.target[first] ?? 0;
+        await readPart(
+          store,
+          runs.place,
+          head,
+          start,
+          end,
+          out.subarray(target, target + end - start),
+          signal,
+        );
+      } else {
+        const part = new Uint8Array(end - start);
+        await readPart(store, runs.place, head, start, end, part, signal);
+        copyOut(runs, first, next, part, start, out);
+      }
+      first = next;
+    }
+  }
+
+  /** Fetches chunks whole, checked; remembers those whose digest was right. */
+  async *fetch(
+    places: Iterable<PlacedChunk>,
+    signal?: AbortSignal,
+    buffers?: Uint8Array[],
+  ): AsyncGenerator<FetchedChunk> {
+    const options = { verify: this.#verify, signal, buffers };
+    for await (const chunk of fetchChunks(this.sequence.store, places, options)) {
+      if (this.#verify) this.#verified.add(chunk.place.index);
+      yield chunk;
+    }
+  }
+}

@@ -1,0 +1,319 @@
+/**
+ * Fetches encoded chunks: neighbours in one read, buffers used again, every header and digest checked before
+ * anybody sees the payload.
+ */
+
+import { loadDigest } from "../../bytes/checksum.ts";
+import { isEqual } from "../../bytes/equal.ts";
+import { decodeHeader } from "../../codec/index.ts";
+import type { ChunkHeader } from "../../codec/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { digestLength } from "../../format/checksums.ts";
+import { decodeHeader as decodeFileHeader } from "../../format/header.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { PlacedChunk } from "../places/sequence.ts";
+import { breathe } from "./breather.ts";
+
+/** Unneeded bytes between two chunks that are read along rather than asking twice. */
+const MAX_GAP = 65536;
+/** Bytes of one joined read. */
+const MAX_SPAN = 4 << 20;
+/** Reads under way ahead of the consumer. */
+const READ_AHEAD = 3;
+/** A buffer larger than this is only made once the object is known to be that large. */
+const TRUSTED_BUFFER = 16 << 20;
+/** Reads of at most this size are done at once where the store can: a promise would cost more. */
+const SYNC_READ = 65536;
+/** A Blosc chunk is at most this much larger than its data. */
+const MAX_OVERHEAD = 16;
+
+/** A fetched chunk. `bytes` is exactly the Blosc chunk: a view, valid until the next one is asked for. */
+export interface FetchedChunk {
+  readonly place: PlacedChunk;
+  readonly header: ChunkHeader;
+  readonly bytes: Uint8Array;
+  /** The stored digest; empty without one. */
+  readonly digest: Uint8Array;
+  /** Bytes of the object behind chunk and digest that belong to nothing, as far as they were read. */
+  readonly behind: number;
+}
+
+export interface FetchOptions {
+  readonly verify: boolean;
+  readonly signal?: AbortSignal | undefined;
+  /** Buffers to read into, and where they are put back: spares the making of new ones at every call. */
+  readonly buffers?: Uint8Array[] | undefined;
+  /** Reads under way ahead of the consumer (default 3). */
+  readonly readAhead?: number | undefined;
+}
+
+interface Span {
+  readonly key: string;
+  readonly start: number;
+  end: number;
+  readonly places: PlacedChunk[];
+}
+
+/** Fetches the chunks of `places`, in order. Throws on the first that is missing or damaged. */
+export async function* fetchChunks(
+  store: ReadableStore,
+  places: Iterable<PlacedChunk>,
+  options: FetchOptions,
+): AsyncGenerator<FetchedChunk> {
+  const spans = joinSpans(places);
+  const idle = options.buffers ?? [];
+  const reading: {
+    span: Span;
+    bytes: Promise<Uint8Array | undefined>;
+    buffer: () => Uint8Array | undefined;
+  }[] = [];
+  const startNext = (): void => {
+    const next = spans.next();
+    if (next.done === true) return;
+    const span = next.value;
+    let buffer: Uint8Array | undefined = idle.pop();
+    const bytes = readSpan(store, span, buffer, options.signal).then((read) => {
+      buffer = read?.buffer;
+      return read?.bytes;
+    });
+    bytes.catch(() => undefined); // reported when its turn comes
+    reading.push({ span, bytes, buffer: () => buffer });
+  };
+  for (let i = 0; i < (options.readAhead ?? READ_AHEAD); i++) startNext();
+  try {
+    for (let current = reading.shift(); current !== undefined; current = reading.shift()) {
+      await breathe();
+      options.signal?.throwIfAborted();
+      const { span } = current;
+      const bytes = await current.bytes;
+      for (const place of span.places) yield await checkFetched(store, place, span, bytes, options);
+      const used = current.buffer();
+      if (used !== undefined) idle.push(used);
+      startNext();
+    }
+  } finally {
+    await Promise.allSettled(reading.map((each) => each.bytes));
+  }
+}
+
+/** Most bytes that the chunk and its digest can take, its prologue not counted. */
+export function boundOf(place: PlacedChunk): number {
+  const digest = digestLength(place.checksum);
+  const size = place.ctbytes ?? place.nbytes + MAX_OVERHEAD;
+  return Math.min(place.available, size + digest);
+}
+
+function* joinSpans(places: Iterable<PlacedChunk>): Generator<Span> {
+  let span: Span | undefined;
+  for (const place of places) {
+    const start = place.offset - place.prologue;
+    const end = place.offset + boundOf(place);
+    if (
+      span !== undefined &&
+      span.key === place.key &&
+      start >= span.end &&
+      start - span.end <= MAX_GAP &&
+      end - span.start <= MAX_SPAN
+    ) {
+      span.end = end;
+      span.places.push(place);
+      continue;
+    }
+    if (span !== undefined) yield span;
+    span = { key: place.key, start, end, places: [place] };
+  }
+  if (span !== undefined) yield span;
+}
+
+/** Chunks differ a little in length: their buffers shall fit the next one too. */
+function roundUp(length: number): number {
+  return length > TRUSTED_BUFFER ? length : (length + 0xffff) & ~0xffff;
+}
+
+/** Reads a span as far as the object goes; undefined where there is no object. */
+async function readSpan(
+  store: ReadableStore,
+  span: Span,
+  idle: Uint8Array | undefined,
+  signal: AbortSignal | undefined,
+): Promise<{ bytes: Uint8Array; buffer: Uint8Array | undefined } | undefined> {
+  let length = span.end - span.start;
+  if (length > TRUSTED_BUFFER) {
+    const info = await store.stat(span.key, { signal });
+    if (info === undefined) return undefined;
+    length = Math.max(0, Math.min(length, info.size - span.start));
+  }
+  if (store.readInto === undefined && store.readIntoSync === undefined) {
+    const bytes = await store.getRange(span.key, { offset: span.start, length }, { signal });
+    return bytes === undefined ? undefined : { bytes, buffer: undefined };
+  }
+  const buffer = idle !== undefined && idle.length >= length ? idle : new Uint8Array(roundUp(length));
+  const target = buffer.subarray(0, length);
+  const read =
+    store.readIntoSync !== undefined && (length <= SYNC_READ || store.readInto === undefined)
+      ? store.readIntoSync(span.key, span.start, target)
+      : await store.readInto?.(span.key, span.start, target, { signal });
+  return read === undefined ? undefined : { bytes: target.subarray(0, read), buffer };
+}
+
+async function checkFetched(
+  store: ReadableStore,
+  place: PlacedChunk,
+  span: Span,
+  bytes: Uint8Array | undefined,
+  options: FetchOptions,
+): Promise<FetchedChunk> {
+  const path = store.describe(place.key);
+  if (bytes === undefined) throw missingChunk(path, place);
+  const start = place.offset - span.start;
+  if (place.prologue > 0) checkPrologue(bytes.subarray(start - place.prologue, start), path);
+  const room = bytes.subarray(Math.min(start, bytes.length), Math.min(bytes.length, start + boundOf(place)));
+  return checkChunk(room, place, path, options.verify);
+}
+
+/**
+ * Checks a chunk, all of whose bytes are there: header, room, and with `verify` the digest. `room`: the object from the
+ * chunk's header on, {@link boundOf} bytes or as far as it goes. Throws `TRUNCATED`, `BAD_FIELD`, `CHECKSUM_MISMATCH`.
+ */
+export async function checkChunk(
+  room: Uint8Array,
+  place: PlacedChunk,
+  path: string,
+  verify: boolean,
+): Promise<FetchedChunk> {
+  const header = checkChunkHeader(room, place, path);
+  checkRoom(room, header, place, path);
+  const length = digestLength(place.checksum);
+  const chunk = room.subarray(0, header.ctbytes);
+  const digest = room.subarray(header.ctbytes, header.ctbytes + length);
+  if (length > 0 && verify) await checkDigest(chunk, digest, place, path);
+  return { place, header, bytes: chunk, digest, behind: room.length - header.ctbytes - length };
+}
+
+/** The error for a chunk whose object is not there. */
+export function missingChunk(path: string, place: PlacedChunk): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    "the file is missing, but the archive's metadata count it. The archive is not whole; look for a whole copy",
+    { path, chunk: place.index, field: "chunk", expected: "a file", found: "nothing" },
+  );
+}
+
+/** The 16 bytes in front of a carray's chunk. @see FORMAT.md [FA] */
+export function checkPrologue(bytes: Uint8Array, path: string): void {
+  const header = decodeFileHeader(bytes, path);
+  if (header.version !== 1 || header.nchunks !== 1) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the file header has version ${header.version} and nchunks ${header.nchunks}, but a carray's chunk file has version 1 and 1 chunk`,
+      {
+        path,
+        offset: 4,
+        field: "version, nchunks",
+        expected: "1, 1",
+        found: `${header.version}, ${header.nchunks}`,
+      },
+    );
+  }
+}
+
+/**
+ * Checks a chunk's header against its place. `room`: what there is from the header on.
+ * Throws `TRUNCATED`, `BAD_FIELD`.
+ */
+export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
+  const where = { path, chunk: place.index, offset: place.offset };
+  const header = readHeader(room, where);
+  if (header.nbytes !== place.nbytes) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `nbytes at byte ${place.offset + 4} is ${header.nbytes}, but the archive's metadata make it ${place.nbytes}. The chunk or the metadata are damaged; run "superchunk verify"`,
+      { ...where, offset: place.offset + 4, field: "nbytes", expected: place.nbytes, found: header.nbytes },
+    );
+  }
+  if (place.ctbytes !== undefined && header.ctbytes !== place.ctbytes) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the Blosc header's ctbytes at byte ${place.offset + 12} is ${header.ctbytes}, but ${place.ctbytes} bytes are stored; the chunk or its index entry is damaged`,
+      {
+        ...where,
+        offset: place.offset + 12,
+        field: "ctbytes",
+        expected: place.ctbytes,
+        found: header.ctbytes,
+      },
+    );
+  }
+  const needed = header.ctbytes + digestLength(place.checksum);
+  if (needed > place.available) {
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `the chunk at byte ${place.offset} takes ${needed} bytes with its digest, but the next one starts ${place.available} bytes on: they overlap. The offsets or the chunk are damaged`,
+      { ...where, field: "ctbytes", expected: `at most ${place.available}`, found: needed },
+    );
+  }
+  return header;
+}
+
+function readHeader(room: Uint8Array, where: { path: string; chunk: number; offset: number }): ChunkHeader {
+  try {
+    return decodeHeader(room, Number.MAX_SAFE_INTEGER);
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    const { path, chunk, offset } = where;
+    // No dialect's program ever wrote another version or compressor: in an archive, these bytes are damaged.
+    const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
+    throw new SuperchunkError(code, error.summary, {
+      ...error.details,
+      path,
+      chunk,
+      offset: offset + (error.details.offset ?? 0),
+    });
+  }
+}
+
+/** Throws `TRUNCATED` where fewer bytes than the header and the digest need are there. */
+export function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, path: string): void {
+  const needed = header.ctbytes + digestLength(place.checksum);
+  if (room.length >= needed) return;
+  throw new SuperchunkError(
+    "TRUNCATED",
+    `the chunk at byte ${place.offset} needs ${needed} bytes with its digest, but the file ends after ${room.length} of them. The file is cut short; look for a whole copy`,
+    {
+      path,
+      chunk: place.index,
+      offset: place.offset,
+      field: "ctbytes",
+      expected: needed,
+      found: room.length,
+    },
+  );
+}
+
+async function checkDigest(
+  chunk: Uint8Array,
+  stored: Uint8Array,
+  place: PlacedChunk,
+  path: string,
+): Promise<void> {
+  const digest = await loadDigest(place.checksum);
+  const found = digest(chunk);
+  if (isEqual(found, stored)) return;
+  throw new SuperchunkError(
+    "CHECKSUM_MISMATCH",
+    `the ${place.checksum} stored at byte ${place.offset + chunk.length} is ${toHex(stored)}, but that of the ${chunk.length} bytes before it is ${toHex(found)}. The chunk is damaged; look for another copy`,
+    {
+      path,
+      chunk: place.index,
+      offset: place.offset + chunk.length,
+      field: place.checksum,
+      expected: toHex(stored),
+      found: toHex(found),
+    },
+  );
+}
+
+/** Bytes as hexadecimal digits. */
+export function toHex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,172 @@
+/**
+ * Decodes one block that lies in a kernel's memory. Knows streams, splits and filters; must not know where blocks come from.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { blockLength } from "../header.ts";
+import type { ChunkHeader, Compressor } from "../types.ts";
+import { type DecodeKernel, type FilterKernel, NEED_ALL, type StreamKernel } from "./decode-kernel.ts";
+
+/** Why a kernel refused, by its negative result. @see src/kernels/README.md */
+const REASONS: readonly string[] = [
+  "",
+  "the stream ends in the middle of something",
+  "the stream decodes to more bytes",
+  "a match refers to bytes before the start of the stream",
+  "the bytes are not of this format",
+  "bytes or bits are left over behind the stream's end",
+  "the checksum inside the stream differs",
+];
+
+/** Why a stream kernel gave a negative result, in words. */
+export function streamFailure(result: number): string {
+  return REASONS[-result] ?? "it is damaged";
+}
+
+/** Everything that is the same for all blocks of a chunk. */
+export interface BlockDecoder {
+  readonly kernel: DecodeKernel;
+  readonly header: ChunkHeader;
+  /** Streams of filtered blocks are decoded to here. Room for a block and slack. */
+  readonly scratch: number;
+  readonly decodeStream: StreamKernel;
+}
+
+/** Puts together what decodes the chunk's blocks. */
+export function makeBlockDecoder(kernel: DecodeKernel, header: ChunkHeader, scratch: number): BlockDecoder {
+  return { kernel, header, scratch, decodeStream: streamKernelOf(kernel, header.compressor) };
+}
+
+/** A block in the kernel's memory. */
+export interface PlacedBlock {
+  /** Number of the block in its chunk. */
+  readonly block: number;
+  /** Addresses of its first byte, and behind its last. */
+  readonly src: number;
+  readonly end: number;
+  /** Where it starts in the chunk, for messages. */
+  readonly offset: number;
+}
+
+/**
+ * Decodes a block to `dst`, an address in the kernel's memory.
+ *
+ * @throws BAD_CHUNK
+ */
+export function decodeBlock(decoder: BlockDecoder, placed: PlacedBlock, dst: number): void {
+  const { filter, from, length } = decodeStreams(decoder, placed, dst);
+  filter?.(from, dst, length, decoder.header.typesize);
+}
+
+/** A block whose streams are decoded, so that at most its filter is left to undo. */
+export interface DecodedStreams {
+  /** Bytes of the block. */
+  readonly length: number;
+  /** What undoes the filter; undefined where the bytes are at `dst` already. */
+  readonly filter: FilterKernel | undefined;
+  /** What the filter is undone from: an address, or that of the table of the streams' addresses. */
+  readonly from: number;
+}
+
+/** The first half of {@link decodeBlock}: a block without a filter is then at `dst`, others are in scratch and where they were. */
+export function decodeStreams(
+  decoder: BlockDecoder,
+  { block, src, end, offset }: PlacedBlock,
+  dst: number,
+): DecodedStreams {
+  const { kernel, header, scratch, decodeStream } = decoder;
+  const length = blockLength(header, block);
+  // The short last block is never split, whatever the flags say.
+  const nsplits = header.split && length === header.blocksize ? header.typesize : 1;
+  const streamLength = Math.floor(length / nsplits);
+  const filter = filterOf(decoder, length, nsplits);
+  const { memory, streams } = kernel;
+  let at = src;
+  let to = filter === undefined ? dst : scratch;
+  let from = to;
+  for (let i = 0; i < nsplits; i++) {
+    const room = end - at - 4;
+    const compressed = room < 0 ? -1 : memory.view.getInt32(at, true);
+    if (compressed < 0 || compressed > room) {
+      throw badStreamLength(block, i, offset + at - src, room, room < 0 ? undefined : compressed);
+    }
+    at += 4;
+    from = to;
+    if (compressed !== streamLength) {
+      const written = decodeStream(at, compressed, to, streamLength, NEED_ALL);
+      if (written !== streamLength)
+        throw badStream(header, block, i, offset + at - src, streamLength, written);
+    } else if (filter === undefined) {
+      memory.bytes.copyWithin(to, at, at + compressed);
+    } else {
+      // A stored stream is unfiltered from where it lies.
+      from = at;
+    }
+    if (nsplits > 1) memory.view.setUint32(streams + 4 * i, from, true);
+    if (from === to) to += streamLength;
+    at += compressed;
+  }
+  return { length, filter, from: nsplits > 1 ? streams : from };
+}
+
+/** What undoes the filter of a block: of one stream, or of several, whose addresses are in the kernel's table. */
+function filterOf(
+  { kernel, header }: BlockDecoder,
+  length: number,
+  nsplits: number,
+): FilterKernel | undefined {
+  const { calls } = kernel;
+  if (header.shuffle === "shuffle" && header.typesize > 1)
+    return nsplits > 1 ? calls.unshuffleStreams : calls.unshuffle;
+  // c-blosc leaves a short last block as it is where it has no whole element.
+  if (header.shuffle === "bitshuffle" && length >= header.typesize)
+    return nsplits > 1 ? calls.bitunshuffleStreams : calls.bitunshuffle;
+  return undefined;
+}
+
+/** The kernel that decodes the compressor's streams. */
+export function streamKernelOf({ calls }: DecodeKernel, compressor: Compressor): StreamKernel {
+  switch (compressor) {
+    case "blosclz":
+      return calls.decodeBlosclz;
+    case "lz4":
+      return calls.decodeLz4;
+    case "snappy":
+      return calls.decodeSnappy;
+    case "zlib":
+      return calls.decodeZlib;
+    case "zstd":
+      return calls.decodeZstd;
+  }
+}
+
+export function badStreamLength(
+  block: number,
+  stream: number,
+  offset: number,
+  room: number,
+  found: number | undefined,
+): SuperchunkError {
+  const said =
+    found === undefined ? "is cut off" : `is ${found}, but ${room} bytes are left to the end of the block`;
+  return new SuperchunkError(
+    "BAD_CHUNK",
+    `the length of stream ${stream} of block ${block} at byte ${offset} ${said}; the chunk is damaged`,
+    { offset, field: "stream length", expected: `0 to ${Math.max(room, 0)}`, found },
+  );
+}
+
+export function badStream(
+  header: ChunkHeader,
+  block: number,
+  stream: number,
+  offset: number,
+  expected: number,
+  written: number,
+): SuperchunkError {
+  const reason = written < 0 ? streamFailure(written) : `it decodes to ${written} bytes`;
+  return new SuperchunkError(
+    "BAD_CHUNK",
+    `stream ${stream} of block ${block} at byte ${offset} does not decode to ${expected} bytes of ${header.compressor}: ${reason}; the chunk is damaged`,
+    { offset, field: "stream", expected, found: written },
+  );
+}

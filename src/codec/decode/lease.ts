@@ -1,0 +1,222 @@
+/**
+ * Decoding without copies: a chunk is read straight into a kernel's memory, decoded there, and handed out as a view.
+ * Knows what may be used when; must not know where chunks come from.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { blockLength, decodeHeader, HEADER_LENGTH } from "../header.ts";
+import { align, SLACK } from "../kernel-module.ts";
+import type { BlockRange, ChunkHeader, DecodeOptions } from "../types.ts";
+import { type BlockTable, blocksOf, checkExpansion, checkRange, readBlockTable } from "./block-table.ts";
+import { checkExpectations, checkGiven, outputOf } from "./decode.ts";
+import { decodeBlock, makeBlockDecoder, type PlacedBlock } from "./decode-block.ts";
+import { type DecodeKernel, giveBackKernel, takeKernel } from "./decode-kernel.ts";
+import { decodeBlockInto } from "./decode-pieces.ts";
+
+/** The memory of a kernel, the caller's own until {@link DecodeLease.release}. */
+export interface DecodeLease {
+  /** Where the chunk, or the part of it, is to be put. Not to be used after a decode call: the memory may have grown. */
+  readonly input: Uint8Array<ArrayBuffer>;
+  /**
+   * Decodes the chunk in the first `available` bytes of the input.
+   *
+   * @returns a view of the decoded bytes, valid until the next call of this lease
+   * @throws as `decodeSync`
+   */
+  decode(available?: number, options?: Omit<DecodeOptions, "out">): Uint8Array<ArrayBuffer>;
+  /**
+   * Decodes the chunk in the first `available` bytes of the input to the beginning of `out`. Who copies the view of `decode`
+   * waits longer: here the bytes are copied while they are in the processor's cache.
+   *
+   * @throws as `decodeSync`; `out` may then have some of the bytes
+   */
+  decodeInto(out: Uint8Array, available?: number, options?: Omit<DecodeOptions, "out">): void;
+  /**
+   * Decodes `length` bytes of the chunk in the input from byte `start` of the decoded chunk on.
+   *
+   * @throws as `decodeRangeSync`
+   */
+  decodeRange(start: number, length: number, options?: Omit<DecodeOptions, "out">): Uint8Array<ArrayBuffer>;
+  /**
+   * The same where the input holds only the part of the chunk that `blockRanges` named.
+   *
+   * @throws as `decodeBlocks`
+   */
+  decodeBlocks(
+    head: Uint8Array,
+    range: Pick<BlockRange, "offset">,
+    start: number,
+    length: number,
+    options?: Omit<DecodeOptions, "out">,
+  ): Uint8Array<ArrayBuffer>;
+  /** Gives the memory back; `input` and all views must not be used any more. Once is enough, twice does no harm. */
+  release(): void;
+}
+
+/**
+ * Leases memory for a chunk, or a part of one, of at most `inputLength` bytes.
+ *
+ * @throws LIMIT where the engine has no such memory; BAD_ARGUMENT
+ */
+export function leaseDecoder(inputLength: number): DecodeLease {
+  if (!Number.isSafeInteger(inputLength) || inputLength < 0) {
+    throw new SuperchunkError("BAD_ARGUMENT", `a chunk cannot have ${inputLength} bytes`, {
+      field: "inputLength",
+      found: inputLength,
+    });
+  }
+  return new KernelLease(takeKernel(), inputLength);
+}
+
+class KernelLease implements DecodeLease {
+  readonly input: Uint8Array<ArrayBuffer>;
+  readonly #inputLength: number;
+  #kernel: DecodeKernel | undefined;
+
+  constructor(kernel: DecodeKernel, inputLength: number) {
+    const { base, memory } = kernel;
+    memory.reserve(base + inputLength + SLACK);
+    this.#kernel = kernel;
+    this.#inputLength = inputLength;
+    this.input = memory.bytes.subarray(base, base + inputLength);
+  }
+
+  decode(
+    available: number = this.#inputLength,
+    options: Omit<DecodeOptions, "out"> = {},
+  ): Uint8Array<ArrayBuffer> {
+    const chunk = this.#given(available);
+    const header = decodeHeader(chunk);
+    checkExpectations(header, options);
+    return this.#decode(chunk, header, 0, 0, header.nbytes);
+  }
+
+  decodeInto(
+    out: Uint8Array,
+    available: number = this.#inputLength,
+    options: Omit<DecodeOptions, "out"> = {},
+  ): void {
+    const chunk = this.#given(available);
+    const header = decodeHeader(chunk);
+    checkExpectations(header, options);
+    if (header.memcpyed) {
+      outputOf(out, header.nbytes).set(this.#decode(chunk, header, 0, 0, header.nbytes));
+      return;
+    }
+    const table = readBlockTable(chunk, header);
+    checkExpansion(header, table, 0, header.nblocks);
+    const target = outputOf(out, header.nbytes);
+    const kernel = this.#owned();
+    const rooms = this.#layOut(kernel, header, 1);
+    const decoder = makeBlockDecoder(kernel, header, rooms.scratch);
+    for (let i = 0; i < header.nblocks; i++) {
+      const placed = placeBlock(table, i, kernel.base);
+      const at = i * header.blocksize;
+      decodeBlockInto(decoder, placed, rooms.target, 0, blockLength(header, i), target.subarray(at));
+    }
+  }
+
+  decodeRange(
+    start: number,
+    length: number,
+    options: Omit<DecodeOptions, "out"> = {},
+  ): Uint8Array<ArrayBuffer> {
+    const chunk = this.#given(this.#inputLength);
+    const header = decodeHeader(chunk);
+    checkExpectations(header, options);
+    checkRange(header, start, length);
+    return this.#decode(chunk, header, 0, start, length);
+  }
+
+  decodeBlocks(
+    head: Uint8Array,
+    range: Pick<BlockRange, "offset">,
+    start: number,
+    length: number,
+    options: Omit<DecodeOptions, "out"> = {},
+  ): Uint8Array<ArrayBuffer> {
+    const header = decodeHeader(head, Number.MAX_SAFE_INTEGER);
+    checkExpectations(header, options);
+    checkGiven(head, header, range, this.#inputLength, start, length);
+    return this.#decode(head, header, range.offset, start, length);
+  }
+
+  release(): void {
+    if (this.#kernel !== undefined) giveBackKernel(this.#kernel);
+    this.#kernel = undefined;
+  }
+
+  #given(available: number): Uint8Array<ArrayBuffer> {
+    if (!(available >= 0 && available <= this.#inputLength)) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `${available} bytes cannot be in an input of ${this.#inputLength}`,
+        {
+          field: "available",
+          expected: this.#inputLength,
+          found: available,
+        },
+      );
+    }
+    const { base, memory } = this.#owned();
+    return memory.bytes.subarray(base, base + available);
+  }
+
+  #owned(): DecodeKernel {
+    if (this.#kernel === undefined) throw new SuperchunkError("BAD_ARGUMENT", "the lease was released");
+    return this.#kernel;
+  }
+
+  /** The input starts with byte `base` of the chunk. */
+  #decode(
+    head: Uint8Array,
+    header: ChunkHeader,
+    base: number,
+    start: number,
+    length: number,
+  ): Uint8Array<ArrayBuffer> {
+    const kernel = this.#owned();
+    if (header.memcpyed) {
+      const at = kernel.base + HEADER_LENGTH + start - base;
+      return kernel.memory.bytes.subarray(at, at + length);
+    }
+    const table = readBlockTable(head, header);
+    const [first, end] = blocksOf(header, start, length);
+    checkExpansion(header, table, first, end);
+    const { scratch, target } = this.#layOut(kernel, header, end - first);
+    decodeBlockRow(kernel, header, table, [first, end], { input: kernel.base - base, scratch, target });
+    const from = target + start - first * header.blocksize;
+    return kernel.memory.bytes.subarray(from, from + length);
+  }
+
+  /** Room behind the input for what is decoded of a block, and for `nblocks` decoded ones. */
+  #layOut(
+    kernel: DecodeKernel,
+    header: ChunkHeader,
+    nblocks: number,
+  ): { readonly scratch: number; readonly target: number } {
+    const scratch = align(kernel.base + this.#inputLength + SLACK);
+    const target = align(scratch + header.blocksize + SLACK);
+    kernel.memory.reserve(target + nblocks * header.blocksize + SLACK);
+    return { scratch, target };
+  }
+}
+
+/** Decodes blocks one behind the other; `input` is the address of the chunk's byte 0, or where it would be. */
+function decodeBlockRow(
+  kernel: DecodeKernel,
+  header: ChunkHeader,
+  table: BlockTable,
+  [first, end]: readonly [number, number],
+  at: { readonly input: number; readonly scratch: number; readonly target: number },
+): void {
+  const decoder = makeBlockDecoder(kernel, header, at.scratch);
+  for (let i = first; i < end; i++) {
+    decodeBlock(decoder, placeBlock(table, i, at.input), at.target + (i - first) * header.blocksize);
+  }
+}
+
+/** Where a block lies; `input` is the address of the chunk's byte 0, or where it would be. */
+function placeBlock({ starts, ends }: BlockTable, block: number, input: number): PlacedBlock {
+  const offset = starts[block] ?? 0;
+  return { block, src: input + offset, end: input + (ends[block] ?? 0), offset };
+}

@@ -1,0 +1,123 @@
+/**
+ * The instance of the encoding kernels, and where a chunk's parts lie in its memory. Must not know headers.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { wasm } from "../../kernels/generated/encode.ts";
+import { align, HOST_BASE, KernelMemory, KernelModule, SLACK } from "../kernel-module.ts";
+
+/** A kernel that compresses a stream: bytes written, or -2 where `dstLength` is too short. All numbers are addresses and lengths. */
+export type StreamEncodeKernel = (
+  src: number,
+  srcLength: number,
+  dst: number,
+  dstLength: number,
+  level: number,
+  work: number,
+) => number;
+
+/** A kernel that filters a block. */
+export type FilterKernel = (src: number, dst: number, length: number, typesize: number) => void;
+
+/** A kernel that shuffles `count` elements into streams that are `pitch` bytes apart. */
+export type SpreadKernel = (src: number, count: number, dst: number, pitch: number, typesize: number) => void;
+
+/** What the WebAssembly module exports. @see src/kernels/assembly/encode.ts */
+export interface EncodeKernels {
+  readonly memory: WebAssembly.Memory;
+  readonly encodeBlosclz: StreamEncodeKernel;
+  readonly encodeLz4: StreamEncodeKernel;
+  readonly encodeLz4hc: StreamEncodeKernel;
+  readonly encodeSnappy: StreamEncodeKernel;
+  readonly encodeZlib: StreamEncodeKernel;
+  readonly shuffle: FilterKernel;
+  readonly spreadElements: SpreadKernel;
+  readonly bitshuffle: FilterKernel;
+}
+
+/** Room for the tables of the encoders that need more than the kernel's own part of the memory. Bytes. */
+const WORK_LENGTH = 262_144;
+/** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
+const MAX_IDLE_MEMORY = 32 * 1024 * 1024;
+
+/** Bytes that a WebAssembly memory can have. */
+const ADDRESSES = 2 ** 32;
+
+/** Addresses of the parts of an encode call. */
+export interface EncodeLayout {
+  /** Tables of an encoder. */
+  readonly work: number;
+  /** One block of the data. */
+  readonly block: number;
+  /** The same block, filtered. */
+  readonly filtered: number;
+  /** The chunk that is made. */
+  readonly chunk: number;
+}
+
+/** Kernels together with their memory. Serves one call at a time. */
+export class EncodeKernel {
+  readonly calls: EncodeKernels;
+  readonly memory: KernelMemory;
+
+  constructor(calls: EncodeKernels) {
+    this.calls = calls;
+    this.memory = new KernelMemory(calls.memory);
+  }
+
+  /**
+   * Places a block of `blocksize` bytes, twice, and a chunk of at most `chunkLength` bytes: behind them, or `at` an address
+   * that lies behind them.
+   *
+   * @throws LIMIT where the engine has no such memory
+   */
+  layOut(blocksize: number, chunkLength: number, at?: number): EncodeLayout {
+    const work = HOST_BASE;
+    const block = work + WORK_LENGTH;
+    const filtered = align(block + blocksize + SLACK);
+    const chunk = at ?? align(filtered + blocksize + SLACK);
+    // The kernels add the length of what is to be written to an address before they compare: that must not wrap around.
+    const highest = chunk + chunkLength + 1.01 * blocksize + SLACK;
+    if (highest > ADDRESSES) {
+      throw new SuperchunkError(
+        "LIMIT",
+        `a chunk of up to ${chunkLength} bytes with blocks of ${blocksize} does not fit WebAssembly's memory; take smaller blocks.`,
+        { field: "blocksize", expected: ADDRESSES, found: highest },
+      );
+    }
+    this.memory.reserve(chunk + chunkLength + SLACK);
+    return { work, block, filtered, chunk };
+  }
+}
+
+const encodeModule = new KernelModule(wasm);
+let idle: EncodeKernel | undefined;
+let preparing: Promise<void> | undefined;
+
+/** Compiles the kernels and makes an instance without blocking, once. */
+export function prepareEncodeKernels(): Promise<void> {
+  preparing ??= encodeModule.instantiateAsync().then((instance) => {
+    idle ??= kernelOf(instance);
+  });
+  return preparing;
+}
+
+/** Calls `use` with an instance that is its own meanwhile. Views of its memory must not be used afterwards. */
+export function withEncodeKernel<T>(use: (kernel: EncodeKernel) => T): T {
+  const kernel = idle ?? kernelOf(encodeModule.instantiate());
+  // Taken, so that a call from within a call gets another one.
+  idle = undefined;
+  try {
+    return use(kernel);
+  } finally {
+    if (kernel.memory.length <= MAX_IDLE_MEMORY) idle = kernel;
+  }
+}
+
+/** A kernel that nobody else gets. */
+export function ownEncodeKernel(): EncodeKernel {
+  return kernelOf(encodeModule.instantiate());
+}
+
+function kernelOf(instance: WebAssembly.Instance): EncodeKernel {
+  return new EncodeKernel(instance.exports as unknown as EncodeKernels);
+}

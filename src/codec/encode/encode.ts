@@ -1,0 +1,151 @@
+/**
+ * Puts Blosc1 chunks together: header, block starts, blocks of one or several streams.
+ *
+ * Writes what c-blosc 1.21 would write for the same settings: the same blocks, splits and flags, in ascending order.
+ * Knows the container; must not know how streams are compressed.
+ * @see FORMAT.md [FB]
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { COMPRESSOR_FORMATS, type CompressorFormat } from "../compressors.ts";
+import { BLOSC_VERSION, FLAG, HEADER_LENGTH } from "../header.ts";
+import type { CompressorName, EncodeOptions } from "../types.ts";
+import { FULL, loadBlock, putStreams } from "./encode-block.ts";
+import type { EncodeKernel, EncodeLayout } from "./encode-kernel.ts";
+import { withKernelAt } from "./encode-places.ts";
+import { prepareEncode } from "./encode-prepare.ts";
+import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
+import { streamEncoder } from "./encode-streams.ts";
+
+const EMPTY: EncodeOptions = {};
+
+/**
+ * Encodes `data` as one Blosc1 chunk, in a buffer of its own.
+ *
+ * Incompressible data are stored: a chunk is at most 16 bytes longer than its data.
+ *
+ * @throws BAD_ARGUMENT (an option out of its range), LIMIT (more than 2^31 - 17 bytes, or no memory)
+ */
+export async function encode(
+  data: Uint8Array,
+  options: EncodeOptions = EMPTY,
+): Promise<Uint8Array<ArrayBuffer>> {
+  await prepareEncode(options.cname);
+  return encodeSync(data, options);
+}
+
+/** As {@link encode}, at once; `zstd` needs {@link prepareEncode} before. @throws as encode, and UNSUPPORTED */
+export function encodeSync(data: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array<ArrayBuffer> {
+  const settings = settleEncode(data.length, options);
+  const chunk = encodeSettled(data, settings, (bytes) => bytes.slice());
+  return chunk ?? storeChunk(data, settings, new Uint8Array(HEADER_LENGTH + data.length));
+}
+
+/**
+ * As {@link encodeSync}, into a buffer of the caller's; returns the part of it that is the chunk.
+ *
+ * @param out 16 bytes more than the data are always enough; nothing behind the chunk is touched, unless it is memory of
+ * {@link encodePlaces}; must not overlap `data`
+ * @throws as encodeSync, and LIMIT where `out` is too short
+ */
+export function encodeInto(data: Uint8Array, out: Uint8Array, options: EncodeOptions = EMPTY): Uint8Array {
+  const settings = settleEncode(data.length, options);
+  const take = (bytes: Uint8Array): Uint8Array => {
+    const place = placeFor(bytes.length, out);
+    if (bytes.buffer !== place.buffer) place.set(bytes);
+    return place;
+  };
+  const chunk = encodeSettled(data, settings, take, out);
+  return chunk ?? storeChunk(data, settings, placeFor(HEADER_LENGTH + data.length, out));
+}
+
+export function placeFor(length: number, out: Uint8Array): Uint8Array {
+  if (length > out.length) {
+    throw new SuperchunkError(
+      "LIMIT",
+      `the chunk has ${length} bytes, but the buffer for it has ${out.length}.`,
+      {
+        field: "out",
+        expected: length,
+        found: out.length,
+      },
+    );
+  }
+  return out.subarray(0, length);
+}
+
+/** The chunk that holds the data as they are. */
+function storeChunk<T extends Uint8Array>(data: Uint8Array, settings: EncodeSettings, out: T): T {
+  out.set(data, HEADER_LENGTH);
+  putHeader(out, settings, true);
+  return out;
+}
+
+/**
+ * Gives `take` the compressed chunk, to copy it; undefined where it would not be smaller than the stored one. Where `out` is
+ * memory of a kernel, the chunk is made there.
+ */
+export function encodeSettled<T>(
+  data: Uint8Array,
+  settings: EncodeSettings,
+  take: (chunk: Uint8Array) => T,
+  out?: Uint8Array,
+): T | undefined {
+  if (settings.stored) return undefined;
+  const most = HEADER_LENGTH + data.length;
+  return withKernelAt(out, most, settings.blocksize, (kernel, at) => {
+    const layout = kernel.layOut(settings.blocksize, most, at);
+    const length = putBlocks(data, settings, kernel, layout);
+    if (length === undefined) return undefined;
+    const chunk = kernel.memory.bytes.subarray(layout.chunk, layout.chunk + length);
+    putHeader(chunk, settings, false);
+    return take(chunk);
+  });
+}
+
+/** Block starts and blocks, behind room for the header; the chunk's length, or undefined where the stored one is shorter. */
+function putBlocks(
+  data: Uint8Array,
+  settings: EncodeSettings,
+  kernel: EncodeKernel,
+  layout: EncodeLayout,
+): number | undefined {
+  const { view } = kernel.memory;
+  const { nbytes, nblocks, blocksize, typesize } = settings;
+  const encodeStream = streamEncoder(settings, kernel, layout);
+  const end = layout.chunk + HEADER_LENGTH + nbytes;
+  let at = layout.chunk + HEADER_LENGTH + 4 * nblocks;
+  for (let block = 0; block < nblocks; block++) {
+    const start = block * blocksize;
+    const length = Math.min(blocksize, nbytes - start);
+    view.setUint32(layout.chunk + HEADER_LENGTH + 4 * block, at - layout.chunk, true);
+    const source = loadBlock(data.subarray(start, start + length), settings, kernel, layout);
+    // A shorter last block is never split.
+    const nstreams = settings.split && length === blocksize ? typesize : 1;
+    at = putStreams(source, length / nstreams, nstreams, at, end, encodeStream, kernel);
+    if (at === FULL) return undefined;
+  }
+  return at - layout.chunk;
+}
+
+function putHeader(chunk: Uint8Array, settings: EncodeSettings, stored: boolean): void {
+  const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  const { id, versionlz } = formatOf(settings.cname);
+  view.setUint8(0, BLOSC_VERSION);
+  view.setUint8(1, versionlz);
+  // Stored chunks keep the other flags, as c-blosc has it.
+  const filter =
+    settings.shuffle === "shuffle" ? FLAG.shuffle : settings.shuffle === "bitshuffle" ? FLAG.bitshuffle : 0;
+  view.setUint8(2, filter | (stored ? FLAG.memcpyed : 0) | (settings.split ? 0 : FLAG.notSplit) | (id << 5));
+  view.setUint8(3, settings.typesize);
+  view.setUint32(4, settings.nbytes, true);
+  view.setUint32(8, settings.blocksize, true);
+  view.setUint32(12, chunk.length, true);
+}
+
+function formatOf(cname: CompressorName): CompressorFormat {
+  const name = cname === "lz4hc" ? "lz4" : cname;
+  const format = COMPRESSOR_FORMATS.find((known) => known.name === name);
+  if (format === undefined)
+    throw new SuperchunkError("UNSUPPORTED", `no header names ${cname}.`, { field: "cname", found: cname });
+  return format;
+}

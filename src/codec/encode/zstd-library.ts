@@ -1,0 +1,142 @@
+/**
+ * The reference implementation of zstd, compiled to WebAssembly: encoding only. Knows its interface; must not know chunks.
+ *
+ * @see https://facebook.github.io/zstd/doc/api_manual_latest.html
+ */
+import { SuperchunkError } from "../../errors.ts";
+
+/** An encoder of zstd frames. */
+export interface ZstdLibrary {
+  /**
+   * Compresses `src` to one frame with its content size; the bytes written to `dst`, or -1 where it is too short.
+   *
+   * @param level zstd's own, 1 to 22
+   * @throws LIMIT where the engine has no memory for it
+   */
+  compress(src: Uint8Array, dst: Uint8Array, level: number): number;
+}
+
+/** What is used of the module's exports. Numbers are addresses and lengths. */
+interface ZstdCalls {
+  readonly memory: WebAssembly.Memory;
+  readonly malloc: (length: number) => number;
+  readonly free: (address: number) => void;
+  readonly isError: (code: number) => number;
+  readonly context: number;
+  readonly compress: (
+    context: number,
+    dst: number,
+    dstLength: number,
+    src: number,
+    srcLength: number,
+    dictionary: number,
+    dictionaryLength: number,
+    level: number,
+  ) => number;
+}
+
+type Generated = typeof import("../../kernels/generated/zstd.ts");
+
+/** ZSTD_error_dstSize_tooSmall, as an error's return value. */
+const TOO_SMALL = -70;
+/** WebAssembly memory cannot shrink: an instance that grew beyond this is not kept. Bytes. */
+const MAX_IDLE_MEMORY = 128 * 1024 * 1024;
+const PAGE = 65_536;
+
+let loading: Promise<void> | undefined;
+let library: ZstdLibrary | undefined;
+
+/** Loads the library, once. It is larger than all of the other kernels and imported only when it is needed. */
+export function loadZstd(): Promise<void> {
+  loading ??= import("../../kernels/generated/zstd.ts").then(async (generated) => {
+    const bytes = Uint8Array.from(atob(generated.wasm), (character) => character.charCodeAt(0));
+    library = makeLibrary(await WebAssembly.compile(bytes), generated.names);
+  });
+  return loading;
+}
+
+/** The loaded library. @throws UNSUPPORTED before {@link loadZstd} has resolved */
+export function zstdLibrary(): ZstdLibrary {
+  if (library === undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      'the zstd encoder is not loaded; await prepareEncode("zstd") before encodeSync, or use encode.',
+      { field: "cname", found: "zstd" },
+    );
+  }
+  return library;
+}
+
+function makeLibrary(module: WebAssembly.Module, names: Generated["names"]): ZstdLibrary {
+  let idle: ZstdCalls | undefined;
+  return {
+    compress(src, dst, level) {
+      const calls = idle ?? makeInstance(module, names);
+      // An instance whose call did not return may be in any state.
+      idle = undefined;
+      const from = allocate(calls, src.length);
+      const to = allocate(calls, dst.length);
+      new Uint8Array(calls.memory.buffer, from, src.length).set(src);
+      const written = calls.compress(calls.context, to, dst.length, from, src.length, 0, 0, level) | 0;
+      if (written !== TOO_SMALL && calls.isError(written) !== 0) throw noMemory(src.length, written);
+      if (written >= 0) dst.set(new Uint8Array(calls.memory.buffer, to, written));
+      calls.free(to);
+      calls.free(from);
+      if (calls.memory.buffer.byteLength <= MAX_IDLE_MEMORY) idle = calls;
+      return written >= 0 ? written : -1;
+    },
+  };
+}
+
+function makeInstance(module: WebAssembly.Module, names: Generated["names"]): ZstdCalls {
+  let memory: WebAssembly.Memory | undefined;
+  const imports: Record<string, WebAssembly.ImportValue> = {};
+  for (const { name } of WebAssembly.Module.imports(module)) {
+    imports[name] =
+      name === names.resizeHeap
+        ? (length: number) => grow(memory, length >>> 0)
+        : () => {
+            // Exits and timers, of which zstd has none.
+            throw new SuperchunkError("LIMIT", "the zstd encoder gave up, most likely for want of memory.");
+          };
+  }
+  const { exports } = new WebAssembly.Instance(module, { [names.importModule]: imports });
+  memory = exports[names.memory] as WebAssembly.Memory;
+  (exports[names.initialize] as () => void)();
+  return {
+    memory,
+    malloc: exports[names.malloc] as ZstdCalls["malloc"],
+    free: exports[names.free] as ZstdCalls["free"],
+    isError: exports[names.ZSTD_isError] as ZstdCalls["isError"],
+    compress: exports[names.ZSTD_compress_usingDict] as ZstdCalls["compress"],
+    context: (exports[names.ZSTD_createCCtx] as () => number)(),
+  };
+}
+
+/** Gives the memory at least `length` bytes; 1, or 0 where the engine has no more. */
+function grow(memory: WebAssembly.Memory | undefined, length: number): number {
+  if (memory === undefined) return 0;
+  try {
+    memory.grow(Math.ceil((length - memory.buffer.byteLength) / PAGE));
+    return 1;
+  } catch {
+    // The library reports it as its own error, which becomes ours.
+    return 0;
+  }
+}
+
+function allocate(calls: ZstdCalls, length: number): number {
+  const address = calls.malloc(length) >>> 0;
+  if (address === 0) throw noMemory(length, 0);
+  return address;
+}
+
+function noMemory(length: number, code: number): SuperchunkError {
+  return new SuperchunkError(
+    "LIMIT",
+    `cannot get the memory to encode a stream of ${length} bytes with zstd.`,
+    {
+      found: code,
+    },
+  );
+}

@@ -1,0 +1,106 @@
+/**
+ * Lets a chunk go on: its whole blocks are copied, and only what comes behind them is encoded.
+ *
+ * Knows the container; must not know what is added, nor why.
+ * @see FORMAT.md [FB]
+ */
+import { readBlockTable } from "../decode/block-table.ts";
+import { decodeRangeSync, readChunkHeader } from "../decode/decode.ts";
+import { encodeSettled } from "../encode/encode.ts";
+import { prepareEncode } from "../encode/encode-prepare.ts";
+import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts";
+import { HEADER_LENGTH } from "../header.ts";
+import { prepare } from "../prepare.ts";
+import type { ChunkHeader, EncodeOptions } from "../types.ts";
+
+/** Blocks may be so many times shorter than an encoder would make them: more of them would slow their readers down. */
+const SHORTER = 4;
+
+/**
+ * The chunk with `added` behind its data. Blocks keep the chunk's own filter and size.
+ *
+ * @param options for what is encoded; default: the chunk's own compressor, filter and typesize, level 5
+ * @returns undefined where this does not do, and all data are to be encoded anew: another compressor or filter is asked for,
+ * the blocks are too short for so much data, or what is added does not compress
+ * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK where the chunk is damaged, as far as it is looked at; UNSUPPORTED for other
+ * versions of Blosc; BAD_ARGUMENT, LIMIT
+ */
+export async function extendChunk(
+  chunk: Uint8Array,
+  added: Uint8Array,
+  options: EncodeOptions = {},
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const header = readChunkHeader(chunk);
+  const { compressor, shuffle, typesize, blocksize, nbytes, split } = header;
+  const wanted = { cname: compressor, shuffle, typesize, ...options };
+  const asked = settleEncode(nbytes + added.length, wanted);
+  if (nbytes === 0 || header.memcpyed || !isAlike(header, asked)) return undefined;
+  await prepareEncode(wanted.cname);
+  const count = Math.floor(nbytes / blocksize);
+  const rest = await joinRest(chunk, header, count * blocksize, added);
+  const nblocks = Math.ceil(rest.length / blocksize);
+  return encodeSettled(rest, { ...asked, nbytes: rest.length, blocksize, nblocks, split }, (encoded) =>
+    joinBlocks(
+      [
+        { chunk, header, count },
+        { chunk: encoded, header: { ...header, nblocks, ctbytes: encoded.length }, count: nblocks },
+      ],
+      nbytes + added.length,
+    ),
+  );
+}
+
+/** True where blocks as those of the chunk are what is asked for. */
+function isAlike({ compressor, shuffle, typesize, blocksize }: ChunkHeader, asked: EncodeSettings): boolean {
+  const { cname } = asked;
+  return (
+    !asked.stored &&
+    (cname === "lz4hc" ? "lz4" : cname) === compressor &&
+    shuffle === asked.shuffle &&
+    typesize === asked.typesize &&
+    blocksize % typesize === 0 &&
+    blocksize * SHORTER >= asked.blocksize
+  );
+}
+
+/** What follows the whole blocks: the data of a shorter last one, then `added`. */
+async function joinRest(
+  chunk: Uint8Array,
+  { nbytes, compressor }: ChunkHeader,
+  from: number,
+  added: Uint8Array,
+): Promise<Uint8Array> {
+  if (from === nbytes) return added;
+  await prepare(compressor);
+  const rest = new Uint8Array(nbytes - from + added.length);
+  decodeRangeSync(chunk, from, nbytes - from, { out: rest });
+  rest.set(added, nbytes - from);
+  return rest;
+}
+
+/** Some of a chunk's first blocks. */
+interface Blocks {
+  readonly chunk: Uint8Array;
+  readonly header: ChunkHeader;
+  readonly count: number;
+}
+
+/** A chunk of the blocks of all parts, with the header of the first and data of `nbytes` bytes. */
+function joinBlocks(parts: readonly Blocks[], nbytes: number): Uint8Array<ArrayBuffer> {
+  const blocks = parts.flatMap(({ chunk, header, count }) => {
+    const { starts, ends } = readBlockTable(chunk, header);
+    return Array.from({ length: count }, (_, i) => chunk.subarray(starts[i] ?? 0, ends[i] ?? 0));
+  });
+  let at = HEADER_LENGTH + 4 * blocks.length;
+  const out = new Uint8Array(blocks.reduce((length, block) => length + block.length, at));
+  const view = new DataView(out.buffer);
+  out.set(parts[0]?.chunk.subarray(0, HEADER_LENGTH) ?? []);
+  view.setUint32(4, nbytes, true);
+  view.setUint32(12, out.length, true);
+  for (const [i, block] of blocks.entries()) {
+    view.setUint32(HEADER_LENGTH + 4 * i, at, true);
+    out.set(block, at);
+    at += block.length;
+  }
+  return out;
+}

@@ -1,0 +1,252 @@
+/**
+ * One array on its way to Zarr: where its values come from, how they are cut, and the document they get.
+ *
+ * Decides between copying and recoding; must not read or write chunks.
+ */
+import type { ChunkSummary, OpenOptions } from "../../archive/kinds/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
+import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/zarr-metadata.ts";
+import type { SourceArray } from "../sources/source-array.ts";
+import { type CellCopies, copyAll, countCopies } from "./cell-copies.ts";
+import type { LayoutOptions } from "./convert-options.ts";
+import {
+  type CellGrid,
+  cellItems,
+  cellShape,
+  chooseCells,
+  fullCellItems,
+  lastLength,
+  matchCells,
+  planShards,
+  RECODED_CHUNK_SIZE,
+  type ShardGrid,
+  unequalCells,
+} from "./grid.ts";
+import { describeValues } from "./zarr-attributes.ts";
+
+/** Settings where neither metadata nor a chunk tells them. */
+const DEFAULT_CLEVEL = 5;
+
+/** Everything that is needed to convert an array. */
+export interface ArrayJob {
+  /** Path below the conversion's own in the destination. */
+  readonly node: string;
+  readonly source: SourceArray;
+  readonly type: ZarrType;
+  readonly blosc: BloscSettings;
+  readonly document: JsonObject;
+  /** The same array without shards: each chunk an object of its own. */
+  readonly chunkDocument: JsonObject;
+  /** Undefined where there are no values. */
+  readonly layout: JobLayout | undefined;
+  /** Why chunks are recoded, those that `layout.copies` does not name; undefined: they are copied. */
+  readonly recodes: string | undefined;
+  /** Chunks with snappy are recoded wherever they turn up. */
+  readonly replacesSnappy: boolean;
+  readonly notes: readonly string[];
+}
+
+/** How the values are cut. */
+export interface JobLayout {
+  readonly cells: CellGrid;
+  readonly shards: ShardGrid;
+  /** False for an array without dimensions: its one chunk is the object. */
+  readonly sharded: boolean;
+  /** Axes run the other way in the array than in the stored order. */
+  readonly reversed: boolean;
+  /** Uncompressed bytes of a whole chunk in the result. */
+  readonly cellBytes: number;
+  /** Short chunks have no more than their rows, in a rectilinear grid; then chunks are objects of their own. */
+  readonly unequal: boolean;
+  /** The cells that are chunks of the archive; all others are made anew. */
+  readonly copies: readonly CellCopies[];
+}
+
+/**
+ * Plans one array. Reads the header of its first chunk. Throws `UNSUPPORTED` for data types that Zarr does not
+ * have, and, with `recode: false`, where chunks cannot be copied.
+ */
+export async function planArray(
+  node: string,
+  source: SourceArray,
+  options: LayoutOptions & OpenOptions,
+  originalName?: string,
+): Promise<ArrayJob> {
+  const { archive, shape, fillValue } = source;
+  const path = archive.store.describe(archive.path);
+  const type = mapDType(source.dtype, { portable: options.portable, fillValue, path });
+  const summary = await archive.summary({ signal: options.signal });
+  const isEmpty = shape.includes(0);
+  const reversed = source.order === "F" && shape.length > 1;
+  const notes = [...type.notes];
+  const stored = shape.length === 0 ? [1] : reversed ? [...shape].reverse() : shape;
+  const matched = isEmpty ? undefined : matchChunks(source, stored, options);
+  const recodes = isEmpty ? undefined : whyRecode(source, type, summary, matched, options, notes);
+  if (recodes !== undefined && options.recode === false) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `its chunks cannot be copied into Zarr: ${recodes}; allow recoding`,
+      { path, field: "recode" },
+    );
+  }
+  const matching = type.transform === undefined ? matched : undefined;
+  const cells = isEmpty
+    ? undefined
+    : (matching?.cells ?? chooseCells(stored, type.itemSize, RECODED_CHUNK_SIZE));
+  const unequal = cells !== undefined && options.grid === "rectilinear" && isUnequal(cells);
+  if (unequal) notes.push(cells.unequal === undefined ? UNEQUAL_LAST : UNEQUAL);
+  const copies = matching?.copies ?? [];
+  if (cells !== undefined && recodes !== undefined && source.uneven !== undefined)
+    notes.push(howManyCopied(countCopies(copies), cells.count, recodes));
+  const layout = cells && {
+    cells,
+    shards: planShards(cells, type.itemSize, unequal ? { chunksPerShard: 1 } : options),
+    sharded: !unequal && (shape.length > 0 || type.itemShape.length > 0),
+    unequal,
+    reversed,
+    cellBytes: fullCellItems(cells) * type.itemSize,
+    copies,
+  };
+  const blosc = bloscSettings(summary, type, recodes !== undefined);
+  const {
+    attributes,
+    dimensionNames,
+    notes: more,
+  } = describeValues(source, type, options.dimensionNames, originalName);
+  notes.push(...more);
+  const description = {
+    shape: [...shape, ...type.itemShape],
+    dataType: type.dataType,
+    fillValue: type.fill.json,
+    bytesCodec: type.bytesCodec,
+    blosc,
+    ...shapesOf(layout, source, type),
+    transpose: reversed
+      ? [...shape.map((_, i) => shape.length - 1 - i), ...type.itemShape.map((_, i) => shape.length + i)]
+      : undefined,
+    attributes,
+    dimensionNames,
+  };
+  const chunkDocument = arrayDocument({ ...description, shardShape: undefined });
+  return {
+    node,
+    source,
+    type,
+    blosc,
+    document: layout?.unequal === true ? unequalDocument(chunkDocument, layout) : arrayDocument(description),
+    chunkDocument,
+    layout,
+    recodes,
+    replacesSnappy: options.recode !== false,
+    notes,
+  };
+}
+
+/** Uncompressed bytes of a chunk in the result. */
+export function bytesOfCell({ type }: ArrayJob, layout: JobLayout, cell: number): number {
+  return layout.unequal ? cellItems(layout.cells, cell) * type.itemSize : layout.cellBytes;
+}
+
+const RECTILINEAR =
+  "so its grid is rectilinear, with one object a chunk: zarr-python reads it with array.rectilinear_chunks set, and zarrs; tensorstore and zarrita do not";
+const UNEQUAL_LAST = `its last chunk is short, ${RECTILINEAR}`;
+const UNEQUAL = `its chunks are of unequal lengths, ${RECTILINEAR}`;
+
+/** `6 of 9 chunks are copied, and 3 are compressed anew: the last chunk of …`. */
+function howManyCopied(copied: number, count: number, reason: string): string {
+  const of = `${copied === 0 ? "none" : copied} of ${count} chunks ${copied === 1 ? "is" : "are"} copied`;
+  const anew = count - copied;
+  return `${of}, and ${anew} ${anew === 1 ? "is" : "are"} compressed anew: ${reason}`;
+}
+
+/** Cells that are chunks of the archive, all or some of them. */
+interface MatchedCells {
+  readonly cells: CellGrid;
+  readonly copies: readonly CellCopies[];
+}
+
+/** The grid of the archive's own chunks, if there is one. */
+function matchChunks(
+  { archive, dtype, uneven }: SourceArray,
+  stored: readonly number[],
+  { grid }: LayoutOptions,
+): MatchedCells | undefined {
+  if (grid === "rectilinear" && uneven?.lengths !== undefined) {
+    const cells = unequalCells(stored, uneven.lengths);
+    return { cells, copies: copyAll(cells) };
+  }
+  if (uneven?.copies.length === 0) return undefined;
+  const cells = matchCells(stored, archive.chunkBytes / dtype.itemSize);
+  return cells && { cells, copies: uneven?.copies ?? copyAll(cells) };
+}
+
+/** True for cells that are not as long as one another. */
+function isUnequal(cells: CellGrid): boolean {
+  return cells.unequal === undefined ? lastLength(cells) < cells.length : cells.unequal.runs.length > 1;
+}
+
+/** The document with chunks of unequal length along the axis that is cut. */
+function unequalDocument(document: JsonObject, { cells, reversed }: JobLayout): JsonObject {
+  const axis = reversed ? cells.shape.length - 1 - cells.axis : cells.axis;
+  const regular = [
+    { length: cells.length, times: cells.along - 1 },
+    { length: lastLength(cells), times: 1 },
+  ];
+  return withLengths(document, axis, cells.unequal?.runs ?? regular);
+}
+
+function whyRecode(
+  { archive, shape, dtype, uneven }: SourceArray,
+  type: ZarrType,
+  summary: ChunkSummary,
+  matched: MatchedCells | undefined,
+  options: LayoutOptions,
+  notes: string[],
+): string | undefined {
+  if (type.transform !== undefined) return type.transform.reason;
+  if (uneven !== undefined && matched?.cells.unequal === undefined) return uneven.reason;
+  if (archive.chunkBytes % dtype.itemSize !== 0) {
+    return `chunks of ${archive.chunkBytes} bytes do not end on items of ${dtype.itemSize} bytes`;
+  }
+  if (matched === undefined)
+    return `chunks of ${archive.chunkBytes} bytes do not end on rows of the shape [${shape}]`;
+  if (summary.cname !== "snappy") return undefined;
+  // The Blosc of numcodecs, which zarr-python uses, is built without snappy.
+  if (options.recode !== false) return "zarr-python cannot decode Blosc chunks with snappy";
+  notes.push("chunks with snappy are copied as they are; zarr-python cannot decode them");
+  return undefined;
+}
+
+function shapesOf(
+  layout: JobLayout | undefined,
+  source: SourceArray,
+  { itemShape }: ZarrType,
+): { chunkShape: number[]; shardShape: number[] | undefined } {
+  if (layout === undefined) {
+    const rows = source.shape.map((n, i) =>
+      Math.max(1, i === 0 && source.order === "C" ? (source.chunkLength ?? n) : n),
+    );
+    return { chunkShape: [...rows, ...itemShape], shardShape: [...rows, ...itemShape] };
+  }
+  if (source.shape.length === 0)
+    return { chunkShape: [...itemShape], shardShape: layout.sharded ? [...itemShape] : undefined };
+  const turn = (shape: readonly number[]): number[] => [
+    ...(layout.reversed ? [...shape].reverse() : shape),
+    ...itemShape,
+  ];
+  return { chunkShape: turn(cellShape(layout.cells)), shardShape: turn(layout.shards.shape) };
+}
+
+function bloscSettings(summary: ChunkSummary, type: ZarrType, recoded: boolean): BloscSettings {
+  const ownSize = type.itemSize > 255 ? 1 : type.itemSize;
+  const typesize = type.transform !== undefined ? ownSize : (summary.typesize ?? ownSize);
+  const cname = summary.cname ?? "lz4";
+  return {
+    cname: recoded && cname === "snappy" ? "lz4" : cname,
+    clevel: Math.min(9, Math.max(0, summary.clevel ?? DEFAULT_CLEVEL)),
+    shuffle: summary.shuffle ?? "shuffle",
+    typesize: Math.min(255, Math.max(1, typesize)),
+  };
+}

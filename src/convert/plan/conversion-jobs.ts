@@ -1,0 +1,199 @@
+/**
+ * Everything that a conversion of one archive comprises: its arrays, its groups, and what is refused.
+ *
+ * Reads metadata and first headers only. Must not write.
+ */
+import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../../archive/kinds/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
+import { groupDocument } from "../../zarr/document/zarr-metadata.ts";
+import { type SourceArray, sourceOfArray, sourceOfBytes } from "../sources/source-array.ts";
+import { type ArrayJob, planArray } from "./array-job.ts";
+import { countCopies } from "./cell-copies.ts";
+import type { ConversionPlan, LayoutOptions, PlannedArray } from "./convert-options.ts";
+import { addAttributes } from "./zarr-attributes.ts";
+
+/** An array that cannot be converted, and why. */
+interface RefusedArray {
+  readonly node: string;
+  readonly source: SourceArray;
+  readonly error: SuperchunkError;
+}
+
+/** The parts of a conversion. */
+export interface ConversionJobs {
+  readonly archive: Archive;
+  readonly arrays: readonly ArrayJob[];
+  readonly refused: readonly RefusedArray[];
+  /** Documents of groups by their path, the outermost first. */
+  readonly groups: ReadonlyMap<string, JsonObject>;
+  readonly renamed: readonly Renaming[];
+  readonly notes: readonly string[];
+}
+
+/** Where parts are collected. */
+interface Collected {
+  arrays: ArrayJob[];
+  refused: RefusedArray[];
+  groups: Map<string, JsonObject>;
+  renamed: Renaming[];
+  notes: string[];
+}
+
+/** Plans all of an archive. Refused arrays are listed, not thrown; other faults are thrown. */
+export async function planJobs(
+  archive: Archive,
+  options: LayoutOptions & OpenOptions,
+): Promise<ConversionJobs> {
+  const found: Collected = {
+    arrays: [],
+    refused: [],
+    groups: new Map(),
+    renamed: [],
+    notes: [...archive.warnings],
+  };
+  if (archive.kind === "bytes") await addArray(found, "", sourceOfBytes(archive, options), options);
+  else if (archive.kind === "table") await addColumns(found, "", archive, archive.names, options);
+  else await addArchive(found, "", archive, options);
+  return { archive, ...found };
+}
+
+/** What a plan tells its user. */
+export function describeJobs({ archive, arrays, refused, groups, renamed }: ConversionJobs): ConversionPlan {
+  const planned = [...arrays.map(describeJob), ...refused.map(describeRefused)];
+  return {
+    source: archive.store.describe(archive.path),
+    kind: groups.size > 0 ? "group" : "array",
+    arrays: planned,
+    groups: [...groups.keys()],
+    renamed,
+    nbytes: planned.reduce((total, { nbytes }) => total + nbytes, 0),
+  };
+}
+
+async function addArchive(
+  found: Collected,
+  node: string,
+  archive: ArrayArchive,
+  options: LayoutOptions & OpenOptions,
+  name?: string,
+): Promise<void> {
+  if (archive.columnNames.length > 0)
+    await addColumns(found, node, archive, archive.columnNames, options, name);
+  else await addArray(found, node, sourceOfArray(archive, options), options, name);
+}
+
+async function addColumns(
+  found: Collected,
+  node: string,
+  archive: TableArchive | ArrayArchive,
+  names: readonly string[],
+  options: LayoutOptions & OpenOptions,
+  name?: string,
+): Promise<void> {
+  const wanted = node === "" ? chosen(archive, names, options.columns) : names;
+  const nodes = nameNodes(wanted);
+  const added: JsonObject = {
+    column_order: wanted.map((column) => nodes.get(column) ?? column),
+    ...(name === undefined ? {} : { superchunk: { name } }),
+  };
+  const { attributes, notes } = addAttributes(archive.attrs, added);
+  found.notes.push(...notes);
+  found.groups.set(node, groupDocument(attributes));
+  for (const column of wanted) {
+    const to = nodes.get(column) ?? column;
+    const path = joinKey(node, to);
+    if (to !== column)
+      found.renamed.push({ from: joinKey(archive.path, column.replaceAll("/", "%2F")), to: path });
+    await addArchive(found, path, archive.column(column), options, to === column ? undefined : column);
+  }
+}
+
+async function addArray(
+  found: Collected,
+  node: string,
+  source: SourceArray,
+  options: LayoutOptions & OpenOptions,
+  name?: string,
+): Promise<void> {
+  try {
+    found.arrays.push(await planArray(node, source, options, name));
+  } catch (error) {
+    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
+    found.refused.push({ node, source, error });
+  }
+}
+
+function chosen(
+  archive: TableArchive | ArrayArchive,
+  names: readonly string[],
+  columns: readonly string[] | undefined,
+): readonly string[] {
+  const unknown = columns?.find((column) => !names.includes(column));
+  if (unknown !== undefined) {
+    throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {
+      path: archive.store.describe(archive.path),
+      field: unknown,
+    });
+  }
+  return columns === undefined ? names : names.filter((column) => columns.includes(column));
+}
+
+function describeJob({
+  node,
+  source,
+  type,
+  document,
+  chunkDocument,
+  layout,
+  recodes,
+  notes,
+}: ArrayJob): PlannedArray {
+  const { archive, shape } = source;
+  return {
+    node,
+    source: archive.store.describe(archive.path),
+    action: actionOf(layout, recodes),
+    ...(recodes === undefined ? {} : { reason: recodes }),
+    nbytes: archive.nbytes,
+    chunks: layout?.cells.count ?? 0,
+    shards: layout?.shards.count ?? 0,
+    shape: [...shape, ...type.itemShape],
+    ...(document["data_type"] === undefined ? {} : { dataType: document["data_type"] }),
+    ...shapesIn(layout?.unequal === true ? chunkDocument : document),
+    notes,
+  };
+}
+
+function actionOf(layout: ArrayJob["layout"], recodes: string | undefined): PlannedArray["action"] {
+  if (layout === undefined) return "empty";
+  if (recodes === undefined) return "copy";
+  const copied = countCopies(layout.copies);
+  return copied > 0 && copied < layout.cells.count ? "mixed" : "recode";
+}
+
+function shapesIn(document: JsonObject): { chunkShape: readonly number[]; shardShape?: readonly number[] } {
+  const grid = (document["chunk_grid"] as { configuration: { chunk_shape: readonly number[] } }).configuration
+    .chunk_shape;
+  const [first] = document["codecs"] as readonly {
+    name: string;
+    configuration?: { chunk_shape?: readonly number[] };
+  }[];
+  const inner = first?.name === "sharding_indexed" ? first.configuration?.chunk_shape : undefined;
+  return inner === undefined ? { chunkShape: grid } : { chunkShape: inner, shardShape: grid };
+}
+
+function describeRefused({ node, source: { archive }, error }: RefusedArray): PlannedArray {
+  return {
+    node,
+    source: archive.store.describe(archive.path),
+    action: "refuse",
+    reason: error.summary,
+    nbytes: archive.nbytes,
+    chunks: archive.nchunks,
+    shards: 0,
+    notes: [],
+  };
+}

@@ -1,0 +1,269 @@
+/**
+ * How a linear run of chunks becomes a regular grid: cells (Zarr's inner chunks) and shards of whole cells.
+ *
+ * Pure. Every archive stores one linear sequence of items, cut every so many items. Where the cuts fall on the
+ * borders of a grid in C order, cell `k` is chunk `k` and bytes can be copied. Knows shapes only; must not know
+ * dtypes, codecs or stores.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { type LengthRun, UnequalCells } from "../../zarr/document/unequal-cells.ts";
+
+/** Uncompressed bytes that a shard holds unless asked otherwise: 128 MiB. */
+const DEFAULT_SHARD_SIZE: number = 128 * 1024 * 1024;
+/** Uncompressed bytes of a chunk that is made anew: 1 MiB. */
+export const RECODED_CHUNK_SIZE: number = 1024 * 1024;
+/** Most chunks in a shard: keeps its index at 1 MiB, which readers fetch before the first value. */
+const MAX_CHUNKS_PER_SHARD = 65_536;
+/** Most bytes of one Blosc chunk. */
+const MAX_CHUNK_BYTES = 2_147_483_647 - 16;
+
+/** Cells of `[1, …, 1, length, all, …, all]` items; the last one along the axis may be short. */
+export interface CellGrid {
+  /** The array, in the order in which it is stored. */
+  readonly shape: readonly number[];
+  /** The axis that is cut. */
+  readonly axis: number;
+  /** Items of a cell along that axis: of the longest where they are unequal. */
+  readonly length: number;
+  /** Cells along that axis. */
+  readonly along: number;
+  /** Items behind one step of that axis. */
+  readonly inner: number;
+  /** All cells, in C order. */
+  readonly count: number;
+  /** Where cells are of unequal lengths along the first axis, which then is the one that is cut. */
+  readonly unequal?: UnequalCells;
+}
+
+/** A grid of shards, each a contiguous run of cells. */
+export interface ShardGrid {
+  /** Shard shape in items. */
+  readonly shape: readonly number[];
+  /** Cells of a shard along each axis. */
+  readonly cells: readonly number[];
+  /** Shards along each axis. */
+  readonly grid: readonly number[];
+  /** Entries of a shard's index: its cells, absent ones included. */
+  readonly capacity: number;
+  /** All shards, in C order. */
+  readonly count: number;
+  /** Shards along the axis that is cut into shards, and cells of the last one there. */
+  readonly along: number;
+  readonly lastCount: number;
+}
+
+/** Cells of one shard: `[first, end)`. */
+export interface CellRange {
+  readonly first: number;
+  readonly end: number;
+}
+
+function product(values: readonly number[]): number {
+  return values.reduce((total, value) => total * value, 1);
+}
+
+function makeGrid(shape: readonly number[], axis: number, length: number): CellGrid {
+  const along = Math.ceil((shape[axis] ?? 1) / length);
+  const inner = product(shape.slice(axis + 1));
+  return { shape, axis, length, along, inner, count: product(shape.slice(0, axis)) * along };
+}
+
+/** Shape of a cell in items. */
+export function cellShape(cells: CellGrid): number[] {
+  return cells.shape.map((n, i) => (i < cells.axis ? 1 : i === cells.axis ? cells.length : n));
+}
+
+/** Items of cell `index` that lie in the array. */
+export function cellItems(cells: CellGrid, index: number): number {
+  const { axis, length, along, inner, shape, unequal } = cells;
+  if (unequal !== undefined) return unequal.lengthOf(index) * inner;
+  const isLast = (index + 1) % along === 0;
+  return (isLast ? (shape[axis] ?? 1) - (along - 1) * length : length) * inner;
+}
+
+/** Items in front of cell `index`. */
+export function cellStart(cells: CellGrid, index: number): number {
+  const { axis, length, along, inner, shape, unequal } = cells;
+  if (unequal !== undefined) return unequal.startOf(index) * inner;
+  const row = Math.floor(index / along);
+  return (row * (shape[axis] ?? 1) + (index % along) * length) * inner;
+}
+
+/** Items of the last cell along the axis that is cut. */
+export function lastLength({ shape, axis, length, along, unequal }: CellGrid): number {
+  return unequal?.lengthOf(along - 1) ?? (shape[axis] ?? 1) - (along - 1) * length;
+}
+
+/** The grid with cells of the given lengths along the first axis; they are as long as `shape` together. */
+export function unequalCells(shape: readonly number[], runs: Iterable<LengthRun>): CellGrid {
+  const unequal = new UnequalCells(runs);
+  const { count, longest } = unequal;
+  return { shape, axis: 0, length: longest, along: count, inner: product(shape.slice(1)), count, unequal };
+}
+
+/** Items of a whole cell. */
+export function fullCellItems(cells: CellGrid): number {
+  return cells.length * cells.inner;
+}
+
+/**
+ * The grid whose cells are the runs of `chunkItems` items of an array with at least one dimension and one item,
+ * or undefined where the cuts do not fall on the borders of a regular grid. A single run becomes one cell that is
+ * as long as the array, so that it needs no padding.
+ */
+export function matchCells(shape: readonly number[], chunkItems: number): CellGrid | undefined {
+  if (!Number.isSafeInteger(chunkItems) || chunkItems < 1) return undefined;
+  if (chunkItems >= product(shape)) return makeGrid(shape, 0, shape[0] ?? 1);
+  let inner = product(shape);
+  for (let axis = 0; axis < shape.length; axis++) {
+    const extent = shape[axis] ?? 1;
+    inner /= extent;
+    if (inner > chunkItems) continue;
+    const length = chunkItems / inner;
+    if (!Number.isInteger(length)) return undefined;
+    // Behind the first axis a short cell would lie in the middle of the run, where no chunk is short.
+    return axis === 0 || extent % length === 0 ? makeGrid(shape, axis, length) : undefined;
+  }
+  return undefined;
+}
+
+/**
+ * The grid for chunks that are made anew: about `target` bytes, whole rows where a row is not larger than that.
+ * `shape` has at least one dimension and one item.
+ */
+export function chooseCells(shape: readonly number[], itemSize: number, target: number): CellGrid {
+  let inner = product(shape) * itemSize;
+  let axis = 0;
+  for (; axis < shape.length - 1; axis++) {
+    inner /= shape[axis] ?? 1;
+    if (inner <= target) break;
+  }
+  if (axis === shape.length - 1) inner = itemSize;
+  const length = Math.min(shape[axis] ?? 1, Math.max(1, Math.floor(target / inner)));
+  return makeGrid(shape, axis, length);
+}
+
+/** How shards are sized. */
+export interface ShardSizing {
+  /** Uncompressed bytes of a shard, at most; always whole chunks (default {@link DEFAULT_SHARD_SIZE}). */
+  readonly shardSize?: number | undefined;
+  /** Chunks in a shard, at most; wins over `shardSize`. */
+  readonly chunksPerShard?: number | undefined;
+}
+
+/**
+ * Groups cells into shards so that the cells of each shard are a contiguous run.
+ * Throws `BAD_ARGUMENT` for sizes that are not positive integers, `LIMIT` for cells beyond what Blosc holds.
+ */
+export function planShards(cells: CellGrid, itemSize: number, sizing: ShardSizing = {}): ShardGrid {
+  const cellBytes = fullCellItems(cells) * itemSize;
+  if (cellBytes > MAX_CHUNK_BYTES) {
+    throw new SuperchunkError("LIMIT", `a chunk of ${cellBytes} bytes is more than a Blosc chunk holds`, {
+      field: "chunk_shape",
+      expected: `at most ${MAX_CHUNK_BYTES}`,
+      found: cellBytes,
+    });
+  }
+  const wanted = wantedChunks(cellBytes, sizing);
+  const counts = cellCounts(cells);
+  let axis = 0;
+  let behind = cells.count;
+  for (; axis <= cells.axis; axis++) {
+    behind /= counts[axis] ?? 1;
+    if (behind <= wanted) break;
+  }
+  const extent = counts[axis] ?? 1;
+  const step = Math.min(extent, Math.max(1, Math.floor(wanted / behind)));
+  const along = Math.ceil(extent / step);
+  const cell = cellShape(cells);
+  const perAxis = counts.map((n, i) => (i < axis ? 1 : i === axis ? step : n));
+  return {
+    shape: cell.map((n, i) => n * (perAxis[i] ?? 1)),
+    cells: perAxis,
+    grid: counts.map((n, i) => (i < axis ? n : i === axis ? along : 1)),
+    capacity: step * behind,
+    count: product(counts.slice(0, axis)) * along,
+    along,
+    lastCount: (extent - (along - 1) * step) * behind,
+  };
+}
+
+/** The cells of shard `index`. */
+export function shardCells(shards: ShardGrid, index: number): CellRange {
+  const { along, capacity, lastCount } = shards;
+  const outer = Math.floor(index / along);
+  const position = index % along;
+  const first = outer * ((along - 1) * capacity + lastCount) + position * capacity;
+  return { first, end: first + (position === along - 1 ? lastCount : capacity) };
+}
+
+/** Position of shard `index` in the grid of shards. */
+export function shardPosition(shards: ShardGrid, index: number): number[] {
+  return unravel(index, shards.grid);
+}
+
+/** Position of cell `index` in the grid of cells, in the stored order of the axes. */
+export function cellPosition(cells: CellGrid, index: number): number[] {
+  return unravel(index, cellCounts(cells));
+}
+
+/**
+ * Slot in a shard's index of its `k`-th cell. Slots count the cells in C order of the array's axes; where the
+ * array is stored in Fortran order (`reversed`) that is not the order in which the cells follow one another.
+ */
+export function indexSlot(shards: ShardGrid, k: number, reversed: boolean): number {
+  if (!reversed) return k;
+  const position = unravel(k, shards.cells);
+  let slot = 0;
+  for (let axis = position.length - 1; axis >= 0; axis--) {
+    slot = slot * (shards.cells[axis] ?? 1) + (position[axis] ?? 0);
+  }
+  return slot;
+}
+
+function unravel(index: number, shape: readonly number[]): number[] {
+  const position = new Array<number>(shape.length).fill(0);
+  let rest = index;
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    const n = shape[axis] ?? 1;
+    position[axis] = rest % n;
+    rest = Math.floor(rest / n);
+  }
+  return position;
+}
+
+/** Cells along each axis, in the stored order of the axes. */
+export function cellCounts(cells: CellGrid): number[] {
+  return cells.shape.map((n, i) => (i < cells.axis ? n : i === cells.axis ? cells.along : 1));
+}
+
+function wantedChunks(cellBytes: number, { chunksPerShard, shardSize }: ShardSizing): number {
+  for (const [field, value] of [
+    ["chunksPerShard", chunksPerShard] as const,
+    ["shardSize", shardSize] as const,
+  ]) {
+    if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1)) {
+      throw new SuperchunkError("BAD_ARGUMENT", `${field} is ${value}, but must be a positive integer`, {
+        field,
+        expected: "a positive integer",
+        found: value,
+      });
+    }
+  }
+  if (chunksPerShard !== undefined) {
+    if (chunksPerShard > MAX_CHUNKS_PER_SHARD) {
+      throw new SuperchunkError(
+        "LIMIT",
+        `chunksPerShard is ${chunksPerShard}, but a shard holds at most ${MAX_CHUNKS_PER_SHARD} chunks`,
+        {
+          field: "chunksPerShard",
+          expected: `at most ${MAX_CHUNKS_PER_SHARD}`,
+          found: chunksPerShard,
+        },
+      );
+    }
+    return chunksPerShard;
+  }
+  const chunks = Math.floor((shardSize ?? DEFAULT_SHARD_SIZE) / Math.max(1, cellBytes));
+  return Math.min(MAX_CHUNKS_PER_SHARD, Math.max(1, chunks));
+}

@@ -1,0 +1,32 @@
+/** What is told of one archive or array that failed among many, and what is no fault of it. */
+import { isUnfollowed } from "../../archive/open/discover.ts";
+import { type ErrorCode, isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+
+/** How a failure is reported. */
+export interface Failure {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** A node that was left out of a conversion. */
+export interface NodeFailure extends Failure {
+  /** Its path in the destination, below the conversion's own. */
+  readonly node: string;
+  /** How messages name the source. */
+  readonly path: string;
+}
+
+/**
+ * Code and message of the failure of what was found at `where`. A link that is not followed is no damage: its code is
+ * `UNSUPPORTED`. Throws what {@link assertSkippable} throws.
+ */
+export function failureOf(error: unknown, where?: string): Failure {
+  const { code, message } = assertSkippable(error);
+  return { code: where !== undefined && isUnfollowed(error, where) ? "UNSUPPORTED" : code, message };
+}
+
+/** Throws a full or read-only destination, and what is no fault of an archive; returns all other errors. */
+export function assertSkippable(error: unknown): SuperchunkError {
+  if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;
+  return error;
+}

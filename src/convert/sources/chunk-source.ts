@@ -1,0 +1,217 @@
+/**
+ * The encoded chunks of a shard, taken from an archive: copied with their headers checked, or made anew.
+ *
+ * Knows archives and the codec; must not know where the chunks go.
+ */
+import { decode, decodeHeader, encodeAhead, extendChunk } from "../../codec/index.ts";
+import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../../codec/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { type ArrayJob, bytesOfCell, type JobLayout } from "../plan/array-job.ts";
+import { cellSegments } from "../plan/cell-copies.ts";
+import { fitOf, rowBytesOfCell } from "../plan/chunk-fit.ts";
+import { type CellRange, cellItems, cellStart } from "../plan/grid.ts";
+import { placeFailure } from "../run/chunk-failure.ts";
+
+/** Source bytes that are decoded at a time when chunks are made anew. */
+const BATCH = 8 * 1024 * 1024;
+
+/** What happened to the chunks so far. */
+export interface ChunkCounts {
+  copied: number;
+  padded: number;
+  recoded: number;
+  /** Chunks whose typesize is not the item size of their array: readable, and odd. */
+  oddTypesize: number;
+}
+
+/** Called with the uncompressed bytes of each chunk that is done. */
+export type OnChunk = (nbytes: number) => void;
+
+/** The chunks of the given cells, in order. Each is valid until the next one is asked for. `buffers`: see `encodedChunks`. */
+export async function* chunksOfCells(
+  job: ArrayJob,
+  layout: JobLayout,
+  range: CellRange,
+  counts: ChunkCounts,
+  signal: AbortSignal,
+  onChunk: OnChunk,
+  encoder: ChunkEncoder,
+  buffers?: Uint8Array[],
+): AsyncGenerator<Uint8Array> {
+  for (const { first, end, chunk } of cellSegments(layout.copies, range)) {
+    const cells = { first, end };
+    if (chunk === undefined) yield* recodeChunks(job, layout, cells, counts, signal, onChunk, encoder);
+    else yield* copyChunks(job, layout, cells, chunk, counts, signal, onChunk, encoder, buffers);
+  }
+}
+
+async function* copyChunks(
+  job: ArrayJob,
+  layout: JobLayout,
+  { first, end }: CellRange,
+  chunk: number,
+  counts: ChunkCounts,
+  signal: AbortSignal,
+  onChunk: OnChunk,
+  encoder: ChunkEncoder,
+  buffers: Uint8Array[] | undefined,
+): AsyncGenerator<Uint8Array> {
+  const { archive } = job.source;
+  const shift = chunk - first;
+  let index = first;
+  for await (const { place, bytes } of archive.encodedChunks(chunk, end + shift, { signal, buffers })) {
+    const header = decodeHeader(bytes, bytes.length);
+    checkHeader(job, layout, index, index + shift, place.key, header);
+    if (isOdd(job, header.typesize)) counts.oddTypesize++;
+    const fit = fitOf(job, layout, index, header);
+    counts[fit]++;
+    if (fit === "copied") yield bytes;
+    else {
+      const fitting = fitTo(job, bytesOfCell(job, layout, index), bytes, header, encoder);
+      yield await placeFailure(archive.store, place, fitting);
+    }
+    onChunk(cellItems(layout.cells, index) * job.source.dtype.itemSize);
+    index++;
+  }
+  if (index !== end) throw missing(job, end - first, index - first);
+}
+
+/** True for a typesize that no writer has a reason to choose. */
+function isOdd({ source: { archive, dtype } }: ArrayJob, typesize: number): boolean {
+  // Plain bytes have the size that their writer guessed; bcolz 1.2 gives strings that of a character.
+  if (archive.kind === "bytes") return false;
+  if (dtype.kind === "bytes" && typesize === 1) return false;
+  if (dtype.kind === "unicode" && (typesize === 4 || typesize === 1)) return false;
+  return typesize !== (dtype.itemSize > 255 ? 1 : dtype.itemSize);
+}
+
+/** Only a chunk with fewer rows than a whole one may differ from them: it may be as long as a whole one. */
+function checkHeader(
+  job: ArrayJob,
+  layout: JobLayout,
+  index: number,
+  chunk: number,
+  key: string,
+  header: ChunkHeader,
+): void {
+  const { archive } = job.source;
+  const needed = rowBytesOfCell(job, layout, index);
+  const most = Math.max(needed, archive.chunkBytesAt?.(chunk) ?? archive.chunkBytes);
+  if (header.nbytes >= needed && header.nbytes <= most) return;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `nbytes at byte 4 of the chunk is ${header.nbytes}, but the array's metadata asks for ${needed}; run "superchunk verify"`,
+    {
+      path: archive.store.describe(key),
+      chunk,
+      field: "nbytes",
+      expected: needed,
+      found: header.nbytes,
+    },
+  );
+}
+
+/** A chunk made anew: a short one as a whole one, its rows, then the fill value; one with too many rows without them. */
+async function fitTo(
+  job: ArrayJob,
+  cellBytes: number,
+  bytes: Uint8Array,
+  header: ChunkHeader,
+  encoder: ChunkEncoder,
+): Promise<Uint8Array> {
+  const settings = settingsOf(job, header);
+  const fillItem = job.type.fill.item;
+  if (header.nbytes < cellBytes) {
+    const padding = padItems(new Uint8Array(0), cellBytes - header.nbytes, fillItem);
+    const extended = await extendChunk(bytes, padding, settings);
+    if (extended !== undefined) return extended;
+  }
+  const items = await decode(bytes, { expectedNbytes: header.nbytes });
+  return encoder.encode(padItems(items, cellBytes, fillItem), settings);
+}
+
+function padItems(items: Uint8Array, length: number, fillItem: Uint8Array): Uint8Array {
+  const whole = new Uint8Array(length);
+  whole.set(items.length > length ? items.subarray(0, length) : items);
+  if (fillItem.some((byte) => byte !== 0)) {
+    for (let at = items.length; at < length; at += fillItem.length) whole.set(fillItem, at);
+  }
+  return whole;
+}
+
+function settingsOf(job: ArrayJob, header?: ChunkHeader): EncodeOptions {
+  const { clevel, cname, shuffle, typesize } = job.blosc;
+  const from = header ?? { compressor: cname, shuffle, typesize };
+  return {
+    cname: (from.compressor === "snappy" ? "lz4" : from.compressor) as "lz4",
+    clevel,
+    shuffle: from.shuffle,
+    typesize: from.typesize,
+  };
+}
+
+async function* recodeChunks(
+  job: ArrayJob,
+  layout: JobLayout,
+  { first, end }: CellRange,
+  counts: ChunkCounts,
+  signal: AbortSignal,
+  onChunk: OnChunk,
+  encoder: ChunkEncoder,
+): AsyncGenerator<Uint8Array> {
+  async function* wholeCells(): AsyncGenerator<Uint8Array> {
+    let cell = first;
+    for await (const items of recodedCells(job, layout, { first, end }, signal))
+      yield padItems(items, bytesOfCell(job, layout, cell++), job.type.fill.item);
+  }
+  let cell = first;
+  for await (const chunk of encodeAhead(wholeCells(), settingsOf(job), encoder)) {
+    counts.recoded++;
+    yield chunk;
+    onChunk(cellItems(layout.cells, cell++) * job.source.dtype.itemSize);
+  }
+}
+
+/**
+ * Decoded items of the given cells as they are in Zarr, without padding. Cells follow one another in the stored
+ * order, so they are read in large runs and cut.
+ */
+export async function* recodedCells(
+  { source, type }: ArrayJob,
+  { cells }: JobLayout,
+  { first, end }: CellRange,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const { archive, dtype } = source;
+  let at = cellStart(cells, first) * dtype.itemSize;
+  for (let cell = first; cell < end; ) {
+    const sizes: number[] = [];
+    let length = 0;
+    do {
+      const size = cellItems(cells, cell++) * dtype.itemSize;
+      sizes.push(size);
+      length += size;
+    } while (cell < end && length < BATCH);
+    const run = await archive.readBytes(at, at + length, { signal });
+    at += length;
+    let from = 0;
+    for (const size of sizes) {
+      const items = run.subarray(from, from + size);
+      from += size;
+      yield type.transform === undefined ? items : type.transform.apply(items);
+    }
+  }
+}
+
+function missing({ source: { archive } }: ArrayJob, expected: number, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    `${expected} chunks are counted, but ${found} were found; run "superchunk verify"`,
+    {
+      path: archive.store.describe(archive.path),
+      field: "nchunks",
+      expected,
+      found,
+    },
+  );
+}

@@ -1,0 +1,194 @@
+/**
+ * Blosc chunks of a Zarr array as they are stored, for writers that take them over.
+ *
+ * Knows when an array's chunks are its rows in order; must not know who writes them.
+ */
+import { info } from "../../codec/index.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { DType } from "../../format/types.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { leafOf } from "../../zarr/codecs/chain.ts";
+import { hasByteOrder } from "../../zarr/document/data-type.ts";
+import type { ZarrArray } from "../../zarr/read/array.ts";
+import type { StoredChunk } from "../../zarr/read/list-chunks.ts";
+import type { CopyingEncoder } from "../targets/copying-encoder.ts";
+import type { OfferedChunks } from "./source.ts";
+
+/** Bytes that are read at a time; the next ones are asked for meanwhile. */
+const RUN_BYTES = 8 << 20;
+/** Bytes between chunks that are read along rather than asked for apart. */
+const MOST_GAP = 64 << 10;
+
+/** The chunks of an array that can be copied, or why they cannot. */
+export function copyableChunks(array: ZarrArray): OfferedChunks | string {
+  const { model, shape, dtype, chunkShape } = array;
+  const leaf = leafOf(model.chain);
+  const [stage, ...others] = leaf.stages;
+  if (stage?.isBlosc !== true || others.length > 0) {
+    const names = leaf.stages.map(({ name }) => name).join(" and ");
+    return `chunks are encoded with ${names === "" ? "no codec" : names}, not with blosc alone`;
+  }
+  const [rows, ...rowShape] = shape;
+  if (rows === undefined) return "an array without dimensions has no rows";
+  if (hasTranspose(array)) return "chunks are stored in another order than C";
+  if (model.dialect === "zarr3" && leaf.serializer.endian === "big" && hasByteOrder(dtype))
+    return "items are stored in big-endian order, and the array's type is little-endian";
+  if (rowShape.some((length, d) => chunkShape[d + 1] !== length))
+    return "chunks are cut along more than the first dimension";
+  const chunkLength = chunkShape[0] ?? 1;
+  if (array.shardShape === undefined && !isEven(array, chunkLength)) return "chunks are of unequal length";
+  const rowBytes = rowShape.reduce((product, n) => product * n, dtype.itemSize);
+  return {
+    chunkLength,
+    chunkBytes: chunkLength * rowBytes,
+    nchunks: Math.ceil(rows / chunkLength),
+    offer: (encoder, signal) => offerZarrChunks(array, rowBytes, encoder, signal),
+  };
+}
+
+function hasTranspose({ model }: ZarrArray): boolean {
+  let { chain } = model;
+  for (;;) {
+    if (chain.order !== undefined || (chain.stages.length > 0 && chain.serializer.kind === "sharding"))
+      return true;
+    if (chain.serializer.kind === "bytes") return false;
+    chain = chain.serializer.inner;
+  }
+}
+
+/** True where all chunks along the first dimension have the length, but for a shorter last one. */
+function isEven({ model }: ZarrArray, length: number): boolean {
+  const [axis] = model.axes;
+  if (axis === undefined || axis.lengths.length === 1) return true;
+  for (let chunk = 0; chunk < axis.count; chunk++) {
+    const own = axis.lengthOf(chunk);
+    if (own !== length && !(chunk === axis.count - 1 && own < length)) return false;
+  }
+  return true;
+}
+
+/** The typesize that a chunk of the dtype has to be copied: any writer of Zarr arrays tells Blosc the items' size. */
+export function zarrTypesize({ itemSize }: DType): number {
+  return itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
+}
+
+/** All rows as bytes in order; chunks that hold rows of the array alone are offered to the encoder before. */
+async function* offerZarrChunks(
+  array: ZarrArray,
+  rowBytes: number,
+  encoder: CopyingEncoder,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  const [rows = 0] = array.shape;
+  const [stage] = leafOf(array.model.chain).stages;
+  const typesize = zarrTypesize(array.dtype);
+  let next = 0;
+  for await (const { chunk, bytes } of storedBytes(array, signal)) {
+    const [start = 0] = chunk.start;
+    const [length = 1] = chunk.shape;
+    yield* missingRows(array, next, start, signal);
+    const items = await decodeAt(array.store, chunk, async () =>
+      stage?.decode(bytes, length * rowBytes, true),
+    );
+    if (items === undefined) continue;
+    next = Math.min(rows, start + length);
+    const isWhole = next - start === length;
+    if (isWhole && info(bytes).typesize === typesize) encoder.offer(items, bytes);
+    yield isWhole ? items : items.subarray(0, (next - start) * rowBytes);
+  }
+  yield* missingRows(array, next, rows, signal);
+}
+
+/** Rows of chunks that are not stored: fill values, made by reading them. */
+async function* missingRows(
+  array: ZarrArray,
+  start: number,
+  end: number,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  const step = array.chunkShape[0] ?? 1;
+  for (let at = start; at < end; at += step)
+    yield await array.getBytes([{ start: at, stop: Math.min(end, at + step), step: 1 }], { signal });
+}
+
+interface StoredBytes {
+  readonly chunk: StoredChunk;
+  readonly bytes: Uint8Array;
+}
+
+/** The stored chunks that have rows, in order; while some are worked on, the next ones are read. */
+async function* storedBytes(array: ZarrArray, signal: AbortSignal | undefined): AsyncGenerator<StoredBytes> {
+  let waiting: Promise<StoredBytes[]> | undefined;
+  for await (const run of runsOf(array, signal)) {
+    const reading = readRun(array.store, run, signal);
+    // Told when its turn comes; until then it is not an unhandled one.
+    reading.catch(() => undefined);
+    if (waiting !== undefined) yield* await waiting;
+    waiting = reading;
+  }
+  if (waiting !== undefined) yield* await waiting;
+}
+
+/** Chunks that lie close together in one object. */
+async function* runsOf(
+  array: ZarrArray,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<[StoredChunk, ...StoredChunk[]]> {
+  let run: [StoredChunk, ...StoredChunk[]] | undefined;
+  for await (const chunk of array.listChunks({ signal })) {
+    // A shard may have room for chunks that lie outside of the array.
+    if (chunk.start.some((start, d) => start >= (array.shape[d] ?? 0))) continue;
+    const first = run?.[0];
+    const last = run?.at(-1);
+    const gap = last === undefined ? 0 : chunk.offset - last.offset - last.nbytes;
+    const follows = last?.key === chunk.key && last.version === chunk.version && gap >= 0 && gap <= MOST_GAP;
+    const size = chunk.offset + chunk.nbytes - (first?.offset ?? 0);
+    if (run !== undefined && follows && size <= RUN_BYTES) {
+      run.push(chunk);
+      continue;
+    }
+    if (run !== undefined) yield run;
+    run = [chunk];
+  }
+  if (run !== undefined) yield run;
+}
+
+async function readRun(
+  store: ReadableStore,
+  run: readonly [StoredChunk, ...StoredChunk[]],
+  signal: AbortSignal | undefined,
+): Promise<StoredBytes[]> {
+  const [first] = run;
+  const { key, offset } = first;
+  const last = run.at(-1) ?? first;
+  const length = last.offset + last.nbytes - offset;
+  const bytes = await store.getRange(key, { offset, length }, { signal });
+  const isSame =
+    store.pinsVersions === true || (await store.stat(key, { signal }))?.version === first.version;
+  if (bytes?.length !== length || !isSame) {
+    throw new SuperchunkError("STALE", "the object was replaced while its chunks were read; read again", {
+      path: store.describe(key),
+      offset,
+      expected: length,
+      found: bytes?.length ?? 0,
+    });
+  }
+  return run.map((chunk) => {
+    const at = chunk.offset - offset;
+    return { chunk, bytes: bytes.subarray(at, at + chunk.nbytes) };
+  });
+}
+
+/** Errors name the object and the chunk. */
+async function decodeAt<T>(
+  store: ReadableStore,
+  { key, offset, slot }: StoredChunk,
+  decode: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await decode();
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    throw error.at({ path: store.describe(key), offset, ...(slot === undefined ? {} : { chunk: slot }) });
+  }
+}

@@ -1,0 +1,126 @@
+/** What linking asks of the place it works in, what callers may ask of it, and what they learn. Types only. */
+import type { LongOptions } from "../../archive/kinds/types.ts";
+import type { DType } from "../../format/types.ts";
+import type { Draft, PutOptions, PutSource, ReadableStore, WritableStore } from "../../store/types.ts";
+
+/** How the chunk keys of the Zarr array name the data files. */
+export type LinkKind = "hard" | "symbolic" | "copy";
+
+/** A path: of a data file, or of the Zarr array (`zarr.json`, `c/0`). Keys as stores have them. */
+export interface LinkPlace {
+  readonly side: "data" | "zarr";
+  readonly key: string;
+}
+
+/** What lies at a place; links are not followed. */
+export interface FileFacts {
+  readonly kind: "file" | "link" | "folder" | "other";
+  /** Bytes. */
+  readonly size: number;
+  /** Permission bits. */
+  readonly mode: number;
+  /** Names that the same bytes have. */
+  readonly links: number;
+  /** Two names with the same identity are the same file. */
+  readonly identity: string;
+}
+
+/** What files can do beyond a store. Every member is durable only after `sync`, unless it says otherwise. */
+export interface LinkFiles {
+  describe(at: LinkPlace): string;
+  inspect(at: LinkPlace): Promise<FileFacts | undefined>;
+  /** `length` bytes at each of the offsets of a data file, one behind the other; undefined where it ends before. */
+  readEach(key: string, offsets: readonly number[], length: number): Promise<Uint8Array | undefined>;
+  /** Writes pieces at `offset`, so that the file ends behind them, and then sets its mode; durable when resolved. */
+  writeTail(at: LinkPlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void>;
+  /** Cuts the file off; durable when resolved. */
+  truncate(at: LinkPlace, size: number): Promise<void>;
+  setMode(at: LinkPlace, mode: number): Promise<void>;
+  /** Makes `to`, with its folders. `CONFLICT` where it exists. */
+  link(from: LinkPlace, to: LinkPlace, kind: LinkKind): Promise<void>;
+  /** True where `to` is a symbolic link that leads to `from`. */
+  leadsTo(to: LinkPlace, from: LinkPlace): Promise<boolean>;
+  /** Removes a file, a link, or a folder without entries; no error where there is none. */
+  remove(at: LinkPlace): Promise<void>;
+  /** Makes the entries of the folders of these places durable, and folders that were made for links. */
+  sync(places: readonly LinkPlace[]): Promise<void>;
+}
+
+/** Where documents are put. */
+export interface LinkTarget extends WritableStore {
+  /** Puts an object in two steps: what takes long first, and its name when the draft is published. */
+  draft?(key: string, source: PutSource, options?: PutOptions): Promise<Draft>;
+}
+
+/** Where an archive is linked. */
+export interface LinkSite {
+  /** The folder that is, or becomes, the Zarr array or group. */
+  readonly target: LinkTarget;
+  /** The archive's store: keys of the side `data` are its keys. */
+  readonly source: ReadableStore;
+  readonly files: LinkFiles;
+  /** Path from the target to the root of the archive's store, as the record keeps it: `.` where they are one. */
+  readonly data: string;
+}
+
+/** How an archive is linked. */
+export interface LinkOptions extends LongOptions {
+  /** Default `hard`. `copy` leaves the data files as they are. */
+  readonly kind?: LinkKind | undefined;
+  /** For archives of plain bytes: what the bytes are (default uint8), and how the values are arranged. */
+  readonly dtype?: DType | undefined;
+  readonly shape?: readonly number[] | undefined;
+  readonly dimensionNames?: readonly (string | null)[] | undefined;
+}
+
+/** What is to be done to one data file. */
+export type LinkAction = "link" | "repair" | "keep";
+
+/** One data file of a {@link LinkPlan}. */
+export interface PlannedLink {
+  /** How messages name the data file. */
+  readonly file: string;
+  /** Key of the shard in the Zarr array. */
+  readonly shard: string;
+  readonly chunks: number;
+  /** Bytes of the file without what linking adds. */
+  readonly size: number;
+  /** Bytes that are added: the padded copy of a short last chunk, where there is one, and the index. */
+  readonly added: number;
+  /** True where a short last chunk gets a padded copy. */
+  readonly padded: boolean;
+  readonly action: LinkAction;
+  /** Why it is repaired. */
+  readonly reason?: string;
+}
+
+/** What linking would do. */
+export interface LinkPlan {
+  readonly source: string;
+  readonly destination: string;
+  readonly kind: LinkKind;
+  /** Keys of the documents that are written. */
+  readonly documents: readonly string[];
+  readonly files: readonly PlannedLink[];
+  /** Bytes added to the data files, or to the copies. */
+  readonly added: number;
+  /** True where everything is linked already, and right. */
+  readonly done: boolean;
+  readonly notes: readonly string[];
+}
+
+/** What linking did. */
+export interface LinkResult extends LinkPlan {
+  readonly seconds: number;
+}
+
+/** What undoing did. */
+export interface UnlinkResult {
+  /** Data files that are as they were before. */
+  readonly files: number;
+  /** Bytes that were cut off. */
+  readonly removed: number;
+  /** Data files that another program has replaced since; they were left alone. */
+  readonly replaced: readonly string[];
+  readonly notes: readonly string[];
+}

@@ -1,0 +1,300 @@
+/**
+ * Keeps the Zarr view of an array right while it is written.
+ *
+ * Rows that come: shards, documents, then the commit. Rows that go: the commit, documents, then shards. At every step what
+ * is visible as Zarr is right, at the old or the new length; a change of several shards is seen shard by shard. What is
+ * published is found out by looking at it, so that a killed writer leaves nothing to be undone. Other chunks and columns are
+ * committed first, while what is shown stays as it is; then the documents go, the shards change one by one, and the
+ * documents come back. @see FORMAT.md [FY]
+ */
+
+import { isEqual } from "../../bytes/equal.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ArrayWriter } from "../../write/array/array-writer.ts";
+import type { Committed } from "../../write/array/commit-line.ts";
+import type { ArrayMirror, ChunkPlace } from "../../write/array/mirror.ts";
+import type { ArraySettings } from "../../write/layout/settings.ts";
+import { admitForms } from "./admission.ts";
+import { ColumnMirror, type MirrorPlace } from "./column-mirror.ts";
+import { type ShownRows, showRows } from "./column-shards.ts";
+import { MirrorDocuments } from "./documents.ts";
+import { removeFormerNodes, removeUnlikeDocuments } from "./former.ts";
+import { encodeMirrorState, MIRROR_STATE, type MirrorState, showsCommit } from "./mirror-state.ts";
+import { indexOfPlaces } from "./shard-file.ts";
+import { candidates, isShown, noteMove, type Shown, showAll } from "./shown.ts";
+import type { MirrorFiles, PublishPolicy } from "./types.ts";
+
+/** What mirroring cost so far. */
+export interface MirrorCosts {
+  /** Bytes written for shards of their own. */
+  bytes: number;
+  /** Shards that were made, or linked. */
+  shards: number;
+  /** Times that something was published. */
+  publications: number;
+}
+
+/** What a mirror is made from. */
+export interface MirrorOptions {
+  readonly files: MirrorFiles;
+  /** Default `flush`. */
+  readonly publish?: PublishPolicy | undefined;
+  /** Counts what mirroring costs. */
+  readonly costs?: MirrorCosts | undefined;
+  /** Nothing is taken for right that was not looked at (default false). */
+  readonly all?: boolean | undefined;
+}
+
+export class ZarrMirror implements ArrayMirror {
+  readonly #writer: ArrayWriter;
+  readonly #policy: PublishPolicy;
+  readonly #costs: MirrorCosts;
+  readonly #looksAtAll: boolean;
+  readonly #place: MirrorPlace;
+  #documents: MirrorDocuments;
+  #columns: readonly ColumnMirror[];
+  /** True while the array gets other settings: what is shown stays as it is. */
+  #isPaused = false;
+  #attrs: JsonObject;
+  #state: MirrorState;
+  /** Undefined until all was looked at. */
+  #shown: Shown | undefined;
+  /** True where the documents are to be put again. */
+  #isOutdated = false;
+  #publishedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(writer: ArrayWriter, attrs: JsonObject, state: MirrorState, options: MirrorOptions) {
+    const { root, settings, columns } = writer;
+    this.#writer = writer;
+    this.#attrs = attrs;
+    this.#state = state;
+    this.#policy = options.publish ?? "flush";
+    this.#costs = options.costs ?? { bytes: 0, shards: 0, publications: 0 };
+    this.#looksAtAll = options.all === true;
+    this.#documents = new MirrorDocuments(root, settings, columns);
+    this.#place = {
+      store: root.store,
+      path: root.path,
+      files: options.files,
+      encode: (column, data) => writer.chunks.encode(data, writer.columns[column]?.itemSize ?? 1),
+      high: () => this.#state.high,
+      raiseHigh: (high) => this.#putState({ ...this.#state, high }),
+      noteWritten: (bytes) => {
+        this.#costs.bytes += bytes;
+      },
+    };
+    this.#columns = this.#mirrorColumns();
+  }
+
+  /** Reads what earlier writers left, and makes everything visible that is committed. */
+  async start(): Promise<void> {
+    const { committed } = this.#writer;
+    if (showsCommit(this.#state, committed.layout) && !this.#looksAtAll) {
+      this.#shown = this.#showAll(committed, committed.rows);
+      return;
+    }
+    await this.#removeLeftovers();
+    await this.#writer.prepare(); // padded copies may have to be made
+    await this.#publish(committed, committed.rows);
+  }
+
+  makeTail(places: readonly ChunkPlace[]): Promise<Uint8Array> {
+    return indexOfPlaces(places);
+  }
+
+  async beforeCommit(next: Committed): Promise<void> {
+    if (this.#isPaused) return;
+    const rows = this.#due(next);
+    if (rows !== undefined && this.#shown !== undefined && next.rows > this.#shown.rows)
+      await this.#publish(next, rows);
+  }
+
+  async afterCommit(now: Committed): Promise<void> {
+    if (this.#isPaused) return;
+    const rows = this.#due(now);
+    if (rows !== undefined) await this.#publish(now, rows);
+  }
+
+  noteMoved(before: Committed, now: Committed): void {
+    this.#shown = noteMove(this.#shown, before, now);
+  }
+
+  async setAttributes(attrs: JsonObject, now: Committed): Promise<void> {
+    this.#attrs = attrs;
+    this.#isOutdated = true;
+    const shown = this.#shown;
+    if (shown === undefined) return this.#publish(now, now.rows);
+    // The rows stay those that are shown. Where this fails, all is looked at again.
+    this.#shown = undefined;
+    await this.#noteWork();
+    await this.#putDocuments(shown.rows);
+    this.#shown = shown;
+    this.#isOutdated = false;
+    this.#costs.publications++;
+  }
+
+  async admit(settings: ArraySettings, isFree = false): Promise<ArraySettings> {
+    const { root } = this.#writer;
+    const shown = this.#documents.forms;
+    const admitted = await admitForms(root, settings, { shown, former: this.#state.forms, isFree });
+    if (admitted.forms.length > Math.max(1, this.#state.forms.length))
+      await this.#putState({ ...this.#state, forms: admitted.forms });
+    return admitted.settings;
+  }
+
+  async change(step: () => Promise<void>): Promise<void> {
+    const { settings } = this.#writer;
+    this.#isPaused = true;
+    try {
+      await step();
+    } finally {
+      this.#isPaused = false;
+      if (this.#writer.settings !== settings) this.#layOutAnew();
+    }
+    await this.afterCommit(this.#writer.committed);
+  }
+
+  /** The array has other chunks or columns: all is looked at. */
+  #layOutAnew(): void {
+    const { root, settings, columns } = this.#writer;
+    this.#shown = undefined;
+    this.#documents = new MirrorDocuments(root, settings, columns);
+    this.#columns = this.#mirrorColumns();
+  }
+
+  #mirrorColumns(): readonly ColumnMirror[] {
+    return this.#documents.columns.map((column) => new ColumnMirror(this.#place, column));
+  }
+
+  async close(now: Committed): Promise<void> {
+    await this.#publish(now, now.rows);
+    const { id, generation } = now.layout;
+    if (!showsCommit(this.#state, now.layout))
+      await this.#putState({ ...this.#state, shown: { id, generation } });
+  }
+
+  /** The rows that are to become visible now; undefined where it stays as it is. */
+  #due(now: Committed): number | undefined {
+    const { rows } = now;
+    const shown = this.#shown;
+    if (isShown(shown, now, rows)) return undefined;
+    if (this.#policy === "flush" || shown === undefined) return rows;
+    if (this.#policy === "full") {
+      const { chunklen, superchunklen } = this.#writer.settings;
+      const full = rows - (rows % (chunklen * superchunklen));
+      return full > shown.rows ? full : undefined;
+    }
+    const seconds = (performance.now() - this.#publishedAt) / 1000;
+    return seconds >= this.#policy.everySeconds ? rows : undefined;
+  }
+
+  async #publish(next: Committed, rows: number): Promise<void> {
+    const before = this.#shown;
+    if (isShown(before, next, rows) && !this.#isOutdated) return;
+    await this.#noteWork();
+    const shrinks = before !== undefined && rows < before.rows;
+    // What is half published is found out anew where this does not come to its end.
+    this.#shown = undefined;
+    if (before === undefined)
+      await removeUnlikeDocuments(this.#place, this.#documents.list(rows, this.#attrs));
+    if (shrinks) await this.#putDocuments(rows);
+    await this.#putShards(before, next, rows);
+    if (!shrinks) await this.#putDocuments(rows);
+    await this.#removeShards(before, rows);
+    if (before === undefined)
+      await removeFormerNodes(this.#place, this.#state.forms, this.#documents.columns);
+    this.#shown = this.#showAll(next, rows);
+    this.#isOutdated = false;
+    this.#publishedAt = performance.now();
+    this.#costs.publications++;
+  }
+
+  async #putShards(before: Shown | undefined, next: Committed, rows: number): Promise<void> {
+    const { superchunklen } = this.#writer.settings;
+    const shown = this.#rowsOf(next, rows);
+    let shard = -1;
+    let chunks: number[] = [];
+    const putShard = async (): Promise<void> => {
+      if (chunks.length === 0) return;
+      for (const column of this.#columns)
+        if (await column.update(shard, chunks, shown, this.#looksAtAll)) this.#costs.shards++;
+      chunks = [];
+    };
+    for (const chunk of candidates(before, next, shown.chunks)) {
+      const own = Math.floor(chunk / superchunklen);
+      if (own !== shard) await putShard();
+      shard = own;
+      chunks.push(chunk);
+    }
+    await putShard();
+  }
+
+  #showAll(committed: Committed, rows: number): Shown {
+    return showAll(committed, rows, this.#writer.settings.chunklen);
+  }
+
+  #rowsOf(committed: Committed, rows: number): ShownRows {
+    const { root, columns, settings } = this.#writer;
+    return showRows(root, columns, settings.chunklen, committed, rows);
+  }
+
+  /** Puts the documents that are not there already, the root's last. */
+  async #putDocuments(rows: number): Promise<void> {
+    const { store } = this.#writer.root;
+    for (const [key, bytes] of this.#documents.list(rows, this.#attrs)) {
+      const stored = await store.get(key);
+      if (!isEqual(stored, bytes)) await store.put(key, bytes, { durable: true });
+    }
+  }
+
+  /** Takes shards away that have no rows any more. */
+  async #removeShards(before: Shown | undefined, rows: number): Promise<void> {
+    const count = this.#shards(rows);
+    for (const column of this.#columns) {
+      const numbers =
+        before === undefined ? await this.#listShards(column) : range(count, this.#shards(before.rows));
+      for (const shard of numbers) if (shard >= count) await column.remove(shard);
+    }
+  }
+
+  #shards(rows: number): number {
+    const { chunklen, superchunklen } = this.#writer.settings;
+    return Math.ceil(rows / (chunklen * superchunklen));
+  }
+
+  #listShards({ shards }: ColumnMirror): Promise<number[]> {
+    return shards.list();
+  }
+
+  /** What interrupted puts left. */
+  async #removeLeftovers(): Promise<void> {
+    const { store, path } = this.#writer.root;
+    await store.removeLeftovers?.(path);
+    for (const { shards } of this.#columns) {
+      const { node, dimensions } = shards.column;
+      await store.removeLeftovers?.(joinKey(path, node));
+      await store.removeLeftovers?.(joinKey(path, node, "c"));
+      if (dimensions === 0) continue;
+      for (const shard of await shards.list()) {
+        const key = shards.key(shard);
+        await store.removeLeftovers?.(key.slice(0, key.lastIndexOf("/")));
+      }
+    }
+  }
+
+  /** Says that what is shown is not the last commit any more, whatever becomes of this writer. */
+  async #noteWork(): Promise<void> {
+    if (this.#state.shown !== undefined) await this.#putState({ ...this.#state, shown: undefined });
+  }
+
+  async #putState(state: MirrorState): Promise<void> {
+    const { store, path } = this.#writer.root;
+    await store.put(joinKey(path, MIRROR_STATE), encodeMirrorState(state), { durable: true });
+    this.#state = state;
+  }
+}
+
+function range(first: number, end: number): number[] {
+  return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
+}

@@ -1,0 +1,265 @@
+/** Linking archives at paths: `superchunk link` and `unlink`. */
+import * as fs from "node:fs";
+import { basename, join, relative, resolve } from "node:path";
+import type { Archive, Finding } from "../../archive/kinds/types.ts";
+import { open } from "../../archive/open/open.ts";
+import { linkArchive, planLink } from "../../dual/link/link.ts";
+import { LINK_RECORD, readLinkRecord } from "../../dual/link/record.ts";
+import type { LinkOptions, LinkPlan, LinkResult, LinkSite, UnlinkResult } from "../../dual/link/types.ts";
+import { unlinkArchive } from "../../dual/link/unlink.ts";
+import { verifyLink } from "../../dual/link/verify.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { FileStore } from "../fs/fs-store.ts";
+import { acquireLock, type LockOptions } from "../fs/lock.ts";
+import { SteadyStore } from "../fs/steady-store.ts";
+import { locate, refuseEmptyPath } from "../locate.ts";
+import { useNativeDigests } from "../threads/native-digest.ts";
+import { linkFilesIn } from "./link-files.ts";
+import { isMirrored } from "./mirror-detection.ts";
+
+/** Options of {@link link}. */
+export interface LinkPathOptions extends LinkOptions, LockOptions {
+  /**
+   * Makes an array of superchunks one that keeps itself a Zarr array through all later changes, as if it had been made with
+   * `zarr` (default false). Full superchunks without an index are written anew once, by copying their chunks.
+   */
+  readonly live?: boolean | undefined;
+}
+
+/**
+ * Makes the archive at a path a Zarr v3 array (a table: a group) where it lies: an array's folder itself, or for a single
+ * file the folder `destination`. It goes on with a link that was broken off, and repairs one that was damaged.
+ *
+ * @throws BAD_ARGUMENT where a destination is needed, or not; CONFLICT where a writer holds the archive, and what
+ * {@link linkArchive} throws
+ */
+export async function link(
+  path: string,
+  destination?: string,
+  options: LinkPathOptions = {},
+): Promise<LinkResult> {
+  refuseAddress(path);
+  if (destination === undefined && (await isMirrored(path)))
+    return (await loadMirror()).renewMirror(path, options);
+  if (options.live === true) {
+    assertPlainLive(path, destination, options);
+    return (await loadMirror()).makeMirrorAt(path, options);
+  }
+  return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
+}
+
+/** Throws `UNSUPPORTED` for an address: in object stores nothing has a second name. */
+function refuseAddress(path: string): void {
+  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(path) && !/^file:/i.test(path)) throw onlyFiles(path);
+}
+
+function onlyFiles(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    'only files can be linked; "superchunk convert" makes a Zarr copy of it',
+    { path: path.replace(/\?.*$/s, "") },
+  );
+}
+
+/** Live arrays lie in a folder of their own, and are linked by hard links. Throws `BAD_ARGUMENT`. */
+function assertPlainLive(path: string, destination: string | undefined, options: LinkPathOptions): void {
+  const { kind = "hard", dtype, shape, dimensionNames } = options;
+  const field =
+    destination !== undefined
+      ? "destination"
+      : kind !== "hard"
+        ? "kind"
+        : [dtype, shape, dimensionNames].some((each) => each !== undefined)
+          ? "dtype, shape and dimension names"
+          : undefined;
+  if (field === undefined) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `an array that keeps itself a Zarr array lies in its own folder, linked by hard links, as it is; leave ${field} away`,
+    { path, field },
+  );
+}
+
+/** What {@link link} would do; writes nothing. */
+export async function planLinkAt(
+  path: string,
+  destination?: string,
+  options: LinkPathOptions = {},
+): Promise<LinkPlan> {
+  refuseAddress(path);
+  if (destination === undefined && (await isMirrored(path))) {
+    const findings = (await (await loadMirror()).verifyMirrorAt(path, options)) ?? [];
+    const root = resolve(path);
+    return {
+      source: root,
+      destination: root,
+      kind: "hard",
+      documents: [],
+      files: [],
+      added: 0,
+      done: findings.length === 0,
+      notes: [
+        "the array keeps itself a Zarr array",
+        ...findings.map(({ path: at, message }) => `${at}: ${message}`),
+      ],
+    };
+  }
+  if (options.live === true) {
+    assertPlainLive(path, destination, options);
+    return (await loadMirror()).planMirrorAt(path, options);
+  }
+  return atPath(path, destination, options, false, (archive, site) => planLink(archive, site, options));
+}
+
+async function atPath<T>(
+  path: string,
+  destination: string | undefined,
+  options: LinkPathOptions,
+  writes: boolean,
+  work: (archive: Archive, site: LinkSite) => Promise<T>,
+): Promise<T> {
+  useNativeDigests();
+  const { store, path: key } = await locate(path);
+  try {
+    if (!(store instanceof FileStore)) throw onlyFiles(path);
+    const root = store.describe("");
+    if (key !== "" && destination === undefined) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `name the folder that the file is to be a Zarr array in: superchunk link ${basename(path)} FOLDER`,
+        { path, field: "dst" },
+      );
+    }
+    if (key === "" && destination !== undefined && resolve(destination) !== root) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        'a folder becomes a Zarr array where it lies, and takes no destination; "superchunk convert" makes a copy elsewhere',
+        { path, field: "dst" },
+      );
+    }
+    const target = key === "" ? root : resolve(destination ?? "");
+    const steady = new SteadyStore(root);
+    const site: LinkSite = {
+      target: target === root ? store : new FileStore(target),
+      source: store,
+      files: linkFilesIn(root, target, steady),
+      data: dataPath(target, root),
+    };
+    const lock = writes ? await lockFolder(root, key, options) : undefined;
+    try {
+      return await work(await openSource(steady, key, options), site);
+    } finally {
+      await lock?.release();
+      await steady.close();
+      if (target !== root) await site.target.close?.();
+    }
+  } finally {
+    await store.close?.();
+  }
+}
+
+/** Opens what is to be linked. Throws `UNSUPPORTED` for what is Zarr already, by itself. */
+async function openSource(store: SteadyStore, key: string, { signal }: LinkPathOptions): Promise<Archive> {
+  try {
+    return await open(store, key, { signal });
+  } catch (error) {
+    const isZarr = isSuperchunkError(error, "UNSUPPORTED") && isZarrDocument(error.details.found);
+    if (!isZarr) throw error;
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      'it is a Zarr array or group already: any Zarr reader opens it. "superchunk link" makes Zarr arrays of archives (folders of bcolz and blz, Bloscpack files); "superchunk convert --to blz" makes an archive of Zarr',
+      error.details,
+    );
+  }
+}
+
+function isZarrDocument(found: unknown): boolean {
+  return found === "zarr.json" || found === ".zarray" || found === ".zgroup";
+}
+
+/**
+ * Undoes {@link link} at the folder that is the Zarr array.
+ *
+ * @throws NOT_FOUND where nothing is linked, and what {@link unlinkArchive} throws
+ */
+export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
+  refuseAddress(path);
+  if (await isMirrored(path)) return (await loadMirror()).removeMirrorAt(path, options);
+  const site = await siteAt(path);
+  try {
+    const record = await readLinkRecord(site.target, options.signal);
+    const lock =
+      record === undefined ? undefined : await lockFolder(site.source.describe(""), record.archive, options);
+    try {
+      return await unlinkArchive(site, options);
+    } finally {
+      await lock?.release();
+    }
+  } finally {
+    await site.source.close?.();
+    await site.target.close?.();
+  }
+}
+
+/** What is wrong with the Zarr view of a linked archive; undefined where nothing is linked at the path. */
+export async function verifyLinkAt(
+  path: string,
+  options: LinkPathOptions = {},
+): Promise<readonly Finding[] | undefined> {
+  if (!isFolder(path)) return undefined;
+  if (!fs.existsSync(join(path, LINK_RECORD))) return (await loadMirror()).verifyMirrorAt(path, options);
+  const site = await siteAt(path);
+  try {
+    return await verifyLink(site, options);
+  } finally {
+    await site.source.close?.();
+    await site.target.close?.();
+  }
+}
+
+/** What writes arrays is loaded only for those that keep themselves Zarr arrays. */
+function loadMirror(): Promise<typeof import("./mirror.ts")> {
+  return import("./mirror.ts");
+}
+
+async function siteAt(path: string): Promise<LinkSite> {
+  refuseEmptyPath(path);
+  const root = resolve(path);
+  if (!isFolder(root)) {
+    throw new SuperchunkError(
+      "NOT_FOUND",
+      "there is no such folder; name the folder that is the Zarr array",
+      {
+        path,
+      },
+    );
+  }
+  const target = new FileStore(root);
+  const record = await readLinkRecord(target);
+  const data = resolve(root, record?.data ?? ".");
+  return {
+    target,
+    source: new FileStore(data),
+    files: linkFilesIn(data, root),
+    data: dataPath(root, data),
+  };
+}
+
+/** Keeps writers of an array out. A folder without `meta/` (a table, a folder of files) has no writer of ours. */
+async function lockFolder(
+  root: string,
+  key: string,
+  options: LockOptions,
+): Promise<{ release(): Promise<void> } | undefined> {
+  if (key !== "" || !isFolder(join(root, "meta"))) return undefined;
+  return acquireLock(join(root, "meta", "lock"), options);
+}
+
+function isFolder(path: string): boolean {
+  return fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+/** As the record keeps it: with `/`, `.` where they are one. */
+function dataPath(target: string, root: string): string {
+  return relative(target, root).replaceAll("\\", "/") || ".";
+}

@@ -1,0 +1,197 @@
+/**
+ * Open files for reading, few at a time.
+ *
+ * Knows when a file behind a path has become another one; must not know roots and links beyond the last part, which
+ * it refuses to follow by itself.
+ */
+import * as fs from "node:fs";
+import { SuperchunkError } from "../../errors.ts";
+import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
+import { lstat } from "./fs-folders.ts";
+
+/** Not through links; and a pipe in an archive must not hang its reader. Windows has neither flag. */
+const READ_FLAGS = fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
+
+/** A file open for reading, with what was known of it when it was opened. */
+export interface Handle {
+  readonly fd: number;
+  readonly size: number;
+  /** With exact times where files are steady. */
+  readonly info: fs.Stats | fs.BigIntStats;
+  /** Reads under way. */
+  uses: number;
+  /** The turn in which the path was last found to name this file. */
+  turn: number;
+  /** No longer kept: closed when the last read is done. */
+  dropped: boolean;
+}
+
+/** What is at a path, where it is not a file to read. */
+export type NotAFile = "absent" | "link";
+
+/** The most recently read files, kept open. */
+export class Handles {
+  readonly #limit: number;
+  readonly #isSteady: boolean;
+  /** Path to handle, least recently used first. */
+  readonly #open = new Map<string, Handle>();
+
+  /** Files in use now. */
+  #busy = 0;
+  readonly #awaitingRelease: (() => void)[] = [];
+  /** Counts the runs of code that nothing else comes in between of, as far as files were looked at in them. */
+  #turn = 0;
+  #endsTurn = false;
+
+  /** `limit` is the number of files kept open, from 0. With `steady` an open file's path is not looked at again. */
+  constructor(limit: number, steady = false) {
+    this.#limit = limit;
+    this.#isSteady = steady;
+  }
+
+  /**
+   * Opens the file at a path, or takes the open one if the path still names the same unchanged file (one `lstat`).
+   * Give it back with {@link release}. With `inTurn` it is not looked at again where it was in the same turn: what is
+   * read at once in several calls is then of one file.
+   */
+  acquire(path: string, inTurn = false): Handle | NotAFile {
+    const kept = this.#open.get(path);
+    if (kept !== undefined) {
+      if (this.#isSteady || (inTurn && kept.turn === this.#turn) || isSameFile(lstat(path), kept.info)) {
+        if (inTurn) this.#mark(kept);
+        this.#open.delete(path);
+        this.#open.set(path, kept);
+        kept.uses++;
+        this.#busy++;
+        return kept;
+      }
+      this.drop(path);
+    }
+    const handle = this.#openFile(path);
+    if (typeof handle === "string") return handle;
+    if (inTurn) this.#mark(handle);
+    this.#busy++;
+    if (this.#open.size >= this.#limit) this.#dropOldest();
+    if (this.#limit > 0) this.#open.set(path, handle);
+    else handle.dropped = true;
+    return handle;
+  }
+
+  /** Notes that a file was looked at in this turn, which ends with the code that runs now. */
+  #mark(handle: Handle): void {
+    if (this.#isSteady) return;
+    handle.turn = this.#turn;
+    if (this.#endsTurn) return;
+    this.#endsTurn = true;
+    queueMicrotask(() => {
+      this.#turn++;
+      this.#endsTurn = false;
+    });
+  }
+
+  /** Gives a handle back. */
+  release(handle: Handle): void {
+    handle.uses--;
+    this.#busy--;
+    closeUnused(handle);
+    if (this.#awaitingRelease.length > 0) for (const resolve of this.#awaitingRelease.splice(0)) resolve();
+  }
+
+  /**
+   * The same as {@link acquire}, but where the process has too many files open and some of them are being read here,
+   * it waits for one of those to be given back.
+   */
+  async acquireSoon(path: string): Promise<Handle | NotAFile> {
+    for (;;) {
+      try {
+        return this.acquire(path);
+      } catch (error) {
+        if (!isHandleShortage(error) || this.#busy === 0) throw error;
+        await new Promise<void>((resolve) => this.#awaitingRelease.push(resolve));
+      }
+    }
+  }
+
+  /** Closes the file at a path, once nobody reads it: before it is replaced or removed. */
+  drop(path: string): void {
+    const handle = this.#open.get(path);
+    if (handle === undefined) return;
+    this.#open.delete(path);
+    handle.dropped = true;
+    closeUnused(handle);
+  }
+
+  /** Closes all files, once nobody reads them. */
+  dropAll(): void {
+    for (const path of [...this.#open.keys()]) this.drop(path);
+  }
+
+  #dropOldest(): void {
+    const [oldest] = this.#open.keys();
+    if (oldest !== undefined) this.drop(oldest);
+  }
+
+  #openFile(path: string): Handle | NotAFile {
+    if (fs.constants.O_NOFOLLOW === undefined && lstat(path)?.isSymbolicLink()) return "link";
+    let fd: number;
+    try {
+      fd = this.#openWithRoom(path);
+    } catch (error) {
+      const code = systemCode(error);
+      if (isAbsence(error)) return "absent";
+      if (code === "ELOOP" || code === "EMLINK") return "link"; // EMLINK: FreeBSD
+      if (
+        process.platform === "win32" &&
+        (code === "EISDIR" || code === "EPERM") &&
+        lstat(path)?.isDirectory()
+      ) {
+        return "absent";
+      }
+      if (code === "ENXIO") throw notAFile(path, error); // a socket
+      throw error;
+    }
+    try {
+      const info = fs.fstatSync(fd, { bigint: this.#isSteady });
+      if (info.isFile()) return { fd, size: Number(info.size), info, uses: 1, turn: -1, dropped: false };
+      if (!info.isDirectory()) throw notAFile(path);
+    } catch (error) {
+      fs.closeSync(fd);
+      throw error;
+    }
+    fs.closeSync(fd);
+    return "absent";
+  }
+
+  #openWithRoom(path: string): number {
+    try {
+      return fs.openSync(path, READ_FLAGS);
+    } catch (error) {
+      if (!isHandleShortage(error)) throw error;
+      this.dropAll();
+      return fs.openSync(path, READ_FLAGS);
+    }
+  }
+}
+
+/** A file that stays open keeps its inode from being used anew, so an equal inode is the same file. */
+function isSameFile(a: fs.Stats | undefined, b: Handle["info"]): boolean {
+  return (
+    a !== undefined && a.ino === b.ino && a.dev === b.dev && a.size === b.size && a.mtimeMs === b.mtimeMs
+  );
+}
+
+function closeUnused(handle: Handle): void {
+  if (handle.dropped && handle.uses === 0) fs.closeSync(handle.fd);
+}
+
+/** The error for what is at a path and is neither a file nor a folder. */
+export function notAFile(path: string, cause?: unknown): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    "this is a pipe, a socket or a device; only plain files are read",
+    {
+      path,
+      ...(cause === undefined ? {} : { cause }),
+    },
+  );
+}

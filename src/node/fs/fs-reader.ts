@@ -1,0 +1,343 @@
+/**
+ * The reading half of the file-system store.
+ *
+ * Knows how keys become open files; must not know how files come about.
+ */
+import * as fs from "node:fs";
+import { SuperchunkError } from "../../errors.ts";
+import { checkFolder, checkKey } from "../../store/key.ts";
+import { checkCount, checkRange, type ResolvedRange, resolveRange } from "../../store/range.ts";
+import type {
+  ByteRange,
+  ListEntry,
+  ObjectHead,
+  ObjectInfo,
+  ReadableStore,
+  StoreOptions,
+} from "../../store/types.ts";
+import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
+import { Folders, joinPath, lstat } from "./fs-folders.ts";
+import { type Handle, Handles, type NotAFile, notAFile } from "./fs-handles.ts";
+import { HeadReads } from "./fs-heads.ts";
+import { describeFile, isTemporary } from "./fs-publish.ts";
+import { allocateTarget, readFully, readFullySync } from "./fs-read.ts";
+
+/** Options of a {@link FolderReader} and of a `FileStore`. */
+export interface FileStoreOptions {
+  /** Files kept open for reading, from 0; default 64. */
+  readonly maxOpenFiles?: number;
+  /**
+   * Long files are written past the page cache where the file system takes that: faster, but who reads them right away reads
+   * from the disk. Default: true, unless the environment variable SUPERCHUNK_DIRECT is `0`. Only Linux has it.
+   */
+  readonly directWrites?: boolean;
+  /**
+   * 16 hexadecimal digits for the names of temporary files, random by default: whoever outlives the writer knows by it what the
+   * writer left. The store then puts an object once at a time.
+   */
+  readonly mark?: string | undefined;
+}
+
+/** A folder as a store that only reads; see `FileStore` for what it promises. */
+export class FolderReader implements ReadableStore {
+  /** The folders below the root, with what is durable of them. */
+  readonly folders: Folders;
+  protected readonly handles: Handles;
+  readonly #heads: HeadReads = new HeadReads();
+
+  /** `handles` where they are to be kept in another way than the options say. */
+  constructor(root: string, options: FileStoreOptions = {}, handles?: Handles) {
+    const limit = options.maxOpenFiles ?? 64;
+    if (root === "" || root.includes("\0")) {
+      throw new SuperchunkError("BAD_ARGUMENT", "the root of a file store must be the path of a folder", {
+        found: root,
+      });
+    }
+    checkCount(limit, "maxOpenFiles", root);
+    this.folders = new Folders(root);
+    this.handles = handles ?? new Handles(limit);
+  }
+
+  /** Absolute path of the root. */
+  get root(): string {
+    return this.folders.root;
+  }
+
+  describe(key: string): string {
+    return this.folders.describe(key);
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    return this.#read(key, options, ({ size }) => ({ offset: 0, length: size }));
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const path = this.describe(key);
+    checkRange(range, path); // also where there is no object
+    return this.#read(key, options, ({ size }) => resolveRange(range, size, path));
+  }
+
+  async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    options?.signal?.throwIfAborted();
+    return this.explain(key, "looking at it", false, () => this.describeObject(key));
+  }
+
+  async isFolder(key: string, options?: StoreOptions): Promise<boolean> {
+    options?.signal?.throwIfAborted();
+    return this.explain(key, "looking at it", false, () => {
+      const path = this.realPath(key);
+      return path !== undefined && lstat(path)?.isDirectory() === true;
+    });
+  }
+
+  async *list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry> {
+    this.checkFolder(folder);
+    try {
+      options?.signal?.throwIfAborted();
+      const path = this.folders.find(folder);
+      if (path === undefined) return;
+      for await (const entry of await fs.promises.opendir(path, { bufferSize: 256 })) {
+        options?.signal?.throwIfAborted();
+        const kind = this.#classify(entry, joinPath(path, entry.name));
+        if (kind !== undefined) yield { name: entry.name, kind };
+      }
+    } catch (error) {
+      if (isAbsence(error)) return; // removed meanwhile
+      throw explainError(error, this.describe(folder), "listing the folder", false);
+    }
+  }
+
+  async readInto(
+    key: string,
+    offset: number,
+    target: Uint8Array,
+    options?: StoreOptions,
+  ): Promise<number | undefined> {
+    checkCount(offset, "offset", key);
+    options?.signal?.throwIfAborted();
+    const handle = await this.#acquireSoon(key);
+    if (handle === undefined) return undefined;
+    try {
+      return await readFully(handle.fd, offset, cutAtEnd(target, handle, offset), options?.signal);
+    } catch (error) {
+      throw explainError(error, this.describe(key), "reading", false);
+    } finally {
+      this.handles.release(handle);
+    }
+  }
+
+  readIntoSync(key: string, offset: number, target: Uint8Array): number | undefined {
+    checkCount(offset, "offset", key);
+    return this.usingNow(key, "reading", (handle) =>
+      readFullySync(handle.fd, offset, cutAtEnd(target, handle, offset)),
+    );
+  }
+
+  async getHeads(
+    keys: readonly string[],
+    length: number,
+    options?: StoreOptions,
+  ): Promise<readonly (ObjectHead | undefined)[]> {
+    checkCount(length, "length", keys[0] ?? "");
+    options?.signal?.throwIfAborted();
+    const found = await this.#heads.read(keys, length, (key) => this.#locateNow(key));
+    options?.signal?.throwIfAborted();
+    for (const [i, key] of keys.entries()) {
+      if (found[i] !== undefined) continue;
+      // A link, nothing, or what cannot be read: the ways for one tell which.
+      const info = await this.stat(key, options);
+      const bytes =
+        length === 0 ? new Uint8Array(0) : await this.getRange(key, { offset: 0, length }, options);
+      found[i] = info && bytes && { bytes, info };
+    }
+    return found;
+  }
+
+  /** Closes the files kept open. The store can be used on; it then opens them again. */
+  async close(): Promise<void> {
+    this.handles.dropAll();
+  }
+
+  /** Does something at once with the open file that a key leads to; undefined where there is none. */
+  protected usingNow<T>(key: string, doing: string, use: (handle: Handle) => T): T | undefined {
+    const handle = this.#acquireNow(key);
+    if (handle === undefined) return undefined;
+    try {
+      return use(handle);
+    } catch (error) {
+      throw explainError(error, this.describe(key), doing, false);
+    } finally {
+      this.handles.release(handle);
+    }
+  }
+
+  /** Size and version of the file that a key leads to, undefined where there is none. */
+  protected describeObject(key: string): ObjectInfo | undefined {
+    this.checkKey(key);
+    const path = this.folders.locate(key);
+    let info = path === undefined ? undefined : lookAt(path);
+    if (path === undefined || info === undefined) return undefined;
+    const isLink = info.isSymbolicLink();
+    if (isLink) {
+      const real = this.folders.follow(path, key);
+      info = real === undefined ? undefined : lookAt(real);
+    }
+    if (info === undefined || info.isDirectory()) return undefined;
+    if (!info.isFile()) throw notAFile(path);
+    return isLink ? { ...describeFile(info), isLink } : describeFile(info);
+  }
+
+  /** The path of what a key leads to, a link in its last part followed; undefined where nothing is. */
+  protected realPath(key: string): string | undefined {
+    this.checkKey(key);
+    const path = this.folders.locate(key);
+    const info = path === undefined ? undefined : lstat(path);
+    if (path === undefined || info === undefined) return undefined;
+    return info.isSymbolicLink() ? this.folders.follow(path, key) : path;
+  }
+
+  /** Refuses a key that is none here: on Windows also one with a colon, which names a stream of another file. */
+  protected checkKey(key: string): void {
+    checkKey(key);
+    if (process.platform === "win32" && /[:*?"<>|]/.test(key)) {
+      throw new SuperchunkError("UNSAFE_PATH", 'Windows allows none of : * ? " < > | in names', {
+        path: this.describe(key),
+        found: key,
+      });
+    }
+  }
+
+  /** The same for a folder; `""` is the root. */
+  protected checkFolder(folder: string): void {
+    checkFolder(folder);
+    if (folder !== "") this.checkKey(folder);
+  }
+
+  /** Does something, and turns a failure of the system into an error that names the key's path. */
+  protected async explain<T>(
+    key: string,
+    doing: string,
+    writing: boolean,
+    act: () => T | Promise<T>,
+  ): Promise<T> {
+    try {
+      return await act();
+    } catch (error) {
+      throw explainError(error, this.describe(key), doing, writing);
+    }
+  }
+
+  /** The path of a key in its real folder, undefined where there is no such folder. */
+  #locateNow(key: string): string | undefined {
+    this.checkKey(key);
+    try {
+      return this.folders.locate(key);
+    } catch (error) {
+      throw explainError(error, this.describe(key), "looking at it", false);
+    }
+  }
+
+  /** Opens the file that a key leads to, undefined where there is none; looks at it once in a turn. */
+  #acquireNow(key: string): Handle | undefined {
+    this.checkKey(key);
+    try {
+      const path = this.folders.locate(key);
+      const opened = path === undefined ? "absent" : this.handles.acquire(path, true);
+      if (path === undefined || opened !== "link") return this.#accept(opened, key);
+      const real = this.folders.follow(path, key);
+      return real === undefined ? undefined : this.#accept(this.handles.acquire(real, true), key);
+    } catch (error) {
+      throw explainError(error, this.describe(key), "opening", false);
+    }
+  }
+
+  /** The same, waiting where too many files are open. */
+  async #acquireSoon(key: string): Promise<Handle | undefined> {
+    this.checkKey(key);
+    try {
+      const path = this.folders.locate(key);
+      const opened = path === undefined ? "absent" : await this.handles.acquireSoon(path);
+      if (path === undefined || opened !== "link") return this.#accept(opened, key);
+      const real = this.folders.follow(path, key);
+      return real === undefined ? undefined : this.#accept(await this.handles.acquireSoon(real), key);
+    } catch (error) {
+      throw explainError(error, this.describe(key), "opening", false);
+    }
+  }
+
+  #accept(opened: Handle | NotAFile, key: string): Handle | undefined {
+    if (opened === "absent") return undefined;
+    if (opened !== "link") return opened;
+    throw new SuperchunkError("UNSAFE_PATH", "a symbolic link changed while it was followed", {
+      path: this.describe(key),
+    });
+  }
+
+  async #read(
+    key: string,
+    options: StoreOptions | undefined,
+    choose: (handle: Handle) => ResolvedRange,
+  ): Promise<Uint8Array | undefined> {
+    options?.signal?.throwIfAborted();
+    const handle = await this.#acquireSoon(key);
+    if (handle === undefined) return undefined;
+    try {
+      const { offset, length } = choose(handle);
+      const target = this.#allocate(key, length);
+      const got = await readFully(handle.fd, offset, target, options?.signal);
+      return got === length ? target : target.slice(0, got); // the file was cut meanwhile
+    } catch (error) {
+      throw explainError(error, this.describe(key), "reading", false);
+    } finally {
+      this.handles.release(handle);
+    }
+  }
+
+  #allocate(key: string, length: number): Uint8Array {
+    try {
+      return allocateTarget(length);
+    } catch (error) {
+      throw new SuperchunkError(
+        "LIMIT",
+        `${length} bytes do not fit into memory at once; read ranges of it`,
+        {
+          path: this.describe(key),
+          found: length,
+          cause: error,
+        },
+      );
+    }
+  }
+
+  /**
+   * What a folder entry is; undefined for temporaries. What is refused when it is read (a link that leads nowhere, out, or in a
+   * circle, a pipe, a socket, a device) is listed all the same: left out, it would pass for what was never stored.
+   */
+  #classify(entry: fs.Dirent, path: string): ListEntry["kind"] | undefined {
+    if (entry.isFile()) return isTemporary(entry.name) ? undefined : "object";
+    if (entry.isDirectory()) return "folder";
+    if (!entry.isSymbolicLink()) return "object";
+    try {
+      return fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? "folder" : "object";
+    } catch (error) {
+      if (systemCode(error) === undefined) throw error;
+      return "object";
+    }
+  }
+}
+
+/** What is at a path itself, with exact times; undefined where nothing is. */
+function lookAt(path: string): fs.BigIntStats | undefined {
+  try {
+    return fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
+  }
+}
+
+/** What of the target the file can fill: asking for more costs a call that tells the end. */
+function cutAtEnd(target: Uint8Array, { size }: Handle, offset: number): Uint8Array {
+  const room = Math.max(0, size - offset);
+  return room >= target.length ? target : target.subarray(0, room);
+}

@@ -1,0 +1,277 @@
+/**
+ * A folder of the file system as a store, with every capability.
+ *
+ * Knows how the parts beside it make up the store contract; must not know what the files hold.
+ */
+import * as fs from "node:fs";
+import { dirname, relative } from "node:path";
+import { SuperchunkError } from "../../errors.ts";
+import { splitKey } from "../../store/key.ts";
+import { checkCount } from "../../store/range.ts";
+import type {
+  Draft,
+  ObjectInfo,
+  PutOptions,
+  PutSource,
+  StoreOptions,
+  WritableStore,
+} from "../../store/types.ts";
+import { DirectAccess } from "./fs-direct.ts";
+import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
+import { joinPath, lstat } from "./fs-folders.ts";
+import { draftFile, isTemporary, type Publication, temporaryName } from "./fs-publish.ts";
+import { writeSource } from "./fs-put.ts";
+import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
+import { writeIntoFile } from "./fs-write.ts";
+
+/** Files synced at a time: as many as libuv has threads for by default. */
+const SYNC_WIDTH = 4;
+
+/**
+ * A folder as a store. The folder need not exist; the first put makes it.
+ *
+ * No operation leaves the root: a symbolic link is followed where its target stays under the root, and refused with
+ * `UNSAFE_PATH` elsewhere and where it leads back to a folder on the way to it, with `INCOMPLETE` where the target is gone; a pipe,
+ * a socket, a device with `UNSUPPORTED`. Lists name all of these, so that none passes for what was never stored. Reads see a file as it is at the call: kept handles are compared with the path each time.
+ * Durable means synced with its folder entries; on Windows folders cannot be synced, so a new entry (never the old
+ * object) may be lost if the machine crashes right after, and on macOS the drive's cache is flushed too. `ifAbsent` is exact and
+ * needs hard links, which FAT has not (`UNSUPPORTED`); `ifVersion` is best effort, see `publishFile`. Deleting is durable
+ * after a `sync` of anything, or of nothing. Where a sync of a folder failed, or of a file that has its name, every later `sync`, durable `put`,
+ * `rename` and `link` of this store fails with `IO`: what was written before may be lost, and no later sync would tell.
+ */
+export class FileStore extends FolderReader implements WritableStore {
+  /** False where all files go through the system's page cache. */
+  readonly directWrites: boolean;
+  readonly #direct: DirectAccess;
+  readonly #mark: string | undefined;
+
+  constructor(root: string, options: FileStoreOptions = {}) {
+    super(root, options);
+    const { directWrites = process.env["SUPERCHUNK_DIRECT"] !== "0" } = options;
+    this.directWrites = directWrites;
+    this.#mark = options.mark;
+    this.#direct = new DirectAccess(directWrites ? undefined : 0);
+  }
+
+  async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {
+    return (await this.draft(key, source, options)).publish();
+  }
+
+  /** The same in two steps: what takes long first, and the name when the draft is published. */
+  async draft(key: string, source: PutSource, options: PutOptions = {}): Promise<Draft> {
+    const { signal, durable = true, temporary = false, stablePieces: stable = false } = options;
+    return this.#draft(key, options, (file, path) =>
+      writeSource(file, source, { path, stable, durable, temporary, direct: this.#direct, signal }),
+    );
+  }
+
+  /** Closes an object that is kept open for reading: before another thread replaces it, which Windows refuses otherwise. */
+  async closeFile(key: string): Promise<void> {
+    this.checkKey(key);
+    await this.explain(key, "closing", true, () => {
+      const path = this.folders.locate(key);
+      if (path !== undefined) this.handles.drop(path);
+    });
+  }
+
+  /** Removes what a put of an object left in another thread, by a store with the mark, that has ended. */
+  async removeTemporary(key: string, mark: string): Promise<void> {
+    this.checkKey(key);
+    await this.explain(key, "removing what an interrupted write left", true, async () => {
+      const { folder, name } = splitKey(key);
+      const parent = this.folders.find(folder);
+      if (parent !== undefined)
+        await fs.promises.rm(joinPath(parent, temporaryName(name, mark)), { force: true });
+    });
+  }
+
+  async delete(key: string, options?: StoreOptions): Promise<void> {
+    this.checkKey(key);
+    options?.signal?.throwIfAborted();
+    await this.explain(key, "deleting", true, async () => {
+      const path = this.folders.locate(key);
+      const info = path === undefined ? undefined : lstat(path);
+      if (path === undefined || info === undefined) return;
+      if (info.isDirectory()) return this.#deleteFolder(path);
+      this.handles.drop(path);
+      await fs.promises.rm(path, { force: true });
+      this.folders.noteRemoval(dirname(path));
+    });
+  }
+
+  async rename(from: string, to: string, options?: StoreOptions): Promise<void> {
+    this.checkKey(from);
+    this.checkKey(to);
+    options?.signal?.throwIfAborted();
+    const source = await this.explain(from, "looking at it", false, () => this.folders.locate(from));
+    if (source === undefined || lstat(source) === undefined) throw this.#missing(from);
+    await this.explain(to, `renaming ${this.describe(from)} to it`, true, async () => {
+      const { folder, name } = splitKey(to);
+      this.folders.durability.assert();
+      const parent = await this.folders.make(folder, true);
+      const target = joinPath(parent, name);
+      this.handles.dropAll(); // a folder takes all files under it along
+      try {
+        await fs.promises.rename(source, target);
+      } finally {
+        this.folders.forget();
+      }
+      await this.folders.sync(parent);
+      const left = this.folders.find(splitKey(from).folder);
+      if (left !== undefined && left !== parent) await this.folders.sync(left);
+    });
+  }
+
+  async sync(keys: readonly string[], options?: StoreOptions): Promise<void> {
+    const parents = new Set<string>();
+    const rest = [...keys];
+    const syncNext = async (): Promise<void> => {
+      for (let key = rest.pop(); key !== undefined; key = rest.pop()) {
+        options?.signal?.throwIfAborted();
+        parents.add(await this.#syncObject(key));
+      }
+    };
+    await Promise.all(Array.from({ length: SYNC_WIDTH }, syncNext));
+    await this.explain("", "syncing folders", true, async () => {
+      for (const parent of parents) await this.folders.sync(parent);
+      await this.folders.syncPending();
+    });
+  }
+
+  async link(from: string, to: string, kind: "hard" | "symbolic" | "copy"): Promise<void> {
+    this.checkKey(to);
+    const source = this.realPath(from);
+    if (source === undefined) throw this.#missing(from);
+    if (kind === "copy") {
+      // An empty temporary is written over: the copy shares its blocks where the file system can.
+      const draft = await this.#draft(to, { ifAbsent: true }, (_file, temporary) =>
+        fs.promises.copyFile(source, temporary, fs.constants.COPYFILE_FICLONE),
+      );
+      await draft.publish();
+      return;
+    }
+    await this.explain(to, `linking it to ${source}`, true, async () => {
+      const { folder, name } = splitKey(to);
+      this.folders.durability.assert();
+      const parent = await this.folders.make(folder, true);
+      const target = joinPath(parent, name);
+      if (kind === "hard") await fs.promises.link(source, target);
+      else await fs.promises.symlink(relative(parent, source), target);
+      await this.folders.sync(parent);
+    });
+  }
+
+  async writeRange(key: string, offset: number, bytes: Uint8Array, options?: StoreOptions): Promise<void> {
+    checkCount(offset, "offset", key);
+    options?.signal?.throwIfAborted();
+    const path = this.realPath(key);
+    if (path === undefined) throw this.#missing(key);
+    await this.explain(key, "writing into it", true, async () => {
+      const file = await this.#openExisting(path, fs.constants.O_WRONLY);
+      try {
+        await writeIntoFile(file.fd, bytes, offset, options?.signal);
+      } finally {
+        await file.close();
+      }
+    });
+  }
+
+  async removeLeftovers(folder: string, options?: StoreOptions): Promise<void> {
+    this.checkFolder(folder);
+    options?.signal?.throwIfAborted();
+    await this.explain(folder, "removing leftovers of interrupted writes", true, async () => {
+      const path = this.folders.find(folder);
+      if (path === undefined) return;
+      for await (const entry of await fs.promises.opendir(path)) {
+        if (isTemporary(entry.name)) await fs.promises.rm(joinPath(path, entry.name), { force: true });
+      }
+    });
+  }
+
+  async #draft(key: string, options: PutOptions, write: Publication["write"]): Promise<Draft> {
+    this.checkKey(key);
+    options.signal?.throwIfAborted();
+    const { durable = true, ifAbsent = false, ifVersion, signal } = options;
+    const { folder, name } = splitKey(key);
+    let hasBegun = false;
+    const begin = async (): Promise<Draft> =>
+      draftFile({
+        folder: await this.folders.make(folder, durable),
+        name,
+        shown: this.describe(key),
+        durableIn: durable ? this.folders : undefined,
+        ifAbsent,
+        ifVersion,
+        signal,
+        mark: this.#mark,
+        write: (file, path) => {
+          hasBegun = true;
+          return write(file, path);
+        },
+        findVersion: () => this.describeObject(key)?.version,
+        beforeReplace: (path) => this.handles.drop(path),
+        freeHandles: () => this.handles.dropAll(),
+      });
+    const draft = await this.explain(key, "writing", true, async () => {
+      try {
+        return await begin();
+      } catch (error) {
+        if (hasBegun || !isAbsence(error)) throw error;
+        // Somebody removed a folder that is remembered: it is made again, but not where all has been removed.
+        this.folders.forget();
+        if (this.folders.find("") === undefined) throw error;
+        return begin();
+      }
+    });
+    return {
+      publish: () => this.explain(key, "writing", true, draft.publish),
+      discard: () => this.explain(key, "removing what was not published", true, draft.discard),
+    };
+  }
+
+  async #deleteFolder(path: string): Promise<void> {
+    try {
+      await fs.promises.rmdir(path);
+    } catch (error) {
+      const code = systemCode(error);
+      if (code !== "ENOTEMPTY" && code !== "EEXIST" && code !== "ENOENT") throw error; // EEXIST: Solaris
+      if (code !== "ENOENT") return this.folders.forget();
+    }
+    this.folders.forgetRemoved(path);
+    this.folders.noteRemoval(dirname(path));
+  }
+
+  /** Makes an object's bytes durable; resolves with the folder whose entry it is. */
+  async #syncObject(key: string): Promise<string> {
+    const path = this.realPath(key);
+    if (path === undefined) throw this.#missing(key);
+    return this.explain(key, "syncing", true, async () => {
+      // Windows syncs only what is open for writing; elsewhere a file without write permission can be synced too.
+      const file = await this.#openExisting(
+        path,
+        process.platform === "win32" ? fs.constants.O_RDWR : fs.constants.O_RDONLY,
+      );
+      try {
+        await this.folders.durability.syncFile(path, file.fd);
+      } finally {
+        await file.close();
+      }
+      return dirname(path);
+    });
+  }
+
+  async #openExisting(path: string, flags: number): Promise<fs.promises.FileHandle> {
+    const safe = flags | (fs.constants.O_NOFOLLOW ?? 0);
+    try {
+      return await fs.promises.open(path, safe);
+    } catch (error) {
+      if (!isHandleShortage(error)) throw error;
+      this.handles.dropAll();
+      return await fs.promises.open(path, safe);
+    }
+  }
+
+  #missing(key: string): SuperchunkError {
+    return new SuperchunkError("NOT_FOUND", "there is no such object", { path: this.describe(key) });
+  }
+}

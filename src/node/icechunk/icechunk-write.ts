@@ -1,0 +1,191 @@
+/** Writes references to archives into an Icechunk repository, as one commit, and reads samples back. */
+import type * as Icechunk from "@earthmover/icechunk";
+import { SuperchunkError } from "../../errors.ts";
+import type { JsonObject } from "../../format/types.ts";
+import {
+  type Container,
+  Containers,
+  isClosed,
+  notReadBack,
+  type PlannedChunk,
+  type ReferencedArray,
+  type ReferencePlan,
+  type ReferenceResult,
+  ReferenceSet,
+  type StreamSettings,
+  sampleArrays,
+} from "../../references/index.ts";
+import { joinKey } from "../../store/key.ts";
+import { encodeDocument } from "../../zarr/document/zarr-metadata.ts";
+import { keepContainers } from "../reference-containers.ts";
+import { explainIcechunk, openRepository } from "./icechunk.ts";
+import { Draft, PART } from "./icechunk-draft.ts";
+import { type RepositoryOptions, toIcechunkLocation } from "./icechunk-options.ts";
+
+/** References that are handed over in one call; a part has a whole number of calls. */
+const BATCH = 1000;
+
+/** How references are committed. */
+export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings, "onFailure"> {
+  /** Add to a repository that is there: new archives, and what was appended to known ones (default: `CONFLICT`). */
+  readonly update?: boolean | undefined;
+  /** With `update`: refer anew to the chunks of known archives too, where their files were changed (default false). */
+  readonly anew?: boolean | undefined;
+  /** Of the commit. */
+  readonly message?: string | undefined;
+  readonly branch?: string | undefined;
+}
+
+/** What was committed. */
+export interface IcechunkResult extends ReferenceResult {
+  readonly snapshot: string;
+  /** Chunks that an update left as they were. */
+  readonly kept: number;
+}
+
+/**
+ * Writes references to archives into a repository. The branch shows them when all of them are there, every object was
+ * compared again, Icechunk has found a container for each, and samples were read back; until then it is as it was.
+ *
+ * Throws `CONFLICT` for a repository that is there, unless `update`, and where another writer was faster;
+ * `UNSAFE_PATH` for objects outside of the containers; `STALE` where an object changed meanwhile.
+ */
+export async function writeIcechunk(
+  plans: AsyncIterable<ReferencePlan>,
+  location: string,
+  options: IcechunkOptions,
+): Promise<IcechunkResult> {
+  const containers: readonly Container[] = [...new Containers(options.containers)];
+  const purpose = options.update === true ? "update" : "create";
+  const repository = await openRepository(location, purpose, { ...options, containers });
+  const draft = await Draft.begin(repository, options.branch ?? "main").catch((error: unknown) => {
+    throw explainIcechunk(error, location);
+  });
+  try {
+    const set = new ReferenceSet(plans, containers);
+    const writer = new ReferenceWriter(draft, location, options.anew === true);
+    const firstOf = (array: ReferencedArray): Promise<number> => writer.firstOf(array);
+    for await (const item of set.items({ firstOf, onFailure: options.onFailure })) {
+      if (item.kind === "group") await writer.putDocument(item.node, item.document);
+      else if (item.kind === "array") await writer.begin(item.array, item.first);
+      else if (item.kind === "virtual" || item.kind === "native") await writer.add(item);
+    }
+    await writer.flush();
+    const snapshot = await draft.finish(options.message ?? `Refer to ${set.arrays.length} arrays`);
+    const { store } = await repository.readonlySession({ snapshotId: snapshot });
+    const read = async (
+      { node, sampledBytes }: ReferencedArray,
+      index: readonly number[],
+    ): Promise<Uint8Array | undefined> => {
+      const key = joinKey(node, "c", ...index.map(String));
+      const bytes =
+        sampledBytes === undefined
+          ? await store.get(key)
+          : await store.getRange(key, { suffixLength: sampledBytes });
+      return bytes ?? undefined;
+    };
+    const closed = [...set.used].find(
+      (each) => isClosed(each) && options.credentials?.[each.credentials ?? ""] === undefined,
+    );
+    const sampled = closed === undefined ? await sampleArrays(set.arrays, read, options.onFailure) : 0;
+    await keepContainers(location, containers);
+    await draft.publish(snapshot);
+    await draft.end();
+    const result = set.result();
+    const notes = closed === undefined ? result.notes : [...result.notes, notReadBack(closed)];
+    return { ...result, notes, containers, sampled, snapshot, kept: writer.kept };
+  } catch (error) {
+    // Why it failed matters, and not that what is left of it could not be removed either.
+    await draft.end().catch(() => undefined);
+    throw explainIcechunk(error, location);
+  }
+}
+
+/** Puts documents and chunks into a draft, many references at a time. */
+class ReferenceWriter {
+  /** Chunks that were left as they were. */
+  kept = 0;
+  readonly #draft: Draft;
+  readonly #location: string;
+  readonly #anew: boolean;
+  #node = "";
+  #batch: Icechunk.VirtualChunkSpec[] = [];
+  /** Arrays that are in the repository with chunks that are no longer theirs. */
+  readonly #replaced = new WeakSet<ReferencedArray>();
+  /** References in the current part. */
+  #pending = 0;
+
+  constructor(draft: Draft, location: string, anew: boolean) {
+    this.#draft = draft;
+    this.#location = location;
+    this.#anew = anew;
+  }
+
+  /** The first chunk of an array that must be referenced anew. */
+  async firstOf(array: ReferencedArray): Promise<number> {
+    const stored = await this.#draft.store.get(joinKey(array.node, "zarr.json"));
+    if (stored === null) return 0;
+    const known = this.#anew
+      ? undefined
+      : array.chunksOf(JSON.parse(new TextDecoder().decode(stored)) as JsonObject);
+    if (known === undefined) this.#replaced.add(array);
+    // What was appended to the last object changes its guard: its chunks are referenced anew, those before it are not.
+    return known === undefined || known === 0 ? 0 : array.firstInObject(known - 1);
+  }
+
+  /** Puts an array's document in place, whose chunks from number `first` on follow. */
+  async begin(array: ReferencedArray, first: number): Promise<void> {
+    await this.flush();
+    if (this.#replaced.has(array)) await this.#draft.store.deleteDir(array.node);
+    await this.putDocument(array.node, array.document);
+    this.kept += first;
+  }
+
+  async putDocument(node: string, document: JsonObject): Promise<void> {
+    await this.#draft.store.set(joinKey(node, "zarr.json"), Buffer.from(encodeDocument(document)));
+  }
+
+  async add(chunk: PlannedChunk): Promise<void> {
+    if (chunk.kind === "native") {
+      const key = joinKey(chunk.node, "c", ...chunk.index.map(String));
+      await this.#draft.store.set(key, Buffer.from(chunk.bytes));
+      return;
+    }
+    if (chunk.node !== this.#node || this.#batch.length >= BATCH) await this.flush();
+    if (this.#pending >= PART) {
+      this.#pending = 0;
+      await this.#draft.endPart();
+    }
+    this.#node = chunk.node;
+    const { location, offset, length, guard } = chunk;
+    // An ETag of a local file would never match; a time is compared in whole seconds.
+    const etag = location.startsWith("file:") ? undefined : guard?.etag;
+    this.#batch.push({
+      index: [...chunk.index],
+      location: toIcechunkLocation(location),
+      offset,
+      length,
+      ...(etag === undefined ? {} : { etagChecksum: etag }),
+      ...(etag !== undefined || guard?.lastModified === undefined
+        ? {}
+        : { lastModified: new Date(guard.lastModified * 1000) }),
+    });
+  }
+
+  /** Hands over what is left. Icechunk throws nothing for references without a container: it lists them. */
+  async flush(): Promise<void> {
+    const batch = this.#batch;
+    if (batch.length === 0) return;
+    this.#batch = [];
+    this.#pending += batch.length;
+    const failed = await this.#draft.store.setVirtualRefs(`/${this.#node}`, batch, true);
+    const [first] = failed ?? [];
+    if (failed === null || first === undefined) return;
+    const chunk = batch.find(({ index }) => index.join() === first.join());
+    throw new SuperchunkError(
+      "UNSAFE_PATH",
+      `Icechunk took ${failed.length} references not: no container of the repository has ${chunk?.location ?? "their location"}. Nothing was committed`,
+      { path: this.#location, field: "container", expected: 0, found: failed.length },
+    );
+  }
+}

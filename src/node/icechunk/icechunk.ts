@@ -1,0 +1,255 @@
+/**
+ * Icechunk repositories with virtual references, through `@earthmover/icechunk`.
+ *
+ * The package is an optional one with native code, loaded when it is used. Knows its calls; must not know archives.
+ */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import type * as Icechunk from "@earthmover/icechunk";
+import { SuperchunkError } from "../../errors.ts";
+import { type Container, type ContainerCredentials, Containers, isClosed } from "../../references/index.ts";
+import { parseS3Address } from "../s3/s3-address.ts";
+import { environmentOfS3 } from "../s3/s3-client.ts";
+import { MANIFESTS } from "./icechunk-draft.ts";
+import { type RepositoryOptions, toIcechunkPrefix } from "./icechunk-options.ts";
+
+/** The package. */
+export type IcechunkModule = typeof Icechunk;
+
+/** Loads the package. Throws `UNSUPPORTED`, with the way out, where it is not there or does not run. */
+export async function loadIcechunk(): Promise<IcechunkModule> {
+  try {
+    return await import("@earthmover/icechunk");
+  } catch (cause) {
+    throw explainMissing(cause);
+  }
+}
+
+/** Platforms that the package has a build for, as {@link process} names them. */
+const BUILDS = ["linux x64", "darwin arm64", "win32 x64"];
+
+/** Why the package cannot be loaded: `UNSUPPORTED`, with the way out. */
+export function explainMissing(cause: unknown): SuperchunkError {
+  const { platform, arch } = process;
+  const here = `${platform} ${arch}`;
+  const isInstalled = !(
+    cause instanceof Error && /Cannot find package '@earthmover\/icechunk'/.test(cause.message)
+  );
+  const text = cause instanceof Error ? `${cause.message} ${causesOf(cause)}` : String(cause);
+  const reason = !isInstalled
+    ? 'needs the package "@earthmover/icechunk", which is not installed: npm install @earthmover/icechunk'
+    : // An older library is told by the version that is missing, or by a function that came with it.
+      /GLIBC|__isoc23_/i.test(text)
+      ? `needs a newer C library than this system has (glibc 2.38 or later, as in Debian 13 and Ubuntu 24.04; here ${here})`
+      : BUILDS.includes(here)
+        ? `could not load the native code of "@earthmover/icechunk" for ${here}; install it anew, with optional dependencies (npm install --include=optional @earthmover/icechunk)`
+        : `has no build of "@earthmover/icechunk" for ${here}; there are ones for Linux x64 with glibc 2.38, macOS arm64 and Windows x64`;
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `Icechunk ${reason}. Without it, write kerchunk references (--to kerchunk) and open those with Icechunk's VirtualiZarr elsewhere`,
+    { field: "@earthmover/icechunk", expected: "a build for this platform", found: here, cause },
+  );
+}
+
+/** Native packages try one build after another, and tell all failures in a chain of causes. */
+function causesOf(error: Error): string {
+  const texts: string[] = [];
+  for (let each: unknown = error.cause; each instanceof Error && texts.length < 20; each = each.cause)
+    texts.push(each.message);
+  return texts.join(" ");
+}
+
+/**
+ * Opens the repository at a folder or an `s3://` address for reading, makes one, or to update opens or makes one.
+ *
+ * What is opened for writing has our containers in its configuration, and its manifests are cut where the repository
+ * does not say how. Throws `NOT_FOUND` for nothing to read; `CONFLICT`, and leaves it as it is, where there is one already and
+ * none was to be updated; `UNSUPPORTED`, `BAD_ARGUMENT` for credentials that are not given.
+ */
+export async function openRepository(
+  location: string,
+  purpose: "read" | "create" | "update",
+  options: RepositoryOptions,
+): Promise<Icechunk.Repository> {
+  const containers = new Containers(options.containers);
+  const { Repository, Storage } = await loadIcechunk();
+  const { credentials = {} } = options;
+  // Who writes references need not be allowed to read what they refer to.
+  const open = [...containers].filter(
+    (each) => purpose === "read" || !isClosed(each) || credentials[each.credentials ?? ""] !== undefined,
+  );
+  const access = accessOf(open, credentials);
+  const config = configOf(containers);
+  try {
+    const storage = await storageOf(Storage, location, options);
+    const isThere = location.startsWith("s3://")
+      ? await Repository.exists(storage)
+      : existsSync(resolve(location, "repo")) || (existsSync(location) && (await Repository.exists(storage)));
+    if (purpose === "read") {
+      if (!isThere)
+        throw new SuperchunkError("NOT_FOUND", "there is no Icechunk repository here", { path: location });
+      return await Repository.open(storage, config, access);
+    }
+    if (isThere && purpose === "create") {
+      throw new SuperchunkError(
+        "CONFLICT",
+        "there is an Icechunk repository already; update it, or take another folder",
+        { path: location, field: "update", expected: "nothing", found: "a repository" },
+      );
+    }
+    if (isThere) {
+      const kept = (await Repository.fetchConfig(storage))?.manifest as { splitting?: unknown } | undefined;
+      const cut = (kept?.splitting ?? null) === null ? { ...config, manifest: MANIFESTS } : config;
+      await (await Repository.open(storage, cut, access)).saveConfig();
+    } else await Repository.create(storage, { ...config, manifest: MANIFESTS }, undefined, access);
+    // What is only written need not be kept in memory; a configuration that is not saved is this session's own.
+    const caching = { numChunkRefs: 1, numTransactionChanges: 1 };
+    return await Repository.open(storage, { ...config, caching }, access);
+  } catch (error) {
+    throw explainIcechunk(error, location);
+  }
+}
+
+async function storageOf(
+  Storage: IcechunkModule["Storage"],
+  location: string,
+  { endpoint, region, anonymous }: RepositoryOptions,
+): Promise<Icechunk.Storage> {
+  if (!location.startsWith("s3://")) return Storage.newLocalFilesystem(resolve(location));
+  const told = parseS3Address(location);
+  const found = environmentOfS3();
+  const own = {
+    endpoint: endpoint ?? told.endpoint ?? found.endpoint,
+    region: region ?? told.region ?? found.region,
+    anonymous: anonymous ?? told.anonymous,
+  };
+  return Storage.newS3(
+    told.bucket,
+    told.prefix,
+    { type: own.anonymous === true ? "Anonymous" : "FromEnv" },
+    s3Options(own),
+  );
+}
+
+function s3Options({
+  endpoint,
+  region,
+  anonymous,
+}: Pick<RepositoryOptions, "endpoint" | "region" | "anonymous">): Icechunk.S3Options {
+  return {
+    region: region ?? "us-east-1",
+    anonymous: anonymous === true,
+    ...(endpoint === undefined
+      ? {}
+      : { endpointUrl: endpoint, allowHttp: endpoint.startsWith("http://"), forcePathStyle: true }),
+  };
+}
+
+/** Containers as Icechunk's configuration has them. */
+function configOf(containers: Containers): Icechunk.RepositoryConfig {
+  const entries = [...containers].map((container) => {
+    const urlPrefix = toIcechunkPrefix(container);
+    return [urlPrefix, { name: container.name, urlPrefix, store: storeConfig(container) }] as const;
+  });
+  return { virtualChunkContainers: Object.fromEntries(entries) };
+}
+
+function storeConfig({ prefix, store, region, endpoint, anonymous }: Container): Icechunk.ObjectStoreConfig {
+  switch (store) {
+    case "local":
+      return { type: "LocalFileSystem", field0: prefix.slice("file://".length) };
+    case "http":
+      return {
+        type: "Http",
+        field0: { opts: prefix.startsWith("http://") ? { allow_http: "true" } : {}, headers: {} },
+      };
+    case "s3":
+      return {
+        type: endpoint === undefined ? "S3" : "S3Compatible",
+        field0: s3Options({ endpoint, region, anonymous }),
+      };
+    case "gcs":
+      return { type: "Gcs", field0: {} };
+    case "azure":
+      return { type: "Azure", field0: {} };
+  }
+}
+
+/** Who may be read: every container given, with its credentials. */
+function accessOf(
+  containers: readonly Container[],
+  credentials: Readonly<Record<string, ContainerCredentials>>,
+): Record<string, Icechunk.Credentials | null> {
+  const access: Record<string, Icechunk.Credentials | null> = {};
+  for (const container of containers)
+    access[toIcechunkPrefix(container)] = credentialsOf(container, credentials);
+  return access;
+}
+
+function credentialsOf(
+  { name, store, credentials, anonymous }: Container,
+  given: Readonly<Record<string, ContainerCredentials>>,
+): Icechunk.Credentials | null {
+  const own = credentials === undefined ? undefined : given[credentials];
+  if (credentials !== undefined && anonymous !== true && own === undefined) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `container "${name}" asks for the credentials "${credentials}", which were not given`,
+      { field: "credentials", expected: credentials },
+    );
+  }
+  switch (store) {
+    case "local":
+    case "http":
+      return null;
+    case "s3": {
+      const { accessKeyId, secretAccessKey, sessionToken } = own ?? {};
+      if (accessKeyId !== undefined && secretAccessKey !== undefined) {
+        const session = sessionToken === undefined ? {} : { sessionToken };
+        return {
+          type: "S3",
+          field0: { type: "Static", field0: { accessKeyId, secretAccessKey, ...session } },
+        };
+      }
+      return { type: "S3", field0: { type: anonymous === true ? "Anonymous" : "FromEnv" } };
+    }
+    case "gcs":
+      return { type: "Gcs", field0: { type: anonymous === true ? "Anonymous" : "FromEnv" } };
+    case "azure":
+      return { type: "Azure", field0: { type: anonymous === true ? "Anonymous" : "FromEnv" } };
+  }
+}
+
+/** What to do where an object is not the one that was referenced. */
+export const REFER_ANEW: string =
+  'refer to it anew ("superchunk virtualize --update", with --overwrite for files that no append changed)';
+
+/** An error of the package as one of ours; ours stay as they are. */
+export function explainIcechunk(error: unknown, path: string): unknown {
+  if (!(error instanceof Error) || error instanceof SuperchunkError) return error;
+  const [first = ""] = error.message.split("\n");
+  const text = error.message;
+  if (/checksum of the object owning the virtual chunk has changed/.test(text)) {
+    return new SuperchunkError(
+      "STALE",
+      `an object has changed since it was referenced (${first}); ${REFER_ANEW}`,
+      { path, cause: error },
+    );
+  }
+  if (/no virtual chunk container|not authorized|authorize/i.test(text)) {
+    return new SuperchunkError("UNSAFE_PATH", `a container is missing or not authorised: ${first}`, {
+      path,
+      field: "container",
+      cause: error,
+    });
+  }
+  // Icechunk 2.2 tells JavaScript no more than that.
+  if (/error fetching virtual reference/.test(text)) {
+    return new SuperchunkError(
+      "IO",
+      "the object that a chunk refers to cannot be read: it is not there any more, or access to it is refused",
+      { path, cause: error },
+    );
+  }
+  return new SuperchunkError("IO", `Icechunk failed: ${first}`, { path, cause: error });
+}

@@ -1,0 +1,154 @@
+/**
+ * The client of S3: loaded when it is first used, set up for any S3-compatible server.
+ *
+ * Knows the SDK's settings and how its failures become ours; must not know keys and ranges.
+ */
+import type { S3Client } from "@aws-sdk/client-s3";
+import { SuperchunkError } from "../../errors.ts";
+import type { S3ClientOptions } from "./s3-options.ts";
+
+/** The SDK's module. */
+export type S3Module = typeof import("@aws-sdk/client-s3");
+
+/** Milliseconds for a connection, and without a byte. */
+const CONNECT_MS = 10_000;
+const STALL_MS = 60_000;
+
+/** Loads the SDK. Throws `UNSUPPORTED` where it is not installed. */
+export async function loadS3(): Promise<S3Module> {
+  try {
+    return await import("@aws-sdk/client-s3");
+  } catch (cause) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      'addresses that start with s3:// need the package "@aws-sdk/client-s3", which is not installed: npm install @aws-sdk/client-s3',
+      { field: "@aws-sdk/client-s3", cause },
+    );
+  }
+}
+
+/** What the environment says of S3, by the variables of the AWS tools. */
+export function environmentOfS3(): Pick<S3ClientOptions, "endpoint" | "region"> {
+  const { env } = process;
+  // A variable that is empty says nothing, to the AWS tools too.
+  return {
+    endpoint: env["AWS_ENDPOINT_URL_S3"] || env["AWS_ENDPOINT_URL"] || undefined,
+    region: env["AWS_REGION"] || env["AWS_DEFAULT_REGION"] || undefined,
+  };
+}
+
+/** Throws `BAD_ARGUMENT` for what is no address of a server, without repeating what may be a password. */
+export function checkEndpoint(endpoint: string, path: string | undefined): void {
+  const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  const isServer = url?.protocol === "http:" || url?.protocol === "https:";
+  if (isServer && url.username === "" && url.password === "") return;
+  const where = path === undefined ? " (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)" : "";
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the endpoint${where} is the http(s):// address of a server, without user and password`,
+    { ...(path === undefined ? {} : { path }), field: "endpoint" },
+  );
+}
+
+/** A client for the options. Throws `BAD_ARGUMENT` for an endpoint that is none. */
+export function makeClient({ S3Client }: S3Module, options: S3ClientOptions): S3Client {
+  const { endpoint, region, anonymous = false, credentials, maxAttempts = 5 } = options;
+  const found = environmentOfS3();
+  const server = endpoint ?? found.endpoint;
+  const hasEndpoint = server !== undefined;
+  if (hasEndpoint) checkEndpoint(server, undefined);
+  return new S3Client({
+    ...(endpoint === undefined ? {} : { endpoint }),
+    // A server of one's own has no regions, and the SDK wants one.
+    ...(region !== undefined
+      ? { region }
+      : hasEndpoint || anonymous
+        ? { region: found.region ?? "us-east-1" }
+        : {}),
+    ...(anonymous
+      ? {
+          credentials: { accessKeyId: "", secretAccessKey: "" },
+          signer: { sign: async (request: never) => request },
+        }
+      : credentials === undefined
+        ? {}
+        : { credentials }),
+    forcePathStyle: hasEndpoint,
+    maxAttempts,
+    followRegionRedirects: true,
+    // Servers other than Amazon's refuse the newer checksums, or send bodies without.
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    requestHandler: { connectionTimeout: CONNECT_MS, requestTimeout: STALL_MS, socketTimeout: STALL_MS },
+  });
+}
+
+/** What is known of a failure of the SDK. */
+export interface S3Failure {
+  /** The server's or the SDK's name of it: `NoSuchKey`, `AccessDenied`, `TimeoutError`. */
+  readonly name: string;
+  /** Undefined where there was no answer. */
+  readonly status: number | undefined;
+}
+
+/** Name and status of a failure. */
+export function describeS3Failure(error: unknown): S3Failure {
+  if (typeof error !== "object" || error === null) return { name: String(error), status: undefined };
+  const { name, code, $metadata } = error as {
+    name?: unknown;
+    code?: unknown;
+    $metadata?: { httpStatusCode?: unknown };
+  };
+  const status = $metadata?.httpStatusCode;
+  const told =
+    typeof name === "string" && name !== "Error" ? name : typeof code === "string" ? code : "Error";
+  return { name: told, status: typeof status === "number" ? status : undefined };
+}
+
+/** The failure as ours: its name and status, and never what the SDK says of the request, which is signed. */
+export function toS3Error(error: unknown, path: string, options: S3ClientOptions): SuperchunkError {
+  const { name, status } = describeS3Failure(error);
+  const words = [...(name === "Error" ? [] : [name]), ...(status === undefined ? [] : [`status ${status}`])];
+  const found = status ?? name;
+  if (name === "NoSuchBucket") return noSuchBucket(path, options);
+  const advice = isWithoutRegion(error)
+    ? "no region is set; set AWS_REGION, or add ?region= to the address"
+    : adviceFor(name, status, options);
+  return new SuperchunkError("IO", words.length === 0 ? advice : `${advice} (${words.join(", ")})`, {
+    path,
+    found,
+  });
+}
+
+/** The error for a bucket that is not at the server, or a server that is none of S3. */
+export function noSuchBucket(path: string, options: S3ClientOptions): SuperchunkError {
+  return new SuperchunkError(
+    "NOT_FOUND",
+    `there is no such bucket at ${serverOf(options)}; check its name, and the endpoint ${ENDPOINT}`,
+    { path, found: "NoSuchBucket" },
+  );
+}
+
+/** Where an endpoint is said. */
+const ENDPOINT = "(AWS_ENDPOINT_URL_S3, or ?endpoint= of the address)";
+
+/** The server as messages name it. */
+function serverOf({ endpoint }: S3ClientOptions): string {
+  return endpoint ?? environmentOfS3().endpoint ?? "Amazon S3";
+}
+
+/** The SDK finds regions in profiles too, and has no name for its failure to. */
+function isWithoutRegion(error: unknown): boolean {
+  return error instanceof Error && /^region is missing/i.test(error.message);
+}
+
+function adviceFor(name: string, status: number | undefined, options: S3ClientOptions): string {
+  if (/^CredentialsProviderError|TokenProviderError$/.test(name))
+    return "no credentials were found; set them as for the AWS tools, or add ?anonymous=true to the address of a public bucket";
+  if (status === 401 || status === 403)
+    return `access denied by ${serverOf(options)}; check the credentials and what they may do`;
+  if (status === 301 || status === 307 || name === "PermanentRedirect")
+    return "the bucket is in another region; set AWS_REGION, or add ?region= to the address";
+  if (status === undefined) return `${serverOf(options)} did not answer; check the endpoint ${ENDPOINT}`;
+  return `${serverOf(options)} refused`;
+}

@@ -1,0 +1,341 @@
+/**
+ * A bucket, or a part of it, as a store that reads and writes.
+ *
+ * Knows requests, versions and listings of S3; must not know what the bytes are.
+ */
+import { setMaxListeners } from "node:events";
+import type { S3Client } from "@aws-sdk/client-s3";
+import { SuperchunkError } from "../../errors.ts";
+import { formatRange } from "../../store/http-range.ts";
+import { checkFolder, checkKey } from "../../store/key.ts";
+import { checkRange } from "../../store/range.ts";
+import type {
+  ByteRange,
+  ListEntry,
+  ObjectHead,
+  ObjectInfo,
+  PutOptions,
+  PutSource,
+  StoreOptions,
+  WritableStore,
+} from "../../store/types.ts";
+import {
+  describeS3Failure,
+  loadS3,
+  makeClient,
+  noSuchBucket,
+  type S3Module,
+  toS3Error,
+} from "./s3-client.ts";
+import type { S3ClientOptions } from "./s3-options.ts";
+import { putObject } from "./s3-put.ts";
+import { Turns } from "./s3-turns.ts";
+
+/** Keys whose version is remembered; the oldest is forgotten first. */
+const MAX_VERSIONS = 100_000;
+/** Tries to read a body that breaks off; whole requests are tried again by the SDK. */
+const BODY_TRIES = 4;
+
+/** Options of an {@link S3Store}. */
+export interface S3StoreOptions extends S3ClientOptions {
+  readonly bucket: string;
+  /** Prefix of all keys, without a `/` at its end; default none. */
+  readonly prefix?: string | undefined;
+  /** Requests under way at a time, from 1; default 16. */
+  readonly maxConcurrent?: number | undefined;
+}
+
+/** What a GET brought. */
+interface ReadObject {
+  readonly bytes: Uint8Array;
+  readonly etag: string | undefined;
+  /** Of the whole object, where the answer tells its size. */
+  readonly info: ObjectInfo | undefined;
+}
+
+/** The SDK with a client, made at the first request. */
+interface Connection {
+  readonly sdk: S3Module;
+  readonly client: S3Client;
+}
+
+/**
+ * Objects of a bucket below a prefix.
+ *
+ * - The first ETag seen for a key is remembered: a range of another version is refused with `STALE`, so that bytes of
+ *   two versions never mix. `close` forgets them. `stat` and `get` tell what is there now.
+ * - `put` with `ifAbsent` or `ifVersion` is a conditional request, and `CONFLICT` where it loses. Large sources go
+ *   up in parts, and appear at once when the last one is there.
+ * - Needs the package `@aws-sdk/client-s3`. Credentials are never part of a message.
+ */
+export class S3Store implements WritableStore {
+  readonly #options: S3StoreOptions;
+  readonly #turns: Turns;
+  readonly #versions = new Map<string, string>();
+  #connection: Promise<Connection> | undefined;
+  /** What this store writes itself it reads as it is then. */
+  #hasWritten = false;
+
+  constructor(options: S3StoreOptions) {
+    if (options.bucket === "")
+      throw new SuperchunkError("BAD_ARGUMENT", "the address names no bucket", { field: "bucket" });
+    checkFolder(options.prefix ?? "");
+    this.#options = options;
+    this.#turns = new Turns(Math.max(1, options.maxConcurrent ?? 16));
+  }
+
+  /** Until something is written through this store. */
+  get pinsVersions(): boolean {
+    return !this.#hasWritten;
+  }
+
+  unpin(key: string): void {
+    this.#versions.delete(key);
+  }
+
+  describe(key: string): string {
+    return `s3://${this.#options.bucket}/${this.#keyOf(key)}`;
+  }
+
+  async get(key: string, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
+    checkKey(key);
+    const found = await this.#read(key, undefined, options);
+    if (found !== undefined) this.#remember(key, found.etag);
+    return found?.bytes;
+  }
+
+  async getRange(key: string, range: ByteRange, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
+    checkKey(key);
+    const path = this.describe(key);
+    checkRange(range, path);
+    const header = formatRange(range);
+    if (header === undefined) return (await this.stat(key, options)) && new Uint8Array(0);
+    const found = await this.#read(key, header, options);
+    if (found === undefined) return undefined;
+    this.#checkPart(key, range, found);
+    return found.bytes;
+  }
+
+  async getHead(key: string, length: number, options: StoreOptions = {}): Promise<ObjectHead | undefined> {
+    checkKey(key);
+    const range = { offset: 0, length };
+    checkRange(range, this.describe(key));
+    const header = formatRange(range);
+    if (header === undefined) return { bytes: new Uint8Array(0), info: await this.stat(key, options) };
+    const found = await this.#read(key, header, options);
+    if (found === undefined) return undefined;
+    this.#checkPart(key, range, found);
+    return { bytes: found.bytes, info: found.info };
+  }
+
+  async stat(key: string, options: StoreOptions = {}): Promise<ObjectInfo | undefined> {
+    checkKey(key);
+    const where = { Bucket: this.#options.bucket, Key: this.#keyOf(key) };
+    const told = await this.#send(key, options, ({ sdk, client }, call) =>
+      client.send(new sdk.HeadObjectCommand(where), call),
+    );
+    if (told === undefined) return undefined;
+    if (told.ContentLength === undefined)
+      throw new SuperchunkError("UNSUPPORTED", "the server does not tell the size of the object", {
+        path: this.describe(key),
+      });
+    this.#remember(key, told.ETag);
+    return describeObject(told.ContentLength, told.ETag, told.LastModified);
+  }
+
+  async *list(folder: string, options: StoreOptions = {}): AsyncIterable<ListEntry> {
+    checkFolder(folder);
+    const own = this.#keyOf(folder);
+    const prefix = own === "" ? "" : `${own}/`;
+    let token: string | undefined;
+    do {
+      const query = {
+        Bucket: this.#options.bucket,
+        Prefix: prefix,
+        Delimiter: "/",
+        ...(token === undefined ? {} : { ContinuationToken: token }),
+      };
+      const page = await this.#send(folder, options, ({ sdk, client }, call) =>
+        client.send(new sdk.ListObjectsV2Command(query), call),
+      );
+      // A bucket that is there answers with an empty page.
+      if (page === undefined) throw noSuchBucket(this.describe(folder), this.#options);
+      for (const { Key = "" } of page.Contents ?? []) {
+        const name = Key.slice(prefix.length);
+        if (isName(name)) yield { name, kind: "object" };
+      }
+      for (const { Prefix = "" } of page.CommonPrefixes ?? []) {
+        const name = Prefix.slice(prefix.length, -1);
+        if (isName(name)) yield { name, kind: "folder" };
+      }
+      token = page.IsTruncated === true ? page.NextContinuationToken : undefined;
+    } while (token !== undefined);
+  }
+
+  async put(key: string, source: PutSource, options: PutOptions = {}): Promise<ObjectInfo> {
+    checkKey(key);
+    const { signal } = options;
+    signal?.throwIfAborted();
+    this.#hasWritten = true;
+    allowListeners(signal);
+    const { sdk, client } = await this.#connect();
+    const path = this.describe(key);
+    const where = { Bucket: this.#options.bucket, Key: this.#keyOf(key) };
+    try {
+      const info = await putObject({ sdk, client, where, path, turns: this.#turns }, source, options);
+      this.#versions.set(key, info.version);
+      return info;
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw isOfSdk(error) ? toS3Error(error, path, this.#options) : error;
+    }
+  }
+
+  async delete(key: string, options: StoreOptions = {}): Promise<void> {
+    checkKey(key);
+    this.#hasWritten = true;
+    const where = { Bucket: this.#options.bucket, Key: this.#keyOf(key) };
+    await this.#send(key, options, ({ sdk, client }, call) =>
+      client.send(new sdk.DeleteObjectCommand(where), call),
+    );
+    this.#versions.delete(key);
+  }
+
+  /** Forgets the versions seen, and lets go of connections. */
+  async close(): Promise<void> {
+    this.#versions.clear();
+    const connection = this.#connection;
+    this.#connection = undefined;
+    (await connection?.catch(() => undefined))?.client.destroy();
+  }
+
+  #keyOf(key: string): string {
+    const { prefix = "" } = this.#options;
+    return prefix === "" ? key : key === "" ? prefix : `${prefix}/${key}`;
+  }
+
+  #connect(): Promise<Connection> {
+    this.#connection ??= loadS3().then((sdk) => ({ sdk, client: makeClient(sdk, this.#options) }));
+    return this.#connection;
+  }
+
+  /** The bytes of an object or of a range; undefined where there is no object. */
+  async #read(
+    key: string,
+    range: string | undefined,
+    options: StoreOptions,
+  ): Promise<ReadObject | undefined> {
+    const query = {
+      Bucket: this.#options.bucket,
+      Key: this.#keyOf(key),
+      ...(range === undefined ? {} : { Range: range }),
+    };
+    return this.#send(key, options, async ({ sdk, client }, call) => {
+      for (let tried = 1; ; tried++) {
+        let isAnswered = false;
+        try {
+          const answer = await client.send(new sdk.GetObjectCommand(query), call);
+          isAnswered = true;
+          const { Body, ETag, ContentLength, ContentRange, LastModified } = answer;
+          const bytes = (await Body?.transformToByteArray()) ?? new Uint8Array(0);
+          if (ContentLength !== undefined && ContentLength !== bytes.length)
+            throw new Error(`the body has ${bytes.length} bytes, its header promises ${ContentLength}`);
+          // Not the view of a buffer that has other bytes too.
+          const total = /\/(\d+)$/.exec(ContentRange ?? "")?.[1];
+          const size = range === undefined ? bytes.length : total === undefined ? undefined : Number(total);
+          return { bytes: new Uint8Array(bytes), etag: ETag, info: describeObject(size, ETag, LastModified) };
+        } catch (error) {
+          call.abortSignal?.throwIfAborted();
+          const { name, status } = describeS3Failure(error);
+          if (name === "InvalidRange" || status === 416)
+            return { bytes: new Uint8Array(0), etag: undefined, info: undefined };
+          // The SDK has tried again itself, but for bodies that broke off.
+          if (!isAnswered || tried >= BODY_TRIES) throw error;
+        }
+      }
+    });
+  }
+
+  /** Sends a request when its turn comes; undefined where the server says that there is no such object. */
+  async #send<T>(
+    key: string,
+    { signal }: StoreOptions,
+    work: (connection: Connection, call: { abortSignal?: AbortSignal }) => Promise<T>,
+  ): Promise<T | undefined> {
+    signal?.throwIfAborted();
+    allowListeners(signal);
+    const connection = await this.#connect();
+    try {
+      return await this.#turns.run(() =>
+        work(connection, signal === undefined ? {} : { abortSignal: signal }),
+      );
+    } catch (error) {
+      signal?.throwIfAborted();
+      const { name, status } = describeS3Failure(error);
+      if (name === "NoSuchKey" || name === "NotFound" || (status === 404 && name !== "NoSuchBucket"))
+        return undefined;
+      throw error instanceof SuperchunkError ? error : toS3Error(error, this.describe(key), this.#options);
+    }
+  }
+
+  /** Refuses a part of another version than was seen before, and one that is longer than what was asked for. */
+  #checkPart(key: string, range: ByteRange, { bytes, etag }: ReadObject): void {
+    this.#remember(key, etag);
+    const expected = this.#versions.get(key);
+    const path = this.describe(key);
+    if (etag !== undefined && etag !== expected)
+      throw new SuperchunkError(
+        "STALE",
+        `the object was changed in its bucket since it was first read: its ETag was ${expected}, and is ${etag}; open it anew`,
+        { path, field: "etag", expected, found: etag },
+      );
+    const asked = "suffixLength" in range ? range.suffixLength : range.length;
+    if (bytes.length <= asked) return;
+    throw new SuperchunkError("UNSUPPORTED", "this is a server without Range support; use another", {
+      path,
+      field: "Range",
+      expected: asked,
+      found: bytes.length,
+    });
+  }
+
+  #remember(key: string, version: string | undefined): void {
+    if (version === undefined || this.#versions.has(key)) return;
+    const [oldest] = this.#versions.size >= MAX_VERSIONS ? this.#versions.keys() : [];
+    if (oldest !== undefined) this.#versions.delete(oldest);
+    this.#versions.set(key, version);
+  }
+}
+
+/** Each request under way listens for the abort, and that is no leak. */
+function allowListeners(signal: AbortSignal | undefined): void {
+  if (signal !== undefined) setMaxListeners(0, signal);
+}
+
+function describeObject(
+  size: number | undefined,
+  etag: string | undefined,
+  modified: Date | undefined,
+): ObjectInfo | undefined {
+  if (size === undefined) return undefined;
+  return {
+    size,
+    version: etag ?? String(size),
+    ...(etag === undefined ? {} : { etag }),
+    ...(modified === undefined ? {} : { modified: modified.getTime() }),
+  };
+}
+
+/** Keys of a bucket may be anything; what is no part of a plain path cannot be named here. */
+function isName(name: string): boolean {
+  return name !== "" && name !== "." && name !== ".." && !/[\\\0]/.test(name);
+}
+
+/** True for failures of the SDK and of the network; what the source of a put threw is thrown on as it is. */
+function isOfSdk(error: unknown): boolean {
+  return typeof error === "object" &&
+    error !== null &&
+    ("$metadata" in error || "$fault" in error || "code" in error)
+    ? !(error instanceof SuperchunkError)
+    : error instanceof Error && /Credentials|Provider|Timeout/.test(error.name);
+}

@@ -1,0 +1,249 @@
+/**
+ * One request to a served view, from its path to its body.
+ *
+ * Never answers 404 for what exists and cannot be read: readers of Zarr take that for fill values.
+ */
+import { createHash } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+import { parseViewKey } from "../../view/view.ts";
+import type { ViewReadOptions, ZarrView } from "../../view/view-types.ts";
+import type { ServeBuffers } from "./serve-buffers.ts";
+import { judge, takesGzip } from "./serve-conditions.ts";
+import type { Gate } from "./serve-gate.ts";
+import { listingJson } from "./serve-listing.ts";
+import { servedMessage, servedNodes } from "./serve-names.ts";
+import { listingPage } from "./serve-page.ts";
+
+/** Documents shorter than this are not compressed. */
+const GZIP_FROM = 1024;
+const METHODS = "GET, HEAD, OPTIONS";
+
+const compress = promisify(gzip);
+
+/** Why reading ends for a client that has gone. One for all: an error with a stack of its own is dear. */
+const GONE = new Error("the client has gone");
+
+/** What all answers of a server need. */
+export interface AnswerContext {
+  readonly view: ZarrView;
+  readonly gate: Gate;
+  readonly buffers: ServeBuffers;
+  /** The address of the view's root, with a `/` at its end. */
+  readonly url: string;
+  /** Origin whose pages may read the answers, `*` for all; undefined for none. */
+  readonly cors: string | undefined;
+  onError(path: string, error: unknown): void;
+}
+
+/** A body with what is said of it. */
+interface Body {
+  readonly bytes: Uint8Array;
+  readonly type: string;
+  /** Text that repeats itself: worth compressing. */
+  readonly isText: boolean;
+}
+
+/** Answers a request whose host was checked. Resolves once the body has gone, or its reader has. */
+export async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: AnswerContext,
+): Promise<void> {
+  allowOrigins(request, response, context.cors);
+  if (request.method === "OPTIONS") return end(response, 204, { allow: METHODS });
+  if (request.method !== "GET" && request.method !== "HEAD")
+    return refuse(response, 405, "BAD_ARGUMENT", "this server only reads: GET and HEAD", { allow: METHODS });
+  if (hasBody(request))
+    return refuse(response, 413, "BAD_ARGUMENT", "a request to read has no body", { connection: "close" });
+  const raw = rawPath(request.url ?? "/");
+  const path = decodePath(raw);
+  if (path === undefined)
+    return refuse(response, 400, "BAD_ARGUMENT", "the path is not valid percent-encoding");
+  const gone = new AbortController();
+  response.once("close", () => {
+    if (!response.writableFinished) gone.abort(GONE);
+  });
+  const place = await context.gate.enter(gone.signal).catch(() => undefined);
+  if (place === undefined) return;
+  const lent = context.buffers.lend();
+  let body: Body | undefined;
+  try {
+    const options = { signal: gone.signal, buffers: lent.list };
+    body =
+      (await readBody(path, request, context, options)) ??
+      // fsspec sends the "%2F" in a node's name as it is.
+      (raw === path ? undefined : await readBody(raw, request, context, options));
+    if (body === undefined) return await refuse(response, 404, "NOT_FOUND", "there is no such object");
+    place.hold(body.bytes.buffer.byteLength);
+    await send(request, response, body);
+  } catch (error) {
+    if (gone.signal.aborted) return;
+    context.onError(`/${path}`, error);
+    await fail(response, error);
+  } finally {
+    lent.giveBack(body?.bytes);
+    place.leave();
+  }
+}
+
+/** The bytes of an object, or of the list of a group where the path ends with `/`. */
+async function readBody(
+  path: string,
+  request: IncomingMessage,
+  { view, url }: AnswerContext,
+  options: ViewReadOptions,
+): Promise<Body | undefined> {
+  if (path !== "" && !path.endsWith("/")) {
+    const bytes = await view.get(`/${path}`, options);
+    const isText = path === "zarr.json" || path.endsWith("/zarr.json");
+    return bytes && { bytes, isText, type: isText ? "application/json" : "application/octet-stream" };
+  }
+  const folder = path.slice(0, -1);
+  if (folder !== "" && parseViewKey(folder) === undefined) return undefined;
+  const nodes = servedNodes(await view.list(folder, { signal: options.signal }));
+  if (nodes.length === 0) return undefined;
+  const isPage = /\btext\/html\b/i.test(request.headers.accept ?? "");
+  const text = isPage
+    ? listingPage(nodes, `${url}${path.split("/").map(encodeURIComponent).join("/")}`)
+    : listingJson(nodes);
+  return {
+    bytes: new TextEncoder().encode(text),
+    isText: true,
+    type: isPage ? "text/html; charset=utf-8" : "application/json",
+  };
+}
+
+async function send(request: IncomingMessage, response: ServerResponse, body: Body): Promise<void> {
+  const { type, isText } = body;
+  let { bytes } = body;
+  const headers: Record<string, string | number> = {
+    "content-type": type,
+    "accept-ranges": "bytes",
+    // A chunk's bytes may change when the archive's writer comes again: asked anew each time, sent only if so.
+    "cache-control": "no-cache",
+    "x-content-type-options": "nosniff",
+  };
+  if (isText) {
+    headers["vary"] = "accept-encoding, accept";
+    if (type.startsWith("text/html"))
+      headers["content-security-policy"] = "default-src 'none'; style-src 'unsafe-inline'";
+    const isRanged = request.headers.range !== undefined;
+    if (bytes.length >= GZIP_FROM && !isRanged && takesGzip(request.headers)) {
+      bytes = await compress(bytes);
+      headers["content-encoding"] = "gzip";
+    }
+  }
+  // By content: the same for equal bytes, whoever serves them and whenever.
+  const etag = `"${createHash("sha1").update(bytes).digest("base64url")}"`;
+  headers["etag"] = etag;
+  const verdict = judge(request.headers, etag, bytes.length);
+  if (verdict.status === 304) return end(response, 304, headers);
+  if (verdict.status === 412)
+    return refuse(response, 412, "STALE", "the object is another one by now", { etag });
+  if (verdict.status === 416)
+    return refuse(
+      response,
+      416,
+      "BAD_ARGUMENT",
+      `the range begins behind the ${bytes.length} bytes of the object`,
+      {
+        "content-range": `bytes */${bytes.length}`,
+        etag,
+      },
+    );
+  if (verdict.status === 206) {
+    headers["content-range"] = `bytes ${verdict.first}-${verdict.last}/${bytes.length}`;
+    bytes = bytes.subarray(verdict.first, verdict.last + 1);
+  }
+  headers["content-length"] = bytes.length;
+  await end(response, verdict.status, headers, request.method === "HEAD" ? undefined : bytes);
+}
+
+/** Sends head and body, and waits until they have been taken, or nobody takes them any more. */
+function end(
+  response: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string | number>>,
+  body?: Uint8Array | string,
+): Promise<void> {
+  if (response.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    response.once("close", resolve);
+    response.writeHead(status, headers);
+    response.end(body, () => resolve());
+  });
+}
+
+/** Ends with an error that tells its code and message as JSON. */
+export function refuse(
+  response: ServerResponse,
+  status: number,
+  code: string,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const body = `${JSON.stringify({ error: { code, message } })}\n`;
+  const isHead = response.req.method === "HEAD";
+  const told = {
+    "content-type": "application/json",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "content-length": Buffer.byteLength(body),
+  };
+  return end(response, status, { ...told, ...headers }, isHead ? undefined : body);
+}
+
+function fail(response: ServerResponse, error: unknown): Promise<void> {
+  if (response.headersSent) {
+    response.destroy();
+    return Promise.resolve();
+  }
+  if (!isSuperchunkError(error)) return refuse(response, 500, "INTERNAL", "the server failed");
+  return refuse(response, statusOf(error), error.code, servedMessage(error));
+}
+
+/**
+ * The status of a failure. Damage does not pass: statuses of 500 and above would have clients ask again and again.
+ * 404 and 410 would be taken for chunks of fill values.
+ */
+function statusOf({ code, isDamage }: SuperchunkError): number {
+  if (isDamage || code === "UNSUPPORTED" || code === "LIMIT" || code === "NOT_FOUND") return 422;
+  return code === "IO" || code === "STALE" ? 502 : 500;
+}
+
+/** The path of a request target as it was sent, without the leading `/`. */
+function rawPath(target: string): string {
+  return target
+    .replace(/^https?:\/\/[^/?#]*/i, "")
+    .replace(/[?#].*$/s, "")
+    .replace(/^\//, "");
+}
+
+function decodePath(path: string): string | undefined {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+function allowOrigins(request: IncomingMessage, response: ServerResponse, cors: string | undefined): void {
+  if (cors === undefined) return;
+  response.setHeader("access-control-allow-origin", cors);
+  if (cors !== "*") response.setHeader("vary", "origin");
+  // Without these a page's script cannot check ranges and versions.
+  response.setHeader("access-control-expose-headers", "ETag, Content-Range, Content-Length, Accept-Ranges");
+  if (request.method !== "OPTIONS") return;
+  response.setHeader("access-control-allow-methods", METHODS);
+  response.setHeader("access-control-allow-headers", "Range, If-Match, If-None-Match, If-Range");
+  response.setHeader("access-control-max-age", "86400");
+  if (request.headers["access-control-request-private-network"] === "true")
+    response.setHeader("access-control-allow-private-network", "true");
+}

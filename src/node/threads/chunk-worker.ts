@@ -1,0 +1,259 @@
+/**
+ * A worker thread: does one job after the other.
+ *
+ * Reads files by itself, at once: a thread that decodes has nothing else to do meanwhile, and the bytes stay in its
+ * processor's cache. Knows jobs; must not know their order among workers.
+ */
+import { parentPort } from "node:worker_threads";
+import type { PlacedChunk } from "../../archive/places/sequence.ts";
+import { type DecodeChunk, decodeFetched } from "../../archive/read/chunk-decoder.ts";
+import {
+  boundOf,
+  checkChunk,
+  checkPrologue,
+  type FetchedChunk,
+  fetchChunks,
+  missingChunk,
+} from "../../archive/read/chunk-fetch.ts";
+import { decodeHeader, decodeSync, encodeHere, leaseDecoder, prepare } from "../../codec/index.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { FolderReader } from "../fs/fs-reader.ts";
+import { loadNativeBlosc } from "./native-blosc.ts";
+import {
+  type DecodeBytes,
+  type DecodeJob,
+  type DecodePlaces,
+  type EncodeJob,
+  FACTS,
+  type Job,
+  type Order,
+  packError,
+  type Reply,
+  type ShardJob,
+  unpackPlaces,
+} from "./thread-messages.ts";
+import { openTargets } from "./thread-targets.ts";
+
+/** Stores that are remembered with the folders that they have examined. */
+const MAX_STORES = 16;
+/** Chunks up to this decoded size get room before they have been looked at. */
+const TRUSTED = 64 << 20;
+
+/** Bytes of chunks that are read one by one: below, several in one read are faster; above, their size must prove true first. */
+const MIN_DIRECT = 64 << 10;
+const MAX_DIRECT = 16 << 20;
+
+const prologue = new Uint8Array(16);
+const stores = new Map<number, FolderReader>();
+/** Read into, used again. */
+const buffers: Uint8Array[] = [];
+
+async function run(job: Job, signal: AbortSignal): Promise<Reply> {
+  try {
+    if (job.kind === "shard") return await runShard(job, signal);
+    return job.kind === "encode" ? await runEncode(job) : await runDecode(job);
+  } catch (error) {
+    return { buffers: [], facts: new Float64Array(0), error: packError(error) };
+  }
+}
+
+async function runEncode({ blosc, input, length, options, room }: EncodeJob): Promise<Reply> {
+  const data = new Uint8Array(input, 0, length);
+  const chunk =
+    blosc === "native"
+      ? (await loadNativeBlosc()).encode(data, options)
+      : await encodeHere.encode(data, options, room && new Uint8Array(room));
+  return { buffers: [chunk.buffer as ArrayBuffer], facts: new Float64Array([chunk.length]), input };
+}
+
+async function runShard(job: ShardJob, signal: AbortSignal): Promise<Reply> {
+  // Not before it is needed: it brings all of Zarr with it.
+  const { writeShard } = await import("./shard-job.ts");
+  await writeShard(job, signal);
+  return { buffers: [], facts: new Float64Array(0) };
+}
+
+async function runDecode(job: DecodeJob): Promise<Reply> {
+  const facts: number[] = [];
+  const outputs: ArrayBuffer[] = [];
+  let error: Reply["error"];
+  try {
+    const decode: DecodeChunk | undefined =
+      job.blosc === "native" ? (await loadNativeBlosc()).decode : undefined;
+    const targets = job.targets === undefined ? undefined : await openTargets(job.targets);
+    const room = targets ?? makeRoom(job, outputs);
+    if (job.kind === "places") await decodePlaces(job, decode, room, facts);
+    else await decodeBytes(job, decode, room, facts);
+  } catch (cause) {
+    error = packError(cause);
+    if (job.own) outputs.length = Math.min(outputs.length, facts.length / FACTS);
+  }
+  const input = job.kind === "bytes" ? job.input : undefined;
+  return { buffers: outputs, facts: Float64Array.from(facts), input, error };
+}
+
+type Room = (nbytes: number, total: number) => Uint8Array;
+
+/** Room for the next chunk, in the job's buffer or in one of its own. */
+function makeRoom(job: DecodeJob, outputs: ArrayBuffer[]): Room {
+  if (job.own) {
+    return (nbytes) => {
+      const buffer = new ArrayBuffer(nbytes);
+      outputs.push(buffer);
+      return new Uint8Array(buffer);
+    };
+  }
+  if (job.output !== undefined) outputs.push(job.output);
+  let at = 0;
+  return (nbytes, total) => {
+    let [buffer] = outputs;
+    if (at === 0 && (buffer === undefined || buffer.byteLength < total)) {
+      buffer = new ArrayBuffer(total > TRUSTED ? total : (total + 0xffff) & ~0xffff);
+      outputs[0] = buffer;
+    }
+    at += nbytes;
+    return new Uint8Array(buffer ?? new ArrayBuffer(nbytes), at - nbytes, nbytes);
+  };
+}
+
+async function decodePlaces(
+  job: DecodePlaces,
+  decode: DecodeChunk | undefined,
+  room: Room,
+  facts: number[],
+): Promise<void> {
+  const places = unpackPlaces(job.places);
+  const total = places.reduce((sum, place) => sum + place.nbytes, 0);
+  const reader = readerOf(job);
+  const store = readingAtOnce(reader);
+  try {
+    const [first] = places;
+    if (decode === undefined && first !== undefined && readsDirectly(first)) {
+      for (const place of places) {
+        const { header, behind } = await decodeDirectly(reader, place, job.verify, (nbytes) =>
+          room(nbytes, total),
+        );
+        facts.push(header.nbytes, header.ctbytes, header.typesize, behind);
+      }
+      return;
+    }
+    const options = { verify: job.verify, buffers, readAhead: 1 };
+    for await (const chunk of fetchChunks(store, places, options)) {
+      const { header, behind } = chunk;
+      await decodeFetched(store, chunk, room(header.nbytes, total), decode);
+      facts.push(header.nbytes, header.ctbytes, header.typesize, behind);
+    }
+  } finally {
+    await reader.close();
+  }
+}
+
+/** Chunks of middle size, as all of a job are but the last, are worth a read of their own. */
+function readsDirectly(place: PlacedChunk): boolean {
+  const bound = boundOf(place);
+  return bound >= MIN_DIRECT && bound <= MAX_DIRECT;
+}
+
+/** Reads a chunk straight into a kernel's memory and decodes it there: the bytes are copied once, into the result. */
+async function decodeDirectly(
+  reader: FolderReader,
+  place: PlacedChunk,
+  verify: boolean,
+  room: (nbytes: number) => Uint8Array,
+): Promise<FetchedChunk> {
+  const path = reader.describe(place.key);
+  if (place.prologue > 0) {
+    const read = reader.readIntoSync(place.key, place.offset - place.prologue, prologue);
+    if (read === undefined) throw missingChunk(path, place);
+    checkPrologue(prologue.subarray(0, Math.min(read, place.prologue)), path);
+  }
+  const lease = leaseDecoder(boundOf(place));
+  try {
+    const read = reader.readIntoSync(place.key, place.offset, lease.input);
+    if (read === undefined) throw missingChunk(path, place);
+    const chunk = await checkChunk(lease.input.subarray(0, read), place, path, verify);
+    const { header } = chunk;
+    const out = room(header.nbytes);
+    try {
+      if (header.nbytes > 0) lease.decodeInto(out, header.ctbytes);
+    } catch (error) {
+      throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
+    }
+    return chunk;
+  } finally {
+    lease.release();
+  }
+}
+
+async function decodeBytes(
+  { input, sizes }: DecodeBytes,
+  decode: DecodeChunk | undefined,
+  room: Room,
+  facts: number[],
+): Promise<void> {
+  let total = 0;
+  for (let i = 1; i < sizes.length; i += 2) total += sizes[i] ?? 0;
+  let at = 0;
+  for (let i = 0; i < sizes.length; i += 2) {
+    const ctbytes = sizes[i] ?? 0;
+    const chunk = new Uint8Array(input, at, ctbytes);
+    at += ctbytes;
+    const header = decodeHeader(chunk);
+    const out = room(header.nbytes, total);
+    await prepare(header.compressor);
+    if (header.nbytes > 0) {
+      if (decode === undefined) decodeSync(chunk, { out });
+      else decode(chunk, out);
+    }
+    facts.push(header.nbytes, ctbytes, header.typesize, 0);
+  }
+}
+
+function readerOf({ store, root }: DecodePlaces): FolderReader {
+  let reader = stores.get(store);
+  if (reader === undefined) {
+    const [oldest] = stores.keys();
+    if (stores.size >= MAX_STORES && oldest !== undefined) stores.delete(oldest);
+    reader = new FolderReader(root, { maxOpenFiles: 2 });
+    stores.set(store, reader);
+  }
+  return reader;
+}
+
+/** The same store without the capability to read in the background. */
+function readingAtOnce(reader: FolderReader): ReadableStore {
+  return {
+    describe: (key) => reader.describe(key),
+    get: (key, options) => reader.get(key, options),
+    getRange: (key, range, options) => reader.getRange(key, range, options),
+    stat: (key, options) => reader.stat(key, options),
+    list: (folder, options) => reader.list(folder, options),
+    readIntoSync: (key, offset, target) => reader.readIntoSync(key, offset, target),
+  };
+}
+
+let turn: Promise<void> = Promise.resolve();
+/** What stops the jobs that came and are not answered. */
+const stops = new Map<number, AbortController>();
+
+parentPort?.on("message", (message: Order) => {
+  const { id } = message;
+  if ("cancelled" in message) {
+    stops.get(id)?.abort();
+    return;
+  }
+  const { job } = message;
+  const stop = new AbortController();
+  stops.set(id, stop);
+  const answer = async (): Promise<void> => {
+    const reply = await run(job, stop.signal);
+    stops.delete(id);
+    const transfer = reply.input === undefined ? reply.buffers : [...reply.buffers, reply.input];
+    parentPort?.postMessage({ id, reply }, transfer);
+  };
+  // Shards are beside one another: one waits for the disk, while another is encoded.
+  if (job.kind === "shard") void answer();
+  else turn = turn.then(answer);
+});
+parentPort?.postMessage({ ready: true });

@@ -1,0 +1,153 @@
+/**
+ * The system's libblosc (c-blosc 1.x), called through koffi where the caller asks for it.
+ *
+ * Chunks are checked here first, header and block starts, as for this library's own kernels. Knows libblosc's calls;
+ * must not know archives or threads.
+ */
+import { readBlockTable } from "../../codec/decode/block-table.ts";
+import { decodeSync } from "../../codec/decode/decode.ts";
+import { encodeSync } from "../../codec/encode/encode.ts";
+import { settleEncode } from "../../codec/encode/encode-settings.ts";
+import { decodeHeader } from "../../codec/header.ts";
+import type { EncodeOptions } from "../../codec/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { importKoffi, type Koffi } from "./koffi.ts";
+
+/** What is used of libblosc. Everything happens at once, in the calling thread. */
+export interface NativeBlosc {
+  /** Path or name of the library that was found. */
+  readonly library: string;
+  /** `1.21.3` and the like. */
+  readonly version: string;
+  /** Decodes a whole chunk into `out`, which has its size. Throws as `decodeSync`. */
+  decode(chunk: Uint8Array, out: Uint8Array): void;
+  /** One chunk, in a buffer of its own. Throws as `encodeSync`. */
+  encode(data: Uint8Array, options: EncodeOptions): Uint8Array<ArrayBuffer>;
+}
+
+/** Names by platform; the environment variable SUPERCHUNK_LIBBLOSC names another one. */
+const NAMES: Readonly<Record<string, readonly string[]>> = {
+  darwin: ["libblosc.1.dylib", "/opt/homebrew/lib/libblosc.1.dylib", "/usr/local/lib/libblosc.1.dylib"],
+  win32: ["blosc.dll", "libblosc.dll"],
+};
+const SHUFFLE = { noshuffle: 0, shuffle: 1, bitshuffle: 2 } as const;
+const MAX_OVERHEAD = 16;
+
+let loaded: Promise<NativeBlosc> | undefined;
+
+/** The system's libblosc, loaded once. Throws `UNSUPPORTED` where koffi or the library is not there. */
+export function loadNativeBlosc(): Promise<NativeBlosc> {
+  loaded ??= load(process.env["SUPERCHUNK_LIBBLOSC"]);
+  loaded.catch(() => {
+    loaded = undefined;
+  });
+  return loaded;
+}
+
+async function load(named: string | undefined): Promise<NativeBlosc> {
+  const koffi = await loadKoffi();
+  const names = named === undefined ? (NAMES[process.platform] ?? ["libblosc.so.1", "libblosc.so"]) : [named];
+  const failures: string[] = [];
+  for (const name of names) {
+    try {
+      return bind(koffi.load(name), name);
+    } catch (error) {
+      failures.push(error instanceof Error ? error.message : String(error));
+    }
+  }
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `libblosc was asked for, but cannot be loaded (${failures.join("; ")}). Install it (Debian: libblosc1), name its file in SUPERCHUNK_LIBBLOSC, or do without`,
+    { field: "blosc", expected: names.join(", "), found: "nothing" },
+  );
+}
+
+async function loadKoffi(): Promise<Koffi> {
+  try {
+    return await importKoffi();
+  } catch (cause) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "libblosc was asked for, but the package koffi, which calls it, is not installed: npm install koffi",
+      { field: "blosc", expected: "koffi", found: "nothing", cause },
+    );
+  }
+}
+
+function bind(library: ReturnType<Koffi["load"]>, name: string): NativeBlosc {
+  const version: () => string = library.func("const char *blosc_get_version_string(void)");
+  const list: () => string = library.func("const char *blosc_list_compressors(void)");
+  /** Debian's and python-blosc's differ in snappy; what is lacking is done by this library. */
+  const compressors = new Set(list().split(","));
+  const decompress: (chunk: Uint8Array, out: Uint8Array, length: number, threads: number) => number =
+    library.func("int blosc_decompress_ctx(const void *src, _Out_ void *dest, size_t destsize, int threads)");
+  const compress: (
+    clevel: number,
+    shuffle: number,
+    typesize: number,
+    length: number,
+    data: Uint8Array,
+    out: Uint8Array,
+    room: number,
+    cname: string,
+    blocksize: number,
+    threads: number,
+  ) => number = library.func(
+    "int blosc_compress_ctx(int clevel, int doshuffle, size_t typesize, size_t nbytes, const void *src, _Out_ void *dest, size_t destsize, const char *compressor, size_t blocksize, int threads)",
+  );
+  return {
+    library: name,
+    version: version(),
+    decode(chunk, out) {
+      const header = decodeHeader(chunk);
+      if (!compressors.has(header.compressor)) {
+        decodeSync(chunk, { out });
+        return;
+      }
+      if (!header.memcpyed && header.nbytes > 0) readBlockTable(chunk, header);
+      if (out.length !== header.nbytes) throw wrongRoom(header.nbytes, out.length);
+      if (header.nbytes === 0) return;
+      const written = decompress(chunk, out, out.length, 1);
+      if (written !== header.nbytes) throw refused(written, header.nbytes);
+    },
+    encode(data, options) {
+      const { cname, clevel, shuffle, typesize } = settleEncode(data.length, options);
+      if (!compressors.has(cname)) return encodeSync(data, options);
+      const out = new Uint8Array(data.length + MAX_OVERHEAD);
+      const { blocksize = 0 } = options;
+      const filter = SHUFFLE[shuffle];
+      const { length } = data;
+      const written = compress(clevel, filter, typesize, length, data, out, out.length, cname, blocksize, 1);
+      if (written <= 0) throw notEncoded(name, cname, written);
+      return out.slice(0, written);
+    },
+  };
+}
+
+function wrongRoom(expected: number, found: number): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", `out has ${found} bytes, but the chunk decodes to ${expected}`, {
+    field: "out",
+    expected,
+    found,
+  });
+}
+
+function refused(found: number, expected: number): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_CHUNK",
+    `libblosc decoded ${found} where ${expected} bytes were promised. The chunk is damaged; look for another copy`,
+    { field: "payload", expected, found },
+  );
+}
+
+function notEncoded(library: string, cname: string, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `${library} does not encode with ${cname} (it answered ${found})`,
+    {
+      field: "cname",
+      expected: "a compressor of the library",
+      found: cname,
+    },
+  );
+}

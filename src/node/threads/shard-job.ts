@@ -1,0 +1,67 @@
+/**
+ * What a thread does with whole shards: it encodes one after the other, and while one waits for the disk, the next.
+ * Must not know messages.
+ */
+import { parseJson } from "../../format/json.ts";
+import { joinKey } from "../../store/key.ts";
+import { offerRooms, readPieces, withRooms } from "../../store/source.ts";
+import type { ObjectInfo, PutOptions, PutSource } from "../../store/types.ts";
+import { DOCUMENT, parseDocument } from "../../zarr/document/metadata-v3.ts";
+import { WritableZarrArray } from "../../zarr/write/writable-array.ts";
+import { FileStore } from "../fs/fs-store.ts";
+import { useNativeDigests } from "./native-digest.ts";
+import type { ShardJob } from "./thread-messages.ts";
+import { encoderOf } from "./threads.ts";
+
+/** Resolves once the shards that came before are encoded. */
+let turn: Promise<void> = Promise.resolve();
+
+/** Encodes a shard, and puts it where it belongs. Throws what `set` throws; what it throws after an abort says nothing. */
+export async function writeShard(job: ShardJob, signal: AbortSignal): Promise<void> {
+  useNativeDigests();
+  const before = turn;
+  let isEncoded = (): void => undefined;
+  turn = new Promise((resolve) => {
+    isEncoded = resolve;
+  });
+  // Two shards at a time would be done at the same time, and the thread idle until it has the items of another one.
+  await before;
+  const store = new TellingStore(job, isEncoded);
+  try {
+    const name = store.describe(joinKey(job.path, DOCUMENT));
+    const model = parseDocument(parseJson(job.document, name), job.path, name);
+    if ("consolidated" in model) throw new RangeError("a group has no shards");
+    const { chunkOrder, writeEmptyChunks, start, counts, blosc } = job;
+    const encoder = encoderOf({ threads: 0, blosc });
+    const array = new WritableZarrArray(store, model, { chunkOrder, writeEmptyChunks, encoder });
+    const selection = start.map((at, d) => ({ start: at, stop: at + (counts[d] ?? 0), step: 1 }));
+    await array.setBytes(selection, new Uint8Array(job.items, job.offset, job.length), { signal });
+  } finally {
+    isEncoded();
+    await store.close();
+  }
+}
+
+/** A folder that tells when the last piece of an object was taken: the rest is the disk's. */
+class TellingStore extends FileStore {
+  readonly #isTaken: () => void;
+
+  constructor({ root, directWrites, mark }: ShardJob, isTaken: () => void) {
+    super(root, { directWrites, mark });
+    this.#isTaken = isTaken;
+  }
+
+  override put(key: string, source: PutSource, options?: PutOptions): Promise<ObjectInfo> {
+    const pieces = endingWith(readPieces(source), this.#isTaken);
+    return super.put(
+      key,
+      withRooms(pieces, (rooms) => offerRooms(source, rooms)),
+      options,
+    );
+  }
+}
+
+async function* endingWith<T>(pieces: AsyncIterable<T>, done: () => void): AsyncGenerator<T> {
+  yield* pieces;
+  done();
+}

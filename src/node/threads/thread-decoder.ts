@@ -1,0 +1,248 @@
+/**
+ * Decodes the chunks of an archive in worker threads, in order, with bounded memory.
+ *
+ * Files of this library's own store are read by the threads themselves; what other stores give is fetched and checked
+ * here, and handed over. Knows jobs and their order; must not know how threads run.
+ */
+
+import type { PlacedChunk } from "../../archive/places/sequence.ts";
+import {
+  type ChunkDecoder,
+  type DecodedChunk,
+  type DecodeRun,
+  decodeInThread,
+} from "../../archive/read/chunk-decoder.ts";
+import { BufferShelf } from "../../bytes/buffer-shelf.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { FolderReader } from "../fs/fs-reader.ts";
+import { FileStore } from "../fs/fs-store.ts";
+import { keepUntil } from "./result-memory.ts";
+import { type Batch, bytesOf, fetchBatches, groupPlaces } from "./thread-batches.ts";
+import {
+  type BloscChoice,
+  type DecodePlaces,
+  FACTS,
+  packPlaces,
+  type Reply,
+  unpackError,
+} from "./thread-messages.ts";
+import { directTargets } from "./thread-targets.ts";
+import type { WorkerPool } from "./worker-pool.ts";
+
+/** Decoded bytes under way in all runs together; two jobs of a run are always allowed. */
+const MAX_UNDER_WAY = 64 << 20;
+
+/** When threads are used, and for how much at a time. All in decoded bytes. */
+export interface ThreadTuning {
+  /** From here on threads are started, where none run. */
+  readonly worthStarting: number;
+  /** From here on threads that run are used. */
+  readonly worthUsing: number;
+  /** Of a job: enough to make a message worth its while, little enough to stay in a cache. */
+  readonly jobBytes: number;
+  /** The same where the thread writes into the result, and nothing of the job needs a cache. */
+  readonly directJobBytes: number;
+  readonly minJobBytes: number;
+}
+
+const TUNING: ThreadTuning = {
+  worthStarting: 32 << 20,
+  worthUsing: 4 << 20,
+  jobBytes: 2 << 20,
+  directJobBytes: 8 << 20,
+  minJobBytes: 256 << 10,
+};
+
+/** A job under way. */
+interface Slot {
+  readonly batch: Batch;
+  readonly reply: Promise<Reply>;
+}
+
+export class ThreadDecoder implements ChunkDecoder {
+  readonly #pool: WorkerPool;
+  readonly #blosc: BloscChoice;
+  readonly #inputs = new BufferShelf();
+  readonly #outputs = new BufferShelf();
+  readonly #alone: ChunkDecoder;
+  readonly #tuning: ThreadTuning;
+  #underWay = 0;
+
+  /** `alone` decodes what is not worth a thread. */
+  constructor(
+    pool: WorkerPool,
+    blosc: BloscChoice = "wasm",
+    alone: ChunkDecoder = decodeInThread(),
+    tuning: ThreadTuning = TUNING,
+  ) {
+    this.#pool = pool;
+    this.#blosc = blosc;
+    this.#alone = alone;
+    this.#tuning = tuning;
+  }
+
+  async *decodeChunks(
+    store: ReadableStore,
+    batches: AsyncIterable<readonly PlacedChunk[]>,
+    run: DecodeRun,
+  ): AsyncGenerator<DecodedChunk> {
+    const { worthUsing, worthStarting } = this.#tuning;
+    const worth = this.#pool.isRunning ? worthUsing : worthStarting;
+    if (run.chunks < 2 || run.nbytes < worth || !(await this.#pool.start())) {
+      yield* this.#alone.decodeChunks(store, batches, run);
+      return;
+    }
+    const slots: Slot[] = [];
+    const source = this.#prepare(store, batches, run)[Symbol.asyncIterator]();
+    let feeding: Promise<void> | undefined;
+    let failure: { readonly error: unknown } | undefined;
+    let exhausted = false;
+    const feed = async (): Promise<void> => {
+      try {
+        const next = await source.next();
+        if (next.done === true) exhausted = true;
+        else slots.push(this.#submit(store, next.value, run));
+      } catch (error) {
+        // The chunks in front of it come first.
+        failure = { error };
+        exhausted = true;
+      }
+      feeding = undefined;
+    };
+    let onAbort = (): void => undefined;
+    const listener = (): void => onAbort();
+    const orAbort = <T>(promise: Promise<T>): Promise<T> =>
+      new Promise((resolve, reject) => {
+        onAbort = () => reject(run.signal?.reason);
+        promise.then(resolve, reject);
+      });
+    run.signal?.addEventListener("abort", listener);
+    try {
+      for (;;) {
+        run.signal?.throwIfAborted();
+        while (!exhausted && this.#hasRoom(slots)) {
+          feeding ??= feed();
+          const [first] = slots;
+          await orAbort(first === undefined ? feeding : Promise.race([feeding, first.reply]));
+          if (feeding !== undefined) break; // the first result came before the next job was fetched
+        }
+        const slot = slots.shift();
+        if (slot === undefined) break;
+        yield* this.#deliver(await orAbort(slot.reply), slot, store, run);
+      }
+      if (failure !== undefined) throw failure.error;
+    } finally {
+      run.signal?.removeEventListener("abort", listener);
+      await feeding;
+      await source.return?.(undefined);
+    }
+  }
+
+  #hasRoom(slots: readonly Slot[]): boolean {
+    if (slots.length < 2) return true;
+    return slots.length < 2 * this.#pool.size + 1 && this.#underWay < MAX_UNDER_WAY;
+  }
+
+  #submit(store: ReadableStore, batch: Batch, run: DecodeRun): Slot {
+    const { fetched, places, nbytes } = batch;
+    const own = run.own === true;
+    const direct = this.#blosc === "wasm" ? directTargets(places, run) : undefined;
+    const targets = direct?.targets;
+    const output = own || targets !== undefined ? undefined : this.#outputs.take(nbytes);
+    const common = { blosc: this.#blosc, own, output, targets };
+    const transfer = output === undefined ? [] : [output];
+    this.#underWay += nbytes;
+    const reply =
+      fetched === undefined
+        ? this.#pool.run({ ...common, ...placesJob(store as FolderReader, places, run.verify) }, transfer)
+        : this.#pool.run({ ...common, kind: "bytes", ...fetched }, [...transfer, fetched.input]);
+    const counted = reply.finally(() => {
+      this.#underWay -= nbytes;
+    });
+    counted.catch(() => undefined); // thrown when its turn comes
+    if (direct !== undefined) keepUntil(reply, direct.buffer);
+    return { batch, reply: counted };
+  }
+
+  /** Hands out a job's chunks; its buffer is used again after the last of them. */
+  *#deliver(reply: Reply, { batch }: Slot, store: ReadableStore, run: DecodeRun): Generator<DecodedChunk> {
+    const { buffers, facts, input, error } = reply;
+    if (input !== undefined) this.#inputs.put(input);
+    let at = 0;
+    const count = facts.length / FACTS;
+    for (let i = 0; i < count; i++) {
+      const place = batch.places[i];
+      const [nbytes = 0, ctbytes = 0, typesize = 0, behind = 0] = facts.subarray(i * FACTS, (i + 1) * FACTS);
+      const target = place === undefined ? undefined : run.target?.(place);
+      if (buffers.length === 0 && place !== undefined && target !== undefined) {
+        // The thread wrote it there.
+        yield { place, bytes: target, ctbytes, typesize, behind };
+        continue;
+      }
+      const buffer = run.own === true ? buffers[i] : buffers[0];
+      if (place === undefined || buffer === undefined)
+        throw new RangeError("a thread answered something else");
+      const decoded = new Uint8Array(buffer, run.own === true ? 0 : at, nbytes);
+      at += nbytes;
+      target?.set(decoded);
+      yield { place, bytes: target ?? decoded, ctbytes, typesize, behind };
+    }
+    if (run.own !== true) for (const buffer of buffers) this.#outputs.put(buffer);
+    if (error === undefined) return;
+    throw locateError(unpackError(error), store, batch.places[count]);
+  }
+
+  /** Decoded bytes of a job: every thread shall have some, and none be waited for long at the end. */
+  #jobBytes(places: readonly PlacedChunk[], run: DecodeRun): number {
+    const { minJobBytes, jobBytes, directJobBytes } = this.#tuning;
+    const share = run.nbytes / this.#pool.size;
+    const isDirect = this.#blosc === "wasm" && directTargets(places.slice(0, 1), run) !== undefined;
+    const most = isDirect ? Math.max(jobBytes, Math.min(directJobBytes, share / 8)) : jobBytes;
+    return Math.max(minJobBytes, Math.min(most, Math.floor(share / 2)));
+  }
+
+  /** Cuts the chunks into batches, fetching them where a thread cannot. */
+  async *#prepare(
+    store: ReadableStore,
+    batches: AsyncIterable<readonly PlacedChunk[]>,
+    run: DecodeRun,
+  ): AsyncGenerator<Batch> {
+    const reopens = isOwnFolder(store);
+    for await (const places of batches) {
+      const jobBytes = this.#jobBytes(places, run);
+      if (reopens) {
+        for (const group of groupPlaces(places, jobBytes))
+          yield { places: group, nbytes: bytesOf(group), fetched: undefined };
+      } else yield* fetchBatches(store, places, jobBytes, run, this.#inputs);
+    }
+  }
+}
+
+/** Only this library's own stores, not what others made of them, read the same in another thread. */
+function isOwnFolder(store: ReadableStore): store is FolderReader {
+  const made = store.constructor;
+  return made === FileStore || made === FolderReader;
+}
+
+const storeIds = new WeakMap<ReadableStore, number>();
+let lastStoreId = 0;
+
+function placesJob(
+  store: FolderReader,
+  places: readonly PlacedChunk[],
+  verify: boolean,
+): Pick<DecodePlaces, "kind" | "store" | "root" | "places" | "verify"> {
+  let id = storeIds.get(store);
+  if (id === undefined) {
+    id = ++lastStoreId;
+    storeIds.set(store, id);
+  }
+  return { kind: "places", store: id, root: store.root, places: packPlaces(places), verify };
+}
+
+/** Chunks that were fetched here do not know their place in the thread. */
+function locateError(error: Error, store: ReadableStore, place: PlacedChunk | undefined): Error {
+  if (place === undefined || !isSuperchunkError(error) || error.details.path !== undefined) return error;
+  return error.at({ path: store.describe(place.key), chunk: place.index, offset: place.offset });
+}

@@ -1,0 +1,177 @@
+/** What the main thread and its workers say to one another. Knows messages; must not know threads. */
+import type { PlacedChunk } from "../../archive/places/sequence.ts";
+import type { EncodeOptions } from "../../codec/types.ts";
+import { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { ChecksumName } from "../../format/types.ts";
+import type { ChunkOrder } from "../../zarr/write/chunk-order.ts";
+import type { DirectTargets } from "./thread-targets.ts";
+
+/** Which Blosc decodes and encodes: this library's kernels, or the system's libblosc. */
+export type BloscChoice = "wasm" | "native";
+
+/** Reads chunks from files and decodes them. */
+export interface DecodePlaces {
+  readonly kind: "places";
+  /** Tells stores apart that were opened at different times, even with the same root. */
+  readonly store: number;
+  readonly root: string;
+  readonly places: PackedPlaces;
+  readonly verify: boolean;
+}
+
+/** Decodes chunks that the main thread has fetched and checked. */
+export interface DecodeBytes {
+  readonly kind: "bytes";
+  /** The chunks, back to back, at the start of the buffer. */
+  readonly input: ArrayBuffer;
+  /** ctbytes and nbytes of each. */
+  readonly sizes: Float64Array;
+}
+
+/** Decoding of either kind. */
+export type DecodeJob = (DecodePlaces | DecodeBytes) & {
+  readonly blosc: BloscChoice;
+  /** Each chunk gets a buffer of its own. */
+  readonly own: boolean;
+  /** For all chunks, one behind the other; undefined: make one. */
+  readonly output: ArrayBuffer | undefined;
+  /** Where the chunks go instead, if the thread can write there: no buffers are in its reply then. */
+  readonly targets: DirectTargets | undefined;
+};
+
+/** Encodes the first `length` bytes of a buffer. */
+export interface EncodeJob {
+  readonly kind: "encode";
+  readonly blosc: BloscChoice;
+  readonly input: ArrayBuffer;
+  readonly length: number;
+  readonly options: EncodeOptions;
+  /** Where the chunk may go. */
+  readonly room: ArrayBuffer | undefined;
+}
+
+/** Encodes a whole shard of a Zarr v3 array, and writes it. */
+export interface ShardJob {
+  readonly kind: "shard";
+  readonly blosc: BloscChoice;
+  readonly root: string;
+  readonly directWrites: boolean;
+  /** Of the temporary that the shard is written to. */
+  readonly mark: string;
+  /** The array's key in the store, and its document as JSON. */
+  readonly path: string;
+  readonly document: string;
+  /** The first item of the shard, and how many along each dimension. */
+  readonly start: readonly number[];
+  readonly counts: readonly number[];
+  /** The items, in C order and the byte order of memory; from `offset` on. */
+  readonly items: SharedArrayBuffer;
+  readonly offset: number;
+  readonly length: number;
+  readonly chunkOrder: ChunkOrder;
+  readonly writeEmptyChunks: boolean;
+}
+
+export type Job = DecodeJob | EncodeJob | ShardJob;
+
+/** What a thread is told: to do a job, or that nobody wants it any more. Every job is answered, this or that way. */
+export type Order =
+  | { readonly id: number; readonly job: Job }
+  | { readonly id: number; readonly cancelled: true };
+
+/** What became of a job: results of the chunks before the error, if there is one. */
+export interface Reply {
+  /** Decoded chunks: one buffer for all, or one each. Of an encoding: the chunk. Of a shard: none. */
+  readonly buffers: readonly ArrayBuffer[];
+  /** nbytes, ctbytes, typesize and `behind` of each decoded chunk. */
+  readonly facts: Float64Array;
+  /** The job's input, to be used again. */
+  readonly input?: ArrayBuffer | undefined;
+  readonly error?: PackedError | undefined;
+}
+
+/** Numbers of {@link Reply.facts} for each chunk. */
+export const FACTS = 4 as const;
+
+/** An error in a form that messages carry. */
+export interface PackedError {
+  readonly code: ErrorCode | undefined;
+  readonly name: string;
+  readonly message: string;
+  readonly details: ErrorDetails;
+}
+
+/** Takes an error apart. Causes become plain errors. */
+export function packError(error: unknown): PackedError {
+  if (!isSuperchunkError(error)) {
+    const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
+    return { code: undefined, name, message, details: {} };
+  }
+  const { cause, ...details } = error.details;
+  const packed = cause === undefined ? details : { ...details, cause: plainCause(cause) };
+  return { code: error.code, name: error.name, message: error.summary, details: packed };
+}
+
+function plainCause(cause: unknown): unknown {
+  return cause instanceof Error ? new Error(`${cause.name}: ${cause.message}`) : String(cause);
+}
+
+/** Puts an error together again; one that is not this library's stays a plain error with its name. */
+export function unpackError({ code, name, message, details }: PackedError): Error {
+  if (code !== undefined) return new SuperchunkError(code, message, details);
+  const error = new Error(message);
+  error.name = name;
+  return error;
+}
+
+/** Places of chunks that have the same checksum and prologue, as a few flat arrays. */
+export interface PackedPlaces {
+  /** One for each chunk, or one for all. */
+  readonly keys: readonly string[];
+  readonly checksum: ChecksumName;
+  readonly prologue: number;
+  /** index, offset, nbytes, ctbytes (NaN: not known), available of each. */
+  readonly numbers: Float64Array;
+}
+
+const NUMBERS = 5;
+
+/** True where both can be packed together. */
+export function packTogether(a: PlacedChunk, b: PlacedChunk): boolean {
+  return a.checksum === b.checksum && a.prologue === b.prologue;
+}
+
+/** Packs places, at least one, that {@link packTogether} finds alike. */
+export function packPlaces(places: readonly PlacedChunk[]): PackedPlaces {
+  const numbers = new Float64Array(places.length * NUMBERS);
+  const [first] = places;
+  places.forEach((place, i) => {
+    const { index, offset, nbytes, ctbytes = Number.NaN, available } = place;
+    numbers.set([index, offset, nbytes, ctbytes, available], i * NUMBERS);
+  });
+  const oneKey = places.every((place) => place.key === first?.key);
+  const keys = oneKey ? [first?.key ?? ""] : places.map((place) => place.key);
+  return { keys, checksum: first?.checksum ?? "None", prologue: first?.prologue ?? 0, numbers };
+}
+
+/** The places again. */
+export function unpackPlaces({ keys, checksum, prologue, numbers }: PackedPlaces): PlacedChunk[] {
+  const places: PlacedChunk[] = [];
+  for (let at = 0; at < numbers.length; at += NUMBERS) {
+    const [index = 0, offset = 0, nbytes = 0, ctbytes = 0, available = 0] = numbers.subarray(
+      at,
+      at + NUMBERS,
+    );
+    places.push({
+      index,
+      key: (keys.length === 1 ? keys[0] : keys[at / NUMBERS]) ?? "",
+      offset,
+      nbytes,
+      ctbytes: Number.isNaN(ctbytes) ? undefined : ctbytes,
+      available,
+      checksum,
+      prologue,
+    });
+  }
+  return places;
+}

@@ -1,0 +1,110 @@
+/**
+ * The threads of the process: one pool for each size, shared by all archives. Knows defaults; must not know jobs.
+ */
+import { availableParallelism } from "node:os";
+import { type ChunkDecoder, callingThread, decodeInThread } from "../../archive/read/chunk-decoder.ts";
+import { encodeHere } from "../../codec/index.ts";
+import type { ChunkEncoder } from "../../codec/types.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
+import type { ShardWriter } from "../../zarr/write/shard-writer.ts";
+import { loadNativeBlosc } from "./native-blosc.ts";
+import { prepareResultMemory } from "./result-memory.ts";
+import { ThreadDecoder } from "./thread-decoder.ts";
+import { ThreadEncoder, worthAsked, worthUnasked } from "./thread-encoder.ts";
+import type { BloscChoice } from "./thread-messages.ts";
+import { ThreadShardWriter } from "./thread-shards.ts";
+import { WorkerPool } from "./worker-pool.ts";
+
+/** Settings of worker threads. */
+export interface ThreadOptions {
+  /**
+   * Threads that decode and encode; 0: everything in the calling thread. Default: one for each processor, which encode
+   * with zlib, zstd and lz4hc only, as the others are faster than the handing over.
+   */
+  readonly threads?: number | undefined;
+  /**
+   * `native`: whole chunks are decoded and encoded by the system's libblosc, which needs the package koffi; single
+   * blocks still by this library. Default: the environment variable SUPERCHUNK_BLOSC, else `wasm`.
+   */
+  readonly blosc?: BloscChoice | undefined;
+  /** Where the worker's file lies, for bundlers that do not find it by themselves. */
+  readonly workerUrl?: URL | undefined;
+}
+
+const MAX_THREADS = 256;
+const pools = new Map<string, WorkerPool>();
+const decoders = new Map<string, ChunkDecoder>();
+const encoders = new Map<string, ChunkEncoder>();
+const shardWriters = new Map<string, ShardWriter>();
+
+/** Which Blosc the options, or else the environment, ask for. Throws `BAD_ARGUMENT`. */
+export function bloscOf(options: ThreadOptions = {}): BloscChoice {
+  const choice: string = options.blosc ?? (process.env["SUPERCHUNK_BLOSC"] || "wasm");
+  if (choice === "wasm" || choice === "native") return choice;
+  throw new SuperchunkError("BAD_ARGUMENT", `blosc is ${choice}, expected wasm or native`, {
+    field: "blosc",
+    expected: "wasm, native",
+    found: choice,
+  });
+}
+
+/** The pool for the options; undefined: no other threads. Throws `BAD_ARGUMENT`. */
+export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
+  const { threads = availableParallelism(), workerUrl } = options;
+  if (!Number.isInteger(threads) || threads < 0 || threads > MAX_THREADS)
+    throw badArgument("threads", threads, `0 to ${MAX_THREADS}`);
+  if (threads === 0 || (threads === 1 && options.threads === undefined)) return undefined;
+  const url = workerUrl ?? new URL("./chunk-worker.js", import.meta.url);
+  return remember(pools, `${threads} ${url.href}`, () => new WorkerPool(threads, url));
+}
+
+/** The decoder for the options. Throws `BAD_ARGUMENT`. */
+export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
+  prepareResultMemory();
+  const blosc = bloscOf(options);
+  const alone = blosc === "native" ? nativeDecoder : callingThread;
+  const pool = poolOf(options);
+  if (pool === undefined) return alone;
+  return remember(decoders, `${pool.name} ${blosc}`, () => new ThreadDecoder(pool, blosc, alone));
+}
+
+/** The encoder for the options; which compressors are worth a thread is its own choice where none is asked for. Throws `BAD_ARGUMENT`. */
+export function encoderOf(options: ThreadOptions = {}): ChunkEncoder {
+  const blosc = bloscOf(options);
+  const alone = blosc === "native" ? nativeEncoder : encodeHere;
+  const pool = poolOf(options);
+  if (pool === undefined) return alone;
+  const isAsked = options.threads !== undefined;
+  const worth = isAsked ? worthAsked : worthUnasked;
+  const name = `${pool.name} ${blosc} ${isAsked ? "all" : "slow"}`;
+  return remember(encoders, name, () => new ThreadEncoder(pool, blosc, alone.encode, worth));
+}
+
+/**
+ * What encodes and writes whole shards of Zarr arrays in folders, beside the calling thread; undefined where there are no
+ * other threads. Throws `BAD_ARGUMENT`.
+ */
+export function shardWriterOf(options: ThreadOptions = {}): ShardWriter | undefined {
+  const blosc = bloscOf(options);
+  const pool = poolOf(options);
+  if (pool === undefined) return undefined;
+  return remember(shardWriters, `${pool.name} ${blosc}`, () => new ThreadShardWriter(pool, blosc));
+}
+
+const nativeDecoder: ChunkDecoder = {
+  async *decodeChunks(store, batches, run) {
+    const { decode } = await loadNativeBlosc();
+    yield* decodeInThread(decode).decodeChunks(store, batches, run);
+  },
+};
+
+const nativeEncoder: ChunkEncoder = {
+  parallel: 1,
+  encode: async (data, options) => (await loadNativeBlosc()).encode(data, options),
+};
+
+function remember<T>(known: Map<string, T>, name: string, make: () => T): T {
+  const found = known.get(name) ?? make();
+  known.set(name, found);
+  return found;
+}

@@ -1,0 +1,66 @@
+/** Finds what lies below a folder: archives, Zarr arrays and groups. */
+
+import type { OpenOptions } from "../archive/kinds/types.ts";
+import { findArchives } from "../archive/open/discover.ts";
+import { isSuperchunkError } from "../errors.ts";
+import { joinKey } from "../store/key.ts";
+import type { ListEntry, ReadableStore } from "../store/types.ts";
+import { V2_DOCUMENTS } from "../zarr/document/metadata-v2.ts";
+import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
+import { openZarr } from "../zarr/read/open.ts";
+
+/** An archive, or a Zarr array or group, that was found. */
+export interface FoundReadable {
+  /** Key in the store; of a node of the older transformer, its path below the hierarchy's root. */
+  readonly path: string;
+  /** Set for a group; its arrays follow, each by itself. */
+  readonly group?: ZarrGroup;
+  /** Set for what cannot be opened. */
+  readonly error?: unknown;
+  /** Set for a Zarr array. */
+  readonly array?: ZarrArray;
+}
+
+/** Walks a folder, and finds every archive, Zarr array and group in it, in the order of their names. */
+export async function* findReadables(
+  store: ReadableStore,
+  path = "",
+  options: OpenOptions = {},
+): AsyncGenerator<FoundReadable> {
+  for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
+    if (found.kind !== "other") yield { path: found.path };
+    else yield* walkZarr(found.path, () => openZarr(store, found.path, { signal: options.signal }));
+  }
+}
+
+/** A node and all below it, groups first; what cannot be opened does not hide the others. */
+export async function* walkZarr(
+  path: string,
+  openNode: () => Promise<ZarrArray | ZarrGroup>,
+): AsyncGenerator<FoundReadable> {
+  let names: string[];
+  let group: ZarrGroup;
+  try {
+    const node = await openNode();
+    if (node.kind === "array") {
+      yield { path, array: node };
+      return;
+    }
+    group = node;
+    names = await group.members();
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    yield { path, error };
+    return;
+  }
+  yield { path, group };
+  for (const name of names) yield* walkZarr(joinKey(path, name), () => group.open(name));
+}
+
+/** True for a folder with the document of a Zarr node. */
+export function isZarrFolder(entries: readonly ListEntry[]): boolean {
+  const documents: readonly string[] = [DOCUMENT, V2_DOCUMENTS.array, V2_DOCUMENTS.group];
+  return entries.some(({ name, kind }) => kind === "object" && documents.includes(name));
+}

@@ -1,0 +1,194 @@
+/**
+ * Reads what references point to, from containers that the caller has allowed, with the guards enforced.
+ *
+ * Must not know the forms of references.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { HttpStore } from "../../store/http.ts";
+import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import type { StoredReference } from "../kerchunk/kerchunk-index.ts";
+import { fetchWithin } from "./container-fetch.ts";
+import type { Container, Containers } from "./containers.ts";
+import { checkGuard } from "./guard.ts";
+
+/** Secrets for a container: given when references are opened, and never kept with them. */
+export interface ContainerCredentials {
+  /** Sent with every request, for example `Authorization`: for http, gcs and azure. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** For s3. */
+  readonly accessKeyId?: string;
+  readonly secretAccessKey?: string;
+  readonly sessionToken?: string;
+}
+
+/** Opens the store of a container, at what its locations begin with. */
+export type OpenContainer = (
+  container: Container,
+  credentials: ContainerCredentials | undefined,
+) => ReadableStore | Promise<ReadableStore>;
+
+/** Who may read what. */
+export interface ReaderOptions {
+  /** Names of the containers that may be read. */
+  readonly authorized: ReadonlySet<string>;
+  /** By the name that containers call them. */
+  readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
+  readonly openContainer: OpenContainer;
+}
+
+export class ContainerReader {
+  readonly #containers: Containers;
+  readonly #options: ReaderOptions;
+  readonly #stores = new Map<string, Promise<ReadableStore>>();
+
+  constructor(containers: Containers, options: ReaderOptions) {
+    this.#containers = containers;
+    this.#options = options;
+  }
+
+  /**
+   * The bytes of a reference. Throws `UNSAFE_PATH` outside of all containers and for one that is not authorised,
+   * `STALE` for an object that has changed, `NOT_FOUND`, `TRUNCATED`.
+   */
+  async read(reference: StoredReference, options: StoreOptions = {}): Promise<Uint8Array> {
+    const { location, offset, length, guard } = reference;
+    const container = this.#containers.match(location);
+    this.#authorize(container, location);
+    const store = await this.#open(container);
+    const key = keyIn(container, location);
+    const path = store.describe(key);
+    const before = await this.#stat(store, key, options);
+    if (guard !== undefined) checkGuard(guard, before, path);
+    const wanted = length ?? before.size - offset;
+    if (wanted < 0 || offset + wanted > before.size) {
+      throw new SuperchunkError(
+        "TRUNCATED",
+        `the reference is to bytes ${offset} to ${offset + Math.max(0, wanted)}, but the object has ${before.size}`,
+        { path, offset, expected: offset + Math.max(0, wanted), found: before.size },
+      );
+    }
+    const bytes = await store.getRange(key, { offset, length: wanted }, options);
+    if (bytes === undefined) throw absent(path);
+    const after = container.store === "local" ? await this.#stat(store, key, options) : before;
+    if (bytes.length !== wanted || after.version !== before.version) {
+      const isShort = bytes.length !== wanted;
+      throw new SuperchunkError("STALE", "the object changed while it was being read; try again", {
+        path,
+        offset,
+        field: isShort ? "size" : "version",
+        expected: isShort ? wanted : before.version,
+        found: isShort ? bytes.length : after.version,
+      });
+    }
+    return bytes;
+  }
+
+  async close(): Promise<void> {
+    for (const store of this.#stores.values()) await (await store).close?.();
+    this.#stores.clear();
+  }
+
+  #authorize({ name, prefix, credentials, anonymous }: Container, location: string): void {
+    if (!this.#options.authorized.has(name)) {
+      throw new SuperchunkError(
+        "UNSAFE_PATH",
+        `container "${name}" (${prefix}), which ${location} is in, is not authorised; allow it by its name if the references may read there`,
+        { field: "container", expected: "an authorised container", found: name },
+      );
+    }
+    if (anonymous === true || credentials === undefined) return;
+    if (this.#options.credentials?.[credentials] === undefined) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `container "${name}" asks for the credentials "${credentials}", which were not given`,
+        { field: "credentials", expected: credentials },
+      );
+    }
+  }
+
+  #open(container: Container): Promise<ReadableStore> {
+    let opening = this.#stores.get(container.name);
+    if (opening === undefined) {
+      const { credentials, openContainer } = this.#options;
+      const own = container.credentials === undefined ? undefined : credentials?.[container.credentials];
+      opening = Promise.resolve(openContainer(container, own));
+      opening.catch(() => this.#stores.delete(container.name));
+      this.#stores.set(container.name, opening);
+    }
+    return opening;
+  }
+
+  async #stat(
+    store: ReadableStore,
+    key: string,
+    options: StoreOptions,
+  ): Promise<NonNullable<Awaited<ReturnType<ReadableStore["stat"]>>>> {
+    const info = await store.stat(key, options);
+    if (info === undefined) throw absent(store.describe(key));
+    return info;
+  }
+}
+
+/** Opens containers that are read over HTTP: web servers, and public buckets through their web addresses. */
+export function openWebContainer(
+  container: Container,
+  credentials: ContainerCredentials | undefined,
+): ReadableStore {
+  const { name, store } = container;
+  if (store === "local") {
+    throw new SuperchunkError("UNSUPPORTED", `container "${name}" is a folder, which cannot be read here`, {
+      field: "container",
+      found: name,
+    });
+  }
+  if (store === "s3" && container.anonymous !== true) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `container "${name}" needs signed requests; open it with superchunk/node`,
+      { field: "container", found: name },
+    );
+  }
+  const address = webAddress(container);
+  const { headers } = credentials ?? {};
+  if (headers === undefined) return new HttpStore(address);
+  return new HttpStore(address, { headers, fetch: fetchWithin(new URL(address).origin, name) });
+}
+
+/** The web address of what a container's locations begin with. */
+export function webAddress({ name, prefix, location, store, region, endpoint }: Container): string {
+  const place = location ?? prefix;
+  if (store === "http") return place;
+  const [, bucket = "", rest = ""] = /^[a-z0-9]+:\/\/([^/]+)\/(.*)$/.exec(place) ?? [];
+  const below = rest.split("/").map(encodeURIComponent).join("/");
+  const base = endpoint?.replace(/\/+$/, "");
+  if (base !== undefined) return `${base}/${bucket}/${below}`;
+  if (store === "s3") return `https://${bucket}.s3.${region ?? "us-east-1"}.amazonaws.com/${below}`;
+  if (store === "gcs") return `https://storage.googleapis.com/${bucket}/${below}`;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `container "${name}" needs an endpoint: https://ACCOUNT.blob.core.windows.net`,
+    {
+      field: "endpoint",
+    },
+  );
+}
+
+/** Key of a location in its container's store. Locations on the web are encoded, keys are not. */
+function keyIn({ prefix }: Container, location: string): string {
+  const rest = location.slice(prefix.length);
+  // The location tells, and not where the objects have been moved since.
+  if (!/^https?:/.test(prefix)) return rest;
+  try {
+    return decodeURIComponent(rest);
+  } catch (cause) {
+    throw new SuperchunkError("BAD_FIELD", `the location ${location} is not encoded as an address is`, {
+      field: "location",
+      found: location,
+      cause,
+    });
+  }
+}
+
+function absent(path: string): SuperchunkError {
+  return new SuperchunkError("NOT_FOUND", "the object that a reference points to is not there", { path });
+}

@@ -1,0 +1,192 @@
+/**
+ * Guards: what tells that an object is still the one whose chunks were found.
+ *
+ * Knows what a store tells of an object; must not know references' forms.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { runPooled } from "../../store/pool.ts";
+import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
+import { PackedTexts } from "../plan/packed-texts.ts";
+import type { Guard } from "../plan/types.ts";
+
+/** Objects that are looked at again at a time. */
+const AT_ONCE = 16;
+
+/** The guard of an object. Throws `UNSUPPORTED` where its store tells neither an ETag nor a time. */
+export function guardOf(info: ObjectInfo, path: string): Guard {
+  if (info.etag === undefined && info.modified === undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "neither an ETag nor a time of its last change is told of this object, so that a change could not be noticed; " +
+        "allow references without guards if the object never changes",
+      { path, field: "guard" },
+    );
+  }
+  return {
+    size: info.size,
+    ...(info.etag === undefined ? {} : { etag: info.etag }),
+    // Icechunk 2 keeps whole seconds: rounded down, an unchanged object would be refused.
+    ...(info.modified === undefined ? {} : { lastModified: Math.ceil(info.modified / 1000) }),
+  };
+}
+
+/** Compares an object with its guard. Throws `STALE` where it was changed since. */
+export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
+  const refuse = (field: string, expected: unknown, found: unknown): SuperchunkError =>
+    new SuperchunkError(
+      "STALE",
+      `the object has changed since it was referenced: its ${field} was ${String(expected)}, and is ${String(found)}; ` +
+        "write the references anew",
+      { path, field, expected, found },
+    );
+  if (info.size !== guard.size) throw refuse("size", guard.size, info.size);
+  if (guard.etag !== undefined && info.etag !== undefined) {
+    if (guard.etag !== info.etag) throw refuse("etag", guard.etag, info.etag);
+    return;
+  }
+  if (guard.lastModified !== undefined && info.modified !== undefined) {
+    const modified = info.modified / 1000;
+    // Earlier is another object too, a backup that was put back say; but some stores round down. [FV-06]
+    const isOther = modified > guard.lastModified || modified < guard.lastModified - 1;
+    if (isOther) throw refuse("last-modified", guard.lastModified, modified);
+    return;
+  }
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "the references guard this object by what its store does not tell, so that a change could not be noticed",
+    { path, field: "guard" },
+  );
+}
+
+/** Numbers that are kept of an object: a hash of its version, its size and its time. */
+const SEEN = 3;
+/** Objects whose numbers lie together: few, since most arrays have few, and never copied into something larger. */
+const TOGETHER = 256;
+
+/** How an object was seen, and is compared again at the end of a scan. */
+export class SeenObjects {
+  readonly #store: ReadableStore;
+  /** In the order in which the objects were seen: a million take 24 MB. */
+  readonly #numbers: Float64Array[] = [];
+  #count = 0;
+  readonly #etags = new PackedTexts();
+
+  constructor(store: ReadableStore) {
+    this.#store = store;
+  }
+
+  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` where it is not there. */
+  async see(key: string, options: StoreOptions): Promise<ObjectInfo> {
+    const info = await this.#store.stat(key, options);
+    if (info === undefined) throw this.#missing(key);
+    this.note(info);
+    return info;
+  }
+
+  /** Takes in how the next object was seen by who read of it. */
+  note({ version, size, modified, etag }: ObjectInfo): void {
+    const n = this.#count++;
+    if (n % TOGETHER === 0) this.#numbers.push(new Float64Array(SEEN * TOGETHER));
+    this.#numbersOf(n).set([hashVersion(version), size, modified ?? Number.NaN]);
+    this.#etags.add(etag ?? "");
+  }
+
+  /** ETags of the objects in the order in which they were seen; empty for those that have none. */
+  get etags(): Iterable<string> {
+    return this.#etags;
+  }
+
+  /**
+   * Looks again at objects, from the `n`-th seen on, whose `etags` were those. Throws `STALE` where one has changed
+   * meanwhile, or is gone.
+   */
+  async seeAgain(
+    n: number,
+    keys: readonly string[],
+    etags: readonly string[],
+    options: StoreOptions,
+  ): Promise<readonly ObjectInfo[]> {
+    const infos = await this.#statAll(keys, options);
+    return keys.map((key, i) => {
+      const info = infos[i];
+      const [hash, size = 0, modified = Number.NaN] = this.#numbersOf(n + i);
+      if (info !== undefined && hashVersion(info.version) === hash) return info;
+      throw this.#changed(key, { size, modified, etag: etags[i] ?? "" }, info);
+    });
+  }
+
+  #numbersOf(n: number): Float64Array {
+    const at = SEEN * (n % TOGETHER);
+    return this.#numbers[Math.floor(n / TOGETHER)]?.subarray(at, at + SEEN) ?? new Float64Array(0);
+  }
+
+  #changed(
+    key: string,
+    before: { readonly size: number; readonly modified: number; readonly etag: string },
+    now: ObjectInfo | undefined,
+  ): SuperchunkError {
+    const path = this.#store.describe(key);
+    const again = "try again when its writer is done";
+    const { size, modified, etag } = before;
+    if (now === undefined) {
+      const [expected, found] = [`${size} bytes`, "nothing"];
+      return new SuperchunkError(
+        "STALE",
+        `the object was removed while it was being referenced: it had ${expected}, and is not there any more; ${again}`,
+        { path, field: "object", expected, found },
+      );
+    }
+    const [field, expected, found] =
+      size !== now.size
+        ? (["size", size, now.size] as const)
+        : etag !== "" && etag !== now.etag
+          ? (["etag", etag, now.etag ?? "none"] as const)
+          : modified !== now.modified && !Number.isNaN(modified)
+            ? (["last-modified", isoTime(modified), isoTime(now.modified)] as const)
+            : (["version", "the object that was there first", "another one in its place"] as const);
+    return new SuperchunkError(
+      "STALE",
+      `the object was changed while it was being referenced: its ${field} was ${expected}, and is ${found}; ${again}`,
+      { path, field, expected, found },
+    );
+  }
+
+  async #statAll(
+    keys: readonly string[],
+    options: StoreOptions,
+  ): Promise<readonly (ObjectInfo | undefined)[]> {
+    const heads = await this.#store.getHeads?.(keys, 0, options);
+    if (heads !== undefined) return heads.map((head) => head?.info);
+    const infos = new Array<ObjectInfo | undefined>(keys.length).fill(undefined);
+    const look = async ([i, key]: [number, string], signal: AbortSignal): Promise<void> => {
+      infos[i] = await this.#store.stat(key, { signal });
+    };
+    await runPooled(keys.entries(), AT_ONCE, look, options.signal);
+    return infos;
+  }
+
+  #missing(key: string): SuperchunkError {
+    return new SuperchunkError(
+      "INCOMPLETE",
+      "the file is missing, but the archive's metadata count it. The archive is not whole; look for a whole copy",
+      { path: this.#store.describe(key), expected: "a file", found: "nothing" },
+    );
+  }
+}
+
+/** A time in milliseconds since 1970 as text. */
+function isoTime(modified: number | undefined): string {
+  return modified === undefined ? "not told" : new Date(modified).toISOString();
+}
+
+/** A hash of 53 bits: two of 32 (FNV-1a with different starts), of which the second gives the lower bits. */
+function hashVersion(text: string): number {
+  let first = 0x811c9dc5;
+  let second = 0x01000193;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    first = Math.imul(first ^ code, 0x01000193);
+    second = Math.imul(second ^ (code + i), 0x85ebca6b);
+  }
+  return (first >>> 0) * 2 ** 21 + (second >>> 11);
+}

@@ -1,0 +1,37 @@
+/** Virtual references: archives as Zarr without a copy, for those who read through kerchunk or Icechunk. */
+export {
+  type ContainerCredentials,
+  openWebContainer,
+} from "./containers/container-reader.ts";
+export {
+  type Container,
+  type ContainerChanges,
+  Containers,
+  defaultContainer,
+  formatContainers,
+  parseContainers,
+  storeOf,
+} from "./containers/containers.ts";
+export { commonFolder, toLocation } from "./containers/location.ts";
+export {
+  containersKey,
+  joinContainers,
+  keptContainers,
+  type OpenReferencesOptions,
+  openIndex,
+  openReferences,
+  type ReferenceStore,
+} from "./kerchunk/open-references.ts";
+export {
+  isClosed,
+  notReadBack,
+  type ReferenceResult,
+  ReferenceSet,
+  sampleArrays,
+  writeKerchunk,
+} from "./kerchunk/write-kerchunk.ts";
+export { joinPlans } from "./plan/join.ts";
+export { type PlanOptions, planReferences, type ReferencePlan } from "./plan/plan.ts";
+export type { ReferencedArray } from "./plan/planned-array.ts";
+export type { StreamSettings } from "./plan/reference-stream.ts";
+export type { PlannedChunk } from "./plan/types.ts";

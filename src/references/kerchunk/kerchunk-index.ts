@@ -1,0 +1,309 @@
+/**
+ * Sets of kerchunk references as they are read: what a key of the Zarr store stands for.
+ *
+ * Knows both forms; must not know where objects lie. Nothing that a set says is believed before it is used.
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import type { Guard } from "../plan/types.ts";
+import { fromBase64 } from "./base64.ts";
+import { chunkCounts } from "./kerchunk-parquet.ts";
+import { decodeParquetRows, type ParquetRows } from "./parquet-rows.ts";
+
+/** A place in an object; without a length, all of it. */
+export interface StoredReference {
+  readonly location: string;
+  readonly offset: number;
+  readonly length: number | undefined;
+  readonly guard: Guard | undefined;
+}
+
+/** What a key stands for: bytes, or where they lie. */
+export type StoredValue = Uint8Array | StoredReference;
+
+/** A set of references. */
+export interface ReferenceIndex {
+  find(key: string, options?: StoreOptions): Promise<StoredValue | undefined>;
+  /** Where the objects of all references lie, one for each reference. */
+  locations(options?: StoreOptions): AsyncIterable<string>;
+}
+
+/** Parsed text of a set in JSON. */
+interface JsonSet {
+  readonly version?: unknown;
+  readonly refs?: unknown;
+  readonly guards?: unknown;
+  readonly templates?: unknown;
+  readonly gen?: unknown;
+}
+
+/**
+ * A set in JSON: kerchunk's version 1, or the bare object of version 0. Throws `BAD_FIELD` for text that is none,
+ * `UNSUPPORTED` for templates, which can make any number of references out of a few words.
+ */
+export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
+  let set: JsonSet;
+  try {
+    set = JSON.parse(text) as JsonSet;
+  } catch (cause) {
+    throw new SuperchunkError("BAD_FIELD", "this is not JSON, so no set of references", { path, cause });
+  }
+  if (!isObject(set)) throw bad(path, "refs", "the set of references is no object", set);
+  if (set.templates !== undefined || set.gen !== undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "references made with templates or generators are not read; write them out with fsspec first",
+      { path, field: set.gen === undefined ? "templates" : "gen" },
+    );
+  }
+  const refs = set.refs === undefined ? set : set.refs;
+  if (!isObject(refs)) throw bad(path, "refs", "refs is no object", refs);
+  if (set.refs !== undefined && set.version !== 1) {
+    throw new SuperchunkError("UNSUPPORTED", `references of version ${String(set.version)} are not read`, {
+      path,
+      field: "version",
+      expected: 1,
+      found: set.version,
+    });
+  }
+  // In a bare object it is a key of the store.
+  const guards = set.refs === undefined ? undefined : set.guards;
+  if (guards !== undefined && !isObject(guards)) throw bad(path, "guards", "guards is no object", guards);
+  return new JsonIndex(
+    refs as Readonly<Record<string, unknown>>,
+    guards as Readonly<Record<string, unknown>> | undefined,
+    path,
+  );
+}
+
+class JsonIndex implements ReferenceIndex {
+  readonly #refs: Readonly<Record<string, unknown>>;
+  readonly #guards: Readonly<Record<string, unknown>> | undefined;
+  readonly #path: string;
+
+  constructor(
+    refs: Readonly<Record<string, unknown>>,
+    guards: Readonly<Record<string, unknown>> | undefined,
+    path: string,
+  ) {
+    this.#refs = refs;
+    this.#guards = guards;
+    this.#path = path;
+  }
+
+  async find(key: string): Promise<StoredValue | undefined> {
+    if (!Object.hasOwn(this.#refs, key)) return undefined;
+    const value = this.#refs[key];
+    if (typeof value === "string")
+      return value.startsWith("base64:")
+        ? fromBase64(value.slice(7), `${this.#path}: ${key}`)
+        : new TextEncoder().encode(value);
+    if (isObject(value)) return new TextEncoder().encode(JSON.stringify(value));
+    if (!Array.isArray(value) || (value.length !== 1 && value.length !== 3))
+      throw bad(this.#path, key, "a reference is neither text nor [url] nor [url, offset, length]", value);
+    const [location, offset, length] = value as readonly unknown[];
+    if (typeof location !== "string") throw bad(this.#path, key, "a reference has no address", location);
+    return {
+      location,
+      offset: count(offset ?? 0, this.#path, key),
+      length: length === undefined ? undefined : count(length, this.#path, key),
+      guard: this.#guard(location),
+    };
+  }
+
+  async *locations(): AsyncGenerator<string> {
+    for (const value of Object.values(this.#refs))
+      if (Array.isArray(value) && typeof value[0] === "string") yield value[0];
+  }
+
+  #guard(location: string): Guard | undefined {
+    const guards = this.#guards;
+    if (guards === undefined || !Object.hasOwn(guards, location)) return undefined;
+    const value = guards[location];
+    if (!Array.isArray(value)) throw bad(this.#path, "guards", "a guard is no list", value);
+    const [size, modified, etag] = value as readonly unknown[];
+    return toGuard(size, modified, etag, this.#path);
+  }
+}
+
+/** Files of rows that are kept decoded. */
+const KEPT_FILES = 8;
+
+/** A set in Parquet, below `prefix` of a store. Throws `NOT_FOUND` where there is none, `BAD_FIELD`. */
+export async function openKerchunkParquet(
+  store: ReadableStore,
+  prefix: string,
+  options: StoreOptions = {},
+): Promise<ReferenceIndex> {
+  const key = joinKey(prefix, ".zmetadata");
+  const path = store.describe(key);
+  const bytes = await store.get(key, options);
+  if (bytes === undefined)
+    throw new SuperchunkError("NOT_FOUND", "there is no set of references here", { path });
+  let document: { readonly metadata?: unknown; readonly record_size?: unknown };
+  try {
+    document = JSON.parse(new TextDecoder().decode(bytes)) as typeof document;
+  } catch (cause) {
+    throw new SuperchunkError("BAD_FIELD", "this is not JSON", { path, cause });
+  }
+  const { metadata } = document;
+  if (!isObject(metadata)) throw bad(path, "metadata", "metadata is no object", metadata);
+  const recordSize = count(document.record_size, path, "record_size");
+  if (recordSize === 0) throw bad(path, "record_size", "record_size is 0", 0);
+  return new ParquetIndex(store, prefix, metadata as Readonly<Record<string, unknown>>, recordSize);
+}
+
+class ParquetIndex implements ReferenceIndex {
+  readonly #store: ReadableStore;
+  readonly #prefix: string;
+  readonly #metadata: Readonly<Record<string, unknown>>;
+  readonly #recordSize: number;
+  readonly #files = new Map<string, Promise<ParquetRows>>();
+
+  constructor(
+    store: ReadableStore,
+    prefix: string,
+    metadata: Readonly<Record<string, unknown>>,
+    recordSize: number,
+  ) {
+    this.#store = store;
+    this.#prefix = prefix;
+    this.#metadata = metadata;
+    this.#recordSize = recordSize;
+  }
+
+  async find(key: string, options: StoreOptions = {}): Promise<StoredValue | undefined> {
+    if (Object.hasOwn(this.#metadata, key))
+      return new TextEncoder().encode(JSON.stringify(this.#metadata[key]));
+    const slash = key.lastIndexOf("/");
+    const node = key.slice(0, Math.max(0, slash));
+    const array = this.#metadata[joinKey(node, ".zarray")];
+    if (!isObject(array)) return undefined;
+    const row = rowOf(key.slice(slash + 1), array as Readonly<Record<string, unknown>>);
+    if (row === undefined) return undefined;
+    const number = Math.floor(row / this.#recordSize);
+    const file = joinKey(this.#prefix, node, `refs.${number}.parq`);
+    const path = this.#store.describe(file);
+    const rows = await this.#open(file, options);
+    const at = row % this.#recordSize;
+    if (at >= rows.count) throw bad(path, "rows", `there is no row for chunk ${key}`, rows.count);
+    const raw = rows.value("raw", at);
+    if (raw instanceof Uint8Array) return raw.slice();
+    const location = rows.value("path", at);
+    if (location === null || location === undefined) return undefined;
+    if (typeof location !== "string") throw bad(path, "path", "is no text", location);
+    const length = count(rows.value("size", at), path, "size");
+    const guarded = rows.value("object_size", at);
+    return {
+      location,
+      offset: count(rows.value("offset", at), path, "offset"),
+      length: length === 0 ? undefined : length,
+      guard:
+        guarded !== undefined && Number(guarded) >= 0
+          ? toGuard(guarded, orNull(rows.value("last_modified", at)), rows.value("etag", at), path)
+          : undefined,
+    };
+  }
+
+  async *locations(options: StoreOptions = {}): AsyncGenerator<string> {
+    for (const [name, array] of Object.entries(this.#metadata)) {
+      if (!/(?:^|\/)\.zarray$/.test(name) || !isObject(array)) continue;
+      const rows = rowsIn(array as Readonly<Record<string, unknown>>) ?? 0;
+      const node = name.slice(0, -".zarray".length);
+      for (let number = 0; number * this.#recordSize < rows; number++) {
+        const file = joinKey(this.#prefix, `${node}refs.${number}.parq`);
+        const decoded = await this.#open(file, options);
+        for (let at = 0; at < decoded.count; at++) {
+          const location = decoded.value("path", at);
+          if (typeof location === "string") yield location;
+        }
+      }
+    }
+  }
+
+  #open(file: string, options: StoreOptions): Promise<ParquetRows> {
+    let rows = this.#files.get(file);
+    this.#files.delete(file);
+    if (rows === undefined) {
+      rows = this.#decode(file, options);
+      rows.catch(() => this.#files.delete(file));
+    }
+    this.#files.set(file, rows);
+    for (const oldest of this.#files.keys()) {
+      if (this.#files.size <= KEPT_FILES) break;
+      this.#files.delete(oldest);
+    }
+    return rows;
+  }
+
+  async #decode(file: string, options: StoreOptions): Promise<ParquetRows> {
+    const path = this.#store.describe(file);
+    const bytes = await this.#store.get(file, options);
+    if (bytes === undefined)
+      throw new SuperchunkError("INCOMPLETE", "this file of references is missing", { path });
+    return decodeParquetRows(bytes, path);
+  }
+}
+
+/** Chunks of an array along each axis; undefined where its document does not tell. */
+function gridOf({ shape, chunks }: Readonly<Record<string, unknown>>): readonly number[] | undefined {
+  if (!isCounts(shape) || !isCounts(chunks) || shape.length !== chunks.length) return undefined;
+  return chunkCounts({ shape, chunk_grid: { configuration: { chunk_shape: chunks } } });
+}
+
+/** Rows in the files of an array: one for each chunk. */
+function rowsIn(array: Readonly<Record<string, unknown>>): number | undefined {
+  return gridOf(array)?.reduce((rows, n) => rows * n, 1);
+}
+
+/** Row of a chunk in the files of its array; undefined for what is no chunk of it. */
+function rowOf(name: string, array: Readonly<Record<string, unknown>>): number | undefined {
+  const grid = gridOf(array);
+  if (grid === undefined) return undefined;
+  if (grid.length === 0) return name === "0" ? 0 : undefined;
+  const parts = name.split(".");
+  if (parts.length !== grid.length || !parts.every((part) => /^(?:0|[1-9]\d{0,15})$/.test(part)))
+    return undefined;
+  let row = 0;
+  for (const [axis, part] of parts.entries()) {
+    const n = grid[axis] ?? 0;
+    if (Number(part) >= n) return undefined;
+    row = row * n + Number(part);
+  }
+  return row;
+}
+
+function isCounts(value: unknown): value is readonly number[] {
+  return Array.isArray(value) && value.every((n) => Number.isSafeInteger(n) && n >= 0);
+}
+
+function orNull(value: unknown): unknown {
+  return value === undefined || Number(value) < 0 ? null : value;
+}
+
+function toGuard(size: unknown, modified: unknown, etag: unknown, path: string): Guard {
+  return {
+    size: count(size, path, "guards"),
+    ...(modified === null || modified === undefined ? {} : { lastModified: count(modified, path, "guards") }),
+    ...(typeof etag === "string" ? { etag } : {}),
+  };
+}
+
+function count(value: unknown, path: string, field: string): number {
+  const number = typeof value === "bigint" ? Number(value) : value;
+  if (Number.isSafeInteger(number) && (number as number) >= 0) return number as number;
+  throw bad(path, field, "a count is no whole number from 0 on", value);
+}
+
+function isObject(value: unknown): value is object {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}
+
+function bad(path: string, field: string, reason: string, found: unknown): SuperchunkError {
+  return new SuperchunkError("BAD_FIELD", reason, {
+    path,
+    field,
+    found: typeof found === "object" ? typeof found : found,
+  });
+}

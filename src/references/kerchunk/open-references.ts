@@ -1,0 +1,173 @@
+/**
+ * Sets of references as stores of zarrita's: documents from the set, chunks from where they lie.
+ *
+ * Knows how a set, its containers and their stores are put together; must not know the forms of sets.
+ */
+import { isEqual } from "../../bytes/equal.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { resolveRange } from "../../store/range.ts";
+import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import { parseViewKey } from "../../view/view.ts";
+import type { ViewRange } from "../../view/view-types.ts";
+import {
+  type ContainerCredentials,
+  ContainerReader,
+  type OpenContainer,
+  openWebContainer,
+} from "../containers/container-reader.ts";
+import { type Container, Containers, parseContainers } from "../containers/containers.ts";
+import { openKerchunkParquet, parseKerchunkJson, type ReferenceIndex } from "./kerchunk-index.ts";
+
+/** How a set of references is opened. */
+export interface OpenReferencesOptions extends StoreOptions {
+  /** Containers that may be read, in place of those of the same name that are kept beside the set. */
+  readonly containers?: Iterable<Container> | undefined;
+  /** Names of containers kept beside the set that may be read too. */
+  readonly authorize?: readonly string[] | undefined;
+  /** By the names that containers call them. */
+  readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
+  /** Opens a container's store (default: those that can be read over HTTP). */
+  readonly openContainer?: OpenContainer | undefined;
+}
+
+/**
+ * A store with the interface of zarrita's, that only reads. What does not exist is `undefined`; what a set refers to
+ * and cannot be read throws a `SuperchunkError`, and is never replaced by fill values.
+ */
+export interface ReferenceStore {
+  get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined>;
+  getRange(key: string, range: ViewRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
+  /** The containers that the set knows, whether they may be read or not. */
+  readonly containers: Containers;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a set of kerchunk references, JSON or (where `path` is a folder with `.zmetadata`) Parquet, in a store.
+ *
+ * Containers are taken from the file beside the set and from `containers`. Only those given, and those named in
+ * `authorize`, are read: a set from elsewhere gets at no file by itself. Guards that the set has are enforced.
+ *
+ * Throws `NOT_FOUND`, `BAD_FIELD`, `UNSUPPORTED`; reads throw `UNSAFE_PATH` for references that are in no authorised
+ * container, `STALE` for an object that has changed, `TRUNCATED`, and what the container's store throws.
+ */
+export async function openReferences(
+  store: ReadableStore,
+  path: string,
+  options: OpenReferencesOptions = {},
+): Promise<ReferenceStore> {
+  const { signal } = options;
+  const index = await openIndex(store, path, { signal });
+  const kept = await keptContainers(store, path, { signal });
+  const { containers, authorized } = joinContainers(kept?.containers ?? [], options);
+  const reader = new ContainerReader(containers, {
+    authorized,
+    credentials: options.credentials,
+    openContainer: options.openContainer ?? openWebContainer,
+  });
+  return new IndexStore(index, containers, reader);
+}
+
+/** Key of the file with the containers of references: of a set, or of a repository. */
+export function containersKey(path: string): string {
+  return `${path.replace(/\.json$/, "")}.containers.json`;
+}
+
+/** The containers kept beside references, with the version of their file; undefined where there is none. */
+export async function keptContainers(
+  store: ReadableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<{ readonly containers: Containers; readonly version: string } | undefined> {
+  const key = containersKey(path);
+  const info = await store.stat(key, options);
+  const text = info === undefined ? undefined : await store.get(key, options);
+  if (info === undefined || text === undefined) return undefined;
+  return {
+    containers: parseContainers(new TextDecoder().decode(text), store.describe(key)),
+    version: info.version,
+  };
+}
+
+/** The containers of a set, and which of them may be read. Throws `NOT_FOUND` for a name in `authorize` that none has. */
+export function joinContainers(
+  kept: Iterable<Container>,
+  { containers: given = [], authorize = [] }: Pick<OpenReferencesOptions, "containers" | "authorize">,
+): { readonly containers: Containers; readonly authorized: ReadonlySet<string> } {
+  const authorized = new Set<string>(authorize);
+  const own = [...given];
+  const replaced = (each: Container): boolean =>
+    own.some(({ name, prefix }) => name === each.name || prefix === each.prefix);
+  const containers = new Containers([...kept].filter((each) => !replaced(each)));
+  for (const each of own) {
+    containers.add(each);
+    authorized.add(each.name);
+  }
+  for (const name of authorize) containers.get(name);
+  return { containers, authorized };
+}
+
+/** The references of a set. Throws as {@link openReferences}. */
+export async function openIndex(
+  store: ReadableStore,
+  path: string,
+  options: StoreOptions,
+): Promise<ReferenceIndex> {
+  // A folder is no object; stores that cannot tell find no object there either.
+  const text = path === "" ? undefined : await store.get(path, options);
+  if (text === undefined) return openKerchunkParquet(store, path, options);
+  return parseKerchunkJson(new TextDecoder().decode(text), store.describe(path));
+}
+
+class IndexStore implements ReferenceStore {
+  readonly containers: Containers;
+  readonly #index: ReferenceIndex;
+  readonly #reader: ContainerReader;
+
+  constructor(index: ReferenceIndex, containers: Containers, reader: ContainerReader) {
+    this.#index = index;
+    this.containers = containers;
+    this.#reader = reader;
+  }
+
+  async get(key: string, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
+    options.signal?.throwIfAborted();
+    const path = parseViewKey(key);
+    const found = path === undefined ? undefined : await this.#index.find(path, options);
+    return found === undefined || found instanceof Uint8Array ? found : this.#reader.read(found, options);
+  }
+
+  async getRange(key: string, range: ViewRange, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
+    options.signal?.throwIfAborted();
+    const path = parseViewKey(key);
+    const found = path === undefined ? undefined : await this.#index.find(path, options);
+    if (found === undefined) return undefined;
+    if (found instanceof Uint8Array) {
+      const { offset, length } = resolveRange(range, found.length, key);
+      return found.slice(offset, offset + length);
+    }
+    if (found.length === undefined) {
+      const whole = await this.#reader.read(found, options);
+      const { offset, length } = resolveRange(range, whole.length, key);
+      return whole.slice(offset, offset + length);
+    }
+    const { offset, length } = resolveRange(range, found.length, key);
+    return this.#reader.read({ ...found, offset: found.offset + offset, length }, options);
+  }
+
+  close(): Promise<void> {
+    return this.#reader.close();
+  }
+}
+
+/** Throws `BAD_FIELD` where what was read through the references is not what the source holds. */
+export function assertSame(found: Uint8Array | undefined, wanted: Uint8Array, key: string): void {
+  if (isEqual(found, wanted)) return;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    found === undefined
+      ? "a chunk that was referenced is not there when the result is read back"
+      : "a chunk that was referenced has other bytes when the result is read back",
+    { path: key, expected: wanted.length, found: found?.length },
+  );
+}

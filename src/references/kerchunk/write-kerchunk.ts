@@ -1,0 +1,238 @@
+/**
+ * Writes sets of kerchunk references with their containers, and reads them back.
+ *
+ * Knows the order of writing: the set last of all it is made from, then the comparison with the source.
+ */
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
+import { chunkKey } from "../../zarr/document/zarr-metadata.ts";
+import type { OpenContainer } from "../containers/container-reader.ts";
+import { type Container, Containers, defaultContainer, formatContainers } from "../containers/containers.ts";
+import { commonFolder } from "../containers/location.ts";
+import type { ReferencePlan } from "../plan/plan.ts";
+import type { ReferencedArray } from "../plan/planned-array.ts";
+import { type ReferenceItem, type StreamSettings, streamReferences } from "../plan/reference-stream.ts";
+import type { ReferenceCounts } from "../plan/types.ts";
+import { excerptKerchunkJson } from "./kerchunk-excerpt.ts";
+import { formatKerchunkJson, type ReferenceFormat } from "./kerchunk-json.ts";
+import { writeKerchunkParquet } from "./kerchunk-parquet.ts";
+import { assertSame, containersKey, openReferences } from "./open-references.ts";
+import { zarr2ChunkKey } from "./zarr2-documents.ts";
+
+/** How a set of kerchunk references is written. */
+export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onFailure"> {
+  /** JSON, or Parquet, which knows documents of Zarr v2 only. */
+  readonly form: "json" | "parquet";
+  /** Version of the documents (default 3 for JSON). */
+  readonly format?: ReferenceFormat | undefined;
+  /** Containers of the objects (default: one for their common folder). Every location must be in one of them. */
+  readonly containers?: Iterable<Container> | undefined;
+  /** The container of their common folder, where none are given (default: {@link defaultContainer}). */
+  readonly containerFor?: ((folder: string) => Container) | undefined;
+  /** Opens containers to read the result back; undefined: it is not read back. */
+  readonly openContainer?: OpenContainer | undefined;
+  /** Rows of a Parquet file. */
+  readonly recordSize?: number | undefined;
+  /** Replace a set that is there (default false: `CONFLICT`). */
+  readonly overwrite?: boolean | undefined;
+}
+
+/** What was written. */
+export interface ReferenceResult extends ReferenceCounts {
+  readonly arrays: number;
+  readonly containers: readonly Container[];
+  /** Chunks that were read back and compared with the source. */
+  readonly sampled: number;
+  readonly notes: readonly string[];
+}
+
+/** Writes references to archives at `path` of a store, and reads samples of every array back. */
+export async function writeKerchunk(
+  plans: AsyncIterable<ReferencePlan>,
+  target: WritableStore,
+  path: string,
+  options: KerchunkOptions,
+): Promise<ReferenceResult> {
+  const { form, signal } = options;
+  const format = form === "parquet" ? 2 : (options.format ?? 3);
+  if (form === "parquet" && options.format === 3)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "kerchunk's Parquet holds documents of Zarr v2 only; take JSON for Zarr v3",
+      { field: "format", expected: 2, found: 3 },
+    );
+  await assertFree(target, path, options);
+  const set = new ReferenceSet(plans, options.containers, options.containerFor);
+  if (form === "json")
+    await target.put(path, formatKerchunkJson(set.items(options), format), { signal, stablePieces: true });
+  else
+    await writeKerchunkParquet(set.items(options), target, path, { recordSize: options.recordSize, signal });
+  const containers = set.containers();
+  const closed = [...set.used].find(isClosed);
+  await target.put(containersKey(path), new TextEncoder().encode(formatContainers(containers)), { signal });
+  const sampled =
+    options.openContainer === undefined || closed !== undefined
+      ? 0
+      : await readBack(set, target, path, { ...options, format });
+  const result = set.result();
+  const notes = closed === undefined ? result.notes : [...result.notes, notReadBack(closed)];
+  return { ...result, notes, containers: [...containers], sampled };
+}
+
+/** True for a container that only those with its credentials read: who writes references may have others. */
+export function isClosed({ credentials, anonymous }: Container): boolean {
+  return credentials !== undefined && anonymous !== true;
+}
+
+/** What is to be known of a result with such a container. */
+export function notReadBack({ name, credentials }: Container): string {
+  return `nothing was read back: container "${name}" is for those with the credentials "${credentials}"`;
+}
+
+/** Reads samples of every array through the set as it was written. */
+async function readBack(
+  set: ReferenceSet,
+  target: WritableStore,
+  path: string,
+  { form, format, signal, openContainer, onFailure }: KerchunkOptions,
+): Promise<number> {
+  const keyOf = format === 2 ? zarr2ChunkKey : chunkKey;
+  const options = { containers: set.containers(), openContainer, signal };
+  let store: ReadableStore = target;
+  if (form === "json") {
+    const wanted = set.arrays.flatMap((array) =>
+      sampledCells(array).map((cell) => joinKey(array.node, keyOf(array.positionOf(cell)))),
+    );
+    store = await excerptKerchunkJson(target, path, new Set(wanted), { signal });
+  }
+  const references = await openReferences(store, path, options);
+  try {
+    return await sampleArrays(
+      set.arrays,
+      ({ node, sampledBytes }, index) => {
+        const key = `/${joinKey(node, keyOf(index))}`;
+        if (sampledBytes === undefined) return references.get(key, { signal });
+        return references.getRange(key, { suffixLength: sampledBytes }, { signal });
+      },
+      onFailure,
+    );
+  } finally {
+    await references.close();
+  }
+}
+
+/** The pieces of a set as they go by: counted, their locations matched with containers, their arrays kept. */
+export class ReferenceSet {
+  readonly arrays: ReferencedArray[] = [];
+  /** Of the containers given, those that references need. */
+  readonly used: Set<Container> = new Set();
+  readonly #plans: AsyncIterable<ReferencePlan>;
+  readonly #given: Containers | undefined;
+  readonly #containerFor: (folder: string) => Container;
+  readonly #counts: ReferenceCounts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
+  readonly #notes: string[] = [];
+  #common: string | undefined;
+  #location: string | undefined;
+
+  constructor(
+    plans: AsyncIterable<ReferencePlan>,
+    containers: Iterable<Container> | undefined,
+    containerFor: (folder: string) => Container = defaultContainer,
+  ) {
+    this.#plans = plans;
+    this.#containerFor = containerFor;
+    this.#given = containers === undefined ? undefined : new Containers(containers);
+  }
+
+  /** The pieces, in the order of `streamReferences`. */
+  async *items(settings: StreamSettings): AsyncGenerator<ReferenceItem> {
+    for await (const item of streamReferences(this.#noting(), this.#counts, settings)) {
+      if (item.kind === "array") this.arrays.push(item.array);
+      if (item.kind === "virtual" && item.location !== this.#location) this.#note(item.location);
+      yield item;
+    }
+  }
+
+  /** The containers that the references need: those given, or one for all. */
+  containers(): Containers {
+    if (this.#given !== undefined) return this.#given;
+    return new Containers(this.#common === undefined ? [] : [this.#containerFor(this.#common)]);
+  }
+
+  result(): Omit<ReferenceResult, "containers" | "sampled"> {
+    return { ...this.#counts, arrays: this.arrays.length, notes: this.#notes };
+  }
+
+  async *#noting(): AsyncGenerator<ReferencePlan> {
+    for await (const plan of this.#plans) {
+      this.#notes.push(...plan.notes);
+      yield plan;
+    }
+  }
+
+  #note(location: string): void {
+    this.#location = location;
+    if (this.#given !== undefined) {
+      this.used.add(this.#given.match(location));
+      return;
+    }
+    const known = this.#common;
+    if (known !== undefined && location.startsWith(known)) return;
+    this.#common = commonFolder(known === undefined ? [location] : [`${known}x`, location]);
+    if (this.#common === undefined) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `the archives lie in places without a common folder, ${known ?? ""} and ${location}; give a container for each`,
+        { field: "container", found: location },
+      );
+    }
+  }
+}
+
+/** Chunks of an array that are read back: the first, a middle and the last. */
+function sampledCells({ count }: ReferencedArray): readonly number[] {
+  return count === 0 ? [] : [...new Set([0, count >> 1, count - 1])];
+}
+
+/**
+ * Compares the first, a middle and the last chunk of every array with the source. Resolves with their number. Where
+ * `onFailure` is given it is told of chunks that the source itself holds damaged.
+ */
+export async function sampleArrays(
+  arrays: readonly ReferencedArray[],
+  read: (array: ReferencedArray, index: readonly number[]) => Promise<Uint8Array | undefined>,
+  onFailure?: StreamSettings["onFailure"],
+): Promise<number> {
+  let sampled = 0;
+  for (const array of arrays) {
+    for (const cell of sampledCells(array)) {
+      const index = array.positionOf(cell);
+      const wanted = await array.sample(cell).catch((error: unknown) => {
+        if (onFailure === undefined || !isSuperchunkError(error) || !error.isDamage) throw error;
+        const { code, message } = error;
+        const { archive } = array.job.source;
+        const path = archive.store.describe(archive.path);
+        onFailure({ path, node: array.node, code, message: `is referenced, but damaged: ${message}` });
+        return undefined;
+      });
+      if (wanted === undefined) continue;
+      assertSame(await read(array, index), wanted, joinKey(array.node, chunkKey(index)));
+      sampled++;
+    }
+  }
+  return sampled;
+}
+
+async function assertFree(
+  target: WritableStore,
+  path: string,
+  { form, overwrite, signal }: KerchunkOptions,
+): Promise<void> {
+  if (overwrite === true) return;
+  const key = form === "json" ? path : joinKey(path, ".zmetadata");
+  if ((await target.stat(key, { signal })) === undefined) return;
+  throw new SuperchunkError("CONFLICT", "there is a set of references already; remove it, or overwrite it", {
+    path: target.describe(key),
+  });
+}

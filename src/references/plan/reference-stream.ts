@@ -1,0 +1,142 @@
+/**
+ * References to many archives as one stream: documents before their chunks, objects and their guards behind them.
+ *
+ * Knows the order of things; must not know the forms in which references are written.
+ */
+
+import { failureOf } from "../../convert/run/failure.ts";
+import { type ErrorCode, SuperchunkError } from "../../errors.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { groupDocument } from "../../zarr/document/zarr-metadata.ts";
+import type { ReferencePlan } from "./plan.ts";
+import type { ReferencedArray } from "./planned-array.ts";
+import type { GuardedObject } from "./scanned-objects.ts";
+import type { PlannedChunk, ReferenceCounts } from "./types.ts";
+
+/** A piece of a set of references. */
+export type ReferenceItem =
+  | { readonly kind: "group"; readonly node: string; readonly document: JsonObject }
+  /** Chunks follow from number `first` on. */
+  | { readonly kind: "array"; readonly array: ReferencedArray; readonly first: number }
+  | PlannedChunk
+  | ({ readonly kind: "object" } & GuardedObject);
+
+/** An archive that is not in the result. */
+export interface FailedArchive {
+  /** How messages name the archive. */
+  readonly path: string;
+  readonly node: string;
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** How archives are made one stream. */
+export interface StreamSettings {
+  /** From which chunk on an array is referenced (default: the first). */
+  readonly firstOf?: ((array: ReferencedArray) => Promise<number> | number) | undefined;
+  /** Told of an archive that cannot be referenced, which is left out then (default: its error ends the stream). */
+  readonly onFailure?: ((failure: FailedArchive) => void) | undefined;
+}
+
+/**
+ * The pieces of all plans. Every object is compared again behind the archive's chunks, so that none is guarded by
+ * what it was while a writer was at work; throws `STALE` where one has changed, and `INCOMPLETE` where all archives
+ * are left out.
+ */
+export async function* streamReferences(
+  plans: AsyncIterable<ReferencePlan> | Iterable<ReferencePlan>,
+  counts: ReferenceCounts,
+  { firstOf = () => 0, onFailure }: StreamSettings = {},
+): AsyncGenerator<ReferenceItem> {
+  const groups = new Set<string>();
+  let isEmpty = true;
+  for await (const plan of plans) {
+    const own: ReferenceCounts = { virtual: 0, padded: 0, recoded: 0, inlined: 0 };
+    const pieces =
+      onFailure === undefined
+        ? piecesOf(plan, own, firstOf)
+        : await wholePieces(plan, own, firstOf, onFailure);
+    if (pieces === undefined) continue;
+    isEmpty = false;
+    yield* groupsOf(plan, groups);
+    yield* pieces;
+    for (const kind of ["virtual", "padded", "recoded", "inlined"] as const) counts[kind] += own[kind];
+  }
+  if (isEmpty && onFailure !== undefined)
+    throw new SuperchunkError(
+      "INCOMPLETE",
+      "none of the archives can be referenced, so that nothing is written",
+      { field: "archives", expected: "at least 1", found: 0 },
+    );
+}
+
+function* groupsOf(
+  { groups: own, arrays }: ReferencePlan,
+  known: Set<string>,
+): Generator<ReferenceItem, void, undefined> {
+  for (const node of foldersAbove([...own.keys(), ...arrays.map(({ node }) => node)])) {
+    if (known.has(node) || own.has(node)) continue;
+    known.add(node);
+    yield { kind: "group", node, document: groupDocument({}) };
+  }
+  for (const [node, document] of own) {
+    known.add(node);
+    yield { kind: "group", node, document };
+  }
+}
+
+async function* piecesOf(
+  { arrays }: ReferencePlan,
+  counts: ReferenceCounts,
+  firstOf: NonNullable<StreamSettings["firstOf"]>,
+): AsyncGenerator<ReferenceItem> {
+  for (const array of arrays) {
+    const first = await firstOf(array);
+    yield { kind: "array", array, first };
+    yield* array.chunks(counts, first);
+  }
+  for (const array of arrays) for await (const object of array.recheck()) yield { kind: "object", ...object };
+}
+
+/** Bytes of the pieces of an archive that are kept until all of them are known. */
+const MOST_KEPT = 32 << 20;
+/** Bytes that a piece takes beside those of a chunk, about. */
+const PIECE_BYTES = 400;
+
+/**
+ * The pieces of an archive, once all of them were found; undefined where one cannot be. Those of an archive with very
+ * many are looked at twice rather than kept.
+ */
+async function wholePieces(
+  plan: ReferencePlan,
+  counts: ReferenceCounts,
+  firstOf: NonNullable<StreamSettings["firstOf"]>,
+  onFailure: NonNullable<StreamSettings["onFailure"]>,
+): Promise<AsyncIterable<ReferenceItem> | Iterable<ReferenceItem> | undefined> {
+  const kept: ReferenceItem[] = [];
+  let bytes = 0;
+  try {
+    for await (const item of piecesOf(plan, counts, firstOf)) {
+      bytes += PIECE_BYTES + (item.kind === "native" ? item.bytes.length : 0);
+      if (bytes <= MOST_KEPT) kept.push(item);
+      else kept.length = 0;
+    }
+  } catch (error) {
+    onFailure({ path: plan.source, node: plan.node, ...failureOf(error, plan.source) });
+    return undefined;
+  }
+  if (bytes <= MOST_KEPT) return kept;
+  Object.assign(counts, { virtual: 0, padded: 0, recoded: 0, inlined: 0 });
+  return piecesOf(plan, counts, firstOf);
+}
+
+/** Every folder that a node lies in, the outermost first. */
+export function foldersAbove(nodes: readonly string[]): string[] {
+  const folders = new Set<string>();
+  for (const node of nodes) {
+    if (node === "") continue;
+    const parts = node.split("/");
+    for (let depth = 0; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
+  }
+  return [...folders].sort((a, b) => a.length - b.length);
+}

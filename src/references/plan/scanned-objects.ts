@@ -1,0 +1,123 @@
+/**
+ * The objects that chunks are found in: where they lie, what guards them, and that they are still the same at the end.
+ *
+ * Knows stores and guards; must not know chunks.
+ */
+import { mapAhead } from "../../store/pool.ts";
+import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
+import { guardOf, SeenObjects } from "../containers/guard.ts";
+import { Locations } from "../containers/location.ts";
+import { PackedTexts } from "./packed-texts.ts";
+import type { Guard } from "./types.ts";
+
+/** Objects that are looked at again together, and how many such lots are asked for ahead. */
+const LOT = 128;
+const LOTS_AHEAD = 4;
+
+/** How objects are looked at. */
+export interface ScanOptions {
+  /** False: no guards, and what changes is not noticed (default true). */
+  readonly guard?: boolean | undefined;
+  /** Location of an object (default: what its store calls it, a path or a URL). */
+  readonly locate?: ((key: string) => string) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** An object that references point into, and its guard. */
+export interface GuardedObject {
+  readonly location: string;
+  readonly guard: Guard;
+}
+
+/** An object as it was seen before its chunks were. */
+export interface LocatedObject {
+  readonly location: string;
+  /** Bytes. */
+  readonly size: number;
+  readonly guard: Guard | undefined;
+}
+
+/** Objects that are looked at again together, from the `first`-th seen on. */
+interface Lot {
+  readonly first: number;
+  readonly keys: readonly string[];
+  readonly etags: readonly string[];
+}
+
+/** The objects of one scan. */
+export class ScannedObjects {
+  readonly #store: ReadableStore;
+  readonly #options: ScanOptions;
+  #seen: SeenObjects;
+  readonly #locations = new Locations();
+  /** Keys of the objects seen, in order. */
+  readonly #keys = new PackedTexts();
+
+  constructor(store: ReadableStore, options: ScanOptions) {
+    this.#store = store;
+    this.#options = options;
+    this.#seen = new SeenObjects(store);
+  }
+
+  /** Begins anew. */
+  clear(): void {
+    this.#seen = new SeenObjects(this.#store);
+    this.#keys.clear();
+  }
+
+  /** Looks at an object before anything of it is read. Throws `INCOMPLETE` where it is not there, else as {@link note}. */
+  async look(key: string): Promise<LocatedObject> {
+    const location = this.#locate(key); // what cannot be referenced is not asked for
+    return this.#add(key, location, await this.#seen.see(key, { signal: this.#options.signal }));
+  }
+
+  /** Takes in what was told of an object with its first bytes. Throws `UNSUPPORTED` for one without a location or a guard. */
+  note(key: string, info: ObjectInfo): LocatedObject {
+    this.#seen.note(info);
+    return this.#add(key, this.#locate(key), info);
+  }
+
+  #add(key: string, location: string, info: ObjectInfo): LocatedObject {
+    this.#keys.add(key);
+    const guard = this.#options.guard === false ? undefined : guardOf(info, this.#store.describe(key));
+    return { location, size: info.size, guard };
+  }
+
+  /** Looks at every object again. Throws `STALE` where one has changed meanwhile. */
+  async *recheck(): AsyncGenerator<GuardedObject> {
+    const { guard, signal } = this.#options;
+    if (guard === false) return;
+    const look = async ({ first, keys, etags }: Lot, signal: AbortSignal) => ({
+      keys,
+      infos: await this.#seen.seeAgain(first, keys, etags, { signal }),
+    });
+    for await (const { keys, infos } of mapAhead(this.#lots(), LOTS_AHEAD, look, signal)) {
+      for (const [i, key] of keys.entries()) {
+        const info = infos[i];
+        if (info === undefined) throw new RangeError("an object was not looked at");
+        yield { location: this.#locate(key), guard: guardOf(info, this.#store.describe(key)) };
+      }
+    }
+  }
+
+  /** The objects in lots. */
+  *#lots(): Generator<Lot> {
+    let first = 0;
+    let lot = { keys: [] as string[], etags: [] as string[] };
+    const etags = this.#seen.etags[Symbol.iterator]();
+    for (const key of this.#keys) {
+      lot.keys.push(key);
+      lot.etags.push(String(etags.next().value));
+      if (lot.keys.length < LOT) continue;
+      yield { first, ...lot };
+      first += lot.keys.length;
+      lot = { keys: [], etags: [] };
+    }
+    if (lot.keys.length > 0) yield { first, ...lot };
+  }
+
+  #locate(key: string): string {
+    const { locate } = this.#options;
+    return this.#locations.of(locate === undefined ? this.#store.describe(key) : locate(key));
+  }
+}

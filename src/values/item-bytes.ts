@@ -1,0 +1,234 @@
+/**
+ * Values as stored items: the way back of `values.ts`. Knows dtypes; must not know arrays. @see FORMAT.md [FD]
+ */
+import { SuperchunkError } from "../errors.ts";
+import type { DType, Field } from "../format/types.ts";
+import { fieldSize } from "./values.ts";
+
+/** NaT, the count that numpy uses for "no date". */
+const NOT_A_TIME = -(2n ** 63n);
+
+/** Writes one value as an item of the dtype, at `at`. Throws `BAD_ARGUMENT` for a value that the dtype does not have. */
+export function putItem(view: DataView, at: number, dtype: DType, value: unknown): void {
+  const little = !("byteOrder" in dtype) || dtype.byteOrder !== "big";
+  switch (dtype.kind) {
+    case "bool":
+      if (typeof value !== "boolean" && value !== 0 && value !== 1) throw unfit(value, "true or false");
+      view.setUint8(at, value ? 1 : 0);
+      return;
+    case "int":
+    case "uint":
+      putInteger(view, at, dtype.kind, dtype.itemSize, little, value);
+      return;
+    case "datetime":
+    case "timedelta":
+      putInteger(view, at, "int", 8, little, value === "NaT" || value === null ? NOT_A_TIME : value);
+      return;
+    case "float":
+      putFloat(view, at, dtype.itemSize, little, value);
+      return;
+    case "complex": {
+      const half = dtype.itemSize / 2;
+      const [re, im] = typeof value === "number" ? [value, 0] : listOf(value, 2, "a pair [re, im]");
+      putFloat(view, at, half, little, re);
+      putFloat(view, at + half, half, little, im);
+      return;
+    }
+    case "bytes":
+    case "void":
+      putBytes(view, at, dtype.itemSize, value);
+      return;
+    case "unicode":
+      putText(view, at, dtype.itemSize, little, value);
+      return;
+    case "struct":
+      putFields(view, at, dtype.fields, value);
+      return;
+    case "object":
+      throw new SuperchunkError("UNSUPPORTED", "Python objects are never written", { field: "dtype" });
+  }
+}
+
+/** One item as bytes; a default value as stored in metadata, or nothing for zeros. Throws `BAD_ARGUMENT`. */
+export function encodeItem(dtype: DType, value: unknown): Uint8Array {
+  const bytes = new Uint8Array(dtype.itemSize);
+  if (value === null || value === undefined) {
+    if (dtype.kind === "datetime" || dtype.kind === "timedelta")
+      putItem(new DataView(bytes.buffer), 0, dtype, "NaT");
+    return bytes;
+  }
+  putItem(new DataView(bytes.buffer), 0, dtype, value);
+  return bytes;
+}
+
+/** Writes one row: an item, or nested lists of `shape` items. */
+export function putRow(
+  view: DataView,
+  at: number,
+  dtype: DType,
+  shape: readonly number[],
+  value: unknown,
+): void {
+  const [length, ...rest] = shape;
+  if (length === undefined) {
+    putItem(view, at, dtype, value);
+    return;
+  }
+  const step = rest.reduce((product, n) => product * n, dtype.itemSize);
+  const parts = listOf(value, length, `a list of ${length}`);
+  for (let i = 0; i < length; i++) putRow(view, at + i * step, dtype, rest, parts[i]);
+}
+
+function putInteger(
+  view: DataView,
+  at: number,
+  kind: "int" | "uint",
+  size: number,
+  little: boolean,
+  value: unknown,
+): void {
+  const bits = BigInt(size * 8);
+  const [least, most] =
+    kind === "int" ? [-(1n << (bits - 1n)), (1n << (bits - 1n)) - 1n] : [0n, (1n << bits) - 1n];
+  const isInteger = typeof value === "bigint" || Number.isSafeInteger(value);
+  const big = isInteger ? BigInt(value as number | bigint) : undefined;
+  if (big === undefined || big < least || big > most)
+    throw unfit(value, `an integer from ${least} to ${most}`);
+  if (size === 8) view.setBigUint64(at, BigInt.asUintN(64, big), little);
+  else if (size === 4) view.setUint32(at, Number(big) >>> 0, little);
+  else if (size === 2) view.setUint16(at, Number(big) & 0xffff, little);
+  else view.setUint8(at, Number(big) & 0xff);
+}
+
+/** What is as large as this or larger is rounded to infinity. */
+const LARGEST_SINGLE = 2 ** 128 - 2 ** 103;
+const LARGEST_HALF = 65520;
+
+function putFloat(view: DataView, at: number, size: number, little: boolean, value: unknown): void {
+  const number = numberOf(value);
+  // Infinity is a value of its own, and not what a number becomes that is too large.
+  const largest = size === 4 ? LARGEST_SINGLE : size === 2 ? LARGEST_HALF : Number.POSITIVE_INFINITY;
+  if (Math.abs(number) >= largest && Number.isFinite(number))
+    throw unfit(value, `a number that a float of ${size} bytes has, below ${largest} in size`);
+  if (size === 8) view.setFloat64(at, number, little);
+  else if (size === 4) view.setFloat32(at, number, little);
+  else if (size === 2) view.setUint16(at, halfBits(number), little);
+  else
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `float of ${size} bytes has no JavaScript number; give raw bytes`,
+      {
+        field: "dtype",
+      },
+    );
+}
+
+/** A number, or one of the names that JSON gives to those that it does not have; of large integers the nearest. */
+function numberOf(value: unknown): number {
+  if (typeof value === "number") return value;
+  if (typeof value === "bigint") return Number(value);
+  if (value === "NaN") return Number.NaN;
+  if (value === "Infinity") return Number.POSITIVE_INFINITY;
+  if (value === "-Infinity") return Number.NEGATIVE_INFINITY;
+  throw unfit(value, "a number");
+}
+
+const SINGLE = new DataView(new ArrayBuffer(8));
+
+/** float64 as float16, rounded to the nearest, ties to even. */
+function halfBits(value: number): number {
+  SINGLE.setFloat64(0, value);
+  const sign = (SINGLE.getUint8(0) & 0x80) << 8;
+  if (Number.isNaN(value)) return sign | 0x7e00;
+  const size = Math.abs(value);
+  if (size >= 65520) return sign | 0x7c00;
+  // Steps of a half: 2^-24 below 2^-14, then 2^-10 of the power of two below.
+  const exponent = Math.max(-14, Math.floor(Math.log2(size)));
+  const power = size > 0 && 2 ** (exponent + 1) <= size ? exponent + 1 : exponent;
+  const step = 2 ** (Math.max(-14, power) - 10);
+  const steps = roundEven(size / step);
+  if (steps === 0) return sign;
+  const rounded = steps * step;
+  if (rounded >= 65536) return sign | 0x7c00;
+  if (rounded < 2 ** -14) return sign | steps;
+  const final = rounded >= 2 ** (power + 1) ? power + 1 : power;
+  return sign | ((final + 15) << 10) | ((rounded / 2 ** final - 1) * 1024);
+}
+
+function roundEven(value: number): number {
+  const floor = Math.floor(value);
+  const rest = value - floor;
+  if (rest > 0.5 || (rest === 0.5 && floor % 2 === 1)) return floor + 1;
+  return floor;
+}
+
+function putBytes(view: DataView, at: number, size: number, value: unknown): void {
+  const target = new Uint8Array(view.buffer, view.byteOffset + at, size);
+  target.fill(0);
+  let source: ArrayLike<number>;
+  if (value instanceof Uint8Array) source = value;
+  else if (typeof value === "string")
+    source = Array.from(value, (character) => character.codePointAt(0) ?? 0);
+  else source = listOf(value, undefined, "a string or bytes") as number[];
+  if (
+    source.length > size ||
+    Array.from(source).some((byte) => !(Number.isInteger(byte) && byte >= 0 && byte < 256))
+  )
+    throw unfit(value, `at most ${size} characters of Latin-1, or bytes`);
+  target.set(source);
+}
+
+function putText(view: DataView, at: number, size: number, little: boolean, value: unknown): void {
+  if (typeof value !== "string") throw unfit(value, "a string");
+  const points = Array.from(value, (character) => character.codePointAt(0) ?? 0);
+  if (points.length * 4 > size) throw unfit(value, `at most ${size / 4} characters`);
+  for (let i = 0; i * 4 < size; i++) view.setUint32(at + i * 4, points[i] ?? 0, little);
+}
+
+/** Fields by name, or a list of them in order. */
+function putFields(view: DataView, at: number, fields: readonly Field[], value: unknown): void {
+  const list = Array.isArray(value) ? listOf(value, fields.length, `a list of ${fields.length}`) : undefined;
+  if (list === undefined && (typeof value !== "object" || value === null))
+    throw unfit(value, "an object, or a list of the fields");
+  fields.forEach((field, i) => {
+    const part = list === undefined ? (value as Record<string, unknown>)[field.name] : list[i];
+    if (part === undefined) throw unfit(value, `a value for the field "${field.name}"`);
+    const isOne = field.shape.length > 0 && !Array.isArray(part) && !ArrayBuffer.isView(part);
+    if (part === null || isOne) putSame(view, at + field.offset, field, part);
+    else putRow(view, at + field.offset, field.dtype, field.shape, part);
+  });
+}
+
+/** One value, or the default, in all places of a sub-array, as numpy spreads it. */
+function putSame(view: DataView, at: number, field: Field, value: unknown): void {
+  const item = encodeItem(field.dtype, value);
+  const target = new Uint8Array(view.buffer, view.byteOffset + at, fieldSize(field));
+  for (let from = 0; from < target.length; from += item.length) target.set(item, from);
+}
+
+function listOf(value: unknown, length: number | undefined, expected: string): readonly unknown[] {
+  const list = Array.isArray(value)
+    ? value
+    : ArrayBuffer.isView(value)
+      ? Array.from(value as Uint8Array)
+      : undefined;
+  if (list === undefined || (length !== undefined && list.length !== length)) throw unfit(value, expected);
+  return list;
+}
+
+function unfit(value: unknown, expected: string): SuperchunkError {
+  const isPlain = typeof value === "object" && value !== null && !Array.isArray(value);
+  const shown =
+    typeof value === "string"
+      ? JSON.stringify(value.slice(0, 40))
+      : (isPlain ? "{...}" : String(value)).slice(0, 40);
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the value ${shown} does not fit the dtype: expected ${expected}`,
+    {
+      field: "value",
+      expected,
+      found: value,
+    },
+  );
+}

@@ -1,0 +1,216 @@
+/**
+ * What a selection of an n-dimensional array touches: pure arithmetic on shapes, strides and byte offsets.
+ */
+
+import { SuperchunkError } from "../errors.ts";
+
+/** A slice as zarrita has it: half-open, with a step; null means "to the end". */
+export interface Slice {
+  readonly start: number | null;
+  readonly stop: number | null;
+  readonly step: number | null;
+}
+
+/** One entry for each dimension: an integer (drops the dimension), a slice, or null (all of it). */
+export type Selection = readonly (number | Slice | null)[];
+
+/** One dimension of a selection, resolved against the shape: `count` indices from `start` in steps of `step`. */
+export interface Extent {
+  readonly start: number;
+  readonly count: number;
+  readonly step: number;
+  /** An integer was given: the dimension is dropped from the result. */
+  readonly dropped: boolean;
+}
+
+/**
+ * Resolves a selection. Negative integers and bounds count from the end; bounds beyond it are cut off; steps are
+ * positive. Missing entries at the end mean all. Throws `BAD_ARGUMENT`.
+ */
+export function resolveSelection(
+  selection: Selection | null | undefined,
+  shape: readonly number[],
+): Extent[] {
+  const entries: readonly (number | Slice | null)[] = selection ?? [];
+  if (!Array.isArray(entries))
+    throw badSelection(entries, "the selection", "a list with an entry for each dimension");
+  if (entries.length > shape.length) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the selection has ${entries.length} entries for ${shape.length} ${shape.length === 1 ? "dimension" : "dimensions"}`,
+      {
+        field: "selection",
+        expected: `at most ${shape.length}`,
+        found: entries.length,
+      },
+    );
+  }
+  return shape.map((length, dimension) => resolveEntry(entries[dimension] ?? null, length, dimension));
+}
+
+const SLICE_MEMBERS: ReadonlySet<string> = new Set(["start", "stop", "step"]);
+
+function resolveEntry(entry: number | Slice | null, length: number, dimension: number): Extent {
+  if (entry === null) return { start: 0, count: length, step: 1, dropped: false };
+  if (typeof entry === "number") {
+    const index = entry < 0 ? entry + length : entry;
+    if (!Number.isInteger(entry) || index < 0 || index >= length) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `index ${entry} is outside of dimension ${dimension}, which has ${length}`,
+        {
+          field: "selection",
+          expected: `${-length} to ${length - 1}`,
+          found: entry,
+        },
+      );
+    }
+    return { start: index, count: 1, step: 1, dropped: true };
+  }
+  // Anything else would be taken for a slice without bounds, which is all.
+  if (typeof entry !== "object" || Array.isArray(entry))
+    throw badSelection(
+      entry,
+      `the entry for dimension ${dimension}`,
+      "an integer, { start, stop, step } or null",
+    );
+  for (const member of Object.keys(entry)) {
+    if (!SLICE_MEMBERS.has(member))
+      throw badSelection(
+        entry,
+        `the entry for dimension ${dimension}`,
+        `no member "${member}", but { start, stop, step }`,
+      );
+  }
+  const step = entry.step ?? 1;
+  if (!Number.isInteger(step) || step < 1) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `step ${step} in dimension ${dimension} is not a positive integer`,
+      {
+        field: "selection",
+        expected: "a positive integer",
+        found: step,
+      },
+    );
+  }
+  const start = resolveBound(entry.start ?? 0, length, dimension);
+  const stop = resolveBound(entry.stop ?? length, length, dimension);
+  return { start, count: Math.max(0, Math.ceil((stop - start) / step)), step, dropped: false };
+}
+
+function badSelection(found: unknown, what: string, expected: string): SuperchunkError {
+  const shown = typeof found === "object" ? (JSON.stringify(found) ?? "") : JSON.stringify(String(found));
+  return new SuperchunkError("BAD_ARGUMENT", `${what} is ${shown.slice(0, 80)}, expected ${expected}`, {
+    field: "selection",
+    expected,
+    found,
+  });
+}
+
+function resolveBound(bound: number, length: number, dimension: number): number {
+  if (!Number.isInteger(bound)) {
+    throw new SuperchunkError("BAD_ARGUMENT", `bound ${bound} in dimension ${dimension} is not an integer`, {
+      field: "selection",
+      found: bound,
+    });
+  }
+  return Math.min(length, Math.max(0, bound < 0 ? bound + length : bound));
+}
+
+/** Strides in elements of a C-ordered array. */
+export function stridesOf(shape: readonly number[]): number[] {
+  const strides = new Array<number>(shape.length).fill(1);
+  for (let d = shape.length - 2; d >= 0; d--) strides[d] = (strides[d + 1] ?? 1) * (shape[d + 1] ?? 1);
+  return strides;
+}
+
+/** Number of elements of a shape. */
+export function elementsOf(shape: readonly number[]): number {
+  return shape.reduce((product, n) => product * n, 1);
+}
+
+/** Contiguous runs of a selection: `count` of them, each from `source` to `target`, `length` elements. */
+export interface RunBatch {
+  readonly source: Float64Array;
+  readonly target: Float64Array;
+  /** Elements of every run of the selection. */
+  readonly length: number;
+  count: number;
+}
+
+const BATCH = 4096;
+
+/**
+ * The contiguous runs of a selection of a C-ordered array, in ascending order of both source and target, in batches
+ * (one object, filled anew each time). Trailing dimensions that are selected whole are joined into one run.
+ */
+export function* runsOf(extents: readonly Extent[], shape: readonly number[]): Generator<RunBatch> {
+  if (extents.some((extent) => extent.count === 0)) return;
+  const strides = stridesOf(shape);
+  let inner = extents.length;
+  let length = 1;
+  while (inner > 0) {
+    const extent = extents[inner - 1];
+    if (extent === undefined || (extent.step !== 1 && extent.count > 1)) break;
+    length *= extent.count;
+    inner--;
+    if (extent.count !== shape[inner]) break;
+  }
+  let source = 0;
+  extents.forEach((extent, d) => {
+    source += extent.start * (strides[d] ?? 1);
+  });
+  const outer = extents
+    .slice(0, inner)
+    .map((extent, d) => ({ count: extent.count, stride: extent.step * (strides[d] ?? 1), at: 0 }));
+  const room = Math.min(BATCH, elementsOf(outer.map(({ count }) => count)));
+  const batch: RunBatch = {
+    source: new Float64Array(room),
+    target: new Float64Array(room),
+    length,
+    count: 0,
+  };
+  for (let target = 0; ; target += length) {
+    batch.source[batch.count] = source;
+    batch.target[batch.count] = target;
+    if (++batch.count === room) {
+      yield batch;
+      batch.count = 0;
+    }
+    let d = outer.length - 1;
+    for (; d >= 0; d--) {
+      const axis = outer[d];
+      if (axis === undefined) break;
+      source += axis.stride;
+      if (++axis.at < axis.count) break;
+      source -= axis.stride * axis.count;
+      axis.at = 0;
+    }
+    if (d < 0) break;
+  }
+  if (batch.count > 0) yield batch;
+}
+
+/** Copies items from F order to C order (both of `shape`, in the C sense of the result). */
+export function fortranToC(source: Uint8Array, shape: readonly number[], itemSize: number): Uint8Array {
+  const out = new Uint8Array(source.length);
+  const fStrides = stridesOf([...shape].reverse()).reverse();
+  const last = shape.length - 1;
+  let at = 0;
+  const walk = (dimension: number, from: number): void => {
+    const count = shape[dimension] ?? 1;
+    const stride = fStrides[dimension] ?? 1;
+    for (let i = 0; i < count; i++) {
+      const index = from + i * stride;
+      if (dimension < last) walk(dimension + 1, index);
+      else {
+        const begin = index * itemSize;
+        for (let b = 0; b < itemSize; b++) out[at++] = source[begin + b] ?? 0;
+      }
+    }
+  };
+  if (shape.length === 0) return source.slice();
+  walk(0, 0);
+  return out;
+}

@@ -1,0 +1,268 @@
+/**
+ * Many archives as one hierarchy: opened when they are asked for, opened anew when they change.
+ *
+ * Knows which archive a key belongs to; must not know chunks.
+ */
+
+import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
+import { findArchives } from "../archive/open/discover.ts";
+import { open } from "../archive/open/open.ts";
+import { MOST_CONSOLIDATED } from "../convert/run/tree-run.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import type { JsonObject } from "../format/types.ts";
+import { isZarrFolder } from "../open/find-readables.ts";
+import { joinKey } from "../store/key.ts";
+import { runPooled } from "../store/pool.ts";
+import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import { namePaths } from "../zarr/document/node-names.ts";
+import { consolidate, encodeDocument, groupDocument } from "../zarr/document/zarr-metadata.ts";
+import { cutRange, directNodes, parseViewKey } from "./view.ts";
+import { ArchiveView } from "./view-archive.ts";
+import type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view-types.ts";
+
+/** Archives that are kept open. */
+const KEPT_ARCHIVES = 256;
+/** Archives that are opened at a time. */
+const OPENED_AT_ONCE = 8;
+/** For this long a document is believed without looking whether its archive has changed. */
+const FRESH_MS = 1000;
+
+/** An archive of a tree. */
+export interface ViewEntry {
+  /** Path of its node in the view; `""` where it is the whole view. */
+  readonly node: string;
+  /** How messages name it. */
+  readonly source: string;
+  open(options: OpenOptions): Promise<Archive>;
+}
+
+/**
+ * Every archive below a folder of a store, at the path that it would get in a conversion of the whole folder.
+ * Needs a store that can list. Throws `NOT_FOUND` where there is none, `UNSUPPORTED` where there is only Zarr.
+ */
+export async function findViewEntries(
+  store: ReadableStore,
+  path = "",
+  options: OpenOptions = {},
+): Promise<ViewEntry[]> {
+  const keys: string[] = [];
+  for await (const found of findArchives(store, path, options)) keys.push(found.path);
+  if (keys.length === 0) {
+    for await (const { kind } of findArchives(store, path, { ...options, isOther: isZarrFolder }))
+      if (kind === "other") throw onlyZarr(store.describe(path));
+    throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
+      path: store.describe(path),
+    });
+  }
+  const below = (key: string): string =>
+    path === "" || key === path ? key.slice(path.length) : key.slice(path.length + 1);
+  const named = namePaths(keys.map(below).filter((name) => name !== ""));
+  return keys.map((key) => ({
+    node: named.get(below(key)) ?? below(key),
+    source: store.describe(key),
+    open: (opening) => open(store, key, opening),
+  }));
+}
+
+function onlyZarr(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    "this is Zarr already, which its readers open as it lies; it is archives that are shown as Zarr, and referred to",
+    { path, expected: "an archive, or a folder of archives", found: "Zarr" },
+  );
+}
+
+/**
+ * Shows many archives as one Zarr v3 hierarchy: a group for each folder, its metadata consolidated (unless there
+ * are more than 5,000 nodes below it). Archives that cannot be read are left out of it, and reading them throws why.
+ * An archive that was changed by a writer is opened anew. Throws `BAD_ARGUMENT` where two entries have one node.
+ */
+export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions = {}): ZarrView {
+  return new TreeView(entries, options);
+}
+
+/** Documents of folders that are kept. */
+const KEPT_DOCUMENTS = 64;
+
+/** The document of a folder, and when it was made. */
+interface FolderDocument {
+  readonly bytes: Promise<Uint8Array>;
+  readonly at: number;
+}
+
+/** An archive that was opened, and when. */
+interface OpenedView {
+  readonly view: Promise<ArchiveView>;
+  readonly at: number;
+}
+
+class TreeView implements ZarrView {
+  readonly #options: ViewOptions;
+  readonly #entries = new Map<string, ViewEntry>();
+  readonly #folders = new Set<string>();
+  readonly #opened = new Map<string, OpenedView>();
+  readonly #documents = new Map<string, FolderDocument>();
+
+  constructor(entries: Iterable<ViewEntry>, options: ViewOptions) {
+    this.#options = options;
+    for (const entry of entries) {
+      const parts = entry.node === "" ? [] : entry.node.split("/");
+      for (let depth = 0; depth < parts.length; depth++) this.#folders.add(parts.slice(0, depth).join("/"));
+      if (this.#entries.has(entry.node)) throw doubled(entry);
+      this.#entries.set(entry.node, entry);
+    }
+    for (const entry of this.#entries.values()) if (this.#folders.has(entry.node)) throw doubled(entry);
+  }
+
+  async get(key: string, options: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
+    options.signal?.throwIfAborted();
+    const path = parseViewKey(key);
+    if (path === undefined) return undefined;
+    const parts = path.split("/");
+    for (let depth = 0; depth < parts.length; depth++) {
+      const entry = this.#entries.get(parts.slice(0, depth).join("/"));
+      if (entry !== undefined) return this.#read(entry, parts.slice(depth).join("/"), options);
+    }
+    const folder = parts.slice(0, -1).join("/");
+    if (parts.at(-1) !== "zarr.json" || !this.#folders.has(folder)) return undefined;
+    return (await this.#folderDocument(folder)).slice();
+  }
+
+  getRange(key: string, range: ViewRange, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
+    return cutRange(key, range, this.get(key, options));
+  }
+
+  async list(path = "", options: StoreOptions = {}): Promise<readonly ViewNode[]> {
+    const parts = path === "" ? [] : path.split("/");
+    for (let depth = 0; depth <= parts.length; depth++) {
+      const entry = this.#entries.get(parts.slice(0, depth).join("/"));
+      if (entry === undefined) continue;
+      const nodes = (await this.#open(entry, true)).nodes();
+      return directNodes(
+        nodes.map((node) => below(entry, node)),
+        path,
+      );
+    }
+    if (!this.#folders.has(path)) return [];
+    const isDirect = (node: string): boolean =>
+      node !== path && node.slice(0, Math.max(0, node.lastIndexOf("/"))) === path;
+    const nodes: ViewNode[] = [...this.#folders].map((folder) => ({ path: folder, kind: "group" }));
+    const entries = [...this.#entries.values()].filter(({ node }) => isDirect(node));
+    await runPooled(
+      entries,
+      OPENED_AT_ONCE,
+      async (entry) => {
+        nodes.push(await this.#describe(entry));
+      },
+      options.signal,
+    );
+    return directNodes(nodes, path);
+  }
+
+  /** The archive's own node, or what keeps it from being read. */
+  async #describe(entry: ViewEntry): Promise<ViewNode> {
+    try {
+      const [self] = directNodes((await this.#open(entry, false)).nodes(), "");
+      if (self !== undefined) return below(entry, self);
+    } catch (error) {
+      if (!isSuperchunkError(error)) throw error;
+      return { path: entry.node, kind: "group", source: entry.source, error: error.message };
+    }
+    throw new RangeError(`${entry.node} has no node`);
+  }
+
+  async #read(entry: ViewEntry, key: string, options: ViewReadOptions): Promise<Uint8Array | undefined> {
+    const isDocument = key.endsWith("zarr.json");
+    const view = await this.#open(entry, isDocument);
+    try {
+      return await view.get(key, options);
+    } catch (error) {
+      // A writer may have been here since: what contradicts the old metadata may be right by the new.
+      const mayBeOld = isSuperchunkError(error) && (error.isDamage || error.code === "STALE");
+      if (!mayBeOld || options.signal?.aborted === true) throw error;
+      const known = this.#opened.get(entry.node);
+      const anew = known !== undefined && (await known.view) !== view ? known.view : this.#reopen(entry);
+      return (await anew).get(key, options);
+    }
+  }
+
+  #open(entry: ViewEntry, mustBeFresh: boolean): Promise<ArchiveView> {
+    const known = this.#opened.get(entry.node);
+    if (known === undefined || (mustBeFresh && performance.now() - known.at > FRESH_MS))
+      return this.#reopen(entry);
+    this.#opened.delete(entry.node);
+    this.#opened.set(entry.node, known);
+    return known.view;
+  }
+
+  #reopen(entry: ViewEntry): Promise<ArchiveView> {
+    const { node } = entry;
+    const view = entry.open({}).then((archive) => ArchiveView.plan(archive, this.#options));
+    const opened = { view, at: performance.now() };
+    this.#opened.delete(node);
+    this.#opened.set(node, opened);
+    view.catch(() => {
+      if (this.#opened.get(node) === opened) this.#opened.delete(node);
+    });
+    for (const oldest of this.#opened.keys()) {
+      if (this.#opened.size <= KEPT_ARCHIVES) break;
+      this.#opened.delete(oldest);
+    }
+    return view;
+  }
+
+  #folderDocument(folder: string): Promise<Uint8Array> {
+    const known = this.#documents.get(folder);
+    if (known !== undefined && performance.now() - known.at <= FRESH_MS) return known.bytes;
+    const making: FolderDocument = { bytes: this.#makeDocument(folder), at: performance.now() };
+    const settle = (known?: FolderDocument): void => {
+      if (this.#documents.get(folder) !== making) return;
+      this.#documents.delete(folder);
+      if (known !== undefined) this.#documents.set(folder, known);
+    };
+    this.#documents.set(folder, making);
+    making.bytes.then(
+      () => settle({ ...making, at: performance.now() }), // making it may take longer than it stays fresh
+      () => settle(),
+    );
+    for (const oldest of this.#documents.keys()) {
+      if (this.#documents.size <= KEPT_DOCUMENTS) break;
+      this.#documents.delete(oldest);
+    }
+    return making.bytes;
+  }
+
+  /** The group of a folder, with the documents of all that can be read below it, where these are not too many. */
+  async #makeDocument(folder: string): Promise<Uint8Array> {
+    const plain = encodeDocument(groupDocument({}));
+    const prefix = folder === "" ? "" : `${folder}/`;
+    const folders = [...this.#folders].filter((path) => path !== folder && path.startsWith(prefix));
+    const entries = [...this.#entries.values()].filter(({ node }) => node.startsWith(prefix));
+    if (entries.length + folders.length > MOST_CONSOLIDATED) return plain;
+    const documents = new Map<string, JsonObject>();
+    for (const path of folders) documents.set(path.slice(prefix.length), groupDocument({}));
+    await runPooled(entries, OPENED_AT_ONCE, async (entry) => {
+      try {
+        const node = entry.node.slice(prefix.length);
+        for (const [path, document] of (await this.#open(entry, true)).documents())
+          documents.set(joinKey(node, path), document);
+      } catch (error) {
+        // One damaged archive does not hide the others; who reads it is told.
+        if (!isSuperchunkError(error)) throw error;
+      }
+    });
+    if (documents.size > MOST_CONSOLIDATED) return plain;
+    return encodeDocument(consolidate(groupDocument({}), documents));
+  }
+}
+
+function below({ node }: ViewEntry, own: ViewNode): ViewNode {
+  return { ...own, path: joinKey(node, own.path) };
+}
+
+function doubled({ node, source }: ViewEntry): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", `another archive is shown at "${node}" too; show one of them`, {
+    path: source,
+    field: "node",
+  });
+}

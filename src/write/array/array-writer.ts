@@ -1,0 +1,461 @@
+/**
+ * The state of an array that is being written: what is committed, what is planned, and the rows on their way.
+ *
+ * Plan, publish, commit, clean up: superchunks are put under new names and never changed; one replacement of
+ * `meta/sizes` makes them the array. `runs` counts whole chunks only: a short last one is written with each commit, from
+ * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
+ */
+
+import { arrayJournalKey } from "../../archive/journal/array-journal.ts";
+import { requireInPlace } from "../../archive/journal/journal.ts";
+import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
+import { countChunks, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { InPlaceChanges, makeChanges } from "../in-place/in-place-changes.ts";
+import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
+import { appendRun, dropPatched, fullRuns, mergeTail, replaceNumber, truncateRuns } from "../layout/runs.ts";
+import type { ArraySettings } from "../layout/settings.ts";
+import { type BegunChunk, ChunkMaker } from "../rows/chunk-maker.ts";
+import type { ChunkSource } from "../rows/chunk-source.ts";
+import { ColumnChunks } from "../rows/column-chunks.ts";
+import { PlannedSource } from "../rows/planned-source.ts";
+import { RowBuffer } from "../rows/row-buffer.ts";
+import { CommitLine, type Committed } from "./commit-line.ts";
+import { Publisher, type Segment } from "./publisher.ts";
+import type { ArrayRoot } from "./root.ts";
+import { ownCopy, type StoredChunk } from "./superchunk-file.ts";
+import { SuperchunkFiles } from "./superchunk-files.ts";
+
+/** How an {@link ArrayWriter} works. */
+export interface WriterOptions {
+  readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
+  readonly modify?: "patch" | "in-place" | undefined;
+}
+
+const NONE: ReadonlyMap<number, number> = new Map();
+
+/** How the end of the array is to be written. */
+interface TailPlan {
+  /** Runs that stay as they are. */
+  readonly before: readonly Run[];
+  /** The superchunk behind them, and its whole and short chunks. */
+  readonly number: number | undefined;
+  readonly whole: number;
+  readonly short: number;
+  readonly patches: readonly Patch[];
+}
+
+export class ArrayWriter {
+  readonly root: ArrayRoot;
+  readonly files: SuperchunkFiles;
+  /** Chunks that the next commit changes in place; undefined where chunks are never changed so. */
+  readonly changes: InPlaceChanges | undefined;
+  /** Makes what goes into the next superchunk or patch. */
+  readonly chunks: ColumnChunks;
+  readonly #commits: CommitLine;
+  readonly #maker: ChunkMaker;
+  readonly #publisher: Publisher;
+  settings: ArraySettings;
+  columns: readonly ColumnLayout[];
+  /** Planned: whole chunks. */
+  runs: readonly Run[] = [];
+  patches: readonly Patch[] = [];
+  edition = 0;
+  buffer: RowBuffer;
+  /** True where something is planned that is not committed. */
+  isDirty = false;
+  /** Encoded whole chunks behind the planned runs, for each column; some still being made. */
+  #pending: (StoredChunk | Promise<StoredChunk>)[][] = [];
+  /** True once the rows of a short last chunk are in the buffer. */
+  #isTailLoaded = false;
+  /** The runs and the buffer when they were those of the last commit. */
+  #kept: { readonly runs: readonly Run[]; readonly revision: number } | undefined;
+  readonly #planned = new PlannedSource();
+
+  constructor(root: ArrayRoot, settings: ArraySettings, committed: Committed, options: WriterOptions = {}) {
+    this.root = root;
+    this.files = new SuperchunkFiles(root);
+    if (options.modify === "in-place")
+      this.changes = new InPlaceChanges(requireInPlace(root.store, root.path), root.path);
+    this.#maker = new ChunkMaker(options.encoder);
+    this.chunks = new ColumnChunks(this.#maker, this);
+    this.#publisher = new Publisher(
+      (segment) => this.#publishNoted(segment),
+      (blocks) => this.#maker.giveBack(blocks),
+    );
+    this.settings = settings;
+    this.#commits = new CommitLine(root, committed);
+    this.columns = this.#layOut();
+    this.buffer = this.#newBuffer();
+    this.#reset();
+  }
+
+  /** What the last commit says. */
+  get committed(): Committed {
+    return this.#commits.last;
+  }
+  set committed(committed: Committed) {
+    this.#commits.last = committed;
+  }
+
+  get rowBytes(): number {
+    const { dtype, rowShape } = this.settings;
+    return elementsOf(rowShape) * dtype.itemSize;
+  }
+
+  /** Rows, those on their way included. */
+  get rows(): number {
+    if (!this.#isTailLoaded) return this.committed.rows;
+    return this.wholeChunks * this.settings.chunklen + this.buffer.rows;
+  }
+
+  /** Whole chunks, those on their way included. */
+  get wholeChunks(): number {
+    return this.#runChunks + this.#pendingChunks;
+  }
+
+  get #pendingChunks(): number {
+    return this.#pending[0]?.length ?? 0;
+  }
+
+  /** Reads the chunks of the last commit, planned patches laid over them. */
+  source(): ChunkSource {
+    return this.#planned.of(this);
+  }
+
+  /** Forgets all that is planned: back to the last commit. */
+  async rollBack(settings: ArraySettings = this.settings): Promise<void> {
+    await this.#publisher.clear();
+    if (settings !== this.settings) this.restart(settings);
+    this.#reset();
+  }
+
+  #reset(): void {
+    const { layout, rows } = this.committed;
+    const whole = this.rowBytes === 0 ? 0 : Math.floor(rows / this.settings.chunklen);
+    this.runs = truncateRuns(layout.runs, whole);
+    this.patches = layout.patches;
+    this.edition = layout.edition;
+    this.files.noteLayout(layout);
+    this.changes?.clear();
+    this.buffer.clear();
+    this.#pending = this.columns.map(() => []);
+    this.#maker.rest();
+    this.#isTailLoaded = false;
+    this.isDirty = false;
+  }
+
+  /** Takes over other settings, which the next commit will go by: all chunks are to be written anew. */
+  restart(settings: ArraySettings): void {
+    this.settings = settings;
+    this.#planned.forget();
+    this.columns = this.#layOut();
+    this.buffer = this.#newBuffer();
+    this.#pending = this.columns.map(() => []);
+    this.runs = [];
+    this.patches = [];
+    this.#kept = undefined;
+    this.#isTailLoaded = true;
+    this.isDirty = true;
+  }
+
+  /** Makes the codec, the digest and the short last chunk ready. */
+  async prepare(): Promise<void> {
+    await this.#maker.prepare(this.settings);
+    if (this.#isTailLoaded) return;
+    const { rows } = this.committed;
+    const { chunklen } = this.settings;
+    const short = this.rowBytes === 0 ? rows : rows % chunklen;
+    if (short > 0 && this.rowBytes > 0)
+      this.buffer.load(await this.source().decoded(Math.floor(rows / chunklen)), short);
+    else this.buffer.rows = this.rowBytes === 0 ? rows : 0;
+    this.#isTailLoaded = true;
+    this.#noteTail();
+  }
+
+  /** Takes whole rows into the buffer as far as they fit and nothing else has to be done; the bytes taken. */
+  takeNow(items: Uint8Array): number {
+    if (!this.#isTailLoaded || this.rowBytes === 0 || items.length >= this.buffer.room * this.rowBytes)
+      return 0;
+    this.isDirty = true;
+    return this.buffer.take(items) * this.rowBytes;
+  }
+
+  /**
+   * Appends whole rows; {@link prepare} must have been awaited. Where a superchunk cannot be published all rows are taken
+   * all the same, before what went wrong is thrown.
+   */
+  async append(items: Uint8Array): Promise<void> {
+    if (items.length === 0) return;
+    this.isDirty = true;
+    const { chunklen } = this.settings;
+    const chunkBytes = chunklen * this.rowBytes;
+    const isPlain = this.columns.length === 1;
+    for (let at = 0; at < items.length; ) {
+      await this.#publisher.giveWay();
+      if (isPlain && this.buffer.rows === 0 && items.length - at >= chunkBytes) {
+        // A whole chunk is encoded from where it lies.
+        await this.#addChunk([await this.chunks.begin(0, items.subarray(at, at + chunkBytes))]);
+        at += chunkBytes;
+        continue;
+      }
+      at += this.buffer.take(at === 0 ? items : items.subarray(at)) * this.rowBytes;
+      if (this.buffer.room === 0) await this.#encodeBuffer();
+    }
+    // The items are their owner's again.
+    await this.#maker.made();
+    this.#publisher.throwDeferred();
+  }
+
+  /**
+   * Puts other values into the rows of the short last chunk, given for each column: where that chunk is committed and
+   * chunks are changed in place, there; else they wait for the next superchunk.
+   */
+  async replaceTail(parts: readonly Uint8Array[]): Promise<void> {
+    const isStored = this.#isKept;
+    this.buffer.load(parts, this.buffer.rows);
+    if (!isStored || this.changes === undefined) return;
+    const chunks: StoredChunk[] = [];
+    for (const [i, part] of parts.entries()) chunks.push(await this.chunks.next(i, part));
+    if (await this.changes.take(this.wholeChunks, chunks, this)) this.#noteTail();
+  }
+
+  /** Counts rows of an array whose rows have no bytes. */
+  appendNothing(rows: number): void {
+    this.buffer.rows += rows;
+    this.isDirty = true;
+  }
+
+  /** Adds encoded whole chunks, as many for each column. The buffer must be empty. */
+  async addChunks(columns: readonly (readonly StoredChunk[])[]): Promise<void> {
+    this.isDirty = true;
+    for (const [i, chunks] of columns.entries()) this.#pending[i]?.push(...chunks);
+    await this.#publisher.attempt(() => this.#closeFull());
+    this.#publisher.throwDeferred();
+  }
+
+  async #addChunk(chunks: readonly BegunChunk[]): Promise<void> {
+    this.isDirty = true;
+    for (const [i, chunk] of chunks.entries())
+      this.#pending[i]?.push(...("bytes" in chunk ? [chunk] : chunk));
+    await this.#publisher.attempt(() => this.#closeFull());
+  }
+
+  /** Encoded whole chunks of one superchunk at most become a patch: each replaces the chunk of the array named with it. */
+  async publishPatch(chunks: readonly number[], columns: readonly (readonly StoredChunk[])[]): Promise<void> {
+    const number = this.files.takeLoose();
+    const replaced = new Set(chunks);
+    this.patches = [...dropPatched(this.patches, (chunk) => replaced.has(chunk)), { number, chunks }];
+    this.isDirty = true;
+    await this.#publisher.add({ number, columns }, this.#maker.takeBlocks());
+    this.#publisher.throwDeferred();
+  }
+
+  /**
+   * Commits all that is planned. Durable when resolved; where it fails, the plan stays as it is and can be tried again.
+   * `change` is what the layout gets besides.
+   */
+  async commit(change: Partial<Pick<StoredLayout, "epoch" | "storage">> = {}): Promise<void> {
+    await this.finishChanges();
+    await this.prepare();
+    await this.#closeFull();
+    await this.drain();
+    this.#publisher.throwDeferred();
+    const { before, number, whole, short, patches } = await this.#planTail();
+    const runs = number === undefined ? before : appendRun(before, number, whole + short);
+    const newLayout: StoredLayout = {
+      ...this.committed.layout,
+      isMoved: this.#movesChunks(),
+      edition: this.edition,
+      revision: this.settings.revision,
+      next: this.files.next,
+      plain: this.files.plain,
+      runs,
+      patches,
+      ...change,
+    };
+    const journal = await this.changes?.publish(newLayout);
+    // With a journal names come to mean other bytes: readers that are open look again.
+    const renewed = journal === undefined ? {} : { journal, epoch: newLayout.epoch + 1 };
+    await this.#commitLayout({ ...newLayout, ...renewed });
+    if (journal !== undefined) this.files.sessionBytes += this.changes?.bytes ?? 0;
+    this.changes?.noteCommit();
+    this.runs = truncateRuns(runs, countChunks(before) + whole);
+    this.patches = patches;
+    this.#pending = this.columns.map(() => []);
+    this.#maker.rest();
+    this.isDirty = false;
+    this.#noteTail();
+    await this.files.mirror?.afterCommit(this.committed);
+  }
+
+  /** True where the end of the array is planned as it was committed. */
+  get #isKept(): boolean {
+    const { runs, revision } = this.#kept ?? {};
+    return this.#pendingChunks === 0 && runs === this.runs && revision === this.buffer.revision;
+  }
+
+  #noteTail(): void {
+    this.#kept = { runs: this.runs, revision: this.buffer.revision };
+  }
+
+  /** Commits the same rows under another layout. Nothing else may be planned. `storageIsPut`: it need not be in the layout. */
+  async recommit(
+    change: Partial<Omit<StoredLayout, "id" | "generation">>,
+    storageIsPut = false,
+  ): Promise<void> {
+    await this.finishChanges();
+    const { storage, ...kept } = this.committed.layout;
+    const layout: StoredLayout = {
+      ...kept,
+      ...(storage === undefined || storageIsPut ? {} : { storage }),
+      next: this.files.next,
+      ...change,
+    };
+    const before = this.committed;
+    await this.#commitLayout(layout);
+    this.files.mirror?.noteMoved(before, this.committed);
+    const whole = this.rowBytes === 0 ? 0 : Math.floor(this.committed.rows / this.settings.chunklen);
+    this.runs = truncateRuns(layout.runs, whole);
+    this.patches = layout.patches;
+    this.edition = this.committed.layout.edition;
+    this.files.plain = layout.plain;
+  }
+
+  /** Makes the changes in place that the last commit named. Durable when resolved; where it fails, it can be tried again. */
+  async finishChanges(): Promise<void> {
+    const { journal, ...layout } = this.committed.layout;
+    if (journal === undefined) return;
+    const { root, rowBytes, settings } = this;
+    const { rows, cbytes } = this.committed;
+    await makeChanges(root, this.committed.layout, this.columns, this.changes);
+    // What waits for the next commit stays as it is.
+    await this.#commits.put(layout, { rows, cbytes, rowBytes, rowShape: settings.rowShape });
+    this.changes?.noteMade();
+    await root.store.delete(arrayJournalKey(root.path, journal));
+  }
+
+  /** True where some superchunk is of version 4 after the next commit. */
+  #movesChunks(): boolean {
+    const isReserved = this.settings.reserve !== undefined && this.files.keepsReserve;
+    return this.committed.layout.isMoved === true || this.changes?.moves === true || isReserved;
+  }
+
+  async #commitLayout(layout: StoredLayout): Promise<void> {
+    const { rows, rowBytes, settings } = this;
+    const before = this.committed;
+    const grown = layout.journal === undefined ? NONE : (this.changes?.growth(layout) ?? NONE);
+    const { gain, superfluous } = await this.files.weigh(before.layout, layout, this.columns, grown);
+    const cbytes = Math.max(0, before.cbytes + gain);
+    const facts = { rows, cbytes, rowBytes, rowShape: settings.rowShape };
+    await this.#commits.put(layout, facts, (next) => this.files.mirror?.beforeCommit(next));
+    this.edition = Math.max(this.edition, this.committed.layout.edition);
+    this.files.noteCommit();
+    this.removeNumbers(superfluous);
+  }
+
+  /** Removes the superchunks of these numbers, in the background. */
+  removeNumbers(numbers: readonly number[], columns: readonly ColumnLayout[] = this.columns): void {
+    this.files.remove(numbers, columns);
+  }
+
+  /** Writes the chunks that wait, and a short last one, as a superchunk; merges small ones before it as they add up. */
+  async #planTail(): Promise<TailPlan> {
+    const short = this.rowBytes > 0 && this.buffer.rows > 0 ? 1 : 0;
+    const pending = this.#pendingChunks;
+    // A short last chunk that did not change stays where it is.
+    if (this.#isKept) {
+      const { runs } = this.committed.layout;
+      return { before: runs, number: undefined, whole: -short, short, patches: this.patches };
+    }
+    if (pending + short === 0)
+      return { before: this.runs, number: undefined, whole: 0, short, patches: this.patches };
+    const { superchunklen } = this.settings;
+    const { before, whole } = mergeTail(this.runs, pending, short, superchunklen);
+    const columns = await this.#collect(whole - pending);
+    if (short > 0) {
+      for (let i = 0; i < this.columns.length; i++)
+        columns[i]?.push(await this.chunks.next(i, this.buffer.column(i)));
+    }
+    const number = await this.publishSegment({ number: this.files.takeLoose(), columns });
+    const start = countChunks(before);
+    const patches = dropPatched(this.patches, (chunk) => chunk >= start);
+    return { before, number, whole, short, patches };
+  }
+
+  /** The last `merged` chunks of the committed runs, and those that wait. */
+  async #collect(merged: number): Promise<StoredChunk[][]> {
+    const columns: StoredChunk[][] = [];
+    const end = this.#runChunks;
+    for (let i = 0; i < this.columns.length; i++) {
+      const chunks = await this.chunks.copied(i, end - merged, end);
+      columns.push([...chunks, ...(await Promise.all(this.#pending[i] ?? []))]);
+    }
+    return columns;
+  }
+
+  /** Makes full superchunks of the small ones at the end and the chunks that wait, as long as there are enough. */
+  async #closeFull(): Promise<void> {
+    const { superchunklen } = this.settings;
+    for (;;) {
+      const full = fullRuns(this.runs, superchunklen);
+      if (this.#runChunks - full.chunks + this.#pendingChunks < superchunklen) return;
+      const columns = await this.#collect(this.#runChunks - full.chunks);
+      const number = this.files.takeName(full.chunks / superchunklen);
+      this.patches = dropPatched(this.patches, (chunk) => chunk >= full.chunks);
+      this.runs = appendRun(full.runs, number, superchunklen);
+      // More wait only where there was a failure before; the memory of these goes with the superchunk.
+      this.#pending = columns.map((chunks) => chunks.slice(superchunklen).map(ownCopy));
+      const segment = { number, columns: columns.map((chunks) => chunks.slice(0, superchunklen)) };
+      await this.#publisher.add(segment, this.#maker.takeBlocks());
+    }
+  }
+
+  /** Waits until all that is planned is published. Throws what went wrong; then it can be tried again. */
+  drain(): Promise<void> {
+    return this.#publisher.drain();
+  }
+
+  /** Publishes a segment of the plan, which gets another number where its own is taken. */
+  async #publishNoted(segment: Segment): Promise<void> {
+    const { number } = segment;
+    const got = await this.publishSegment(segment);
+    if (got === number) return;
+    this.runs = replaceNumber(this.runs, number, got);
+    this.patches = this.patches.map((patch) => (patch.number === number ? { ...patch, number: got } : patch));
+  }
+
+  /** Publishes one superchunk, in all columns. The number that it got: another one where that is taken. */
+  publishSegment(segment: Segment): Promise<number> {
+    return this.files.publish(segment, this.columns, this.settings);
+  }
+
+  /** The same, and takes the memory of all chunks back that were made for it: nothing else may wait. */
+  async publishNow(segment: Segment): Promise<number> {
+    try {
+      return await this.publishSegment(segment);
+    } finally {
+      this.#maker.giveBack(this.#maker.takeBlocks());
+    }
+  }
+
+  async #encodeBuffer(): Promise<void> {
+    const chunks: BegunChunk[] = [];
+    for (let i = 0; i < this.columns.length; i++)
+      chunks.push(await this.chunks.begin(i, this.buffer.column(i)));
+    this.buffer.clear(!this.#maker.isHere);
+    await this.#addChunk(chunks);
+  }
+
+  get #runChunks(): number {
+    return countChunks(this.runs);
+  }
+
+  #layOut(): readonly ColumnLayout[] {
+    return layOutColumns(this.root.path, this.settings);
+  }
+
+  #newBuffer(): RowBuffer {
+    return new RowBuffer(this.columns, this.settings.chunklen, this.settings.dtype.itemSize, this.rowBytes);
+  }
+}

@@ -1,0 +1,219 @@
+/**
+ * Compacting: full superchunks and one last one, each under the name of its place, without patches; and with other
+ * settings on request. Nothing else may be planned. Readers find their rows at every step. @see FORMAT.md [FG-05] [FG-10]
+ */
+
+import { copyOf } from "../../archive/journal/redo.ts";
+import type { LongOptions } from "../../archive/kinds/types.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
+import { countChunks, type Run } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
+import { type ColumnLayout, joinField } from "../layout/columns.ts";
+import { appendRun } from "../layout/runs.ts";
+import { type ArraySettings, storageOf } from "../layout/settings.ts";
+import type { ArrayWriter } from "./array-writer.ts";
+import { commitStorage } from "./storage-commit.ts";
+import type { StoredChunk } from "./superchunk-file.ts";
+
+/** A superchunk as the layout has it. */
+interface Place {
+  readonly number: number;
+  readonly first: number;
+  readonly chunks: number;
+}
+
+function* placesOf(runs: readonly Run[]): Generator<Place> {
+  let first = 0;
+  for (const run of runs) {
+    for (let i = 0; i < run.count; i++, first += run.chunks)
+      yield { number: run.first + i, first, chunks: run.chunks };
+  }
+}
+
+/**
+ * What would have to be written to fold the array: superchunks that are in pieces, patched, or hold chunks that do not count;
+ * to make it `walkable` also those of version 4, and full ones that `isKept` does not want to stay.
+ */
+export async function planFold(
+  writer: ArrayWriter,
+  walkable = false,
+  isKept: (number: number) => Promise<boolean> = async () => true,
+): Promise<{ kept: Map<number, number>; rewritten: number[] }> {
+  const { superchunklen } = writer.settings;
+  const { layout } = writer.committed;
+  const patched = new Set<number>();
+  for (const { chunks } of layout.patches)
+    for (const chunk of chunks) if (chunk >= 0) patched.add(Math.floor(chunk / superchunklen));
+  const total = countChunks(layout.runs);
+  const kept = new Map<number, number>();
+  for (const { number, first, chunks } of placesOf(layout.runs)) {
+    const place = Math.floor(first / superchunklen);
+    const isWhole = first % superchunklen === 0 && chunks === Math.min(superchunklen, total - first);
+    if (!isWhole || patched.has(place)) continue;
+    if (walkable && layout.isMoved === true && (await isOfVersion4(writer, number))) continue;
+    if (chunks === superchunklen && !(await isKept(number))) continue;
+    if (chunks === superchunklen || (await countInFile(writer, number)) === chunks) kept.set(place, number);
+  }
+  const rewritten: number[] = [];
+  for (let place = 0; place * superchunklen < total; place++) if (!kept.has(place)) rewritten.push(place);
+  return { kept, rewritten };
+}
+
+/** Chunks that a superchunk holds, counted or not. */
+async function countInFile(writer: ArrayWriter, number: number): Promise<number | undefined> {
+  const [column] = writer.columns;
+  return column && (await readHeader(writer, column, number))?.nchunks;
+}
+
+/** True where a superchunk is not walkable, in any column. */
+async function isOfVersion4(writer: ArrayWriter, number: number): Promise<boolean> {
+  for (const column of writer.columns)
+    if ((await readHeader(writer, column, number))?.version === 4) return true;
+  return false;
+}
+
+async function readHeader(
+  { root: { store } }: ArrayWriter,
+  { folder }: ColumnLayout,
+  number: number,
+): Promise<BlpkHeader | undefined> {
+  const key = `${folder}/${superchunkName(number)}`;
+  const head = await store.getRange(key, { offset: 0, length: 32 });
+  return head && decodeHeader(head, store.describe(key));
+}
+
+/** Options of {@link fold}. */
+interface FoldOptions extends LongOptions {
+  /** All superchunks are of version 3 then, and have no reserve (default false). */
+  readonly walkable?: boolean;
+  /** False for full superchunks, by their numbers, that are written anew although they are in order (default: none). */
+  readonly isKept?: (number: number) => Promise<boolean>;
+}
+
+/** Writes the superchunks anew that need it, by copying chunks, and commits. */
+export async function fold(
+  writer: ArrayWriter,
+  { walkable = false, isKept, ...options }: FoldOptions = {},
+): Promise<void> {
+  const { files } = writer;
+  const kept = files.keepsReserve;
+  files.keepsReserve = kept && !walkable;
+  try {
+    await foldAll(writer, walkable, options, isKept);
+  } finally {
+    files.keepsReserve = kept;
+  }
+}
+
+async function foldAll(
+  writer: ArrayWriter,
+  walkable: boolean,
+  options: LongOptions,
+  isKept: FoldOptions["isKept"],
+): Promise<void> {
+  const { layout } = writer.committed;
+  const { superchunklen } = writer.settings;
+  const { kept, rewritten } = await planFold(writer, walkable, isKept);
+  if (rewritten.length === 0) {
+    if (walkable && layout.isMoved === true) await writer.recommit({ isMoved: false });
+    return;
+  }
+  const total = countChunks(layout.runs);
+  const wanted = new Set(rewritten);
+  let runs: readonly Run[] = [];
+  for (let place = 0; place * superchunklen < total; place++) {
+    options.signal?.throwIfAborted();
+    const first = place * superchunklen;
+    const end = Math.min(total, first + superchunklen);
+    let number = kept.get(place);
+    if (number === undefined || wanted.has(place)) {
+      const columns: StoredChunk[][] = [];
+      for (let i = 0; i < writer.columns.length; i++) columns.push(await writer.chunks.copied(i, first, end));
+      number = await writer.publishNow({ number: writer.files.takeLoose(), columns });
+    }
+    runs = appendRun(runs, number, end - first);
+    options.onProgress?.({ done: end, total, label: "chunks" });
+  }
+  await writer.recommit({ runs, patches: [], ...(walkable ? { isMoved: false } : {}) });
+}
+
+/** Writes all rows anew with other settings, and commits. */
+export async function recode(
+  writer: ArrayWriter,
+  settings: ArraySettings,
+  options: LongOptions = {},
+): Promise<void> {
+  const before = writer.settings;
+  const { rows } = writer.committed;
+  const source = writer.source();
+  const { columns } = writer;
+  const { edition, files } = writer;
+  const kept = files.keepsReserve;
+  files.keepsReserve = false;
+  try {
+    await writer.rollBack();
+    writer.restart(settings);
+    await writer.prepare();
+    if (writer.rowBytes === 0) writer.appendNothing(rows);
+    for (let index = 0; writer.rowBytes > 0 && index * before.chunklen < rows; index++) {
+      options.signal?.throwIfAborted();
+      const decoded = await source.decoded(index);
+      const held = Math.min(before.chunklen, rows - index * before.chunklen);
+      const items = new Uint8Array(held * writer.rowBytes);
+      columns.forEach((column, i) => {
+        joinField(decoded[i] ?? new Uint8Array(0), column, items, before.dtype.itemSize);
+      });
+      await writer.append(items);
+      options.onProgress?.({
+        done: (index * before.chunklen + held) * writer.rowBytes,
+        total: rows * writer.rowBytes,
+      });
+    }
+    writer.edition = edition + 1;
+    await writer.commit({ storage: storageOf(settings) });
+  } catch (error) {
+    await writer.rollBack(before);
+    throw error;
+  } finally {
+    files.keepsReserve = kept;
+  }
+  await commitStorage(writer);
+}
+
+/**
+ * Gives every superchunk the name of its place. The array must be folded. Before a name is used anew, a commit says that
+ * a new epoch has begun: readers of an older one look again before they trust a name.
+ */
+export async function settleNames(writer: ArrayWriter): Promise<void> {
+  const places = [...placesOf(writer.committed.layout.runs)];
+  const moved = places
+    .map((place, i) => ({ ...place, own: i + 1 }))
+    .filter(({ number, own }) => number !== own);
+  if (moved.length === 0) return;
+  await writer.recommit({ epoch: writer.committed.layout.epoch + 1 });
+  await writer.root.settled();
+  for (const { number, own } of moved) {
+    writer.files.adopt(own, await writer.files.bytesOf(number, writer.columns));
+    for (const { folder } of writer.columns)
+      await giveName(writer, `${folder}/${superchunkName(number)}`, `${folder}/${superchunkName(own)}`);
+  }
+  let runs: readonly Run[] = [];
+  for (const [i, { chunks }] of places.entries()) runs = appendRun(runs, i + 1, chunks);
+  await writer.recommit({ runs, plain: places.length });
+}
+
+/** A second name for a superchunk: by a hard link where the store has them, else by a copy. */
+export async function giveName(writer: ArrayWriter, from: string, to: string): Promise<void> {
+  const { store } = writer.root;
+  await store.delete(to);
+  if (store.link !== undefined) {
+    try {
+      await store.link(from, to, "hard");
+      return;
+    } catch (error) {
+      if (!isSuperchunkError(error, "UNSUPPORTED") && !isSuperchunkError(error, "READ_ONLY")) throw error;
+    }
+  }
+  await store.put(to, copyOf(store, from), { durable: true });
+}

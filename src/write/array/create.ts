@@ -1,0 +1,305 @@
+/** Making an array on a store, and opening one for writing. @see FORMAT.md [FG] */
+
+import { readAttributes } from "../../archive/kinds/array-folder.ts";
+import {
+  encodeJson,
+  type Generation,
+  readGeneration,
+  unknownWriteFeatures,
+  ZARR_FEATURE,
+} from "../../archive/places/generation.ts";
+import { refuseSymbolic } from "../../archive/places/linked.ts";
+import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { parseDType } from "../../format/dtype.ts";
+import { parseJson } from "../../format/json.ts";
+import { encodeSizes, FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
+import { LINK_RECORD } from "../../format/naming.ts";
+import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
+import { planAdoption } from "../layout/adopt.ts";
+import { clearPlace } from "../layout/clear-place.ts";
+import { assertApart } from "../layout/column-places.ts";
+import { layOutColumns } from "../layout/columns.ts";
+import {
+  type ArraySettings,
+  type CutOptions,
+  type ReserveOptions,
+  settleSettings,
+  settleStored,
+  storageOf,
+  storedOptions,
+} from "../layout/settings.ts";
+import { newArrayId } from "./array-id.ts";
+import { ArrayWriter } from "./array-writer.ts";
+import { grow } from "./changes.ts";
+import type { Committed } from "./commit-line.ts";
+import type { MirrorMaker } from "./mirror.ts";
+import { recover } from "./recover.ts";
+import { ArrayRoot } from "./root.ts";
+import { commitStorage } from "./storage-commit.ts";
+import { WritableArray } from "./writable-array.ts";
+
+/** Held while an array is open for writing. */
+export interface WriterLock {
+  release(): Promise<void>;
+}
+
+/** How an array is opened for writing. */
+export interface WriteOptions {
+  /** Makes chunks, or says who does for a compressor; default: in the calling thread. */
+  readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
+  /** Keeps other writers out. Without one, the commits alone do: the slower of two writers fails with `CONFLICT`. */
+  readonly lock?: (() => Promise<WriterLock>) | undefined;
+  /**
+   * What `set` does with the chunks that it changes (default `patch`): they go into new superchunks, and no file changes; or
+   * `in-place`: into the slots that they have where they fit, else to the end of their file, behind a journal. Those files
+   * become version 4, which Bloscpack refuses; a chunk that no commit has named yet, and what is more than about 16 MiB in
+   * one flush, go into new superchunks all the same. Readers that were open get `STALE`. For a store that can
+   * write in place.
+   */
+  readonly modify?: "patch" | "in-place" | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Keeps arrays that were made with `zarr` Zarr arrays; without it they are opened for reading only. */
+  readonly mirror?: MirrorMaker | undefined;
+}
+
+/** What is to be made. */
+export interface CreateOptions extends CutOptions, ReserveOptions, WriteOptions {
+  /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. */
+  readonly dtype: JsonValue | DType;
+  /** Rows and the shape of a row; default no rows of single values. Rows are filled with the default value. */
+  readonly shape?: number | readonly number[] | undefined;
+  /** Default value; default zero, empty, NaT. */
+  readonly dflt?: JsonValue | undefined;
+  readonly attrs?: JsonObjectInput | undefined;
+  /** The fields of a nested dtype lie in a folder each (default true), so that one is read without the others. */
+  readonly columns?: boolean | undefined;
+  /** The folder is kept a Zarr v3 array (columns: a group) as well, by every writer (default false). */
+  readonly zarr?: boolean | undefined;
+  /** Removes an array that is there (default false: `CONFLICT`). */
+  readonly overwrite?: boolean | undefined;
+}
+
+/**
+ * Makes an array at a key of a store (`""` is its root) and opens it for writing. It is there, empty, at once and as a
+ * whole, or not at all.
+ *
+ * @throws CONFLICT where something is there already; BAD_ARGUMENT, LIMIT, UNSUPPORTED; NO_SPACE, IO
+ */
+export async function createArray(
+  store: WritableStore,
+  path: string,
+  options: CreateOptions,
+): Promise<WritableArray> {
+  const shape = shapeOf(options.shape ?? 0);
+  const [rows = 0, ...rowShape] = shape;
+  const dtype = isParsed(options.dtype) ? options.dtype : parseDType(options.dtype, store.describe(path));
+  const hasColumns = dtype.kind === "struct" && options.columns !== false;
+  const base = {
+    dtype,
+    rowShape,
+    hasColumns,
+    dflt: options.dflt ?? null,
+    revision: 0,
+    zarr: options.zarr === true,
+  };
+  const expected = options.expectedlen === undefined && rows > 0 ? { expectedlen: rows } : {};
+  const settings = settleSettings(base, { ...options, ...expected });
+  assertMirror(store, path, settings, options);
+  const lock = await options.lock?.();
+  try {
+    if (options.overwrite === true) await options.mirror?.clear(store, path);
+    await clearPlace(store, path, options.overwrite === true);
+    await assertApart(
+      store,
+      layOutColumns(path, settings).map(({ folder }) => folder),
+    );
+    if (settings.zarr) await options.mirror?.check({ store, path }, settings);
+    const attributesKey = joinKey(path, "meta/attributes");
+    const attributes = encodeJson(options.attrs ?? {});
+    const attrs = parseJson(attributes, store.describe(attributesKey)) as JsonObject;
+    await store.put(attributesKey, attributes, { durable: true });
+    const layout: StoredLayout = {
+      generation: 1,
+      id: newArrayId(),
+      epoch: 0,
+      edition: 0,
+      revision: 0,
+      next: FIRST_LOOSE,
+      plain: 0,
+      runs: [],
+      patches: [],
+      storage: storageOf(settings),
+    };
+    const sizes = encodeSizes({ shape: [0, ...rowShape], nbytes: 0, cbytes: 0 }, layout);
+    await store.put(joinKey(path, "meta/sizes"), sizes, { durable: true, ifAbsent: true });
+    const root = new ArrayRoot(store, path, sizes);
+    const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 }, options);
+    await commitStorage(writer);
+    await writer.prepare();
+    if (settings.zarr) writer.files.mirror = await options.mirror?.create(writer, attrs);
+    if (rows > 0) {
+      await grow(writer, rows, { signal: options.signal });
+      await writer.commit();
+    }
+    return new WritableArray(writer, attrs, lock);
+  } catch (error) {
+    await lock?.release();
+    throw error;
+  }
+}
+
+/**
+ * Opens the array at a key of a store for writing, and brings in order what an interrupted writer left. An array that
+ * another program wrote as the BLZ document has it is adopted: one commit says which superchunks it has. [FG-11]
+ *
+ * @throws NOT_FOUND, CONFLICT (another writer holds the lock), READ_ONLY (the store cannot write, or the array has write
+ * features that are not known here), UNSUPPORTED (an archive of another kind, or one that cannot be adopted as it is),
+ * and the codes of damage
+ */
+export async function openWritable(
+  store: ReadableStore,
+  path: string,
+  options: WriteOptions = {},
+): Promise<WritableArray> {
+  if (!isWritable(store)) throw readOnly(store, path, "the store cannot write");
+  const lock = await options.lock?.();
+  try {
+    await refuseSymbolic(store, path, { signal: options.signal });
+    const { settings, committed, sizes, isForeign } = await readWritable(store, path, options);
+    assertMirror(store, path, settings, options);
+    const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
+    const root = new ArrayRoot(store, path, sizes);
+    const writer = new ArrayWriter(root, settings, committed, options);
+    if (isForeign) await writer.recommit({});
+    await recover(writer);
+    if (options.modify === "in-place") await refuseInPlace(store, path, settings);
+    if (settings.zarr) writer.files.mirror = await options.mirror?.open(writer, attrs);
+    return new WritableArray(writer, attrs, lock);
+  } catch (error) {
+    await lock?.release();
+    throw error;
+  }
+}
+
+/** An array as its next writer finds it. */
+export interface WritableState {
+  readonly settings: ArraySettings;
+  readonly committed: Committed;
+  /** `meta/sizes` as it was read. */
+  readonly sizes: Uint8Array;
+  /** The state is what {@link planAdoption} makes of another program's array, and not committed. */
+  readonly isForeign: boolean;
+}
+
+/** Reads what a writer starts from; writes nothing. Throws as {@link openWritable}. */
+export async function readWritable(
+  store: ReadableStore,
+  path: string,
+  { signal }: Pick<WriteOptions, "signal"> = {},
+): Promise<WritableState> {
+  let generation: Generation;
+  try {
+    generation = await readGeneration(store, path, undefined, { signal });
+  } catch (error) {
+    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+    return { ...(await planAdoption(store, path, { signal })), isForeign: true };
+  }
+  const { layout, folder, storage, sizes } = generation;
+  const unknown = unknownWriteFeatures(storage);
+  if (unknown.length > 0) {
+    throw readOnly(
+      store,
+      path,
+      `the array has the features ${unknown.join(", ")}, which this version of superchunk cannot write; it can be read. Look for a newer superchunk`,
+    );
+  }
+  const cbytes = Number((folder.metadata["sizes"] as JsonObject)["cbytes"] ?? 0);
+  const committed = { layout, rows: folder.heldRows, cbytes };
+  const storedIn = layout.storage === undefined ? "meta/storage" : "meta/sizes";
+  const settings = settingsOf(generation, store.describe(joinKey(path, storedIn)));
+  return { settings, committed, sizes, isForeign: false };
+}
+
+/** The settings that a generation was written with, stored at `path`. */
+function settingsOf({ storage, folder, hasColumns }: Generation, path: string): ArraySettings {
+  const declared = storage.raw["superchunk"] as JsonObject;
+  return settleStored(
+    {
+      dtype: folder.dtype,
+      rowShape: folder.shape.slice(1),
+      hasColumns,
+      dflt: storage.dflt,
+      revision: Number(declared["revision"] ?? 0),
+      zarr: storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
+    },
+    storedOptions(storage),
+    path,
+  );
+}
+
+/**
+ * Refuses an array whose files are shards of a Zarr array too, which would change with them. Throws `CONFLICT` for a linked
+ * one, `UNSUPPORTED` for one that was made so.
+ */
+export async function refuseInPlace(
+  store: ReadableStore,
+  path: string,
+  { zarr }: Pick<ArraySettings, "zarr">,
+): Promise<void> {
+  if (zarr) throw neverChanging(store, path);
+  const key = joinKey(path, LINK_RECORD);
+  if ((await store.stat(key)) === undefined) return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    'the array is linked to Zarr, and a change of its files in place would make the index of the shards wrong. "superchunk unlink" takes that back; or change it without in place',
+    { path: store.describe(key), field: "modify" },
+  );
+}
+
+function isParsed(dtype: JsonValue | DType): dtype is DType {
+  return typeof dtype === "object" && dtype !== null && "kind" in dtype && "itemSize" in dtype;
+}
+
+function shapeOf(shape: number | readonly number[]): readonly number[] {
+  const list = typeof shape === "number" ? [shape] : shape;
+  if (list.length > 0 && list.every((n) => Number.isSafeInteger(n) && n >= 0)) return list;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `shape [${list.join(", ")}] is not a list of one or more lengths`,
+    {
+      field: "shape",
+      found: shape,
+    },
+  );
+}
+
+/** Throws `UNSUPPORTED` where a writer could not keep an array a Zarr array that is to be one. */
+function assertMirror(
+  store: ReadableStore,
+  path: string,
+  { zarr, reserve }: ArraySettings,
+  { mirror, modify }: WriteOptions,
+): void {
+  if (!zarr || (mirror !== undefined && modify !== "in-place" && reserve === undefined)) return;
+  if (mirror !== undefined) throw neverChanging(store, path);
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "the folder of the array is a Zarr array as well, which only a writer that knows the file system keeps right; write it by its path, with the functions of superchunk/node",
+    { path: store.describe(path), field: "zarr" },
+  );
+}
+
+function neverChanging(store: ReadableStore, path: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    "the folder of the array is a Zarr array as well, whose shards are its files. A Zarr reader that has read the index of a shard reads where it leads, so no byte of it may ever become something else: there is neither reserve in them nor a change in place. Change it without, or unlink it first",
+    { path: store.describe(path), field: "zarr" },
+  );
+}
+
+function readOnly(store: ReadableStore, path: string, summary: string): SuperchunkError {
+  return new SuperchunkError("READ_ONLY", summary, { path: store.describe(path) });
+}

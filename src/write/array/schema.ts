@@ -1,0 +1,266 @@
+/**
+ * Columns added, renamed and deleted, of an array whose fields lie in a folder each. Nothing else may be planned, and the
+ * array must be folded. @see FORMAT.md [FG-07]
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { superchunkName } from "../../format/naming.ts";
+import type { DType, Field, JsonValue } from "../../format/types.ts";
+import { encodeItem } from "../../values/item-bytes.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { fieldSize } from "../../values/values.ts";
+import { assertApart } from "../layout/column-places.ts";
+import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
+import { type ArraySettings, storageOf } from "../layout/settings.ts";
+import { readRows } from "../rows/rows.ts";
+import type { ArrayWriter } from "./array-writer.ts";
+import { giveName } from "./compact.ts";
+import { commitStorage } from "./storage-commit.ts";
+import { type StoredChunk, totalLength } from "./superchunk-file.ts";
+
+/** A column to be added. */
+export interface NewColumn {
+  readonly name: string;
+  readonly dtype: DType;
+  /** Dimensions of a sub-array; default none. */
+  readonly shape?: readonly number[] | undefined;
+  /** Default value. */
+  readonly dflt?: JsonValue | undefined;
+}
+
+/** Adds a column behind the others, with as many rows of `values`, or all of the default. */
+export async function addColumn(writer: ArrayWriter, column: NewColumn, values: unknown): Promise<void> {
+  const fields = fieldsOf(writer);
+  const { name, dtype, shape = [], dflt = null } = column;
+  if (fields.some((field) => field.name === name)) throw taken(name);
+  const settings = withFields(writer, [...fields, { name, dtype, shape, offset: 0 }], (dflts) => [
+    ...dflts,
+    dflt,
+  ]);
+  const added = layOutColumns(writer.root.path, settings)[fields.length];
+  if (added === undefined) throw new RangeError("the column was not laid out");
+  await assertApartFrom(writer, added);
+  await writer.files.mirror?.admit(settings);
+  await beginEpoch(writer);
+  const rows = readRows(values ?? repeatDefault(writer, dtype, shape, dflt), {
+    dtype,
+    rowShape: [...settings.rowShape, ...shape],
+  });
+  const bytes = await writeColumn(writer, settings, added, rows);
+  await changeFields(writer, settings, bytes);
+}
+
+/** Gives a column another name. */
+export async function renameColumn(writer: ArrayWriter, from: string, to: string): Promise<void> {
+  const fields = fieldsOf(writer);
+  const index = findField(fields, from);
+  if (from === to) return;
+  if (fields.some((field) => field.name === to)) throw taken(to);
+  const renamed = fields.map((field, i) => (i === index ? { ...field, name: to } : field));
+  const settings = withFields(writer, renamed, (dflts) => dflts);
+  const old = writer.columns[index];
+  const anew = layOutColumns(writer.root.path, settings)[index];
+  if (old === undefined || anew === undefined) throw new RangeError("the column was not laid out");
+  await assertApartFrom(writer, anew);
+  await writer.files.mirror?.admit(settings);
+  await beginEpoch(writer);
+  const numbers = [...numbersOf(writer)];
+  for (const number of numbers)
+    await giveName(
+      writer,
+      `${old.folder}/${superchunkName(number)}`,
+      `${anew.folder}/${superchunkName(number)}`,
+    );
+  await changeFields(writer, settings, 0);
+  writer.root.remove(numbers.map((number) => `${old.folder}/${superchunkName(number)}`));
+}
+
+/** Removes a column; the last one stays. */
+export async function deleteColumn(writer: ArrayWriter, name: string): Promise<void> {
+  const fields = fieldsOf(writer);
+  const index = findField(fields, name);
+  if (fields.length === 1) {
+    throw new SuperchunkError("BAD_ARGUMENT", `"${name}" is the only column; delete the array instead`, {
+      field: name,
+    });
+  }
+  const rest = fields.filter((_, i) => i !== index);
+  const settings = withFields(writer, rest, (dflts) => dflts.filter((_, i) => i !== index));
+  await writer.files.mirror?.admit(settings);
+  const old = writer.columns[index];
+  const numbers = [...numbersOf(writer)];
+  const keys = numbers.map((number) => `${old?.folder}/${superchunkName(number)}`);
+  let bytes = 0;
+  for (const key of keys) bytes += (await writer.root.store.stat(key))?.size ?? 0;
+  await changeFields(writer, settings, -bytes);
+  writer.root.remove(keys);
+}
+
+/** Throws `CONFLICT` where the file system has the folder of a column under the name of a new one. */
+function assertApartFrom({ root, columns }: ArrayWriter, { folder }: ColumnLayout): Promise<void> {
+  return assertApart(root.store, [...columns.map((column) => column.folder), folder]);
+}
+
+/** Names in a column's folder may have been used before, by a column of the same name. */
+async function beginEpoch(writer: ArrayWriter): Promise<void> {
+  await writer.recommit({ epoch: writer.committed.layout.epoch + 1 });
+  await writer.root.settled();
+}
+
+/** Commits other fields over the same superchunks. */
+async function changeFields(writer: ArrayWriter, settings: ArraySettings, bytes: number): Promise<void> {
+  const before = writer.settings;
+  const { committed, edition } = writer;
+  writer.committed = { ...committed, cbytes: committed.cbytes + bytes };
+  try {
+    await writer.rollBack(settings);
+    await writer.recommit({
+      storage: storageOf(settings),
+      revision: settings.revision,
+      edition: edition + 1,
+    });
+  } catch (error) {
+    writer.committed = committed;
+    await writer.rollBack(before);
+    throw error;
+  }
+  await commitStorage(writer);
+}
+
+/** Writes a column's part of every superchunk; the bytes of it. Throws `BAD_ARGUMENT` for another number of rows. */
+async function writeColumn(
+  writer: ArrayWriter,
+  settings: ArraySettings,
+  column: ColumnLayout,
+  rows: AsyncIterable<Uint8Array>,
+): Promise<number> {
+  const { chunklen, checksum, superchunklen, reserve } = settings;
+  const total = writer.committed.rows;
+  const chunkBytes = chunklen * column.rowBytes;
+  const cutter = new ChunkCutter(rows);
+  const facts = { chunkBytes, checksum, itemSize: column.itemSize, superchunklen, reserve };
+  let bytes = 0;
+  let row = 0;
+  for (const { first, count, chunks } of writer.committed.layout.runs) {
+    for (let i = 0; i < count; i++) {
+      const stored: StoredChunk[] = [];
+      for (let k = 0; k < chunks; k++) {
+        const held = Math.min(chunklen, total - row);
+        const data = await cutter.take(held * column.rowBytes);
+        if (data === undefined) throw otherRows(total, row);
+        stored.push(await writer.chunks.encode(data, column.itemSize));
+        row += held;
+      }
+      const pieces = await writer.files.makePieces(stored, facts);
+      const key = `${column.folder}/${superchunkName(first + i)}`;
+      await writer.root.store.delete(key);
+      await writer.root.publish(key, pieces);
+      bytes += totalLength(pieces);
+    }
+  }
+  if (await cutter.hasMore()) throw otherRows(total, row);
+  return bytes;
+}
+
+/** Cuts pieces of bytes to the lengths that are asked for. */
+class ChunkCutter {
+  readonly #pieces: AsyncIterator<Uint8Array>;
+  #rest: Uint8Array = new Uint8Array(0);
+
+  constructor(pieces: AsyncIterable<Uint8Array>) {
+    this.#pieces = pieces[Symbol.asyncIterator]();
+  }
+
+  async take(length: number): Promise<Uint8Array | undefined> {
+    const out = new Uint8Array(length);
+    for (let at = 0; at < length; ) {
+      if (this.#rest.length === 0 && !(await this.hasMore())) return undefined;
+      const part = this.#rest.subarray(0, length - at);
+      out.set(part, at);
+      at += part.length;
+      this.#rest = this.#rest.subarray(part.length);
+    }
+    return out;
+  }
+
+  async hasMore(): Promise<boolean> {
+    while (this.#rest.length === 0) {
+      const next = await this.#pieces.next();
+      if (next.done === true) return false;
+      this.#rest = next.value;
+    }
+    return true;
+  }
+}
+
+function* repeatDefault(
+  writer: ArrayWriter,
+  dtype: DType,
+  shape: readonly number[],
+  dflt: JsonValue,
+): Generator<Uint8Array> {
+  const item = encodeItem(dtype, dflt);
+  const row = new Uint8Array(elementsOf([...writer.settings.rowShape, ...shape]) * dtype.itemSize);
+  for (let at = 0; at < row.length; at += item.length) row.set(item, at);
+  for (let i = 0; i < writer.committed.rows; i++) yield row;
+}
+
+function* numbersOf(writer: ArrayWriter): Generator<number> {
+  for (const { first, count } of writer.committed.layout.runs)
+    for (let i = 0; i < count; i++) yield first + i;
+}
+
+function fieldsOf(writer: ArrayWriter): readonly Field[] {
+  const { dtype, hasColumns } = writer.settings;
+  if (hasColumns && dtype.kind === "struct") return dtype.fields;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "the array has no columns: only an array of a nested dtype, stored as column folders, has",
+    { path: writer.root.store.describe(writer.root.path), field: "dtype" },
+  );
+}
+
+function findField(fields: readonly Field[], name: string): number {
+  const index = fields.findIndex((field) => field.name === name);
+  if (index >= 0) return index;
+  throw new SuperchunkError(
+    "NOT_FOUND",
+    `no column "${name}"; there are ${fields.map((field) => field.name).join(", ")}`,
+    { field: name },
+  );
+}
+
+/** The settings with other fields, packed one behind the other. */
+function withFields(
+  { settings }: ArrayWriter,
+  fields: readonly Field[],
+  change: (dflts: readonly JsonValue[]) => readonly JsonValue[],
+): ArraySettings {
+  let itemSize = 0;
+  const packed = fields.map((field) => {
+    const offset = itemSize;
+    itemSize += fieldSize(field);
+    return { ...field, offset };
+  });
+  const { dtype, dflt } = settings;
+  const count = dtype.kind === "struct" ? dtype.fields.length : 0;
+  const dflts = Array.isArray(dflt) ? (dflt as readonly JsonValue[]) : new Array<JsonValue>(count).fill(null);
+  const changed = change(dflts);
+  return {
+    ...settings,
+    dtype: { kind: "struct", itemSize, byteOrder: "none", fields: packed },
+    dflt: changed.every((value) => value === null) ? null : changed,
+    revision: settings.revision + 1,
+  };
+}
+
+function taken(name: string): SuperchunkError {
+  return new SuperchunkError("CONFLICT", `there is a column "${name}" already`, { field: name });
+}
+
+function otherRows(expected: number, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the column has ${found < expected ? `only ${found}` : "more"} rows, but the array has ${expected}; nothing was changed`,
+    { field: "values", expected, found },
+  );
+}

@@ -1,0 +1,110 @@
+/**
+ * The bytes of a superchunk: version 3, walkable, with spare offsets, so that it is a Bloscpack file as well; with a reserve
+ * behind its chunks version 4.
+ * @see FORMAT.md [FZ] [FG-08]
+ */
+import { encodeHeader } from "../../format/header.ts";
+import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
+import type { ChecksumName } from "../../format/types.ts";
+import { type Reserve, reserveOf } from "../layout/reserve.ts";
+import type { ChunkPlace } from "./mirror.ts";
+
+const HEADER_LENGTH = 32;
+
+/** A chunk as it lies in a file. */
+export interface StoredChunk {
+  /** The Blosc chunk. */
+  readonly bytes: Uint8Array;
+  readonly digest: Uint8Array;
+  /** Decoded bytes. */
+  readonly nbytes: number;
+}
+
+/** A chunk in memory of its own. */
+export function ownCopy({ bytes, digest, nbytes }: StoredChunk): StoredChunk {
+  return { bytes: bytes.slice(), digest: digest.slice(), nbytes };
+}
+
+/** What all superchunks of a column have in common. */
+export interface SuperchunkFacts {
+  /** Decoded bytes of every chunk but the last. */
+  readonly chunkBytes: number;
+  readonly checksum: ChecksumName;
+  readonly itemSize: number;
+  /** Chunks of a full superchunk: the entries of the offsets table. */
+  readonly superchunklen: number;
+  /** Room behind each chunk: then the file is of version 4. */
+  readonly reserve: Reserve | undefined;
+}
+
+/** Header and offsets, then chunk, digest, chunk, digest, … The chunks are at least one. */
+export function superchunkPieces(chunks: readonly StoredChunk[], facts: SuperchunkFacts): Uint8Array[] {
+  const entries = Math.max(chunks.length, facts.superchunklen);
+  const offsets = new Array<number>(entries).fill(-1);
+  const pieces: Uint8Array[] = [new Uint8Array(0)];
+  let at = HEADER_LENGTH + entries * OFFSET_LENGTH;
+  let reserved = 0;
+  chunks.forEach(({ bytes, digest, nbytes }, i) => {
+    offsets[i] = at;
+    const length = bytes.length + digest.length;
+    const room = reserveOf(facts.reserve, length, nbytes + digest.length);
+    at += length + room;
+    reserved += room;
+    addPiece(pieces, bytes);
+    addPiece(pieces, digest);
+    addPiece(pieces, new Uint8Array(room));
+  });
+  const last = chunks[chunks.length - 1]?.nbytes ?? 0;
+  const spare = entries - chunks.length;
+  const header = encodeHeader({
+    version: reserved > 0 ? 4 : 3,
+    headerLength: HEADER_LENGTH,
+    offsets: true,
+    metadata: false,
+    checksum: facts.checksum,
+    // Blosc takes larger items as single bytes.
+    typesize: facts.itemSize > 255 ? 1 : facts.itemSize,
+    // As Bloscpack: a single chunk that is shorter gives its own length.
+    chunkSize: chunks.length === 1 ? last : facts.chunkBytes,
+    lastChunk: last,
+    nchunks: chunks.length,
+    maxAppChunks: spare,
+    metaSize: spare,
+  });
+  const head = new Uint8Array(HEADER_LENGTH + entries * OFFSET_LENGTH);
+  head.set(header);
+  head.set(encodeOffsets(offsets), HEADER_LENGTH);
+  pieces[0] = head;
+  return pieces;
+}
+
+/** Where the chunks lie in the file of {@link superchunkPieces}. */
+export function chunkPlaces(
+  chunks: readonly StoredChunk[],
+  { superchunklen }: Pick<SuperchunkFacts, "superchunklen">,
+): ChunkPlace[] {
+  let at = HEADER_LENGTH + Math.max(chunks.length, superchunklen) * OFFSET_LENGTH;
+  return chunks.map(({ bytes, digest }) => {
+    const place = { offset: at, nbytes: bytes.length };
+    at += bytes.length + digest.length;
+    return place;
+  });
+}
+
+/** Adds a piece; where it lies behind the last one in memory, that one becomes longer. */
+function addPiece(pieces: Uint8Array[], piece: Uint8Array): void {
+  if (piece.length === 0) return;
+  const last = pieces[pieces.length - 1];
+  if (
+    last !== undefined &&
+    last.buffer === piece.buffer &&
+    last.byteOffset + last.length === piece.byteOffset
+  )
+    pieces[pieces.length - 1] = new Uint8Array(last.buffer, last.byteOffset, last.length + piece.length);
+  else pieces.push(piece);
+}
+
+/** Bytes of a file of these pieces. */
+export function totalLength(pieces: readonly Uint8Array[]): number {
+  return pieces.reduce((sum, piece) => sum + piece.length, 0);
+}

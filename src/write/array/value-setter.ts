@@ -1,0 +1,228 @@
+/**
+ * Setting values: changes are collected by chunk. When they are committed, or take too much room, the chunks that they fall
+ * into are rewritten, in order, and become patches: only the blocks and streams that a change touches are encoded anew. Plans on an {@link ArrayWriter} with nothing else
+ * planned.
+ */
+
+import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
+import { joinBytes } from "../../bytes/join.ts";
+import type { ByteEdit } from "../../codec/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { putItem } from "../../values/item-bytes.ts";
+import type { Selection } from "../../values/selection.ts";
+import { elementsOf, resolveSelection, runsOf } from "../../values/selection.ts";
+import { applyEdits, columnEdits, isCovered } from "../rows/edits.ts";
+import { itemsOf, readRows } from "../rows/rows.ts";
+import type { ArrayWriter } from "./array-writer.ts";
+import type { StoredChunk } from "./superchunk-file.ts";
+
+/** Bytes of changes that are kept, and their number. */
+const MAX_BYTES = 32 << 20;
+const MAX_EDITS = 1 << 18;
+
+/** The changes since the last commit. */
+export class ValueSetter {
+  readonly #writer: ArrayWriter;
+  /** Changes by chunk, in the order in which they were made. */
+  readonly #edits = new Map<number, ByteEdit[]>();
+  #count = 0;
+  #bytes = 0;
+
+  constructor(writer: ArrayWriter) {
+    this.#writer = writer;
+    writer.edition++;
+    writer.isDirty = true;
+  }
+
+  /** Sets the selected values: to as many values, or all to one. Throws `BAD_ARGUMENT`. */
+  async set(selection: Selection | null | undefined, values: unknown): Promise<void> {
+    const writer = this.#writer;
+    const { dtype, rowShape, chunklen } = writer.settings;
+    const { itemSize } = dtype;
+    const shape = [writer.rows, ...rowShape];
+    const extents = resolveSelection(selection, shape);
+    const count = elementsOf(extents.map((extent) => extent.count));
+    const items = await collectItems(writer, values, count);
+    if (count === 0 || writer.rowBytes === 0) return;
+    const isOne = items.length === itemSize;
+    const one = items.slice(0, itemSize);
+    const chunkBytes = chunklen * writer.rowBytes;
+    for (const batch of runsOf(extents, shape)) {
+      for (let i = 0; i < batch.count; i++) {
+        let at = (batch.source[i] ?? 0) * itemSize;
+        let from = (batch.target[i] ?? 0) * itemSize;
+        let left = batch.length * itemSize;
+        while (left > 0) {
+          const index = Math.floor(at / chunkBytes);
+          const inChunk = at - index * chunkBytes;
+          const length = Math.min(left, chunkBytes - inChunk);
+          this.#add(index, { at: inChunk, bytes: isOne ? one : items.slice(from, from + length), length });
+          if (this.#bytes > MAX_BYTES || this.#count > MAX_EDITS) await this.#spill(false);
+          at += length;
+          from += length;
+          left -= length;
+        }
+      }
+    }
+  }
+
+  /** Makes patches of all changed chunks. */
+  async finish(): Promise<void> {
+    await this.#spill(true);
+  }
+
+  #add(index: number, edit: ByteEdit): void {
+    const edits = this.#edits.get(index);
+    if (edits === undefined) this.#edits.set(index, [edit]);
+    else edits.push(edit);
+    this.#count++;
+    this.#bytes += edit.bytes.length;
+  }
+
+  async #spill(isLast: boolean): Promise<void> {
+    const writer = this.#writer;
+    await writer.drain(); // chunks of earlier patches are read
+    const indices = [...this.#edits.keys()].sort((a, b) => a - b);
+    const whole = indices.filter((index) => index < writer.wholeChunks);
+    const { superchunklen, chunklen } = writer.settings;
+    const chunkBytes = chunklen * writer.rowBytes;
+    const covered = new Set(whole.filter((index) => isCovered(this.#editsOf(index), chunkBytes)));
+    const source = writer.source();
+    const read = whole.filter((index) => !covered.has(index));
+    const columns = writer.columns.map((_, i) => source.fetchedEach(i, read));
+    let group = new PatchGroup(writer);
+    try {
+      for (const index of whole) {
+        const chunks = await (covered.has(index)
+          ? this.#encodeNew(index)
+          : this.#encodeChanged(index, columns));
+        if ((await writer.changes?.take(index, chunks, writer)) === true) continue;
+        group.add(index, chunks);
+        if (group.length < superchunklen) continue;
+        await group.publish();
+        group = new PatchGroup(writer);
+      }
+    } finally {
+      for (const column of columns) await column.return(undefined);
+    }
+    const short = writer.wholeChunks;
+    if (this.#edits.has(short)) {
+      const parts = writer.columns.map((_, i) => writer.buffer.column(i).slice());
+      for (const [i, part] of parts.entries()) applyEdits(this.#editsOf(short, i), part);
+      await writer.replaceTail(parts);
+    }
+    if (isLast) await group.takeSmaller();
+    await group.publish();
+    this.#edits.clear();
+    this.#count = 0;
+    this.#bytes = 0;
+  }
+
+  /** The changes of a chunk, in whole items or in a column. */
+  #editsOf(index: number, column?: number): readonly ByteEdit[] {
+    const edits = this.#edits.get(index) ?? [];
+    const layout = column === undefined ? undefined : this.#writer.columns[column];
+    return layout === undefined ? edits : columnEdits(edits, layout, this.#writer.settings.dtype.itemSize);
+  }
+
+  /** A chunk of which nothing stays. */
+  async #encodeNew(index: number): Promise<StoredChunk[]> {
+    const writer = this.#writer;
+    const chunks: StoredChunk[] = [];
+    for (const [i, { rowBytes }] of writer.columns.entries()) {
+      const data = new Uint8Array(writer.settings.chunklen * rowBytes);
+      applyEdits(this.#editsOf(index, i), data);
+      chunks.push(await writer.chunks.next(i, data));
+    }
+    return chunks;
+  }
+
+  /** A chunk with its changes made. `columns` give the chunk as it is, next. */
+  async #encodeChanged(
+    index: number,
+    columns: readonly AsyncGenerator<FetchedChunk>[],
+  ): Promise<StoredChunk[]> {
+    const chunks: StoredChunk[] = [];
+    for (const [i, column] of columns.entries()) {
+      const next = await column.next();
+      if (next.done !== true)
+        chunks.push(await this.#writer.chunks.replaced(i, next.value, this.#editsOf(index, i)));
+    }
+    return chunks;
+  }
+}
+
+/** Changed chunks that become one patch. */
+class PatchGroup {
+  readonly #writer: ArrayWriter;
+  readonly #chunks: number[] = [];
+  readonly #columns: StoredChunk[][];
+
+  constructor(writer: ArrayWriter) {
+    this.#writer = writer;
+    this.#columns = writer.columns.map(() => []);
+  }
+
+  get length(): number {
+    return this.#chunks.length;
+  }
+
+  add(index: number, chunks: readonly StoredChunk[]): void {
+    this.#chunks.push(index);
+    for (const [i, chunk] of chunks.entries()) this.#columns[i]?.push(chunk);
+  }
+
+  /** Takes in what still counts of the last patches that are not larger, so that the number of patches stays bounded. */
+  async takeSmaller(): Promise<void> {
+    if (this.length === 0) return;
+    const writer = this.#writer;
+    for (let at = writer.patches.length - 1; at >= 0; at--) {
+      const live = (writer.patches[at]?.chunks ?? []).filter(
+        (chunk) => chunk >= 0 && !this.#chunks.includes(chunk),
+      );
+      if (live.length > this.length || live.length + this.length > writer.settings.superchunklen) break;
+      for (const index of live) {
+        const chunks: StoredChunk[] = [];
+        for (let i = 0; i < writer.columns.length; i++)
+          chunks.push(...(await writer.chunks.copied(i, index, index + 1)));
+        this.add(index, chunks);
+      }
+    }
+  }
+
+  async publish(): Promise<void> {
+    if (this.length > 0) await this.#writer.publishPatch(this.#chunks, this.#columns);
+  }
+}
+
+/** The bytes of `count` items, or of one for all. */
+async function collectItems(writer: ArrayWriter, values: unknown, count: number): Promise<Uint8Array> {
+  const { dtype } = writer.settings;
+  const facts = { dtype, rowShape: [] };
+  let items = itemsOf(values, facts);
+  if (items === undefined && isIterable(values) && !(dtype.kind === "complex" && isPair(values))) {
+    const parts: Uint8Array[] = [];
+    for await (const part of readRows(values, facts)) parts.push(part);
+    items = joinBytes(parts);
+  }
+  if (items === undefined) {
+    items = new Uint8Array(dtype.itemSize);
+    putItem(new DataView(items.buffer), 0, dtype, values);
+  }
+  if (items.length === count * dtype.itemSize || items.length === dtype.itemSize) return items;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `${items.length / dtype.itemSize} values were given for the ${count} that are selected`,
+    { field: "values", expected: count, found: items.length / dtype.itemSize },
+  );
+}
+
+function isIterable(value: unknown): boolean {
+  return (
+    typeof value === "object" && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value)
+  );
+}
+
+function isPair(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number");
+}

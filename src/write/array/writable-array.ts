@@ -1,0 +1,426 @@
+/**
+ * An array that can be grown, shrunk and changed. One operation after another; each either happens as a whole or not at
+ * all, also in a crash. What `flush` (and every operation but `append` and `set`) returned from is durable.
+ * @see FORMAT.md [FG]
+ */
+
+import type { ArrayArchive, ArraySlice, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
+import { showGeneration } from "../../archive/open/open-live-array.ts";
+import { readGeneration } from "../../archive/places/generation.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { DType, JsonInput, JsonObject } from "../../format/types.ts";
+import type { WritableStore } from "../../store/types.ts";
+import type { Selection } from "../../values/selection.ts";
+import { scratchBeside } from "../bloscpack/chunk-spool.ts";
+import { type Deletion, planDeletion } from "../layout/deletion.ts";
+import { planSetting, type SettingPlan } from "../layout/setting-plan.ts";
+import { type CutOptions, settleSettings } from "../layout/settings.ts";
+import { countNpyRows, type NpySource, readNpyRows } from "../rows/npy-rows.ts";
+import { itemsOf, type RowSource, readRows } from "../rows/rows.ts";
+import type { ArrayWriter } from "./array-writer.ts";
+import { changeAttributes } from "./attributes.ts";
+import { deleteRows, grow, shrink } from "./changes.ts";
+import { fold, recode, settleNames } from "./compact.ts";
+import { OperationLine } from "./operation-line.ts";
+import { addColumn, deleteColumn, type NewColumn, renameColumn } from "./schema.ts";
+import { commitStorage } from "./storage-commit.ts";
+import { foldMany, tidy } from "./tidy.ts";
+import { ValueSetter } from "./value-setter.ts";
+
+const DONE = Promise.resolve();
+
+export class WritableArray {
+  readonly #writer: ArrayWriter;
+  readonly #lock: { release(): Promise<void> } | undefined;
+  readonly #line: OperationLine;
+  /** Resolves when the lock was given up. */
+  #ended: Promise<void> = DONE;
+  #attrs: JsonObject;
+  #setter: ValueSetter | undefined;
+  /** An operation failed since the store was last known to keep what it made durable. */
+  #isUnsure = false;
+  #shown: { readonly sizes: Uint8Array | undefined; readonly array: ArrayArchive } | undefined;
+
+  constructor(writer: ArrayWriter, attrs: JsonObject, lock?: { release(): Promise<void> }) {
+    this.#writer = writer;
+    this.#attrs = attrs;
+    this.#lock = lock;
+    this.#line = new OperationLine(this.store.describe(this.path), (error) => this.#explain(error));
+  }
+
+  get store(): WritableStore {
+    return this.#writer.root.store;
+  }
+  /** Key of the array's folder in its store. */
+  get path(): string {
+    return this.#writer.root.path;
+  }
+  get dtype(): DType {
+    return this.#writer.settings.dtype;
+  }
+  /** Rows that wait for `flush` included. */
+  get shape(): readonly number[] {
+    return [this.#writer.rows, ...this.#writer.settings.rowShape];
+  }
+  /** Rows. */
+  get length(): number {
+    return this.#writer.rows;
+  }
+  /** Rows of a chunk. */
+  get chunkLength(): number {
+    return this.#writer.settings.chunklen;
+  }
+  /** Chunks of a full superchunk. */
+  get superchunkLength(): number {
+    return this.#writer.settings.superchunklen;
+  }
+  get columnNames(): readonly string[] {
+    return this.#writer.columns.flatMap(({ name }) => (name === undefined ? [] : [name]));
+  }
+  /** User attributes. */
+  get attrs(): JsonObject {
+    return this.#attrs;
+  }
+  /** Number of the last commit. */
+  get generation(): number {
+    return this.#writer.committed.layout.generation;
+  }
+  /** Bytes of superchunks written since it was opened. */
+  get bytesWritten(): number {
+    return this.#writer.files.sessionBytes;
+  }
+  /** What could not be cleared up or put in order, in words: no row depends on it, and the next writer tries again. */
+  get warnings(): readonly string[] {
+    return this.#writer.root.warnings;
+  }
+
+  /**
+   * Appends rows. They are collected until a chunk is full, and count once `flush` has returned. Resolves with nothing to
+   * wait for where they just went into memory. The source must not be changed before it resolves.
+   *
+   * @throws BAD_ARGUMENT for values that do not fit, and for data that end inside a row (the whole rows before stay);
+   * NO_SPACE, IO (the rows that `length` counts are kept, and `flush` tries again: of a whole source all, of a stream
+   * those that had come)
+   */
+  append(source: RowSource): Promise<void> {
+    try {
+      if (this.#takeNow(source)) return DONE;
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#run(async () => {
+      await this.#finishSetting();
+      const writer = this.#writer;
+      await writer.prepare();
+      const { settings } = writer;
+      for await (const items of readRows(source, settings)) await writer.append(items);
+    });
+  }
+
+  /**
+   * Appends the rows of a `.npy` file, given as bytes or as a stream of them, in C order or in Fortran order: then a stream
+   * of more than 32 MiB waits in a scratch object of the store until it is whole.
+   *
+   * @throws BAD_ARGUMENT where its dtype or the shape of a row differ, and as {@link append}
+   */
+  appendNpy(source: NpySource): Promise<void> {
+    const { dtype, rowShape } = this.#writer.settings;
+    if (this.#writer.rowBytes === 0) {
+      return this.#run(async () => {
+        await this.#writer.prepare();
+        this.#writer.appendNothing(await countNpyRows(source, { dtype, rowShape }));
+      });
+    }
+    const scratch = scratchBeside(this.store, this.#writer.root.key("data/npy"));
+    return this.append(readNpyRows(source, { dtype, rowShape }, scratch));
+  }
+
+  /**
+   * Commits what waits; durable when resolved. Where it fails nothing is lost, and it can be tried again; but where what
+   * was written could not be brought to the disk (`IO`, and `details.field` is `sync`) this fails from then on, and so does `close`: open
+   * the array again.
+   */
+  flush(): Promise<void> {
+    return this.#run(() => this.#commit());
+  }
+
+  /**
+   * Makes the array `rows` long: cuts rows off, or adds rows of the default value. Durable when resolved. Where it is
+   * aborted, nothing has changed.
+   */
+  resize(rows: number, options: LongOptions = {}): Promise<void> {
+    if (!(Number.isSafeInteger(rows) && rows >= 0)) return Promise.reject(badRows("rows", rows, "0 or more"));
+    return this.#change(async (writer) => {
+      if (rows > writer.rows) await grow(writer, rows, options);
+      else if (rows < writer.rows) await shrink(writer, rows);
+    });
+  }
+
+  /** What {@link deleteRows} would do to the rows of now, those that wait included. Throws `BAD_ARGUMENT`. */
+  planDeletion(start: number, end: number): Deletion {
+    const { rows, settings } = this.#writer;
+    const path = this.store.describe(this.path);
+    return planDeletion(path, [rows, ...settings.rowShape], settings.dtype.itemSize, start, end);
+  }
+
+  /**
+   * Takes the rows `[start, end)` out; those behind them move up, and are written anew: {@link planDeletion} tells before
+   * how much that is. Durable when resolved. Resolves with the rows that were written anew. Where it is aborted, nothing
+   * has changed; progress is told in uncompressed bytes.
+   *
+   * @throws BAD_ARGUMENT for rows that are not there
+   */
+  async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+    let moved = 0;
+    await this.#change(async (writer) => {
+      const { rowsDeleted, rowsRewritten } = this.planDeletion(start, end);
+      moved = rowsRewritten;
+      if (rowsDeleted === 0) return;
+      if (rowsRewritten === 0) await shrink(writer, start);
+      else await deleteRows(writer, start, end, options);
+    });
+    return moved;
+  }
+
+  /**
+   * Sets the selected values, to as many values or all to one. Changes are collected, and count once `flush` has
+   * returned; rows that wait are committed first. Throws `BAD_ARGUMENT`.
+   */
+  set(selection: Selection | null, values: unknown): Promise<void> {
+    return this.#run(async () => {
+      if (this.#setter === undefined) {
+        await this.#commit();
+        await this.#writer.prepare();
+        this.#setter = new ValueSetter(this.#writer);
+      }
+      await this.#setter.set(selection, values);
+    });
+  }
+
+  /** What {@link set} would write anew of the rows of now. Throws `BAD_ARGUMENT`. */
+  planSetting(selection: Selection | null): SettingPlan {
+    const { settings, committed } = this.#writer;
+    const { dtype, chunklen } = settings;
+    const facts = { shape: this.shape, itemSize: dtype.itemSize, chunklen, layout: committed.layout };
+    return planSetting(facts, selection);
+  }
+
+  /** The selected values, those that wait included: they are committed first. A scalar where every entry is an integer. */
+  get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+    return this.#read((array) => array.get(selection, options));
+  }
+
+  /** The same as bytes: C order, stored byte order. */
+  getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+    return this.#read((array) => array.getBytes(selection, options));
+  }
+
+  /** Commits what waits, then reads everything and checks it. */
+  verify(options: LongOptions = {}): Promise<VerifyReport> {
+    return this.#read((array) => array.verify(options));
+  }
+
+  /**
+   * Changes attributes: a value sets, undefined deletes; the others stay as they are written. Durable when resolved.
+   * `new JsonFloat(1)` is `1.0` for Python, the number 1 is its integer.
+   */
+  setAttributes(changes: { readonly [name: string]: JsonInput | undefined }): Promise<void> {
+    return this.#run(async () => {
+      const { root, files, committed } = this.#writer;
+      this.#attrs = await changeAttributes(root, changes);
+      await files.mirror?.setAttributes(this.#attrs, committed);
+    });
+  }
+
+  /** Adds a column, with as many rows of `values`, or all of the default. Durable when resolved. */
+  addColumn(column: NewColumn, values?: RowSource): Promise<void> {
+    return this.#alter((writer) => addColumn(writer, column, values));
+  }
+
+  /** Gives a column another name. Durable when resolved. */
+  renameColumn(from: string, to: string): Promise<void> {
+    return this.#alter((writer) => renameColumn(writer, from, to));
+  }
+
+  /** Removes a column. Durable when resolved. */
+  deleteColumn(name: string): Promise<void> {
+    return this.#alter((writer) => deleteColumn(writer, name));
+  }
+
+  /**
+   * Leaves the plain layout of the BLZ document: full superchunks and one last one, in order, of version 3 and without
+   * reserve. With other settings all chunks are encoded anew. Durable when resolved.
+   */
+  compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
+    return this.#run(async () => {
+      await this.#commit();
+      const writer = this.#writer;
+      await writer.prepare();
+      const foldAndSettle = async (): Promise<void> => {
+        await fold(writer, { ...options, walkable: true });
+        await settleNames(writer);
+        await writer.root.settled();
+      };
+      if (Object.values(changes).every((value) => value === undefined)) return foldAndSettle();
+      const { settings } = writer;
+      const { dtype, rowShape, hasColumns, dflt, revision, zarr } = settings;
+      const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr };
+      const chosen = settleSettings(base, changes, settings);
+      const { mirror } = writer.files;
+      const admitted = (await mirror?.admit(chosen, changes.superchunklen === undefined)) ?? chosen;
+      await changeShown(writer, async () => {
+        await recode(writer, admitted, options);
+        await foldAndSettle();
+      });
+    });
+  }
+
+  /** Lets a plan that knows encoded chunks write into an array, and commits it. Of this library's own. */
+  fill(plan: (writer: ArrayWriter) => Promise<void>): Promise<void> {
+    return this.#change(plan);
+  }
+
+  /** Commits what waits, leaves the plain layout where that is cheap, and gives up the lock. */
+  async close(): Promise<void> {
+    if (this.#line.isClosed) return this.#ended;
+    await this.#end(async () => {
+      await this.#commit();
+      await tidy(this.#writer);
+      await this.#writer.root.settled();
+      await this.#writer.files.mirror?.close(this.#writer.committed);
+    });
+  }
+
+  /** Gives up what waits since the last commit, and the lock. */
+  async abandon(): Promise<void> {
+    if (this.#line.isClosed) return this.#ended;
+    await this.#end(async () => {
+      await this.#writer.rollBack();
+      await this.#writer.root.settled();
+      // A commit that failed may have been visible there already.
+      await this.#writer.files.mirror?.afterCommit(this.#writer.committed);
+    });
+  }
+
+  #end(operation: () => Promise<void>): Promise<void> {
+    const outcome = this.#line.end(operation).finally(() => this.#lock?.release());
+    this.#ended = outcome.catch(() => undefined); // told to whom ended it
+    return outcome;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Takes rows into memory where nothing else has to be done; true where it did. */
+  #takeNow(source: RowSource): boolean {
+    if (!this.#line.isFree || this.#setter !== undefined) return false;
+    const writer = this.#writer;
+    const items = itemsOf(source, writer.settings);
+    if (items === undefined || items.length === 0 || items.length % writer.rowBytes !== 0) return false;
+    return writer.takeNow(items) === items.length;
+  }
+
+  #run<T>(operation: () => Promise<T>): Promise<T> {
+    return this.#line.run(operation);
+  }
+
+  /** Where there is no lock, another writer may have taken what this one had not committed for leftovers. */
+  async #explain(error: unknown): Promise<never> {
+    this.#isUnsure = true;
+    if (isSuperchunkError(error) && (error.isDamage || error.code === "STALE"))
+      await this.#writer.root.assertOurs();
+    throw error;
+  }
+
+  /** Plans a change on top of a commit, and commits it; where that fails, the array stays as it was. */
+  #change(plan: (writer: ArrayWriter) => Promise<void>): Promise<void> {
+    return this.#run(async () => {
+      await this.#commit();
+      const writer = this.#writer;
+      await writer.prepare();
+      try {
+        await plan(writer);
+        if (writer.isDirty) await writer.commit();
+      } catch (error) {
+        await writer.rollBack();
+        // A commit without an answer may have named them, and another writer's may be among them.
+        if (!writer.root.isUncertain && !isSuperchunkError(error, "CONFLICT"))
+          writer.files.discard(writer.columns);
+        throw error;
+      }
+    });
+  }
+
+  /** The same for changes of columns, which commit by themselves, on a folded array. */
+  #alter(change: (writer: ArrayWriter) => Promise<void>): Promise<void> {
+    return this.#run(async () => {
+      await this.#commit();
+      const writer = this.#writer;
+      await writer.prepare();
+      await fold(writer);
+      await changeShown(writer, async () => {
+        try {
+          await change(writer);
+        } finally {
+          await writer.rollBack();
+        }
+        await writer.root.settled();
+      });
+    });
+  }
+
+  async #commit(): Promise<void> {
+    if (this.#isUnsure) await this.store.sync?.([]); // fails where a sync failed before: what looks right may be lost
+    this.#isUnsure = false;
+    await this.#finishSetting();
+    const writer = this.#writer;
+    if (writer.isDirty) await writer.commit();
+    await commitStorage(writer);
+    await writer.files.mirror?.afterCommit(writer.committed);
+    await foldMany(writer);
+  }
+
+  /** Makes patches of what was set. Where it fails the changes are kept. */
+  async #finishSetting(): Promise<void> {
+    const writer = this.#writer;
+    await writer.finishChanges();
+    if (this.#setter === undefined) return;
+    await this.#setter.finish();
+    await writer.commit();
+    this.#setter = undefined;
+    await writer.finishChanges();
+  }
+
+  #read<T>(read: (array: ArrayArchive) => Promise<T>): Promise<T> {
+    return this.#run(async () => {
+      await this.#commit();
+      return read(await this.#show());
+    });
+  }
+
+  /** The last commit, as an array that is read. */
+  async #show(): Promise<ArrayArchive> {
+    const { root } = this.#writer;
+    const sizes = root.committed;
+    if (this.#shown === undefined || this.#shown.sizes !== sizes) {
+      const storage = await root.store.get(root.key("meta/storage"));
+      const generation = await readGeneration(root.store, root.path, { sizes, storage }, {});
+      this.#shown = { sizes, array: showGeneration(generation, this.#attrs) };
+    }
+    return this.#shown.array;
+  }
+}
+
+function badRows(field: string, found: unknown, expected: string): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", `${field} ${String(found)} must be ${expected}`, {
+    field,
+    expected,
+    found,
+  });
+}
+
+/** Makes a change of settings or columns, which a mirror shows when it is made. */
+function changeShown({ files: { mirror } }: ArrayWriter, step: () => Promise<void>): Promise<void> {
+  return mirror === undefined ? step() : mirror.change(step);
+}

@@ -1,0 +1,152 @@
+/** How bcolz says what an array is: `meta/storage`, names of dtypes, lengths of chunks. @see FORMAT.md [FA-08] */
+import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { formatDType } from "../../format/dtype.ts";
+import { memberText } from "../../format/json-members.ts";
+import type { DType, JsonValue } from "../../format/types.ts";
+import { putRow } from "../../values/item-bytes.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { checkCount } from "../bloscpack/bloscpack-options.ts";
+
+/** How the chunks of a carray are compressed; the defaults are those of bcolz, with lz4. */
+export interface CarrayCompression {
+  /** Default lz4. */
+  readonly cname?: CompressorName | undefined;
+  /** 0 to 9, default 5. */
+  readonly clevel?: number | undefined;
+  /** Default `shuffle`. */
+  readonly shuffle?: Shuffle | undefined;
+}
+
+/** Every choice made. */
+export interface CarraySettings {
+  readonly dtype: DType;
+  readonly rowShape: readonly number[];
+  readonly rowBytes: number;
+  /** Rows of a chunk. */
+  readonly chunklen: number;
+  readonly encode: EncodeOptions;
+  /** Default value as stored. */
+  readonly dflt: JsonValue;
+}
+
+const SHUFFLES: readonly Shuffle[] = ["noshuffle", "shuffle", "bitshuffle"];
+const MAX_CHUNK = 0x7fff_ffff - 16;
+const MAX_TYPESIZE = 255;
+
+/** Refuses what no carray that bcolz can open holds. Throws `UNSUPPORTED`, `BAD_ARGUMENT`. */
+export function checkCarrayDType(dtype: DType, rowShape: readonly number[]): void {
+  const refuse = (what: string): never => {
+    throw new SuperchunkError("UNSUPPORTED", what, { field: "dtype", found: formatDType(dtype) });
+  };
+  if (dtype.kind === "object") refuse("Python objects are never written");
+  if (dtype.kind === "struct")
+    refuse("bcolz opens no array of a structured dtype; make a table with a column for each field");
+  if (elementsOf(rowShape) * dtype.itemSize === 0) refuse("bcolz knows no rows without bytes");
+  if (
+    typesizeOf(dtype) === 1 &&
+    dtype.itemSize > MAX_TYPESIZE &&
+    dtype.kind !== "bytes" &&
+    dtype.kind !== "void"
+  )
+    refuse(`bcolz knows no items of more than ${MAX_TYPESIZE} bytes`);
+}
+
+/** What bcolz tells Blosc: strings are shuffled by their characters. */
+export function typesizeOf(dtype: DType): number {
+  if (dtype.kind === "bytes") return 1;
+  if (dtype.kind === "unicode") return 4;
+  return dtype.itemSize > MAX_TYPESIZE || dtype.itemSize === 0 ? 1 : dtype.itemSize;
+}
+
+/** `str(dtype)` as numpy has it: `float64`, `>f8`, `|S5`, `datetime64[ns]`. */
+export function numpyName(dtype: DType): string {
+  const text = String(formatDType(dtype));
+  if (dtype.byteOrder === "big") return text;
+  switch (dtype.kind) {
+    case "bool":
+      return "bool";
+    case "int":
+    case "uint":
+    case "float":
+    case "complex":
+      return `${dtype.kind}${dtype.itemSize * 8}`;
+    case "datetime":
+    case "timedelta":
+      return `${dtype.kind}64${text.slice(3)}`;
+    default:
+      return text;
+  }
+}
+
+/** Rows of a chunk as bcolz chooses them, by the bytes that the array will have. */
+export function chooseChunklen(expectedlen: number, rowBytes: number): number {
+  const megabytes = Math.min(1e4, Math.max(1e-4, (expectedlen * rowBytes) / (1 << 20)));
+  const power = Math.trunc(Math.log10(megabytes));
+  const chunkBytes = 4096 * Math.trunc(2 ** (power + 6));
+  return Math.max(1, Math.floor(chunkBytes / rowBytes));
+}
+
+/** A chunk length that Blosc takes. Throws `BAD_ARGUMENT`, `LIMIT`. */
+export function checkChunklen(chunklen: number, rowBytes: number): number {
+  checkCount("chunklen", chunklen, 1, Number.MAX_SAFE_INTEGER);
+  if (chunklen * rowBytes <= MAX_CHUNK) return chunklen;
+  throw new SuperchunkError(
+    "LIMIT",
+    `a chunk of ${chunklen} rows has ${chunklen * rowBytes} bytes, but Blosc holds at most ${MAX_CHUNK}; choose a smaller chunklen`,
+    { field: "chunklen", expected: Math.floor(MAX_CHUNK / rowBytes), found: chunklen },
+  );
+}
+
+/** One row of the default value, which is one for the item or nested lists for the row. Throws `BAD_ARGUMENT`. */
+export function defaultRowOf(dtype: DType, rowShape: readonly number[], dflt: JsonValue): Uint8Array {
+  const row = new Uint8Array(elementsOf(rowShape) * dtype.itemSize);
+  // Zeros are what bcolz takes where nothing is said, and what an item of no other value is.
+  if (dflt === null || dtype.kind === "object" || dtype.kind === "struct") return row;
+  // A pair of numbers is one complex item, not a row of two.
+  const isItem = dtype.kind === "complex" && Array.isArray(dflt) && !dflt.some((part) => Array.isArray(part));
+  if (Array.isArray(dflt) && rowShape.length > 0 && !isItem) {
+    putRow(new DataView(row.buffer), 0, dtype, rowShape, dflt);
+    return row;
+  }
+  const item = new Uint8Array(dtype.itemSize);
+  putRow(new DataView(item.buffer), 0, dtype, [], dflt);
+  for (let at = 0; at < row.length; at += item.length) row.set(item, at);
+  return row;
+}
+
+/** `meta/storage` as bcolz writes it, with a line feed. */
+export function storageText(
+  dtype: DType,
+  encode: EncodeOptions,
+  chunklen: number,
+  expectedlen: number,
+  dflt: JsonValue,
+): string {
+  const cparams = {
+    clevel: encode.clevel ?? 5,
+    shuffle: SHUFFLES.indexOf(encode.shuffle ?? "shuffle"),
+    cname: encode.cname ?? "lz4",
+    quantize: 0,
+  };
+  const members = [
+    `"dtype": ${memberText(numpyName(dtype))}`,
+    `"cparams": ${memberText(cparams)}`,
+    `"chunklen": ${chunklen}`,
+    `"expectedlen": ${expectedlen}`,
+    `"dflt": ${defaultText(dtype, dflt)}`,
+  ];
+  return `{${members.join(", ")}}\n`;
+}
+
+function defaultText(dtype: DType, dflt: JsonValue): string {
+  const value = dflt ?? zeroOf(dtype);
+  const text = memberText(value);
+  const isFloat = dtype.kind === "float" || dtype.kind === "complex";
+  return isFloat && /^-?\d+$/.test(text) ? `${text}.0` : text;
+}
+
+function zeroOf(dtype: DType): JsonValue {
+  if (dtype.kind === "bool") return false;
+  return dtype.kind === "bytes" || dtype.kind === "unicode" || dtype.kind === "void" ? "" : 0;
+}

@@ -1,0 +1,165 @@
+/**
+ * Adds, removes and renames columns of a table. The replacement of `__rootdirs__` is the commit: a new folder is whole
+ * before it, an old one is removed after it. @see FORMAT.md [FT-06]
+ */
+
+import { refuseSymbolic } from "../../archive/places/linked.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { joinKey } from "../../store/key.ts";
+import type { StoreOptions, WritableStore } from "../../store/types.ts";
+import { readCarray } from "./carray-state.ts";
+import { type CarrayOptions, createCarray } from "./carray-write.ts";
+import { commitColumns, findColumn, readTable, type TableState } from "./table-state.ts";
+import { checkNames, type NewTableColumn } from "./table-write.ts";
+
+/** Options of {@link addColumn}. */
+export interface AddColumnOptions extends Omit<CarrayOptions, "attrs"> {
+  /** Place among the columns, from 0 (default: the last). */
+  readonly position?: number | undefined;
+}
+
+/**
+ * Adds a column with as many rows as the table has.
+ *
+ * @throws CONFLICT where there is such a column, or an array in its folder; BAD_ARGUMENT for another number of rows
+ */
+export async function addColumn(
+  store: WritableStore,
+  path: string,
+  column: NewTableColumn,
+  options: AddColumnOptions = {},
+): Promise<void> {
+  await refuseSymbolic(store, path, options);
+  const state = await readTable(store, path, options);
+  const { name, options: own, ...source } = column;
+  checkNew(state, name);
+  const [first] = state.columns;
+  const expected = first === undefined ? undefined : (await readCarray(store, first.folder, options)).rows;
+  const folder = joinKey(path, name);
+  const { position = state.columns.length, ...settings } = options;
+  const { rows } = await createCarray(store, folder, source, {
+    ...settings,
+    ...own,
+    expectedlen: own?.expectedlen ?? settings.expectedlen ?? expected,
+  });
+  if (expected !== undefined && rows !== expected) {
+    await removeFolder(store, folder);
+    throw new SuperchunkError("BAD_ARGUMENT", `the column has ${rows} rows, but the table ${expected}`, {
+      path: store.describe(path),
+      field: name,
+      expected,
+      found: rows,
+    });
+  }
+  const columns = [...state.columns];
+  columns.splice(position, 0, { name, folder });
+  await commitColumns(state, columns);
+}
+
+/** Removes a column; the last one stays. @throws NOT_FOUND, BAD_ARGUMENT, CONFLICT */
+export async function deleteColumn(
+  store: WritableStore,
+  path: string,
+  name: string,
+  options: StoreOptions = {},
+): Promise<void> {
+  await refuseSymbolic(store, path, options);
+  const state = await readTable(store, path, options);
+  const column = findColumn(state, name);
+  if (state.columns.length === 1) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `"${name}" is the only column, and bcolz opens no table without one`,
+      {
+        path: store.describe(path),
+        field: name,
+      },
+    );
+  }
+  await commitColumns(
+    state,
+    state.columns.filter((each) => each !== column),
+  );
+  await removeFolder(store, column.folder);
+}
+
+/**
+ * Renames a column, and its folder with it, for bcolz looks for no other.
+ *
+ * @throws NOT_FOUND; CONFLICT where there is such a column, or an array in its folder; BAD_ARGUMENT
+ */
+export async function renameColumn(
+  store: WritableStore,
+  path: string,
+  from: string,
+  to: string,
+  options: StoreOptions = {},
+): Promise<void> {
+  await refuseSymbolic(store, path, options);
+  const state = await readTable(store, path, options);
+  const column = findColumn(state, from);
+  checkNew(state, to);
+  const folder = joinKey(path, to);
+  if ((await store.stat(joinKey(folder, "meta/sizes"), options)) !== undefined) {
+    throw new SuperchunkError("CONFLICT", "there is an array in the folder that the column would have", {
+      path: store.describe(folder),
+    });
+  }
+  const keys = await keysOf(store, column.folder);
+  // `sizes` comes last: without it the folder is no array.
+  const sizes = joinKey(column.folder, "meta/sizes");
+  const copied: string[] = [];
+  for (const key of [...keys.filter((each) => each !== sizes), sizes]) {
+    const target = `${folder}${key.slice(column.folder.length)}`;
+    await copyObject(store, key, target);
+    copied.push(target);
+  }
+  await store.sync?.(copied);
+  await commitColumns(
+    state,
+    state.columns.map((each) => (each === column ? { name: to, folder } : each)),
+  );
+  await removeFolder(store, column.folder);
+}
+
+function checkNew(state: TableState, name: string): void {
+  checkNames([name]);
+  if (!state.columns.some((each) => each.name === name)) return;
+  throw new SuperchunkError("CONFLICT", `there is a column "${name}" already`, {
+    path: state.store.describe(state.path),
+    field: name,
+  });
+}
+
+/** A second object with the same bytes, in place of one that an interrupted attempt left. */
+async function copyObject(store: WritableStore, from: string, to: string): Promise<void> {
+  if (store.link !== undefined) {
+    await store.delete(to);
+    await store.link(from, to, "copy");
+    return;
+  }
+  const bytes = await store.get(from);
+  if (bytes !== undefined) await store.put(to, bytes);
+}
+
+async function keysOf(store: WritableStore, folder: string): Promise<string[]> {
+  const keys: string[] = [];
+  for await (const { name, kind } of store.list(folder)) {
+    const key = joinKey(folder, name);
+    if (kind === "folder") keys.push(...(await keysOf(store, key)));
+    else keys.push(key);
+  }
+  return keys;
+}
+
+/** Removes the files of a column and its folders; what else somebody put there stays. */
+async function removeFolder(store: WritableStore, folder: string): Promise<void> {
+  // Without `sizes` it is no array any more, whatever comes between.
+  await store.delete(joinKey(folder, "meta/sizes"));
+  for (const key of await keysOf(store, folder)) {
+    const name = key.slice(folder.length + 1);
+    if (/^(?:data\/__\d+\.blp|meta\/(?:sizes|storage)|__attrs__)$/.test(name)) await store.delete(key);
+  }
+  for (const part of ["data", "meta"]) await store.delete(joinKey(folder, part));
+  await store.delete(folder);
+}

@@ -1,0 +1,301 @@
+/**
+ * Appends to a Bloscpack file: the last chunk is filled up, chunks are added, the spare offsets filled.
+ *
+ * By default a new file is made and renamed over the old one, so that no reader ever sees a state between. In place
+ * only what changes is written, behind a journal. @see FORMAT.md [F1.3-08] [FR]
+ */
+
+import { finishInterrupted, requireInPlace } from "../../archive/journal/journal.ts";
+import { loadDigest } from "../../bytes/checksum.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { DType, JsonObjectInput } from "../../format/types.ts";
+import type { PutSource, WritableStore } from "../../store/types.ts";
+import {
+  type AppendPlan,
+  type BloscpackAppendOptions,
+  type BloscpackAppendResult,
+  newChunks,
+  planAppend,
+} from "./bloscpack-append-plan.ts";
+import { appendInPlace } from "./bloscpack-in-place.ts";
+import { type Chunking, cutBytes, settleCount } from "./bloscpack-options.ts";
+import { arrayOf, type BloscpackState, readState, storedSizes } from "./bloscpack-state.ts";
+import { numpyMetadata, packHead, packMetadata } from "./bloscpack-write.ts";
+import { type SpooledChunks, scratchBeside, spoolChunks } from "./chunk-spool.ts";
+
+/**
+ * Appends bytes, or rows, to the Bloscpack file at a key.
+ *
+ * An array of numpy gets a new shape with it. Files without offsets are written anew.
+ *
+ * @throws LIMIT where the offsets table is full (`grow` goes on), BAD_ARGUMENT where bytes are no whole rows,
+ * CONFLICT where another writer was faster, UNSUPPORTED, NOT_FOUND, and the codes of damage
+ */
+export async function appendToBloscpack(
+  store: WritableStore,
+  key: string,
+  source: PutSource,
+  options: BloscpackAppendOptions = {},
+): Promise<BloscpackAppendResult> {
+  if (store.writeRange !== undefined && store.sync !== undefined)
+    await finishInterrupted(requireInPlace(store, key), key);
+  const state = await readState(store, key, { signal: options.signal });
+  checkArray(state, options);
+  const plan = planAppend(state, options);
+  if (options.inPlace === true) {
+    checkInPlace(state, options);
+    return appendInPlace(plan, source, requireInPlace(store, key), (nchunks) =>
+      checkRoom(state, nchunks, true),
+    );
+  }
+  const spool = await spoolChunks(newChunks(plan, source), scratchBeside(store, key));
+  try {
+    return await rewrite(plan, spool, options);
+  } finally {
+    await spool.dispose();
+  }
+}
+
+/**
+ * What an append of `length` bytes would do; writes nothing.
+ *
+ * @throws as {@link appendToBloscpack}
+ */
+export async function forecastAppend(
+  store: WritableStore,
+  key: string,
+  length: number,
+  options: BloscpackAppendOptions = {},
+): Promise<BloscpackAppendResult> {
+  const state = await readState(store, key, { signal: options.signal });
+  checkArray(state, options);
+  const { chunkSize } = planAppend(state, options);
+  const nbytes = state.nbytes + length;
+  const nchunks = length === 0 ? state.nchunks : Math.max(1, Math.ceil(nbytes / Math.max(1, chunkSize)));
+  await newSection(state, nbytes, options);
+  if (options.inPlace === true) {
+    checkInPlace(state, options);
+    checkRoom(state, nchunks, true);
+  } else if (state.header.offsets) spareEntries(state, nchunks, options);
+  const isWritten = options.inPlace !== true && (length > 0 || options.metadata !== undefined);
+  return {
+    nchunks,
+    nbytes,
+    bytesAppended: length,
+    chunksAdded: nchunks - state.nchunks,
+    ...copied(isWritten ? await storedSizes(state, Math.max(0, state.nchunks - 1)) : []),
+  };
+}
+
+function copied(sizes: ArrayLike<number>): Pick<BloscpackAppendResult, "chunksCopied" | "bytesCopied"> {
+  let bytesCopied = 0;
+  for (let i = 0; i < sizes.length; i++) bytesCopied += sizes[i] ?? 0;
+  return { chunksCopied: sizes.length, bytesCopied };
+}
+
+async function rewrite(
+  plan: AppendPlan,
+  spool: SpooledChunks,
+  options: BloscpackAppendOptions,
+): Promise<BloscpackAppendResult> {
+  const { state, chunkSize } = plan;
+  const { store, key, archive, header } = state;
+  const kept = Math.max(0, state.nchunks - 1);
+  const nbytes = state.nbytes - state.last.length + spool.nbytes;
+  const result = {
+    nchunks: kept + spool.sizes.length,
+    nbytes,
+    bytesAppended: nbytes - state.nbytes,
+    chunksAdded: kept + spool.sizes.length - state.nchunks,
+  };
+  if (result.bytesAppended === 0 && options.metadata === undefined) return { ...result, ...copied([]) };
+  const cut: Chunking =
+    kept === 0 && spool.sizes.length === 1
+      ? // As bloscpack: what is filled up keeps the chunk-size that the header has.
+        {
+          nchunks: 1,
+          chunkSize: state.nbytes === 0 ? cutBytes(nbytes, chunkSize).chunkSize : chunkSize,
+          lastChunk: spool.lastNbytes,
+        }
+      : { nchunks: result.nchunks, chunkSize, lastChunk: spool.lastNbytes };
+  const maxAppChunks = header.offsets ? spareEntries(state, result.nchunks, options) : 0;
+  const section = await newSection(state, nbytes, options);
+  const sizes = await storedSizes(state, kept);
+  const head = packHead(cut, {
+    offsets: header.offsets,
+    checksum: header.checksum,
+    typesize: header.typesize,
+    maxAppChunks,
+    section,
+    sizes: joined(sizes, spool.sizes),
+  });
+  const digest = await loadDigest(header.checksum);
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    yield head;
+    let i = 0;
+    for await (const { bytes } of archive.encodedChunks(0, kept, { signal: options.signal })) {
+      const sum = digest(bytes);
+      if (bytes.length + sum.length !== sizes[i++])
+        throw new SuperchunkError("STALE", "the file changed while it was appended to", {
+          path: store.describe(key),
+        });
+      yield bytes;
+      if (sum.length > 0) yield sum;
+    }
+    yield* spool.pieces();
+  }
+  await store.put(key, pieces(), { ifVersion: state.version, signal: options.signal });
+  return { ...result, ...copied(sizes) };
+}
+
+function* joined(first: Iterable<number>, second: Iterable<number>): Generator<number> {
+  yield* first;
+  yield* second;
+}
+
+/** Spare offsets of the new file: what the chunks leave of the old table, or a larger one. */
+function spareEntries(state: BloscpackState, nchunks: number, options: BloscpackAppendOptions): number {
+  if (nchunks <= state.entries) return state.entries - nchunks;
+  if (options.grow !== true) checkRoom(state, nchunks);
+  return settleCount("max-app-chunks", options.maxAppChunks, nchunks);
+}
+
+/** A table cannot become longer in place: the chunks begin right behind it. */
+function checkRoom(
+  { entries, nchunks: before, store, key }: BloscpackState,
+  nchunks: number,
+  inPlace = false,
+): void {
+  if (nchunks <= entries) return;
+  const [room, wanted] = [entries - before, nchunks - before];
+  const advice = inPlace
+    ? "Append without --in-place, with --grow (grow: true), which writes the file anew with a larger table"
+    : "Append with --grow (grow: true), which writes the file with a larger table";
+  throw new SuperchunkError(
+    "LIMIT",
+    `the offsets table has room for ${room} more ${room === 1 ? "chunk" : "chunks"}, but ${wanted} ${wanted === 1 ? "is" : "are"} needed; nothing was changed. ${advice}`,
+    {
+      path: store.describe(key),
+      offset: 24,
+      field: "max-app-chunks",
+      expected: wanted,
+      found: room,
+    },
+  );
+}
+
+/** The metadata section of the new file: of an array with its new shape. */
+async function newSection(
+  state: BloscpackState,
+  nbytes: number,
+  options: BloscpackAppendOptions,
+): Promise<Uint8Array | undefined> {
+  const array = arrayOf(state);
+  if (array === undefined && options.metadata === undefined) return state.section;
+  const { codec, level } = options.metadataOptions ?? {};
+  const { checksum, level: oldLevel, maxMetaSize } = state.sectionOptions ?? {};
+  const value = array === undefined ? (options.metadata ?? null) : newMetadata(state, array, nbytes, options);
+  const settings = { checksum, codec, level: level ?? oldLevel };
+  try {
+    return await packMetadata(value, { ...settings, maxMetaSize });
+  } catch (error) {
+    if (
+      options.grow !== true ||
+      !(error instanceof SuperchunkError) ||
+      error.details.field !== "max-meta-size"
+    )
+      throw error;
+    return packMetadata(value, settings);
+  }
+}
+
+function newMetadata(
+  state: BloscpackState,
+  {
+    dtype,
+    shape,
+    rowBytes,
+  }: { readonly dtype: DType; readonly shape: readonly number[]; readonly rowBytes: number },
+  nbytes: number,
+  options: BloscpackAppendOptions,
+): JsonObjectInput {
+  if (rowBytes === 0 ? nbytes > 0 : nbytes % rowBytes !== 0) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the bytes to append are no whole rows: a row has ${rowBytes} bytes, and the array would have ${nbytes}`,
+      {
+        path: state.store.describe(state.key),
+        field: "shape",
+        expected: `a multiple of ${rowBytes}`,
+        found: nbytes,
+      },
+    );
+  }
+  const rows = rowBytes === 0 ? (shape[0] ?? 0) : nbytes / rowBytes;
+  const own = numpyMetadata(dtype, [rows, ...shape.slice(1)], "C");
+  const { dtype: stored, ...rest } = state.metadata as JsonObjectInput;
+  const extra = options.metadata ?? rest;
+  if (typeof extra !== "object" || extra === null || Array.isArray(extra)) {
+    throw new SuperchunkError("BAD_ARGUMENT", "the metadata of an array must be an object", {
+      field: "metadata",
+    });
+  }
+  // The spelling of the dtype stays: versions before 0.7.2 had another one.
+  return {
+    ...own,
+    ...(extra as JsonObjectInput),
+    dtype: stored ?? own["dtype"] ?? null,
+    shape: own["shape"] ?? null,
+    order: "C",
+    container: "numpy",
+  };
+}
+
+/** Refuses what cannot stand behind the file's own values. */
+function checkArray(state: BloscpackState, { array }: BloscpackAppendOptions): void {
+  if (array === undefined) return;
+  const own = arrayOf(state);
+  if (own === undefined) return;
+  const isSame =
+    JSON.stringify(own.dtype) === JSON.stringify(array.dtype) &&
+    JSON.stringify(own.shape.slice(1)) === JSON.stringify(array.shape.slice(1)) &&
+    own.shape.length === array.shape.length;
+  if (isSame) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `rows of shape [${array.shape.slice(1).join(", ")}] and dtype ${describe(array.dtype)} do not fit an array of rows of shape [${own.shape.slice(1).join(", ")}] and dtype ${describe(own.dtype)}`,
+    {
+      path: state.store.describe(state.key),
+      field: "dtype",
+      expected: describe(own.dtype),
+      found: describe(array.dtype),
+    },
+  );
+}
+
+function describe(dtype: DType): string {
+  return String(numpyMetadata(dtype, [], "C")["dtype"]);
+}
+
+function checkInPlace(state: BloscpackState, options: BloscpackAppendOptions): void {
+  const path = state.store.describe(state.key);
+  const refuse = (what: string, field: string): never => {
+    throw new SuperchunkError("UNSUPPORTED", `${what}; append without --in-place, which makes a new file`, {
+      path,
+      field,
+    });
+  };
+  const { header, file, nchunks, archive, nbytes } = state;
+  if (archive.kind === "array")
+    refuse(
+      "the file holds a numpy array, whose shape and data cannot change in one step for its readers",
+      "inPlace",
+    );
+  if (options.metadata !== undefined) refuse("metadata are not changed in place", "metadata");
+  if (header.version !== 3) refuse(`a file of version ${header.version} is not changed in place`, "version");
+  if (!header.offsets) refuse("the file has no offsets", "options");
+  if (nbytes === 0) refuse("the file holds nothing yet and so has no chunk-size", "chunk-size");
+  const { starts } = file;
+  for (let i = 1; i < nchunks; i++)
+    if ((starts[i] ?? 0) < (starts[i - 1] ?? 0)) refuse("the chunks are not in order in the file", "offsets");
+}

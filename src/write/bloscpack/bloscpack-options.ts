@@ -1,0 +1,187 @@
+/**
+ * What a Bloscpack file can be made with, and the choices that bloscpack 0.16 makes where nobody chose.
+ * Knows the choices; must not know any store. @see FORMAT.md [F1.3-07]
+ */
+
+import type { LongOptions } from "../../archive/kinds/types.ts";
+import type { ChunkEncoder, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { CHECKSUM_NAMES } from "../../format/checksums.ts";
+import type { BlpkHeader } from "../../format/header.ts";
+import type { ChecksumName, JsonInput } from "../../format/types.ts";
+import type { Reserve } from "../layout/reserve.ts";
+
+/** A count, or that many times another one: `10x`. */
+export type CountOrFactor = number | `${number}x`;
+
+/** How chunks are compressed; the defaults are those of bloscpack 0.16. */
+export interface BloscpackCompression {
+  /** Bytes of an element, 1 to 255 (default 8; of an array its item size). */
+  readonly typesize?: number | undefined;
+  /** 0 to 9 (default 7). */
+  readonly clevel?: number | undefined;
+  /** Default blosclz. */
+  readonly cname?: CompressorName | undefined;
+  /** Default `shuffle`. */
+  readonly shuffle?: Shuffle | undefined;
+  /** Who encodes (default: the calling thread). */
+  readonly encoder?: ChunkEncoder | undefined;
+}
+
+/** How the metadata section is written; the defaults are those of bloscpack 0.16. */
+export interface BloscpackMetadataOptions {
+  /** Default adler32. */
+  readonly checksum?: ChecksumName | undefined;
+  /** Default zlib; dropped where it makes the text longer. */
+  readonly codec?: "none" | "zlib" | undefined;
+  /** 0 to 9 (default 6). */
+  readonly level?: number | undefined;
+  /** Room for the stored text: bytes, or times the text's own length (default `10x`). */
+  readonly maxMetaSize?: CountOrFactor | undefined;
+}
+
+/** Options of `compressBytes` and `compressArray`. */
+export interface BloscpackOptions extends BloscpackCompression, LongOptions {
+  /** Uncompressed bytes of a chunk (default 1 MiB), or `max`: as many as Blosc holds. */
+  readonly chunkSize?: number | "max" | undefined;
+  /** Of each chunk (default adler32). */
+  readonly checksum?: ChecksumName | undefined;
+  /** A table tells where the chunks are (default true); without it, nothing can be appended by bloscpack. */
+  readonly offsets?: boolean | undefined;
+  /**
+   * Room behind each chunk, so that `setChunk` finds a slot for a larger one (default none): bytes, or a share of the chunk
+   * such as `10%`. Makes a file of version 4, which bloscpack refuses. Needs offsets.
+   */
+  readonly reserve?: Reserve | undefined;
+  /**
+   * Each chunk is handed out as soon as it is made (default false): without offsets, and where `size` is not given with -1
+   * for the number of chunks and the length of the last one. For pipes; bloscpack 0.16 reads a file with -1 as empty.
+   */
+  readonly stream?: boolean | undefined;
+  /** Room for chunks to come in the table: a count, or times the chunks of now (default `10x`). */
+  readonly maxAppChunks?: CountOrFactor | undefined;
+  /** Any JSON value; of an array an object, whose members stand beside its own. */
+  readonly metadata?: JsonInput | undefined;
+  readonly metadataOptions?: BloscpackMetadataOptions | undefined;
+  /** Bytes of the source, where they are known: then a file without offsets is written as it comes. */
+  readonly size?: number | undefined;
+  /** Replace what is at the key (default false: `CONFLICT`). */
+  readonly force?: boolean | undefined;
+}
+
+/** Default chunk size of bloscpack, `1M`. */
+export const DEFAULT_CHUNK_SIZE: number = 1 << 20;
+/** Most that Blosc takes at once. */
+const MAX_CHUNK_SIZE = 0x7fff_ffff - 16;
+const DEFAULT_FACTOR = "10x";
+
+/** How a file is cut. Sizes in bytes; -1 for nchunks and lastChunk where they are not known yet. */
+export interface Chunking {
+  readonly nchunks: number;
+  readonly chunkSize: number;
+  readonly lastChunk: number;
+}
+
+/** The cut of `nbytes` bytes: a single chunk says its own length as chunk-size, and nothing is one empty chunk. */
+export function cutBytes(nbytes: number, chunkSize: number): Chunking {
+  if (nbytes === 0) return { nchunks: 1, chunkSize: 0, lastChunk: 0 };
+  if (nbytes <= chunkSize) return { nchunks: 1, chunkSize: nbytes, lastChunk: nbytes };
+  const nchunks = Math.ceil(nbytes / chunkSize);
+  return { nchunks, chunkSize, lastChunk: nbytes - (nchunks - 1) * chunkSize };
+}
+
+/** The chunk size to cut by. `itemSize`: chunks must hold whole items. Throws `BAD_ARGUMENT`. */
+export function settleChunkSize(wish: number | "max" | undefined, itemSize = 1): number {
+  const whole = (size: number): number => Math.max(itemSize, Math.floor(size / itemSize) * itemSize);
+  if (itemSize > MAX_CHUNK_SIZE) {
+    throw new SuperchunkError(
+      "LIMIT",
+      `an item has ${itemSize} bytes, but Blosc holds at most ${MAX_CHUNK_SIZE}`,
+      { field: "dtype", expected: MAX_CHUNK_SIZE, found: itemSize },
+    );
+  }
+  if (wish === undefined) return whole(DEFAULT_CHUNK_SIZE);
+  if (wish === "max") return whole(MAX_CHUNK_SIZE);
+  checkCount("chunk-size", wish, 1, MAX_CHUNK_SIZE);
+  if (wish % itemSize !== 0) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `chunk-size ${wish} is not a multiple of the item's ${itemSize} bytes, which bloscpack asks for; take ${whole(wish)}`,
+      { field: "chunk-size", expected: `a multiple of ${itemSize}`, found: wish },
+    );
+  }
+  return wish;
+}
+
+/** A count, or `10x` of `base`. Throws `BAD_ARGUMENT`. */
+export function settleCount(field: string, wish: CountOrFactor | undefined, base: number): number {
+  const given = wish ?? DEFAULT_FACTOR;
+  if (typeof given === "number") return checkCount(field, given, 0, Number.MAX_SAFE_INTEGER);
+  const factor = /^(\d+)x$/.exec(given)?.[1];
+  if (factor === undefined) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `${field} is ${JSON.stringify(given)}; expected a count, or a factor such as "10x"`,
+      {
+        field,
+        expected: 'a count, or "10x"',
+        found: given,
+      },
+    );
+  }
+  return checkCount(field, Number(factor) * base, 0, Number.MAX_SAFE_INTEGER);
+}
+
+/** An integer of a range. Throws `BAD_ARGUMENT`. */
+export function checkCount(field: string, value: number, least: number, most: number): number {
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `${field} is ${value}; expected an integer from ${least} to ${most}`,
+    {
+      field,
+      expected: `${least} to ${most}`,
+      found: value,
+    },
+  );
+}
+
+/** A checksum's name, known. Throws `BAD_ARGUMENT`. */
+export function checkChecksum(field: string, name: ChecksumName): ChecksumName {
+  if (CHECKSUM_NAMES.includes(name)) return name;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `${field} is ${JSON.stringify(name)}; expected one of ${CHECKSUM_NAMES.join(", ")}`,
+    {
+      field,
+      expected: CHECKSUM_NAMES,
+      found: name,
+    },
+  );
+}
+
+/** What Blosc is told, bloscpack's defaults filled in. */
+export function settleCompression(
+  options: BloscpackCompression,
+  itemSize: number | undefined,
+): Required<EncodeOptions> {
+  // Blosc takes items of more than 255 bytes as single bytes.
+  const own = itemSize === undefined ? 8 : itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
+  return {
+    typesize: checkCount("typesize", options.typesize ?? own, 1, 255),
+    clevel: checkCount("clevel", options.clevel ?? 7, 0, 9),
+    cname: options.cname ?? "blosclz",
+    shuffle: options.shuffle ?? "shuffle",
+    blocksize: 0,
+  };
+}
+
+/** A header of version 3, or of the version given. */
+export function bloscpackHeader(
+  cut: Chunking,
+  facts: Pick<BlpkHeader, "offsets" | "metadata" | "checksum" | "typesize" | "maxAppChunks"> & {
+    readonly version?: 3 | 4;
+  },
+): BlpkHeader {
+  return { version: 3, headerLength: 32, ...facts, ...cut, metaSize: facts.maxAppChunks };
+}

@@ -1,0 +1,154 @@
+/** What an append must know of a Bloscpack file. Knows files; must not know how they are changed. */
+
+import { withJournal } from "../../archive/journal/journal.ts";
+import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
+import { openFile } from "../../archive/open/open-file.ts";
+import { type BlpkFile, openBlpkFile } from "../../archive/places/blpk-file.ts";
+import { decodeHeader as decodeChunkHeader } from "../../codec/index.ts";
+import type { ChunkHeader } from "../../codec/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { digestLength } from "../../format/checksums.ts";
+import type { BlpkHeader } from "../../format/header.ts";
+import { parseJsonInput } from "../../format/json.ts";
+import { decodeSection, decodeSectionHeader, SECTION_HEADER_LENGTH } from "../../format/metadata.ts";
+import type { DType, JsonInput } from "../../format/types.ts";
+import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
+import type { BloscpackMetadataOptions } from "./bloscpack-options.ts";
+
+const HEADER_LENGTH = 32;
+
+/** A file that is to be appended to. Sizes in bytes. */
+export interface BloscpackState {
+  readonly store: WritableStore;
+  readonly key: string;
+  /** Of the file when it was opened. */
+  readonly version: string;
+  readonly header: BlpkHeader;
+  readonly file: BlpkFile;
+  readonly archive: ArrayArchive | BytesArchive;
+  readonly nchunks: number;
+  readonly nbytes: number;
+  /** Uncompressed bytes of every chunk but the last; 0 for a file of nothing. */
+  readonly chunkSize: number;
+  /** Decoded bytes of the last chunk. */
+  readonly last: Uint8Array;
+  /** Its header: how it was compressed; undefined where there is no chunk. */
+  readonly lastHeader: ChunkHeader | undefined;
+  /** The metadata section as stored, and how it was written. */
+  readonly section: Uint8Array | undefined;
+  readonly metadata: JsonInput | undefined;
+  readonly sectionOptions: BloscpackMetadataOptions | undefined;
+  /** Where the offsets table starts; entries it has. */
+  readonly tableAt: number;
+  readonly entries: number;
+}
+
+/** Reads the file at `key`. Throws `NOT_FOUND`, `UNSUPPORTED` (versions 1 and 2, raw JSON metadata), and damage. */
+export async function readState(
+  store: WritableStore,
+  key: string,
+  options: StoreOptions = {},
+): Promise<BloscpackState> {
+  const path = store.describe(key);
+  const info = await store.stat(key, options);
+  const head = await store.getRange(key, { offset: 0, length: HEADER_LENGTH }, options);
+  if (info === undefined || head === undefined)
+    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+  const source = await withJournal(store, key, head, options);
+  const archive = await openFile(store, key, options);
+  const size = (await source.stat(key, options))?.size ?? info.size;
+  const file = await openBlpkFile(source, key, size, Number.POSITIVE_INFINITY, options.signal);
+  const { header } = file;
+  if (header.version < 3 || file.metadata?.kind === "blz-json") {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `nothing is appended to ${file.metadata?.kind === "blz-json" ? "a superchunk with raw JSON metadata" : `a file of version ${header.version}`}; decompress it and compress it again, which gives version 3`,
+      { path, offset: 4, field: "version", expected: "3 or 4", found: header.version },
+    );
+  }
+  const section = header.metadata ? await readSection(source, key, options) : undefined;
+  const { nchunks, nbytes, chunkBytes } = archive;
+  const lastStart = nchunks === 0 ? 0 : (nchunks - 1) * chunkBytes;
+  return {
+    store,
+    key,
+    version: info.version,
+    header,
+    file,
+    archive,
+    nchunks,
+    nbytes,
+    chunkSize: nbytes === 0 ? 0 : header.chunkSize > 0 ? header.chunkSize : chunkBytes,
+    last: nbytes === 0 ? new Uint8Array(0) : await archive.readBytes(lastStart, nbytes, options),
+    lastHeader: nchunks === 0 ? undefined : await chunkHeaderAt(source, file, nchunks - 1),
+    section: section?.bytes,
+    metadata: section?.metadata,
+    sectionOptions: section?.options,
+    tableAt: HEADER_LENGTH + (section?.bytes.length ?? 0),
+    entries: header.offsets ? header.nchunks + header.maxAppChunks : 0,
+  };
+}
+
+async function readSection(
+  store: ReadableStore,
+  key: string,
+  options: StoreOptions,
+): Promise<{ bytes: Uint8Array; metadata: JsonInput; options: BloscpackMetadataOptions }> {
+  const path = store.describe(key);
+  const start = (await store.getRange(
+    key,
+    { offset: HEADER_LENGTH, length: SECTION_HEADER_LENGTH },
+    options,
+  )) as Uint8Array;
+  const { sectionLength, checksum, level, maxMetaSize } = decodeSectionHeader(start, path, HEADER_LENGTH);
+  const bytes = await store.getRange(key, { offset: HEADER_LENGTH, length: sectionLength }, options);
+  if (bytes?.length !== sectionLength)
+    throw new SuperchunkError("STALE", "the file changed while it was read", { path });
+  const { text } = await decodeSection(bytes, path, HEADER_LENGTH);
+  const metadata = parseJsonInput(text, path);
+  return { bytes, metadata, options: { checksum, level, maxMetaSize } };
+}
+
+/** The header of one chunk. */
+async function chunkHeaderAt(store: ReadableStore, file: BlpkFile, index: number): Promise<ChunkHeader> {
+  const offset = file.starts[index] ?? 0;
+  const bytes = await store.getRange(file.key, { offset, length: 16 });
+  try {
+    return decodeChunkHeader(bytes ?? new Uint8Array(0), Number.MAX_SAFE_INTEGER);
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.at({ path: file.path, chunk: index, offset }) : error;
+  }
+}
+
+/** Bytes of each of the first `count` chunks with its digest, by their headers. */
+export async function storedSizes(state: BloscpackState, count: number): Promise<Float64Array> {
+  const { file } = state;
+  const digest = digestLength(state.header.checksum);
+  const sizes = new Float64Array(count);
+  for (let i = 0; i < count; i++) {
+    const known = file.walked?.sizes[i];
+    sizes[i] = (known ?? (await chunkHeaderAt(state.store, file, i)).ctbytes) + digest;
+  }
+  return sizes;
+}
+
+/** The array that the file holds, as far as rows can be put behind its own; undefined for plain bytes. */
+export function arrayOf(
+  state: BloscpackState,
+): { readonly dtype: DType; readonly shape: readonly number[]; readonly rowBytes: number } | undefined {
+  const { archive } = state;
+  if (archive.kind !== "array") return undefined;
+  const { dtype, shape, order } = archive;
+  const path = state.store.describe(state.key);
+  if (shape.length === 0 || (order === "F" && shape.length > 1)) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      shape.length === 0
+        ? "the file holds a single value without a dimension, behind which nothing has a place"
+        : "the array is stored in Fortran order, where rows are spread over all chunks; write it anew in C order",
+      { path, field: "order", found: order },
+    );
+  }
+  return { dtype, shape, rowBytes: elementsOf(shape.slice(1)) * dtype.itemSize };
+}

@@ -1,0 +1,351 @@
+/**
+ * Writes Bloscpack files, version 3: header, metadata and offsets as bloscpack 0.16 writes them.
+ *
+ * The offsets stand in front of the chunks, so the chunks wait until the last one is compressed. An unknown number of
+ * chunks (-1) is only written for a pipe that was asked for: bloscpack 0.16 reads such a file as empty.
+ * @see FORMAT.md [F1.3-07] [F1.3-09]
+ */
+import { loadDigest } from "../../bytes/checksum.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { pythonDType } from "../../format/dtype.ts";
+import { encodeHeader } from "../../format/header.ts";
+import { stringifyJson } from "../../format/json.ts";
+import { keepFloats } from "../../format/json-float.ts";
+import { encodeSection } from "../../format/metadata.ts";
+import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
+import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from "../../format/types.ts";
+import type { PutSource, WritableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
+import type { StoredChunk } from "../array/superchunk-file.ts";
+import { checkReserve, type Reserve, reserveOf } from "../layout/reserve.ts";
+import {
+  type BloscpackCompression,
+  type BloscpackMetadataOptions,
+  type BloscpackOptions,
+  bloscpackHeader,
+  type Chunking,
+  checkChecksum,
+  cutBytes,
+  settleChunkSize,
+  settleCompression,
+  settleCount,
+} from "./bloscpack-options.ts";
+import { type Scratch, scratchBeside, spoolChunks } from "./chunk-spool.ts";
+import { cutPieces } from "./cut-pieces.ts";
+import { encodePieces } from "./encode-pieces.ts";
+
+const HEADER_LENGTH = 32;
+
+/** What was written. Sizes in bytes. */
+export interface BloscpackResult {
+  readonly nchunks: number;
+  readonly nbytes: number;
+  /** Size of the file. */
+  readonly cbytes: number;
+}
+
+/** An array to be compressed. */
+export interface BloscpackArray {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** Memory order of `data` (default C). */
+  readonly order?: "C" | "F" | undefined;
+  /** The values' bytes, in that order and in the byte order of the dtype. */
+  readonly data: PutSource;
+}
+
+/**
+ * Compresses bytes into a Bloscpack file.
+ *
+ * @throws CONFLICT where the key exists (unless `force`), BAD_ARGUMENT, LIMIT, and what the store throws
+ */
+export async function compressBytes(
+  source: PutSource,
+  store: WritableStore,
+  key: string,
+  options: BloscpackOptions = {},
+): Promise<BloscpackResult> {
+  const size = options.size ?? (source instanceof Uint8Array ? source.length : undefined);
+  return putPacked({ source, size, itemSize: undefined, metadata: options.metadata }, store, key, options);
+}
+
+/**
+ * Compresses an array, with the metadata by which bloscpack makes a numpy array of it again.
+ *
+ * @throws as {@link compressBytes}, and UNSUPPORTED for Python objects
+ */
+export async function compressArray(
+  array: BloscpackArray,
+  store: WritableStore,
+  key: string,
+  options: BloscpackOptions = {},
+): Promise<BloscpackResult> {
+  return putPacked(packingOf(array, options), store, key, options);
+}
+
+/**
+ * The bytes of a Bloscpack file of plain bytes, for where no store is written to, such as stdout.
+ *
+ * `scratch` is where chunks wait until their offsets are known, where they are more than 64 MiB.
+ */
+export function packBytes(
+  source: PutSource,
+  scratch: Scratch,
+  options: BloscpackOptions = {},
+): AsyncIterable<Uint8Array> {
+  const size = options.size ?? (source instanceof Uint8Array ? source.length : undefined);
+  return packPieces({ source, size, itemSize: undefined, metadata: options.metadata }, scratch, options, {});
+}
+
+/** The same of an array. */
+export function packArray(
+  array: BloscpackArray,
+  scratch: Scratch,
+  options: BloscpackOptions = {},
+): AsyncIterable<Uint8Array> {
+  return packPieces(packingOf(array, options), scratch, options, {});
+}
+
+/** What is packed. */
+interface Packing {
+  readonly source: PutSource;
+  readonly size: number | undefined;
+  /** Of an array's items; undefined for plain bytes. */
+  readonly itemSize: number | undefined;
+  readonly metadata: JsonInput | undefined;
+}
+
+function packingOf(array: BloscpackArray, options: BloscpackOptions): Packing {
+  const { dtype, shape } = array;
+  if (dtype.kind === "object") {
+    throw new SuperchunkError("UNSUPPORTED", "Python objects are never written", { field: "dtype" });
+  }
+  const extra = extraMetadata(options.metadata);
+  const metadata = keepFloats({ ...numpyMetadata(dtype, shape, array.order ?? "C"), ...extra }, extra);
+  return { source: array.data, size: elementsOf(shape) * dtype.itemSize, itemSize: dtype.itemSize, metadata };
+}
+
+/** The members by which bloscpack 0.16 knows an array, in its order. [FM.3-01] */
+export function numpyMetadata(dtype: DType, shape: readonly number[], order: "C" | "F"): JsonObject {
+  // As numpy: what is both in C and in Fortran order is in C order.
+  const differs = order === "F" && !shape.includes(0) && shape.filter((length) => length > 1).length > 1;
+  return { dtype: pythonDType(dtype), shape: [...shape], order: differs ? "F" : "C", container: "numpy" };
+}
+
+const OWN_KEYS: readonly string[] = ["dtype", "shape", "order", "container"];
+
+function extraMetadata(metadata: JsonInput | undefined): JsonObjectInput {
+  if (metadata === undefined) return {};
+  if (typeof metadata === "object" && metadata !== null && !Array.isArray(metadata)) {
+    const taken = Object.keys(metadata).find((key) => OWN_KEYS.includes(key));
+    if (taken === undefined) return metadata as JsonObjectInput;
+    throw new SuperchunkError("BAD_ARGUMENT", `the metadata member "${taken}" is the array's own`, {
+      field: taken,
+    });
+  }
+  throw new SuperchunkError("BAD_ARGUMENT", "the metadata of an array must be an object", {
+    field: "metadata",
+    expected: "an object",
+  });
+}
+
+async function putPacked(
+  packing: Packing,
+  store: WritableStore,
+  key: string,
+  options: BloscpackOptions,
+): Promise<BloscpackResult> {
+  const result: { -readonly [name in keyof BloscpackResult]?: BloscpackResult[name] } = {};
+  const pieces = packPieces(packing, scratchBeside(store, key), options, result);
+  const info = await store.put(key, pieces, {
+    ifAbsent: options.force !== true,
+    stablePieces: true,
+    signal: options.signal,
+  });
+  return { nchunks: result.nchunks ?? 0, nbytes: result.nbytes ?? 0, cbytes: info.size };
+}
+
+async function* packPieces(
+  { source, size, itemSize, metadata }: Packing,
+  scratch: Scratch,
+  options: BloscpackOptions,
+  result: { nchunks?: number; nbytes?: number },
+): AsyncGenerator<Uint8Array> {
+  const chunkSize = settleChunkSize(options.chunkSize, itemSize === 0 ? 1 : itemSize);
+  const checksum = checkChecksum("checksum", options.checksum ?? "adler32");
+  const offsets = options.stream !== true && (options.offsets ?? true);
+  const reserve = checkReserve(options.reserve);
+  if (reserve !== undefined && !offsets) throw reserveWithoutOffsets();
+  const { typesize } = settleCompression(options, itemSize);
+  const section = metadata === undefined ? undefined : await packMetadata(metadata, options.metadataOptions);
+  const headOf = (cut: Chunking, sizes: readonly number[]): Uint8Array => {
+    const maxAppChunks = offsets ? settleCount("max-app-chunks", options.maxAppChunks, cut.nchunks) : 0;
+    const version = reserve === undefined ? 3 : 4;
+    return packHead(cut, { version, offsets, checksum, typesize, maxAppChunks, section, sizes });
+  };
+  const chunks = encodeChunks(
+    cutPieces(source, chunkSize, options.signal),
+    checksum,
+    itemSize,
+    options,
+    size,
+  );
+  if (!offsets && (size !== undefined || options.stream === true)) {
+    const unknown = { nchunks: -1, chunkSize, lastChunk: -1 };
+    yield headOf(size === undefined ? unknown : cutBytes(size, chunkSize), []);
+    const counted = { nchunks: 0, nbytes: 0 };
+    for await (const { bytes, digest, nbytes } of chunks) {
+      counted.nchunks++;
+      counted.nbytes += nbytes;
+      yield bytes;
+      if (digest.length > 0) yield digest;
+    }
+    Object.assign(result, counted);
+    return;
+  }
+  const spool = await spoolChunks(reserve === undefined ? chunks : withReserve(chunks, reserve), scratch);
+  try {
+    const cut = cutBytes(spool.nbytes, chunkSize);
+    Object.assign(result, { nchunks: cut.nchunks, nbytes: spool.nbytes });
+    yield headOf(cut, spool.sizes);
+    yield* spool.pieces();
+  } finally {
+    await spool.dispose();
+  }
+}
+
+/** The chunks with zeros behind their digests. */
+async function* withReserve(
+  chunks: AsyncGenerator<StoredChunk>,
+  reserve: Reserve,
+): AsyncGenerator<StoredChunk> {
+  for await (const { bytes, digest, nbytes } of chunks) {
+    const room = reserveOf(reserve, bytes.length + digest.length, nbytes + digest.length);
+    const behind = new Uint8Array(digest.length + room);
+    behind.set(digest);
+    yield { bytes, digest: behind, nbytes };
+  }
+}
+
+function reserveWithoutOffsets(): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    "without an offsets table nothing tells where chunks with a reserve are; leave out reserve, or have offsets",
+    { field: "reserve" },
+  );
+}
+
+/** Encodes pieces as chunks with their digests; an empty source is one empty chunk. Checks `size`, where it is given. */
+export async function* encodeChunks(
+  pieces: AsyncIterable<Uint8Array>,
+  checksum: ChecksumName,
+  itemSize: number | undefined,
+  options: BloscpackCompression & Pick<BloscpackOptions, "onProgress">,
+  size?: number,
+): AsyncGenerator<StoredChunk> {
+  const settings = settleCompression(options, itemSize);
+  const digest = await loadDigest(checksum);
+  let done = 0;
+  for await (const { chunk, nbytes } of encodePieces(notEmpty(pieces), settings, options.encoder)) {
+    done += nbytes;
+    if (size !== undefined && done > size) throw wrongSize(size, `more than ${size}`);
+    options.onProgress?.({ done, total: Math.max(done, size ?? 0) });
+    yield { bytes: chunk, digest: digest(chunk), nbytes };
+  }
+  if (size !== undefined && done !== size) throw wrongSize(size, done);
+}
+
+/** The pieces, and an empty one where there is none. */
+async function* notEmpty(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let isEmpty = true;
+  for await (const piece of pieces) {
+    isEmpty = false;
+    yield piece;
+  }
+  if (isEmpty) yield new Uint8Array(0);
+}
+
+function wrongSize(expected: number, found: unknown): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the source has ${found} bytes, but ${expected} were announced`,
+    {
+      field: "size",
+      expected,
+      found,
+    },
+  );
+}
+
+/** The metadata section. Throws `BAD_ARGUMENT` where it has no room. */
+export async function packMetadata(
+  value: JsonInput,
+  options: BloscpackMetadataOptions = {},
+): Promise<Uint8Array> {
+  const { checksum = "adler32", codec = "zlib", level = 6, maxMetaSize = "10x" } = options;
+  const length = new TextEncoder().encode(stringifyJson(value, { python: true, compact: true })).length;
+  return encodeSection(value, {
+    checksum: checkChecksum("meta-checksum", checksum),
+    codec,
+    level,
+    maxMetaSize: settleCount("max-meta-size", maxMetaSize, length),
+  });
+}
+
+/** What a head is made of. Sizes in bytes. */
+export interface HeadFacts {
+  /** Default 3; 4 where only the offsets tell where the chunks are. */
+  readonly version?: 3 | 4;
+  readonly offsets: boolean;
+  readonly checksum: ChecksumName;
+  readonly typesize: number;
+  readonly maxAppChunks: number;
+  readonly section: Uint8Array | undefined;
+  /** Of each chunk with its digest; not needed without offsets. */
+  readonly sizes: Iterable<number>;
+}
+
+/** Header, metadata section and offsets: all that stands in front of the first chunk. */
+export function packHead(cut: Chunking, facts: HeadFacts): Uint8Array {
+  const { version = 3, offsets, checksum, typesize, maxAppChunks, section, sizes } = facts;
+  const entries = offsets ? cut.nchunks + maxAppChunks : 0;
+  const tableAt = HEADER_LENGTH + (section?.length ?? 0);
+  const length = tableAt + entries * OFFSET_LENGTH;
+  if (length > MAX_HEAD) {
+    throw new SuperchunkError(
+      "LIMIT",
+      `the offsets table would have ${entries} entries; choose a smaller max-app-chunks or a larger chunk-size`,
+      { field: "max-app-chunks", found: maxAppChunks },
+    );
+  }
+  const head = new Uint8Array(length);
+  head.set(
+    encodeHeader(
+      bloscpackHeader(cut, {
+        version,
+        offsets,
+        metadata: section !== undefined,
+        checksum,
+        typesize,
+        maxAppChunks,
+      }),
+    ),
+  );
+  if (section !== undefined) head.set(section, HEADER_LENGTH);
+  if (offsets) head.set(encodeOffsets(offsetsOf(sizes, entries, length)), tableAt);
+  return head;
+}
+
+/** Bytes of a head at most: the table is made in memory. */
+const MAX_HEAD = 1 << 30;
+
+function offsetsOf(sizes: Iterable<number>, entries: number, first: number): Float64Array {
+  const offsets = new Float64Array(entries).fill(-1);
+  let at = first;
+  let i = 0;
+  for (const size of sizes) {
+    offsets[i++] = at;
+    at += size;
+  }
+  return offsets;
+}

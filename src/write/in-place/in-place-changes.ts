@@ -1,0 +1,232 @@
+/**
+ * Chunks of an array that the next commit changes where they lie. What is planned is kept in memory, shown to whoever reads
+ * on for the plan, and becomes one journal: all of it happens with the commit that names the journal, or none.
+ * Must not know values. @see FORMAT.md [FG-12]
+ */
+
+import { arrayJournalKey, type JournalFiles, readArrayJournal } from "../../archive/journal/array-journal.ts";
+import { type InPlaceStore, requireOneName } from "../../archive/journal/journal.ts";
+import { overlayStore } from "../../archive/journal/overlay.ts";
+import { redoWrites } from "../../archive/journal/redo.ts";
+import { LayoutIndex } from "../../archive/places/layout-files.ts";
+import { joinBytes } from "../../bytes/join.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import {
+  type ArrayJournalWrite,
+  encodeArrayJournal,
+  type JournalWrite,
+  journalName,
+} from "../../format/journal.ts";
+import { hasNumber, type StoredLayout } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { ArrayRoot } from "../array/root.ts";
+import type { StoredChunk } from "../array/superchunk-file.ts";
+import type { ColumnLayout } from "../layout/columns.ts";
+import { type Reserve, reserveOf } from "../layout/reserve.ts";
+import type { ArraySettings } from "../layout/settings.ts";
+import { InPlaceFile } from "./in-place-file.ts";
+
+/** What a writer has committed and planned. */
+interface Planned {
+  readonly committed: { readonly layout: StoredLayout };
+  readonly patches: StoredLayout["patches"];
+  readonly columns: readonly ColumnLayout[];
+  readonly settings: Pick<ArraySettings, "reserve">;
+}
+
+/** A superchunk of one column. */
+interface OpenedColumn {
+  readonly number: number;
+  readonly column: number;
+  readonly file: InPlaceFile;
+}
+
+/** Bytes of a journal: it is held in memory, and written twice. What does not fit goes the other way. */
+const MAX_JOURNAL = 32 << 20;
+
+export class InPlaceChanges {
+  readonly #store: InPlaceStore;
+  readonly #path: string;
+  readonly #files = new Map<string, JournalWrite[]>();
+  readonly #opened = new Map<string, OpenedColumn>();
+  #index:
+    | {
+        readonly committed: StoredLayout;
+        readonly patches: StoredLayout["patches"];
+        readonly index: LayoutIndex;
+      }
+    | undefined;
+  #published: JournalFiles = new Map();
+  /** Planned: bytes to be written. */
+  bytes = 0;
+  /** The journal that a commit has named, until its writes are made. */
+  #isCommitted = false;
+  /** Counts the plans: what was read of an earlier one may have moved. */
+  revision = 0;
+  /** Reads the array as it is once the plan is carried out. */
+  readonly view: ReadableStore;
+
+  constructor(store: InPlaceStore, path: string) {
+    this.#store = store;
+    this.#path = path;
+    this.view = overlayStore(store, (key) => this.#files.get(key));
+  }
+
+  /** What the last {@link publish} put, by file. */
+  get files(): JournalFiles {
+    return this.#published;
+  }
+
+  get isEmpty(): boolean {
+    return this.#files.size === 0;
+  }
+
+  /** True where a file is of version 4 once the plan is carried out. */
+  get moves(): boolean {
+    return [...this.#opened.values()].some(({ file }) => file.version === 4);
+  }
+
+  /** Bytes by which the superchunks of a layout grow, by number. */
+  growth(layout: StoredLayout): ReadonlyMap<number, number> {
+    const grown = new Map<number, number>();
+    for (const { number, file } of this.#opened.values())
+      if (hasNumber(layout, number)) grown.set(number, (grown.get(number) ?? 0) + file.end - file.file.size);
+    return grown;
+  }
+
+  /**
+   * Plans that a chunk of the array gets other bytes in all columns. False where it has to go another way: its superchunk is
+   * not one of the committed ones, or the journal is full.
+   *
+   * @throws CONFLICT where a file has other names; the codes of damage
+   */
+  async take(
+    index: number,
+    chunks: readonly StoredChunk[],
+    { committed, patches, columns, settings }: Planned,
+  ): Promise<boolean> {
+    const place = this.#find(index, committed.layout, patches);
+    const length = chunks.reduce((sum, { bytes, digest }) => sum + bytes.length + digest.length, 0);
+    if (place === undefined || this.bytes + 2 * length > MAX_JOURNAL) return false;
+    this.revision++;
+    const keys = columns.map(({ folder }) => joinKey(folder, superchunkName(place.number)));
+    const files: (InPlaceFile | undefined)[] = [];
+    for (const [column, key] of keys.entries()) files.push(await this.#open(key, place.number, column));
+    if (files.includes(undefined)) return false;
+    for (const [column, key] of keys.entries()) {
+      const [chunk, file] = [chunks[column], files[column]];
+      if (chunk === undefined || file === undefined) continue;
+      await this.#change(key, file, place.inFile, index, chunk, settings.reserve);
+    }
+    return true;
+  }
+
+  /**
+   * Puts the journal of what concerns the superchunks of a layout; its name, which the commit must give. Undefined where that
+   * is nothing. Durable when resolved.
+   */
+  async publish(layout: StoredLayout): Promise<string | undefined> {
+    const writes: ArrayJournalWrite[] = [];
+    const files = new Map<string, readonly JournalWrite[]>();
+    for (const [key, { number, column, file }] of this.#opened) {
+      if (!hasNumber(layout, number)) continue;
+      const own = [...(this.#files.get(key) ?? []), ...file.versionWrites()];
+      if (own.length === 0) continue;
+      files.set(key, own);
+      for (const write of own) writes.push({ number, column, ...write });
+    }
+    this.#published = files;
+    if (writes.length === 0) return undefined;
+    const journal = await encodeArrayJournal(writes);
+    const name = journalName(journal);
+    await this.#store.put(arrayJournalKey(this.#path, name), journal, { durable: true });
+    return name;
+  }
+
+  /** The commit has named the journal: what is planned stays until it is made. */
+  noteCommit(): void {
+    this.#isCommitted = !this.isEmpty;
+  }
+
+  /** Forgets the plan, unless it is committed and not made yet. */
+  clear(): void {
+    if (!this.#isCommitted) this.noteMade();
+  }
+
+  /** The writes are made. */
+  noteMade(): void {
+    this.#isCommitted = false;
+    this.bytes = 0;
+    this.#files.clear();
+    this.#opened.clear();
+    this.revision++;
+  }
+
+  async #change(
+    key: string,
+    file: InPlaceFile,
+    inFile: number,
+    index: number,
+    { bytes, digest, nbytes }: StoredChunk,
+    reserve: Reserve | undefined,
+  ): Promise<void> {
+    const whole = joinBytes([bytes, digest]);
+    const place = await file.place(this.view, inFile, { index, nbytes });
+    const room = reserveOf(reserve, whole.length, nbytes + digest.length);
+    const { behind, over } = await file.plan(this.view, inFile, place, whole, { reserve: room });
+    const writes = this.#files.get(key) ?? [];
+    this.#files.set(key, writes);
+    for (const write of [...behind, ...over]) {
+      this.bytes += write.bytes.length;
+      writes.push(write);
+    }
+  }
+
+  /** The file, opened; undefined where chunks cannot change in it. */
+  async #open(key: string, number: number, column: number): Promise<InPlaceFile | undefined> {
+    const known = this.#opened.get(key);
+    if (known !== undefined) return known.file;
+    await requireOneName(this.#store, key);
+    try {
+      const file = await InPlaceFile.open(this.#store, key);
+      this.#opened.set(key, { number, column, file });
+      return file;
+    } catch (error) {
+      // Another program may have made it in a form in which no chunk can move.
+      if (isSuperchunkError(error, "UNSUPPORTED")) return undefined;
+      throw error;
+    }
+  }
+
+  /** Where the chunk lies, if that is a superchunk that the last commit names. */
+  #find(
+    index: number,
+    committed: StoredLayout,
+    patches: StoredLayout["patches"],
+  ): { readonly number: number; readonly inFile: number } | undefined {
+    if (this.#index?.committed !== committed || this.#index.patches !== patches)
+      this.#index = { committed, patches, index: new LayoutIndex({ ...committed, patches }) };
+    const place = this.#index.index.find(index);
+    return hasNumber(committed, place.number) ? place : undefined;
+  }
+}
+
+/**
+ * Makes the writes of the journal that a layout names, if the array is still what the writer committed. Durable when
+ * resolved; can be done again. `planned` may have them in memory.
+ *
+ * @throws CONFLICT where another writer has committed; INCOMPLETE and the codes of damage where the journal cannot be read
+ */
+export async function makeChanges(
+  root: ArrayRoot,
+  layout: StoredLayout,
+  columns: readonly ColumnLayout[],
+  planned: InPlaceChanges | undefined,
+): Promise<void> {
+  await root.assertOurs();
+  const known = planned?.isEmpty === false ? planned.files : undefined;
+  const folders = columns.map(({ folder }) => folder);
+  await redoWrites(root.store, known ?? (await readArrayJournal(root.store, root.path, layout, folders)));
+}

@@ -1,0 +1,70 @@
+/** A place for a new array: empty, or emptied on request. Knows which files archives have; touches no others. */
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { hasEntries } from "../../store/entries.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore, WritableStore } from "../../store/types.ts";
+import { readTable } from "../bcolz/table-state.ts";
+
+/** What says that there is an archive. */
+const MARKS = ["meta/sizes", "meta/storage", "__rootdirs__"] as const;
+/** The files of an archive beside its data; what makes it one goes first. */
+const FILES = ["meta/sizes", "__rootdirs__", "meta/storage", "meta/attributes", "__attrs__"] as const;
+
+/**
+ * Makes sure that nothing is in the way; with `overwrite` by removing the archive that is there, of a table with its
+ * columns. What an interruption leaves of it is no archive any more.
+ *
+ * @throws CONFLICT where there is one, or a part of one, without `overwrite`
+ */
+export async function clearPlace(store: WritableStore, path: string, overwrite: boolean): Promise<void> {
+  const data = joinKey(path, "data");
+  const isTaken = (await hasSome(store, path)) || (await hasEntries(store, data));
+  if (!isTaken) return;
+  if (!overwrite) {
+    throw new SuperchunkError(
+      "CONFLICT",
+      "there is an archive already, or a part of one; choose another place, or overwrite it",
+      { path: store.describe(path) },
+    );
+  }
+  const columns = await columnsOf(store, path);
+  await removeFiles(store, path);
+  await removeTree(store, data);
+  for (const folder of columns) {
+    await removeFiles(store, folder);
+    await removeTree(store, joinKey(folder, "data"));
+    for (const name of ["data", "meta"]) await store.delete(joinKey(folder, name));
+    await store.delete(folder);
+  }
+}
+
+/** Folders of a table's columns; none where there is no table, or none that can be read. */
+async function columnsOf(store: WritableStore, path: string): Promise<readonly string[]> {
+  if ((await store.stat(joinKey(path, "__rootdirs__"))) === undefined) return [];
+  try {
+    return (await readTable(store, path)).columns.map(({ folder }) => folder);
+  } catch (error) {
+    if (isSuperchunkError(error) && error.isDamage) return [];
+    throw error;
+  }
+}
+
+async function removeFiles(store: WritableStore, folder: string): Promise<void> {
+  for (const name of FILES) await store.delete(joinKey(folder, name));
+  await store.sync?.([]);
+}
+
+async function removeTree(store: WritableStore, folder: string): Promise<void> {
+  const entries = [];
+  for await (const entry of store.list(folder)) entries.push(entry);
+  for (const { name, kind } of entries) {
+    const key = joinKey(folder, name);
+    if (kind === "folder") await removeTree(store, key);
+    await store.delete(key);
+  }
+}
+
+async function hasSome(store: ReadableStore, path: string): Promise<boolean> {
+  for (const name of MARKS) if ((await store.stat(joinKey(path, name))) !== undefined) return true;
+  return false;
+}

@@ -1,0 +1,115 @@
+/** How the rows of an array are laid out in folders: one, or one for each field of a nested dtype. */
+import { SuperchunkError } from "../../errors.ts";
+import { checkStoredName, superchunkName } from "../../format/naming.ts";
+import type { DType } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { fieldSize } from "../../values/values.ts";
+
+/** One folder of superchunks. Sizes in bytes. */
+export interface ColumnLayout {
+  /** Name of the field; undefined where the array has one folder. */
+  readonly name: string | undefined;
+  readonly folder: string;
+  /** Of the column's items: the typesize that Blosc is told. */
+  readonly itemSize: number;
+  readonly rowBytes: number;
+  /** Where the field starts in an item of the array, and its size with sub-array dimensions. */
+  readonly offset: number;
+  readonly fieldBytes: number;
+}
+
+/** The columns of an array. `path` is the array's key; `rowShape` its shape behind the rows; `hasColumns`: a folder for each field. */
+export function layOutColumns(
+  path: string,
+  {
+    dtype,
+    rowShape,
+    hasColumns,
+  }: { readonly dtype: DType; readonly rowShape: readonly number[]; readonly hasColumns: boolean },
+): ColumnLayout[] {
+  const items = elementsOf(rowShape);
+  const data = joinKey(path, "data");
+  if (!hasColumns || dtype.kind !== "struct") {
+    const { itemSize } = dtype;
+    return [
+      {
+        name: undefined,
+        folder: data,
+        itemSize,
+        rowBytes: items * itemSize,
+        offset: 0,
+        fieldBytes: itemSize,
+      },
+    ];
+  }
+  return dtype.fields.map((field) => {
+    checkStoredName(field.name, data, "field");
+    const size = fieldSize(field);
+    return {
+      name: field.name,
+      folder: joinKey(data, field.name),
+      itemSize: field.dtype.itemSize,
+      rowBytes: items * size,
+      offset: field.offset,
+      fieldBytes: size,
+    };
+  });
+}
+
+/** Copies one field out of whole items into its column. */
+export function splitField(
+  items: Uint8Array,
+  itemSize: number,
+  column: ColumnLayout,
+  target: Uint8Array,
+  at: number,
+): void {
+  const { offset, fieldBytes } = column;
+  if (fieldBytes === itemSize) {
+    target.set(items, at);
+    return;
+  }
+  let to = at;
+  for (let from = offset; from < items.length; from += itemSize) {
+    for (let b = 0; b < fieldBytes; b++) target[to + b] = items[from + b] ?? 0;
+    to += fieldBytes;
+  }
+}
+
+/** Copies a column's bytes into the fields of whole items. */
+export function joinField(
+  source: Uint8Array,
+  column: ColumnLayout,
+  items: Uint8Array,
+  itemSize: number,
+): void {
+  const { offset, fieldBytes } = column;
+  let from = 0;
+  for (let to = offset; to < items.length; to += itemSize) {
+    for (let b = 0; b < fieldBytes; b++) items[to + b] = source[from + b] ?? 0;
+    from += fieldBytes;
+  }
+}
+
+/** Refuses dtypes that cannot be written. Throws `UNSUPPORTED`, `BAD_ARGUMENT`. */
+export function checkWritableDType(dtype: DType): void {
+  if (dtype.kind === "object")
+    throw new SuperchunkError("UNSUPPORTED", "Python objects are never written; choose another dtype", {
+      field: "dtype",
+    });
+  if (dtype.kind === "struct") for (const field of dtype.fields) checkWritableDType(field.dtype);
+  if (dtype.itemSize === 0)
+    throw new SuperchunkError("BAD_ARGUMENT", "items of no bytes cannot be stored in chunks", {
+      field: "dtype",
+    });
+}
+
+/** Keys of the superchunks of these numbers, in all columns. */
+export function* superchunkKeys(
+  columns: readonly ColumnLayout[],
+  numbers: Iterable<number>,
+): Generator<string> {
+  for (const number of numbers)
+    for (const { folder } of columns) yield joinKey(folder, superchunkName(number));
+}

@@ -1,0 +1,242 @@
+/**
+ * What an array of ours is made with, and how `meta/storage` says it. Knows the choices; must not know any store.
+ */
+
+import { ZARR_FEATURE } from "../../archive/places/generation.ts";
+import { HEADER_LENGTH } from "../../codec/index.ts";
+import type { CompressorName, Shuffle } from "../../codec/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { CHECKSUM_NAMES } from "../../format/checksums.ts";
+import { formatDType } from "../../format/dtype.ts";
+import { READ_FEATURES, type StoredStorage } from "../../format/folder.ts";
+import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { encodeItem } from "../../values/item-bytes.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { checkWritableDType } from "./columns.ts";
+import { checkReserve, type Reserve } from "./reserve.ts";
+
+/** How chunks are compressed. */
+export interface CompressionOptions {
+  /** Default lz4. */
+  readonly cname?: CompressorName | undefined;
+  /** 0 to 9, default 5. */
+  readonly clevel?: number | undefined;
+  /** Default `shuffle`. */
+  readonly shuffle?: Shuffle | undefined;
+}
+
+/** What can be chosen for an array, also by `compact`. */
+export interface CutOptions {
+  readonly cparams?: CompressionOptions | undefined;
+  /** Rows of a chunk; default: by the item size and `expectedlen`. */
+  readonly chunklen?: number | undefined;
+  /** Chunks of a full superchunk; default: as many as make about 32 MiB, at most 512. */
+  readonly superchunklen?: number | undefined;
+  /** Default crc32. */
+  readonly checksum?: ChecksumName | undefined;
+  /** Rows that the array will have, about: the chunk length is chosen by it. */
+  readonly expectedlen?: number | undefined;
+}
+
+/** What is chosen once, when an array is made. */
+export interface ReserveOptions {
+  /**
+   * Room behind each chunk, so that `modify: "in-place"` finds a slot for a larger one (default none): bytes, or a share of
+   * the chunk such as `10%`. Such superchunks are of version 4, which only the offsets can read, and Bloscpack refuses;
+   * `compact` leaves version 3, without reserve.
+   */
+  readonly reserve?: Reserve | undefined;
+}
+
+/** Every choice made. */
+export interface ArraySettings {
+  readonly dtype: DType;
+  /** Shape of a row. */
+  readonly rowShape: readonly number[];
+  /** The fields of the dtype lie in a folder each. */
+  readonly hasColumns: boolean;
+  readonly cname: CompressorName;
+  readonly clevel: number;
+  readonly shuffle: Shuffle;
+  readonly chunklen: number;
+  readonly superchunklen: number;
+  readonly checksum: ChecksumName;
+  readonly expectedlen: number | undefined;
+  readonly reserve: Reserve | undefined;
+  /** Default value as stored. */
+  readonly dflt: JsonValue;
+  /** Counts the changes of `meta/storage`. */
+  readonly revision: number;
+  /** Its folder is kept a Zarr array as well. */
+  readonly zarr: boolean;
+}
+
+/** Uncompressed bytes of all chunks that are begun together, at most, where nobody chose. */
+const MAX_CHUNK_BYTES = 1 << 17;
+const MIN_CHUNK_BYTES = 1 << 14;
+const MAX_ROW_OF_CHUNKS = 8 << 20;
+/** Uncompressed bytes of a superchunk: one is held in memory while it is made. */
+const SUPERCHUNK_BYTES = 32 << 20;
+/**
+ * Chunks of a superchunk, at most, where nobody chose: each of its files, however small, has an offset for every one of them, so
+ * that chunks keep their places when it is written anew with more.
+ */
+const MAX_SUPERCHUNKLEN = 512;
+/** A Blosc chunk holds at most 2^31 - 1 bytes with its header. */
+const MAX_CHUNK = 0x7fff_ffff - HEADER_LENGTH;
+/** What an array without a word on its length is made for. */
+const EXPECTED_BYTES = 1 << 28;
+
+/** Makes every choice that is open. Throws `BAD_ARGUMENT`, `LIMIT`, `UNSUPPORTED`. */
+export function settleSettings(
+  base: Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns" | "dflt" | "revision"> & {
+    readonly zarr?: boolean;
+  },
+  options: CutOptions & ReserveOptions,
+  before?: ArraySettings,
+): ArraySettings {
+  checkWritableDType(base.dtype);
+  encodeItem(base.dtype, base.dflt);
+  const { cparams = {} } = options;
+  const checksum = options.checksum ?? before?.checksum ?? "crc32";
+  if (!CHECKSUM_NAMES.includes(checksum))
+    throw bad("checksum", `one of ${CHECKSUM_NAMES.join(", ")}`, checksum);
+  const expectedlen = options.expectedlen ?? before?.expectedlen;
+  if (expectedlen !== undefined) count("expectedlen", expectedlen, 0);
+  const largest = largestRow(base);
+  const chunklen = count(
+    "chunklen",
+    options.chunklen ?? before?.chunklen ?? chooseChunklen(base, expectedlen),
+    1,
+  );
+  if (chunklen * largest > MAX_CHUNK) {
+    throw new SuperchunkError(
+      "LIMIT",
+      `a chunk of ${chunklen} rows has ${chunklen * largest} bytes, but Blosc holds at most ${MAX_CHUNK}; choose a smaller chunklen`,
+      { field: "chunklen", expected: Math.floor(MAX_CHUNK / largest), found: chunklen },
+    );
+  }
+  const kept = options.chunklen === undefined ? before?.superchunklen : undefined;
+  const superchunklen = count(
+    "superchunklen",
+    options.superchunklen ?? kept ?? chooseSuperchunklen(base, chunklen),
+    1,
+  );
+  return {
+    ...base,
+    zarr: base.zarr ?? false,
+    cname: cparams.cname ?? before?.cname ?? "lz4",
+    clevel: cparams.clevel ?? before?.clevel ?? 5,
+    shuffle: cparams.shuffle ?? before?.shuffle ?? "shuffle",
+    chunklen,
+    superchunklen,
+    checksum,
+    expectedlen,
+    reserve: checkReserve(options.reserve ?? before?.reserve),
+  };
+}
+
+/** {@link settleSettings} for what `meta/storage` tells, which lies at `path`. Throws `BAD_FIELD`, `LIMIT`, `UNSUPPORTED`. */
+export function settleStored(
+  base: Parameters<typeof settleSettings>[0],
+  options: CutOptions & ReserveOptions,
+  path: string,
+): ArraySettings {
+  try {
+    return settleSettings(base, options);
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.storedAt(path) : error;
+  }
+}
+
+/** The choices that {@link settleSettings} makes these settings of. */
+export function optionsOf(settings: ArraySettings): CutOptions & ReserveOptions {
+  const { cname, clevel, shuffle, chunklen, superchunklen, checksum, expectedlen, reserve } = settings;
+  return { cparams: { cname, clevel, shuffle }, chunklen, superchunklen, checksum, expectedlen, reserve };
+}
+
+/** The choices that a `meta/storage` tells, unchecked: {@link settleStored} checks them. */
+export function storedOptions({
+  raw,
+  cparams,
+  chunklen,
+  expectedlen,
+  superchunk,
+}: StoredStorage): CutOptions & ReserveOptions {
+  const { cname, clevel, shuffle } = cparams;
+  const declared = (raw["superchunk"] ?? {}) as JsonObject;
+  return {
+    cparams: { cname: cname as CompressorName | undefined, clevel, shuffle },
+    chunklen,
+    superchunklen: superchunk?.superchunklen,
+    checksum: declared["checksum"] as ChecksumName | undefined,
+    expectedlen,
+    reserve: declared["reserve"] as Reserve | undefined,
+  };
+}
+
+type Shaped = Pick<ArraySettings, "dtype" | "rowShape" | "hasColumns">;
+
+/** Bytes of a row in the column that has most. */
+function largestRow({ dtype, rowShape, hasColumns }: Shaped): number {
+  const items = elementsOf(rowShape);
+  if (!hasColumns || dtype.kind !== "struct") return items * dtype.itemSize;
+  return dtype.fields.reduce(
+    (most, { dtype: { itemSize }, shape }) => Math.max(most, items * itemSize * elementsOf(shape)),
+    0,
+  );
+}
+
+/**
+ * The longer the array, the longer its chunks: from 16 KiB for 4 MiB to 128 KiB for 256 MiB. Longer ones compress hardly
+ * better, and a change of one value writes a chunk.
+ */
+function chooseChunklen(base: Shaped, expectedlen: number | undefined): number {
+  const row = elementsOf(base.rowShape) * base.dtype.itemSize;
+  const largest = largestRow(base);
+  if (row === 0 || largest === 0) return 1024;
+  const expected = expectedlen === undefined ? EXPECTED_BYTES : Math.max(1, expectedlen * row);
+  const wished = 2 ** Math.round(Math.log2(expected) / 2 + 3);
+  const bytes = Math.min(MAX_CHUNK_BYTES, Math.max(MIN_CHUNK_BYTES, wished));
+  return Math.max(1, Math.min(Math.floor(bytes / largest), Math.floor(MAX_ROW_OF_CHUNKS / row)));
+}
+
+function chooseSuperchunklen(base: Shaped, chunklen: number): number {
+  const bytes = Math.max(1, chunklen * elementsOf(base.rowShape) * base.dtype.itemSize);
+  return Math.min(MAX_SUPERCHUNKLEN, Math.max(4, Math.round(SUPERCHUNK_BYTES / bytes)));
+}
+
+/** `meta/storage`. [FZ-03] [FZ-09] */
+export function storageOf(settings: ArraySettings): JsonObject {
+  const { cname, clevel, shuffle, expectedlen } = settings;
+  return {
+    dtype: formatDType(settings.dtype),
+    cparams: { clevel, shuffle: shuffle === "bitshuffle" ? 2 : shuffle === "shuffle", cname },
+    chunklen: settings.chunklen,
+    ...(expectedlen === undefined ? {} : { expectedlen }),
+    dflt: settings.dflt,
+    superchunk: {
+      version: 1,
+      superchunklen: settings.superchunklen,
+      checksum: settings.checksum,
+      columns: settings.hasColumns,
+      revision: settings.revision,
+      ...(settings.reserve === undefined ? {} : { reserve: settings.reserve }),
+      readFeatures: READ_FEATURES,
+      writeFeatures: settings.zarr ? [ZARR_FEATURE] : [],
+    },
+  };
+}
+
+function count(field: string, value: number, least: number): number {
+  if (Number.isSafeInteger(value) && value >= least) return value;
+  throw bad(field, `an integer from ${least}`, value);
+}
+
+function bad(field: string, expected: string, found: unknown): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", `${field} is ${String(found)}; expected ${expected}`, {
+    field,
+    expected,
+    found,
+  });
+}

@@ -1,0 +1,130 @@
+/** Makes encoded chunks with their digests, here or elsewhere. Knows settings; must not know where the chunks go. */
+import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
+import { decodeSync, encodeInto, HEADER_LENGTH, replaceBytes } from "../../codec/index.ts";
+import type { ByteEdit, ChunkEncoder, EncodeOptions, EncoderChoice } from "../../codec/types.ts";
+import { digestLength } from "../../format/checksums.ts";
+import type { StoredChunk } from "../array/superchunk-file.ts";
+import type { ArraySettings } from "../layout/settings.ts";
+import { ChunkArena, type FilledBlocks } from "./arena.ts";
+import { applyEdits } from "./edits.ts";
+import { Encoding } from "./encode-chunk.ts";
+
+/** A chunk that is there, or, in a list so that it is not awaited on its way, one that is being made. */
+export type BegunChunk = StoredChunk | readonly [Promise<StoredChunk>];
+
+export class ChunkMaker {
+  readonly #encoding: Encoding;
+  readonly #arena = new ChunkArena();
+  /** Chunks that are being made elsewhere. */
+  readonly #underWay = new Set<Promise<StoredChunk>>();
+  #options: EncodeOptions = {};
+  #digest: DigestFunction = () => {
+    throw new RangeError("prepare() was not awaited");
+  };
+  #digestLength = 0;
+
+  constructor(encoder: ChunkEncoder | EncoderChoice | undefined) {
+    this.#encoding = new Encoding(encoder);
+  }
+
+  /** True where data are not needed any more once a call has returned. */
+  get isHere(): boolean {
+    return this.#encoding.isHere;
+  }
+
+  /** Loads what the settings need. */
+  async prepare({ cname, clevel, shuffle, checksum }: ArraySettings): Promise<void> {
+    this.#options = { cname, clevel, shuffle };
+    this.#digest = await loadDigest(checksum);
+    this.#digestLength = digestLength(checksum);
+    await this.#encoding.prepare(this.#options);
+  }
+
+  /** An encoded chunk with its digest. */
+  withDigest(bytes: Uint8Array, nbytes: number): StoredChunk {
+    return { bytes, digest: this.#digest(bytes), nbytes };
+  }
+
+  /** Makes a chunk in a buffer of its own. */
+  async encode(data: Uint8Array, typesize: number): Promise<StoredChunk> {
+    const made = this.#encoding.encode(data, { ...this.#options, typesize });
+    return this.withDigest(made instanceof Uint8Array ? made : await made, data.length);
+  }
+
+  /** Makes a chunk for the next superchunk: where it can, right behind the one before it, in memory that is used again. */
+  next(data: Uint8Array, typesize: number): StoredChunk | Promise<StoredChunk> {
+    if (!this.isHere) return this.encode(data, typesize);
+    return this.#put(data.length, (room) => encodeInto(data, room, { ...this.#options, typesize }));
+  }
+
+  /**
+   * Makes a chunk for the next superchunk out of one with some of its bytes replaced. What the chunk was compressed with
+   * must be prepared; it is not needed any more once the call has returned.
+   */
+  nextReplaced(
+    chunk: Uint8Array,
+    nbytes: number,
+    edits: readonly ByteEdit[],
+    typesize: number,
+  ): StoredChunk | Promise<StoredChunk> {
+    const options = { ...this.#options, typesize };
+    if (this.isHere) return this.#put(nbytes, (room) => replaceBytes(chunk, edits, options, room));
+    const data = decodeSync(chunk);
+    applyEdits(edits, data);
+    return this.encode(data, typesize);
+  }
+
+  /** Takes a chunk that is made already, with its digest, for the next superchunk: a copy. */
+  copy(bytes: Uint8Array, digest: Uint8Array, nbytes: number): StoredChunk {
+    const room = this.#arena.reserve(bytes.length + digest.length);
+    room.set(bytes);
+    room.set(digest, bytes.length);
+    this.#arena.keep(room.length);
+    return { bytes: room.subarray(0, bytes.length), digest: room.subarray(bytes.length), nbytes };
+  }
+
+  /** Lets a chunk be made where the one before it ends, and puts its digest behind it. */
+  #put(nbytes: number, make: (room: Uint8Array) => Uint8Array): StoredChunk {
+    const length = this.#digestLength;
+    const room = this.#arena.reserve(nbytes + HEADER_LENGTH + length);
+    const bytes = make(room.subarray(0, room.length - length));
+    const digest = room.subarray(bytes.length, bytes.length + length);
+    digest.set(this.#digest(bytes));
+    this.#arena.keep(bytes.length + length);
+    return { bytes, digest, nbytes };
+  }
+
+  /** Begins to make a chunk for the next superchunk; at most as many at a time as the encoder likes. */
+  async begin(data: Uint8Array, typesize: number): Promise<BegunChunk> {
+    const { parallel } = this.#encoding;
+    if (!this.isHere) await this.made(parallel - 1);
+    const chunk = this.next(data, typesize);
+    if (!(chunk instanceof Promise)) return chunk;
+    this.#underWay.add(chunk);
+    const forget = (): void => void this.#underWay.delete(chunk);
+    chunk.then(forget, forget);
+    return [chunk];
+  }
+
+  /** Waits until at most `left` chunks are being made. What goes wrong is thrown where the chunk is needed. */
+  async made(left = 0): Promise<void> {
+    while (this.#underWay.size > left)
+      await Promise.race([...this.#underWay].map((chunk) => chunk.catch(() => undefined)));
+  }
+
+  /** Hands over the memory of all chunks that {@link next} has made. */
+  takeBlocks(): FilledBlocks {
+    return this.#arena.take();
+  }
+
+  /** Takes the memory of all chunks back, and lets go of it until there are others. */
+  rest(): void {
+    this.#arena.giveBack(this.#arena.take());
+    this.#arena.rest();
+  }
+
+  /** Takes memory back to be used again. */
+  giveBack(blocks: FilledBlocks): void {
+    this.#arena.giveBack(blocks);
+  }
+}

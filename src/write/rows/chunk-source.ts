@@ -1,0 +1,89 @@
+/** Reads chunks of a committed layout, encoded or decoded, checked: for merging, changing and compacting. */
+
+import { LayoutSequence } from "../../archive/places/layout-sequence.ts";
+import type { PlacedChunk } from "../../archive/places/sequence.ts";
+import { decodeFetched } from "../../archive/read/chunk-decoder.ts";
+import { type FetchedChunk, fetchChunks } from "../../archive/read/chunk-fetch.ts";
+import type { StoredLayout } from "../../format/layout.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { StoredChunk } from "../array/superchunk-file.ts";
+import type { ColumnLayout } from "../layout/columns.ts";
+
+/** Places that are made at a time. */
+const PLACES = 256;
+
+/** What a source knows besides the layout. */
+export interface SourceFacts {
+  readonly columns: readonly ColumnLayout[];
+  readonly rows: number;
+  readonly chunklen: number;
+  /** Buffers that are read into, used again by the next source. */
+  readonly buffers?: Uint8Array[] | undefined;
+}
+
+export class ChunkSource {
+  readonly #store: ReadableStore;
+  readonly #columns: readonly ColumnLayout[];
+  readonly #sequences: readonly LayoutSequence[];
+  readonly #buffers: Uint8Array[];
+
+  constructor(store: ReadableStore, path: string, layout: StoredLayout, facts: SourceFacts) {
+    const { columns, rows, chunklen } = facts;
+    this.#buffers = facts.buffers ?? [];
+    this.#store = store;
+    this.#columns = columns;
+    this.#sequences = columns.map(
+      ({ folder, rowBytes }) =>
+        new LayoutSequence(store, {
+          folder,
+          layout,
+          heldRows: rows,
+          rows,
+          rowBytes,
+          chunklen,
+          sizesPath: store.describe(joinKey(path, "meta/sizes")),
+        }),
+    );
+  }
+
+  /** The encoded chunks `[first, end)` of a column, in order: each valid until the next one is asked for. */
+  async *fetched(column: number, first: number, end: number): AsyncGenerator<FetchedChunk> {
+    const sequence = this.#sequences[column];
+    if (sequence === undefined || end <= first) return;
+    const places = await sequence.places(first, end);
+    yield* fetchChunks(this.#store, places, { verify: true, buffers: this.#buffers });
+  }
+
+  /** The same, each with bytes of its own. */
+  async *encoded(column: number, first: number, end: number): AsyncGenerator<StoredChunk> {
+    for await (const { bytes, digest, header } of this.fetched(column, first, end))
+      yield { bytes: bytes.slice(), digest: digest.slice(), nbytes: header.nbytes };
+  }
+
+  /** Some chunks of a column as they are stored, in order: each valid until the next one is asked for. */
+  async *fetchedEach(column: number, indices: readonly number[]): AsyncGenerator<FetchedChunk> {
+    const sequence = this.#sequences[column];
+    if (sequence === undefined) return;
+    const buffers = this.#buffers;
+    for (let at = 0; at < indices.length; at += PLACES) {
+      const places: PlacedChunk[] = [];
+      for (const index of indices.slice(at, at + PLACES))
+        places.push(...(await sequence.places(index, index + 1)));
+      yield* fetchChunks(this.#store, places, { verify: true, buffers });
+    }
+  }
+
+  /** The decoded bytes of one chunk, for each column. */
+  async decoded(index: number): Promise<Uint8Array[]> {
+    const columns: Uint8Array[] = [];
+    for (let i = 0; i < this.#columns.length; i++) {
+      for await (const chunk of this.fetchedEach(i, [index])) {
+        const bytes = new Uint8Array(chunk.header.nbytes);
+        await decodeFetched(this.#store, chunk, bytes);
+        columns.push(bytes);
+      }
+    }
+    return columns;
+  }
+}

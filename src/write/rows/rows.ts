@@ -1,0 +1,187 @@
+/**
+ * What can be appended, as bytes of items: typed arrays, raw bytes, values, and iterables and streams of them.
+ * Knows the forms; must not know where the rows go.
+ */
+
+import { IS_LITTLE_ENDIAN } from "../../bytes/byte-order.ts";
+import { joinBytes } from "../../bytes/join.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { DType } from "../../format/types.ts";
+import { putRow } from "../../values/item-bytes.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { ComplexArray, swapBytes, type TypedValues } from "../../values/values.ts";
+
+/**
+ * Rows. A typed array of the dtype's kind and size holds values; `Uint8Array` and `ArrayBuffer` hold items as they are
+ * stored. A list or an iterable holds rows (values, nested lists for rows with dimensions) or parts of any of these
+ * forms; raw parts need not end on rows. Bytes are always items as stored, also where the dtype's values are bytes.
+ */
+export type RowSource =
+  | TypedValues
+  | ArrayBuffer
+  | { readonly data: TypedValues; readonly shape: readonly number[] }
+  | Iterable<unknown>
+  | AsyncIterable<unknown>
+  | ReadableStream<unknown>;
+
+/** What the rows are to be. */
+export interface RowFacts {
+  readonly dtype: DType;
+  readonly rowShape: readonly number[];
+}
+
+/** Rows that are put together from single values at a time, in bytes. */
+const BATCH_BYTES = 1 << 18;
+
+/** Items at once, where the source is whole; undefined for iterables and streams. Throws `BAD_ARGUMENT`. */
+export function itemsOf(source: unknown, { dtype }: RowFacts): Uint8Array | undefined {
+  if (source instanceof ArrayBuffer) return new Uint8Array(source);
+  if (ArrayBuffer.isView(source)) return itemsOfView(source, dtype);
+  if (source instanceof ComplexArray && dtype.kind === "complex") return itemsOfView(source.parts, dtype);
+  if (typeof source !== "object" || source === null) return undefined;
+  if ("bytes" in source && source.bytes instanceof Uint8Array && "get" in source) return source.bytes;
+  if ("data" in source && "shape" in source) return itemsOf(source.data, { dtype, rowShape: [] });
+  return undefined;
+}
+
+/** Pieces of items in order; the pieces end on rows. Throws `BAD_ARGUMENT`. */
+export async function* readRows(source: unknown, facts: RowFacts): AsyncGenerator<Uint8Array> {
+  const rowBytes = elementsOf(facts.rowShape) * facts.dtype.itemSize;
+  let rest = new Uint8Array(0);
+  for await (const piece of readItems(source, facts)) {
+    const joined = rest.length === 0 ? piece : joinBytes([rest, piece]);
+    const whole = rowBytes === 0 ? 0 : joined.length - (joined.length % rowBytes);
+    if (whole > 0) yield joined.subarray(0, whole);
+    rest = whole === joined.length ? new Uint8Array(0) : joined.slice(whole);
+  }
+  if (rest.length > 0) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `the data end inside a row: ${rest.length} bytes are left over, but a row has ${rowBytes}; the whole rows before it were taken`,
+      { field: "source", expected: `a multiple of ${rowBytes} bytes`, found: rest.length },
+    );
+  }
+}
+
+async function* readItems(source: unknown, facts: RowFacts): AsyncGenerator<Uint8Array> {
+  const items = itemsOf(source, facts);
+  if (items !== undefined) {
+    yield items;
+    return;
+  }
+  const batch = new RowBatch(facts);
+  for await (const part of iterate(source)) {
+    const raw = itemsOf(part, facts);
+    if (raw === undefined) {
+      const full = batch.add(part);
+      if (full !== undefined) yield full;
+      continue;
+    }
+    const before = batch.take();
+    if (before.length > 0) yield before;
+    yield raw;
+  }
+  const last = batch.take();
+  if (last.length > 0) yield last;
+}
+
+function iterate(source: unknown): AsyncIterable<unknown> | Iterable<unknown> {
+  if (typeof source === "object" && source !== null) {
+    if (Symbol.asyncIterator in source) return source as AsyncIterable<unknown>;
+    if (Symbol.iterator in source) return source as Iterable<unknown>;
+    if ("getReader" in source) return readStream(source as ReadableStream<unknown>);
+  }
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `rows are given as typed arrays, bytes, lists, iterables or streams, not as ${typeof source}`,
+    { field: "source", found: typeof source },
+  );
+}
+
+/** For engines whose streams cannot be iterated. */
+async function* readStream(stream: ReadableStream<unknown>): AsyncGenerator<unknown> {
+  const reader = stream.getReader();
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
+  } finally {
+    reader.releaseLock();
+  }
+}
+
+/** Single rows, collected. */
+class RowBatch {
+  readonly #facts: RowFacts;
+  readonly #rowBytes: number;
+  #bytes: Uint8Array<ArrayBuffer> = new Uint8Array(0);
+  #filled = 0;
+
+  constructor(facts: RowFacts) {
+    this.#facts = facts;
+    this.#rowBytes = elementsOf(facts.rowShape) * facts.dtype.itemSize;
+  }
+
+  /** Adds a row; gives what was collected once it is enough. */
+  add(value: unknown): Uint8Array | undefined {
+    if (this.#bytes.length === 0)
+      this.#bytes = new Uint8Array(
+        Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, this.#rowBytes))) * this.#rowBytes,
+      );
+    const { dtype, rowShape } = this.#facts;
+    putRow(new DataView(this.#bytes.buffer), this.#filled, dtype, rowShape, value);
+    this.#filled += this.#rowBytes;
+    return this.#filled >= this.#bytes.length ? this.take() : undefined;
+  }
+
+  /** What was collected. */
+  take(): Uint8Array {
+    const taken = this.#bytes.subarray(0, this.#filled);
+    this.#bytes = new Uint8Array(0);
+    this.#filled = 0;
+    return taken;
+  }
+}
+
+/** A view's values as items, in the dtype's byte order; a copy where that is not the machine's. */
+function itemsOfView(view: ArrayBufferView, dtype: DType): Uint8Array {
+  const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+  if (view instanceof Uint8Array || view instanceof DataView || view instanceof Uint8ClampedArray)
+    return bytes;
+  const width = widthFor(view, dtype);
+  if (width === undefined) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `values of ${view.constructor.name} are not of the array's dtype (${dtype.kind}, ${dtype.itemSize} bytes); give the matching typed array, raw bytes, or a list of values`,
+      { field: "source", expected: dtype.kind, found: view.constructor.name },
+    );
+  }
+  const isLittle = !("byteOrder" in dtype) || dtype.byteOrder !== "big";
+  if (width === 1 || isLittle === IS_LITTLE_ENDIAN) return bytes;
+  const swapped = bytes.slice();
+  swapBytes(swapped, width);
+  return swapped;
+}
+
+/** Bytes of each number of the view where the dtype has the same, else undefined. */
+function widthFor(view: ArrayBufferView, dtype: DType): number | undefined {
+  const name = view.constructor.name.replace(/Array$/, "");
+  switch (dtype.kind) {
+    case "bool":
+      return name === "Int8" ? 1 : undefined;
+    case "int":
+    case "datetime":
+    case "timedelta":
+      return name === (dtype.itemSize === 8 ? "BigInt64" : `Int${dtype.itemSize * 8}`)
+        ? dtype.itemSize
+        : undefined;
+    case "uint":
+      return name === (dtype.itemSize === 8 ? "BigUint64" : `Uint${dtype.itemSize * 8}`)
+        ? dtype.itemSize
+        : undefined;
+    case "float":
+      return name === `Float${dtype.itemSize * 8}` ? dtype.itemSize : undefined;
+    case "complex":
+      return name === `Float${dtype.itemSize * 4}` ? dtype.itemSize / 2 : undefined;
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,128 @@
+/** The bridge to Zarr: the entry `superchunk/zarr`. */
+
+export type {
+  ConversionPlan,
+  ConvertOptions,
+  ConvertResult,
+  LayoutOptions,
+  PlannedAction,
+  PlannedArray,
+} from "./convert/plan/convert-options.ts";
+export { convertJoined, planJoinedConversion } from "./convert/plan/joined-jobs.ts";
+export { planZarrConversion, type ZarrPlanOptions } from "./convert/plan/zarr-jobs.ts";
+export { convertArchive, planConversion } from "./convert/run/convert.ts";
+export { assertApart } from "./convert/run/destination.ts";
+export { convertTree, isArchive, planTree } from "./convert/run/tree.ts";
+export type { TreeEntry, TreePlanEntry, TreeResult } from "./convert/run/tree-types.ts";
+export { type ConversionCheck, verifyConversion } from "./convert/run/verify-conversion.ts";
+export { convertZarr, type ZarrConvertOptions, type ZarrConvertResult } from "./convert/run/zarr-convert.ts";
+export { type BackJob, findBackJobs } from "./convert/sources/back-sources.ts";
+export type { BackArray, BackSource, BackTable } from "./convert/sources/source.ts";
+export { zarrSource } from "./convert/sources/zarr-source.ts";
+export type { BackFormat, BackOptions, BackResult } from "./convert/targets/back-types.ts";
+export { convertBack } from "./convert/targets/convert-back.ts";
+export {
+  type BackEntry,
+  type BackPlan,
+  type BackTreeOptions,
+  type BackTreeResult,
+  convertBackTree,
+  planBackTree,
+} from "./convert/targets/convert-back-tree.ts";
+export { convertTransformer, type TransformerConversion } from "./convert/targets/transformer-convert.ts";
+export {
+  exportToTransformer,
+  type TransformerExport,
+  type TransformerExportOptions,
+} from "./convert/targets/transformer-export.ts";
+export {
+  type ContainerCredentials,
+  type OpenContainer,
+  openWebContainer,
+} from "./references/containers/container-reader.ts";
+export {
+  type Container,
+  type ContainerChanges,
+  type ContainerStore,
+  Containers,
+  defaultContainer,
+  formatContainers,
+  parseContainers,
+} from "./references/containers/containers.ts";
+export { commonFolder, toLocation } from "./references/containers/location.ts";
+export {
+  containersKey,
+  type OpenReferencesOptions,
+  openReferences,
+  type ReferenceStore,
+} from "./references/kerchunk/open-references.ts";
+export {
+  type KerchunkOptions,
+  type ReferenceResult,
+  ReferenceSet,
+  sampleArrays,
+  writeKerchunk,
+} from "./references/kerchunk/write-kerchunk.ts";
+export { joinPlans } from "./references/plan/join.ts";
+export { planLinkedReferences } from "./references/plan/linked-array.ts";
+export { type PlanOptions, planReferences, type ReferencePlan } from "./references/plan/plan.ts";
+export type { ReferencedArray, ReferenceOptions } from "./references/plan/planned-array.ts";
+export {
+  type FailedArchive,
+  type ReferenceItem,
+  type StreamSettings,
+  streamReferences,
+} from "./references/plan/reference-stream.ts";
+export type { GuardedObject, ScanOptions } from "./references/plan/scanned-objects.ts";
+export type {
+  ChunkReference,
+  Guard,
+  NativeChunk,
+  PlannedChunk,
+  ReferenceCounts,
+} from "./references/plan/types.ts";
+export { zarrView } from "./view/view.ts";
+export { findViewEntries, type ViewEntry, zarrTreeView } from "./view/view-tree.ts";
+export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view-types.ts";
+export type { ArrayModel, ZarrDialect } from "./zarr/document/model.ts";
+export type { Renaming } from "./zarr/document/node-names.ts";
+export { ZarrArray, type ZarrReadOptions } from "./zarr/read/array.ts";
+export { ZarrGroup } from "./zarr/read/group.ts";
+export type { ReadSettings } from "./zarr/read/leaf-requests.ts";
+export type { MissingChunk, StoredChunk } from "./zarr/read/list-chunks.ts";
+export { type OpenZarrOptions, openZarr, openZarrArray } from "./zarr/read/open.ts";
+export type { ZarrVerifyReport } from "./zarr/read/verify.ts";
+export { type ZarritaStore, type ZarritaStoreOptions, zarritaStore } from "./zarr/read/zarrita-store.ts";
+export {
+  createTransformerArray,
+  createTransformerGroup,
+  type TransformerSpecification,
+} from "./zarr/transformer/transformer-create.ts";
+export type { TransformerSettings } from "./zarr/transformer/transformer-keys.ts";
+export {
+  type PartialRequest,
+  type PartialWrite,
+  ShardingTransformer,
+} from "./zarr/transformer/transformer-store.ts";
+export type { ChunkOrder } from "./zarr/write/chunk-order.ts";
+export {
+  type CreateZarrOptions,
+  createZarr,
+  openZarrWriter,
+  type ZarrSpecification,
+} from "./zarr/write/create.ts";
+export { type FromZarritaOptions, writeFromZarrita, type ZarritaArray } from "./zarr/write/from-zarrita.ts";
+export type { ValueSource } from "./zarr/write/item-source.ts";
+export { recoverShard, type ShardRecovery } from "./zarr/write/recover-shard.ts";
+export {
+  encodeInnerChunk,
+  finishReserved,
+  reserveShard,
+  type ShardReservation,
+  type WrittenSlot,
+  writeReserved,
+} from "./zarr/write/reserve.ts";
+export type { ShardStrategy } from "./zarr/write/shard-plan.ts";
+export type { ShardWriter, WholeShard } from "./zarr/write/shard-writer.ts";
+export { WritableZarrArray } from "./zarr/write/writable-array.ts";
+export type { SetOptions, WriteSettings } from "./zarr/write/write-settings.ts";

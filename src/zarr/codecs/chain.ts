@@ -1,0 +1,259 @@
+/**
+ * The codec chain of an array: what Zarr v3's `codecs` mean, nested to any depth.
+ *
+ * Knows names and configurations; must not know stores. All transposes in front of a serializer are one permutation.
+ * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#codecs
+ */
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { hasByteOrder } from "../document/data-type.ts";
+import {
+  asExtension,
+  asIntegers,
+  asList,
+  badMember,
+  below,
+  type FieldPlace,
+  isObject,
+  showJson,
+  unsupportedMember,
+} from "../document/metadata-fields.ts";
+import { parseIndexCodecs, type ShardIndexLayout } from "../read/shard-index.ts";
+import { bloscStage } from "./blosc.ts";
+import { crc32cStage } from "./crc32c.ts";
+import { gzipStage, zlibStage } from "./deflate.ts";
+import { type ArrayFilter, arrayFilterOf, type FilterContext } from "./numcodecs/array-filters.ts";
+import { byteFilterOf } from "./numcodecs/byte-filters.ts";
+import type { Stage } from "./stage.ts";
+import { zstdStage } from "./zstd.ts";
+
+/** A chain: permutation, serializer, stages. */
+export interface Chain {
+  /** Dimension of the array that is stored as the i-th; undefined: as they are. */
+  readonly order: readonly number[] | undefined;
+  readonly serializer: BytesSerializer | ShardingSerializer;
+  /** In the order of encoding. */
+  readonly stages: readonly Stage[];
+}
+
+/** Items back to back. */
+export interface BytesSerializer {
+  readonly kind: "bytes";
+  readonly endian: "little" | "big";
+}
+
+/** Inner chunks and their index. */
+export interface ShardingSerializer {
+  readonly kind: "sharding";
+  /** Shape of an inner chunk, in the order in which dimensions are stored here. */
+  readonly chunkShape: readonly number[];
+  readonly inner: Chain;
+  readonly index: ShardIndexLayout;
+}
+
+/** What Zarr v3 puts in front of the names of numcodecs. */
+const PREFIX = "numcodecs.";
+
+/** Chains in chains, at most. */
+const MAX_DEPTH = 16;
+
+/** What a chain is configured for. */
+export interface ChainContext {
+  readonly dtype: DType;
+  /** Shape of the chunks that it encodes. */
+  readonly shape: readonly number[];
+  /** More shapes that it must encode besides: those of a rectilinear grid, by dimension. */
+  readonly lengths?: readonly (readonly number[])[] | undefined;
+}
+
+/**
+ * The chain of a list of codecs. Throws `BAD_FIELD` where it contradicts itself or the chunk's shape, `UNSUPPORTED`
+ * for codecs that are not known here.
+ */
+export function parseChain(
+  value: JsonValue | undefined,
+  context: ChainContext,
+  place: FieldPlace,
+  depth = 0,
+): Chain {
+  if (depth > MAX_DEPTH)
+    throw unsupportedMember(place, `is nested more than ${MAX_DEPTH} levels deep`, depth);
+  const { dtype } = context;
+  let order: readonly number[] | undefined;
+  let serializer: Chain["serializer"] | undefined;
+  const stages: Stage[] = [];
+  const entries = asList(value, place);
+  const endian = endianOf(entries);
+  // Filters change the data type that the serializer sees; in bytes they stand behind it.
+  let stored = dtype;
+  entries.forEach((entry, i) => {
+    const at = below(place, String(i));
+    const { name, configuration } = asExtension(entry, at);
+    const inside = below(at, "configuration");
+    const filter = numcodecsFilter(name, configuration, { dtype: stored, byteOrder: endian }, inside);
+    if (filter !== undefined) {
+      if (serializer !== undefined || order !== undefined)
+        throw unsupportedMember(
+          at,
+          `is the filter ${showJson(name)} behind a serializer or a transpose`,
+          entry,
+        );
+      stages.push(filter.stage);
+      stored = filter.encoded;
+      return;
+    }
+    if (name === "transpose" || name === "bytes" || name === "sharding_indexed") {
+      if (serializer !== undefined) {
+        throw badMember(at, `a codec from bytes to bytes, as it stands behind "${serializer.kind}"`, entry);
+      }
+      if (name === "transpose")
+        order = joinOrders(order, parseOrder(configuration, context.shape.length, inside));
+      else if (name === "bytes") serializer = parseBytes(configuration, stored, inside);
+      else if (stages.length === 0) serializer = parseSharding(configuration, context, order, inside, depth);
+      else
+        throw unsupportedMember(
+          at,
+          "is behind a filter of numcodecs, which superchunk reads inside of shards only",
+          entry,
+        );
+      return;
+    }
+    const stage = stageOf(name, configuration, dtype.itemSize, inside);
+    if (stage === undefined) {
+      throw unsupportedMember(
+        at,
+        `is the codec ${showJson(name)}, which superchunk does not have; it has bytes, transpose, sharding_indexed, blosc, gzip, zstd, crc32c, and of numcodecs ${NUMCODECS}`,
+        entry,
+      );
+    }
+    if (serializer === undefined) throw badMember(at, 'a codec behind "bytes" or "sharding_indexed"', entry);
+    stages.push(stage);
+  });
+  if (serializer === undefined) throw badMember(place, 'a list with "bytes" or "sharding_indexed"', value);
+  return { order: order === undefined || isIdentity(order) ? undefined : order, serializer, stages };
+}
+
+/** The filters and codecs of numcodecs that are read, for messages. */
+export const NUMCODECS =
+  "shuffle, delta, astype, fixedscaleoffset, quantize, bitround, packbits, zlib, lz4, crc32, adler32 and fletcher32";
+
+/** A filter from array to array of numcodecs, by its name in Zarr v3; undefined where it is none. */
+function numcodecsFilter(
+  name: string,
+  configuration: JsonObject,
+  context: FilterContext,
+  place: FieldPlace,
+): ArrayFilter | undefined {
+  return name.startsWith(PREFIX)
+    ? arrayFilterOf(name.slice(PREFIX.length), configuration, context, place)
+    : undefined;
+}
+
+/** The byte order of all that stands in front of `bytes`. */
+function endianOf(entries: readonly JsonValue[]): "little" | "big" | undefined {
+  for (const entry of entries) {
+    if (!isObject(entry) || entry["name"] !== "bytes" || !isObject(entry["configuration"])) continue;
+    const { endian } = entry["configuration"];
+    if (endian === "little" || endian === "big") return endian;
+  }
+  return undefined;
+}
+
+/** A codec from bytes to bytes by name, those of numcodecs included; undefined where there is none. Throws `BAD_FIELD`. */
+export function stageOf(
+  name: string,
+  configuration: JsonObject,
+  itemSize: number,
+  place: FieldPlace,
+): Stage | undefined {
+  switch (name) {
+    case "blosc":
+    case "numcodecs.blosc":
+      return bloscStage(configuration, itemSize, place);
+    case "gzip":
+    case "numcodecs.gzip":
+      return gzipStage(configuration, place);
+    case "zlib":
+    case "numcodecs.zlib":
+      return zlibStage(configuration, place);
+    case "zstd":
+    case "numcodecs.zstd":
+      return zstdStage(configuration, place);
+    case "crc32c":
+      return crc32cStage();
+    default:
+      return name.startsWith(PREFIX)
+        ? byteFilterOf(name.slice(PREFIX.length), configuration, place)
+        : undefined;
+  }
+}
+
+/** Items of a permuted list: entry i is `values[order[i]]`. */
+export function permute<T>(values: readonly T[], order: readonly number[] | undefined): readonly T[] {
+  return order === undefined ? values : order.map((d) => values[d] as T);
+}
+
+/** Inner chunks along each dimension of a shard of the given shape, in the order in which dimensions are stored. */
+export function innerGrid({ chunkShape }: ShardingSerializer, shape: readonly number[]): number[] {
+  return shape.map((n, d) => n / (chunkShape[d] ?? 1));
+}
+
+/** The innermost chain, which holds the items. */
+export function leafOf(chain: Chain): Chain & { readonly serializer: BytesSerializer } {
+  const { serializer } = chain;
+  return serializer.kind === "bytes" ? { ...chain, serializer } : leafOf(serializer.inner);
+}
+
+function joinOrders(first: readonly number[] | undefined, second: readonly number[]): readonly number[] {
+  return first === undefined ? second : second.map((d) => first[d] ?? 0);
+}
+
+function isIdentity(order: readonly number[]): boolean {
+  return order.every((d, i) => d === i);
+}
+
+/** The permutation of `transpose`; early drafts wrote "C" and "F". */
+function parseOrder(configuration: JsonObject, dimensions: number, place: FieldPlace): readonly number[] {
+  const value = configuration["order"];
+  const all = Array.from({ length: dimensions }, (_, d) => d);
+  if (value === "C") return all;
+  if (value === "F") return all.reverse();
+  const order = asIntegers(value, 0, below(place, "order"), dimensions);
+  if ([...order].sort((a, b) => a - b).some((d, i) => d !== i)) {
+    throw badMember(below(place, "order"), `each of 0 to ${dimensions - 1} once`, value);
+  }
+  return order;
+}
+
+function parseBytes(configuration: JsonObject, dtype: DType, place: FieldPlace): BytesSerializer {
+  const endian = configuration["endian"];
+  if (endian === "little" || endian === "big") return { kind: "bytes", endian };
+  if (endian === undefined && !hasByteOrder(dtype)) return { kind: "bytes", endian: "little" };
+  throw badMember(below(place, "endian"), '"little" or "big"', endian);
+}
+
+function parseSharding(
+  configuration: JsonObject,
+  context: ChainContext,
+  order: readonly number[] | undefined,
+  place: FieldPlace,
+  depth: number,
+): ShardingSerializer {
+  const shape = permute(context.shape, order);
+  const lengths = permute(context.lengths ?? context.shape.map((n) => [n]), order);
+  const at = below(place, "chunk_shape");
+  const chunkShape = asIntegers(configuration["chunk_shape"], 1, at, shape.length);
+  chunkShape.forEach((length, d) => {
+    for (const whole of lengths[d] ?? []) {
+      if (whole % length !== 0) {
+        throw badMember(at, `a divisor of the outer chunk's shape [${shape}] in each dimension`, chunkShape);
+      }
+    }
+  });
+  const inner = parseChain(
+    configuration["codecs"],
+    { dtype: context.dtype, shape: chunkShape },
+    below(place, "codecs"),
+    depth + 1,
+  );
+  return { kind: "sharding", chunkShape, inner, index: parseIndexCodecs(configuration, shape.length, place) };
+}

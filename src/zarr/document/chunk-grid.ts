@@ -1,0 +1,204 @@
+/**
+ * Chunk grids: where an array is cut. Regular, or with chunks of different lengths along an axis ("rectilinear").
+ *
+ * Pure. Knows shapes; must not know codecs or stores.
+ * @see https://github.com/zarr-developers/zarr-extensions/tree/main/chunk-grids/rectilinear
+ */
+
+import type { JsonValue } from "../../format/types.ts";
+import type { ItemView } from "../../values/copy-items.ts";
+import type { Extent } from "../../values/selection.ts";
+import {
+  asExtension,
+  asInteger,
+  asIntegers,
+  asList,
+  badMember,
+  below,
+  type FieldPlace,
+  showJson,
+  unsupportedMember,
+} from "./metadata-fields.ts";
+
+/** Chunks along one axis. Lengths are in items; the last chunk may reach over the array's end. */
+export interface GridAxis {
+  /** Items of the array. */
+  readonly extent: number;
+  readonly count: number;
+  /** First item of a chunk. */
+  startOf(chunk: number): number;
+  lengthOf(chunk: number): number;
+  /** The chunk that has the item. */
+  chunkOf(item: number): number;
+  /** All lengths that occur. */
+  readonly lengths: readonly number[];
+}
+
+/** First item of the chunk at a position of the grid. */
+export function startAt(axes: readonly GridAxis[], position: readonly number[]): number[] {
+  return axes.map((axis, d) => axis.startOf(position[d] ?? 0));
+}
+
+/** Shape of the chunk at a position of the grid, with what reaches over the array's end. */
+export function shapeAt(axes: readonly GridAxis[], position: readonly number[]): number[] {
+  return axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+}
+
+/** Positions of a grid. */
+export function countPositions(axes: readonly GridAxis[]): number {
+  return axes.reduce((product, { count }) => product * count, 1);
+}
+
+/** Chunks along all axes, at most: a short run-length list can ask for more than memory holds. */
+const MAX_IRREGULAR = 10_000_000;
+
+/** Chunks of one length. */
+export function regularAxis(extent: number, length: number): GridAxis {
+  return {
+    extent,
+    count: Math.ceil(extent / length),
+    startOf: (chunk) => chunk * length,
+    lengthOf: () => length,
+    chunkOf: (item) => Math.floor(item / length),
+    lengths: [length],
+  };
+}
+
+/** Chunks of the given lengths, which together are at least as long as the array. */
+export function irregularAxis(extent: number, lengths: readonly number[]): GridAxis {
+  const starts = new Float64Array(lengths.length + 1);
+  let count = 0;
+  lengths.forEach((length, i) => {
+    starts[i + 1] = (starts[i] ?? 0) + length;
+    if ((starts[i] ?? 0) < extent) count = i + 1;
+  });
+  const chunkOf = (item: number): number => {
+    let low = 0;
+    let high = count - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((starts[middle] ?? 0) <= item) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  };
+  return {
+    extent,
+    count,
+    startOf: (chunk) => starts[chunk] ?? 0,
+    lengthOf: (chunk) => lengths[chunk] ?? 0,
+    chunkOf,
+    lengths: [...new Set(lengths)],
+  };
+}
+
+/** The axes of a `chunk_grid`. Throws `BAD_FIELD`, `UNSUPPORTED`. */
+export function parseChunkGrid(
+  value: JsonValue | undefined,
+  shape: readonly number[],
+  place: FieldPlace,
+): GridAxis[] {
+  const { name, configuration } = asExtension(value, place);
+  const inside = below(place, "configuration");
+  if (name === "regular") {
+    const lengths = asIntegers(configuration["chunk_shape"], 1, below(inside, "chunk_shape"), shape.length);
+    return shape.map((extent, d) => regularAxis(extent, lengths[d] ?? 1));
+  }
+  if (name !== "rectilinear") {
+    throw unsupportedMember(
+      place,
+      `is ${showJson(name)}; superchunk reads the grids "regular" and "rectilinear"`,
+      value,
+    );
+  }
+  const kind = configuration["kind"] ?? "inline";
+  if (kind !== "inline") throw unsupportedMember(below(inside, "kind"), 'is not "inline"', kind);
+  const at = below(inside, "chunk_shapes");
+  const axes = asList(configuration["chunk_shapes"], at);
+  if (axes.length !== shape.length)
+    throw badMember(at, `a list of ${shape.length}, one for each dimension`, axes);
+  let room = MAX_IRREGULAR;
+  return axes.map((axis, d) => {
+    const here = below(at, String(d));
+    if (!Array.isArray(axis)) return regularAxis(shape[d] ?? 0, asInteger(axis, 1, here));
+    const lengths = parseLengths(axis as readonly JsonValue[], shape[d] ?? 0, room, here);
+    room -= lengths.length;
+    return irregularAxis(shape[d] ?? 0, lengths);
+  });
+}
+
+/** The lengths of an axis, of which there may be `room`. */
+function parseLengths(
+  value: readonly JsonValue[],
+  extent: number,
+  room: number,
+  place: FieldPlace,
+): readonly number[] {
+  const lengths: number[] = [];
+  let total = 0;
+  value.forEach((entry, i) => {
+    const at = below(place, String(i));
+    const [length = 0, count = 1] = Array.isArray(entry)
+      ? asIntegers(entry as JsonValue, 1, at, 2)
+      : [asInteger(entry, 1, at)];
+    if (lengths.length + count > room) {
+      throw unsupportedMember(place, `has more than ${MAX_IRREGULAR} chunks`, lengths.length + count);
+    }
+    for (let k = 0; k < count; k++) lengths.push(length);
+    total += length * count;
+  });
+  if (total < extent) throw badMember(place, `lengths of together at least ${extent}`, total);
+  return lengths;
+}
+
+/** The part of an extent that lies in one chunk: where in the chunk, and where in the result. */
+export interface Segment {
+  readonly chunk: number;
+  /** Relative to the chunk. */
+  readonly start: number;
+  readonly count: number;
+  readonly step: number;
+  /** Index of its first item in the result. */
+  readonly target: number;
+}
+
+/** The segments of an extent, in order. */
+export function* segmentsOf(axis: GridAxis, extent: Omit<Extent, "dropped">): Generator<Segment> {
+  const { start, count, step } = extent;
+  for (let done = 0; done < count; ) {
+    const item = start + done * step;
+    const chunk = axis.chunkOf(item);
+    const first = axis.startOf(chunk);
+    const inChunk = Math.min(count - done, Math.ceil((first + axis.lengthOf(chunk) - item) / step));
+    yield { chunk, start: item - first, count: inChunk, step, target: done };
+    done += inChunk;
+  }
+}
+
+/** The part of a view that belongs to segments of its dimensions. */
+export function partOfView(view: ItemView, segments: readonly Segment[]): ItemView {
+  let { offset } = view;
+  segments.forEach(({ target }, d) => {
+    offset += target * (view.strides[d] ?? 0);
+  });
+  return { ...view, offset };
+}
+
+/** All combinations of one entry from each list, the last one fastest. The list handed out is filled anew each time. */
+export function* combine<T>(lists: readonly (readonly T[])[]): Generator<readonly T[]> {
+  if (lists.some((list) => list.length === 0)) return;
+  const at = lists.map(() => 0);
+  const current = lists.map((list) => list[0] as T);
+  for (;;) {
+    yield current;
+    let d = lists.length - 1;
+    for (; d >= 0; d--) {
+      const list = lists[d] ?? [];
+      const next = (at[d] ?? 0) + 1;
+      at[d] = next < list.length ? next : 0;
+      current[d] = list[at[d] ?? 0] as T;
+      if (next < list.length) break;
+    }
+    if (d < 0) return;
+  }
+}

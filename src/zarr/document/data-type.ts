@@ -1,0 +1,132 @@
+/**
+ * Zarr v3 data types as numpy's: names, and configurations as zarr-python 3.4 writes them.
+ *
+ * Values in memory are little-endian; the byte order in which they are stored is the `bytes` codec's.
+ * @see https://zarr-specs.readthedocs.io/en/latest/v3/data-types/index.html
+ */
+import type { DType, Field, JsonObject, JsonValue, TimeUnit } from "../../format/types.ts";
+import {
+  asExtension,
+  asInteger,
+  asList,
+  asText,
+  badMember,
+  below,
+  type FieldPlace,
+  isObject,
+  showJson,
+  unsupportedMember,
+} from "./metadata-fields.ts";
+
+const NUMBERS: ReadonlyMap<string, DType> = new Map<string, DType>([
+  ["bool", { kind: "bool", itemSize: 1, byteOrder: "none" }],
+  ...["int", "uint"].flatMap((kind) =>
+    [8, 16, 32, 64].map((bits) => [`${kind}${bits}`, numberType(kind as "int" | "uint", bits)] as const),
+  ),
+  ...[16, 32, 64].map((bits) => [`float${bits}`, numberType("float", bits)] as const),
+  ...[64, 128].map((bits) => [`complex${bits}`, numberType("complex", bits)] as const),
+]);
+
+const UNITS: ReadonlySet<string> = new Set([
+  ...["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"],
+]);
+
+/** Levels of structs in structs. */
+const MAX_DEPTH = 32;
+/** Bytes of an item. */
+const MAX_ITEM = 2 ** 31 - 1;
+
+/** The dtype of a `data_type`, little-endian. Throws `BAD_FIELD`, and `UNSUPPORTED` for what is not read here. */
+export function parseDataType(value: JsonValue | undefined, place: FieldPlace, depth = 0): DType {
+  const { name, configuration } = asExtension(value, place);
+  const number = NUMBERS.get(name);
+  if (number !== undefined) return number;
+  const raw = /^r([1-9]\d{0,9})$/.exec(name)?.[1];
+  if (raw !== undefined) {
+    if (Number(raw) % 8 !== 0) throw badMember(place, "raw bits in whole bytes", value);
+    return { kind: "void", itemSize: Number(raw) / 8, byteOrder: "none" };
+  }
+  const inside = below(place, "configuration");
+  switch (name) {
+    case "raw_bytes":
+      return { kind: "void", itemSize: lengthOf(configuration, inside), byteOrder: "none" };
+    case "null_terminated_bytes":
+      return { kind: "bytes", itemSize: lengthOf(configuration, inside), byteOrder: "none" };
+    case "fixed_length_utf32": {
+      const itemSize = lengthOf(configuration, inside);
+      if (itemSize % 4 !== 0) throw badMember(below(inside, "length_bytes"), "a multiple of 4", itemSize);
+      return { kind: "unicode", itemSize, byteOrder: "little" };
+    }
+    case "numpy.datetime64":
+    case "numpy.timedelta64": {
+      const unit = asText(configuration["unit"], below(inside, "unit"));
+      if (!UNITS.has(unit)) throw badMember(below(inside, "unit"), "a time unit of numpy", unit);
+      const scale = asInteger(configuration["scale_factor"] ?? 1, 1, below(inside, "scale_factor"));
+      const kind = name === "numpy.datetime64" ? "datetime" : "timedelta";
+      return { kind, itemSize: 8, byteOrder: "little", unit: unit as TimeUnit, scale };
+    }
+    case "struct":
+    case "structured": // zarr-python 3.1 and earlier
+      return structType(configuration, inside, depth);
+    default:
+      throw unsupportedMember(
+        place,
+        `is ${showJson(name)}, a data type that superchunk does not read; numbers, bool, fixed-length strings, dates, raw bytes and structs are`,
+        value,
+      );
+  }
+}
+
+/** The same dtype with all its parts in another byte order. */
+export function withByteOrder(dtype: DType, byteOrder: "little" | "big"): DType {
+  if (dtype.kind === "struct") {
+    return {
+      ...dtype,
+      fields: dtype.fields.map((field) => ({ ...field, dtype: withByteOrder(field.dtype, byteOrder) })),
+    };
+  }
+  if (dtype.byteOrder === "none") return dtype;
+  return { ...dtype, byteOrder };
+}
+
+/** True where the order of an item's bytes means something. */
+export function hasByteOrder(dtype: DType): boolean {
+  if (dtype.kind === "struct") return dtype.fields.some((field) => hasByteOrder(field.dtype));
+  return dtype.byteOrder !== "none" && dtype.itemSize > 1;
+}
+
+function numberType(kind: "int" | "uint" | "float" | "complex", bits: number): DType {
+  return { kind, itemSize: bits / 8, byteOrder: bits === 8 ? "none" : "little" };
+}
+
+function lengthOf(configuration: JsonObject, place: FieldPlace): number {
+  const length = asInteger(configuration["length_bytes"], 0, below(place, "length_bytes"));
+  if (length > MAX_ITEM) throw badMember(below(place, "length_bytes"), `at most ${MAX_ITEM}`, length);
+  return length;
+}
+
+function structType(configuration: JsonObject, place: FieldPlace, depth: number): DType {
+  if (depth >= MAX_DEPTH) throw unsupportedMember(place, `has more than ${MAX_DEPTH} levels`, depth);
+  const inside = below(place, "fields");
+  let offset = 0;
+  const fields = asList(configuration["fields"], inside).map((entry, i): Field => {
+    const at = below(inside, String(i));
+    // zarr-python 3.1 and earlier: [name, data_type].
+    const pair = Array.isArray(entry) ? { name: entry[0] ?? null, data_type: entry[1] ?? null } : entry;
+    if (!isObject(pair)) throw badMember(at, "a field with name and data_type", entry);
+    const name = asText(pair["name"], below(at, "name"));
+    const dtype = parseDataType(pair["data_type"], below(at, "data_type"), depth + 1);
+    const field: Field = { name, dtype, shape: [], offset };
+    offset += dtype.itemSize;
+    return field;
+  });
+  if (new Set(fields.map(({ name }) => name)).size !== fields.length) {
+    throw badMember(
+      inside,
+      "fields of different names",
+      fields.map(({ name }) => name),
+    );
+  }
+  if (offset > MAX_ITEM) throw badMember(inside, `items of at most ${MAX_ITEM} bytes`, offset);
+  return { kind: "struct", itemSize: offset, byteOrder: "none", fields };
+}

@@ -1,0 +1,216 @@
+/**
+ * Array and group documents of Zarr v2: `.zarray`, `.zgroup`, `.zattrs`.
+ *
+ * Knows their members; must not know stores.
+ * @see https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html
+ */
+
+import { parseDType } from "../../format/dtype.ts";
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import { assertReadable } from "../../values/values.ts";
+import { type Chain, NUMCODECS, stageOf } from "../codecs/chain.ts";
+import { arrayFilterOf } from "../codecs/numcodecs/array-filters.ts";
+import { byteFilterOf } from "../codecs/numcodecs/byte-filters.ts";
+import { regularAxis } from "./chunk-grid.ts";
+import { parseFillValue } from "./fill-value.ts";
+import {
+  asIntegers,
+  asList,
+  asObject,
+  asText,
+  badMember,
+  below,
+  type FieldPlace,
+  isObject,
+  showJson,
+  unsupportedMember,
+} from "./metadata-fields.ts";
+import type { ArrayModel, GroupModel } from "./model.ts";
+
+/** Names of the documents in a node's folder; `consolidated` has all of those below a group. */
+export const V2_DOCUMENTS = {
+  array: ".zarray",
+  group: ".zgroup",
+  attributes: ".zattrs",
+  consolidated: ".zmetadata",
+} as const;
+
+/** What is there of a node. `attributes` is the text of `.zattrs`, if there is one. */
+export interface V2Node {
+  readonly path: string;
+  readonly document: JsonValue;
+  readonly attributes: JsonValue | undefined;
+  /** How messages name the document. */
+  readonly name: string;
+}
+
+/** The array of a `.zarray`. Throws `BAD_FIELD`, and `UNSUPPORTED` for filters and compressors that are not known here. */
+export function parseV2Array({ path, document, attributes, name }: V2Node): ArrayModel {
+  const root: FieldPlace = { path: name, field: "" };
+  const object = asObject(document, { path: name, field: "the document" });
+  if (object["zarr_format"] !== 2) throw badMember(below(root, "zarr_format"), "2", object["zarr_format"]);
+  const shape = asIntegers(object["shape"], 0, below(root, "shape"));
+  const chunks = asIntegers(object["chunks"], 1, below(root, "chunks"), shape.length);
+  const dtype = parseDType(object["dtype"] ?? null, name);
+  if (dtype.kind === "object") refuseVariable(object["filters"], below(root, "filters"));
+  assertReadable(dtype, name);
+  const separator = object["dimension_separator"] ?? ".";
+  if (separator !== "." && separator !== "/") {
+    throw badMember(below(root, "dimension_separator"), '"." or "/"', separator);
+  }
+  const fillValue = object["fill_value"] ?? null;
+  return {
+    dialect: "zarr2",
+    path,
+    dtype,
+    shape,
+    axes: shape.map((extent, d) => regularAxis(extent, chunks[d] ?? 1)),
+    chain: v2Chain(dtype, shape.length, object, root),
+    fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
+    fillValue,
+    attributes: attributes === undefined ? {} : asObject(attributes, { path: name, field: ".zattrs" }),
+    dimensionNames: undefined,
+    dataFolder: path,
+    chunkKey: (position) => joinKey(path, position.length === 0 ? "0" : position.join(separator)),
+    document: object,
+    metadataKeys: [V2_DOCUMENTS.array, ...(attributes === undefined ? [] : [V2_DOCUMENTS.attributes])].map(
+      (each) => joinKey(path, each),
+    ),
+    warnings:
+      fillValue === null
+        ? ["fill_value is null: chunks that are not stored read as zero bytes, as zarr-python has it"]
+        : [],
+  };
+}
+
+/** The group of a `.zgroup`. Throws `BAD_FIELD`. */
+export function parseV2Group(
+  { path, document, attributes, name }: V2Node,
+  consolidated?: JsonObject,
+): GroupModel {
+  const object = asObject(document, { path: name, field: "the document" });
+  if (object["zarr_format"] !== 2) {
+    throw badMember({ path: name, field: "zarr_format" }, "2", object["zarr_format"]);
+  }
+  return {
+    dialect: "zarr2",
+    path,
+    attributes: attributes === undefined ? {} : asObject(attributes, { path: name, field: ".zattrs" }),
+    document: object,
+    consolidated,
+  };
+}
+
+/** The documents of a `.zmetadata` by their relative keys (`close/.zarray`). Throws `BAD_FIELD`. */
+export function parseV2Consolidated(document: JsonValue, name: string): JsonObject {
+  const object = asObject(document, { path: name, field: "the document" });
+  const format = object["zarr_consolidated_format"];
+  if (format !== 1) throw badMember({ path: name, field: "zarr_consolidated_format" }, "1", format);
+  return asObject(object["metadata"] ?? null, { path: name, field: "metadata" });
+}
+
+/** What version 2 says of chunks. */
+interface V2Codecs {
+  readonly order?: JsonValue;
+  readonly compressor?: JsonValue;
+  readonly filters?: JsonValue;
+}
+
+/** Memory order, filters and compressor as a chain. `filtersAt`: where the filters stand. */
+export function v2Chain(
+  dtype: DType,
+  dimensions: number,
+  { order, compressor, filters }: V2Codecs,
+  root: FieldPlace,
+  filtersAt: FieldPlace = below(root, "filters"),
+): Chain {
+  if (order !== "C" && order !== "F") throw badMember(below(root, "order"), '"C" or "F"', order);
+  const isTurned = order === "F" && dimensions > 1;
+  return {
+    order: isTurned ? Array.from({ length: dimensions }, (_, d) => dimensions - 1 - d) : undefined,
+    // Version 2 stores items in the byte order of their dtype: nothing is turned round.
+    serializer: { kind: "bytes", endian: storedOrder(dtype) },
+    stages: [
+      ...v2Filters(filters, dtype, filtersAt),
+      ...(compressor === null || compressor === undefined
+        ? []
+        : [v2Stage(compressor, dtype, below(root, "compressor"))]),
+    ],
+  };
+}
+
+function storedOrder(dtype: DType): "little" | "big" {
+  return dtype.byteOrder === "big" ? "big" : "little";
+}
+
+function v2Stage(compressor: JsonValue, dtype: DType, place: FieldPlace): ReturnType<typeof requireStage> {
+  const configuration: JsonObject = asObject(compressor, place);
+  const id = asText(configuration["id"], below(place, "id"));
+  return requireStage(id, configuration, dtype, place);
+}
+
+function requireStage(
+  id: string,
+  configuration: JsonObject,
+  dtype: DType,
+  place: FieldPlace,
+): Chain["stages"][number] {
+  const stage = byteCodecOf(id, configuration, dtype.itemSize, place);
+  if (stage !== undefined) return stage;
+  throw unsupportedMember(
+    place,
+    `is ${showJson(id)}, which superchunk does not have; it has blosc, zlib, gzip, zstd, lz4 and null`,
+    configuration,
+  );
+}
+
+/** A codec from bytes to bytes, which version 2 takes as a filter and as the compressor. A crc32c stands behind the data. */
+function byteCodecOf(
+  id: string,
+  configuration: JsonObject,
+  itemSize: number,
+  place: FieldPlace,
+): Chain["stages"][number] | undefined {
+  if (id === "crc32c" && configuration["location"] === "start") return undefined;
+  return stageOf(id, configuration, itemSize, place) ?? byteFilterOf(id, configuration, place);
+}
+
+/** Refuses items of variable length, which are no pickles, by the filter that makes them bytes. Throws `UNSUPPORTED`. */
+function refuseVariable(filters: JsonValue | undefined, place: FieldPlace): void {
+  const [first] = Array.isArray(filters) ? (filters as readonly JsonValue[]) : [];
+  const id = isObject(first) ? first["id"] : undefined;
+  if (typeof id !== "string" || id === "pickle") return;
+  throw unsupportedMember(
+    place,
+    `has ${showJson(id)}: superchunk reads no values of variable length; read the array with zarr-python, and write it with a dtype of fixed length`,
+    filters,
+  );
+}
+
+/**
+ * Filters of numcodecs as stages, in the order in which they encode.
+ *
+ * @throws UNSUPPORTED, naming those that are not known here
+ */
+function v2Filters(filters: JsonValue | undefined, dtype: DType, place: FieldPlace): Chain["stages"] {
+  if (filters === null || filters === undefined) return [];
+  let stored = dtype;
+  return asList(filters, place).map((entry, i) => {
+    const at = below(place, String(i));
+    const configuration = asObject(entry, at);
+    const id = asText(configuration["id"], below(at, "id"));
+    const filter = arrayFilterOf(id, configuration, { dtype: stored }, at);
+    if (filter !== undefined) {
+      stored = filter.encoded;
+      return filter.stage;
+    }
+    const stage = byteCodecOf(id, configuration, stored.itemSize, at);
+    if (stage !== undefined) return stage;
+    throw unsupportedMember(
+      place,
+      `has ${showJson(id)}, a filter that superchunk does not have; it has ${NUMCODECS}. Read the array with zarr-python and write it without`,
+      filters,
+    );
+  });
+}

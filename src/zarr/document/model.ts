@@ -1,0 +1,42 @@
+/** What the documents of every version of Zarr come down to. Plain data; no I/O. */
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { Chain } from "../codecs/chain.ts";
+import type { GridAxis } from "./chunk-grid.ts";
+
+/** The versions of Zarr, by the ids that `info` prints. */
+export type ZarrDialect = "zarr3" | "zarr2" | "zarr3-transformer";
+
+/** An array as its document describes it. */
+export interface ArrayModel {
+  readonly dialect: ZarrDialect;
+  /** The array's place in its store: the key of its folder, or its path in the hierarchy of the transformer's version. */
+  readonly path: string;
+  /** Of the values in memory: little-endian in version 3, as stored in version 2. */
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly axes: readonly GridAxis[];
+  readonly chain: Chain;
+  /** One item in the byte order of `dtype`. */
+  readonly fillItem: Uint8Array;
+  readonly fillValue: JsonValue;
+  readonly attributes: JsonObject;
+  readonly dimensionNames: readonly (string | null)[] | undefined;
+  /** Folder below which all chunks and shards lie. */
+  readonly dataFolder: string;
+  /** Key of the chunk or shard at a position of the grid. */
+  chunkKey(position: readonly number[]): string;
+  /** The documents as stored. */
+  readonly document: JsonObject;
+  readonly metadataKeys: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** A group as its document describes it. */
+export interface GroupModel {
+  readonly dialect: ZarrDialect;
+  readonly path: string;
+  readonly attributes: JsonObject;
+  readonly document: JsonObject;
+  /** Documents of the nodes below by relative path, where they are stored with the group's own. */
+  readonly consolidated: JsonObject | undefined;
+}

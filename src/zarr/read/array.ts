@@ -1,0 +1,242 @@
+/** An opened Zarr array: its facts, its values, its chunks. */
+
+import type { ArraySlice, LongOptions } from "../../archive/kinds/types.ts";
+import { fillResult } from "../../bytes/allocate.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { runPooled } from "../../store/pool.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { Selection } from "../../values/selection.ts";
+import { type Extent, elementsOf, resolveSelection, stridesOf } from "../../values/selection.ts";
+import { swapItems } from "../../values/swap-items.ts";
+import { toValues } from "../../values/values.ts";
+import { type Chain, leafOf, permute } from "../codecs/chain.ts";
+import { hasByteOrder, withByteOrder } from "../document/data-type.ts";
+import type { ArrayModel, ZarrDialect } from "../document/model.ts";
+import type { ReadSettings } from "./leaf-requests.ts";
+import { listMissingChunks, listStoredChunks, type MissingChunk, type StoredChunk } from "./list-chunks.ts";
+import { ChunkReading } from "./reading.ts";
+import { slabsOf } from "./slabs.ts";
+import { storedPositions } from "./stored-positions.ts";
+import { verifyChunks, type ZarrVerifyReport } from "./verify.ts";
+
+/** Objects whose sizes are asked for at a time. */
+const STATS_AT_ONCE = 64;
+
+/** Options of {@link ZarrArray.get} and {@link ZarrArray.getBytes}. */
+export interface ZarrReadOptions extends LongOptions {
+  /**
+   * The result is in a `SharedArrayBuffer` (default false; float16 excepted, which is made anew). Threads that decode then
+   * write straight into it and get its memory from the system themselves, which takes about as long as the decoding. Values
+   * are the same; what takes no shared memory (`crypto.subtle`, `Blob`, `TextDecoder` of browsers) needs a copy.
+   */
+  readonly shared?: boolean | undefined;
+}
+
+/** A Zarr array of any version, sharded or not. */
+export class ZarrArray {
+  readonly kind = "array";
+  readonly dialect: ZarrDialect;
+  readonly store: ReadableStore;
+  readonly path: string;
+  /** Of the values in memory. */
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly order = "C";
+  readonly fillValue: JsonValue;
+  readonly attrs: JsonObject;
+  /** The document as stored. */
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  readonly dimensionNames: readonly (string | null)[] | undefined;
+  /** Bytes of all values. */
+  readonly nbytes: number;
+  /** What the document means, for those who write or convert. */
+  readonly model: ArrayModel;
+  protected readonly reading: ChunkReading;
+  /** In stored byte order. */
+  protected readonly storedFill: Uint8Array;
+  protected readonly storedDType: DType;
+  protected readonly isSwapped: boolean;
+
+  constructor(store: ReadableStore, model: ArrayModel, settings: ReadSettings = {}) {
+    this.store = store;
+    this.model = model;
+    this.dialect = model.dialect;
+    this.path = model.path;
+    this.dtype = model.dtype;
+    this.shape = model.shape;
+    this.fillValue = model.fillValue;
+    this.attrs = model.attributes;
+    this.metadata = model.document;
+    this.warnings = model.warnings;
+    this.dimensionNames = model.dimensionNames;
+    this.nbytes = elementsOf(model.shape) * model.dtype.itemSize;
+    const { endian } = leafOf(model.chain).serializer;
+    this.isSwapped = model.dialect === "zarr3" && endian === "big" && hasByteOrder(model.dtype);
+    this.storedDType = this.isSwapped ? withByteOrder(model.dtype, "big") : model.dtype;
+    this.storedFill = this.isSwapped ? swapItems(model.fillItem.slice(), model.dtype) : model.fillItem;
+    this.reading = new ChunkReading(store, model, this.storedFill, settings);
+  }
+
+  /** Shape of the smallest piece that is encoded by itself: an inner chunk, or a chunk; the first of unequal ones. */
+  get chunkShape(): readonly number[] {
+    return innermostShape(
+      this.model.chain,
+      this.model.axes.map((axis) => axis.lengths[0] ?? 1),
+    );
+  }
+
+  /** Shape of a shard, the first of unequal ones; undefined for an array without. */
+  get shardShape(): readonly number[] | undefined {
+    if (this.model.chain.serializer.kind === "bytes") return undefined;
+    return this.model.axes.map((axis) => axis.lengths[0] ?? 1);
+  }
+
+  /**
+   * The selected values; a scalar where every entry is an integer. Chunks that are not stored have the fill value.
+   * Throws `BAD_ARGUMENT`, `LIMIT` for more than memory holds, `UNSUPPORTED` for `shared` where the engine has no shared
+   * memory, and for damage what is wrong with which shard and entry.
+   */
+  async get(selection?: Selection | null, options: ZarrReadOptions = {}): Promise<ArraySlice | unknown> {
+    const extents = resolveSelection(selection, this.shape);
+    const bytes = await this.#read(extents, options);
+    const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
+    const data = this.#toValues(bytes, elementsOf(extents.map((extent) => extent.count)));
+    if (shape.length === 0 && extents.length > 0) return "get" in data ? data.get(0) : data[0];
+    return { data, shape, stride: stridesOf(shape) };
+  }
+
+  /** The same as bytes: C order, items in the byte order of `dtype`. */
+  async getBytes(selection?: Selection | null, options: ZarrReadOptions = {}): Promise<Uint8Array> {
+    const bytes = await this.#read(resolveSelection(selection, this.shape), options);
+    return this.isSwapped ? swapItems(bytes, this.dtype) : bytes;
+  }
+
+  /**
+   * The same as {@link getBytes}, into memory of the caller's, which must have exactly the bytes of the selection. Saves
+   * the engine new memory, which takes longer to get than to fill; threads that decode write straight into a
+   * `SharedArrayBuffer`. Where it throws, some of the target may have been written. Throws `BAD_ARGUMENT` for a target of
+   * another size, and as {@link get}.
+   */
+  async readInto(
+    target: ArrayBufferView,
+    selection?: Selection | null,
+    options: LongOptions = {},
+  ): Promise<void> {
+    const extents = resolveSelection(selection, this.shape);
+    const expected = elementsOf(extents.map((extent) => extent.count)) * this.dtype.itemSize;
+    if (target.byteLength !== expected) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `the selection has ${expected} bytes, but the target ${target.byteLength}`,
+        { field: "target", expected, found: target.byteLength },
+      );
+    }
+    const bytes = new Uint8Array(target.buffer, target.byteOffset, target.byteLength);
+    await this.#readTo(bytes, extents, options);
+    if (this.isSwapped) swapItems(bytes, this.dtype);
+  }
+
+  /**
+   * Values in order, in slices of about 16 MiB: whole chunks of rows, where these fit into memory. Slices have all
+   * dimensions.
+   */
+  async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
+    for await (const selection of this.#slabs(options))
+      yield (await this.get(selection, { signal: options.signal })) as ArraySlice;
+  }
+
+  /** All values as bytes in C order, piece by piece, with flat memory. */
+  async *streamBytes(options: LongOptions = {}): AsyncGenerator<Uint8Array> {
+    for await (const selection of this.#slabs(options))
+      yield await this.getBytes(selection, { signal: options.signal });
+  }
+
+  /** The chunks that are stored, with their places and sizes, without reading them. */
+  listChunks(options: LongOptions = {}): AsyncGenerator<StoredChunk> {
+    return listStoredChunks(this.store, this.model, this.reading.cache, options.signal);
+  }
+
+  /** The chunks of the grid that are not stored, which read as the fill value; without reading values. */
+  listMissing(options: LongOptions = {}): AsyncGenerator<MissingChunk> {
+    return listMissingChunks(this.store, this.model, this.reading.cache, options.signal);
+  }
+
+  /** Bytes that the array takes in its store, documents included; a shard counts once, with its holes. */
+  async storedBytes(options: LongOptions = {}): Promise<number> {
+    let total = 0;
+    const ask = async (key: string, signal: AbortSignal): Promise<void> => {
+      const size = (await this.store.stat(key, { signal }))?.size ?? 0;
+      total += size;
+    };
+    await runPooled(this.model.metadataKeys, STATS_AT_ONCE, ask, options.signal);
+    let keys: string[] = [];
+    for await (const position of storedPositions(this.store, this.model, options.signal)) {
+      if (keys.push(this.model.chunkKey(position)) < STATS_AT_ONCE) continue;
+      await runPooled(keys, STATS_AT_ONCE, ask, options.signal);
+      keys = [];
+    }
+    await runPooled(keys, STATS_AT_ONCE, ask, options.signal);
+    return total;
+  }
+
+  /** Reads and decodes every stored chunk; does not throw for what it finds. */
+  verify(options: LongOptions = {}): Promise<ZarrVerifyReport> {
+    const { store, model, nbytes, reading } = this;
+    return verifyChunks({ store, model, nbytes, reading }, options);
+  }
+
+  /** Releases what the array holds; its store stays open. */
+  async close(): Promise<void> {}
+
+  async #read(extents: readonly Extent[], options: ZarrReadOptions): Promise<Uint8Array> {
+    const counts = extents.map((extent) => extent.count);
+    const path = this.store.describe(this.path);
+    const length = elementsOf(counts) * this.dtype.itemSize;
+    const allocation = { path, shared: options.shared };
+    return fillResult(length, allocation, (bytes) => this.#readTo(bytes, extents, options));
+  }
+
+  #toValues(bytes: Uint8Array, count: number): ReturnType<typeof toValues> {
+    try {
+      return toValues(bytes, this.storedDType, count);
+    } catch (error) {
+      throw isSuperchunkError(error) ? error.at({ path: this.store.describe(this.path) }) : error;
+    }
+  }
+
+  async #readTo(bytes: Uint8Array, extents: readonly Extent[], { signal }: LongOptions): Promise<void> {
+    signal?.throwIfAborted();
+    if (bytes.length === 0) return;
+    const strides = stridesOf(extents.map((extent) => extent.count));
+    await this.reading.read(extents, { bytes, offset: 0, strides }, signal);
+  }
+
+  /** Parts that follow one another; progress is told when the next one is asked for. */
+  async *#slabs({ signal, onProgress }: LongOptions): AsyncGenerator<Selection> {
+    const { shape, chunkShape, dtype, nbytes } = this;
+    let done = 0;
+    for (const { selection, items } of slabsOf({ shape, chunkShape, itemSize: dtype.itemSize })) {
+      signal?.throwIfAborted();
+      yield selection;
+      done += items * dtype.itemSize;
+      onProgress?.({ done, total: nbytes });
+    }
+  }
+}
+
+function innermostShape(chain: Chain, shape: readonly number[]): readonly number[] {
+  const { serializer, order } = chain;
+  if (serializer.kind === "bytes") return shape;
+  const inner = innermostShape(serializer.inner, serializer.chunkShape);
+  if (order === undefined) return inner;
+  const turned = [...inner];
+  permute(
+    shape.map((_, d) => d),
+    order,
+  ).forEach((dimension, i) => {
+    turned[dimension] = inner[i] ?? 1;
+  });
+  return turned;
+}

@@ -1,0 +1,302 @@
+/**
+ * Innermost chunks: from encoded bytes, or the part of them that is needed, to items in the result.
+ *
+ * Knows stages and strides; must not know shards or grids.
+ */
+
+import type { PlacedChunk } from "../../archive/places/sequence.ts";
+import { readHead, readPart, readPartNow } from "../../archive/read/block-read.ts";
+import type { ChunkDecoder } from "../../archive/read/chunk-decoder.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { copyItems, type ItemView } from "../../values/copy-items.ts";
+import { stridesOf } from "../../values/selection.ts";
+import type { Stage } from "../codecs/stage.ts";
+import { type ChunkPlace, placeDetails, readPlace } from "./place.ts";
+
+/** A part of one dimension of a chunk. */
+export interface ChunkExtent {
+  readonly start: number;
+  readonly count: number;
+  readonly step: number;
+}
+
+/** What is wanted of a chunk: which items, and where they go. Dimensions in the order in which they are stored. */
+export interface LeafJob {
+  readonly place: ChunkPlace;
+  readonly shape: readonly number[];
+  readonly extents: readonly ChunkExtent[];
+  readonly target: ItemView;
+  readonly stages: readonly Stage[];
+  readonly itemSize: number;
+}
+
+/** The run of a chunk's items from the first that is wanted to the last. */
+interface Span {
+  readonly first: number;
+  readonly count: number;
+}
+
+/** Parts smaller than this are not worth a second request to a store far away, in bytes. */
+const REMOTE_PART = 512 * 1024;
+/** The same for a store that reads at once. */
+const LOCAL_PART = 16 * 1024;
+
+/** True where fetching only a part of the chunk saves: no stages, or one that decodes blocks. */
+export function readsInPart(store: ReadableStore, job: LeafJob): boolean {
+  const { place, stages, shape, itemSize } = job;
+  if (place.memory !== undefined || place.nbytes === undefined) return false;
+  const { count } = spanOf(job);
+  const whole = itemsOf(shape);
+  if (stages.length === 0) return count < whole;
+  if (stages.length > 1 || stages[0]?.isBlosc !== true) return false;
+  const least = store.readIntoSync === undefined ? REMOTE_PART : LOCAL_PART;
+  return place.nbytes >= least && count * itemSize * 4 <= whole * itemSize;
+}
+
+/** Fetches and decodes the part that is wanted. Throws `BAD_FIELD`, `TRUNCATED`, `BAD_CHUNK`. */
+export async function readLeafPart(store: ReadableStore, job: LeafJob, signal?: AbortSignal): Promise<void> {
+  const { place, itemSize, shape } = job;
+  const { first, count } = spanOf(job);
+  const start = first * itemSize;
+  const length = count * itemSize;
+  if (job.stages.length === 0) {
+    const nbytes = itemsOf(shape) * itemSize;
+    checkSize(place.nbytes ?? nbytes, nbytes, place);
+    copySpan(job, await readPlace(store, place, start, length, signal), first);
+    return;
+  }
+  const placed = placedOf(job, place.slot ?? 0);
+  const now = readPartNow(store, placed, start, start + length);
+  if (now !== undefined) {
+    copySpan(job, now, first);
+    return;
+  }
+  const head = await readHead(store, placed, signal);
+  const bytes = new Uint8Array(length);
+  await readPart(store, placed, head, start, start + length, bytes, signal);
+  copySpan(job, bytes, first);
+}
+
+/** The chunk of a job as the layer of archives has it. */
+function placedOf({ place, shape, itemSize }: LeafJob, index: number): PlacedChunk {
+  return {
+    index,
+    key: place.key,
+    offset: place.offset,
+    nbytes: itemsOf(shape) * itemSize,
+    ctbytes: place.nbytes,
+    available: place.nbytes ?? Number.POSITIVE_INFINITY,
+    checksum: "None",
+    prologue: 0,
+  };
+}
+
+/** True where a decoder of Blosc chunks can do the job. */
+export function isPlainBlosc({ place, stages }: LeafJob): boolean {
+  return (
+    stages.length === 1 &&
+    stages[0]?.isBlosc === true &&
+    place.memory === undefined &&
+    place.nbytes !== undefined
+  );
+}
+
+/** Decodes whole Blosc chunks of one object through a decoder, which may have threads. Jobs in the order of offsets. */
+export async function decodeMany(
+  store: ReadableStore,
+  decoder: ChunkDecoder,
+  jobs: readonly LeafJob[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const places = jobs.map((job, i) => placedOf(job, i));
+  const targets = jobs.map((job, i) => contiguousTarget(job, places[i]?.nbytes ?? 0));
+  const batches = async function* (): AsyncGenerator<readonly PlacedChunk[]> {
+    yield places;
+  };
+  const nbytes = places.reduce((sum, place) => sum + place.nbytes, 0);
+  const run = {
+    verify: false,
+    signal,
+    chunks: jobs.length,
+    nbytes,
+    target: ({ index }: PlacedChunk) => targets[index],
+  };
+  let next = 0;
+  try {
+    for await (const { place, bytes, ctbytes } of decoder.decodeChunks(store, batches(), run)) {
+      const job = jobs[place.index];
+      if (job === undefined) continue;
+      next = place.index + 1;
+      checkStored(ctbytes, job.place);
+      if (targets[place.index] === undefined) copyWhole(job, bytes);
+    }
+  } catch (error) {
+    const failed = jobs[next]?.place;
+    if (!isSuperchunkError(error) || failed === undefined) throw error;
+    // The decoder counts the chunks that it was given; the caller wants to know the slot in the shard.
+    const chunk = failed.slot === undefined ? {} : { chunk: failed.slot };
+    throw new SuperchunkError(error.code, error.summary, { ...error.details, ...chunk });
+  }
+}
+
+/** A Blosc chunk must be all of the bytes that its entry counts. */
+function checkStored(ctbytes: number, place: ChunkPlace): void {
+  if (ctbytes === place.nbytes) return;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the Blosc header's ctbytes at byte 12 is ${ctbytes}, but ${place.nbytes} bytes are stored; the chunk or its index entry is damaged`,
+    { ...placeDetails(place), field: "ctbytes", expected: place.nbytes, found: ctbytes },
+  );
+}
+
+/** Larger chunks get their room when their stages know what they decode to: until then it is the word of a document. */
+const MOST_SHELVED = 64 << 20;
+
+/** Room for decoded chunks, used again. */
+export class Shelf {
+  readonly #idle: Uint8Array[] = [];
+
+  take(length: number): Uint8Array {
+    const at = this.#idle.findIndex((each) => each.length === length);
+    return at < 0 ? new Uint8Array(length) : (this.#idle.splice(at, 1)[0] ?? new Uint8Array(length));
+  }
+
+  give(bytes: Uint8Array): void {
+    if (this.#idle.length < 8) this.#idle.push(bytes);
+  }
+}
+
+/** Decodes a whole chunk and copies what is wanted of it. Throws what the stages throw, with the chunk's place. */
+export async function decodeLeaf(job: LeafJob, encoded: Uint8Array, shelf: Shelf): Promise<void> {
+  const { place, shape, itemSize, stages } = job;
+  const nbytes = itemsOf(shape) * itemSize;
+  const direct = contiguousTarget(job, nbytes);
+  if (stages.length === 0) {
+    checkSize(encoded.length, nbytes, place);
+    if (direct !== undefined) direct.set(encoded);
+    else copyWhole(job, encoded);
+    return;
+  }
+  const isShelved = stages.length === 1 && nbytes <= MOST_SHELVED;
+  const out = direct ?? (isShelved ? shelf.take(nbytes) : undefined);
+  const decoded = await decodeStages(stages, encoded, nbytes, place, out);
+  if (direct === undefined) copyWhole(job, decoded);
+  else if (decoded.buffer !== direct.buffer) direct.set(decoded);
+  if (out !== undefined && direct === undefined) shelf.give(out);
+}
+
+/** Undoes the stages. Throws what they throw, with the chunk's place, and `BAD_FIELD` for another size than `nbytes`. */
+export async function decodeStages(
+  stages: readonly Stage[],
+  encoded: Uint8Array,
+  nbytes: number | undefined,
+  place: ChunkPlace,
+  out?: Uint8Array,
+): Promise<Uint8Array> {
+  const limits = limitsOf(stages, nbytes);
+  let bytes = encoded;
+  try {
+    for (let i = stages.length - 1; i >= 0; i--) {
+      const { limit, exact } = limits[i] ?? { limit: UNKNOWN_LIMIT, exact: false };
+      bytes = await (stages[i] as Stage).decode(bytes, limit, exact, i === 0 ? out : undefined);
+    }
+  } catch (error) {
+    throw isSuperchunkError(error) ? relocate(error, place) : error;
+  }
+  if (nbytes !== undefined) checkSize(bytes.length, nbytes, place);
+  return bytes;
+}
+
+/** A shard whose bytes are compressed may decode to this much at most. */
+const UNKNOWN_LIMIT = 2 ** 31 - 1;
+/** What a compressor may add to data that it cannot compress. */
+const EXPANSION = 1.01;
+const EXPANSION_BYTES = 1024;
+
+/** What each stage decodes to, as far as it is known. */
+function limitsOf(
+  stages: readonly Stage[],
+  nbytes: number | undefined,
+): { readonly limit: number; readonly exact: boolean }[] {
+  let limit = nbytes ?? UNKNOWN_LIMIT;
+  let exact = nbytes !== undefined;
+  return stages.map(({ fixedOverhead, encodedLength }) => {
+    const own = { limit: Math.floor(limit), exact };
+    if (encodedLength !== undefined) limit = encodedLength(limit);
+    else if (fixedOverhead === undefined) {
+      limit = limit * EXPANSION + EXPANSION_BYTES;
+      exact = false;
+    } else limit += fixedOverhead;
+    return own;
+  });
+}
+
+/** Offsets of stages count from the encoded chunk: errors say where that is in its object. */
+function relocate(error: SuperchunkError, place: ChunkPlace): SuperchunkError {
+  const at = placeDetails(place);
+  return new SuperchunkError(error.code, error.summary, {
+    ...error.details,
+    ...at,
+    offset: at.offset + (error.details.offset ?? 0),
+  });
+}
+
+function checkSize(found: number, expected: number, place: ChunkPlace): void {
+  if (found === expected) return;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the chunk has ${found} bytes of values, but its shape and data type make it ${expected}. The chunk, its index entry or the metadata are damaged`,
+    { ...placeDetails(place), field: "chunk_shape", expected, found },
+  );
+}
+
+function itemsOf(shape: readonly number[]): number {
+  return shape.reduce((product, n) => product * n, 1);
+}
+
+function spanOf({ shape, extents }: LeafJob): Span {
+  const strides = stridesOf(shape);
+  let first = 0;
+  let last = 0;
+  extents.forEach(({ start, count, step }, d) => {
+    const stride = strides[d] ?? 1;
+    first += start * stride;
+    last += (start + (count - 1) * step) * stride;
+  });
+  return { first, count: last - first + 1 };
+}
+
+function copyWhole(job: LeafJob, bytes: Uint8Array): void {
+  copySpan(job, bytes, 0);
+}
+
+/** Copies out of a run of the chunk's items that begins with item `base`. */
+function copySpan({ shape, extents, target, itemSize }: LeafJob, bytes: Uint8Array, base: number): void {
+  const strides = stridesOf(shape);
+  let offset = -base;
+  extents.forEach(({ start }, d) => {
+    offset += start * (strides[d] ?? 1);
+  });
+  const from: ItemView = { bytes, offset, strides: extents.map(({ step }, d) => step * (strides[d] ?? 1)) };
+  copyItems(
+    from,
+    target,
+    extents.map(({ count }) => count),
+    itemSize,
+  );
+}
+
+/** The part of the target that is the chunk itself, where all of it is wanted and lies there in its own order. */
+function contiguousTarget(
+  { shape, extents, target, itemSize }: LeafJob,
+  nbytes: number,
+): Uint8Array | undefined {
+  const strides = stridesOf(shape);
+  const whole = extents.every(
+    ({ start, count, step }, d) =>
+      start === 0 && count === shape[d] && (count === 1 || (step === 1 && target.strides[d] === strides[d])),
+  );
+  const at = target.offset * itemSize;
+  return whole ? target.bytes.subarray(at, at + nbytes) : undefined;
+}

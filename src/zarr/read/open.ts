@@ -1,0 +1,284 @@
+/**
+ * Opens Zarr nodes of every version, by what lies at their path.
+ *
+ * Knows where documents are; what they mean is in the metadata modules.
+ */
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { parseJson } from "../../format/json.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import {
+  documentKey,
+  isEntryDocument,
+  parseEntryDocument,
+  parseTransformerArray,
+  parseTransformerGroup,
+} from "../document/metadata-transformer.ts";
+import {
+  parseV2Array,
+  parseV2Consolidated,
+  parseV2Group,
+  V2_DOCUMENTS,
+  type V2Node,
+} from "../document/metadata-v2.ts";
+import { DOCUMENT, parseDocument } from "../document/metadata-v3.ts";
+import type { ArrayModel, GroupModel } from "../document/model.ts";
+import { ZarrArray } from "./array.ts";
+import { type GroupAccess, ZarrGroup } from "./group.ts";
+import type { ReadSettings } from "./leaf-requests.ts";
+
+/** Options of {@link openZarr}. */
+export interface OpenZarrOptions extends ReadSettings {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Opens the array or group at a path of a store: Zarr v3, Zarr v2, or the experimental version 3 of zarr 2.13 to 2.18,
+ * whose nodes have paths below their hierarchy's root.
+ *
+ * Throws `NOT_FOUND` where there is no node, `BAD_FIELD` and `TRUNCATED` for damaged documents, `UNSUPPORTED` for what
+ * they ask for and is not known here.
+ */
+export async function openZarr(
+  store: ReadableStore,
+  path = "",
+  options: OpenZarrOptions = {},
+): Promise<ZarrArray | ZarrGroup> {
+  const found =
+    (await openV3(store, path, options)) ??
+    (await openV2(store, path, options)) ??
+    (await openInHierarchy(store, path, options));
+  if (found !== undefined) return found;
+  throw new SuperchunkError(
+    "NOT_FOUND",
+    `no Zarr node: there is no ${DOCUMENT}, ${V2_DOCUMENTS.array} or ${V2_DOCUMENTS.group}`,
+    { path: store.describe(path), expected: DOCUMENT },
+  );
+}
+
+/** The array at a path. Throws as {@link openZarr}, and `BAD_ARGUMENT` for a group. */
+export async function openZarrArray(
+  store: ReadableStore,
+  path = "",
+  options: OpenZarrOptions = {},
+): Promise<ZarrArray> {
+  const node = await openZarr(store, path, options);
+  if (node.kind === "array") return node;
+  throw new SuperchunkError("BAD_ARGUMENT", "the node is a group; name one of its arrays", {
+    path: store.describe(path),
+    expected: "array",
+    found: "group",
+  });
+}
+
+/** A document as JSON; undefined where there is none. */
+async function readDocument(
+  store: ReadableStore,
+  key: string,
+  signal: AbortSignal | undefined,
+): Promise<JsonValue | undefined> {
+  const bytes = await store.get(key, { signal });
+  return bytes === undefined ? undefined : parseJson(bytes, store.describe(key));
+}
+
+async function openV3(
+  store: ReadableStore,
+  path: string,
+  options: OpenZarrOptions,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const key = joinKey(path, DOCUMENT);
+  const document = await readDocument(store, key, options.signal);
+  if (document === undefined) return undefined;
+  if (isEntryDocument(document)) return openHierarchy(store, path, document, "", options);
+  return makeV3(store, parseDocument(document, path, store.describe(key)), options);
+}
+
+function makeV3(
+  store: ReadableStore,
+  model: ArrayModel | GroupModel,
+  options: OpenZarrOptions,
+): ZarrArray | ZarrGroup {
+  if (!("consolidated" in model)) return new ZarrArray(store, model, options);
+  const { consolidated } = model;
+  const access: GroupAccess = {
+    async *members() {
+      if (consolidated !== undefined) {
+        yield* Object.keys(consolidated).filter((name) => !name.includes("/"));
+        return;
+      }
+      yield* foldersWith(store, model.path, [DOCUMENT], options.signal);
+    },
+    open: (name) => openZarr(store, joinKey(model.path, name), options),
+  };
+  return new ZarrGroup(store, model, access);
+}
+
+async function openV2(
+  store: ReadableStore,
+  path: string,
+  options: OpenZarrOptions,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  return openV2Node(store, path, options, (key) => readDocument(store, joinKey(path, key), options.signal));
+}
+
+/** `read` gives the node's own documents, by their names. */
+async function openV2Node(
+  store: ReadableStore,
+  path: string,
+  options: OpenZarrOptions,
+  read: (name: string) => Promise<JsonValue | undefined>,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const array = await read(V2_DOCUMENTS.array);
+  const nodeOf = async (document: JsonValue, name: string): Promise<V2Node> => ({
+    path,
+    document,
+    attributes: await read(V2_DOCUMENTS.attributes),
+    name: store.describe(joinKey(path, name)),
+  });
+  if (array !== undefined)
+    return new ZarrArray(store, parseV2Array(await nodeOf(array, V2_DOCUMENTS.array)), options);
+  const group = await read(V2_DOCUMENTS.group);
+  if (group === undefined) return undefined;
+  const node = await nodeOf(group, V2_DOCUMENTS.group);
+  const all = await read(V2_DOCUMENTS.consolidated);
+  if (all === undefined) {
+    return new ZarrGroup(store, parseV2Group(node), {
+      members: () => foldersWith(store, path, [V2_DOCUMENTS.array, V2_DOCUMENTS.group], options.signal),
+      open: (name) => openZarr(store, joinKey(path, name), options),
+    });
+  }
+  const documents = parseV2Consolidated(all, store.describe(joinKey(path, V2_DOCUMENTS.consolidated)));
+  return new ZarrGroup(store, parseV2Group(node, documents), {
+    members: () => consolidatedMembers(documents),
+    async open(name) {
+      const below = (key: string): Promise<JsonValue | undefined> =>
+        Promise.resolve(documents[joinKey(name, key)] ?? consolidatedBelow(documents, name, key));
+      const member = await openV2Node(store, joinKey(path, name), options, below);
+      return member ?? openZarr(store, joinKey(path, name), options);
+    },
+  });
+}
+
+/** Nodes directly below the group whose documents these are. */
+async function* consolidatedMembers(documents: JsonObject): AsyncGenerator<string> {
+  for (const key of Object.keys(documents)) {
+    const [name = "", document = "", ...deeper] = key.split("/");
+    const isNode = document === V2_DOCUMENTS.array || document === V2_DOCUMENTS.group;
+    if (isNode && deeper.length === 0) yield name;
+  }
+}
+
+/** What a `.zmetadata` of a group further down would say. */
+function consolidatedBelow(documents: JsonObject, name: string, key: string): JsonValue | undefined {
+  if (key !== V2_DOCUMENTS.consolidated) return undefined;
+  const front = `${name}/`;
+  const below = Object.entries(documents).filter(([each]) => each.startsWith(front));
+  return {
+    zarr_consolidated_format: 1,
+    metadata: Object.fromEntries(below.map(([each, document]) => [each.slice(front.length), document])),
+  };
+}
+
+/** A node of a hierarchy whose root is one of the folders above. */
+async function openInHierarchy(
+  store: ReadableStore,
+  path: string,
+  options: OpenZarrOptions,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const parts = path.split("/").filter((part) => part !== "");
+  for (let depth = parts.length - 1; depth >= 0; depth--) {
+    const base = parts.slice(0, depth).join("/");
+    const document = await readDocument(store, joinKey(base, DOCUMENT), options.signal);
+    if (document === undefined || !isEntryDocument(document)) continue;
+    return openHierarchy(store, base, document, parts.slice(depth).join("/"), options);
+  }
+  return undefined;
+}
+
+async function openHierarchy(
+  store: ReadableStore,
+  base: string,
+  entry: JsonValue,
+  path: string,
+  options: OpenZarrOptions,
+): Promise<ZarrArray | ZarrGroup> {
+  const suffix = parseEntryDocument(entry, store.describe(joinKey(base, DOCUMENT)));
+  const arrayKey = joinKey(base, documentKey(path, "array", suffix));
+  const array = await readDocument(store, arrayKey, options.signal);
+  if (array !== undefined) {
+    return new ZarrArray(
+      store,
+      parseTransformerArray(array, base, path, arrayKey, store.describe(arrayKey)),
+      options,
+    );
+  }
+  const groupKey = joinKey(base, documentKey(path, "group", suffix));
+  const group = await readDocument(store, groupKey, options.signal);
+  const members = (): AsyncIterable<string> => hierarchyMembers(store, base, path, suffix, options.signal);
+  // A group may have no document of its own: its members tell of it. The root always is one.
+  if (group === undefined && path !== "" && (await isEmpty(members()))) {
+    throw new SuperchunkError("NOT_FOUND", `no node "${path}" in the hierarchy`, {
+      path: store.describe(arrayKey),
+    });
+  }
+  const document: JsonObject = {};
+  const model: GroupModel = parseTransformerGroup(group ?? document, path, store.describe(groupKey));
+  return new ZarrGroup(store, model, {
+    members,
+    open: (name) => openHierarchy(store, base, entry, joinKey(path, name), options),
+  });
+}
+
+async function* hierarchyMembers(
+  store: ReadableStore,
+  base: string,
+  path: string,
+  suffix: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<string> {
+  const seen = new Set<string>();
+  for await (const { name, kind } of store.list(joinKey(base, "meta/root", path), { signal })) {
+    const ending = [`.array${suffix}`, `.group${suffix}`].find((each) => name.endsWith(each));
+    const member =
+      kind === "folder" ? name : ending === undefined ? undefined : name.slice(0, -ending.length);
+    if (member === undefined || seen.has(member)) continue;
+    seen.add(member);
+    yield member;
+  }
+}
+
+async function isEmpty(names: AsyncIterable<string>): Promise<boolean> {
+  for await (const _ of names) return false;
+  return true;
+}
+
+/** Folders directly below one that have one of the documents. */
+async function* foldersWith(
+  store: ReadableStore,
+  folder: string,
+  documents: readonly string[],
+  signal: AbortSignal | undefined,
+): AsyncGenerator<string> {
+  for await (const { name, kind } of store.list(folder, { signal })) {
+    if (kind !== "folder") continue;
+    if (await hasAny(store, joinKey(folder, name), documents, signal)) yield name;
+  }
+}
+
+/** True where a folder has one of the documents, and also where that cannot be found out: who opens it is told why. */
+async function hasAny(
+  store: ReadableStore,
+  folder: string,
+  documents: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  try {
+    for (const document of documents)
+      if ((await store.stat(joinKey(folder, document), { signal })) !== undefined) return true;
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    return true;
+  }
+  return false;
+}

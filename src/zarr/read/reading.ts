@@ -1,0 +1,325 @@
+/**
+ * Reads any selection of an array: which chunks it touches, through shards in shards, in as few requests as it takes.
+ *
+ * Knows chains and grids; values are made elsewhere. An index is read once for each shard and kept; that its object
+ * is still the same is checked behind the reads, so that bytes of two versions are never mixed.
+ */
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { runPooled } from "../../store/pool.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { fillItems, type ItemView } from "../../values/copy-items.ts";
+import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import {
+  combine,
+  partOfView,
+  regularAxis,
+  type Segment,
+  segmentsOf,
+  shapeAt,
+} from "../document/chunk-grid.ts";
+import type { ArrayModel } from "../document/model.ts";
+import { Gate } from "./gate.ts";
+import {
+  type ChunkExtent,
+  decodeLeaf,
+  decodeStages,
+  type LeafJob,
+  readLeafPart,
+  readsInPart,
+} from "./leaf.ts";
+import { concurrencyOf, LeafRequests, type ReadSettings } from "./leaf-requests.ts";
+import { assertAbsent, type ChunkPlace } from "./place.ts";
+import { type KnownShard, ShardCache } from "./shard-cache.ts";
+
+/** How often a read is begun again because a writer replaced the object. */
+const MAX_ATTEMPTS = 8;
+
+const NEVER = new AbortController().signal;
+
+/** Reads chunks of one array. */
+export class ChunkReading {
+  readonly cache: ShardCache;
+  readonly #store: ReadableStore;
+  readonly #model: ArrayModel;
+  /** In stored byte order. */
+  readonly #fill: Uint8Array;
+  readonly #concurrency: number;
+  readonly #isImmutable: boolean;
+  readonly #gate: Gate;
+  readonly #jobs: LeafRequests;
+
+  constructor(store: ReadableStore, model: ArrayModel, fill: Uint8Array, settings: ReadSettings) {
+    this.#store = store;
+    this.#model = model;
+    this.#fill = fill;
+    this.#concurrency = concurrencyOf(settings);
+    this.#isImmutable = settings.immutable === true;
+    this.#gate = new Gate(this.#concurrency);
+    this.#jobs = new LeafRequests(store, settings, this.#gate);
+    this.cache = new ShardCache(store, settings.cachedEntries);
+  }
+
+  /** Nobody changes objects, or the store notices by itself. */
+  get #isPinned(): boolean {
+    return this.#isImmutable || this.#store.pinsVersions === true;
+  }
+
+  /** Reads a selection into a view with its dimensions, items in stored byte order. */
+  async read(extents: readonly ChunkExtent[], target: ItemView, signal?: AbortSignal): Promise<void> {
+    const { axes } = this.#model;
+    const lists = axes.map((axis, d) => [...segmentsOf(axis, extents[d] ?? { start: 0, count: 1, step: 1 })]);
+    if (lists.every((list) => list.length === 1)) {
+      const only = lists.flat();
+      await this.#readChunk(only, partOfView(target, only), signal ?? NEVER);
+      return;
+    }
+    const chunks = mapEach(combine(lists), (segments) => [...segments]);
+    await runPooled(
+      chunks,
+      this.#concurrency,
+      (segments, inner) => this.#readChunk(segments, partOfView(target, segments), inner),
+      signal,
+    );
+  }
+
+  /** One object of the grid: a chunk or a shard. */
+  async #readChunk(segments: readonly Segment[], target: ItemView, signal: AbortSignal): Promise<void> {
+    const { axes, chain } = this.#model;
+    const position = segments.map(({ chunk }) => chunk);
+    const shape = shapeAt(axes, position);
+    const key = this.#model.chunkKey(position);
+    const place: ChunkPlace = {
+      key,
+      path: this.#store.describe(key),
+      offset: 0,
+      nbytes: undefined,
+      slot: undefined,
+      memory: undefined,
+    };
+    if (chain.serializer.kind === "bytes" || chain.stages.length > 0) {
+      const job = this.#leafJob(chain, place, shape, segments, target);
+      if (job !== undefined && !(await this.#readWholeObject(job, signal)))
+        await this.#fillAbsent(key, segments, target, signal);
+      if (job === undefined) await this.#readPackedShard(chain, place, shape, segments, target, signal);
+      return;
+    }
+    await this.#readShard(chain, chain.serializer, place, shape, segments, target, signal);
+  }
+
+  /** A chunk that is an object of its own; false where there is none. */
+  async #readWholeObject(job: LeafJob, signal: AbortSignal): Promise<boolean> {
+    const { key } = job.place;
+    if (readsInPart(this.#store, { ...job, place: { ...job.place, nbytes: Number.MAX_SAFE_INTEGER } })) {
+      for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+        const info = await this.#store.stat(key, { signal });
+        if (info === undefined) return false;
+        const known = { ...job, place: { ...job.place, nbytes: info.size } };
+        if (!readsInPart(this.#store, known)) break;
+        if (await this.#holds(key, info.version, () => readLeafPart(this.#store, known, signal), signal))
+          return true;
+      }
+    }
+    const bytes = await this.#gate.run(() => this.#store.get(key, { signal }));
+    if (bytes === undefined) return false;
+    await decodeLeaf(job, bytes, this.#jobs.shelf);
+    return true;
+  }
+
+  /** A shard whose bytes went through further codecs: it must be fetched whole. */
+  async #readPackedShard(
+    chain: Chain,
+    place: ChunkPlace,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const bytes = await this.#gate.run(() => this.#store.get(place.key, { signal }));
+    if (bytes === undefined) return this.#fillAbsent(place.key, extents, target, signal);
+    const here: ChunkPlace = { ...place, memory: bytes, nbytes: bytes.length };
+    const jobs: LeafJob[] = [];
+    await this.#collect(chain, here, "", shape, extents, target, jobs, signal);
+    await this.#jobs.run(jobs, signal);
+  }
+
+  async #readShard(
+    chain: Chain,
+    serializer: ShardingSerializer,
+    place: ChunkPlace,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { key } = place;
+    const grid = innerGrid(serializer, permute(shape, chain.order));
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      let shard: KnownShard | undefined;
+      try {
+        shard = await this.#gate.run(() => this.cache.open(key, grid, serializer.index));
+      } catch (error) {
+        if (this.#isPinned || !isSuperchunkError(error, "STALE")) throw error;
+        continue;
+      }
+      if (shard === undefined) return this.#fillAbsent(key, extents, target, signal);
+      const { entries, version } = shard;
+      const done = await this.#holds(
+        key,
+        version,
+        async () => {
+          const jobs: LeafJob[] = [];
+          await this.#collectInner(
+            chain,
+            serializer,
+            place,
+            entries,
+            version,
+            shape,
+            extents,
+            target,
+            jobs,
+            signal,
+          );
+          await this.#jobs.run(jobs, signal);
+        },
+        signal,
+      );
+      if (done) return;
+      this.cache.forget(key);
+    }
+    throw new SuperchunkError(
+      "STALE",
+      `the shard was replaced ${MAX_ATTEMPTS} times while it was read; read again when its writer is done`,
+      { path: place.path },
+    );
+  }
+
+  /** Runs a read; false where the object is no longer the version that it was read for. */
+  async #holds(
+    key: string,
+    version: string,
+    read: () => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const isSame = async (): Promise<boolean> =>
+      this.#isPinned || (await this.#store.stat(key, { signal }))?.version === version;
+    try {
+      await read();
+    } catch (error) {
+      if (!isSuperchunkError(error) || (await isSame())) throw error;
+      return false;
+    }
+    return isSame();
+  }
+
+  /** What is wanted of a chunk of any chain, as jobs on innermost chunks; what is absent is filled at once. */
+  async #collect(
+    chain: Chain,
+    place: ChunkPlace,
+    version: string,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    jobs: LeafJob[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { serializer, stages } = chain;
+    const job = this.#leafJob(chain, place, shape, extents, target);
+    if (job !== undefined) {
+      jobs.push(job);
+      return;
+    }
+    if (serializer.kind === "bytes") return;
+    let here = place;
+    if (stages.length > 0) {
+      const encoded =
+        place.memory?.subarray(place.offset, place.offset + (place.nbytes ?? 0)) ??
+        (await this.#jobs.fetch(place.key, place.offset, place.nbytes ?? 0, place, signal));
+      const memory = await decodeStages(stages, encoded, undefined, place);
+      here = { ...place, offset: 0, nbytes: memory.length, memory };
+    }
+    const grid = innerGrid(serializer, permute(shape, chain.order));
+    const nested = { ...here, nbytes: here.nbytes ?? 0 };
+    const entries = await this.cache.openNested(nested, version, grid, serializer.index, signal);
+    await this.#collectInner(chain, serializer, here, entries, version, shape, extents, target, jobs, signal);
+  }
+
+  async #collectInner(
+    chain: Chain,
+    serializer: ShardingSerializer,
+    place: ChunkPlace,
+    entries: KnownShard["entries"],
+    version: string,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    jobs: LeafJob[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { chunkShape, inner } = serializer;
+    const stored = permute(shape, chain.order);
+    const grid = innerGrid(serializer, stored);
+    const view: ItemView = { ...target, strides: permute(target.strides, chain.order) };
+    const lists = permute(extents, chain.order).map((extent, d) => [
+      ...segmentsOf(regularAxis(stored[d] ?? 1, chunkShape[d] ?? 1), extent),
+    ]);
+    for (const segments of combine(lists)) {
+      let slot = 0;
+      segments.forEach(({ chunk }, d) => {
+        slot = slot * (grid[d] ?? 1) + chunk;
+      });
+      const entry = entries[slot];
+      const part = partOfView(view, segments);
+      if (entry === undefined) {
+        this.#fillTarget(segments, part);
+        continue;
+      }
+      const at: ChunkPlace = { ...place, offset: place.offset + entry.offset, nbytes: entry.nbytes, slot };
+      const job = this.#leafJob(inner, at, chunkShape, segments, part);
+      if (job !== undefined) jobs.push({ ...job, extents: [...job.extents] });
+      else await this.#collect(inner, at, version, chunkShape, [...segments], part, jobs, signal);
+    }
+  }
+
+  /** The job of a chain without shards; undefined for one with. */
+  #leafJob(
+    chain: Chain,
+    place: ChunkPlace,
+    shape: readonly number[],
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+  ): LeafJob | undefined {
+    if (chain.serializer.kind !== "bytes") return undefined;
+    return {
+      place,
+      shape: permute(shape, chain.order),
+      extents: permute(extents, chain.order),
+      target: { ...target, strides: permute(target.strides, chain.order) },
+      stages: chain.stages,
+      itemSize: this.#model.dtype.itemSize,
+    };
+  }
+
+  /** The fill value for an object that is not there. Throws `INCOMPLETE` where something else is. */
+  async #fillAbsent(
+    key: string,
+    extents: readonly ChunkExtent[],
+    target: ItemView,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await assertAbsent(this.#store, key, signal);
+    this.#fillTarget(extents, target);
+  }
+
+  #fillTarget(extents: readonly ChunkExtent[], target: ItemView): void {
+    fillItems(
+      this.#fill,
+      target,
+      extents.map(({ count }) => count),
+    );
+  }
+}
+
+function* mapEach<T, U>(items: Iterable<T>, make: (item: T) => U): Generator<U> {
+  for (const item of items) yield make(item);
+}

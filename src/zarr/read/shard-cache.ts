@@ -1,0 +1,158 @@
+/**
+ * Shard indexes that were read, each once, with a bound on how many are kept.
+ *
+ * Knows where an index lies in its shard; must not know what is read through it.
+ */
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { type ChunkPlace, placeDetails, readPlace } from "./place.ts";
+import {
+  decodeShardIndex,
+  type ShardEntries,
+  type ShardIndexLayout,
+  shardIndexLength,
+} from "./shard-index.ts";
+
+/** Entries kept, over all shards, unless asked otherwise: some 32 MB. */
+const MOST_ENTRIES = 500_000;
+
+/** A shard object as it was when its index was read. */
+export interface KnownShard {
+  readonly size: number;
+  readonly version: string;
+  readonly entries: ShardEntries;
+}
+
+/** Indexes by shard, those used last kept longest. */
+export class ShardCache {
+  readonly #store: ReadableStore;
+  readonly #most: number;
+  readonly #known = new Map<string, KnownShard>();
+  readonly #loading = new Map<string, Promise<KnownShard | undefined>>();
+  #count = 0;
+
+  constructor(store: ReadableStore, most: number = MOST_ENTRIES) {
+    this.#store = store;
+    this.#most = most;
+  }
+
+  /**
+   * The index of a shard that is an object of its own; undefined where there is none. Not to be aborted: others may
+   * wait for the same index.
+   */
+  async open(
+    key: string,
+    grid: readonly number[],
+    layout: ShardIndexLayout,
+  ): Promise<KnownShard | undefined> {
+    const known = this.#find(key);
+    if (known !== undefined) return known;
+    const running = this.#loading.get(key);
+    if (running !== undefined) return running;
+    const mine = this.#load(key, grid, layout);
+    this.#loading.set(key, mine);
+    const isCurrent = (): boolean => this.#loading.get(key) === mine;
+    try {
+      const shard = await mine;
+      if (shard !== undefined && isCurrent()) this.#keep(key, shard);
+      return shard;
+    } finally {
+      if (isCurrent()) this.#loading.delete(key);
+    }
+  }
+
+  /** The index of a shard that is a chunk of another one. `version` is that of the object. */
+  async openNested(
+    place: ChunkPlace & { readonly nbytes: number },
+    version: string,
+    grid: readonly number[],
+    layout: ShardIndexLayout,
+    signal?: AbortSignal,
+  ): Promise<ShardEntries> {
+    // The first chunk of a shard begins where the shard does, and may be a shard itself: a shorter one, as it has no index of its outer one.
+    const name = `${place.key}\0${place.offset}+${place.nbytes}`;
+    const known = place.memory === undefined ? this.#find(name) : undefined;
+    if (known !== undefined && known.version === version) return known.entries;
+    const size = place.nbytes;
+    const length = Math.min(size, shardIndexLength(product(grid), layout));
+    const at = layout.location === "start" ? 0 : size - length;
+    const bytes = await readPlace(this.#store, place, at, length, signal);
+    try {
+      const entries = await decodeShardIndex(bytes, {
+        path: place.path,
+        start: place.offset,
+        size,
+        grid,
+        layout,
+      });
+      if (place.memory === undefined) this.#keep(name, { size, version, entries });
+      return entries;
+    } catch (error) {
+      throw isSuperchunkError(error) ? error.at(placeDetails(place)) : error;
+    }
+  }
+
+  /** Forgets what is known of an object, here and in the store; what is being loaded is neither kept nor given to who asks from now on. */
+  forget(key: string): void {
+    this.#store.unpin?.(key);
+    this.#loading.delete(key);
+    for (const name of [...this.#known.keys()]) {
+      if (name === key || name.startsWith(`${key}\0`)) this.#drop(name);
+    }
+  }
+
+  async #load(
+    key: string,
+    grid: readonly number[],
+    layout: ShardIndexLayout,
+  ): Promise<KnownShard | undefined> {
+    const info = await this.#store.stat(key);
+    if (info === undefined) return undefined;
+    // The size of the index is the word of metadata: it is read only as far as the object goes.
+    const length = Math.min(info.size, shardIndexLength(product(grid), layout));
+    const offset = layout.location === "start" ? 0 : info.size - length;
+    const bytes = await this.#store.getRange(key, { offset, length });
+    if (bytes === undefined) return undefined;
+    const path = this.#store.describe(key);
+    let entries: ShardEntries;
+    try {
+      entries = await decodeShardIndex(bytes, { path, start: 0, size: info.size, grid, layout });
+    } catch (error) {
+      // Of an object that is replaced between two requests, any bytes can come: an unchanged one is damaged.
+      const isDamage = isSuperchunkError(error) && error.isDamage;
+      if (!isDamage || (await this.#store.stat(key))?.version === info.version) throw error;
+      throw new SuperchunkError("STALE", "the shard was replaced while its index was read; read again", {
+        path,
+        cause: error,
+      });
+    }
+    return { size: info.size, version: info.version, entries };
+  }
+
+  #find(name: string): KnownShard | undefined {
+    const known = this.#known.get(name);
+    if (known === undefined) return undefined;
+    this.#known.delete(name);
+    this.#known.set(name, known);
+    return known;
+  }
+
+  #keep(name: string, shard: KnownShard): void {
+    this.#drop(name);
+    this.#known.set(name, shard);
+    this.#count += shard.entries.length;
+    for (const oldest of this.#known.keys()) {
+      if (this.#count <= this.#most || oldest === name) break;
+      this.#drop(oldest);
+    }
+  }
+
+  #drop(name: string): void {
+    this.#count -= this.#known.get(name)?.entries.length ?? 0;
+    this.#known.delete(name);
+  }
+}
+
+function product(values: readonly number[]): number {
+  return values.reduce((total, value) => total * value, 1);
+}

@@ -1,0 +1,287 @@
+/**
+ * The index of a shard: for each inner chunk (offset, nbytes) as uint64, through a chain of codecs of fixed size.
+ *
+ * Knows the bytes of the index; must not know stores or what chunks hold.
+ * @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html
+ */
+import { crc32c } from "../../bytes/checksum.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { JsonObject } from "../../format/types.ts";
+import {
+  asExtension,
+  asIntegers,
+  asList,
+  badMember,
+  below,
+  type FieldPlace,
+  showJson,
+  unsupportedMember,
+} from "../document/metadata-fields.ts";
+
+const ENTRY = 16;
+const CRC = 4;
+/** Both numbers of a chunk that a shard does not have. */
+const ABSENT = 0xffff_ffff_ffff_ffffn;
+
+/** How an index is stored. */
+export interface ShardIndexLayout {
+  readonly location: "start" | "end";
+  readonly endian: "little" | "big";
+  /** How often a crc32c follows; 0 or 1 in practice. */
+  readonly checksums: number;
+  /** Stored order of the index array's dimensions (those of the grid, and the pair); undefined: as they are. */
+  readonly order: readonly number[] | undefined;
+}
+
+/** What everybody writes: at the end, little-endian, with a crc32c. */
+export const DEFAULT_INDEX: ShardIndexLayout = {
+  location: "end",
+  endian: "little",
+  checksums: 1,
+  order: undefined,
+};
+
+/** Where an inner chunk lies in its shard, in bytes from the shard's start. */
+export interface ShardEntry {
+  readonly offset: number;
+  readonly nbytes: number;
+}
+
+/** By slot: inner chunks in C order of the grid; undefined for absent ones. */
+export type ShardEntries = readonly (ShardEntry | undefined)[];
+
+/** The layout that a sharding configuration asks for. Throws `BAD_FIELD`, `UNSUPPORTED` for codecs whose size varies. */
+export function parseIndexCodecs(
+  configuration: JsonObject,
+  dimensions: number,
+  place: FieldPlace,
+): ShardIndexLayout {
+  const location = configuration["index_location"] ?? "end";
+  if (location !== "start" && location !== "end") {
+    throw badMember(below(place, "index_location"), '"start" or "end"', location);
+  }
+  const at = below(place, "index_codecs");
+  let endian: "little" | "big" | undefined;
+  let order: readonly number[] | undefined;
+  let checksums = 0;
+  asList(configuration["index_codecs"], at).forEach((entry, i) => {
+    const here = below(at, String(i));
+    const { name, configuration: inside } = asExtension(entry, here);
+    if (name === "crc32c" && endian !== undefined) checksums++;
+    else if (name === "bytes" && endian === undefined) {
+      const value = inside["endian"];
+      if (value !== "little" && value !== "big") {
+        throw badMember(below(here, "configuration.endian"), '"little" or "big"', value);
+      }
+      endian = value;
+    } else if (name === "transpose" && endian === undefined && order === undefined) {
+      order = asIntegers(inside["order"], 0, below(here, "configuration.order"), dimensions + 1);
+      if ([...order].sort((a, b) => a - b).some((d, k) => d !== k)) {
+        throw badMember(below(here, "configuration.order"), `each of 0 to ${dimensions} once`, order);
+      }
+    } else if (name === "bytes" || name === "transpose" || name === "crc32c") {
+      throw badMember(here, "a chain of transpose, bytes and crc32c in this order", entry);
+    } else {
+      throw unsupportedMember(
+        here,
+        `is ${showJson(name)}: the codecs of a shard index must give the same size for every index (bytes, crc32c, transpose)`,
+        entry,
+      );
+    }
+  });
+  if (endian === undefined) throw badMember(at, 'a list with "bytes"', configuration["index_codecs"]);
+  return { location, endian, checksums, order };
+}
+
+/** Bytes of an index of `capacity` chunks. */
+export function shardIndexLength(capacity: number, layout: ShardIndexLayout = DEFAULT_INDEX): number {
+  return capacity * ENTRY + layout.checksums * CRC;
+}
+
+/** The bytes of an index; `grid` has the inner chunks along each dimension. Throws `BAD_ARGUMENT` for a wrong count. */
+export async function encodeShardIndex(
+  entries: ShardEntries,
+  grid: readonly number[],
+  layout: ShardIndexLayout = DEFAULT_INDEX,
+): Promise<Uint8Array> {
+  const length = shardIndexLength(entries.length, layout);
+  const bytes = new Uint8Array(length);
+  const view = new DataView(bytes.buffer);
+  const little = layout.endian === "little";
+  const at = wordPlaces(grid, layout);
+  entries.forEach((entry, slot) => {
+    setWord(view, at(slot, 0), entry?.offset, little);
+    setWord(view, at(slot, 1), entry?.nbytes, little);
+  });
+  for (let end = entries.length * ENTRY; end < length; end += CRC) {
+    view.setUint32(end, await crc32c(bytes.subarray(0, end)), true);
+  }
+  return bytes;
+}
+
+/** A number of 8 bytes, or that of an absent chunk; by halves, for a BigInt takes several times as long. */
+function setWord(view: DataView, at: number, value: number | undefined, little: boolean): void {
+  const high = value === undefined ? 0xffff_ffff : Math.floor(value / 2 ** 32);
+  const low = value === undefined ? 0xffff_ffff : value >>> 0;
+  view.setUint32(at, little ? low : high, little);
+  view.setUint32(at + 4, little ? high : low, little);
+}
+
+/** What an index is read for. */
+export interface IndexedShard {
+  /** How messages name the shard. */
+  readonly path: string;
+  /** Byte of the object where the shard starts, for messages: not 0 for a shard inside of another. */
+  readonly start: number;
+  /** Bytes of the shard. */
+  readonly size: number;
+  readonly grid: readonly number[];
+  readonly layout: ShardIndexLayout;
+}
+
+/**
+ * Entries of an index. Throws `CHECKSUM_MISMATCH`, `TRUNCATED`, and `BAD_FIELD` for an entry that is half absent,
+ * outside of the shard, in the index itself, or over another one.
+ */
+export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): Promise<ShardEntries> {
+  const { grid, layout, size } = shard;
+  const capacity = grid.reduce((product, n) => product * n, 1);
+  const length = shardIndexLength(capacity, layout);
+  const base = layout.location === "start" ? 0 : size - length;
+  if (bytes.length !== length || size < length) {
+    const found = Math.min(bytes.length, size);
+    throw new SuperchunkError(
+      "TRUNCATED",
+      `an index of ${capacity} chunks takes ${length} bytes, but the shard has ${found}. The file is cut short, or is not a shard of this array`,
+      { path: shard.path, offset: shard.start, field: "shard index", expected: length, found },
+    );
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let end = length - CRC; end >= capacity * ENTRY; end -= CRC) {
+    const stored = view.getUint32(end, true);
+    const computed = await crc32c(bytes.subarray(0, end));
+    if (stored === computed) continue;
+    throw new SuperchunkError(
+      "CHECKSUM_MISMATCH",
+      `the crc32c of the shard index at byte ${shard.start + base + end} is ${hex(stored)}, but its bytes give ${hex(computed)}. The index is damaged; look for another copy`,
+      {
+        path: shard.path,
+        offset: shard.start + base + end,
+        field: "shard index",
+        expected: hex(stored),
+        found: hex(computed),
+      },
+    );
+  }
+  const little = layout.endian === "little";
+  const at = wordPlaces(grid, layout);
+  const room =
+    layout.location === "start" ? { from: BigInt(length), to: BigInt(size) } : { from: 0n, to: BigInt(base) };
+  const entries: (ShardEntry | undefined)[] = [];
+  for (let slot = 0; slot < capacity; slot++) {
+    const offset = view.getBigUint64(at(slot, 0), little);
+    const nbytes = view.getBigUint64(at(slot, 1), little);
+    if (offset === ABSENT && nbytes === ABSENT) {
+      entries.push(undefined);
+      continue;
+    }
+    const half = offset === ABSENT || nbytes === ABSENT;
+    if (half || (nbytes > 0n && offset < room.from) || offset + nbytes > room.to) {
+      throw badEntry(shard, slot, base + at(slot, 0), offset, nbytes, half, room);
+    }
+    entries.push({ offset: Number(offset), nbytes: Number(nbytes) });
+  }
+  refuseOverlaps(entries, shard, (slot) => base + at(slot, 0));
+  return entries;
+}
+
+/** Where the two numbers of a slot stand in the index. */
+function wordPlaces(
+  grid: readonly number[],
+  { order }: ShardIndexLayout,
+): (slot: number, word: 0 | 1) => number {
+  if (order === undefined) return (slot, word) => slot * ENTRY + word * 8;
+  const shape = [...grid, 2];
+  const strides = new Array<number>(shape.length).fill(0);
+  let stride = 8;
+  for (const d of [...order].reverse()) {
+    strides[d] = stride;
+    stride *= shape[d] ?? 1;
+  }
+  return (slot, word) => {
+    let at = word * (strides[grid.length] ?? 0);
+    let rest = slot;
+    for (let d = grid.length - 1; d >= 0; d--) {
+      const n = grid[d] ?? 1;
+      at += (rest % n) * (strides[d] ?? 0);
+      rest = Math.floor(rest / n);
+    }
+    return at;
+  };
+}
+
+function refuseOverlaps(entries: ShardEntries, shard: IndexedShard, placeOf: (slot: number) => number): void {
+  let ascending = true;
+  let end = 0;
+  for (const entry of entries) {
+    if (entry === undefined || entry.nbytes === 0) continue;
+    if (entry.offset < end) {
+      ascending = false;
+      break;
+    }
+    end = entry.offset + entry.nbytes;
+  }
+  if (ascending) return;
+  const slots = [...entries.keys()].filter((slot) => (entries[slot]?.nbytes ?? 0) > 0);
+  slots.sort((a, b) => (entries[a]?.offset ?? 0) - (entries[b]?.offset ?? 0));
+  let last = -1;
+  for (const slot of slots) {
+    const entry = entries[slot];
+    const before = entries[last];
+    if (before !== undefined && entry !== undefined && entry.offset < before.offset + before.nbytes) {
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `entry ${slot} of the shard index (bytes ${entry.offset} to ${entry.offset + entry.nbytes}) overlaps entry ${last} (bytes ${before.offset} to ${before.offset + before.nbytes}). The index is damaged; look for another copy`,
+        {
+          path: shard.path,
+          chunk: slot,
+          offset: shard.start + placeOf(slot),
+          field: "shard index",
+          expected: `from ${before.offset + before.nbytes}`,
+          found: entry.offset,
+        },
+      );
+    }
+    last = slot;
+  }
+}
+
+function badEntry(
+  shard: IndexedShard,
+  slot: number,
+  at: number,
+  offset: bigint,
+  nbytes: bigint,
+  half: boolean,
+  room: { readonly from: bigint; readonly to: bigint },
+): SuperchunkError {
+  const reason = half
+    ? "of which only one is 2^64-1"
+    : `outside of the bytes ${room.from} to ${room.to} that chunks may have`;
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `entry ${slot} of the shard index is (${offset}, ${nbytes}), ${reason}. The index is damaged; look for another copy`,
+    {
+      path: shard.path,
+      chunk: slot,
+      offset: shard.start + at,
+      field: "shard index",
+      expected: `${room.from} to ${room.to}`,
+      found: `${offset}+${nbytes}`,
+    },
+  );
+}
+
+function hex(value: number): string {
+  return `0x${value.toString(16).padStart(8, "0")}`;
+}

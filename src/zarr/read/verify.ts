@@ -1,0 +1,129 @@
+/** Reads and decodes what is stored of an array. Knows what counts as damage; must not know how chunks are read. */
+
+import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
+import { allocate } from "../../bytes/allocate.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { elementsOf, stridesOf } from "../../values/selection.ts";
+import { leafOf } from "../codecs/chain.ts";
+import type { ArrayModel } from "../document/model.ts";
+import { listStoredChunks, type StoredChunk } from "./list-chunks.ts";
+import type { ChunkReading } from "./reading.ts";
+import { storedPositions } from "./stored-positions.ts";
+
+/** What verifying a Zarr array did and found. */
+export interface ZarrVerifyReport {
+  readonly ok: boolean;
+  /** Stored chunks that were read. */
+  readonly chunks: number;
+  /** Bytes of their values. */
+  readonly nbytes: number;
+  /** Stored bytes of the chunks. */
+  readonly cbytes: number;
+  /** Checksums of chunks, and of the indexes of shards that are objects, that were compared. */
+  readonly digests: number;
+  readonly findings: readonly Finding[];
+}
+
+/** What is verified, and how its values are read. */
+export interface VerifiedArray {
+  readonly store: ReadableStore;
+  readonly model: ArrayModel;
+  readonly reading: ChunkReading;
+  /** Bytes of all values. */
+  readonly nbytes: number;
+}
+
+/** Of larger chunks only what lies in the array gets room: their size is the word of a document. */
+const MOST_PADDED = 1 << 30;
+
+/** Reads every stored chunk, and tells what is damaged. Throws what is no damage: I/O, aborts. */
+export async function verifyChunks(array: VerifiedArray, options: LongOptions): Promise<ZarrVerifyReport> {
+  const { store, model, reading } = array;
+  const { cache } = reading;
+  const { signal, onProgress } = options;
+  const findings: Finding[] = model.warnings.map((message) => ({
+    severity: "warning",
+    code: "WARNING",
+    message,
+    path: store.describe(model.path),
+  }));
+  const found = { chunks: 0, nbytes: 0, cbytes: 0, digests: 0 };
+  const { serializer, stages } = model.chain;
+  const ofIndex = serializer.kind === "sharding" && stages.length === 0 ? serializer.index.checksums : 0;
+  const ofChunk = leafOf(model.chain).stages.filter(({ name }) => name === "crc32c").length;
+  for await (const position of storedPositions(store, model, signal)) {
+    signal?.throwIfAborted();
+    try {
+      let isThere = false;
+      for await (const chunk of listStoredChunks(store, onlyChunk(model, position), cache, signal)) {
+        isThere = true;
+        found.chunks++;
+        found.cbytes += chunk.nbytes;
+        try {
+          if (await decodeStored(array, chunk, signal)) found.digests += ofChunk;
+          found.nbytes += elementsOf(countsWithin(chunk, model)) * model.dtype.itemSize;
+        } catch (error) {
+          findings.push(findingOf(error));
+        }
+        onProgress?.({ done: found.nbytes, total: array.nbytes });
+      }
+      if (isThere) found.digests += ofIndex;
+    } catch (error) {
+      findings.push(findingOf(error));
+    }
+  }
+  return { ok: findings.every(({ severity }) => severity !== "error"), ...found, findings };
+}
+
+/** Throws what says nothing about the stored bytes. */
+function findingOf(error: unknown): Finding {
+  if (!isSuperchunkError(error) || !(error.isDamage || error.code === "UNSUPPORTED")) throw error;
+  const { path, chunk, offset, field, expected, found } = error.details;
+  return {
+    severity: "error",
+    code: error.code,
+    message: error.message,
+    ...(path === undefined ? {} : { path }),
+    ...(chunk === undefined ? {} : { chunk }),
+    ...(offset === undefined ? {} : { offset }),
+    ...(field === undefined ? {} : { field }),
+    ...(expected === undefined ? {} : { expected }),
+    ...(found === undefined ? {} : { found }),
+  };
+}
+
+/** The same array with a grid of one chunk, so that a damaged shard does not hide the others. */
+function onlyChunk(model: ArrayModel, position: readonly number[]): ArrayModel {
+  return {
+    ...model,
+    axes: model.axes.map((axis, d) => ({
+      ...axis,
+      count: 1,
+      startOf: () => axis.startOf(position[d] ?? 0),
+      lengthOf: () => axis.lengthOf(position[d] ?? 0),
+    })),
+    chunkKey: () => model.chunkKey(position),
+  };
+}
+
+/** Decodes a chunk with what lies outside of the array, as a writer that makes the array longer will find it. */
+async function decodeStored(
+  { model, reading, store }: VerifiedArray,
+  chunk: StoredChunk,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const { itemSize } = model.dtype;
+  const isWhole = elementsOf(chunk.shape) * itemSize <= MOST_PADDED;
+  const counts = isWhole ? chunk.shape : countsWithin(chunk, model);
+  const bytes = allocate(elementsOf(counts) * itemSize, { path: store.describe(chunk.key) });
+  if (bytes.length === 0) return false;
+  const extents = counts.map((count, d) => ({ start: chunk.start[d] ?? 0, count, step: 1 }));
+  await reading.read(extents, { bytes, offset: 0, strides: stridesOf(counts) }, signal);
+  return true;
+}
+
+/** How many of the chunk's items lie in the array, by dimension. */
+function countsWithin({ start, shape }: StoredChunk, model: ArrayModel): readonly number[] {
+  return shape.map((length, d) => Math.max(0, Math.min(length, (model.shape[d] ?? 0) - (start[d] ?? 0))));
+}

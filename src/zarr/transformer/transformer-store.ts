@@ -1,0 +1,255 @@
+/**
+ * The sharding storage transformer of the Zarr v3 draft, as a store around another: chunks inside, shards outside.
+ *
+ * Keys of chunks below a prefix are translated to keys of shards and slots; all other keys pass through. The calls are
+ * those of the draft's abstract store interface. @see FORMAT.md [FK]
+ * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
+ */
+
+import { allocate } from "../../bytes/allocate.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { joinKey } from "../../store/key.ts";
+import { resolveRange } from "../../store/range.ts";
+import type { ByteRange, WritableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { TRANSFORMER_INDEX } from "../document/metadata-transformer.ts";
+import { type KnownShard, ShardCache } from "../read/shard-cache.ts";
+import { applyPlan, checkVersion, conditionOf, retryRaced, withObjectLock } from "../write/shard-apply.ts";
+import { planShardWrite, type ShardUpdates } from "../write/shard-plan.ts";
+import { type ChunkSlot, TransformerKeys, type TransformerSettings } from "./transformer-keys.ts";
+
+/** A part of a value to be read: `undefined` for all of it. */
+export type PartialRequest = readonly [key: string, range: ByteRange | undefined];
+/** Bytes to be written into a value from an offset on. */
+export type PartialWrite = readonly [key: string, start: number, bytes: Uint8Array];
+
+/** A store of chunks that keeps them in shards. */
+export class ShardingTransformer {
+  readonly #store: WritableStore;
+  readonly #settings: TransformerSettings;
+  readonly #keys: TransformerKeys;
+  readonly #cache: ShardCache;
+
+  /** Throws `BAD_ARGUMENT` for settings that contradict themselves, `LIMIT` for shards of too many chunks. */
+  constructor(store: WritableStore, settings: TransformerSettings) {
+    this.#store = store;
+    this.#settings = settings;
+    this.#keys = new TransformerKeys(settings);
+    this.#cache = new ShardCache(store);
+  }
+
+  /** The value of a key; undefined where there is none. A chunk costs two requests: its shard's index, then its range. */
+  async get(key: string): Promise<Uint8Array | undefined> {
+    const place = this.#keys.placeOf(key);
+    return place === undefined ? this.#store.get(key) : this.#read(key, place, undefined);
+  }
+
+  /** Parts of values, in the order of the requests; undefined for those that are not there. */
+  getPartialValues(requests: readonly PartialRequest[]): Promise<(Uint8Array | undefined)[]> {
+    return Promise.all(
+      requests.map(([key, range]) => {
+        const place = this.#keys.placeOf(key);
+        if (place !== undefined) return this.#read(key, place, range);
+        return range === undefined ? this.#store.get(key) : this.#store.getRange(key, range);
+      }),
+    );
+  }
+
+  /** Stores a value. */
+  async set(key: string, value: Uint8Array): Promise<void> {
+    const place = this.#keys.placeOf(key);
+    if (place === undefined) await this.#store.put(key, value);
+    else await this.#update(place.shardKey, async () => new Map([[place.slot, value]]));
+  }
+
+  /**
+   * Writes into values; those that are not there, or too short, grow with zero bytes. Writes to one shard are one.
+   *
+   * @throws BAD_ARGUMENT for a start that is no whole number of bytes, before anything is written
+   */
+  async setPartialValues(writes: readonly PartialWrite[]): Promise<void> {
+    for (const [key, start] of writes) {
+      if (Number.isSafeInteger(start) && start >= 0) continue;
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `start is ${start}, and must be a whole number of bytes, 0 or more`,
+        {
+          ...{
+            path: this.#store.describe(key),
+            field: "start",
+            expected: "a whole number, 0 or more",
+            found: start,
+          },
+        },
+      );
+    }
+    const shards = new Map<string, (readonly [number, PartialWrite])[]>();
+    for (const write of writes) {
+      const place = this.#keys.placeOf(write[0]);
+      if (place === undefined) await this.#overwriteValue(write);
+      else addTo(shards, place.shardKey, [place.slot, write] as const);
+    }
+    for (const [shardKey, parts] of shards) {
+      await this.#update(shardKey, async () => {
+        const updates = new Map<number, Uint8Array>();
+        for (const [slot, [key, start, bytes]] of parts) {
+          const old = updates.get(slot) ?? (await this.#read(key, { shardKey, slot }, undefined));
+          updates.set(slot, this.#overwrite(key, old, start, bytes));
+        }
+        return updates;
+      });
+    }
+  }
+
+  /** Removes a value; nothing where there is none. The last chunk of a shard takes the shard with it. */
+  async erase(key: string): Promise<void> {
+    await this.eraseValues([key]);
+  }
+
+  /** Removes values; those in one shard at once. */
+  async eraseValues(keys: readonly string[]): Promise<void> {
+    const shards = new Map<string, number[]>();
+    for (const key of keys) {
+      const place = this.#keys.placeOf(key);
+      if (place === undefined) await this.#store.delete(key);
+      else addTo(shards, place.shardKey, place.slot);
+    }
+    for (const [shardKey, slots] of shards) {
+      await this.#update(shardKey, async () => new Map(slots.map((slot) => [slot, undefined])));
+    }
+  }
+
+  /** Removes all values whose keys begin with a prefix. */
+  async erasePrefix(prefix: string): Promise<void> {
+    const keys: string[] = [];
+    for await (const key of this.listPrefix(prefix)) keys.push(key);
+    await this.eraseValues(keys);
+  }
+
+  /** All keys. */
+  list(): AsyncGenerator<string> {
+    return this.listPrefix("");
+  }
+
+  /** The keys that begin with a prefix, of chunks in place of shards. A prefix ends anywhere, not only at a `/`. */
+  async *listPrefix(prefix: string): AsyncGenerator<string> {
+    const folder = prefix.slice(0, Math.max(0, prefix.lastIndexOf("/")));
+    // A chunk's key and its shard's differ from the prefix of the chunks on: what is below is listed from there.
+    const base = this.#settings.prefix;
+    const from = folder === base || folder.startsWith(`${base}/`) ? base : folder;
+    for await (const key of walk(this.#store, from)) {
+      const shard = this.#keys.positionOf(key);
+      if (shard === undefined) {
+        if (key.startsWith(prefix)) yield key;
+        continue;
+      }
+      const entries = (await retryRaced(() => this.#open(key)))?.entries ?? [];
+      for (const [slot, entry] of entries.entries()) {
+        if (entry === undefined) continue;
+        const chunk = this.#keys.keyOf(shard, slot);
+        if (chunk?.startsWith(prefix)) yield chunk;
+      }
+    }
+  }
+
+  /** Keys directly below a folder (`""`, or one that ends with `/`), and the prefixes of what is further below. */
+  async listDir(folder: string): Promise<{ readonly keys: string[]; readonly prefixes: string[] }> {
+    if (folder !== "" && !folder.endsWith("/")) {
+      throw new SuperchunkError("BAD_ARGUMENT", 'a folder\'s prefix ends with "/"', {
+        field: "prefix",
+        found: folder,
+      });
+    }
+    const keys: string[] = [];
+    const prefixes = new Set<string>();
+    for await (const key of this.listPrefix(folder)) {
+      const slash = key.indexOf("/", folder.length);
+      if (slash < 0) keys.push(key);
+      else prefixes.add(key.slice(0, slash + 1));
+    }
+    return { keys: keys.sort(), prefixes: [...prefixes].sort() };
+  }
+
+  /** Other writers are not told of: an index is only kept within one call. */
+  #open(shardKey: string): Promise<KnownShard | undefined> {
+    this.#cache.forget(shardKey);
+    return this.#cache.open(shardKey, this.#settings.chunksPerShard, TRANSFORMER_INDEX);
+  }
+
+  /** A part of a chunk, through the index of the very shard that it is read from. */
+  async #read(
+    key: string,
+    { shardKey, slot }: ChunkSlot,
+    range: ByteRange | undefined,
+  ): Promise<Uint8Array | undefined> {
+    return retryRaced(async () => {
+      const shard = await this.#open(shardKey);
+      const entry = shard?.entries[slot];
+      if (shard === undefined || entry === undefined) return undefined;
+      const whole = { offset: 0, length: entry.nbytes };
+      const path = this.#store.describe(key);
+      const { offset, length } = range === undefined ? whole : resolveRange(range, entry.nbytes, path);
+      if (length === 0) return new Uint8Array(0);
+      const at = entry.offset + offset;
+      const bytes = await this.#store.getRange(shardKey, { offset: at, length });
+      if (this.#store.pinsVersions !== true)
+        await checkVersion(this.#store, { key: shardKey, version: shard.version });
+      if (bytes?.length === length) return bytes;
+      const found = bytes?.length ?? 0;
+      throw new SuperchunkError(
+        "TRUNCATED",
+        `chunk ${key} has ${length} bytes, but only ${found} are there`,
+        { path: this.#store.describe(shardKey), chunk: slot, offset: at, expected: length, found },
+      );
+    });
+  }
+
+  /** A shard is written anew with every change, as zarr 2.18 does. */
+  async #update(shardKey: string, make: () => Promise<ShardUpdates>): Promise<void> {
+    const grid = this.#settings.chunksPerShard;
+    const write = async (): Promise<void> => {
+      const known = await this.#open(shardKey);
+      const state = known ?? { size: 0, entries: new Array<undefined>(elementsOf(grid)).fill(undefined) };
+      const plan = planShardWrite(state, await make(), TRANSFORMER_INDEX, "rewrite", 0);
+      if (plan.kind === "delete" && known === undefined) return;
+      const shard = { key: shardKey, grid, layout: TRANSFORMER_INDEX, version: known?.version };
+      await applyPlan(this.#store, { ...shard, chunkOrder: "row-major" }, plan);
+      this.#cache.forget(shardKey);
+    };
+    await withObjectLock(this.#store, shardKey, () => retryRaced(write));
+  }
+
+  /** Writes into a value that is no chunk. */
+  async #overwriteValue([key, start, bytes]: PartialWrite): Promise<void> {
+    const write = async (): Promise<void> => {
+      const version = (await this.#store.stat(key))?.version;
+      const old = version === undefined ? undefined : await this.#store.get(key);
+      await this.#store.put(key, this.#overwrite(key, old, start, bytes), conditionOf({ version }));
+    };
+    await withObjectLock(this.#store, key, () => retryRaced(write));
+  }
+
+  #overwrite(key: string, old: Uint8Array | undefined, start: number, bytes: Uint8Array): Uint8Array {
+    const value = allocate(Math.max(old?.length ?? 0, start + bytes.length), {
+      path: this.#store.describe(key),
+    });
+    if (old !== undefined) value.set(old);
+    value.set(bytes, start);
+    return value;
+  }
+}
+
+/** All keys below a folder. */
+async function* walk(store: WritableStore, folder: string): AsyncGenerator<string> {
+  for await (const { name, kind } of store.list(folder)) {
+    const key = joinKey(folder, name);
+    if (kind === "object") yield key;
+    else yield* walk(store, key);
+  }
+}
+
+function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
+}
