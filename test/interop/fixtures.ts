@@ -39,6 +39,11 @@ const READERS: readonly {
     refuses: { ...BLZ_ARCHIVES, "carray/bcolz-i4-snappy": "built without snappy" },
   },
   { peer: "bcolz 1.2.1", dialects: ["carray", "ctable"], refuses: BLZ_ARCHIVES },
+  {
+    peer: "reference reader",
+    dialects: ["bloscpack-1", "bloscpack-2", "bloscpack-3", "blz-superchunk", "carray", "ctable"],
+    refuses: { "carray/bcolz-i4-snappy": "its Blosc was built without snappy" },
+  },
   { peer: "zarr-python", dialects: ["zarr3-sharded", "zarr3-rectilinear"], refuses: {} },
   { peer: "zarrs", dialects: ["zarr3-sharded", "zarr3-rectilinear"], refuses: {} },
   {

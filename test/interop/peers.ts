@@ -24,6 +24,8 @@ const BLOSCPACK: EnvironmentRecipe = { name: "bloscpack", pythons: ["3.9"], buil
 
 const BCOLZ_ZIPLINE: EnvironmentRecipe = { name: "bcolz-zipline", pythons: ["3.11"] };
 
+const PYTHON_BLOSC: EnvironmentRecipe = { name: "python-blosc", pythons: ["3.11"] };
+
 const SERVED: EnvironmentRecipe = { name: "served", pythons: ["3.12", "3.13"] };
 
 interface Peer {
@@ -56,7 +58,9 @@ const PEERS = {
   },
   "bcolz-zipline": { recipe: BCOLZ_ZIPLINE, reader: ["bcolz_reader.py"] },
   "bcolz-zipline, writing": { recipe: BCOLZ_ZIPLINE, reader: ["foreign_writer.py"] },
-  "python-blosc": { recipe: { name: "python-blosc", pythons: ["3.11"] }, reader: ["blosc_codec.py"] },
+  "python-blosc": { recipe: PYTHON_BLOSC, reader: ["blosc_codec.py"] },
+  // docs/reference-reader, with python-blosc as its decoder.
+  "reference reader": { recipe: PYTHON_BLOSC, reader: ["reference_reader.py"] },
   "bcolz 1.2.1": { recipe: BCOLZ, reader: ["bcolz_reader.py"], optional: true },
   "bcolz 1.2.1, writing": { recipe: BCOLZ, reader: ["foreign_writer.py"], optional: true },
   // The library that bcolz was built with.

@@ -1,21 +1,24 @@
 /**
  * Every superchunk that we write, opened by bloscpack: plain ones, with spare offsets, after appends and merges, patches, and
- * those of columns. Version 4, where only the offsets tell, must be refused by it, and is read again once it is compacted.
+ * those of columns. bloscpack must refuse version 4, where only the offsets say where chunks are, and reads the file again once it
+ * is compacted. The reference reader opens the arrays themselves, with their layouts, patches and journals.
  */
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
+import { formatDType } from "../../src/format/dtype.ts";
 import { createArray, FileStore, open, openWritable } from "../../src/node/index.ts";
 import type { CreateOptions } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
+import type { FixtureDType } from "../fixtures/manifest.ts";
 import type { Suite, SuiteContext } from "./suite.ts";
 
 export const superchunks: Suite = {
   name: "superchunks",
-  peers: ["bloscpack"],
+  peers: ["bloscpack", "reference reader"],
   async run(context) {
     for (const history of HISTORIES) await shareArray(context, history);
     await shareStreams(context);
@@ -129,6 +132,7 @@ async function shareArray(context: SuiteContext, { name, options, play, modify }
   await play(array);
   await array.abandon();
   const before = await hashOf(root);
+  await compareArray(context, root, name);
   const isMoved = options.reserve !== undefined || modify === "in-place";
   const versions = await compareFiles(context, root, name);
   checks.equal(`versions of ${name}`, versions.includes(4), isMoved);
@@ -142,6 +146,19 @@ async function shareArray(context: SuiteContext, { name, options, play, modify }
     (await compareFiles(context, root, `${name}, compacted`)).includes(4),
     false,
   );
+  await compareArray(context, root, `${name}, compacted`);
+}
+
+/** The whole array, read by the reference reader. */
+async function compareArray({ checks, peer }: SuiteContext, root: string, name: string): Promise<void> {
+  const array = (await open(root, { threads: 0 })) as ArrayArchive;
+  const { shape, dtype } = array;
+  const bytes = await array.getBytes();
+  await array.close();
+  const [answer] =
+    (await peer("reference reader")?.read([{ path: root, dtype: formatDType(dtype) as FixtureDType }])) ?? [];
+  if (answer !== undefined)
+    checks.values(`the reference reader reads ${name}`, answer, { shape, sha256: sha256(bytes) });
 }
 
 /** All superchunks of a root, read alone by both; version 4 only by us. The versions. */
