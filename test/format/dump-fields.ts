@@ -62,6 +62,14 @@ export async function describeDump({ kind, rest, bytes, notes }: HexDump): Promi
       const patches = layout?.patches.map(({ number, chunks }) => `${number}: ${chunks.join(" ")}`);
       return plain([[bytes.length, "superchunks", `${runs?.join(", ")}, patches = ${patches?.join(", ")}`]]);
     }
+    case "sizes": {
+      const { shape, nbytes } = parseJson(bytes, "dump") as JsonObject;
+      return plain([[bytes.length, "shape", `${stringifyJson(shape ?? null)}, nbytes = ${nbytes}`]]);
+    }
+    case "storage": {
+      const { dtype, chunklen } = parseJson(bytes, "dump") as JsonObject;
+      return plain([[bytes.length, "dtype", `${dtype}, chunklen = ${chunklen}`]]);
+    }
     case "json":
       return plain([[bytes.length, "value", stringifyJson(parseJson(bytes, "dump"))]]);
     case "values":

@@ -2,6 +2,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
+import { MemoryStore, open } from "../../src/index.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
 import { describeDump } from "./dump-fields.ts";
 import { parseDumps } from "./hexdump.ts";
@@ -17,7 +19,7 @@ describe("dumps", () => {
   it("each section about bytes ends with a dump", () => {
     const sections = text.split(/^## /m).slice(1);
     const without = sections
-      .filter((section) => !section.includes("```hexdump"))
+      .filter((section) => !/^```(?:hexdump|json) /m.test(section))
       .map((section) => section.split("\n")[0]);
     expect(sections.length).toBe(14);
     expect(without).toEqual(["14. Words"]);
@@ -31,6 +33,24 @@ describe("dumps", () => {
       expect(Object.fromEntries(dump.results)).toEqual(results);
     },
   );
+});
+
+describe("the whole array of section 7", () => {
+  const at = dumps.findIndex(({ kind }) => kind === "storage");
+  const [sizes, storage, superchunk] = dumps.slice(at - 1, at + 2);
+
+  it("opens, and has the values that the text gives", async () => {
+    const store = new MemoryStore();
+    for (const [key, dump] of [
+      ["meta/sizes", sizes],
+      ["meta/storage", storage],
+      ["data/__1__.bin", superchunk],
+    ] as const)
+      await store.put(key, dump?.bytes ?? new Uint8Array());
+    const array = (await open(store)) as ArrayArchive;
+    expect(await array.get()).toMatchObject({ data: Int16Array.of(1, 2, 3), shape: [3] });
+    expect((await array.verify()).findings).toEqual([]);
+  });
 });
 
 describe("rules", () => {

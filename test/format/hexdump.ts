@@ -1,4 +1,7 @@
-/** Annotated hex dumps of FORMAT.md: fenced blocks with the language `hexdump`, one field a line. */
+/**
+ * Annotated bytes of FORMAT.md. Two kinds of fenced blocks: `hexdump KIND`, with one field on each line (offset, bytes in hexadecimal,
+ * the same bytes as text between bars, name and value), and `json KIND ANNOTATION`, whose lines are the bytes.
+ */
 import { hex } from "./hex.ts";
 
 /** One dump: what it is said to be, its bytes, and its annotations in order. */
@@ -22,15 +25,16 @@ export interface DumpNote {
   readonly value: string;
 }
 
-const LINE = /^([\da-f]{4}) {2}((?:[\da-f]{2} )*[\da-f]{2})(?:\s{3,}(\S.*))?$/;
+const LINE = /^([\da-f]{4}) {2}((?:[\da-f]{2} )*[\da-f]{2}) +\|(.{8})\|(?: {2}(\S.*))?$/;
 
 /** All dumps of a text. Throws where a line is not one of a dump, or the offsets do not follow one another. */
 export function parseDumps(text: string): HexDump[] {
   const lines = text.split("\n");
   const dumps: HexDump[] = [];
   for (let i = 0; i < lines.length; i++) {
-    const head = /^```hexdump (\S+) ?(.*)$/.exec(lines[i] ?? "");
+    const head = /^```(hexdump|json) (\S+) ?(.*)$/.exec(lines[i] ?? "");
     if (head === null) continue;
+    const [, language = "", kind = "", rest = ""] = head;
     const line = i + 1;
     const body: string[] = [];
     for (i++; lines[i] !== "```"; i++) {
@@ -38,9 +42,17 @@ export function parseDumps(text: string): HexDump[] {
       if (each === undefined) throw new Error(`line ${line}: the dump has no end`);
       body.push(each);
     }
-    dumps.push({ line, kind: head[1] ?? "", rest: head[2] ?? "", ...parseBody(body, line) });
+    if (language === "hexdump") dumps.push({ line, kind, rest, ...parseBody(body, line) });
+    else dumps.push({ line, kind, rest, ...parseText(body.join("\n"), rest) });
   }
   return dumps;
+}
+
+/** JSON as it is, with one annotation for all of it. */
+function parseText(text: string, note: string): Pick<HexDump, "bytes" | "notes" | "results"> {
+  const bytes = new TextEncoder().encode(text);
+  const [name = "", value = ""] = split(note);
+  return { bytes, notes: [{ at: 0, length: bytes.length, name, value }], results: new Map() };
 }
 
 function parseBody(body: readonly string[], line: number): Pick<HexDump, "bytes" | "notes" | "results"> {
@@ -55,10 +67,12 @@ function parseBody(body: readonly string[], line: number): Pick<HexDump, "bytes"
     }
     const match = LINE.exec(each);
     if (match === null) throw new Error(`FORMAT.md, dump of line ${line}: not a line of a dump: ${each}`);
-    const [, at = "", pairs = "", note] = match;
+    const [, at = "", pairs = "", shown = "", note] = match;
     if (Number.parseInt(at, 16) !== bytes.length)
       throw new Error(`FORMAT.md, dump of line ${line}: byte ${bytes.length} is called ${at}`);
     const part = hex(pairs);
+    if (shown !== Array.from(part, toPrintable).join("").padEnd(8))
+      throw new Error(`FORMAT.md, dump of line ${line}: the text at ${at} is not that of the bytes`);
     if (note !== undefined) {
       const [name = "", value = ""] = split(note);
       notes.push({ at: bytes.length, length: 0, name, value });
@@ -70,6 +84,10 @@ function parseBody(body: readonly string[], line: number): Pick<HexDump, "bytes"
     bytes.push(...part);
   }
   return { bytes: Uint8Array.from(bytes), notes, results };
+}
+
+function toPrintable(byte: number): string {
+  return byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : ".";
 }
 
 /** `name = value`, or a name alone. */
