@@ -1,9 +1,10 @@
 /** Appending to a Bloscpack file, as `blpk append` does. */
-import { readFile } from "node:fs/promises";
+
 import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { parseTypedJson } from "../../src/format/json.ts";
 import type { JsonInput } from "../../src/format/types.ts";
+import { readPlain } from "../../src/node/fs/fs-open.ts";
 import { encoderOf } from "../../src/node/index.ts";
 import { appendToBloscpack, forecastAppend } from "../../src/write/bloscpack/bloscpack-append.ts";
 import type {
@@ -85,8 +86,9 @@ async function optionsOf(input: Input, flags: FileFlags, context: Context): Prom
 export async function readMetadata(file: string): Promise<JsonInput> {
   let bytes: Uint8Array;
   try {
-    bytes = await readFile(file);
+    bytes = readPlain(file, { follows: true });
   } catch (cause) {
+    if (isSuperchunkError(cause)) throw cause;
     throw new SuperchunkError("NOT_FOUND", "the file of the metadata cannot be read", { path: file, cause });
   }
   return parseTypedJson(bytes, file);

@@ -1,8 +1,10 @@
 /** What a command is given to write into an archive: a file or stdin, bytes or a `.npy` file. */
-import { createReadStream } from "node:fs";
-import { open, stat } from "node:fs/promises";
+import { closeSync, createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import { SuperchunkError } from "../../src/errors.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../../src/format/npy-header.ts";
+import { openPlain } from "../../src/node/fs/fs-open.ts";
+import { readFullySync } from "../../src/node/fs/fs-read.ts";
 import { refuseEmptyPath } from "../../src/node/locate.ts";
 import type { Context } from "../context.ts";
 
@@ -27,12 +29,13 @@ export async function openInput(name: string, asBytes: boolean, context: Context
   let size: number;
   try {
     const info = await stat(name);
-    if (info.isDirectory()) throw new SuperchunkError("BAD_ARGUMENT", "a folder is no input", { path: name });
-    // A pipe has no length, and is read once, from its beginning.
+    if (info.isDirectory())
+      throw new SuperchunkError("BAD_ARGUMENT", "the input is a folder; give a file", { path: name });
+    // A pipe has no length, and can be read only once, from its beginning.
     if (!info.isFile())
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        "this is a pipe or a device, no file; send it to stdin, and give - for it",
+        "this is a pipe or a device, not a file; send it to stdin, and give - in its place",
         {
           path: name,
           field: "input",
@@ -51,33 +54,38 @@ export async function openInput(name: string, asBytes: boolean, context: Context
     name,
     npy,
     size: size - dataAt,
-    pieces: () => createReadStream(name, { start: dataAt, highWaterMark: READ_BYTES }),
+    pieces: () =>
+      createReadStream(name, {
+        fd: openPlain(name, { follows: true }),
+        start: dataAt,
+        highWaterMark: READ_BYTES,
+      }),
   };
 }
 
 /** The bytes that tell whether a file is a `.npy` file; fewer where it is shorter. */
 export async function readStart(name: string): Promise<Uint8Array> {
-  const file = await open(name);
+  const file = openPlain(name, { follows: true });
   try {
-    const start = new Uint8Array(NPY_START);
-    const { bytesRead } = await file.read(start, 0, NPY_START, 0);
-    return start.subarray(0, bytesRead);
+    return readAt(file, NPY_START);
   } finally {
-    await file.close();
+    closeSync(file);
   }
 }
 
 async function readNpyHeader(name: string): Promise<NpyHeader> {
-  const file = await open(name);
+  const file = openPlain(name, { follows: true });
   try {
-    const start = new Uint8Array(NPY_START);
-    const { bytesRead } = await file.read(start, 0, NPY_START, 0);
-    const header = new Uint8Array(npyHeaderLength(start.subarray(0, bytesRead), name));
-    const read = await file.read(header, 0, header.length, 0);
-    return decodeNpyHeader(header.subarray(0, read.bytesRead), name);
+    return decodeNpyHeader(readAt(file, npyHeaderLength(readAt(file, NPY_START), name)), name);
   } finally {
-    await file.close();
+    closeSync(file);
   }
+}
+
+/** The first bytes of an open file; fewer where it is shorter. */
+function readAt(file: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  return bytes.subarray(0, readFullySync(file, 0, bytes));
 }
 
 function checkLength(path: string, { dtype, shape, dataAt }: NpyHeader, found: number): void {

@@ -1,6 +1,6 @@
 /** The containers of references that are to be written: those of a file, or one for what the sources have in common. */
-import { readFile } from "node:fs/promises";
-import { SuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
+import { readPlain } from "../../src/node/fs/fs-open.ts";
 import { parseS3Address } from "../../src/node/s3/s3-address.ts";
 import { environmentOfS3 } from "../../src/node/s3/s3-client.ts";
 import {
@@ -44,8 +44,9 @@ export function containerAt(folder: string, sources: readonly string[]): Contain
 export async function readContainers(path: string): Promise<Iterable<Container>> {
   let text: string;
   try {
-    text = await readFile(path, "utf8");
+    text = readPlain(path, { follows: true }).toString("utf8");
   } catch (cause) {
+    if (isSuperchunkError(cause)) throw cause;
     throw new SuperchunkError("NOT_FOUND", "the file with containers cannot be read", { path, cause });
   }
   return parseContainers(text, path);

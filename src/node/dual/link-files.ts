@@ -12,10 +12,10 @@ import { SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import { explainError, isAbsence, systemCode } from "../fs/fs-errors.ts";
 import { Folders, joinPath } from "../fs/fs-folders.ts";
+import { copyPlain, openPlain } from "../fs/fs-open.ts";
 import { writeFullySync } from "../fs/fs-write.ts";
 import { SteadyStore } from "../fs/steady-store.ts";
 
-const NOT_THROUGH_LINKS = fs.constants.O_NOFOLLOW ?? 0;
 const nextTurn: () => Promise<void> = promisify(setImmediate);
 
 /**
@@ -109,12 +109,7 @@ class FolderLinkFiles implements LinkFiles {
       const target = joinPath(parent, name);
       if (kind === "hard") this.#hardLink(source, target, from);
       else if (kind === "symbolic") fs.symlinkSync(relative(parent, source), target);
-      else
-        await fs.promises.copyFile(
-          source,
-          target,
-          fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE,
-        );
+      else await copyPlain(source, target, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
     });
   }
 
@@ -192,7 +187,7 @@ class FolderLinkFiles implements LinkFiles {
       const { durability } = this.#side(at.side);
       durability.assert();
       const path = this.#existing(at);
-      const file = fs.openSync(path, fs.constants.O_RDWR | NOT_THROUGH_LINKS);
+      const file = openPlain(path, { access: fs.constants.O_RDWR });
       try {
         change(file);
         await durability.syncFile(path, file, true);

@@ -8,7 +8,9 @@ import type { FileRange, MirrorFiles, ShardReplacement } from "../../dual/live/t
 import { splitKey } from "../../store/key.ts";
 import { explainError } from "../fs/fs-errors.ts";
 import { Folders, joinPath } from "../fs/fs-folders.ts";
+import { openPlain } from "../fs/fs-open.ts";
 import { newMark, publishFile } from "../fs/fs-publish.ts";
+import { readFully } from "../fs/fs-read.ts";
 import type { FolderReader } from "../fs/fs-reader.ts";
 import { writeFully } from "../fs/fs-write.ts";
 import { linkFilesBelow } from "./link-files.ts";
@@ -66,9 +68,9 @@ async function keepBytes(
   file: number,
   kept: readonly FileRange[],
 ): Promise<number> {
-  if (await shareBlocks(from, to)) return 0;
-  const source = await fs.promises.open(from, "r");
+  const source = openPlain(from);
   try {
+    if (await shareBlocks(from, to)) return 0;
     const buffer = new Uint8Array(
       Math.min(
         PIECE,
@@ -78,16 +80,16 @@ async function keepBytes(
     let copied = 0;
     for (const { start, end } of kept) {
       for (let at = start; at < end; ) {
-        const { bytesRead } = await source.read(buffer, 0, Math.min(buffer.length, end - at), at);
-        if (bytesRead === 0) break; // the plan goes by this file's own index, which does not lead behind its end
-        await writeFully(file, buffer.subarray(0, bytesRead), at);
-        at += bytesRead;
-        copied += bytesRead;
+        const read = await readFully(source, at, buffer.subarray(0, Math.min(buffer.length, end - at)));
+        if (read === 0) break; // the plan goes by this file's own index, which does not lead past its end
+        await writeFully(file, buffer.subarray(0, read), at);
+        at += read;
+        copied += read;
       }
     }
     return copied;
   } finally {
-    await source.close();
+    fs.closeSync(source);
   }
 }
 

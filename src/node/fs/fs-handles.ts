@@ -5,9 +5,9 @@
  * it refuses to follow by itself.
  */
 import * as fs from "node:fs";
-import { SuperchunkError } from "../../errors.ts";
 import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
 import { lstat } from "./fs-folders.ts";
+import { notAFile } from "./fs-open.ts";
 
 /** Not through links; and a pipe in an archive must not hang its reader. Windows has neither flag. */
 const READ_FLAGS = fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
@@ -132,7 +132,10 @@ export class Handles {
   }
 
   #openFile(path: string): Handle | NotAFile {
-    if (fs.constants.O_NOFOLLOW === undefined && lstat(path)?.isSymbolicLink()) return "link";
+    const seen = lstat(path);
+    if (seen === undefined || seen.isDirectory()) return "absent";
+    if (seen.isSymbolicLink()) return "link";
+    if (!seen.isFile()) throw notAFile(path);
     let fd: number;
     try {
       fd = this.#openWithRoom(path);
@@ -140,14 +143,7 @@ export class Handles {
       const code = systemCode(error);
       if (isAbsence(error)) return "absent";
       if (code === "ELOOP" || code === "EMLINK") return "link"; // EMLINK: FreeBSD
-      if (
-        process.platform === "win32" &&
-        (code === "EISDIR" || code === "EPERM") &&
-        lstat(path)?.isDirectory()
-      ) {
-        return "absent";
-      }
-      if (code === "ENXIO") throw notAFile(path, error); // a socket
+      if (code === "ENXIO") throw notAFile(path, error); // it became a socket in between
       throw error;
     }
     try {
@@ -182,16 +178,4 @@ function isSameFile(a: fs.Stats | undefined, b: Handle["info"]): boolean {
 
 function closeUnused(handle: Handle): void {
   if (handle.dropped && handle.uses === 0) fs.closeSync(handle.fd);
-}
-
-/** The error for what is at a path and is neither a file nor a folder. */
-export function notAFile(path: string, cause?: unknown): SuperchunkError {
-  return new SuperchunkError(
-    "UNSUPPORTED",
-    "this is a pipe, a socket or a device; only plain files are read",
-    {
-      path,
-      ...(cause === undefined ? {} : { cause }),
-    },
-  );
 }

@@ -17,8 +17,9 @@ import type {
 } from "../../store/types.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 import { Folders, joinPath, lstat } from "./fs-folders.ts";
-import { type Handle, Handles, type NotAFile, notAFile } from "./fs-handles.ts";
+import { type Handle, Handles, type NotAFile } from "./fs-handles.ts";
 import { HeadReads } from "./fs-heads.ts";
+import { notAFile } from "./fs-open.ts";
 import { describeFile, isTemporary } from "./fs-publish.ts";
 import { allocateTarget, readFully, readFullySync } from "./fs-read.ts";
 

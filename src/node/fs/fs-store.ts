@@ -19,6 +19,7 @@ import type {
 import { DirectAccess } from "./fs-direct.ts";
 import { isAbsence, isHandleShortage, systemCode } from "./fs-errors.ts";
 import { joinPath, lstat } from "./fs-folders.ts";
+import { copyPlain, openPlain } from "./fs-open.ts";
 import { draftFile, isTemporary, type Publication, temporaryName } from "./fs-publish.ts";
 import { writeSource } from "./fs-put.ts";
 import { type FileStoreOptions, FolderReader } from "./fs-reader.ts";
@@ -145,7 +146,7 @@ export class FileStore extends FolderReader implements WritableStore {
     if (kind === "copy") {
       // An empty temporary is written over: the copy shares its blocks where the file system can.
       const draft = await this.#draft(to, { ifAbsent: true }, (_file, temporary) =>
-        fs.promises.copyFile(source, temporary, fs.constants.COPYFILE_FICLONE),
+        copyPlain(source, temporary, fs.constants.COPYFILE_FICLONE),
       );
       await draft.publish();
       return;
@@ -167,11 +168,11 @@ export class FileStore extends FolderReader implements WritableStore {
     const path = this.realPath(key);
     if (path === undefined) throw this.#missing(key);
     await this.explain(key, "writing into it", true, async () => {
-      const file = await this.#openExisting(path, fs.constants.O_WRONLY);
+      const file = this.#openExisting(path, fs.constants.O_WRONLY);
       try {
-        await writeIntoFile(file.fd, bytes, offset, options?.signal);
+        await writeIntoFile(file, bytes, offset, options?.signal);
       } finally {
-        await file.close();
+        fs.closeSync(file);
       }
     });
   }
@@ -247,27 +248,26 @@ export class FileStore extends FolderReader implements WritableStore {
     if (path === undefined) throw this.#missing(key);
     return this.explain(key, "syncing", true, async () => {
       // Windows syncs only what is open for writing; elsewhere a file without write permission can be synced too.
-      const file = await this.#openExisting(
+      const file = this.#openExisting(
         path,
         process.platform === "win32" ? fs.constants.O_RDWR : fs.constants.O_RDONLY,
       );
       try {
-        await this.folders.durability.syncFile(path, file.fd);
+        await this.folders.durability.syncFile(path, file);
       } finally {
-        await file.close();
+        fs.closeSync(file);
       }
       return dirname(path);
     });
   }
 
-  async #openExisting(path: string, flags: number): Promise<fs.promises.FileHandle> {
-    const safe = flags | (fs.constants.O_NOFOLLOW ?? 0);
+  #openExisting(path: string, access: number): number {
     try {
-      return await fs.promises.open(path, safe);
+      return openPlain(path, { access });
     } catch (error) {
       if (!isHandleShortage(error)) throw error;
       this.handles.dropAll();
-      return await fs.promises.open(path, safe);
+      return openPlain(path, { access });
     }
   }
 

@@ -15,6 +15,9 @@ export const syncAll: (file: number) => Promise<void> = promisify(fs.fsync);
 /** The same for the bytes alone: times need not be durable. */
 export const syncBytes: (file: number) => Promise<void> = promisify(fs.fdatasync);
 
+/** Opens a folder and nothing else, and waits for nothing. Windows has neither flag, and is not asked. */
+const FOLDER = fs.constants.O_RDONLY | (fs.constants.O_DIRECTORY ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
+
 /** `details.field` of the error of a sync that failed. */
 const FIELD = "sync";
 
@@ -54,7 +57,7 @@ export class Durability {
     this.assert();
     if (process.platform === "win32") return;
     // Only what waits for the disk leaves the thread.
-    const folder = fs.openSync(path, fs.constants.O_RDONLY);
+    const folder = fs.openSync(path, FOLDER);
     try {
       await this.#sync(path, syncAll, folder, isUnknown);
     } finally {

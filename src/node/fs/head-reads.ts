@@ -5,6 +5,7 @@
  * roots and keys.
  */
 import * as fs from "node:fs";
+import { openPlain } from "./fs-open.ts";
 
 /** Looks at files, and reads their first bytes. */
 export interface HeadJob {
@@ -29,9 +30,6 @@ export const OTHER = -1 as const;
 
 /** Numbers of {@link HeadReply.facts} for each path. */
 export const HEAD_FACTS = 4 as const;
-
-/** Not through links; and a pipe in an archive must not hang its reader. */
-const READ_FLAGS = fs.constants.O_RDONLY | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0);
 
 /** Does a job. Throws nothing: what cannot be read is {@link OTHER}. */
 export function readHeads({ paths, length }: HeadJob): HeadReply {
@@ -58,7 +56,7 @@ function lookAt(path: string, facts: BigInt64Array, i: number): number {
 
 /** Reads the first bytes of a file, and looks at it through the same handle before. */
 function readHead(path: string, target: Uint8Array, facts: BigInt64Array, i: number): number {
-  const file = fs.openSync(path, READ_FLAGS);
+  const file = openPlain(path);
   try {
     const info = fs.fstatSync(file, { bigint: true });
     if (!info.isFile()) return OTHER;

@@ -8,6 +8,7 @@ import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { SuperchunkError } from "../../errors.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
+import { readPlain } from "./fs-open.ts";
 import { newMark, temporaryName } from "./fs-publish.ts";
 
 /** Who holds a lock. */
@@ -48,7 +49,7 @@ const MAX_TRIES = 20;
  * Takes the lock, making the file and its folder. A lock whose holder is proven dead (this host, and started anew since,
  * or without such a process) is taken over.
  *
- * @throws CONFLICT naming the holder; READ_ONLY, NO_SPACE, IO
+ * @throws CONFLICT naming the holder; UNSUPPORTED where a pipe, a socket or a device is in its place; READ_ONLY, NO_SPACE, IO
  */
 export async function acquireLock(path: string, options: LockOptions = {}): Promise<FileLock> {
   const me = describeMyself();
@@ -159,7 +160,7 @@ function takeAway(path: string, text: string): void {
 
 function readText(path: string): string | undefined {
   try {
-    return fs.readFileSync(path, "utf8");
+    return readPlain(path).toString("utf8");
   } catch (error) {
     if (systemCode(error) === "ENOENT") return undefined;
     throw error;

@@ -1,0 +1,73 @@
+/** The command as a process that is ended where it hangs, so that a hang is an outcome and not the end of the test. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+
+/** True where the tests are to try everything (`npm run test:all`), and not only what a few seconds suffice for. */
+export const runsAll: boolean = process.env["SUPERCHUNK_TESTS"] === "all";
+
+/** How a process ended. */
+export interface Outcome {
+  /** Exit code; undefined where a signal ended it. */
+  readonly code: number | undefined;
+  /** True where it had to be killed because it took longer than it may. */
+  readonly hung: boolean;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Milliseconds after which a process hangs: far more than any of these takes on a busy machine. */
+const PATIENCE_MS = 30_000;
+
+/** What a process gets besides its arguments. */
+export interface RunSettings {
+  /** Input of the process, which stays open where it is undefined. */
+  readonly stdin?: string | Uint8Array | undefined;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+
+/** Runs `program …argv`. */
+export async function runProcess(
+  program: string,
+  argv: readonly string[],
+  { stdin = "", env = {}, cwd }: RunSettings = {},
+): Promise<Outcome> {
+  const child = spawn(program, argv, {
+    env: { ...process.env, ...env },
+    ...(cwd === undefined ? {} : { cwd }),
+  });
+  const out: Buffer[] = [];
+  const err: Buffer[] = [];
+  child.stdout.on("data", (piece: Buffer) => out.push(piece));
+  child.stderr.on("data", (piece: Buffer) => err.push(piece));
+  child.stdin.on("error", () => undefined); // it may have ended without reading
+  child.stdin.end(stdin);
+  let hung = false;
+  const timer = setTimeout(() => {
+    hung = true;
+    child.kill("SIGKILL");
+  }, PATIENCE_MS);
+  const [code] = (await once(child, "close")) as [number | null];
+  clearTimeout(timer);
+  return {
+    code: code ?? undefined,
+    hung,
+    out: Buffer.concat(out).toString(),
+    err: Buffer.concat(err).toString(),
+  };
+}
+
+/** Does something with each item, a few at a time, and returns the results in the items' order. */
+export async function eachOf<T, R>(
+  items: readonly T[],
+  width: number,
+  act: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = [];
+  const next = items.entries();
+  const work = async (): Promise<void> => {
+    for (const [i, item] of next) results[i] = await act(item);
+  };
+  await Promise.all(Array.from({ length: width }, work));
+  return results;
+}

@@ -1,0 +1,164 @@
+/** A pipe, a socket or a device where a file is expected: no command waits for its other end. */
+import { execFileSync } from "node:child_process";
+import * as fs from "node:fs";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { buildPackage } from "../cli/built.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { eachOf, type Outcome, runProcess, runsAll } from "./command.ts";
+
+/** Processes at a time. */
+const WIDTH = 3;
+
+let folder: string;
+let main: string;
+const servers: Server[] = [];
+
+beforeAll(async () => {
+  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-pipes-"));
+  main = await buildPackage(folder);
+});
+
+afterAll(async () => {
+  for (const server of servers) await new Promise((resolve) => server.close(resolve));
+  fs.rmSync(folder, { recursive: true, force: true });
+});
+
+const run = (...argv: string[]): Promise<Outcome> => runProcess(process.execPath, [main, ...argv]);
+
+/** What can be in a file's place. Making a device takes privileges that a test has not everywhere, so a link leads to one. */
+const KINDS = {
+  pipe: async (path: string): Promise<void> => void execFileSync("mkfifo", [path]),
+  socket: async (path: string): Promise<void> => {
+    const server = createServer();
+    servers.push(server);
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+  },
+  "link to a device": async (path: string): Promise<void> => fs.symlinkSync("/dev/zero", path),
+} as const;
+
+/** The others take as long again, and go the same way through the code. */
+const KINDS_TRIED: readonly (keyof typeof KINDS)[] = runsAll
+  ? ["pipe", "socket", "link to a device"]
+  : ["pipe"];
+
+/** A copy of an archive of the corpus, or an array made by the command, in a place of its own. */
+let places = 0;
+function copyOf(source: string): string {
+  const root = join(folder, `p${places++}`, "a");
+  fs.mkdirSync(dirname(root));
+  fs.cpSync(source, root, { recursive: true });
+  return root;
+}
+
+/** Puts something else in the place of a file. */
+async function replace(path: string, kind: keyof typeof KINDS): Promise<void> {
+  fs.rmSync(path, { recursive: true, force: true });
+  await KINDS[kind](path);
+}
+
+/** `superchunk` arguments for an archive and an input. */
+type Argv = (root: string, input: string) => string[];
+
+const append: Argv = (root, input) => ["append", root, input];
+const READERS: readonly Argv[] = [
+  (root) => ["info", root],
+  (root) => ["verify", root],
+  (root) => ["cat", root],
+  (root) => ["convert", root, `${root}.zarr`],
+];
+
+interface Case {
+  readonly archive: string;
+  readonly file: string;
+  readonly commands: readonly Argv[];
+}
+
+const CASES: readonly Case[] = [
+  {
+    archive: "own",
+    file: "meta/lock",
+    commands: [
+      append,
+      (root) => ["resize", root, "3"],
+      (root, input) => ["set", root, "--slice", "0:5", input],
+      (root) => ["attrs", root, "--set", "a=1"],
+      (root) => ["compact", root],
+      (root) => ["repair", root, "--in-place"],
+    ],
+  },
+  { archive: "own", file: "meta/sizes", commands: [...READERS, append] },
+  { archive: "own", file: "meta/storage", commands: [...READERS, append] },
+  { archive: "own", file: "data/__1__.bin", commands: READERS.slice(1) },
+  { archive: "carray/blz-f8", file: "meta/sizes", commands: [...READERS, append] },
+  { archive: "carray/blz-f8", file: "data/__0.blp", commands: READERS.slice(1) },
+  { archive: "carray/blz-f8", file: "__attrs__", commands: READERS },
+  { archive: "bloscpack-3/array-f8.blp", file: "", commands: [...READERS, append] },
+  { archive: "bloscpack-3/array-f8.blp", file: ".journal", commands: [append] },
+];
+
+describe.skipIf(process.platform === "win32")("what is not a plain file", () => {
+  let own: string;
+  let input: string;
+
+  beforeAll(async () => {
+    input = join(folder, "input.npy");
+    fs.writeFileSync(input, npyOf(5));
+    own = join(folder, "own");
+    expect((await run("create", own, "--from", input)).code).toBe(0);
+  });
+
+  it.each(KINDS_TRIED)("as a %s is refused at once in every file's place", async (kind) => {
+    const runs = CASES.flatMap(({ archive, file, commands }) =>
+      commands.map((command) => ({ archive, file, command })),
+    );
+    const outcomes = await eachOf(runs, WIDTH, async ({ archive, file, command }) => {
+      const root = copyOf(archive === "own" ? own : join(corpusFolder, archive));
+      await replace(file.startsWith(".") || file === "" ? `${root}${file}` : join(root, file), kind);
+      const argv = command(root, input);
+      const { hung, code, out, err } = await run(...argv);
+      return { what: `${argv[0]} ${archive} ${file}`, hung, code, text: out + err };
+    });
+    for (const { what, hung, code, text } of outcomes) {
+      expect([what, hung], text).toEqual([what, false]);
+      expect([what, code === 1 || code === 3], text).toEqual([what, true]);
+      expect(text, what).toMatch(/pipe, a socket or a device|symbolic link|not a plain file/);
+    }
+  });
+
+  it.each(["pipe", "socket"] as const)("as a %s is refused as the input of a writer", async (kind) => {
+    const other = join(folder, `other-${kind}`);
+    await KINDS[kind](other);
+    const root = copyOf(own);
+    const blp = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
+    const npy = `${other}.npy`;
+    await KINDS[kind](npy);
+    const runs = [
+      ["append", root, npy],
+      ["set", root, "--slice", "0:5", npy],
+      ["create", join(folder, `made-${kind}`), "--from", npy],
+      ["compress", other, `${other}.blp`],
+      ["append", blp, input, "--metadata", other],
+      ["virtualize", own, join(folder, `refs-${kind}.json`), "--to", "kerchunk", "--containers", other],
+    ];
+    const outcomes = await eachOf(runs, WIDTH, (argv) => run(...argv));
+    for (const [i, { hung, code, err }] of outcomes.entries()) {
+      expect([runs[i], hung, code === 1 || code === 2], err).toEqual([runs[i], false, true]);
+      expect(err).toMatch(/pipe/);
+    }
+  });
+});
+
+/** A `.npy` file of int64 values. */
+function npyOf(count: number): Buffer {
+  const fields = `{'descr': '<i8', 'fortran_order': False, 'shape': (${count},), }`;
+  const head = `${fields.padEnd(117)}\n`;
+  const start = Buffer.from([0x93, ...Buffer.from("NUMPY"), 1, 0, head.length, 0]);
+  return Buffer.concat([
+    start,
+    Buffer.from(head),
+    Buffer.from(BigInt64Array.from({ length: count }, (_, i) => BigInt(i)).buffer),
+  ]);
+}
