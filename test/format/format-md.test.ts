@@ -1,4 +1,4 @@
-/** FORMAT.md itself: every annotation of its dumps is what the library decodes, and every rule has a test. */
+/** FORMAT.md and docs/writing.md: every annotation of a dump is what the library decodes, and every rule has a test. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -9,6 +9,8 @@ import { describeDump } from "./dump-fields.ts";
 import { parseDumps } from "./hexdump.ts";
 
 const text = readFileSync(join(repositoryRoot, "FORMAT.md"), "utf8");
+/** What our writers do, apart from the format. */
+const writing = readFileSync(join(repositoryRoot, "docs", "writing.md"), "utf8");
 const dumps = parseDumps(text);
 
 describe("dumps", () => {
@@ -54,7 +56,7 @@ describe("the whole array of section 7", () => {
 });
 
 describe("rules", () => {
-  const rules = [...text.matchAll(/^- \[(F[A-Z\d.]+-\d\d)\]/gm)].map(([, id = ""]) => id);
+  const rules = [...`${text}\n${writing}`.matchAll(/^- \[(F[A-Z\d.]+-\d\d)\]/gm)].map(([, id = ""]) => id);
   const tests = readTests(join(repositoryRoot, "test"));
   const cited = new Set(
     tests.flatMap((source) => [...source.matchAll(/\[(F[A-Z\d.]+-\d\d)\]/g)].map(([, id = ""]) => id)),
@@ -76,7 +78,7 @@ describe("rules", () => {
   it("every id that a test, a source file or the text itself cites is a rule", () => {
     const sources = readTests(join(repositoryRoot, "src"));
     expect(sources.length).toBeGreaterThan(10);
-    const all = [text, ...sources].flatMap((source) =>
+    const all = [text, writing, ...sources].flatMap((source) =>
       [...source.matchAll(/\[(F[A-Z\d.]+-\d\d)\]/g)].map(([, id = ""]) => id),
     );
     expect([...new Set([...all, ...cited])].filter((id) => !rules.includes(id))).toEqual([]);

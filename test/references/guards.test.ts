@@ -53,6 +53,17 @@ async function codeOf(reading: Promise<unknown>): Promise<string | undefined> {
   return isSuperchunkError(error) ? error.code : undefined;
 }
 
+it("writes each reference of a set in JSON, and each guard, on a line of its own [FV-07]", async () => {
+  const store = new MemoryStore();
+  await writeKerchunk(plan({ guard: true }), store, "set", { form: "json", openContainer });
+  const text = new TextDecoder().decode(await store.get("set"));
+  const { refs, guards } = JSON.parse(text) as { refs: object; guards: object };
+  for (const key of [...Object.keys(refs), ...Object.keys(guards)])
+    expect(text.split("\n").filter((line) => line.trimStart().startsWith(JSON.stringify(key)))).toHaveLength(
+      1,
+    );
+});
+
 describe.each([
   ["json", "/c/0/0"],
   ["parquet", "/0.0"],

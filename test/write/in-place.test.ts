@@ -192,7 +192,7 @@ function bare(store: MemoryStore) {
 }
 
 describe("reserve", () => {
-  test("[F1.4-03] leaves room behind each chunk, in which a larger one fits later; such files are of version 4", async () => {
+  test("[F1.4-03] [F1.4-04] leaves room behind each chunk, in which a larger one fits later; such files are of version 4", async () => {
     const store = await arrayOf({ reserve: 64 });
     const before = await filesOf(store);
     expect(before.versions).toEqual([4, 4]);

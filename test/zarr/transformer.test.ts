@@ -313,7 +313,7 @@ test.each([
   });
 });
 
-test("[FK-05] an attribute that would be taken for filters is refused before anything is written", async () => {
+test("[FK-06] an attribute that would be taken for filters is refused before anything is written", async () => {
   const source = new MemoryStore();
   const dtype = parseDType("<i4", "test");
   const attrs = { filters: [{ id: "delta", dtype: "<i4" }], unit: "m" };
