@@ -57,7 +57,13 @@ export class ArchiveView {
       ...[...groups.keys()].map((path): ViewNode => ({ path, kind: "group", source })),
       ...arrays.map(describeJob),
       ...refused.map(
-        ({ node, error }): ViewNode => ({ path: node, kind: "array", source, error: error.message }),
+        ({ node, error }): ViewNode => ({
+          path: node,
+          kind: "array",
+          source,
+          error: error.message,
+          code: error.code,
+        }),
       ),
     ];
   }

@@ -166,7 +166,13 @@ class TreeView implements ZarrView {
       if (self !== undefined) return below(entry, self);
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
-      return { path: entry.node, kind: "group", source: entry.source, error: error.message };
+      return {
+        path: entry.node,
+        kind: "group",
+        source: entry.source,
+        error: error.message,
+        code: error.code,
+      };
     }
     throw new RangeError(`${entry.node} has no node`);
   }

@@ -2,6 +2,7 @@
 
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { LayoutOptions } from "../convert/plan/convert-options.ts";
+import type { ErrorCode } from "../errors.ts";
 import type { StoreOptions } from "../store/types.ts";
 
 /** What decides how archives are shown. */
@@ -37,6 +38,8 @@ export interface ViewNode {
   readonly nbytes?: number;
   /** Why it cannot be read, in words: then it is in no group's metadata. */
   readonly error?: string;
+  /** The error's code. */
+  readonly code?: ErrorCode;
 }
 
 /**

@@ -12,14 +12,17 @@ import { parseViewKey } from "../../view/view.ts";
 import type { ViewReadOptions, ZarrView } from "../../view/view-types.ts";
 import type { ServeBuffers } from "./serve-buffers.ts";
 import { judge, takesGzip } from "./serve-conditions.ts";
-import type { Gate } from "./serve-gate.ts";
-import { listingJson } from "./serve-listing.ts";
-import { servedMessage, servedNodes } from "./serve-names.ts";
-import { listingPage } from "./serve-page.ts";
+import { servedMessage, servedNodes } from "./serve-errors.ts";
+import type { Caller, Gate, Place } from "./serve-gate.ts";
+import { listingJson, listingPage } from "./serve-listing.ts";
 
 /** Documents shorter than this are not compressed. */
 const GZIP_FROM = 1024;
 const METHODS = "GET, HEAD, OPTIONS";
+/** Bytes that are handed to the system at a time, so that it is seen whether the client takes them. */
+const PIECE = 256 * 1024;
+/** Pieces that are handed over before the first of them is taken: a quick client waits for none. */
+const MOST_PIECES = 2;
 
 const compress = promisify(gzip);
 
@@ -66,8 +69,22 @@ export async function answer(
   response.once("close", () => {
     if (!response.writableFinished) gone.abort(GONE);
   });
-  const place = await context.gate.enter(gone.signal).catch(() => undefined);
-  if (place === undefined) return;
+  const caller: Caller = {
+    address: request.socket.remoteAddress ?? "",
+    connection: request.socket,
+    isSmall: isListing(path) || isDocument(path),
+    end: () => request.socket.destroy(),
+  };
+  let place: Place | undefined;
+  try {
+    place = await context.gate.enter(caller, gone.signal);
+  } catch {
+    return; // the client has gone
+  }
+  if (place === undefined) {
+    request.socket.destroy(); // nobody sends so many requests before the first answer
+    return;
+  }
   const lent = context.buffers.lend();
   let body: Body | undefined;
   try {
@@ -78,7 +95,7 @@ export async function answer(
       (raw === path ? undefined : await readBody(raw, request, context, options));
     if (body === undefined) return await refuse(response, 404, "NOT_FOUND", "there is no such object");
     place.hold(body.bytes.buffer.byteLength);
-    await send(request, response, body);
+    await send(request, response, body, place);
   } catch (error) {
     if (gone.signal.aborted) return;
     context.onError(`/${path}`, error);
@@ -96,9 +113,9 @@ async function readBody(
   { view, url }: AnswerContext,
   options: ViewReadOptions,
 ): Promise<Body | undefined> {
-  if (path !== "" && !path.endsWith("/")) {
+  if (!isListing(path)) {
     const bytes = await view.get(`/${path}`, options);
-    const isText = path === "zarr.json" || path.endsWith("/zarr.json");
+    const isText = isDocument(path);
     return bytes && { bytes, isText, type: isText ? "application/json" : "application/octet-stream" };
   }
   const folder = path.slice(0, -1);
@@ -116,13 +133,26 @@ async function readBody(
   };
 }
 
-async function send(request: IncomingMessage, response: ServerResponse, body: Body): Promise<void> {
+function isListing(path: string): boolean {
+  return path === "" || path.endsWith("/");
+}
+
+function isDocument(path: string): boolean {
+  return path === "zarr.json" || path.endsWith("/zarr.json");
+}
+
+async function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  body: Body,
+  place: Place,
+): Promise<void> {
   const { type, isText } = body;
   let { bytes } = body;
   const headers: Record<string, string | number> = {
     "content-type": type,
     "accept-ranges": "bytes",
-    // A chunk's bytes may change when the archive's writer comes again: asked anew each time, sent only if so.
+    // A chunk's bytes change when a writer changes the archive: clients ask each time, and get them only if so.
     "cache-control": "no-cache",
     "x-content-type-options": "nosniff",
   };
@@ -141,14 +171,13 @@ async function send(request: IncomingMessage, response: ServerResponse, body: Bo
   headers["etag"] = etag;
   const verdict = judge(request.headers, etag, bytes.length);
   if (verdict.status === 304) return end(response, 304, headers);
-  if (verdict.status === 412)
-    return refuse(response, 412, "STALE", "the object is another one by now", { etag });
+  if (verdict.status === 412) return refuse(response, 412, "STALE", "the object has changed", { etag });
   if (verdict.status === 416)
     return refuse(
       response,
       416,
       "BAD_ARGUMENT",
-      `the range begins behind the ${bytes.length} bytes of the object`,
+      `the range begins after the ${bytes.length} bytes of the object`,
       {
         "content-range": `bytes */${bytes.length}`,
         etag,
@@ -159,10 +188,35 @@ async function send(request: IncomingMessage, response: ServerResponse, body: Bo
     bytes = bytes.subarray(verdict.first, verdict.last + 1);
   }
   headers["content-length"] = bytes.length;
-  await end(response, verdict.status, headers, request.method === "HEAD" ? undefined : bytes);
+  const isHead = request.method === "HEAD";
+  if (isHead || bytes.length <= PIECE)
+    return end(response, verdict.status, headers, isHead ? undefined : bytes);
+  response.writeHead(verdict.status, headers);
+  await sendPieces(response, bytes, place);
 }
 
-/** Sends head and body, and waits until they have been taken, or nobody takes them any more. */
+/** Sends a body piece by piece, and tells the place of each that was taken. Waits as {@link end}. */
+function sendPieces(response: ServerResponse, bytes: Uint8Array, place: Place): Promise<void> {
+  if (response.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    response.once("close", resolve);
+    let at = 0;
+    const sendNext = (): void => {
+      if (at === bytes.length || response.destroyed) return;
+      const piece = bytes.subarray(at, at + PIECE);
+      at += piece.length;
+      const taken = (): void => {
+        place.moved();
+        sendNext();
+      };
+      if (at === bytes.length) response.end(piece, () => resolve());
+      else response.write(piece, taken);
+    };
+    for (let i = 0; i < MOST_PIECES; i++) sendNext();
+  });
+}
+
+/** Sends head and body, and waits until the client has taken them or has gone. */
 function end(
   response: ServerResponse,
   status: number,

@@ -1,22 +1,24 @@
 /**
- * A view of archives over HTTP: the server, its limits and its end.
+ * A view of archives over HTTP: the server, its names, its limits and its end.
  *
  * Knows sockets; must not know archives.
  */
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo, isIP, type Socket } from "node:net";
+import { hostname } from "node:os";
 import { SuperchunkError } from "../../errors.ts";
 import type { ZarrView } from "../../view/view-types.ts";
 import { type AnswerContext, answer, refuse } from "./serve-answer.ts";
 import { ServeBuffers } from "./serve-buffers.ts";
-import { Gate } from "./serve-gate.ts";
-import { bracket, makeHostCheck } from "./serve-host.ts";
+import { Gate, type GateLimits } from "./serve-gate.ts";
 
-/** Connections at a time; more are closed at once. */
+/** Connections at a time; where all are busy, further ones are closed at once. */
 const MOST_CONNECTIONS = 512;
+/** From this many on, an idle connection is closed for each new one. */
+const CROWDED = 496;
 /** Bytes of a request's line and headers. */
 const MOST_HEADER_BYTES = 16 * 1024;
-/** A connection on which nothing moves for this long is closed, so that a stalled reader holds nothing. */
+/** A connection on which nothing moves for this long is closed, also where no request waits for its place. */
 const STALL_MS = 60_000;
 /** Answers under way at the end have this long to be finished. */
 const GRACE_MS = 3000;
@@ -31,8 +33,10 @@ export interface ServeOptions {
   readonly cors?: string | undefined;
   /** Further names by which the server may be called, for example behind a proxy. */
   readonly allowedHosts?: readonly string[] | undefined;
-  /** Told of every object that exists and could not be read. */
+  /** Called for every object that exists and could not be read, with the whole error: clients get only its code. */
   readonly onError?: ((path: string, error: unknown) => void) | undefined;
+  /** Shares and patience of the server, where they are to be others than usual. */
+  readonly limits?: Partial<GateLimits> | undefined;
 }
 
 /** A running server. */
@@ -52,7 +56,8 @@ export interface ServedView {
 export async function serveView(view: ZarrView, options: ServeOptions = {}): Promise<ServedView> {
   const { host = "127.0.0.1", port = 0, cors, allowedHosts, onError } = options;
   const isOwn = makeHostCheck(host, allowedHosts);
-  const gate = new Gate();
+  const gate = new Gate(options.limits);
+  const connections = new Connections();
   let context: AnswerContext | undefined;
   const server = createServer(
     {
@@ -62,6 +67,7 @@ export async function serveView(view: ZarrView, options: ServeOptions = {}): Pro
       keepAliveTimeout: 30_000,
     },
     (request, response) => {
+      connections.noteRequest(request.socket, response);
       const answered =
         context !== undefined && isOwn(request.headers.host)
           ? answer(request, response, context)
@@ -78,6 +84,7 @@ export async function serveView(view: ZarrView, options: ServeOptions = {}): Pro
     },
   );
   server.maxConnections = MOST_CONNECTIONS;
+  server.on("connection", (socket: Socket) => connections.add(socket));
   server.timeout = STALL_MS;
   await listen(server, host, port);
   const { port: found } = server.address() as AddressInfo;
@@ -91,6 +98,44 @@ export async function serveView(view: ZarrView, options: ServeOptions = {}): Pro
     onError: (path, error) => onError?.(path, error),
   };
   return { url, port: found, close: () => close(server) };
+}
+
+/** The open connections, and which of them are idle. */
+class Connections {
+  /** Requests under way on each; those idle for longest come first among the idle ones. */
+  readonly #busy = new Map<Socket, number>();
+
+  /** Takes a new connection in. Where there are very many, one that is idle makes room for it. */
+  add(socket: Socket): void {
+    if (this.#busy.size >= CROWDED) this.#closeIdle();
+    this.#busy.set(socket, 0);
+    socket.once("close", () => this.#busy.delete(socket));
+  }
+
+  noteRequest(socket: Socket, response: ServerResponse): void {
+    this.#busy.set(socket, (this.#busy.get(socket) ?? 0) + 1);
+    response.once("close", () => {
+      const left = this.#busy.get(socket);
+      if (left === undefined) return;
+      this.#busy.delete(socket);
+      this.#busy.set(socket, left - 1);
+    });
+  }
+
+  /** Closes the longest idle connection of the address that has the most of them. */
+  #closeIdle(): void {
+    const idleOf = new Map<string, Socket[]>();
+    for (const [socket, requests] of this.#busy) {
+      if (requests > 0) continue;
+      const address = socket.remoteAddress ?? "";
+      const others = idleOf.get(address);
+      if (others === undefined) idleOf.set(address, [socket]);
+      else others.push(socket);
+    }
+    let most: readonly Socket[] = [];
+    for (const sockets of idleOf.values()) if (sockets.length > most.length) most = sockets;
+    most[0]?.destroy();
+  }
 }
 
 function listen(server: Server, host: string, port: number): Promise<void> {
@@ -115,4 +160,33 @@ function close(server: Server): Promise<void> {
     });
     server.closeIdleConnections();
   });
+}
+
+const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
+const WILDCARDS = new Set(["0.0.0.0", "::", "[::]"]);
+
+/**
+ * Tells whether a `Host` header names this server.
+ *
+ * A page on the web can make a browser send requests to this machine under a name of its own (DNS rebinding), and
+ * read the answers; so a name that is not the server's own is refused. Addresses cannot be rebound.
+ */
+export type HostCheck = (header: string | undefined) => boolean;
+
+/** The check for a server that listens on `host`; `allowed` are further names. */
+export function makeHostCheck(host: string, allowed: readonly string[] = []): HostCheck {
+  const own = new Set([...LOOPBACK, ...[host, ...allowed].map((name) => bracket(name.toLowerCase()))]);
+  const isOpen = WILDCARDS.has(host);
+  if (isOpen) own.add(hostname().toLowerCase());
+  return (header) => {
+    const match = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::\d+)?$/i.exec(header?.trim() ?? "");
+    const name = match?.[1]?.toLowerCase();
+    if (name === undefined) return false;
+    return own.has(name) || (isOpen && isIP(name.replace(/^\[|\]$/g, "")) !== 0);
+  };
+}
+
+/** An address as it stands in URLs: IPv6 in brackets. */
+function bracket(host: string): string {
+  return isIP(host) === 6 ? `[${host}]` : host;
 }
