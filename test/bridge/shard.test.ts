@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { decodeShardIndex, ShardIndex, shardIndexLength } from "../../src/convert/targets/shard-index.ts";
 import { openShard, readShardChunks } from "../../src/convert/targets/shard-reader.ts";
 import { shardPieces } from "../../src/convert/targets/shard-writer.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { decodeShardIndex, encodeShardIndex, shardIndexLength } from "../../src/zarr/read/shard-index.ts";
 import fc from "../property.ts";
 
 const filled = (length: number, byte: number): Uint8Array => new Uint8Array(length).fill(byte);
@@ -15,25 +15,23 @@ async function collect(pieces: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
 
 describe("shard index", () => {
   it("is offset and nbytes as uint64 little-endian, all ones where absent, then the crc32c", async () => {
-    const index = new ShardIndex(2);
-    index.set(0, 0, 0x0102);
-    const bytes = await index.encode();
+    const bytes = await encodeShardIndex([{ offset: 0, nbytes: 0x0102 }, undefined]);
     // crc32c by google-crc32c 1.9.0 of the 32 bytes in front of it.
     expect(Buffer.from(bytes).toString("hex")).toBe(
       `${"00".repeat(8)}0201${"00".repeat(6)}${"ff".repeat(16)}85e36e23`,
     );
-    expect(await decodeShardIndex(bytes, 2, 1000, "x")).toEqual([{ offset: 0, nbytes: 0x0102 }, undefined]);
+    expect(await decodeShardIndex(bytes, { path: "x", size: 1000, grid: [2] })).toEqual([
+      { offset: 0, nbytes: 0x0102 },
+      undefined,
+    ]);
   });
 
   it("is refused with any byte changed", async () => {
-    const index = new ShardIndex(3);
-    index.set(0, 0, 10);
-    index.set(1, 10, 20);
-    const bytes = await index.encode();
+    const bytes = await encodeShardIndex([{ offset: 0, nbytes: 10 }, { offset: 10, nbytes: 20 }, undefined]);
     for (let at = 0; at < bytes.length; at++) {
       const damaged = bytes.slice();
       damaged[at] = (damaged[at] ?? 0) ^ 1;
-      await expect(decodeShardIndex(damaged, 3, 1000, "x")).rejects.toMatchObject({
+      await expect(decodeShardIndex(damaged, { path: "x", size: 1000, grid: [3] })).rejects.toMatchObject({
         code: "CHECKSUM_MISMATCH",
         details: { path: "x" },
       });
@@ -46,9 +44,8 @@ describe("shard index", () => {
       [948, 1],
       [2 ** 53, 1],
     ] as const) {
-      const index = new ShardIndex(3);
-      index.set(1, offset, nbytes);
-      await expect(decodeShardIndex(await index.encode(), 3, 1000, "x")).rejects.toMatchObject({
+      const index = await encodeShardIndex([undefined, { offset, nbytes }, undefined]);
+      await expect(decodeShardIndex(index, { path: "x", size: 1000, grid: [3] })).rejects.toMatchObject({
         code: "BAD_FIELD",
       });
     }
@@ -56,7 +53,9 @@ describe("shard index", () => {
   });
 
   it("is refused where the shard is shorter than it", async () => {
-    await expect(decodeShardIndex(new Uint8Array(10), 3, 10, "x")).rejects.toMatchObject({
+    await expect(
+      decodeShardIndex(new Uint8Array(10), { path: "x", size: 10, grid: [3] }),
+    ).rejects.toMatchObject({
       code: "TRUNCATED",
     });
   });

@@ -5,7 +5,6 @@
 
 import { type DigestName, digest } from "../../src/bytes/checksum.ts";
 import { decode, decodeHeader as decodeChunkHeader, headLength } from "../../src/codec/index.ts";
-import { decodeShardIndex } from "../../src/convert/targets/shard-index.ts";
 import { checksumByNumber, digestLength } from "../../src/format/checksums.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { parseRootdirs } from "../../src/format/folder.ts";
@@ -18,6 +17,7 @@ import { checkOffsets, decodeOffsets } from "../../src/format/offsets.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { toJsonValue } from "../../src/values/json-values.ts";
 import { toValues } from "../../src/values/values.ts";
+import { decodeShardIndex } from "../../src/zarr/read/shard-index.ts";
 import { errorOf, toHex } from "./hex.ts";
 import type { HexDump } from "./hexdump.ts";
 
@@ -280,7 +280,7 @@ async function journalFields(bytes: Uint8Array): Promise<Field[]> {
 
 async function shardFields(bytes: Uint8Array): Promise<Field[]> {
   const index = bytes.slice(20);
-  const entries = await decodeShardIndex(index, 2, bytes.length, "dump");
+  const entries = await decodeShardIndex(index, { path: "dump", size: bytes.length, grid: [2] });
   return [
     [20, "chunk 0", await storedText(bytes.subarray(0, 20))],
     ...entries.flatMap((entry, i): Field[] => [

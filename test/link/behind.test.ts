@@ -2,10 +2,10 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { decodeShardIndex, shardIndexLength } from "../../src/convert/targets/shard-index.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { createArray, FileStore, link, openWritable, verifyLinkAt } from "../../src/node/index.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { decodeShardIndex, shardIndexLength } from "../../src/zarr/read/shard-index.ts";
 import { runCli } from "../cli/harness.ts";
 import { makeFile, stored } from "../format/small-archives.ts";
 import { temporaryFolder } from "./support.ts";
@@ -94,7 +94,7 @@ test("a single file that is appended to leaves shards of before, or a symbolic l
     expect(fs.readFileSync(shard).equals(before)).toBe(kind !== "symbolic");
     if (kind !== "symbolic") continue;
     const bytes = new Uint8Array(fs.readFileSync(shard)).subarray(-shardIndexLength(3));
-    const index = decodeShardIndex(bytes, 3, bytes.length, shard);
+    const index = decodeShardIndex(bytes, { path: shard, size: bytes.length, grid: [3] });
     await expect(index).rejects.toMatchObject({ isDamage: true });
   }
 });

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { crc32c } from "../../src/bytes/checksum.ts";
 import { decodeSync, prepare } from "../../src/codec/index.ts";
-import { decodeShardIndex, shardIndexLength } from "../../src/convert/targets/shard-index.ts";
 import { createArray, link, open } from "../../src/node/index.ts";
+import { decodeShardIndex, shardIndexLength } from "../../src/zarr/read/shard-index.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { makeFile, stored } from "../format/small-archives.ts";
 import { copyOf, hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
@@ -30,7 +30,7 @@ test("[FL-02] behind the file as it was stand a padded copy of the short last ch
     const linked = new Uint8Array(fs.readFileSync(join(copy, "data", name)));
     expect(original.equals(linked.subarray(0, original.length))).toBe(true);
     const index = linked.slice(linked.length - shardIndexLength(capacity));
-    const entries = await decodeShardIndex(index, capacity, linked.length, name);
+    const entries = await decodeShardIndex(index, { path: name, size: linked.length, grid: [capacity] });
     const own = chunks.filter(({ key }) => key === `data/${name}`);
     for (const [slot, chunk] of own.entries()) {
       const entry = entries[slot];

@@ -2,7 +2,6 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { decodeShardIndex, shardIndexLength } from "../../src/convert/targets/shard-index.ts";
 import {
   createArray,
   link,
@@ -15,6 +14,7 @@ import {
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray as createIn, openWritable as openIn } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import { decodeShardIndex, shardIndexLength } from "../../src/zarr/read/shard-index.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { hashOfZarr, sha256 } from "../link/support.ts";
 import { readByDocument, readDocument, readForeign } from "./foreign-reader.ts";
@@ -158,7 +158,7 @@ describe("[FY-02] [FY-04] a file of its own", () => {
   const indexOf = async (path: string): Promise<readonly ({ offset: number } | undefined)[]> => {
     const bytes = new Uint8Array(fs.readFileSync(path));
     const index = bytes.subarray(bytes.length - shardIndexLength(3));
-    return decodeShardIndex(index, 3, bytes.length, path);
+    return decodeShardIndex(index, { path, size: bytes.length, grid: [3] });
   };
 
   test("that only grew has whole chunks where the full superchunk will have them, and the padded one behind", async () => {

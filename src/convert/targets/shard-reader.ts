@@ -5,7 +5,7 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import { decodeShardIndex, type ShardEntry, shardIndexLength } from "./shard-index.ts";
+import { decodeShardIndex, type ShardEntry, shardIndexLength } from "../../zarr/read/shard-index.ts";
 
 /** Neighbouring chunks are read together up to this many bytes. */
 const READ_AT_ONCE = 2 * 1024 * 1024;
@@ -33,7 +33,7 @@ export async function openShard(
   if (info === undefined || index === undefined) {
     throw new SuperchunkError("NOT_FOUND", "the shard is not there; convert again", { path });
   }
-  return { key, entries: await decodeShardIndex(index, capacity, info.size, path) };
+  return { key, entries: await decodeShardIndex(index, { path, size: info.size, grid: [capacity] }) };
 }
 
 /**

@@ -4,7 +4,7 @@
  * Streams with flat memory: large chunks go through as they are, small ones are gathered. Must not know where
  * the chunks come from or where the shard goes.
  */
-import { ShardIndex } from "./shard-index.ts";
+import { emptyEntries, encodeShardIndex } from "../../zarr/read/shard-index.ts";
 
 /** Small chunks are gathered up to this many bytes, so that a piece costs few promises and system calls. */
 const GATHER = 512 * 1024;
@@ -19,13 +19,13 @@ export async function* shardPieces(
   capacity: number,
   slotOf: (k: number) => number = (k) => k,
 ): AsyncGenerator<Uint8Array> {
-  const index = new ShardIndex(capacity);
+  const entries = emptyEntries(capacity);
   let gathered = new Uint8Array(SMALL);
   let filled = 0;
   let offset = 0;
   let k = 0;
   for await (const chunk of chunks) {
-    index.set(slotOf(k++), offset, chunk.length);
+    entries[slotOf(k++)] = { offset, nbytes: chunk.length };
     offset += chunk.length;
     if (filled + chunk.length > GATHER && filled > 0) {
       yield gathered.subarray(0, filled);
@@ -40,7 +40,7 @@ export async function* shardPieces(
     filled += chunk.length;
   }
   if (filled > 0) yield gathered.subarray(0, filled);
-  yield await index.encode();
+  yield await encodeShardIndex(entries);
 }
 
 /** Goes from the small buffer, which is enough for most small arrays, to the large one in one step. */

@@ -1,7 +1,7 @@
 /** What one data file and its shard are, and what is to be done to them. Must not write. */
 import { crc32c } from "../../bytes/checksum.ts";
-import { shardIndexLength } from "../../convert/targets/shard-index.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { shardIndexLength } from "../../zarr/read/shard-index.ts";
 import { isCopyOf } from "./copied-bytes.ts";
 import type { LinkRecord, RecordedFile } from "./record.ts";
 import { assertOwnNames, findFormer, placesOf, withoutWriting } from "./restore.ts";

@@ -5,9 +5,9 @@
  */
 import { openBlpkFile } from "../../archive/places/blpk-file.ts";
 import { decodeHeader } from "../../codec/index.ts";
-import { decodeShardIndex, type ShardEntry, shardIndexLength } from "../../convert/targets/shard-index.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { decodeShardIndex, type ShardEntry, shardIndexLength } from "../../zarr/read/shard-index.ts";
 
 const ENTRY = shardIndexLength(1) - shardIndexLength(0);
 const CHUNK_HEADER = 16;
@@ -52,7 +52,11 @@ async function readEntries(tail: FoundTail, path: string): Promise<readonly Shar
     const capacity = (bytes.length - copy - shardIndexLength(0)) / ENTRY;
     if (!Number.isInteger(capacity) || capacity < 1) continue;
     try {
-      const all = await decodeShardIndex(bytes.subarray(copy), capacity, size + bytes.length, path);
+      const all = await decodeShardIndex(bytes.subarray(copy), {
+        path,
+        size: size + bytes.length,
+        grid: [capacity],
+      });
       const entries = all.filter((entry) => entry !== undefined);
       const behind = entries.filter(({ offset, nbytes }) => offset + nbytes > size);
       const isRight =

@@ -9,9 +9,14 @@ import { isEqual } from "../../bytes/equal.ts";
 import { decode, decodeHeader, encodeHere } from "../../codec/index.ts";
 import { mayBePadded } from "../../convert/plan/chunk-fit.ts";
 import { chunksOfCells } from "../../convert/sources/chunk-source.ts";
-import { decodeShardIndex, ShardIndex, shardIndexLength } from "../../convert/targets/shard-index.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import {
+  decodeShardIndex,
+  emptyEntries,
+  encodeShardIndex,
+  shardIndexLength,
+} from "../../zarr/read/shard-index.ts";
 import { type LinkedShard, slotOf } from "./shards.ts";
 
 /** The bytes that are added to a file. */
@@ -29,10 +34,11 @@ export interface Tail {
 export async function makeTail(shard: LinkedShard, size: number, signal: AbortSignal): Promise<Tail> {
   const whole = await wholeLastChunk(shard, signal);
   const { chunks, layout } = shard;
-  const index = new ShardIndex(layout.shards.capacity);
-  for (const [k, { offset, ctbytes }] of chunks.entries()) index.set(slotOf(shard, k), offset, ctbytes);
-  if (whole !== undefined) index.set(slotOf(shard, chunks.length - 1), size, whole.length);
-  const entries = await index.encode();
+  const index = emptyEntries(layout.shards.capacity);
+  for (const [k, { offset, ctbytes }] of chunks.entries())
+    index[slotOf(shard, k)] = { offset, nbytes: ctbytes };
+  if (whole !== undefined) index[slotOf(shard, chunks.length - 1)] = { offset: size, nbytes: whole.length };
+  const entries = await encodeShardIndex(index);
   if (whole === undefined)
     return { pieces: [entries], length: entries.length, crc32c: CRC32C_OF_SUMMED, padded: 0 };
   const pieces = [whole, entries];
@@ -86,7 +92,11 @@ export async function checkTail(
   const bytes = await store.getRange(key, { offset: size - length, length }, { signal });
   let entries: Awaited<ReturnType<typeof decodeShardIndex>>;
   try {
-    entries = await decodeShardIndex(bytes ?? new Uint8Array(0), capacity, size, store.describe(key));
+    entries = await decodeShardIndex(bytes ?? new Uint8Array(0), {
+      path: store.describe(key),
+      size,
+      grid: [capacity],
+    });
   } catch (error) {
     if (isSuperchunkError(error)) return error.summary.replace(/(?:\. The index is damaged; .*)$/, "");
     throw error;

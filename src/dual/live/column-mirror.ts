@@ -5,9 +5,9 @@
  */
 
 import { decode } from "../../codec/index.ts";
-import { ShardIndex } from "../../convert/targets/shard-index.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { StoredChunk } from "../../write/array/superchunk-file.ts";
+import { encodeShardIndex } from "../../zarr/read/shard-index.ts";
 import { ColumnShards, type FoundShard, type MirroredColumn, type ShownRows } from "./column-shards.ts";
 import { goneNote, ownHead, type PublishedShard } from "./shard-file.ts";
 import { canTakeOver, farOffset, type NewChunk, planShard } from "./shard-plan.ts";
@@ -175,11 +175,7 @@ export class ColumnMirror {
         ? undefined
         : (found.shard ?? { size: found.facts.size, entries: [], isNatural: false, isShard: false });
     const plan = planShard(base, chunks, facts, this.#place.high());
-    const index = new ShardIndex(facts.capacity);
-    plan.entries.forEach((entry, slot) => {
-      if (entry !== undefined) index.set(slot, entry.offset, entry.nbytes);
-    });
-    const tail = await index.encode();
+    const tail = await encodeShardIndex(plan.entries);
     const written = await this.#place.files.replace({
       key,
       kept: plan.kept,

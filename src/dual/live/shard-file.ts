@@ -4,15 +4,15 @@
  * A file of its own begins with {@link OWN_HEAD}, which no index leads to. @see FORMAT.md [FY-02] [FY-05]
  */
 
-import {
-  decodeShardIndex,
-  type ShardEntry,
-  ShardIndex,
-  shardIndexLength,
-} from "../../convert/targets/shard-index.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkPlace } from "../../write/array/mirror.ts";
+import {
+  decodeShardIndex,
+  encodeShardIndex,
+  type ShardEntry,
+  shardIndexLength,
+} from "../../zarr/read/shard-index.ts";
 
 /** Bytes of a superchunk's header, in front of its offsets. */
 const HEADER_LENGTH = 32;
@@ -78,16 +78,12 @@ export async function readPublished(
       },
     );
   const bytes = await store.getRange(key, { offset: size - length, length });
-  const entries = await decodeShardIndex(bytes ?? new Uint8Array(0), capacity, size, path);
+  const entries = await decodeShardIndex(bytes ?? new Uint8Array(0), { path, size, grid: [capacity] });
   const isNatural = text.startsWith(OWN_HEAD) && head[OWN_HEAD.length] === 1;
   return { size, entries, isNatural, isShard: true };
 }
 
 /** The index of a full superchunk, whose chunks lie at these places. */
 export function indexOfPlaces(places: readonly ChunkPlace[]): Promise<Uint8Array> {
-  const index = new ShardIndex(places.length);
-  places.forEach(({ offset, nbytes }, slot) => {
-    index.set(slot, offset, nbytes);
-  });
-  return index.encode();
+  return encodeShardIndex(places.map(({ offset, nbytes }) => ({ offset, nbytes })));
 }

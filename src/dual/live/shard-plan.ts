@@ -6,7 +6,7 @@
  * padded copy of a short last chunk) lies behind all that a full superchunk can reach, with a hole between.
  * @see FORMAT.md [FY-03] [FY-04]
  */
-import type { ShardEntry } from "../../convert/targets/shard-index.ts";
+import { emptyEntries, type ShardEntry } from "../../zarr/read/shard-index.ts";
 import { firstChunkOffset, type PublishedShard } from "./shard-file.ts";
 import type { FileRange } from "./types.ts";
 
@@ -115,10 +115,6 @@ export function canTakeOver(base: PublishedShard, full: PublishedShard, facts: S
     const other = full.entries[slot];
     return other?.offset === entry.offset && other.nbytes === entry.nbytes;
   });
-}
-
-export function emptyEntries(capacity: number): (ShardEntry | undefined)[] {
-  return new Array<ShardEntry | undefined>(capacity).fill(undefined);
 }
 
 /** The bytes that an index leads to, neighbours as one. */

@@ -5,7 +5,6 @@
  */
 import type { Archive } from "../../archive/kinds/types.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
-import { shardIndexLength } from "../../convert/targets/shard-index.ts";
 import { shardPlace } from "../../convert/targets/shard-keys.ts";
 import { type LinkedShard, planShards } from "../../dual/link/shards.ts";
 import { checkTail } from "../../dual/link/tail.ts";
@@ -13,6 +12,7 @@ import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { nameDimensions } from "../../zarr/document/dimension-names.ts";
+import { shardIndexLength } from "../../zarr/read/shard-index.ts";
 import { isColumnOf } from "./documents.ts";
 import type { PlanOptions, ReferencePlan } from "./plan.ts";
 import { grownChunks, type ReferencedArray } from "./planned-array.ts";

@@ -4,6 +4,7 @@
  * Knows the bytes of the index; must not know stores or what chunks hold.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html
  */
+import { at } from "../../bytes/at.ts";
 import { crc32c } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -33,7 +34,7 @@ export interface ShardIndexLayout {
   readonly order: readonly number[] | undefined;
 }
 
-/** What everybody writes: at the end, little-endian, with a crc32c. */
+/** What writers of shards use: at the end, little-endian, with a crc32c. */
 export const DEFAULT_INDEX: ShardIndexLayout = {
   location: "end",
   endian: "little",
@@ -98,20 +99,25 @@ export function shardIndexLength(capacity: number, layout: ShardIndexLayout = DE
   return capacity * ENTRY + layout.checksums * CRC;
 }
 
-/** The bytes of an index; `grid` has the inner chunks along each dimension. Throws `BAD_ARGUMENT` for a wrong count. */
+/** An index of `capacity` chunks, all of them absent. */
+export function emptyEntries(capacity: number): (ShardEntry | undefined)[] {
+  return new Array<ShardEntry | undefined>(capacity).fill(undefined);
+}
+
+/** The bytes of an index; `grid` has the inner chunks along each dimension (default: one dimension). */
 export async function encodeShardIndex(
   entries: ShardEntries,
-  grid: readonly number[],
+  grid: readonly number[] = [entries.length],
   layout: ShardIndexLayout = DEFAULT_INDEX,
 ): Promise<Uint8Array> {
   const length = shardIndexLength(entries.length, layout);
   const bytes = new Uint8Array(length);
   const view = new DataView(bytes.buffer);
   const little = layout.endian === "little";
-  const at = wordPlaces(grid, layout);
+  const wordAt = wordPlaces(grid, layout);
   entries.forEach((entry, slot) => {
-    setWord(view, at(slot, 0), entry?.offset, little);
-    setWord(view, at(slot, 1), entry?.nbytes, little);
+    setWord(view, wordAt(slot, 0), entry?.offset, little);
+    setWord(view, wordAt(slot, 1), entry?.nbytes, little);
   });
   for (let end = entries.length * ENTRY; end < length; end += CRC) {
     view.setUint32(end, await crc32c(bytes.subarray(0, end)), true);
@@ -131,12 +137,13 @@ function setWord(view: DataView, at: number, value: number | undefined, little: 
 export interface IndexedShard {
   /** How messages name the shard. */
   readonly path: string;
-  /** Byte of the object where the shard starts, for messages: not 0 for a shard inside of another. */
-  readonly start: number;
+  /** Byte of the object where the shard starts, for messages (default 0): another one for a shard inside of another. */
+  readonly start?: number;
   /** Bytes of the shard. */
   readonly size: number;
   readonly grid: readonly number[];
-  readonly layout: ShardIndexLayout;
+  /** Default {@link DEFAULT_INDEX}. */
+  readonly layout?: ShardIndexLayout;
 }
 
 /**
@@ -144,7 +151,7 @@ export interface IndexedShard {
  * outside of the shard, in the index itself, or over another one.
  */
 export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): Promise<ShardEntries> {
-  const { grid, layout, size } = shard;
+  const { grid, layout = DEFAULT_INDEX, size, start = 0 } = shard;
   const capacity = grid.reduce((product, n) => product * n, 1);
   const length = shardIndexLength(capacity, layout);
   const base = layout.location === "start" ? 0 : size - length;
@@ -153,7 +160,7 @@ export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): 
     throw new SuperchunkError(
       "TRUNCATED",
       `an index of ${capacity} chunks takes ${length} bytes, but the shard has ${found}. The file is cut short, or is not a shard of this array`,
-      { path: shard.path, offset: shard.start, field: "shard index", expected: length, found },
+      { path: shard.path, offset: start, field: "shard index", expected: length, found },
     );
   }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -163,10 +170,10 @@ export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): 
     if (stored === computed) continue;
     throw new SuperchunkError(
       "CHECKSUM_MISMATCH",
-      `the crc32c of the shard index at byte ${shard.start + base + end} is ${hex(stored)}, but its bytes give ${hex(computed)}. The index is damaged; look for another copy`,
+      `the crc32c of the shard index at byte ${start + base + end} is ${hex(stored)}, but its bytes give ${hex(computed)}. The index is damaged; look for another copy`,
       {
         path: shard.path,
-        offset: shard.start + base + end,
+        offset: start + base + end,
         field: "shard index",
         expected: hex(stored),
         found: hex(computed),
@@ -174,24 +181,24 @@ export async function decodeShardIndex(bytes: Uint8Array, shard: IndexedShard): 
     );
   }
   const little = layout.endian === "little";
-  const at = wordPlaces(grid, layout);
+  const wordAt = wordPlaces(grid, layout);
   const room =
     layout.location === "start" ? { from: BigInt(length), to: BigInt(size) } : { from: 0n, to: BigInt(base) };
   const entries: (ShardEntry | undefined)[] = [];
   for (let slot = 0; slot < capacity; slot++) {
-    const offset = view.getBigUint64(at(slot, 0), little);
-    const nbytes = view.getBigUint64(at(slot, 1), little);
+    const offset = view.getBigUint64(wordAt(slot, 0), little);
+    const nbytes = view.getBigUint64(wordAt(slot, 1), little);
     if (offset === ABSENT && nbytes === ABSENT) {
       entries.push(undefined);
       continue;
     }
     const half = offset === ABSENT || nbytes === ABSENT;
     if (half || (nbytes > 0n && offset < room.from) || offset + nbytes > room.to) {
-      throw badEntry(shard, slot, base + at(slot, 0), offset, nbytes, half, room);
+      throw badEntry(shard, { slot, at: base + wordAt(slot, 0), offset, nbytes, half }, room);
     }
     entries.push({ offset: Number(offset), nbytes: Number(nbytes) });
   }
-  refuseOverlaps(entries, shard, (slot) => base + at(slot, 0));
+  refuseOverlaps(entries, shard, (slot) => base + wordAt(slot, 0));
   return entries;
 }
 
@@ -206,63 +213,62 @@ function wordPlaces(
   let stride = 8;
   for (const d of [...order].reverse()) {
     strides[d] = stride;
-    stride *= shape[d] ?? 1;
+    stride *= at(shape, d);
   }
   return (slot, word) => {
-    let at = word * (strides[grid.length] ?? 0);
+    let place = word * at(strides, grid.length);
     let rest = slot;
     for (let d = grid.length - 1; d >= 0; d--) {
-      const n = grid[d] ?? 1;
-      at += (rest % n) * (strides[d] ?? 0);
+      const n = at(grid, d);
+      place += (rest % n) * at(strides, d);
       rest = Math.floor(rest / n);
     }
-    return at;
+    return place;
   };
 }
 
 function refuseOverlaps(entries: ShardEntries, shard: IndexedShard, placeOf: (slot: number) => number): void {
-  let ascending = true;
-  let end = 0;
-  for (const entry of entries) {
+  const used: { slot: number; offset: number; end: number }[] = [];
+  let isAscending = true;
+  for (const [slot, entry] of entries.entries()) {
     if (entry === undefined || entry.nbytes === 0) continue;
-    if (entry.offset < end) {
-      ascending = false;
-      break;
-    }
-    end = entry.offset + entry.nbytes;
+    const last = used.at(-1);
+    isAscending &&= last === undefined || entry.offset >= last.end;
+    used.push({ slot, offset: entry.offset, end: entry.offset + entry.nbytes });
   }
-  if (ascending) return;
-  const slots = [...entries.keys()].filter((slot) => (entries[slot]?.nbytes ?? 0) > 0);
-  slots.sort((a, b) => (entries[a]?.offset ?? 0) - (entries[b]?.offset ?? 0));
-  let last = -1;
-  for (const slot of slots) {
-    const entry = entries[slot];
-    const before = entries[last];
-    if (before !== undefined && entry !== undefined && entry.offset < before.offset + before.nbytes) {
-      throw new SuperchunkError(
-        "BAD_FIELD",
-        `entry ${slot} of the shard index (bytes ${entry.offset} to ${entry.offset + entry.nbytes}) overlaps entry ${last} (bytes ${before.offset} to ${before.offset + before.nbytes}). The index is damaged; look for another copy`,
-        {
-          path: shard.path,
-          chunk: slot,
-          offset: shard.start + placeOf(slot),
-          field: "shard index",
-          expected: `from ${before.offset + before.nbytes}`,
-          found: entry.offset,
-        },
-      );
-    }
-    last = slot;
+  if (isAscending) return;
+  used.sort((a, b) => a.offset - b.offset);
+  for (const [i, { slot, offset, end }] of used.entries()) {
+    const before = used[i - 1];
+    if (before === undefined || offset >= before.end) continue;
+    throw new SuperchunkError(
+      "BAD_FIELD",
+      `entry ${slot} of the shard index (bytes ${offset} to ${end}) overlaps entry ${before.slot} (bytes ${before.offset} to ${before.end}). The index is damaged; look for another copy`,
+      {
+        path: shard.path,
+        chunk: slot,
+        offset: (shard.start ?? 0) + placeOf(slot),
+        field: "shard index",
+        expected: `from ${before.end}`,
+        found: offset,
+      },
+    );
   }
 }
 
+/** An entry as it is stored, and the byte of the shard where it is. */
+interface StoredEntry {
+  readonly slot: number;
+  readonly at: number;
+  readonly offset: bigint;
+  readonly nbytes: bigint;
+  /** One of the two numbers says that the chunk is absent, the other one does not. */
+  readonly half: boolean;
+}
+
 function badEntry(
-  shard: IndexedShard,
-  slot: number,
-  at: number,
-  offset: bigint,
-  nbytes: bigint,
-  half: boolean,
+  { path, start = 0 }: IndexedShard,
+  { slot, at: place, offset, nbytes, half }: StoredEntry,
   room: { readonly from: bigint; readonly to: bigint },
 ): SuperchunkError {
   const reason = half
@@ -272,9 +278,9 @@ function badEntry(
     "BAD_FIELD",
     `entry ${slot} of the shard index is (${offset}, ${nbytes}), ${reason}. The index is damaged; look for another copy`,
     {
-      path: shard.path,
+      path,
       chunk: slot,
-      offset: shard.start + at,
+      offset: start + place,
       field: "shard index",
       expected: `${room.from} to ${room.to}`,
       found: `${offset}+${nbytes}`,
