@@ -1,29 +1,25 @@
 /**
  * Makes docs/api from the doc comments of the public entries: `npm run docs`.
  *
- * Fails where typedoc saw fewer names than the entries export: a tool that read nothing reports success too.
+ * Fails where the pages lack a name that the entries export: a tool that read nothing reports success too.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { installTools, toolsFolder } from "./tools/install.mjs";
 
-const here = fileURLToPath(new URL(".", import.meta.url));
-const root = join(here, "..", "..");
-const run = (command, args) => {
-  const { status } = spawnSync(command, args, {
-    cwd: here,
-    stdio: "inherit",
-    shell: process.platform === "win32",
-  });
-  if (status !== 0) process.exit(status ?? 1);
-};
-
-if (!existsSync(join(here, "node_modules", "typedoc"))) run("npm", ["ci", "--ignore-scripts", "--silent"]);
-run("npx", ["--no-install", "typedoc", "--logLevel", "Error"]);
+const root = fileURLToPath(new URL("..", import.meta.url));
+installTools();
+const typedoc = join(toolsFolder, "node_modules", "typedoc", "bin", "typedoc");
+const { status } = spawnSync(process.execPath, [typedoc, "--logLevel", "Error"], {
+  cwd: toolsFolder,
+  stdio: "inherit",
+});
+if (status !== 0) process.exit(status ?? 1);
 
 const pages = readdirSync(join(root, "docs", "api")).map((name) =>
-  readFileSync(join(root, "docs", "api", name), "utf8"),
+  readFileSync(join(root, "docs", "api", name), "utf8").replaceAll("\\", ""),
 );
 const { exports: entries } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 let names = 0;
@@ -33,7 +29,7 @@ for (const entry of Object.values(entries)) {
   for (const name of Object.keys(await import(pathToFileURL(join(root, entry.default)).href))) {
     names++;
     const heading = new RegExp(`^#+ (?:Abstract )?${name}(?:\\(\\))?$`, "m");
-    if (!pages.some((page) => heading.test(page.replaceAll("\\", "")))) missing.push(name);
+    if (!pages.some((page) => heading.test(page))) missing.push(name);
   }
 }
 if (names === 0 || missing.length > 0) {

@@ -1,0 +1,107 @@
+/**
+ * Makes the package that is published, in `package/`: `npm run package`, then `npm pack ./package`.
+ *
+ * One file for each entry and for each command, with what they share in chunks, so that the command starts quickly and a page
+ * loads few files; one file of types for each entry; the documents. What is in `dist` stays a file for each source, for work on it.
+ */
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { build } from "esbuild";
+import { installTools, toolsFolder } from "./tools/install.mjs";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const out = join(root, "package");
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+
+/** The public entries: the name of the file in the package, by the source that `package.json` names. */
+const ENTRIES = { index: "index", node: "node/index", zarr: "zarr", blosc: "codec/index" };
+
+/** The folder of the types for TypeScript before 5.7. */
+const OLDER = "types-before-5.7";
+
+rmSync(out, { recursive: true, force: true });
+mkdirSync(out);
+await bundleCode();
+await bundleTypes();
+writeManifest();
+for (const name of ["README.md", "FORMAT.md", "CHANGELOG.md", "LICENSE", "THIRD_PARTY_NOTICES.md"])
+  cpSync(join(root, name), join(out, name));
+cpSync(join(root, "docs"), join(out, "docs"), { recursive: true });
+const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+console.log(`package: ${files.length} files in package/`);
+
+async function bundleCode() {
+  const source = (path) => join(root, path);
+  await build({
+    entryPoints: {
+      ...Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, source(`src/${path}.ts`)])),
+      cli: source("cli/main.ts"),
+      // Threads are started from these files, which must be beside the chunk that starts them.
+      "chunk-worker": source("src/node/threads/chunk-worker.ts"),
+      "head-worker": source("src/node/fs/head-worker.ts"),
+    },
+    outdir: join(out, "dist"),
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "es2022",
+    packages: "external",
+    minifySyntax: true,
+    minifyWhitespace: true,
+    legalComments: "none",
+    logLevel: "warning",
+  });
+}
+
+async function bundleTypes() {
+  installTools();
+  const require = createRequire(join(toolsFolder, "package.json"));
+  const load = (name) => import(pathToFileURL(require.resolve(name)).href);
+  const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-plugin-dts")]);
+  const input = Object.fromEntries(
+    Object.entries(ENTRIES).map(([name, path]) => [name, join(root, "dist", "src", `${path}.d.ts`)]),
+  );
+  const quiet = (warning) => {
+    // Types that an entry uses and does not export: they are in the shared files.
+    if (!warning.message.includes("private shared type")) console.warn(warning.message);
+  };
+  const bundle = await rollup({ input, plugins: [dts()], external: [/^node:/], onwarn: quiet });
+  const { output } = await bundle.write({
+    dir: join(out, "dist"),
+    format: "es",
+    entryFileNames: "[name].d.ts",
+    chunkFileNames: "types-[hash].d.ts",
+  });
+  // Before TypeScript 5.7 arrays of bytes did not say what memory they are in.
+  mkdirSync(join(out, "dist", OLDER));
+  for (const { fileName, code } of output)
+    writeFileSync(
+      join(out, "dist", OLDER, fileName),
+      code.replaceAll(/\bUint8Array<ArrayBuffer(?:Like)?>/g, "Uint8Array"),
+    );
+}
+
+function writeManifest() {
+  const { scripts: _scripts, devDependencies: _dev, files: _files, ...kept } = manifest;
+  const entry = (name) => ({
+    "types@<5.7": `./dist/${OLDER}/${name}.d.ts`,
+    types: `./dist/${name}.d.ts`,
+    default: `./dist/${name}.js`,
+  });
+  const published = {
+    ...kept,
+    bin: { superchunk: "./dist/cli.js" },
+    files: ["dist", "docs", "FORMAT.md", "CHANGELOG.md", "THIRD_PARTY_NOTICES.md"],
+    exports: {
+      ".": entry("index"),
+      "./node": entry("node"),
+      "./zarr": entry("zarr"),
+      "./blosc": entry("blosc"),
+      "./package.json": "./package.json",
+    },
+  };
+  writeFileSync(join(out, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
+}
