@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import {
   type Container,
   type ContainerCredentials,
+  type ContainerOptions,
   Containers,
   joinContainers,
   type OpenReferencesOptions,
@@ -67,11 +68,12 @@ async function locateSet(location: string): Promise<Location> {
 export function openContainer(
   container: Container,
   credentials: ContainerCredentials | undefined,
+  options: ContainerOptions = {},
 ): ReadableStore {
   const { store, prefix, location, region, endpoint, anonymous } = container;
   const place = location ?? prefix;
   if (store === "local") return new FileStore(resolve(place.slice("file://".length)));
-  if (store !== "s3") return openWebContainer(container, credentials);
+  if (store !== "s3") return openWebContainer(container, credentials, options);
   const [, bucket = "", below = ""] = /^s3:\/\/([^/]+)\/(.*)$/.exec(place) ?? [];
   const { accessKeyId, secretAccessKey, sessionToken } = credentials ?? {};
   return new S3Store({
@@ -109,7 +111,8 @@ async function openIcechunk(
     const container = containers.get(name);
     const own =
       container.credentials === undefined ? undefined : options.credentials?.[container.credentials];
-    const opened = stores.get(name) ?? Promise.resolve(openContainer(container, own));
+    const opened =
+      stores.get(name) ?? Promise.resolve(openContainer(container, own, { redirects: options.redirects }));
     stores.set(name, opened);
     return opened;
   };

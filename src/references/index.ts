@@ -1,6 +1,7 @@
 /** Virtual references: archives as Zarr without a copy, for those who read through kerchunk or Icechunk. */
 export {
   type ContainerCredentials,
+  type ContainerOptions,
   openWebContainer,
 } from "./containers/container-reader.ts";
 export {

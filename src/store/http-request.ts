@@ -1,20 +1,34 @@
 /**
- * Requests over HTTP: a bounded number at a time, and again where an answer may be right the next time.
+ * Requests over HTTP: a bounded number at a time, again where an answer may be right the next time, and on to where a
+ * server redirects, as far as that is allowed.
  *
- * Knows fetch, retries and status codes; must not know ranges and keys.
+ * Knows fetch, retries, redirects and status codes; must not know ranges and keys.
  */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { dropBody, TransientError } from "./http-response.ts";
 
 /** Status codes of a server that is busy or failing for now. */
 const TRANSIENT: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
-/** A server may ask to be left alone longer; nobody waits for it longer than this. */
+/** A server may ask for a longer pause; it gets this one. */
 const MAX_WAIT_MS = 30_000;
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const MOST_REDIRECTS = 5;
+
+/**
+ * Where a server may redirect to: `same-origin` is itself alone, `any` is other servers too. In both cases headers that
+ * were given for a server are sent to no other, and a server on the web cannot redirect into the local network.
+ */
+export type Redirects = "same-origin" | "any";
 
 /** How requests are made. */
 export interface RequesterOptions {
   readonly fetch: typeof globalThis.fetch;
+  /** Sent to every server. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The server that is asked first, and what is sent to no other: secrets may be among it. */
+  readonly origin: string;
+  readonly ownHeaders: Readonly<Record<string, string>>;
+  readonly redirects: Redirects;
   /** Tries after the first. */
   readonly retries: number;
   /** Wait before the first further try; doubled for each one after. */
@@ -32,8 +46,11 @@ export interface Request<T> {
   readonly method: "GET" | "HEAD";
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal | undefined;
-  /** Makes the result; a {@link TransientError} thrown here, or by the body, leads to another try. */
-  accept(response: Response): Promise<T>;
+  /**
+   * Makes the result; a {@link TransientError} thrown here, or by the body, leads to another try. Without an answer the
+   * server redirected to a folder of the same name, as servers do where there is no such object.
+   */
+  accept(response: Response | undefined): Promise<T>;
 }
 
 /** Sends requests to one server. */
@@ -49,7 +66,7 @@ export class Requester {
   /**
    * Sends a request until its answer is accepted.
    *
-   * @throws IO where every try failed
+   * @throws IO where every try failed; UNSAFE_PATH for a redirect that is not allowed
    */
   async send<T>(request: Request<T>): Promise<T> {
     const { retries, retryDelayMs } = this.#options;
@@ -68,17 +85,15 @@ export class Requester {
   }
 
   async #sendOnce<T>(request: Request<T>): Promise<T> {
-    const { url, method, signal } = request;
+    const { signal } = request;
     await this.#enter();
     const controller = new AbortController();
     const forward = (): void => controller.abort(signal?.reason);
     try {
       signal?.throwIfAborted();
       signal?.addEventListener("abort", forward, { once: true });
-      const headers = { ...this.#options.headers, ...request.headers };
-      const asking = this.#options.fetch(url, { method, headers, signal: controller.signal });
-      const response = await withinTime(asking, this.#options.timeoutMs, controller);
-      if (TRANSIENT.has(response.status)) {
+      const response = await this.#follow(request, controller);
+      if (response !== undefined && TRANSIENT.has(response.status)) {
         await dropBody(response);
         throw new TransientError(`status ${response.status}`, parseRetryAfter(response));
       }
@@ -87,6 +102,89 @@ export class Requester {
       signal?.removeEventListener("abort", forward);
       this.#leave();
     }
+  }
+
+  /** The answer at the end of all redirects; undefined where they lead to a folder. */
+  async #follow(request: Request<unknown>, controller: AbortController): Promise<Response | undefined> {
+    const { origin } = this.#options;
+    const shown = request.path;
+    let { url } = request;
+    for (let followed = 0; ; followed++) {
+      const from = new URL(url);
+      const response = await this.#ask(request, url, "manual", controller);
+      if (response.type === "opaqueredirect") return this.#followBlindly(request, url, controller);
+      // A fetch that was given in place of the platform's may follow by itself.
+      if (response.redirected) return this.#checkEnd(response, request);
+      const location = response.headers.get("location");
+      if (!REDIRECTS.has(response.status) || location === null) return response;
+      await dropBody(response);
+      const next = URL.canParse(location, url) ? new URL(location, url) : undefined;
+      if (next?.protocol !== "http:" && next?.protocol !== "https:")
+        throw new SuperchunkError("IO", "the server redirects to what is not an http(s):// address", {
+          path: shown,
+          field: "location",
+        });
+      if (next.pathname === `${from.pathname}/`) return undefined;
+      if (followed >= MOST_REDIRECTS) throw unsafeRedirect(shown, "on and on", origin, next.origin);
+      this.#allow(next, shown);
+      url = next.href;
+    }
+  }
+
+  /** A browser does not say where a redirect leads: it follows by itself, and the end is looked at. */
+  async #followBlindly(
+    request: Request<unknown>,
+    url: string,
+    controller: AbortController,
+  ): Promise<Response | undefined> {
+    if (Object.keys(this.#options.ownHeaders).length > 0) {
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        "the server redirects, and the browser does not say where: the headers for the server are not sent on",
+        { path: request.path, field: "location" },
+      );
+    }
+    return this.#checkEnd(await this.#ask(request, url, "follow", controller), request);
+  }
+
+  async #checkEnd(response: Response, { url, path }: Request<unknown>): Promise<Response | undefined> {
+    const end = new URL(response.url);
+    if (end.pathname === `${new URL(url).pathname}/`) {
+      await dropBody(response);
+      return undefined;
+    }
+    try {
+      this.#allow(end, path);
+      return response;
+    } catch (error) {
+      await dropBody(response);
+      throw error;
+    }
+  }
+
+  #allow(next: URL, path: string): void {
+    const { origin, redirects } = this.#options;
+    if (next.origin === origin) return;
+    const isLocal = isLocalHost(next.hostname) && !isLocalHost(new URL(origin).hostname);
+    if (redirects === "any" && !isLocal) return;
+    throw unsafeRedirect(path, `to ${next.origin}`, origin, next.origin);
+  }
+
+  #ask(
+    request: Request<unknown>,
+    url: string,
+    redirect: "manual" | "follow",
+    controller: AbortController,
+  ): Promise<Response> {
+    const { headers, ownHeaders, origin, timeoutMs } = this.#options;
+    const own = new URL(url).origin === origin ? ownHeaders : {};
+    const asking = this.#options.fetch(url, {
+      method: request.method,
+      headers: { ...headers, ...own, ...request.headers },
+      signal: controller.signal,
+      redirect,
+    });
+    return withinTime(asking, timeoutMs, controller);
   }
 
   async #enter(): Promise<void> {
@@ -102,6 +200,33 @@ export class Requester {
     if (next === undefined) this.#running--;
     else next();
   }
+}
+
+function unsafeRedirect(path: string, where: string, expected: string, found: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSAFE_PATH",
+    `the server redirects ${where}, and only ${expected} may be read; give the address where the objects really are`,
+    { path, field: "location", expected, found },
+  );
+}
+
+/** True for a host of the local network, as far as its name alone says so. */
+function isLocalHost(hostname: string): boolean {
+  const name = hostname.toLowerCase().replace(/^\[|\]$/g, "");
+  if (
+    name === "localhost" ||
+    name.endsWith(".localhost") ||
+    name.endsWith(".local") ||
+    name.endsWith(".internal")
+  )
+    return true;
+  if (name.includes(":")) {
+    // Loopback, unspecified, unique local, link-local, and addresses of IPv4 in the form of IPv6.
+    return /^(?:::1?$|f[cd]|fe[89ab]|::ffff:|64:ff9b:)/.test(name);
+  }
+  return /^(?:0|10|127|169\.254|192\.168|172\.(?:1[6-9]|2\d|3[01])|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7]))\.[\d.]+$/.test(
+    name,
+  );
 }
 
 /** Waits for an answer; one that takes longer is given up, and may be right the next time. */

@@ -33,15 +33,6 @@ export function parseVersion(response: Response, size: number | undefined): stri
   return time === null || size === undefined ? undefined : `${time} ${size}`;
 }
 
-/** True where a server sent a folder's page in place of an object: asked for `/data`, it led to `/data/`. */
-export function isFolderPage(response: Response, url: string): boolean {
-  return (
-    response.redirected &&
-    new URL(response.url).pathname.endsWith("/") &&
-    !new URL(url).pathname.endsWith("/")
-  );
-}
-
 /** Milliseconds without a byte of a body. */
 const STALL_MS = 60_000;
 

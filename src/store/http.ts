@@ -5,15 +5,8 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { checkPart, formatRange, parseContentRange } from "./http-range.ts";
-import { Requester } from "./http-request.ts";
-import {
-  dropBody,
-  isFolderPage,
-  parseLength,
-  parseVersion,
-  readBody,
-  TransientError,
-} from "./http-response.ts";
+import { type Redirects, Requester } from "./http-request.ts";
+import { dropBody, parseLength, parseVersion, readBody, TransientError } from "./http-response.ts";
 import { checkFolder, checkKey } from "./key.ts";
 import { checkRange, resolveRange } from "./range.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
@@ -25,7 +18,7 @@ const MAX_VERSIONS = 100_000;
 
 /** Options of a {@link HttpStore}. */
 export interface HttpStoreOptions {
-  /** Sent with every request, for example `Authorization`. */
+  /** Sent with every request to the server itself, for example `Authorization`, and to no server that it redirects to. */
   readonly headers?: Readonly<Record<string, string>>;
   /** In place of the platform's `fetch`. */
   readonly fetch?: typeof globalThis.fetch;
@@ -42,6 +35,11 @@ export interface HttpStoreOptions {
    * one may not list: add it there.
    */
   readonly absentStatuses?: readonly number[];
+  /**
+   * Which redirects are followed; default `any`: much public data is behind servers that redirect to where the bytes are.
+   * References and containers have `same-origin`, since others wrote them.
+   */
+  readonly redirects?: Redirects;
 }
 
 /**
@@ -52,8 +50,10 @@ export interface HttpStoreOptions {
  * - HTTP has no listing: `list` throws `UNSUPPORTED`. Archives whose metadata names their files need none.
  * - The base URL's query is sent with every request (signed URLs). User and password in it go into `Authorization`.
  *   Messages show neither.
- * - In a browser, a server of another origin must expose `ETag` and `Content-Range`
- *   (`Access-Control-Expose-Headers`) for versions and ranges to be checked.
+ * - A redirect that is not allowed (`redirects`, five in a row, from the web into the local network) is `UNSAFE_PATH`.
+ * - A part of an object whose `Content-Range` is missing, or is not the range asked for, is refused (`IO`). A browser hides the
+ *   header of a server of another origin that does not expose it (`Access-Control-Expose-Headers: ETag, Content-Range`):
+ *   there the length alone is checked, and versions are not.
  */
 export class HttpStore implements ReadableStore {
   readonly pinsVersions = true;
@@ -75,7 +75,10 @@ export class HttpStore implements ReadableStore {
     this.#requester = new Requester({
       fetch: options.fetch ?? ((...request) => globalThis.fetch(...request)),
       // Encoded bodies would make lengths and ranges count other bytes than the object's. Browsers decide it themselves.
-      headers: { "accept-encoding": "identity", ...authorize(url), ...options.headers },
+      headers: { "accept-encoding": "identity" },
+      origin: url.origin,
+      ownHeaders: { ...authorize(url), ...options.headers },
+      redirects: options.redirects ?? "any",
       maxConcurrent: Math.max(1, options.maxConcurrent ?? 16),
       retries: Math.max(0, options.retries ?? 4),
       retryDelayMs: options.retryDelayMs ?? 100,
@@ -183,7 +186,8 @@ export class HttpStore implements ReadableStore {
       headers,
       signal,
       accept: async (response) => {
-        if (!this.#absent.has(response.status) && !isFolderPage(response, url)) return accept(response, path);
+        if (response === undefined) return undefined;
+        if (!this.#absent.has(response.status)) return accept(response, path);
         await dropBody(response);
         return undefined;
       },
@@ -226,11 +230,14 @@ export class HttpStore implements ReadableStore {
     try {
       this.#checkVersion(key, parseVersion(response, told?.total));
       if (told !== undefined) checkPart(told, range, path);
+      // A browser hides the header of another origin that does not expose it.
+      else if (response.type !== "cors") throw withoutRange(range, path, response);
     } catch (error) {
       await dropBody(response);
       throw error;
     }
     const bytes = await readBody(response, asked, path, this.#timeoutMs);
+    if (told === undefined && bytes.length !== asked) throw withoutRange(range, path, response);
     if (told !== undefined && told.last - told.first + 1 !== bytes.length) {
       throw new TransientError(
         `the body has ${bytes.length} bytes, "content-range" promises ${told.last - told.first + 1}`,
@@ -270,7 +277,7 @@ export class HttpStore implements ReadableStore {
     if (found === undefined || found === expected) return;
     throw new SuperchunkError(
       "STALE",
-      `the object was changed on the server since it was first read: its version was ${expected}, and is ${found}; open it anew`,
+      `the object was changed on the server since it was first read: its version was ${expected}, and is ${found}; open it again`,
       { path: this.describe(key), field: "version", expected, found },
     );
   }
@@ -289,6 +296,19 @@ export class HttpStore implements ReadableStore {
       },
     );
   }
+}
+
+function withoutRange(range: ByteRange, path: string, response: Response): SuperchunkError {
+  return new SuperchunkError(
+    "IO",
+    "the server sent a part of the object without saying which (status 206 without a valid Content-Range); use another server, or download the archive",
+    {
+      path,
+      field: "content-range",
+      expected: formatRange(range),
+      found: response.headers.get("content-range") ?? "none",
+    },
+  );
 }
 
 function describeSize(response: Response, size: number | undefined): ObjectInfo | undefined {

@@ -61,6 +61,7 @@ interface SetOptions {
   readonly guard?: readonly [size: number, modified: number | null, etag: string | null];
   readonly credentials?: ContainerCredentials;
   readonly openContainer?: typeof openContainer;
+  readonly redirects?: "any";
 }
 
 async function failure(reading: Promise<unknown>): Promise<SuperchunkError> {
@@ -168,14 +169,19 @@ describe("a reference over HTTP", () => {
     expect(error.message).toContain(`${server.url}/array.blp`);
   });
 
-  it("follows a redirect where nothing secret is sent", async () => {
+  it("follows a redirect to another server only where that is asked for", async () => {
     const elsewhere = await serveObjects([["array.blp", array]]);
     server.intercept = (_, response) => {
       response.writeHead(302, { location: `${elsewhere.url}/array.blp` }).end();
       return true;
     };
-    const store = await setOf([0, 16]);
+    const error = await failure((await setOf([0, 16])).get("/x"));
+    expect([error.code, error.details.found]).toEqual(["UNSAFE_PATH", new URL(elsewhere.url).origin]);
+    expect(elsewhere.log).toEqual([]);
+    const credentials = { headers: { "x-key": SECRET } };
+    const store = await setOf([0, 16], { redirects: "any", credentials });
     expect(await store.get("/x")).toEqual(array.slice(0, 16));
+    expect(elsewhere.headers.map((headers) => headers["x-key"])).toEqual([undefined, undefined]);
     await elsewhere.close();
   });
 });

@@ -159,7 +159,7 @@ describe("over HTTP", () => {
     expect((await store.stat("file.blp"))?.size).toBe(size + 1);
     await expect(store.getRange("file.blp", { offset: 70_000, length: 4 })).rejects.toMatchObject({
       code: "STALE",
-      message: expect.stringMatching(/its version was \S+, and is \S+; open it anew$/),
+      message: expect.stringMatching(/its version was \S+, and is \S+; open it again$/),
       details: {
         path: `${server.url}/file.blp`,
         field: "version",

@@ -139,10 +139,50 @@ describe("the HTTP store", () => {
       }
     }));
 
+  it("refuses a part that does not say where it belongs, or says so in a way that cannot be read", () =>
+    withServer(async (server, store) => {
+      for (const wrong of [
+        undefined,
+        "",
+        "bytes */1000",
+        "bytes 0-9",
+        "items 0-9/1000",
+        "bytes 0-9/1000, bytes 0-9/1000",
+      ]) {
+        server.intercept = (_request, response) => {
+          const headers = {
+            "content-length": 10,
+            ...(wrong === undefined ? {} : { "content-range": wrong }),
+          };
+          // The right number of bytes, from elsewhere in the object.
+          response.writeHead(206, headers).end(BYTES.subarray(500, 510));
+          return true;
+        };
+        const refusal = { code: "IO", details: { field: "content-range" } };
+        await expect(store.getRange("x", { offset: 0, length: 10 }), wrong).rejects.toMatchObject(refusal);
+        await expect(store.getRange("x", { suffixLength: 10 }), wrong).rejects.toMatchObject(refusal);
+        await expect(store.getHead("x", 10), wrong).rejects.toMatchObject(refusal);
+      }
+    }));
+
+  it("checks the length alone where a browser hides the header of another origin", async () => {
+    const answering = (length: number): typeof globalThis.fetch => {
+      const response = new Response(BYTES.slice(0, length), { status: 206 });
+      return () => Promise.resolve(Object.defineProperty(response, "type", { value: "cors" }));
+    };
+    const read = (length: number): Promise<Uint8Array | undefined> =>
+      new HttpStore("https://example.org/", { fetch: answering(length) }).getRange("x", {
+        offset: 0,
+        length: 10,
+      });
+    expect(await read(10)).toEqual(BYTES.slice(0, 10));
+    await expect(read(9)).rejects.toMatchObject({ code: "IO", details: { field: "content-range" } });
+  });
+
   it("stops reading a body longer than the range, also where its length is not told", () =>
     withServer(async (server, store) => {
       server.intercept = (_request, response) => {
-        response.writeHead(206);
+        response.writeHead(206, { "content-range": "bytes 0-9/1000" });
         const pour = (): void => {
           while (!response.destroyed && response.write(new Uint8Array(65_536)));
           if (!response.destroyed) response.once("drain", pour);
@@ -285,6 +325,93 @@ describe("the HTTP store", () => {
       },
       { retries: 0 },
     ));
+
+  describe("redirects", () => {
+    const key = { headers: { "x-key": "secret" } };
+
+    /** A fetch that answers by URL: an address to redirect to, or bytes. Notes what was asked, with `x-key` where sent. */
+    function makeFetch(answers: Readonly<Record<string, string | Uint8Array<ArrayBuffer>>>): {
+      readonly asked: string[];
+      readonly fetch: typeof globalThis.fetch;
+    } {
+      const asked: string[] = [];
+      return {
+        asked,
+        fetch: async (input, init) => {
+          const url = String(input);
+          asked.push(`${url}${new Headers(init?.headers).has("x-key") ? " with the key" : ""}`);
+          const answer = answers[url];
+          if (answer === undefined) return new Response(null, { status: 404 });
+          if (typeof answer !== "string") return new Response(answer);
+          return new Response(null, { status: 302, headers: { location: answer } });
+        },
+      };
+    }
+
+    it("to another server are followed without the headers that are for the first, and not at all where that is asked for", async () => {
+      const { asked, fetch } = makeFetch({
+        "https://example.org/x": "https://cdn.example.net/y?token=t",
+        "https://cdn.example.net/y?token=t": BYTES,
+      });
+      const store = new HttpStore("https://example.org/", { ...key, fetch });
+      expect(await store.get("x")).toEqual(BYTES);
+      expect(asked).toEqual(["https://example.org/x with the key", "https://cdn.example.net/y?token=t"]);
+      const own = new HttpStore("https://example.org/", { ...key, fetch, redirects: "same-origin" });
+      const error: unknown = await own.get("x").catch((caught: unknown) => caught);
+      expect(error).toMatchObject({ code: "UNSAFE_PATH", details: { found: "https://cdn.example.net" } });
+      expect(String(error)).not.toContain("token");
+      expect(asked.length).toBe(3);
+    });
+
+    it("on the same server are followed with them, up to five in a row", async () => {
+      const { asked, fetch } = makeFetch({
+        "https://example.org/x": "/y",
+        "https://example.org/y": BYTES,
+        "https://example.org/a": "/b",
+        "https://example.org/b": "/a",
+      });
+      const store = new HttpStore("https://example.org/", { ...key, fetch, redirects: "same-origin" });
+      expect(await store.get("x")).toEqual(BYTES);
+      expect(asked.every((each) => each.endsWith("with the key"))).toBe(true);
+      await expect(store.get("a")).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+      expect(asked.length).toBe(2 + 6);
+    });
+
+    it.each([
+      "http://127.0.0.1/",
+      "http://127.1/",
+      "http://2130706433/",
+      "http://0x7f.0.0.1/",
+      "http://localhost:8080/",
+      "http://x.localhost/",
+      "http://[::1]/",
+      "http://[::ffff:10.0.0.1]/",
+      "http://[fe80::1]/",
+      "http://[fd00::1]/",
+      "http://10.1.2.3/",
+      "http://172.20.0.1/",
+      "http://192.168.1.1/",
+      "http://169.254.169.254/latest/meta-data/",
+      "http://metadata.google.internal/",
+      "http://0.0.0.0/",
+    ])("from the web into the local network are refused: %s", async (local) => {
+      const { asked, fetch } = makeFetch({ "https://example.org/x": local, [new URL(local).href]: BYTES });
+      const store = new HttpStore("https://example.org/", { fetch });
+      await expect(store.get("x")).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+      expect(asked).toEqual(["https://example.org/x"]);
+    });
+
+    it("to a page of another name are not taken for an object that is absent", async () => {
+      const { fetch } = makeFetch({
+        "https://example.org/data": "https://example.org/data/",
+        "https://example.org/x": "/login/",
+        "https://example.org/login/": BYTES,
+      });
+      const store = new HttpStore("https://example.org/", { fetch });
+      expect(await store.get("data")).toBeUndefined();
+      expect(await store.get("x")).toEqual(BYTES);
+    });
+  });
 
   it("refuses a base that is not HTTP", () => {
     for (const base of ["file:///tmp", "x", "", "ftp://host/x"]) {

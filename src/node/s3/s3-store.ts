@@ -286,7 +286,7 @@ export class S3Store implements WritableStore {
     if (etag !== undefined && etag !== expected)
       throw new SuperchunkError(
         "STALE",
-        `the object was changed in its bucket since it was first read: its ETag was ${expected}, and is ${etag}; open it anew`,
+        `the object was changed in its bucket since it was first read: its ETag was ${expected}, and is ${etag}; open it again`,
         { path, field: "etag", expected, found: etag },
       );
     const asked = "suffixLength" in range ? range.suffixLength : range.length;

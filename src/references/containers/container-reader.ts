@@ -5,9 +5,9 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import { HttpStore } from "../../store/http.ts";
+import type { Redirects } from "../../store/http-request.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { StoredReference } from "../kerchunk/kerchunk-index.ts";
-import { fetchWithin } from "./container-fetch.ts";
 import type { Container, Containers } from "./containers.ts";
 import { checkGuard } from "./guard.ts";
 
@@ -21,14 +21,21 @@ export interface ContainerCredentials {
   readonly sessionToken?: string;
 }
 
+/** How the store of a container is reached. */
+export interface ContainerOptions {
+  /** Which redirects of a web server are followed; default `same-origin`. */
+  readonly redirects?: Redirects | undefined;
+}
+
 /** Opens the store of a container, at what its locations begin with. */
 export type OpenContainer = (
   container: Container,
   credentials: ContainerCredentials | undefined,
+  options?: ContainerOptions,
 ) => ReadableStore | Promise<ReadableStore>;
 
 /** Who may read what. */
-export interface ReaderOptions {
+export interface ReaderOptions extends ContainerOptions {
   /** Names of the containers that may be read. */
   readonly authorized: ReadonlySet<string>;
   /** By the name that containers call them. */
@@ -109,9 +116,9 @@ export class ContainerReader {
   #open(container: Container): Promise<ReadableStore> {
     let opening = this.#stores.get(container.name);
     if (opening === undefined) {
-      const { credentials, openContainer } = this.#options;
+      const { credentials, openContainer, redirects } = this.#options;
       const own = container.credentials === undefined ? undefined : credentials?.[container.credentials];
-      opening = Promise.resolve(openContainer(container, own));
+      opening = Promise.resolve(openContainer(container, own, { redirects }));
       opening.catch(() => this.#stores.delete(container.name));
       this.#stores.set(container.name, opening);
     }
@@ -133,6 +140,7 @@ export class ContainerReader {
 export function openWebContainer(
   container: Container,
   credentials: ContainerCredentials | undefined,
+  { redirects = "same-origin" }: ContainerOptions = {},
 ): ReadableStore {
   const { name, store } = container;
   if (store === "local") {
@@ -148,19 +156,32 @@ export function openWebContainer(
       { field: "container", found: name },
     );
   }
-  const address = webAddress(container);
   const { headers } = credentials ?? {};
-  if (headers === undefined) return new HttpStore(address);
-  return new HttpStore(address, { headers, fetch: fetchWithin(new URL(address).origin, name) });
+  return new HttpStore(webAddress(container), { redirects, ...(headers === undefined ? {} : { headers }) });
 }
 
-/** The web address of what a container's locations begin with. */
+/** A bucket or a region that can be a part of a host's name, and of nothing else. */
+const HOST_PART = /^[a-z0-9][a-z0-9._-]*$/i;
+
+/** The web address of what a container's locations begin with. Throws `BAD_ARGUMENT` for a bucket or region that is not a name. */
 export function webAddress({ name, prefix, location, store, region, endpoint }: Container): string {
   const place = location ?? prefix;
   if (store === "http") return place;
   const [, bucket = "", rest = ""] = /^[a-z0-9]+:\/\/([^/]+)\/(.*)$/.exec(place) ?? [];
   const below = rest.split("/").map(encodeURIComponent).join("/");
   const base = endpoint?.replace(/\/+$/, "");
+  for (const [field, part] of [
+    ["prefix", bucket],
+    ["region", region ?? "us-east-1"],
+  ] as const) {
+    // Of Azure the name of a container may stand before the account's.
+    if (HOST_PART.test(store === "azure" ? part.replace("@", "") : part)) continue;
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `container "${name}": "${part}" cannot be the name of a bucket or a region`,
+      { field, found: part },
+    );
+  }
   if (base !== undefined) return `${base}/${bucket}/${below}`;
   if (store === "s3") return `https://${bucket}.s3.${region ?? "us-east-1"}.amazonaws.com/${below}`;
   if (store === "gcs") return `https://storage.googleapis.com/${bucket}/${below}`;

@@ -11,6 +11,7 @@ import { parseViewKey } from "../../view/view.ts";
 import type { ViewRange } from "../../view/view-types.ts";
 import {
   type ContainerCredentials,
+  type ContainerOptions,
   ContainerReader,
   type OpenContainer,
   openWebContainer,
@@ -19,7 +20,7 @@ import { type Container, Containers, parseContainers } from "../containers/conta
 import { openKerchunkParquet, parseKerchunkJson, type ReferenceIndex } from "./kerchunk-index.ts";
 
 /** How a set of references is opened. */
-export interface OpenReferencesOptions extends StoreOptions {
+export interface OpenReferencesOptions extends StoreOptions, ContainerOptions {
   /** Containers that may be read, in place of those of the same name that are kept beside the set. */
   readonly containers?: Iterable<Container> | undefined;
   /** Names of containers kept beside the set that may be read too. */
@@ -64,6 +65,7 @@ export async function openReferences(
     authorized,
     credentials: options.credentials,
     openContainer: options.openContainer ?? openWebContainer,
+    redirects: options.redirects,
   });
   return new IndexStore(index, containers, reader);
 }
