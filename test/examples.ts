@@ -10,7 +10,7 @@ import { repositoryRoot } from "./fixtures/manifest.ts";
 const source = (path: string): string => join(repositoryRoot, "src", path);
 
 /** The blocks of a language in a document of the repository. */
-export function readExamples(document: string, language: "js" | "sh"): readonly string[] {
+export function readExamples(document: string, language: "js" | "ts" | "sh"): readonly string[] {
   const text = readFileSync(join(repositoryRoot, document), "utf8");
   return [...text.matchAll(/```(\w+)\n(.*?)```/gs)].flatMap(([, of, code = ""]) =>
     of === language ? [code] : [],

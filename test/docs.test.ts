@@ -1,0 +1,77 @@
+/** The examples of the documents: each block of TypeScript compiles in strict mode as its reader would compile it, and runs. */
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { readExamples, runModule } from "./examples.ts";
+import { findFixture, repositoryRoot } from "./fixtures/manifest.ts";
+
+const DOCUMENTS = ["docs/blosc.md"];
+
+const examples = DOCUMENTS.flatMap((document) =>
+  readExamples(document, "ts").map((code, index) => ({ name: `${document}, block ${index + 1}`, code })),
+);
+
+/** A folder with the archives that the documents name. */
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "superchunk-docs-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  cpSync(findFixture("ctable/bcolz-daily-equities").file, join(folder, "daily_equities.bcolz"), {
+    recursive: true,
+  });
+  return folder;
+}
+
+test("there are examples", () => {
+  expect(examples.length).toBeGreaterThan(2);
+});
+
+test("every example compiles as strict TypeScript", () => {
+  const folder = makeFolder();
+  symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
+  mkdirSync(join(folder, "examples"));
+  const source = (path: string): string[] => [join(repositoryRoot, "src", path)];
+  const compilerOptions = {
+    target: "es2022",
+    lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable", "esnext.disposable"],
+    module: "esnext",
+    moduleResolution: "bundler",
+    strict: true,
+    noUncheckedIndexedAccess: true,
+    exactOptionalPropertyTypes: true,
+    allowImportingTsExtensions: true,
+    skipLibCheck: true,
+    noEmit: true,
+    types: ["node"],
+    paths: {
+      superchunk: source("index.ts"),
+      "superchunk/node": source("node/index.ts"),
+      "superchunk/zarr": source("zarr.ts"),
+      "superchunk/blosc": source("codec/index.ts"),
+    },
+  };
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["examples"] }));
+  writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+  for (const [index, { code }] of examples.entries())
+    writeFileSync(join(folder, "examples", `example-${index}.ts`), `${code}\nexport {};\n`);
+  const compiler = join(repositoryRoot, "node_modules", "typescript", "bin", "tsc");
+  let errors = "";
+  try {
+    execFileSync(process.execPath, [compiler, "-p", folder], { encoding: "utf8" });
+  } catch (error) {
+    errors = String((error as { stdout?: unknown }).stdout);
+  }
+  expect(errors).toBe("");
+});
+
+test.each(examples)("$name runs", async ({ code }) => {
+  const folder = makeFolder();
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    expect((await runModule(`${code}\nexport const done = true;`))["done"]).toBe(true);
+  } finally {
+    process.chdir(before);
+  }
+});
