@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { serveView } from "../../src/node/index.ts";
 import type { ServedView } from "../../src/node/serve/serve.ts";
 import type { ZarrView } from "../../src/zarr.ts";
-import { ask } from "../serve/ask.ts";
+import { ask } from "../node/serve/ask.ts";
 
 const LARGE = new Uint8Array(8 << 20).fill(7);
 

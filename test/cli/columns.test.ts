@@ -7,7 +7,7 @@ import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
-import { seeCarray } from "../foreign/bcolz-rules.ts";
+import { seeCarray } from "../write/bcolz/bcolz-rules.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;

@@ -16,7 +16,7 @@ import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { S3Store } from "../../src/node/index.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
-import { setEnvironment, startS3, type TestS3 } from "../s3/server.ts";
+import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { buildPackage } from "./built.ts";
 import { clearTargets, makeWorld } from "./example-world.ts";

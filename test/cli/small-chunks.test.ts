@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { temporaryFolder } from "../link/support.ts";
+import { temporaryFolder } from "../dual/link/support.ts";
 import { runCli } from "./harness.ts";
 
 const ROWS = 130;

@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { convertArchive } from "../../src/convert/run/convert.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
-import { openFixture } from "../bridge/read-back.ts";
+import { openFixture } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, corpusFolder, loadFixtures, parseExactJson } from "../fixtures/manifest.ts";
 import { serveObjects } from "../store/server.ts";
 import { runCli } from "./harness.ts";

@@ -11,7 +11,7 @@ import { appendToCarray, createCarray } from "../../src/write/bcolz/carray-write
 import { appendToTable, createTable } from "../../src/write/bcolz/table-write.ts";
 import { appendToBloscpack } from "../../src/write/bloscpack/bloscpack-append.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
-import { seeCarray, seeTable } from "../foreign/bcolz-rules.ts";
+import { seeCarray, seeTable } from "../write/bcolz/bcolz-rules.ts";
 import { bundleLibrary } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";

@@ -1,4 +1,4 @@
-/** Other numbers for all tests: `SEED=7 npx vitest run test/crash test/mirror`. */
+/** Other numbers for all tests: `SEED=7 npx vitest run test/crash test/dual`. */
 export const SEED: number = Number(process.env["SEED"] ?? 0);
 
 /** Random numbers from 0 up to 1 that a seed makes again (mulberry32). */

@@ -9,7 +9,7 @@ import { pathToFileURL } from "node:url";
 import { createArray, open, S3Store } from "../../src/node/index.ts";
 import { parseContainers } from "../../src/zarr.ts";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
-import { CREDENTIALS, startS3, type TestS3 } from "../s3/server.ts";
+import { CREDENTIALS, startS3, type TestS3 } from "../node/s3/server.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { type Environment, prepareEnvironment } from "./environments.ts";
 import { findNodeForIcechunk, type NodeCommand } from "./newer-node.ts";

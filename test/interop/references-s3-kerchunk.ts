@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { S3Store } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
-import { setEnvironment, startS3 } from "../s3/server.ts";
+import { setEnvironment, startS3 } from "../node/s3/server.ts";
 import type { Environment } from "./environments.ts";
 import type { NodeCommand } from "./newer-node.ts";
 import { checkSets } from "./references-answers.ts";

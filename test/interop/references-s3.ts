@@ -5,9 +5,9 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { S3Store } from "../../src/node/index.ts";
-import { corpusStore, keysOf } from "../bridge/read-back.ts";
+import { corpusStore, keysOf } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture, repositoryRoot } from "../fixtures/manifest.ts";
-import { CREDENTIALS, startS3, type TestS3 } from "../s3/server.ts";
+import { CREDENTIALS, startS3, type TestS3 } from "../node/s3/server.ts";
 import { type Printed, runCommands } from "./commands.ts";
 import type { Environment } from "./environments.ts";
 import type { NodeCommand } from "./newer-node.ts";

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openReferences } from "../../src/node/references.ts";
-import { sha256 } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
+import { sha256 } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture } from "../fixtures/manifest.ts";
 import { documentOf, readThroughView } from "../view/read-view.ts";
 

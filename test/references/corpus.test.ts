@@ -11,7 +11,7 @@ import {
   writeKerchunk,
 } from "../../src/references/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openFixture, sha256 } from "../bridge/read-back.ts";
+import { openFixture, sha256 } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { documentOf, readStruct, readThroughView } from "../view/read-view.ts";
 

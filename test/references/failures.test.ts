@@ -7,8 +7,8 @@ import { open } from "../../src/archive/open/open.ts";
 import { streamReferences } from "../../src/references/plan/reference-stream.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { type FailedArchive, planReferences, type ReferencePlan } from "../../src/zarr.ts";
-import { putBloscpack } from "../bridge/make-archive.ts";
 import { runCli } from "../cli/harness.ts";
+import { putBloscpack } from "../convert/to-zarr/make-archive.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 
 const table = join(corpusFolder, "ctable", "bcolz-daily-equities");

@@ -7,7 +7,7 @@ import { joinPlans, type PlanOptions, planReferences } from "../../src/reference
 import type { PlannedChunk } from "../../src/references/plan/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createCarray } from "../../src/write/bcolz/carray-write.ts";
-import { type ArraySettings, putBloscpack } from "../bridge/make-archive.ts";
+import { type ArraySettings, putBloscpack } from "../convert/to-zarr/make-archive.ts";
 
 const LOCATED = { locate: (key: string) => `https://host.invalid/${key}`, guard: false, node: "x" } as const;
 

@@ -14,8 +14,8 @@ import {
 } from "../../src/references/index.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { sha256 } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
+import { sha256 } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { readThroughView } from "../view/read-view.ts";

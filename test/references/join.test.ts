@@ -11,7 +11,7 @@ import {
   writeKerchunk,
 } from "../../src/references/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { putBloscpack } from "../bridge/make-archive.ts";
+import { putBloscpack } from "../convert/to-zarr/make-archive.ts";
 import { documentOf, readThroughView } from "../view/read-view.ts";
 
 const locate = (key: string): string => `https://host.invalid/${key}`;

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
 import { createArray } from "../../src/node/index.ts";
 import { openReferences } from "../../src/node/references.ts";
-import { sha256 } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
+import { sha256 } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture } from "../fixtures/manifest.ts";
 import { documentOf } from "../view/read-view.ts";
 

@@ -8,10 +8,10 @@ import { SuperchunkError } from "../../src/errors.ts";
 import { S3Store } from "../../src/node/index.ts";
 import { openReferences } from "../../src/node/references.ts";
 import type { Container } from "../../src/zarr.ts";
-import { corpusStore, keysOf, sha256 } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
+import { corpusStore, keysOf, sha256 } from "../convert/to-zarr/read-back.ts";
 import { findFixture } from "../fixtures/manifest.ts";
-import { setEnvironment, startS3, type TestS3 } from "../s3/server.ts";
+import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
 import { readThroughView } from "../view/read-view.ts";
 
 const TABLE = "ctable/bcolz-daily-equities";

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { BlobStore } from "../../src/store/blob.ts";
-import { loadFolder } from "../array/memory-archive.ts";
+import { loadFolder } from "../archive/memory-archive.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 
 const bytes = Uint8Array.from({ length: 100 }, (_, i) => i);

@@ -2,9 +2,9 @@ import { FetchStore, FileSystemStore } from "@zarrita/storage";
 import { describe, expect, it } from "vitest";
 import { asReadable, fromZarrita } from "../../src/store/foreign.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { describeReading, OBJECTS } from "../contract/store-contract.ts";
 import { makeFolder, writeFiles } from "./folder.ts";
 import { serveObjects } from "./server.ts";
+import { describeReading, OBJECTS } from "./store-contract.ts";
 
 describeReading("zarrita's FileSystemStore, adapted,", async () => {
   const { path, dispose } = await makeFolder();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { HttpStore, type HttpStoreOptions } from "../../src/store/http.ts";
-import { describeReading, OBJECTS } from "../contract/store-contract.ts";
 import { serveObjects, type TestServer } from "./server.ts";
+import { describeReading, OBJECTS } from "./store-contract.ts";
 
 describeReading("the HTTP store", async () => {
   const server = await serveObjects(OBJECTS);

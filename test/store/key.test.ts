@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { checkFolder, checkKey, joinKey, splitKey } from "../../src/store/key.ts";
-import { BAD_KEYS } from "../contract/store-contract.ts";
 import fc from "../property.ts";
+import { BAD_KEYS } from "./store-contract.ts";
 
 const unsafe = expect.objectContaining({ code: "UNSAFE_PATH" });
 

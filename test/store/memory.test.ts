@@ -1,5 +1,5 @@
 import { MemoryStore } from "../../src/store/memory.ts";
-import { describeReading, describeWriting, OBJECTS } from "../contract/store-contract.ts";
+import { describeReading, describeWriting, OBJECTS } from "./store-contract.ts";
 
 describeReading("the store in memory", async () => ({ store: new MemoryStore(OBJECTS), lists: true }));
 describeWriting("the store in memory", async () => ({ store: new MemoryStore() }));

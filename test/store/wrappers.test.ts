@@ -4,7 +4,7 @@ import { isWritable, type ReadableStore } from "../../src/store/types.ts";
 import { withCoalescing } from "../../src/store/wrappers/coalescing.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { type FaultKind, withFaults } from "../../src/store/wrappers/faulty.ts";
-import { collectEntries, describeReading, describeWriting, OBJECTS } from "../contract/store-contract.ts";
+import { collectEntries, describeReading, describeWriting, OBJECTS } from "./store-contract.ts";
 
 const WRAPPERS = {
   counting: (store: MemoryStore) => withCounting(store).store,

@@ -5,7 +5,7 @@ import * as zarr from "zarrita";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { convertArchive, findViewEntries, type ZarrView, zarrTreeView, zarrView } from "../../src/zarr.ts";
-import { corpusStore, documentAt, openFixture, sha256 } from "../bridge/read-back.ts";
+import { corpusStore, documentAt, openFixture, sha256 } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { documentOf, isBig, readStruct, readThroughView } from "./read-view.ts";
 

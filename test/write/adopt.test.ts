@@ -6,7 +6,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
-import { loadFolder } from "../array/memory-archive.ts";
+import { loadFolder } from "../archive/memory-archive.ts";
 import { checkImage, contentsOf, type Image, imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { findFixture, loadArchives } from "../fixtures/manifest.ts";

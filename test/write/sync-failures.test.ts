@@ -7,9 +7,9 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { createArray, FileStore, open, openWritable } from "../../src/node/index.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
-import { failSync, plan, type Synced } from "../store/failing-sync.ts";
+import { failSync, plan, type Synced } from "../node/fs/failing-sync.ts";
 
-vi.mock("node:fs", async (load) => (await import("../store/failing-sync.ts")).mockSyncs(load));
+vi.mock("node:fs", async (load) => (await import("../node/fs/failing-sync.ts")).mockSyncs(load));
 
 const NEVER = Number.POSITIVE_INFINITY;
 

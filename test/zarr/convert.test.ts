@@ -8,8 +8,8 @@ import { planZarrConversion } from "../../src/convert/plan/zarr-jobs.ts";
 import { convertZarr } from "../../src/convert/run/zarr-convert.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
-import { corpusStore, keysOf, sha256 } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
+import { corpusStore, keysOf, sha256 } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, corpusFolder, loadFixtures } from "../fixtures/manifest.ts";
 
 const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));

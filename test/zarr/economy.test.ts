@@ -8,7 +8,7 @@ import type { ReadableStore } from "../../src/store/types.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
-import { bundle } from "../threads/bundle.ts";
+import { bundle } from "../node/threads/bundle.ts";
 
 let bundles: Awaited<ReturnType<typeof bundle>> | undefined;
 

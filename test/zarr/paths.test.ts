@@ -13,8 +13,8 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr as createIn } from "../../src/zarr/write/create.ts";
-import { type Bundles, bundle } from "../threads/bundle.ts";
-import { EAGER } from "../threads/tuning.ts";
+import { type Bundles, bundle } from "../node/threads/bundle.ts";
+import { EAGER } from "../node/threads/tuning.ts";
 
 const ROWS = 3000;
 const COLUMNS = 50;

@@ -10,8 +10,8 @@ import { convertZarr } from "../../src/convert/run/zarr-convert.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createTransformerArray } from "../../src/zarr/transformer/transformer-create.ts";
-import { keysOf } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
+import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 
 const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));

@@ -8,8 +8,8 @@ import { planZarrConversion } from "../../src/convert/plan/zarr-jobs.ts";
 import { convertZarr } from "../../src/convert/run/zarr-convert.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarr } from "../../src/zarr/read/open.ts";
-import { keysOf } from "../bridge/read-back.ts";
 import { runCli } from "../cli/harness.ts";
+import { keysOf } from "../convert/to-zarr/read-back.ts";
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 const array = (change: object): Uint8Array =>

@@ -14,8 +14,8 @@ import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpac
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { createTransformerArray } from "../../src/zarr/transformer/transformer-create.ts";
 import { ShardingTransformer } from "../../src/zarr/transformer/transformer-store.ts";
-import { loadFolder } from "../array/memory-archive.ts";
-import { keysOf } from "../bridge/read-back.ts";
+import { loadFolder } from "../archive/memory-archive.ts";
+import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, findFixture, loadFixtures } from "../fixtures/manifest.ts";
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);

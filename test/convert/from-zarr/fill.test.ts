@@ -1,0 +1,115 @@
+/** The fill value of a Zarr array is the default value of the archive that it becomes, whatever its document's spelling, and comes back. */
+import { expect, test } from "vitest";
+import { open } from "../../../src/archive/open/open.ts";
+import { convertArchive } from "../../../src/convert/run/convert.ts";
+import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
+import { convertBack } from "../../../src/convert/targets/convert-back.ts";
+import { stringifyJson } from "../../../src/format/json.ts";
+import type { JsonValue } from "../../../src/format/types.ts";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { encodeItem } from "../../../src/values/item-bytes.ts";
+import { openZarr, openZarrArray } from "../../../src/zarr/read/open.ts";
+import { createZarr } from "../../../src/zarr/write/create.ts";
+
+async function convertOne(store: MemoryStore): Promise<unknown> {
+  const zarr = await openZarrArray(store, "zarr");
+  await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", "blz");
+  const back = await open(store, "back");
+  if (back.kind !== "array") throw new TypeError(back.kind);
+  expect(await back.getBytes()).toEqual(await zarr.getBytes());
+  if (back.fillValue !== undefined && back.dtype.kind !== "struct")
+    expect(encodeItem(back.dtype, back.fillValue)).toEqual(zarr.model.fillItem);
+  if (back.columnNames.length === 0) {
+    await convertArchive(back, store, "again");
+    const { model } = await openZarrArray(store, "again");
+    const isTurned = zarr.dialect === "zarr2" && zarr.dtype.byteOrder === "big";
+    expect(isTurned ? model.fillItem.slice().reverse() : model.fillItem).toEqual(zarr.model.fillItem);
+  }
+  return back.fillValue;
+}
+
+test.each([
+  ["large integers", "int64", 9_007_199_254_740_993n, 9_007_199_254_740_993n],
+  ["NaN in hexadecimal", "float64", "0x7ff8000000000000", "NaN"],
+  ["infinities", "float32", "-Infinity", "-Infinity"],
+  ["minus zero", "float64", -0, -0],
+  ["minus zero in hexadecimal", "float16", "0x8000", -0],
+  ["complex minus zero", "complex128", [-0, 0], [-0, 0]],
+  ["complex numbers", "complex64", [1.5, "NaN"], [1.5, "NaN"]],
+  ["S", { name: "null_terminated_bytes", configuration: { length_bytes: 4 } }, "YWI=", "ab"],
+  ["raw bytes", { name: "raw_bytes", configuration: { length_bytes: 3 } }, "/wB/", "\u00ff\u0000\u007f"],
+  ["U", { name: "fixed_length_utf32", configuration: { length_bytes: 8 } }, "é", "é"],
+  ["dates", { name: "numpy.datetime64", configuration: { unit: "s", scale_factor: 1 } }, "NaT", -(2n ** 63n)],
+] satisfies readonly (readonly [string, JsonValue, JsonValue, JsonValue])[])(
+  "of version 3, for %s",
+  async (_, dataType, fillValue, expected) => {
+    const store = new MemoryStore();
+    await createZarr(store, "zarr", { shape: [5], dataType, chunkShape: [2], fillValue });
+    expect(await convertOne(store)).toEqual(expected);
+  },
+);
+
+test.each([
+  ["raw bytes", { dtype: "|V3", fill_value: "/wB/" }, "\u00ff\u0000\u007f"],
+  ["S", { dtype: "|S5", fill_value: "YWI=" }, "ab"],
+  ["none", { dtype: "<f8", fill_value: null }, null],
+  ["minus zero", { dtype: ">f4", fill_value: -0 }, -0],
+  [
+    "structs",
+    {
+      dtype: [
+        ["a", "<i4"],
+        ["b", "|S2"],
+      ],
+      fill_value: "BwAAAHh5",
+    },
+    [7, "xy"],
+  ],
+])("of version 2, for %s", async (_, members, expected) => {
+  const store = new MemoryStore();
+  const document = { zarr_format: 2, shape: [5], chunks: [2], order: "C", compressor: null, filters: null };
+  await store.put(
+    "zarr/.zarray",
+    new TextEncoder().encode(stringifyJson({ ...document, ...members } as JsonValue)),
+  );
+  expect(await convertOne(store)).toEqual(expected);
+});
+
+test.each([
+  ["float64", "0x7ff8000000000123"],
+  ["float32", "0xffc00000"],
+  ["complex64", [0, "0x7fc00001"]],
+] as const)(
+  "a NaN of %s with bits that no word has becomes NaN, and that is told: %j",
+  async (dataType, fillValue) => {
+    const store = new MemoryStore();
+    await createZarr(store, "zarr", { shape: [5], dataType, chunkShape: [2], fillValue });
+    const source = await zarrSource(await openZarr(store, "zarr"));
+    for (const format of ["blz", "bcolz"] as const) {
+      const { notes } = await convertBack(source, store, format, format);
+      expect(notes).toEqual([expect.stringContaining("the fill value becomes NaN")]);
+    }
+  },
+);
+
+test.each(["npy", "bloscpack"] as const)(
+  "that %s has no place for -0 is told, and for 0 need not be",
+  async (format) => {
+    const store = new MemoryStore();
+    for (const [path, fillValue] of [
+      ["minus", -0],
+      ["plus", 0],
+    ] as const) {
+      await createZarr(store, path, { shape: [5], dataType: "float64", chunkShape: [2], fillValue });
+      const { notes } = await convertBack(
+        await zarrSource(await openZarr(store, path)),
+        store,
+        `${path}.x`,
+        format,
+      );
+      expect(notes.map((note) => note.replace(/^.*: the/, "the"))).toEqual(
+        path === "plus" ? [] : [expect.stringContaining("the fill value not carried over")],
+      );
+    }
+  },
+);

@@ -1,0 +1,293 @@
+/** Several sources come back side by side: trees, tables, failures at the end, and a broken-off run is gone on with. */
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { open } from "../../../src/archive/open/open.ts";
+import { type BackJob, findBackJobs } from "../../../src/convert/sources/back-sources.ts";
+import type { BackFormat } from "../../../src/convert/targets/back-types.ts";
+import {
+  type BackTreeOptions,
+  type BackTreeResult,
+  convertBackTree,
+} from "../../../src/convert/targets/convert-back-tree.ts";
+import { SuperchunkError } from "../../../src/errors.ts";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { createZarr, type ZarrSpecification } from "../../../src/zarr/write/create.ts";
+import { runCli } from "../../cli/harness.ts";
+import { corpusFolder } from "../../fixtures/manifest.ts";
+import { keysOf } from "../to-zarr/read-back.ts";
+
+async function makeFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "superchunk-tree-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+const specification: ZarrSpecification = {
+  shape: [50],
+  dataType: "int32",
+  chunkShape: [10],
+  shardShape: [20],
+  codecs: [
+    { name: "bytes", configuration: { endian: "little" } },
+    {
+      name: "blosc",
+      configuration: { cname: "lz4", clevel: 5, shuffle: "shuffle", typesize: 4, blocksize: 0 },
+    },
+  ],
+  fillValue: 3,
+};
+
+/** Groups of groups: a table, an array beside it, and one of another length. */
+async function makeHierarchy(): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  const group = (extra: object = {}): Uint8Array => json({ zarr_format: 3, node_type: "group", ...extra });
+  await store.put("h/zarr.json", group({ attributes: { title: "all" } }));
+  await store.put("h/table/zarr.json", group({ attributes: { column_order: ["b", "a"], source: "x" } }));
+  for (const [i, path] of ["h/table/a", "h/table/b", "h/one", "h/other"].entries()) {
+    const shape = path === "h/other" ? [7] : [50];
+    const array = await createZarr(store, path, { ...specification, shape, attributes: { path } });
+    await array.set(
+      null,
+      Int32Array.from({ length: shape[0] ?? 0 }, (_, k) => k * (i + 1)),
+    );
+  }
+  return store;
+}
+
+function convert(
+  store: MemoryStore,
+  target: MemoryStore,
+  format: BackFormat,
+  options: BackTreeOptions = {},
+): Promise<BackTreeResult> {
+  return convertBackTree(findBackJobs(store, "h"), target, "dst", format, { sources: ["h"], ...options });
+}
+
+test.each(["bcolz", "blz"] as const)(
+  "a group of groups becomes a tree of arrays and tables as %s",
+  async (format) => {
+    const target = new MemoryStore();
+    const result = await convert(await makeHierarchy(), target, format, { verify: true });
+    expect(result).toMatchObject({ converted: 3, failed: 0, arrays: 4, verified: true });
+    expect(result.notes).toContainEqual(
+      expect.stringContaining("attributes of the group are not carried over"),
+    );
+    const table = await open(target, "dst/table");
+    if (table.kind === "bytes") throw new TypeError(table.kind);
+    expect(table.kind === "table" ? table.names : table.columnNames).toEqual(["b", "a"]);
+    expect(table.attrs).toEqual({ source: "x" });
+    if (table.kind === "table") expect(table.column("a").attrs).toEqual({ path: "h/table/a" });
+    const one = await open(target, "dst/one");
+    expect(one).toMatchObject({ kind: "array", shape: [50], attrs: { path: "h/one" }, fillValue: 3 });
+    expect((await keysOf(target)).filter((key) => key.includes("superchunk-convert"))).toEqual([]);
+  },
+);
+
+test.each([
+  ["npy", ".npy"],
+  ["bloscpack", ".blp"],
+] as const)("as %s arrays are files, and tables folders of files", async (format, ending) => {
+  const target = new MemoryStore();
+  await convert(await makeHierarchy(), target, format);
+  expect((await keysOf(target)).sort()).toEqual(
+    ["one", "other", "table/a", "table/b"].map((name) => `dst/${name}${ending}`),
+  );
+});
+
+test("a run that was broken off is gone on with, and only by the same one", async () => {
+  const store = await makeHierarchy();
+  const whole = new MemoryStore();
+  await convert(store, whole, "bcolz");
+  const target = new MemoryStore();
+  const abort = new AbortController();
+  const first = convert(store, target, "bcolz", {
+    signal: abort.signal,
+    onProgress: ({ done }) => done === 2 && abort.abort(new Error("enough")),
+  });
+  await expect(first).rejects.toThrow("enough");
+  // What a kill in the middle of the last one would leave.
+  await target.put("dst/table/b/data/__0.blp", Uint8Array.of(1, 2, 3));
+  await expect(convert(store, target, "bcolz")).rejects.toMatchObject({ code: "CONFLICT" });
+  await expect(convert(store, target, "bcolz", { resume: true, columns: ["a"] })).rejects.toMatchObject({
+    code: "CONFLICT",
+    message: expect.stringContaining("other options") as string,
+  });
+  const result = await convert(store, target, "bcolz", { resume: true });
+  expect(result).toMatchObject({ kept: 2, converted: 1, failed: 0 });
+  expect(await keysOf(target)).toEqual(await keysOf(whole));
+});
+
+test("a source that changed since it was converted is not passed over", async () => {
+  const store = await makeHierarchy();
+  const target = new MemoryStore();
+  const abort = new AbortController();
+  const first = convert(store, target, "blz", { signal: abort.signal, onProgress: () => abort.abort() });
+  await expect(first).rejects.toThrow();
+  const document = await store.get("h/one/zarr.json");
+  if (document === undefined) throw new TypeError("no document");
+  await store.put("h/one/zarr.json", document);
+  const result = await convert(store, target, "blz", { resume: true });
+  expect(result.entries.find(({ node }) => node === "one")).toMatchObject({
+    status: "failed",
+    code: "CONFLICT",
+    message: expect.stringContaining("changed since") as string,
+  });
+  expect(result.converted).toBe(2);
+});
+
+test("what is not ours at the destination is never deleted, resumed or not", async () => {
+  const store = await makeHierarchy();
+  const target = new MemoryStore();
+  await target.put("dst/table/notes.txt", Uint8Array.of(1));
+  const abort = new AbortController();
+  const first = convert(store, target, "blz", {
+    signal: abort.signal,
+    onProgress: ({ done }) => done === 2 && abort.abort(new Error("enough")),
+  });
+  await expect(first).rejects.toThrow("enough");
+  for (const flags of [{ resume: true }, { overwrite: true }]) {
+    const result = await convert(store, target, "blz", flags);
+    expect(result.entries.find(({ node }) => node === "table")).toMatchObject({ code: "CONFLICT" });
+    expect(await target.get("dst/table/notes.txt")).toEqual(Uint8Array.of(1));
+  }
+});
+
+test("the command converts folders of archives and Zarr, tells failures at the end, and writes a report", async () => {
+  const folder = await makeFolder();
+  const source = join(folder, "src");
+  mkdirSync(source);
+  for (const [from, to] of [
+    ["carray/blz-f8", "deep/prices"],
+    ["bloscpack-3/array-f8.blp", "signal.blp"],
+    ["zarr3-sharded/zp-f8-1d-blosc-lz4", "z.zarr"],
+    ["zarr3-transformer/u2-dot-group", "old"],
+  ] as const)
+    cpSync(join(corpusFolder, from), join(source, to), { recursive: true });
+  writeFileSync(join(source, "bad.blp"), "blpk");
+  const target = join(folder, "out");
+  const report = join(folder, "report.json");
+  const plan = await runCli(["convert", source, target, "--to", "bcolz", "--dry-run"]);
+  expect(plan.out).toMatch(/z\.zarr +copy +1000 +10 +7\.81 KiB +out\/z/);
+  expect(plan.out).toContain("bad.blp");
+  expect(plan.code).toBe(3);
+  expect(readdirSync(folder)).toEqual(["src"]);
+  const { code, out, err } = await runCli([
+    ...["convert", source, target, "--to", "bcolz", "--verify", "--report", report],
+  ]);
+  expect(code).toBe(3);
+  expect(err).toContain("not converted: ");
+  expect(out).toMatch(/^converted 4 arrays, .*, verified, 1 failed\n$/);
+  const { archives } = JSON.parse(readFileSync(report, "utf8")) as { archives: { status: string }[] };
+  expect(archives.map(({ status }) => status).sort()).toEqual([
+    ...["converted", "converted", "converted", "converted", "failed"],
+  ]);
+  for (const [from, to] of [
+    ["z.zarr", "z"],
+    ["old/grp/sub/arr", "old/grp/sub/arr"],
+    ["deep/prices", "deep/prices"],
+    ["signal.blp", "signal"],
+  ] as const) {
+    const expected = await runCli(["cat", join(source, from), "--format", "raw"]);
+    const found = await runCli(["cat", join(target, to), "--format", "raw"]);
+    expect(found.code).toBe(0);
+    expect(found.bytes.equals(expected.bytes)).toBe(true);
+  }
+  expect((await runCli(["verify", target])).code).toBe(0);
+});
+
+test("several sources are put side by side under their own names, nodes inside of a hierarchy too", async () => {
+  const folder = await makeFolder();
+  const array = join(corpusFolder, "zarr3-transformer", "i4-1d", "arr");
+  const one = join(folder, "one.npy");
+  expect(await runCli(["convert", array, one, "--to", "npy", "--verify"])).toMatchObject({ code: 0 });
+  expect(readFileSync(one).length).toBe(128 + 2000);
+  const sources = ["carray/blz-f8", "bloscpack-3/array-f8.blp"].map((path) => join(corpusFolder, path));
+  const { code } = await runCli(["convert", ...sources, join(folder, "all"), "--to", "npy"]);
+  expect(code).toBe(0);
+  expect(readdirSync(join(folder, "all")).sort()).toEqual(["array-f8.npy", "blz-f8.npy"]);
+});
+
+test.each(["bcolz", "npy"] as const)(
+  "of a group with an array that cannot be opened the others become %s, and it is told",
+  async (format) => {
+    const folder = await makeFolder();
+    const from = join(folder, "in");
+    const document = { zarr_format: 2, shape: [2], chunks: [2], order: "C", fill_value: 0, compressor: null };
+    const objects: Record<string, string | Uint8Array> = {
+      ".zgroup": '{"zarr_format": 2}',
+      "a/.zarray": JSON.stringify({ ...document, dtype: "|u1", filters: null }),
+      "a/0": Uint8Array.of(5, 6),
+      "names/.zarray": JSON.stringify({
+        ...document,
+        dtype: "|O",
+        fill_value: "",
+        filters: [{ id: "vlen-utf8" }],
+      }),
+    };
+    for (const [key, bytes] of Object.entries(objects)) {
+      mkdirSync(dirname(join(from, key)), { recursive: true });
+      writeFileSync(join(from, key), bytes);
+    }
+    const result = await runCli(["convert", from, join(folder, "out"), "--to", format]);
+    expect(result.code).toBe(1);
+    expect(result.err).toMatch(/not converted: .*names.*vlen-utf8/);
+    expect(result.out).toMatch(/^converted 1 array.* 1 failed\n$/);
+    if (format === "npy")
+      expect(readFileSync(join(folder, "out/a.npy")).subarray(-2)).toEqual(Buffer.of(5, 6));
+    else expect((await runCli(["cat", join(folder, "out/a")])).out).toBe("5\n6\n");
+  },
+);
+
+test("what a run left halfway is still known when the next one is broken off before it gets there", async () => {
+  const store = await makeHierarchy();
+  const whole = new MemoryStore();
+  await convert(store, whole, "bcolz");
+  const target = new MemoryStore();
+  const stopAfter = (count: number, flags: BackTreeOptions): Promise<BackTreeResult> => {
+    const abort = new AbortController();
+    return convert(store, target, "bcolz", {
+      ...flags,
+      signal: abort.signal,
+      onProgress: ({ done }) => done === count && abort.abort(new Error("enough")),
+    });
+  };
+  await expect(stopAfter(2, {})).rejects.toThrow("enough");
+  await target.put("dst/table/b/data/__0.blp", Uint8Array.of(1, 2, 3));
+  await expect(stopAfter(1, { resume: true })).rejects.toThrow("enough");
+  await expect(stopAfter(1, { resume: true })).rejects.toThrow("enough");
+  expect(await convert(store, target, "bcolz", { resume: true })).toMatchObject({ kept: 2, failed: 0 });
+  expect(await keysOf(target)).toEqual(await keysOf(whole));
+});
+
+test("a record with a damaged list of what was begun counts as one of nothing begun", async () => {
+  const store = await makeHierarchy();
+  const target = new MemoryStore();
+  const key = ".dst.superchunk-convert.json";
+  const settings = { format: "blz", columns: null, dtype: null, shape: null, recode: true };
+  await target.put(key, json({ sources: ["h"], options: settings, done: {}, begun: 5 }));
+  expect(await convert(store, target, "blz", { resume: true })).toMatchObject({ converted: 3 });
+});
+
+test("of thousands of sources no more than some dozen are opened at a time, and entries keep their order", async () => {
+  let active = 0;
+  let most = 0;
+  async function* jobs(): AsyncGenerator<BackJob> {
+    for (let i = 0; i < 3000; i++) {
+      const open = async (): Promise<never> => {
+        most = Math.max(most, ++active);
+        for (let turn = 0; turn < 3; turn++) await Promise.resolve();
+        active--;
+        throw new SuperchunkError("NOT_FOUND", "nothing is there");
+      };
+      yield { path: `p${i}`, node: `n${i}`, fingerprint: async () => null, open, notes: [] };
+    }
+  }
+  const result = await convertBackTree(jobs(), new MemoryStore(), "dst", "npy", { sources: ["p"] });
+  expect(result.entries.map(({ path }) => path)).toEqual(Array.from({ length: 3000 }, (_, i) => `p${i}`));
+  expect(most).toBeGreaterThan(8);
+  expect(most).toBeLessThanOrEqual(64);
+});

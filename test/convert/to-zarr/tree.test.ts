@@ -1,0 +1,202 @@
+import { describe, expect, it } from "vitest";
+import * as zarr from "zarrita";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { withCounting } from "../../../src/store/wrappers/counting.ts";
+import { withFaults } from "../../../src/store/wrappers/faulty.ts";
+import { convertTree, isArchive, planTree } from "../../../src/zarr.ts";
+import { loadArchives } from "../../fixtures/manifest.ts";
+import { putCarray, putRaw } from "./make-archive.ts";
+import { corpusStore, documentAt, keysOf, readWithZarrita, zarritaStore } from "./read-back.ts";
+
+const values = (from: number): Uint8Array =>
+  new Uint8Array(Float64Array.from({ length: 50 }, (_, i) => from + i).buffer);
+
+async function makeTree(count = 6): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  for (let n = 0; n < count; n++) {
+    await putCarray(store, `in/minutes/${n % 2 === 0 ? "even" : "odd"}/${n}.bcolz`, values(n), 20, {
+      dtype: "float64",
+      shape: [50],
+    });
+  }
+  await putRaw(store, "in/notes.blp", Uint8Array.of(1, 2, 3));
+  await store.put("in/README.txt", Uint8Array.of(65));
+  return store;
+}
+
+describe("a folder of archives", () => {
+  it("becomes one hierarchy, every archive at the path that it had", async () => {
+    const target = new MemoryStore();
+    const result = await convertTree(await makeTree(), "in", target, "out", { verify: true });
+    expect(result).toMatchObject({
+      converted: 7,
+      failed: 0,
+      arrays: 7,
+      groups: 4,
+      renamed: [],
+      verified: true,
+    });
+    expect(result.entries.map(({ node }) => node).sort()).toEqual([
+      ...[0, 2, 4].map((n) => `minutes/even/${n}.bcolz`),
+      ...[1, 3, 5].map((n) => `minutes/odd/${n}.bcolz`),
+      "notes.blp",
+    ]);
+    for (let n = 0; n < 6; n++) {
+      expect(await readWithZarrita(target, `out/minutes/${n % 2 === 0 ? "even" : "odd"}/${n}.bcolz`)).toEqual(
+        values(n),
+      );
+    }
+    expect(await readWithZarrita(target, "out/notes.blp")).toEqual(Uint8Array.of(1, 2, 3));
+    expect((await keysOf(target)).filter((key) => key.includes(".superchunk"))).toEqual([]);
+    const stored = await Promise.all(
+      (await keysOf(target)).map(async (key) => (await target.get(key))?.length ?? 0),
+    );
+    expect(result.bytesWritten).toBe(stored.reduce((total, size) => total + size, 0));
+  });
+
+  it("is not walked where the destination is taken", async () => {
+    const target = new MemoryStore();
+    await target.put("out/zarr.json", Uint8Array.of(1));
+    const { store, counts } = withCounting(await makeTree());
+    await expect(convertTree(store, "in", target, "out")).rejects.toMatchObject({ code: "CONFLICT" });
+    expect(counts.log).toEqual([]);
+  });
+
+  it("has its metadata consolidated in the root, as zarrita and zarr-python read it", async () => {
+    const target = new MemoryStore();
+    await convertTree(await makeTree(), "in", target, "");
+    const root = await documentAt(target, "zarr.json");
+    const { kind, must_understand, metadata } = root["consolidated_metadata"] as {
+      kind: string;
+      must_understand: boolean;
+      metadata: Record<string, Record<string, unknown>>;
+    };
+    expect([kind, must_understand]).toEqual(["inline", false]);
+    expect(Object.keys(metadata)).toEqual([
+      "minutes",
+      "minutes/even",
+      ...[0, 2, 4].map((n) => `minutes/even/${n}.bcolz`),
+      "minutes/odd",
+      ...[1, 3, 5].map((n) => `minutes/odd/${n}.bcolz`),
+      "notes.blp",
+    ]);
+    expect(metadata["notes.blp"]).toEqual(await documentAt(target, "notes.blp/zarr.json"));
+    expect(metadata["minutes"]).toEqual({
+      ...(await documentAt(target, "minutes/zarr.json")),
+      consolidated_metadata: { kind: "inline", must_understand: false, metadata: {} },
+    });
+    const group = await zarr.open.v3(zarr.root(zarritaStore(target)), { kind: "group" });
+    expect(group.attrs).toEqual({});
+  });
+
+  it("with damaged archives in it: they are reported, nothing of them is left, and the others are there", async () => {
+    const source = await makeTree();
+    await source.put("in/minutes/odd/3.bcolz/data/__1.blp", Uint8Array.of(1, 2, 3));
+    await source.put("in/minutes/even/2.bcolz/meta/sizes", Uint8Array.of(123));
+    await source.put("in/bad.blp", Uint8Array.of(98, 108, 112));
+    const target = new MemoryStore();
+    const result = await convertTree(source, "in", target, "out");
+    expect(result).toMatchObject({ converted: 5, failed: 3 });
+    const failed = result.entries.filter(({ status }) => status === "failed");
+    expect(failed.map(({ path, code }) => [path, code])).toEqual([
+      ["memory:in/bad.blp", "TRUNCATED"],
+      ["memory:in/minutes/even/2.bcolz", "TRUNCATED"],
+      ["memory:in/minutes/odd/3.bcolz", expect.stringMatching(/TRUNCATED|BAD_MAGIC/)],
+    ]);
+    expect(failed.every(({ path, message }) => message?.startsWith(path))).toBe(true);
+    expect(
+      (await keysOf(target)).filter((key) => /bad\.blp|2\.bcolz|3\.bcolz|\.superchunk/.test(key)),
+    ).toEqual([]);
+    const { metadata } = (await documentAt(target, "out/zarr.json"))["consolidated_metadata"] as {
+      metadata: object;
+    };
+    expect(Object.keys(metadata)).toHaveLength(3 + 5);
+  });
+
+  it("that dies at any write never has a root before all is there, and resuming completes it", async () => {
+    const source = await makeTree(3);
+    const whole = new MemoryStore();
+    await convertTree(source, "in", whole, "out");
+    const wanted = await keysOf(whole);
+    let deaths = 0;
+    for (let failAt = 1; ; failAt += 2) {
+      const target = new MemoryStore();
+      const faulty = withFaults(target, {
+        failAt,
+        kind: failAt % 4 === 1 ? "crash" : "crash-after",
+        counts: "writes",
+      });
+      // A dead process is an I/O error to each archive: only the store's death tells.
+      await convertTree(source, "in", faulty.store, "out").catch(() => undefined);
+      if (!faulty.failed()) break;
+      deaths++;
+      const keys = await keysOf(target);
+      if (keys.includes("out/zarr.json")) expect(keys).toEqual(expect.arrayContaining(wanted));
+      if (keys.includes("out/zarr.json") && !keys.includes("out/.superchunk-convert.json")) continue;
+      await convertTree(source, "in", target, "out", { resume: true, verify: true });
+      expect(await keysOf(target)).toEqual(wanted);
+    }
+    expect(deaths).toBeGreaterThan(10);
+  });
+
+  it("stops at once where the destination is full", async () => {
+    const target = withFaults(new MemoryStore(), { failAt: 4, kind: "no-space", counts: "writes" });
+    await expect(convertTree(await makeTree(), "in", target.store, "out")).rejects.toMatchObject({
+      code: "NO_SPACE",
+    });
+  });
+
+  it("is told from an archive", async () => {
+    const store = await makeTree();
+    expect(await isArchive(store, "in")).toBe(false);
+    expect(await isArchive(store, "in/notes.blp")).toBe(true);
+    expect(await isArchive(store, "in/minutes/even/0.bcolz")).toBe(true);
+  });
+
+  it("without archives is NOT_FOUND", async () => {
+    await expect(convertTree(new MemoryStore(), "in", new MemoryStore(), "out")).rejects.toMatchObject({
+      code: "NOT_FOUND",
+    });
+  });
+
+  it("is planned without writing, failures included", async () => {
+    const source = await makeTree(2);
+    await source.put("in/bad.blp", Uint8Array.of(98));
+    const planned: (string | undefined)[] = [];
+    for await (const { node, plan, code } of planTree(source, "in"))
+      planned.push(`${node} ${code ?? plan?.arrays[0]?.action}`);
+    expect(planned).toEqual([
+      "bad.blp TRUNCATED",
+      "minutes/even/0.bcolz copy",
+      "minutes/odd/1.bcolz copy",
+      "notes.blp copy",
+    ]);
+  });
+
+  it("names that differ only in case are told apart, and said", async () => {
+    const source = new MemoryStore();
+    for (const name of ["A", "a", "__b"])
+      await putCarray(source, name, values(1), 20, { dtype: "float64", shape: [50] });
+    const target = new MemoryStore();
+    const result = await convertTree(source, "", target, "");
+    expect(result.renamed).toEqual([
+      { from: "__b", to: "%5F%5Fb" },
+      { from: "a", to: "a~2" },
+    ]);
+    expect(await readWithZarrita(target, "a~2")).toEqual(values(1));
+  });
+
+  it("may be the corpus, Zarr included: all but the two archives that must be refused", async () => {
+    const target = new MemoryStore();
+    const result = await convertTree(corpusStore, "", target, "");
+    const refused = loadArchives()
+      .filter(({ refuse }) => refuse)
+      .map(({ path }) => path);
+    expect(result.entries.filter(({ status }) => status === "failed").map(({ node }) => node)).toEqual(
+      expect.arrayContaining(refused),
+    );
+    expect(result.failed).toBe(refused.length);
+    // 67 archives, and 11 Zarr nodes.
+    expect(result.converted).toBe(78);
+  });
+});

@@ -1,0 +1,107 @@
+/** The commands `link` and `unlink`, and what `verify` and `info` tell of a linked archive. */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { runCli } from "../../cli/harness.ts";
+import { corpusFolder } from "../../fixtures/manifest.ts";
+import { copyOf, snapshot, temporaryFolder } from "./support.ts";
+
+const BLZ = join(corpusFolder, "blz-superchunk", "f8-default");
+
+test("[FL-06] link says what it would do, does it, is found right, repairs, and is undone", async () => {
+  const copy = copyOf(BLZ);
+  const before = snapshot(copy);
+  const dry = await runCli(["link", copy, "--dry-run"]);
+  expect(dry).toMatchObject({ code: 0, err: "" });
+  expect(dry.out).toMatch(/__1__\.bin\s+link\s+c\/0 /);
+  expect(dry.out).toContain("document  zarr.json");
+  expect(dry.out).toContain("would be a Zarr array: 4 files (hard links)");
+  expect(snapshot(copy)).toEqual(before);
+
+  expect(await runCli(["link", copy])).toMatchObject({ code: 0 });
+  expect((await runCli(["link", copy])).out).toContain("is a Zarr array already, and right");
+  expect(JSON.parse((await runCli(["info", copy, "--json"])).out)).toMatchObject({
+    dialect: "blz-superchunk",
+    views: ["zarr3"],
+  });
+  expect((await runCli(["verify", copy])).code).toBe(0);
+
+  const file = join(copy, "data", "__2__.bin");
+  const bytes = fs.readFileSync(file);
+  bytes[bytes.length - 5] = (bytes[bytes.length - 5] ?? 0) ^ 1;
+  fs.chmodSync(file, 0o644);
+  fs.writeFileSync(file, bytes);
+  const damaged = await runCli(["verify", copy]);
+  expect(damaged.code).toBe(3);
+  expect(damaged.out).toContain("c/1: the crc32c of the shard index");
+  expect(damaged.out).toContain('run "superchunk link" again');
+  const repaired = await runCli(["link", copy]);
+  expect(repaired.out).toContain("repaired  ");
+  expect((await runCli(["verify", copy])).code).toBe(0);
+
+  expect((await runCli(["unlink", copy])).out).toContain("4 files as before");
+  expect(snapshot(copy)).toEqual(before);
+  const again = await runCli(["unlink", copy]);
+  expect(again.code).toBe(1);
+  expect(again.err).toContain("nothing is linked here");
+});
+
+test("a file needs a folder to be a Zarr array in, a folder none", async () => {
+  const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
+  const missing = await runCli(["link", file]);
+  expect(missing.code).toBe(2);
+  expect(missing.err).toContain("name the folder");
+  const folder = copyOf(BLZ);
+  expect(await runCli(["link", folder, `${folder}.zarr`])).toMatchObject({ code: 2 });
+  expect(await runCli(["link", file, `${file}.zarr`])).toMatchObject({ code: 0 });
+  const verified = await runCli(["verify", `${file}.zarr`]);
+  expect(verified.code).toBe(0);
+  expect(verified.out).toContain("zarr3");
+});
+
+test("changing a linked array says that its Zarr view stays behind, and linking again brings it up to date", async () => {
+  const copy = copyOf(BLZ);
+  await runCli(["link", copy]);
+  const changed = await runCli(["resize", copy, "2100"]);
+  expect(changed.code).toBe(0);
+  expect(changed.err).toContain('its Zarr view still has what was there before; "superchunk link"');
+  const behind = await runCli(["verify", copy]);
+  expect(behind.code).toBe(1);
+  expect(behind.out).toMatch(
+    /^BEHIND .*\n {2}warning BEHIND: .*the Zarr view is whole, and shows the archive as it was/,
+  );
+  expect(behind.out).toContain("1 archive: 0 ok, 1 with a Zarr view of before");
+  expect((await runCli(["link", copy])).code).toBe(0);
+  expect((await runCli(["verify", copy])).code).toBe(0);
+  await runCli(["unlink", copy]);
+  expect((await runCli(["resize", copy, "10"])).err).not.toContain("Zarr view");
+});
+
+test("a symbolic link whose file is gone is an error, never the fill value", async () => {
+  const file = copyOf(join(corpusFolder, "bloscpack-3", "array-f8.blp"));
+  const zarr = `${file}.zarr`;
+  await runCli(["convert", file, zarr]);
+  expect((await runCli(["cat", zarr, "--slice", "0:1"])).code).toBe(0);
+  fs.rmSync(join(zarr, "c", "0"));
+  fs.symlinkSync("../gone", join(zarr, "c", "0"));
+  const read = await runCli(["cat", zarr, "--slice", "0:1"]);
+  expect(read).toMatchObject({ code: 3, out: "" });
+  expect(read.err).toContain("a symbolic link to ../gone, where nothing is");
+  expect((await runCli(["verify", zarr])).code).toBe(3);
+});
+
+test.each(["zarr.json", ".zarray", ".zgroup"])(
+  "what has a %s is Zarr already: link says so, and what it is for; other commands say what takes it",
+  async (name) => {
+    const root = temporaryFolder();
+    fs.writeFileSync(join(root, name), "{}");
+    const linked = await runCli(["link", root]);
+    expect(linked.code).toBe(1);
+    expect(linked.err).toContain("it is a Zarr array or group already: any Zarr reader opens it");
+    expect(linked.err).toContain("makes Zarr arrays of archives");
+    const resized = await runCli(["resize", root, "3"]);
+    expect(resized.code).toBe(1);
+    expect(resized.err).toContain("it is a Zarr array or group, and not an archive");
+    expect(fs.readdirSync(root)).toEqual([name]);
+  },
+);

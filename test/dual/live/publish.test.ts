@@ -1,0 +1,72 @@
+/** Arrays that are shown less often than they are written: nothing is forgotten, and nothing is shown too early. */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { createArray, openWritable, verifyLinkAt } from "../../../src/node/index.ts";
+import type { WritableArray } from "../../../src/write/array/writable-array.ts";
+import { readForeign } from "./foreign-reader.ts";
+import { ramp, temporaryFolder } from "./support.ts";
+
+const OPTIONS = { dtype: "<i4", chunklen: 4, superchunklen: 3, zarr: true, threads: 0 } as const;
+
+const json = (path: string): unknown => JSON.parse(fs.readFileSync(path, "utf8"));
+
+describe.each(["full", { everySeconds: 3600 }] as const)("[FY-01] publish: %j", (publish) => {
+  const beginLate = async (root: string): Promise<WritableArray> => {
+    const array = await createArray(root, { ...OPTIONS, dflt: -1 });
+    await array.append(ramp(0, 36));
+    await array.close();
+    const again = await openWritable(root, { threads: 0, publish });
+    await again.append(ramp(36, 1));
+    await again.flush(); // the first time of publication is now
+    return again;
+  };
+
+  test.each([
+    [
+      "rows deleted, at the end of a session",
+      async (array: WritableArray) => void (await array.deleteRows(0, 12)),
+    ],
+    [
+      "values set, compacted",
+      async (array: WritableArray) => {
+        await array.set([{ start: 5, stop: 20, step: 1 }], 7);
+        await array.compact();
+      },
+    ],
+    [
+      "rows gone and come again, compacted between",
+      async (array: WritableArray) => {
+        await array.resize(13);
+        await array.compact();
+        await array.append(ramp(500, 20));
+        await array.compact();
+        await array.set([2], 8);
+      },
+    ],
+  ])("chunks that changed are shown at last, wherever they have moved since: %s", async (_name, change) => {
+    const root = join(temporaryFolder(), "array");
+    const array = await beginLate(root);
+    await change(array);
+    const { data } = (await array.get(null)) as { readonly data: Int32Array };
+    await array.close();
+    expect(await readForeign(root)).toEqual([...data]);
+    expect(await verifyLinkAt(root)).toEqual([]);
+  });
+
+  test("attributes are shown at once, with the rows that are shown", async () => {
+    const root = join(temporaryFolder(), "array");
+    const array = await beginLate(root);
+    const shown = await readForeign(root);
+    await array.resize(5);
+    await array.compact();
+    await array.setAttributes({ unit: "m" });
+    expect(json(join(root, "zarr.json"))).toMatchObject({
+      shape: [shown.length],
+      attributes: { unit: "m" },
+    });
+    expect(await readForeign(root)).toEqual(shown);
+    await array.close();
+    expect(await readForeign(root)).toEqual([...ramp(0, 5)]);
+  });
+});

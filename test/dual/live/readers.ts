@@ -1,0 +1,250 @@
+/** Foreign readers of every age beside a writer, and what they may find. */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished } from "vitest";
+import { open } from "../../../src/archive/open/open.ts";
+import { FileStore } from "../../../src/node/index.ts";
+import {
+  beginShards,
+  type Document,
+  finishReading,
+  type Range,
+  readDocument,
+  readForeign,
+  readRange,
+  type ShardReading,
+} from "./foreign-reader.ts";
+
+/** Readings that are begun and not finished, and files that are held open, at most. */
+const KEPT_READINGS = 200;
+const KEPT_FILES = 100;
+
+/** The values of each Zarr array that the array is, by its path below. */
+export async function blzValues(root: string): Promise<Map<string, readonly number[]>> {
+  const array = await open(new FileStore(root), "");
+  try {
+    if (array.kind !== "array") throw new TypeError(array.kind);
+    const values = new Map<string, readonly number[]>();
+    for (const name of array.columnNames.length === 0 ? [""] : array.columnNames) {
+      const bytes = await (name === "" ? array : array.column(name)).getBytes();
+      values.set(name, [...new Int32Array(bytes.slice().buffer)]);
+    }
+    return values;
+  } finally {
+    await array.close();
+  }
+}
+
+/** Paths of the Zarr arrays that the root's document tells of; undefined where there is none. */
+export function shownNodes(root: string): readonly string[] | undefined {
+  if (!fs.existsSync(join(root, "zarr.json"))) return undefined;
+  const document = JSON.parse(fs.readFileSync(join(root, "zarr.json"), "utf8")) as {
+    readonly consolidated_metadata?: { readonly metadata: object };
+  };
+  return document.consolidated_metadata === undefined
+    ? [""]
+    : Object.keys(document.consolidated_metadata.metadata);
+}
+
+/** All that is shown as Zarr. Throws where a value cannot be read. */
+export async function zarrValues(root: string): Promise<Map<string, readonly number[]> | undefined> {
+  const nodes = shownNodes(root);
+  if (nodes === undefined) return undefined;
+  const values = new Map<string, readonly number[]>();
+  for (const node of nodes) values.set(node, await readForeign(join(root, node)));
+  return values;
+}
+
+export const sorted = (values: Map<string, readonly number[]> | undefined): unknown =>
+  values && [...values].sort(([a], [b]) => (a < b ? -1 : 1));
+
+interface KnownDocument {
+  readonly node: string;
+  readonly document: Document;
+}
+
+/** What a reader found in a shard. */
+interface Finding {
+  readonly node: string;
+  readonly reading: ShardReading;
+  readonly values: readonly (number | undefined)[];
+}
+
+/**
+ * Readers that looked at some time: each document, each index with what it told. With `random` some of them read on while the
+ * writer is at work: a document of any age, an index that is as old or younger, and then a chunk.
+ */
+export class Readers {
+  readonly #root: string;
+  readonly #random: (() => number) | undefined;
+  readonly documents = new Map<string, KnownDocument>();
+  readonly #begun: { readonly node: string; readonly reading: ShardReading }[] = [];
+  readonly #found: Finding[] = [];
+  readonly #ranges = new Map<string, { readonly node: string; readonly range: Range; bytes: Uint8Array }>();
+  readonly #files = new Map<number, { readonly file: number; readonly bytes: Buffer }>();
+  /** All values that a row of a node ever had. */
+  readonly #had = new Map<string, Set<number>[]>();
+  looks = 0;
+  /** Values behind the last row that are the fill value, although rows were there once. */
+  lost = 0;
+
+  constructor(root: string, random?: () => number) {
+    this.#root = root;
+    this.#random = random;
+    onTestFinished(() => {
+      for (const { file } of this.#files.values()) fs.closeSync(file);
+    });
+  }
+
+  /** Takes note of values that readers may find, from a place on. */
+  note(values: ReadonlyMap<string, Iterable<number>>, first = 0): void {
+    for (const [node, items] of values) {
+      const had = this.#had.get(node) ?? [];
+      this.#had.set(node, had);
+      let i = first;
+      for (const value of items) {
+        had[i] = (had[i] ?? new Set()).add(value);
+        i++;
+      }
+    }
+  }
+
+  /** Begins to read, and checks that no byte range was used anew, and no file that had a name. */
+  async look(): Promise<void> {
+    this.looks++;
+    const random = this.#random;
+    for (const node of shownNodes(this.#root) ?? []) {
+      const document = readDocument(join(this.#root, node));
+      this.documents.set(`${node} ${JSON.stringify(document)}`, { node, document });
+      await this.#begin({ node, document });
+    }
+    if (random === undefined) this.#checkRanges();
+    else {
+      for (const known of this.#draw([...this.documents.values()], 2)) await this.#begin(known);
+      for (const { node, reading } of this.#draw(this.#begun, 3)) await this.#finish(node, reading);
+      if (random() < 0.2) this.#checkRanges();
+    }
+  }
+
+  /** Some of a list, or all where nothing is drawn. */
+  #draw<T>(list: readonly T[], count: number): readonly T[] {
+    const random = this.#random;
+    if (random === undefined || list.length <= count) return list;
+    return Array.from({ length: count }, () => list[Math.floor(random() * list.length)] as T);
+  }
+
+  async #begin({ node, document }: KnownDocument): Promise<void> {
+    const folder = join(this.#root, node);
+    for (const reading of await beginShards(folder, document)) {
+      this.#begun.push({ node, reading });
+      for (const range of reading.chunks) {
+        if (range === undefined) continue;
+        this.#holdFile(join(folder, range.shard));
+        const key = `${node} ${range.shard} ${range.offset} ${range.nbytes}`;
+        if (!this.#ranges.has(key))
+          this.#ranges.set(key, { node, range, bytes: readRange(folder, range).slice() });
+      }
+    }
+    // The oldest stay as long as any others.
+    while (this.#random !== undefined && this.#begun.length > KEPT_READINGS)
+      this.#begun.splice(Math.floor(this.#random() * this.#begun.length), 1);
+  }
+
+  /** Opens a file once, as readers do that read a whole shard at a time. */
+  #holdFile(path: string): void {
+    if (this.#files.size >= KEPT_FILES) return;
+    const { ino } = fs.statSync(path);
+    if (!this.#files.has(ino))
+      this.#files.set(ino, { file: fs.openSync(path, "r"), bytes: fs.readFileSync(path) });
+  }
+
+  #checkRanges(): void {
+    const files = new Map<string, Buffer>();
+    for (const { node, range, bytes } of this.#ranges.values()) {
+      const path = join(this.#root, node, range.shard);
+      const file = files.get(path) ?? fs.readFileSync(path);
+      files.set(path, file);
+      const now = file.subarray(range.offset, range.offset + range.nbytes);
+      const isSame = Buffer.compare(now, bytes) === 0;
+      if (!isSame && now.some((byte) => byte !== 0))
+        expect.fail(`${node}: ${JSON.stringify(range)} was used anew`);
+    }
+    for (const { file, bytes } of this.#files.values()) {
+      const now = Buffer.alloc(fs.fstatSync(file).size);
+      fs.readSync(file, now, 0, now.length, 0);
+      if (Buffer.compare(now, bytes) !== 0) expect.fail("a file was changed after it had a name");
+    }
+  }
+
+  async #finish(node: string, reading: ShardReading): Promise<void> {
+    const values = await finishReading(join(this.#root, node), reading);
+    this.#found.push({ node, reading, values });
+  }
+
+  /**
+   * Finishes what was begun, by the documents and indexes of then: every value is one that the row had, or an error; or the fill
+   * value at the end of one chunk [FY-11]. The values that were right.
+   */
+  async check(label: string): Promise<number> {
+    this.#checkRanges();
+    for (const { node, reading } of this.#draw(this.#begun, 30)) await this.#finish(node, reading);
+    if (this.#random === undefined) this.#begun.length = 0;
+    let right = 0;
+    for (const { node, reading, values } of this.#found.splice(0))
+      right += this.#compare(label, node, reading, values);
+    for (const { node, document } of this.#draw([...this.documents.values()], 10))
+      for (const reading of await beginShards(join(this.#root, node), document)) {
+        const values = await finishReading(join(this.#root, node), reading);
+        right += this.#compare(label, node, reading, values);
+      }
+    return right;
+  }
+
+  #compare(label: string, node: string, reading: ShardReading, values: Finding["values"]): number {
+    const { first, rowItems, fill, chunkRows } = reading;
+    const had = this.#had.get(node) ?? [];
+    const others: number[] = [];
+    let right = 0;
+    for (const [i, value] of values.entries()) {
+      if (value === undefined) continue;
+      if (had[first * rowItems + i]?.has(value) === true) right++;
+      else others.push(i);
+    }
+    const chunks = new Set(others.map((i) => Math.floor(i / rowItems / chunkRows)));
+    const end = (Math.min(...chunks) + 1) * chunkRows * rowItems;
+    const isLost = chunks.size === 1 && values.slice(others[0], end).every((value) => value === fill);
+    if (others.length > 0 && !isLost)
+      expect.fail(
+        `${label}: ${node} from ${first * rowItems}: ${others.map((i) => `[${i}] is ${values[i]}`)}`,
+      );
+    this.lost += others.length;
+    return right;
+  }
+
+  /**
+   * Reads by documents of any age, while no writer is at work: what is there now is seen as it is now, or is an error to those
+   * who hold the document of other chunks; the rest is what {@link check} allows, behind the last row alone.
+   */
+  async checkNow(label: string, now: ReadonlyMap<string, readonly number[]>): Promise<void> {
+    for (const { node, document } of this.#draw([...this.documents.values()], 10)) {
+      const current = now.get(node);
+      const folder = join(this.#root, node);
+      const values = new Array<number | undefined>(document.shape.reduce((product, n) => product * n, 1));
+      for (const reading of await beginShards(folder, document)) {
+        const found = await finishReading(folder, reading);
+        this.#compare(label, node, reading, found);
+        values.splice(reading.first * reading.rowItems, found.length, ...found);
+      }
+      if (current === undefined) continue;
+      const isCurrent = chunksOf(document) === chunksOf(readDocument(folder));
+      for (const [i, value] of values.slice(0, current.length).entries())
+        if (value !== current[i] && (isCurrent || value !== undefined))
+          expect.fail(`${label}: ${node}[${i}] is ${value}, and ${current[i]} is stored`);
+    }
+  }
+}
+
+/** How a document cuts rows into chunks and shards. */
+function chunksOf({ chunk_grid, codecs }: Document): string {
+  return JSON.stringify([chunk_grid.configuration.chunk_shape, codecs[0].configuration.chunk_shape]);
+}

@@ -1,0 +1,76 @@
+import * as fs from "node:fs";
+import { describe, expect, it } from "vitest";
+import { SuperchunkError } from "../../../src/errors.ts";
+import { explainError } from "../../../src/node/fs/fs-errors.ts";
+
+/** An error as Node makes them. */
+function makeSystemError(code: string): Error {
+  return Object.assign(new Error(`${code}: told by the system`), { code, syscall: "open", errno: -1 });
+}
+
+describe("an error of the system", () => {
+  it("gets the code that tells the caller what to do, with path and cause", () => {
+    const codes = [
+      "ENOSPC",
+      "EDQUOT",
+      "EROFS",
+      "EACCES",
+      "EPERM",
+      "EMFILE",
+      "EFBIG",
+      "EEXIST",
+      "ENOTDIR",
+      "ELOOP",
+      "EIO",
+    ];
+    const explained = codes.map((code) => {
+      const cause = makeSystemError(code);
+      const error = explainError(cause, "/a/b", "writing", true);
+      expect(error).toBeInstanceOf(SuperchunkError);
+      expect(error).toMatchObject({ details: { path: "/a/b", found: code, cause } });
+      return `${code} ${(error as SuperchunkError).code}`;
+    });
+    expect(explained).toEqual([
+      "ENOSPC NO_SPACE",
+      "EDQUOT NO_SPACE",
+      "EROFS READ_ONLY",
+      "EACCES READ_ONLY",
+      "EPERM READ_ONLY",
+      "EMFILE LIMIT",
+      "EFBIG LIMIT",
+      "EEXIST CONFLICT",
+      "ENOTDIR CONFLICT",
+      "ELOOP UNSAFE_PATH",
+      "EIO IO",
+    ]);
+  });
+
+  it("is IO where reading is not permitted: READ_ONLY would lead astray", () => {
+    expect(explainError(makeSystemError("EACCES"), "/a", "reading", false)).toMatchObject({
+      code: "IO",
+      message:
+        "/a: permission denied; check owner and mode of the file and its folder (EACCES while reading)",
+    });
+  });
+
+  it("is explained as Node throws it", () => {
+    let thrown: unknown;
+    try {
+      fs.readFileSync("/nothing/here");
+    } catch (error) {
+      thrown = error;
+    }
+    expect(explainError(thrown, "/nothing/here", "reading", false)).toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  it("is left alone where it is none: aborts, errors of this library, bugs", () => {
+    for (const error of [
+      new SuperchunkError("STALE", "x"),
+      new DOMException("x", "AbortError"),
+      new TypeError("x"),
+      "x",
+    ]) {
+      expect(explainError(error, "/a", "reading", false)).toBe(error);
+    }
+  });
+});

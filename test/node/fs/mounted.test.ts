@@ -1,0 +1,52 @@
+import { describe, expect, it } from "vitest";
+import { SuperchunkError } from "../../../src/errors.ts";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { MountedStore } from "../../../src/store/mounted.ts";
+import type { ReadableStore } from "../../../src/store/types.ts";
+
+const text = (value: string): Uint8Array => new TextEncoder().encode(value);
+
+async function names(store: ReadableStore, folder: string): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { name, kind } of store.list(folder)) found.push(`${kind} ${name}`);
+  return found.sort();
+}
+
+describe("mounted stores", () => {
+  const left = new MemoryStore([
+    ["a/x", text("1")],
+    ["a/b/y", text("22")],
+    ["z", text("333")],
+  ]);
+  const store = new MountedStore(
+    new Map([
+      ["whole", { store: left, path: "" }],
+      ["part", { store: left, path: "a" }],
+      ["one", { store: left, path: "z" }],
+    ]),
+  );
+
+  it("are the entries of the root, folders and objects as they are", async () => {
+    expect(await names(store, "")).toEqual(["folder part", "folder whole", "object one"]);
+    expect(await names(store, "part")).toEqual(["folder b", "object x"]);
+    expect(await names(store, "absent")).toEqual([]);
+  });
+
+  it("give the bytes, parts and sizes of their objects", async () => {
+    expect(await store.get("part/b/y")).toEqual(text("22"));
+    expect(await store.get("one")).toEqual(text("333"));
+    expect(await store.getRange("whole/z", { offset: 1, length: 9 })).toEqual(text("33"));
+    expect((await store.stat("part/x"))?.size).toBe(1);
+    for (const key of ["whole", "other", "part/nothing", "one/below"])
+      expect(await store.get(key)).toBeUndefined();
+  });
+
+  it("are named by the stores that they come from", () => {
+    expect(store.describe("part/x")).toBe(left.describe("a/x"));
+  });
+
+  it("refuse keys and names that lead elsewhere", async () => {
+    await expect(store.get("part/../z")).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+    expect(() => new MountedStore(new Map([["a/b", { store: left, path: "" }]]))).toThrow(SuperchunkError);
+  });
+});

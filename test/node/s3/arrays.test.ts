@@ -1,0 +1,75 @@
+/** Arrays live in S3 by the commit protocol of arrays on disk: of two writers one gets a conflict, and no row is lost. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { open } from "../../../src/archive/open/open.ts";
+import { S3Store } from "../../../src/node/index.ts";
+import { createArray, openWritable } from "../../../src/write/array/create.ts";
+import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
+
+let server: TestS3;
+beforeAll(async () => {
+  server = await startS3();
+});
+afterAll(() => server.close());
+
+const makeStore = (): S3Store =>
+  new S3Store({ bucket: server.bucket, endpoint: server.endpoint, credentials: CREDENTIALS });
+
+/** Rows `[from, to)`, each its own number. */
+const rows = (from: number, to: number): Float64Array =>
+  Float64Array.from({ length: to - from }, (_, i) => from + i);
+
+async function readAll(path: string): Promise<number[]> {
+  const archive = await open(makeStore(), path);
+  if (archive.kind !== "array") throw new Error("not an array");
+  const { data } = (await archive.get(null)) as { data: ArrayLike<number> };
+  return Array.from(data);
+}
+
+describe("an array in S3", () => {
+  it("is created, grows, changes and shrinks", async () => {
+    const array = await createArray(makeStore(), "grows", { dtype: "<f8", chunklen: 100 });
+    await array.append(rows(0, 250));
+    await array.close();
+    expect(await readAll("grows")).toEqual(Array.from(rows(0, 250)));
+    const again = await openWritable(makeStore(), "grows");
+    await again.append(rows(250, 430));
+    await again.set([7], -1);
+    await again.resize(420);
+    await again.close();
+    const expected = Array.from(rows(0, 420));
+    expected[7] = -1;
+    expect(await readAll("grows")).toEqual(expected);
+  });
+
+  it("is created by one of two that try", async () => {
+    const tries = [0, 1].map(() => createArray(makeStore(), "raced", { dtype: "<f8", chunklen: 100 }));
+    const outcomes = await Promise.allSettled(tries);
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    for (const outcome of outcomes)
+      if (outcome.status === "rejected") expect(outcome.reason).toMatchObject({ code: "CONFLICT" });
+  });
+
+  it("takes the rows of one of two writers at the same time, and tells the other of the conflict", async () => {
+    const array = await createArray(makeStore(), "shared", { dtype: "<f8", chunklen: 100 });
+    await array.append(rows(0, 150));
+    await array.close();
+    const writers = [await openWritable(makeStore(), "shared"), await openWritable(makeStore(), "shared")];
+    const outcomes = await Promise.allSettled(
+      writers.map(async (writer, i) => {
+        await writer.append(rows(1000 * (i + 1), 1000 * (i + 1) + 130));
+        await writer.close();
+      }),
+    );
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    const winner = outcomes.findIndex(({ status }) => status === "fulfilled");
+    for (const outcome of outcomes)
+      if (outcome.status === "rejected") expect(outcome.reason).toMatchObject({ code: "CONFLICT" });
+    const first = 1000 * (winner + 1);
+    expect(await readAll("shared")).toEqual([...rows(0, 150), ...rows(first, first + 130)]);
+    // The loser opens the array anew, and its rows go behind.
+    const later = await openWritable(makeStore(), "shared");
+    await later.append(rows(5000, 5010));
+    await later.close();
+    expect((await readAll("shared")).slice(-10)).toEqual(Array.from(rows(5000, 5010)));
+  });
+});

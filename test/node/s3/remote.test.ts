@@ -1,0 +1,341 @@
+/** Archives over a network: what reading them costs, and the command on addresses of HTTP and S3. */
+import { readFile } from "node:fs/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
+import {
+  createArray as createAt,
+  locateTarget,
+  open,
+  openWritable,
+  S3Store,
+} from "../../../src/node/index.ts";
+import { parseS3Address } from "../../../src/node/s3/s3-address.ts";
+import { HttpStore } from "../../../src/store/http.ts";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { runPooled } from "../../../src/store/pool.ts";
+import type { WritableStore } from "../../../src/store/types.ts";
+import { withHeads } from "../../../src/store/wrappers/heads.ts";
+import { createArray } from "../../../src/write/array/create.ts";
+import { convertArchive } from "../../../src/zarr.ts";
+import { loadFolder } from "../../archive/memory-archive.ts";
+import { runCli } from "../../cli/harness.ts";
+import { putBloscpack } from "../../convert/to-zarr/make-archive.ts";
+import { corpusStore, keysOf, openFixture, sha256 } from "../../convert/to-zarr/read-back.ts";
+import { type ArrayFixture, corpusFolder, findFixture, loadArchives } from "../../fixtures/manifest.ts";
+import { serveObjects, type TestServer } from "../../store/server.ts";
+import { setEnvironment, startS3, type TestS3 } from "./server.ts";
+
+let s3: TestS3;
+let restoreEnvironment: () => void;
+
+beforeAll(async () => {
+  s3 = await startS3();
+  restoreEnvironment = setEnvironment(s3);
+  await copyAll(corpusStore, new S3Store({ bucket: s3.bucket, prefix: "corpus" }));
+});
+afterAll(async () => {
+  restoreEnvironment();
+  await s3.close();
+});
+
+async function copyAll(from: typeof corpusStore | MemoryStore, to: WritableStore): Promise<void> {
+  await runPooled(await keysOf(from), 8, async (key) => {
+    await to.put(key, (await from.get(key)) ?? new Uint8Array());
+  });
+}
+
+describe("over HTTP", () => {
+  let server: TestServer;
+  const values = new Uint8Array(Float64Array.from({ length: 400_000 }, (_, i) => Math.sin(i)).buffer);
+
+  beforeEach(async () => {
+    const store = new MemoryStore();
+    await putBloscpack(store, "file.blp", values.slice(0, 80_000), 8000, { dtype: "<f8", shape: [10_000] });
+    const array = await createArray(store, "array", {
+      dtype: "<f8",
+      chunklen: 40_000,
+      shape: [0],
+      superchunk: { nchunks: 4 },
+    } as never);
+    await array.append(values as never);
+    await array.close();
+    const entries: [string, Uint8Array][] = [];
+    for (const key of await keysOf(store)) entries.push([key, (await store.get(key)) ?? new Uint8Array()]);
+    server = await serveObjects(entries);
+  });
+  afterEach(() => server.close());
+
+  const counted = async (work: () => Promise<unknown>): Promise<number> => {
+    server.log.length = 0;
+    await work();
+    return server.log.length;
+  };
+
+  it("opening a file costs one request where it has offsets, and no more than three where it has none", async () => {
+    server.objects.set(
+      "offsets.blp",
+      new Uint8Array(await readFile(`${corpusFolder}/bloscpack-3/array-f8.blp`)),
+    );
+    expect(await counted(() => open(`${server.url}/offsets.blp`))).toBe(1);
+    expect(await counted(() => open(`${server.url}/file.blp`))).toBeLessThanOrEqual(3);
+  });
+
+  it("opening an array costs the three of its meta files", async () => {
+    const opening = await counted(() => open(`${server.url}/array`));
+    expect([opening, server.log]).toEqual([3, server.log.filter((line) => line.includes("/meta/"))]);
+  });
+
+  it("an element costs three requests in a superchunk not seen before, and two in one seen before", async () => {
+    const archive = (await open(`${server.url}/array`)) as ArrayArchive;
+    const element = (index: number) =>
+      counted(async () => {
+        expect(await archive.get([index])).toBe(Math.sin(index));
+      });
+    expect(await element(200_123)).toBeLessThanOrEqual(3);
+    expect(await element(200_124)).toBeLessThanOrEqual(2);
+    expect(await element(300_001)).toBeLessThanOrEqual(2);
+    expect(await element(5)).toBeLessThanOrEqual(3);
+  });
+
+  it("asks again where the server is slow, busy or breaks off, and gets the same values", async () => {
+    const fixture = findFixture("carray/bcolz-f8-chunks") as ArrayFixture;
+    const { files } = await loadFolder(`${corpusFolder}/carray/bcolz-f8-chunks`);
+    const failing = await serveObjects(files);
+    let asked = 0;
+    failing.intercept = (_, response) => {
+      asked++;
+      if (asked % 3 === 0) {
+        response.writeHead(503, { "retry-after": "0" }).end();
+        return true;
+      }
+      if (asked % 7 === 0) {
+        response.destroy();
+        return true;
+      }
+      return false;
+    };
+    try {
+      const archive = await open(failing.url);
+      if (archive.kind !== "array") throw new Error("not an array");
+      expect(sha256(await archive.getBytes(null))).toBe(fixture.sha256);
+      expect(asked).toBeGreaterThan(10);
+    } finally {
+      await failing.close();
+    }
+  });
+
+  it("waits for a server that gives a little at a time, and now and then says that it is asked too often", async () => {
+    const archive = (await open(`${server.url}/array`)) as ArrayArchive;
+    let asked = 0;
+    server.intercept = (request, response) => {
+      asked++;
+      if (asked % 2 === 1) {
+        response.writeHead(429, { "retry-after": "0" }).end();
+        return true;
+      }
+      const key = decodeURIComponent(request.url ?? "").replace("/base dir/", "");
+      const bytes = server.objects.get(key);
+      if (bytes === undefined) return false;
+      const [, first = "0", last = ""] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "") ?? [];
+      const end = last === "" ? bytes.length : Math.min(bytes.length, Number(last) + 1);
+      const range = `bytes ${first}-${end - 1}/${bytes.length}`;
+      const isPart = request.headers.range !== undefined;
+      response.writeHead(isPart ? 206 : 200, isPart ? { "content-range": range } : {});
+      let at = Number(first);
+      const drip = (): void => {
+        const from = at;
+        at = Math.min(end, from + 8192);
+        if (from === end) response.end();
+        else response.write(bytes.subarray(from, at), () => setImmediate(drip));
+      };
+      drip();
+      return true;
+    };
+    expect(sha256(await archive.getBytes([{ start: 100_000, stop: 260_000, step: 1 }]))).toBe(
+      sha256(values.subarray(800_000, 2_080_000)),
+    );
+    expect(asked).toBeGreaterThan(4);
+  });
+
+  it("refuses what was changed in the middle of a read, and tells what is there now when asked", async () => {
+    const store = withHeads(new HttpStore(server.url));
+    const size = server.objects.get("file.blp")?.length ?? 0;
+    expect((await store.getRange("file.blp", { offset: 0, length: 4 }))?.length).toBe(4);
+    server.objects.set("file.blp", new Uint8Array(size + 1));
+    expect((await store.stat("file.blp"))?.size).toBe(size + 1);
+    await expect(store.getRange("file.blp", { offset: 70_000, length: 4 })).rejects.toMatchObject({
+      code: "STALE",
+      message: expect.stringMatching(/its version was \S+, and is \S+; open it again$/),
+      details: {
+        path: `${server.url}/file.blp`,
+        field: "version",
+        expected: expect.any(String),
+        found: expect.any(String),
+      },
+    });
+  });
+});
+
+describe("in S3", () => {
+  it.each([
+    "bloscpack-3/array-f8.blp",
+    "blz-superchunk/i8-2d-crc32",
+    "carray/bcolz-f8-chunks",
+    "carray/bzl-f4-3d",
+  ])("%s has the values that its producer wrote", async (path) => {
+    const archive = await open(`s3://${s3.bucket}/corpus/${path}`);
+    if (archive.kind !== "array") throw new Error("not an array");
+    expect(sha256(await archive.getBytes(null))).toBe((findFixture(path) as ArrayFixture).sha256);
+    await archive.close();
+  });
+
+  it("a public bucket is read without credentials, at an endpoint in its address", async () => {
+    delete process.env["AWS_ENDPOINT_URL_S3"];
+    try {
+      const address = `s3://${s3.bucket}/corpus/bloscpack-3/array-f8.blp?anonymous=true&endpoint=${encodeURIComponent(s3.endpoint)}`;
+      const archive = await open(address);
+      expect(archive.kind).toBe("array");
+      await archive.close();
+    } finally {
+      process.env["AWS_ENDPOINT_URL_S3"] = s3.endpoint;
+    }
+  });
+
+  it("the command reads Zarr in buckets: trees, arrays inside of hierarchies, missing chunks", async () => {
+    const root = `s3://${s3.bucket}/corpus/zarr3-transformer`;
+    const listed = await runCli(["ls", root, "--json"]);
+    expect(listed.code).toBe(0);
+    expect((JSON.parse(listed.out) as { path: string }[]).map(({ path }) => path)).toContain(
+      `${root}/u2-dot-group/grp/sub/arr`,
+    );
+    for (const [path, shape] of [
+      ["zarr3-transformer/u2-dot-group/grp/sub/arr", [30, 30]],
+      ["zarr3-sharded/zp-i4-2d-gzip-start", [50, 30]],
+    ] as const) {
+      const address = `s3://${s3.bucket}/corpus/${path}`;
+      const facts = await runCli(["info", address, "--json"]);
+      expect(JSON.parse(facts.out)).toMatchObject({ kind: "array", shape });
+      expect((await runCli(["verify", address])).code).toBe(0);
+    }
+    const missing = await runCli(["chunks", `${root}/f8-2d-missing`, "--missing", "--json"]);
+    expect(JSON.parse(missing.out)).toHaveLength(3);
+  });
+
+  it("the command reads archives, and lists folders of them", async () => {
+    const info = await runCli(["info", `s3://${s3.bucket}/corpus/ctable/bcolz-daily-equities`]);
+    expect([info.code, info.err]).toEqual([0, ""]);
+    const found = await runCli(["ls", `s3://${s3.bucket}/corpus/carray`, "--json"]);
+    const listed = JSON.parse(found.out) as { path: string }[];
+    expect(listed.map(({ path }) => path)).toEqual(
+      loadArchives()
+        .filter(({ path }) => path.startsWith("carray/"))
+        .map(({ path }) => `s3://${s3.bucket}/corpus/${path}`)
+        .sort(),
+    );
+    const file = "bloscpack-3/array-f8.blp";
+    const values = ["--format", "csv", "--slice", "0:10"];
+    const cat = await runCli(["cat", `s3://${s3.bucket}/corpus/${file}`, ...values]);
+    expect(cat).toEqual(await runCli(["cat", findFixture(file).file, ...values]));
+    // A line of names, and ten of values.
+    expect([cat.code, cat.out.trimEnd().split("\n").length]).toEqual([0, 11]);
+    const missing = await runCli(["info", `s3://${s3.bucket}/corpus/nothing`]);
+    expect([missing.code, missing.err]).toEqual([1, expect.stringContaining("no such file or folder")]);
+  });
+
+  it("the command converts from a bucket into a bucket, as it does between folders", async () => {
+    const path = "carray/bcolz-f8-chunks";
+    const result = await runCli([
+      "convert",
+      `s3://${s3.bucket}/corpus/${path}`,
+      `s3://${s3.bucket}/out/one.zarr`,
+      "--verify",
+      "--json",
+    ]);
+    expect([result.err, result.code]).toEqual(["", 0]);
+    const local = new MemoryStore();
+    await convertArchive(await openFixture(path), local, "");
+    const { store } = locateTarget(`s3://${s3.bucket}/out/one.zarr`);
+    expect(await keysOf(store)).toEqual(await keysOf(local));
+    for (const key of await keysOf(local))
+      expect([key, await store.get(key)]).toEqual([key, await local.get(key)]);
+    const again = await runCli([
+      "convert",
+      `s3://${s3.bucket}/corpus/${path}`,
+      `s3://${s3.bucket}/out/one.zarr`,
+    ]);
+    expect([again.code, again.err]).toEqual([1, expect.stringContaining("exists")]);
+    const tree = await runCli([
+      "convert",
+      `s3://${s3.bucket}/corpus/ctable`,
+      `s3://${s3.bucket}/out/tree.zarr`,
+      "--json",
+    ]);
+    expect((JSON.parse(tree.out) as { converted: number }).converted).toBe(4);
+    const inside = await runCli(["convert", `s3://${s3.bucket}/corpus`, `s3://${s3.bucket}/corpus/out.zarr`]);
+    expect([inside.code, inside.err]).toEqual([1, expect.stringContaining("lies inside")]);
+  });
+
+  it("arrays are made and opened for writing by their address", async () => {
+    const address = `s3://${s3.bucket}/made/array`;
+    const array = await createAt(address, { dtype: "<i4", chunklen: 10 });
+    await array.append(Int32Array.from({ length: 25 }, (_, i) => i));
+    await array.close();
+    const again = await openWritable(address);
+    await again.resize(12);
+    await again.close();
+    const { data } = (await ((await open(address)) as ArrayArchive).get(null)) as { data: Int32Array };
+    expect(Array.from(data)).toEqual(Array.from({ length: 12 }, (_, i) => i));
+  });
+
+  it("the addresses of the corpus were read with ranges, not whole", async () => {
+    s3.log.length = 0;
+    const archive = await open(`s3://${s3.bucket}/corpus/bloscpack-3/array-f8.blp`);
+    await archive.close();
+    expect(s3.log.length).toBeLessThanOrEqual(3);
+    expect(s3.log.every((line) => line.includes("bytes=") || line.startsWith("HEAD"))).toBe(true);
+    expect((await readFile(`${corpusFolder}/bloscpack-3/array-f8.blp`)).length).toBeGreaterThan(0);
+  });
+});
+
+describe("addresses", () => {
+  it("name bucket, key, endpoint, region, and whether requests are signed", () => {
+    expect(
+      parseS3Address("s3://bucket/a/b/?region=eu-west-1&anonymous&endpoint=http://127.0.0.1:9000"),
+    ).toEqual({
+      bucket: "bucket",
+      prefix: "a/b",
+      region: "eu-west-1",
+      anonymous: true,
+      endpoint: "http://127.0.0.1:9000",
+    });
+    expect(parseS3Address("s3://bucket")).toMatchObject({ bucket: "bucket", prefix: "", anonymous: false });
+  });
+
+  it.each([
+    ["s3://", "BAD_ARGUMENT"],
+    ["s3://key:secret@bucket/a", "BAD_ARGUMENT"],
+    ["s3://bucket/a?secret=1", "BAD_ARGUMENT"],
+    ["s3://bucket/a?endpoint=ftp://x", "BAD_ARGUMENT"],
+    ["s3://bucket/a?endpoint=http://user:secret@x", "BAD_ARGUMENT"],
+    ["s3://bucket/a/../b", "BAD_ARGUMENT"],
+    ["s3://bucket//a", "BAD_ARGUMENT"],
+  ])("%s is refused, and its secrets are not repeated", (address, code) => {
+    let failure: unknown;
+    try {
+      parseS3Address(address);
+    } catch (error) {
+      failure = error;
+    }
+    expect(failure).toMatchObject({ code });
+    expect(String(failure)).not.toContain("secret@");
+    expect(String(failure)).not.toContain("user:");
+  });
+
+  it("that nothing knows are refused by name", async () => {
+    await expect(open("gopher://x/a")).rejects.toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining("gopher") as string,
+    });
+    expect(() => locateTarget("https://x/a")).toThrow(/nothing can be written/);
+  });
+});

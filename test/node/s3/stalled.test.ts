@@ -1,0 +1,52 @@
+/** A server that stops in the middle is given up, asked again, and told of. */
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { HttpStore } from "../../../src/store/http.ts";
+import { serveObjects, type TestServer } from "../../store/server.ts";
+
+let server: TestServer;
+beforeEach(async () => {
+  server = await serveObjects([["a", new Uint8Array(1000).fill(7)]]);
+});
+afterEach(() => server.close());
+
+/** Requests that were sent. On a busy machine one may be given up before the server sees it. */
+let sent = 0;
+const makeStore = (retries: number): HttpStore => {
+  sent = 0;
+  const counting: typeof fetch = (...request) => {
+    sent++;
+    return fetch(...request);
+  };
+  return new HttpStore(server.url, { timeoutMs: 100, retries, retryDelayMs: 1, fetch: counting });
+};
+
+it("an answer that does not come is an error that says so", async () => {
+  server.intercept = () => true;
+  await expect(makeStore(1).get("a")).rejects.toMatchObject({
+    code: "IO",
+    message: expect.stringMatching(/2 tries.*no answer within 100 ms/) as string,
+  });
+  expect(sent).toBe(2);
+});
+
+it("a body that stops is asked for again", async () => {
+  let asked = 0;
+  server.intercept = (_, response) => {
+    if (++asked > 1) return false;
+    response.writeHead(200, { "content-length": "1000" });
+    response.write(new Uint8Array(10));
+    return true;
+  };
+  // Further tries are for a machine that lets even the whole answer wait for longer than the store does.
+  expect(await makeStore(100).get("a")).toEqual(new Uint8Array(1000).fill(7));
+  expect(sent).toBeGreaterThan(1);
+});
+
+it("the caller's own abort ends the wait with its own reason", async () => {
+  server.intercept = () => true;
+  const reason = new Error("enough");
+  const controller = new AbortController();
+  const reading = makeStore(3).get("a", { signal: controller.signal });
+  setTimeout(() => controller.abort(reason), 10);
+  await expect(reading).rejects.toBe(reason);
+});

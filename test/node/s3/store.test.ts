@@ -1,0 +1,337 @@
+/** S3 keeps the contract of stores, and is no place where two writers can both win. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { S3Store } from "../../../src/node/s3/s3-store.ts";
+import { describePutting, describeReading, OBJECTS } from "../../store/store-contract.ts";
+import { CREDENTIALS, startS3, type TestS3 } from "./server.ts";
+
+let server: TestS3;
+let prefixes = 0;
+
+beforeAll(async () => {
+  server = await startS3();
+});
+afterAll(() => server.close());
+
+function makeStore(prefix = `p${prefixes++}`): S3Store {
+  const { endpoint, bucket } = server;
+  return new S3Store({ endpoint, bucket, prefix, credentials: CREDENTIALS, maxAttempts: 3 });
+}
+
+describeReading("the store in S3", async () => {
+  const store = makeStore();
+  for (const [key, bytes] of OBJECTS) await store.put(key, bytes);
+  return { store, lists: true };
+});
+describePutting("the store in S3", async () => ({ store: makeStore() }));
+
+describe("puts", () => {
+  it("go up in parts where they are large, byte for byte, and appear at once", async () => {
+    const store = makeStore();
+    const total = 20 << 20;
+    async function* pieces(): AsyncGenerator<Uint8Array> {
+      const piece = new Uint8Array(3_000_001); // used again, as makers may
+      for (let at = 0; at < total; at += piece.length) {
+        const length = Math.min(piece.length, total - at);
+        for (let i = 0; i < length; i++) piece[i] = ((at + i) * 31) % 251;
+        expect(await store.stat("big")).toBeUndefined();
+        yield piece.subarray(0, length);
+      }
+    }
+    const info = await store.put("big", pieces());
+    expect(await store.stat("big")).toMatchObject(info);
+    expect(info.size).toBe(total);
+    const bytes = (await store.get("big")) ?? new Uint8Array();
+    let wrong = 0;
+    for (let i = 0; i < total; i++) if (bytes[i] !== (i * 31) % 251) wrong++;
+    expect([bytes.length, wrong]).toEqual([total, 0]);
+  });
+
+  it("leave no parts behind where their source fails", async () => {
+    const store = makeStore();
+    server.log.length = 0;
+    const broken = new Error("the source broke");
+    async function* pieces(): AsyncGenerator<Uint8Array> {
+      yield new Uint8Array(17 << 20);
+      throw broken;
+    }
+    await expect(store.put("big", pieces())).rejects.toBe(broken);
+    expect(await store.stat("big")).toBeUndefined();
+    expect(server.log.some((line) => line.startsWith("DELETE") && line.includes("uploadId="))).toBe(true);
+  });
+
+  it("have one winner among writers of an absent object, also in parts", async () => {
+    for (const size of [10, 9 << 20]) {
+      const prefix = `race${size}`;
+      const writers = Array.from({ length: 4 }, (_, i) => ({
+        store: makeStore(prefix),
+        bytes: new Uint8Array(size).fill(i),
+      }));
+      const results = await Promise.allSettled(
+        writers.map(({ store, bytes }) => store.put("a", bytes, { ifAbsent: true })),
+      );
+      expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+      for (const result of results)
+        if (result.status === "rejected") expect(result.reason).toMatchObject({ code: "CONFLICT" });
+      const winner = results.findIndex(({ status }) => status === "fulfilled");
+      expect((await makeStore(prefix).get("a"))?.[0]).toBe(winner);
+    }
+  });
+
+  it("replace only the version that they name", async () => {
+    const store = makeStore();
+    const first = await store.put("a", Uint8Array.of(1));
+    const second = await store.put("a", Uint8Array.of(2), { ifVersion: first.version });
+    await expect(store.put("a", Uint8Array.of(3), { ifVersion: first.version })).rejects.toMatchObject({
+      code: "CONFLICT",
+    });
+    await expect(store.put("none", Uint8Array.of(3), { ifVersion: first.version })).rejects.toMatchObject({
+      code: "CONFLICT",
+    });
+    expect([await store.get("a"), (await store.stat("a"))?.version]).toEqual([
+      Uint8Array.of(2),
+      second.version,
+    ]);
+  });
+
+  it("know their own success again when its answer was lost", async () => {
+    const store = makeStore("lost");
+    let lost = 0;
+    // The write is done, and the connection breaks before the writer hears of it.
+    server.intercept = (request, response) => {
+      if (request.method === "PUT" && lost === 0) {
+        lost++;
+        const end = response.end.bind(response);
+        void end;
+        response.writeHead = (() => response.destroy()) as never;
+      }
+      return false;
+    };
+    try {
+      const info = await store.put("a", Uint8Array.of(1, 2), { ifAbsent: true });
+      expect([lost, info.size]).toEqual([1, 2]);
+      await expect(store.put("a", Uint8Array.of(3), { ifAbsent: true })).rejects.toMatchObject({
+        code: "CONFLICT",
+      });
+    } finally {
+      server.intercept = () => false;
+    }
+  });
+});
+
+describe("reads", () => {
+  it("refuse to mix two versions of an object", async () => {
+    const reader = makeStore("mix");
+    const writer = makeStore("mix");
+    await writer.put("a", new Uint8Array(100).fill(1));
+    expect(await reader.getRange("a", { offset: 0, length: 10 })).toEqual(new Uint8Array(10).fill(1));
+    await writer.put("a", new Uint8Array(100).fill(2));
+    await expect(reader.getRange("a", { offset: 10, length: 10 })).rejects.toMatchObject({
+      code: "STALE",
+      details: { field: "etag", expected: expect.any(String), found: expect.any(String) },
+    });
+    await reader.close();
+    expect(await reader.getRange("a", { offset: 10, length: 10 })).toEqual(new Uint8Array(10).fill(2));
+  });
+
+  it("are tried again where the server is busy, or the body breaks off", async () => {
+    const store = makeStore();
+    await store.put("a", new Uint8Array(1000).fill(7));
+    let asked = 0;
+    server.intercept = (request, response) => {
+      if (request.method !== "GET") return false;
+      asked++;
+      if (asked === 1) response.writeHead(503).end("<Error><Code>SlowDown</Code></Error>");
+      else if (asked === 2) {
+        response.writeHead(200, { "content-length": "1000", etag: '"x"' });
+        response.write(new Uint8Array(10));
+        setImmediate(() => response.destroy());
+      } else return false;
+      return true;
+    };
+    try {
+      expect(await store.get("a")).toEqual(new Uint8Array(1000).fill(7));
+      expect(asked).toBe(3);
+    } finally {
+      server.intercept = () => false;
+    }
+  });
+
+  it("run a bounded number at a time", async () => {
+    const { endpoint, bucket } = server;
+    const store = new S3Store({
+      endpoint,
+      bucket,
+      prefix: "many",
+      credentials: CREDENTIALS,
+      maxConcurrent: 3,
+    });
+    await store.put("a", new Uint8Array(100));
+    let running = 0;
+    let most = 0;
+    server.intercept = (_, response) => {
+      most = Math.max(most, ++running);
+      response.on("close", () => running--);
+      return false;
+    };
+    try {
+      await Promise.all(Array.from({ length: 20 }, (_, i) => store.getRange("a", { offset: i, length: 1 })));
+      expect([most > 1, most <= 3]).toEqual([true, true]);
+    } finally {
+      server.intercept = () => false;
+    }
+  });
+
+  it("follow listings over many pages", async () => {
+    const store = makeStore();
+    // s3rver takes a thousand to a page: what it says of all is given out ten at a time.
+    server.intercept = (request, response) => {
+      const url = new URL(request.url ?? "/", "http://host");
+      if (url.searchParams.get("list-type") !== "2") return false;
+      const first = Number(url.searchParams.get("continuation-token") ?? 0);
+      const prefix = url.searchParams.get("prefix") ?? "";
+      const page = Array.from(
+        { length: Math.min(10, 25 - first) },
+        (_, i) => `<Contents><Key>${prefix}${first + i}</Key></Contents>`,
+      );
+      const next =
+        first + 10 < 25
+          ? `<IsTruncated>true</IsTruncated><NextContinuationToken>${first + 10}</NextContinuationToken>`
+          : "";
+      response.writeHead(200, { "content-type": "application/xml" });
+      response.end(`<?xml version="1.0"?><ListBucketResult>${page.join("")}${next}</ListBucketResult>`);
+      return true;
+    };
+    try {
+      const names: string[] = [];
+      for await (const { name } of store.list("d")) names.push(name);
+      expect(names.map(Number).sort((a, b) => a - b)).toEqual(Array.from({ length: 25 }, (_, i) => i));
+    } finally {
+      server.intercept = () => false;
+    }
+  });
+});
+
+describe("failures", () => {
+  const answer = (status: number, code: string): void => {
+    server.intercept = (_, response) => {
+      response.writeHead(status, { "content-type": "application/xml" });
+      response.end(`<Error><Code>${code}</Code><Message>of the server</Message></Error>`);
+      return true;
+    };
+  };
+
+  it.each([
+    [403, "AccessDenied", "IO", "access denied"],
+    [403, "InvalidAccessKeyId", "IO", "access denied"],
+    [404, "NoSuchBucket", "NOT_FOUND", "no such bucket"],
+    [400, "ExpiredToken", "IO", "refused"],
+  ])("are told by status %d %s, and never show credentials", async (status, code, ours, text) => {
+    answer(status, code);
+    try {
+      const { endpoint, bucket } = server;
+      const credentials = {
+        accessKeyId: "AKIAVISIBLE",
+        secretAccessKey: "hush-hush",
+        sessionToken: "token-token",
+      };
+      const store = new S3Store({ endpoint, bucket, credentials, maxAttempts: 1 });
+      const failures = await Promise.all(
+        [store.get("a"), store.getRange("a", { offset: 0, length: 1 }), store.put("a", Uint8Array.of(1))].map(
+          (each) =>
+            each.then(
+              () => undefined,
+              (error: unknown) => error as Error,
+            ),
+        ),
+      );
+      for (const failure of failures) {
+        expect(failure).toMatchObject({ code: ours, message: expect.stringContaining(text) as string });
+        const { inspect } = await import("node:util");
+        const shown = inspect(failure, { depth: 10, showHidden: true });
+        expect(shown).not.toMatch(/AKIAVISIBLE|hush-hush|token-token/);
+      }
+    } finally {
+      server.intercept = () => false;
+    }
+  });
+
+  it("of a listing say that there is no such bucket, also where the server is none of S3", async () => {
+    server.intercept = (_, response) => {
+      response.writeHead(404, { "content-type": "text/html" });
+      response.end("<p>nothing here</p>");
+      return true;
+    };
+    try {
+      const { endpoint, bucket } = server;
+      const store = new S3Store({ endpoint, bucket, credentials: CREDENTIALS, maxAttempts: 1 });
+      const listing = async (): Promise<void> => {
+        for await (const _ of store.list("a"));
+      };
+      await expect(listing()).rejects.toMatchObject({
+        code: "NOT_FOUND",
+        message: expect.stringContaining(
+          `s3://${bucket}/a: there is no such bucket at ${endpoint}`,
+        ) as string,
+      });
+    } finally {
+      server.intercept = () => false;
+    }
+  });
+
+  it.each(["nohost:9", "localhost", "ftp://host", "http://user:hush-hush@host"])(
+    "an endpoint %s of the environment is refused by the variable, and not repeated",
+    async (endpoint) => {
+      const before = process.env["AWS_ENDPOINT_URL_S3"];
+      process.env["AWS_ENDPOINT_URL_S3"] = endpoint;
+      try {
+        const failure = await new S3Store({ bucket: "bbb", credentials: CREDENTIALS }).get("a").then(
+          () => undefined,
+          (error: unknown) => error as Error,
+        );
+        expect(failure).toMatchObject({
+          code: "BAD_ARGUMENT",
+          message: expect.stringContaining("AWS_ENDPOINT_URL_S3") as string,
+        });
+        expect(failure?.message).not.toContain(endpoint);
+      } finally {
+        if (before === undefined) delete process.env["AWS_ENDPOINT_URL_S3"];
+        else process.env["AWS_ENDPOINT_URL_S3"] = before;
+      }
+    },
+  );
+
+  it("say that no region is set, where none is", async () => {
+    const names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"];
+    const files = ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"];
+    const before = { ...process.env };
+    for (const name of names) delete process.env[name];
+    // A variable that is empty says nothing.
+    process.env["AWS_ENDPOINT_URL"] = "";
+    for (const name of files) process.env[name] = "/nowhere";
+    try {
+      const store = new S3Store({ bucket: "bbb", credentials: CREDENTIALS, maxAttempts: 1 });
+      await expect(store.get("a")).rejects.toMatchObject({
+        code: "IO",
+        message: expect.stringContaining("set AWS_REGION") as string,
+      });
+    } finally {
+      for (const name of [...names, ...files]) {
+        if (before[name] === undefined) delete process.env[name];
+        else process.env[name] = before[name];
+      }
+    }
+  });
+
+  it("say that nobody answers at the address", async () => {
+    const store = new S3Store({
+      endpoint: "http://127.0.0.1:9",
+      bucket: "b".repeat(3),
+      credentials: CREDENTIALS,
+      maxAttempts: 1,
+    });
+    await expect(store.get("a")).rejects.toMatchObject({
+      code: "IO",
+      message: expect.stringContaining("http://127.0.0.1:9 did not answer; check the endpoint") as string,
+    });
+  });
+});

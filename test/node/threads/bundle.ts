@@ -1,0 +1,41 @@
+/** Bundles files of the sources for threads and processes that cannot load TypeScript. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { type BuildOptions, build } from "esbuild";
+
+const sources = fileURLToPath(new URL("../../../src/node/", import.meta.url));
+
+/** A folder with bundles, and how to remove it. */
+export interface Bundles {
+  readonly folder: string;
+  /** The worker's file. */
+  readonly worker: URL;
+  remove(): Promise<void>;
+}
+
+/** Bundles the workers, and each of the given texts as a program that imports from `superchunk/node`. */
+export async function bundle(programs: Readonly<Record<string, string>> = {}): Promise<Bundles> {
+  const folder = await mkdtemp(join(tmpdir(), "superchunk-threads-"));
+  await writeFile(join(folder, "package.json"), '{ "type": "module" }'); // Node 20.15 does not guess it
+  const common: BuildOptions = { bundle: true, platform: "node", format: "esm", external: ["koffi"] };
+  for (const worker of ["threads/chunk-worker", "fs/head-worker"])
+    await build({
+      ...common,
+      entryPoints: [join(sources, `${worker}.ts`)],
+      outfile: join(folder, `${basename(worker)}.js`),
+    });
+  for (const [name, contents] of Object.entries(programs)) {
+    await build({
+      ...common,
+      stdin: { contents, resolveDir: sources, loader: "ts" },
+      outfile: join(folder, name),
+    });
+  }
+  return {
+    folder,
+    worker: pathToFileURL(join(folder, "chunk-worker.js")),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}

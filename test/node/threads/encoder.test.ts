@@ -1,0 +1,195 @@
+/** Chunks that threads encode are those of the calling thread, in order. */
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
+import { open } from "../../../src/archive/open/open.ts";
+import { encodeAhead, encodeSync, prepareEncode } from "../../../src/codec/index.ts";
+import type { ChunkEncoder, CompressorName } from "../../../src/codec/types.ts";
+import { createArray, open as openPath, openWritable } from "../../../src/node/index.ts";
+import { ThreadEncoder, worthUnasked } from "../../../src/node/threads/thread-encoder.ts";
+import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { convertArchive } from "../../../src/zarr.ts";
+import { loadFolder } from "../../archive/memory-archive.ts";
+import { findFixture } from "../../fixtures/manifest.ts";
+import { type Bundles, bundle } from "./bundle.ts";
+
+let bundles: Bundles;
+let pool: WorkerPool;
+let encoder: ThreadEncoder;
+
+beforeAll(async () => {
+  bundles = await bundle();
+  pool = new WorkerPool(2, bundles.worker);
+  encoder = new ThreadEncoder(
+    pool,
+    "wasm",
+    () => Promise.reject(new Error("not by a thread")),
+    () => 0,
+  );
+});
+
+afterAll(async () => {
+  await pool.end();
+  await bundles.remove();
+});
+
+/** Data of different lengths, so that mixing them up would show. */
+function makeData(count: number): Uint8Array[] {
+  return Array.from({ length: count }, (_, k) =>
+    Uint8Array.from({ length: 1000 + 137 * k }, (_, i) => (i * i + k) >> 5),
+  );
+}
+
+it.each<CompressorName>(["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"])(
+  "%s: the same bytes, in the order of the data",
+  async (cname) => {
+    const data = makeData(50);
+    const options = { cname, clevel: 5, typesize: 4 };
+    async function* source(): AsyncGenerator<Uint8Array> {
+      yield* data;
+    }
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of encodeAhead(source(), options, encoder)) chunks.push(chunk);
+    await prepareEncode(cname);
+    expect(chunks).toEqual(data.map((bytes) => encodeSync(bytes, options)));
+  },
+);
+
+it("an option out of its range is the same error", async () => {
+  await expect(encoder.encode(new Uint8Array(100), { clevel: 10 })).rejects.toMatchObject({
+    code: "BAD_ARGUMENT",
+    details: { field: "clevel" },
+  });
+});
+
+it("an error comes in its turn, and after the chunks in front of it", async () => {
+  async function* source(): AsyncGenerator<Uint8Array> {
+    yield* makeData(7);
+    throw new Error("the source failed");
+  }
+  let chunks = 0;
+  const reading = (async () => {
+    for await (const _ of encodeAhead(source(), {}, encoder)) chunks++;
+  })();
+  await expect(reading).rejects.toThrow("the source failed");
+  expect(chunks).toBe(7);
+});
+
+it("chunks that no thread encodes are not asked for before their turn", () => {
+  const unasked = new ThreadEncoder(pool, "wasm", undefined, worthUnasked);
+  const found = (["lz4", "zstd", undefined] as const).map((cname) => unasked.parallelOf(cname));
+  expect(found).toEqual([1, unasked.parallel, 1]);
+  expect(encoder.parallelOf("lz4")).toBe(encoder.parallel);
+});
+
+it("data may be overwritten once their chunk is there", async () => {
+  const data = makeData(1)[0] ?? new Uint8Array(0);
+  const expected = encodeSync(data, {});
+  const chunk = await encoder.encode(data, {});
+  data.fill(0);
+  expect(chunk).toEqual(expected);
+});
+
+it.each(["carray/bcolz-i4-snappy", "bloscpack-3/array-f4-3d-fortran.blp"])(
+  "%s, which is recoded, becomes the same Zarr array with threads",
+  async (name) => {
+    const { store, path } = await loadFolder(findFixture(name).file);
+    const [alone, threaded] = [new MemoryStore(), new MemoryStore()];
+    let calls = 0;
+    const counted: ChunkEncoder = {
+      parallel: encoder.parallel,
+      encode: (data, options) => {
+        calls++;
+        return encoder.encode(data, options);
+      },
+    };
+    await convertArchive(await open(store, path), alone, "", {});
+    await convertArchive(await open(store, path), threaded, "", { encoder: counted });
+    expect(await contents(threaded)).toEqual(await contents(alone));
+    expect(calls).toBeGreaterThan(0);
+  },
+);
+
+it.each<[CompressorName, boolean]>([
+  ["zstd", true],
+  ["zlib", true],
+  ["lz4hc", true],
+  ["lz4", false],
+  ["blosclz", false],
+])(
+  "arrays of %s are encoded by threads: %j, whether they were made just now or opened",
+  async (cname, isSlow) => {
+    const path = join(bundles.folder, `array-${cname}`);
+    const options = { workerUrl: bundles.worker };
+    const spy = vi.spyOn(ThreadEncoder.prototype, "encode");
+    const expected = isSlow && availableParallelism() > 1;
+    const rows = Int32Array.from({ length: 5000 }, (_, i) => i % 77);
+    try {
+      const made = await createArray(path, { ...options, dtype: "<i4", chunklen: 500, cparams: { cname } });
+      await made.append(rows);
+      await made.close();
+      expect(spy.mock.calls.length > 0).toBe(expected);
+      spy.mockClear();
+      const opened = await openWritable(path, options);
+      await opened.append(rows);
+      await opened.flush();
+      expect(spy.mock.calls.length > 0).toBe(expected);
+      spy.mockClear();
+      // A compressor that it gets later counts as well.
+      await opened.compact({ cparams: { cname: isSlow ? "lz4" : "zstd" } });
+      await opened.append(rows);
+      await opened.close();
+      expect(spy.mock.calls.length > 0).toBe(!isSlow && availableParallelism() > 1);
+    } finally {
+      spy.mockRestore();
+    }
+    const array = (await openPath(path)) as ArrayArchive;
+    const bytes = await array.getBytes();
+    await array.close();
+    expect([...new Int32Array(bytes.slice().buffer)]).toEqual([...rows, ...rows, ...rows]);
+  },
+);
+
+it.each<[CompressorName, number, boolean]>([
+  ["zstd", 8 << 10, true],
+  ["zstd", 4 << 10, false],
+  ["lz4", 32 << 10, false],
+  ["lz4", 64 << 10, true],
+])("a chunk of %s with %i bytes is worth a thread: %j", async (cname, length, isWorth) => {
+  let alone = 0;
+  const encodeAlone: ChunkEncoder["encode"] = async (data, options) => {
+    alone++;
+    await prepareEncode(options.cname);
+    return encodeSync(data, options);
+  };
+  await new ThreadEncoder(pool, "wasm", encodeAlone).encode(new Uint8Array(length), { cname });
+  expect(alone).toBe(isWorth ? 0 : 1);
+});
+
+/** Every object of a store. */
+async function contents(store: MemoryStore, folder = ""): Promise<Record<string, Uint8Array | undefined>> {
+  const found: Record<string, Uint8Array | undefined> = {};
+  for await (const { name, kind } of store.list(folder)) {
+    const key = folder === "" ? name : `${folder}/${name}`;
+    if (kind === "folder") Object.assign(found, await contents(store, key));
+    else found[key] = await store.get(key);
+  }
+  return found;
+}
+
+it("chunks of fast compressors are encoded here, where no number of threads was asked for", async () => {
+  const here: unknown[] = [];
+  const alone: ChunkEncoder["encode"] = async (data, options) => {
+    here.push(options.cname);
+    return encodeSync(data, options);
+  };
+  const chooser = new ThreadEncoder(pool, "wasm", alone, worthUnasked);
+  for (const cname of ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const) {
+    await prepareEncode(cname);
+    const data = new Uint8Array(100_000);
+    expect(await chooser.encode(data, { cname })).toEqual(encodeSync(data, { cname }));
+  }
+  expect(here).toEqual(["blosclz", "lz4", "snappy"]);
+});

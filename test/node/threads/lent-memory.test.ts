@@ -1,0 +1,234 @@
+/** Threads write into plain results where koffi tells where these lie; elsewhere everything is as without it. */
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import koffi from "koffi";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  type MockInstance,
+  vi,
+} from "vitest";
+import type { ChunkDecoder } from "../../../src/archive/read/chunk-decoder.ts";
+import type { ThreadTuning } from "../../../src/node/threads/thread-decoder.ts";
+import type { DecodeJob, Reply } from "../../../src/node/threads/thread-messages.ts";
+import type { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
+import { repositoryRoot } from "../../fixtures/manifest.ts";
+import { chunkPath, LARGER, writeRamp } from "./archives.ts";
+import { type Bundles, bundle } from "./bundle.ts";
+
+/** 40 MB. */
+const SHAPE = { ...LARGER, nchunks: 320 };
+const ITEMS = SHAPE.chunkItems * SHAPE.nchunks;
+const TUNING: ThreadTuning = {
+  worthStarting: 0,
+  worthUsing: 0,
+  jobBytes: 1 << 20,
+  directJobBytes: 8 << 20,
+  minJobBytes: 0,
+};
+
+const PREAMBLE = `
+  import { open } from "../archive/open/open.ts";
+  import { callingThread } from "../archive/read/chunk-decoder.ts";
+  import { FileStore } from "./fs/fs-store.ts";
+  import { prepareResultMemory } from "./threads/result-memory.ts";
+  import { ThreadDecoder } from "./threads/thread-decoder.ts";
+  import { WorkerPool } from "./threads/worker-pool.ts";
+  prepareResultMemory();
+  const pool = new WorkerPool(2, new URL("./chunk-worker.js", import.meta.url));
+  const decoder = new ThreadDecoder(pool, "wasm", callingThread, ${JSON.stringify(TUNING)});
+  const archive = await open(new FileStore(process.argv[2] ?? ""), "", { decoder });
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+`;
+
+const PROGRAMS = {
+  /** Stops reading again and again, while threads write, and gives the memory back. */
+  "stopped.js": `${PREAMBLE}
+    await archive.readBytes(0, archive.nbytes);
+    let stopped = 0;
+    for (let i = 0; i < 40; i++) {
+      const abort = new AbortController();
+      const reading = archive.readBytes(0, archive.nbytes, { signal: abort.signal });
+      for (let k = 0; k < 6; k++) await turn();
+      abort.abort(new Error("enough"));
+      await reading.catch((error) => { if (error.message === "enough") stopped++; });
+      globalThis.gc();
+      await turn();
+      globalThis.gc();
+    }
+    await pool.end();
+    console.log(stopped > 0 ? "stopped" : "never stopped");`,
+  /** Leaves while its threads are about to read: some milliseconds after they have started. */
+  "left.js": `${PREAMBLE}
+    await pool.start();
+    void archive.readBytes(0, archive.nbytes).catch(() => undefined);
+    const until = performance.now() + Number(process.argv[3]);
+    while (performance.now() < until) await turn();
+    process.exit(7);`,
+  /** The same by ending its threads. */
+  "ended.js": `${PREAMBLE}
+    await pool.start();
+    const reading = archive.readBytes(0, archive.nbytes).catch(() => undefined);
+    const until = performance.now() + Number(process.argv[3]);
+    while (performance.now() < until) await turn();
+    await pool.end();
+    await reading;
+    process.exit(7);`,
+};
+
+let folder: string;
+let ramp: string;
+/** Workers that find koffi, and workers that do not. */
+let withKoffi: Bundles;
+let without: Bundles;
+let pool: WorkerPool;
+let run: MockInstance<WorkerPool["run"]>;
+
+beforeAll(async () => {
+  withKoffi = await bundle(PROGRAMS);
+  without = await bundle();
+  await symlink(join(repositoryRoot, "node_modules"), join(withKoffi.folder, "node_modules"));
+  folder = await mkdtemp(join(tmpdir(), "superchunk-lent-"));
+  ramp = await writeRamp(join(folder, "ramp"), SHAPE);
+});
+
+beforeEach(() => {
+  vi.resetModules(); // koffi is looked for once
+});
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await pool.end();
+});
+
+afterAll(async () => {
+  await withKoffi.remove();
+  await without.remove();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function decoderWith({ worker }: Bundles): Promise<ChunkDecoder> {
+  const { prepareResultMemory } = await import("../../../src/node/threads/result-memory.ts");
+  const { ThreadDecoder } = await import("../../../src/node/threads/thread-decoder.ts");
+  const { WorkerPool } = await import("../../../src/node/threads/worker-pool.ts");
+  prepareResultMemory();
+  pool = new WorkerPool(2, worker);
+  run = vi.spyOn(pool, "run");
+  return new ThreadDecoder(pool, "wasm", undefined, TUNING);
+}
+
+async function readAll(path: string, bundles: Bundles): Promise<BigInt64Array> {
+  const { open } = await import("../../../src/archive/open/open.ts");
+  const { FileStore } = await import("../../../src/node/fs/fs-store.ts");
+  const archive = await open(new FileStore(path), "", { decoder: await decoderWith(bundles) });
+  if (archive.kind !== "array") throw new Error("not an array");
+  const bytes = await archive.readBytes(0, archive.nbytes);
+  expect(bytes.buffer).toBeInstanceOf(ArrayBuffer);
+  return new BigInt64Array(bytes.buffer, bytes.byteOffset);
+}
+
+function expectRamp(values: BigInt64Array): void {
+  expect(values.length).toBe(ITEMS);
+  expect(values.every((value, i) => value === BigInt(i))).toBe(true);
+}
+
+/** Whether memory was lent for each job, and how many buffers came back. */
+async function jobsSeen(): Promise<{ lent: boolean; buffers: number }[]> {
+  const replies = await Promise.all(run.mock.results.map(({ value }) => value as Promise<Reply>));
+  const jobs = run.mock.calls.map(([job]) => job as DecodeJob);
+  return replies.map(({ buffers }, i) => {
+    const memory = jobs[i]?.targets?.memory;
+    return { lent: memory !== undefined && "address" in memory, buffers: buffers.length };
+  });
+}
+
+it("threads write into a plain result, and hand nothing over", async () => {
+  expectRamp(await readAll(ramp, withKoffi));
+  const jobs = await jobsSeen();
+  expect(jobs.length).toBeGreaterThan(1);
+  expect(jobs.every(({ lent, buffers }) => lent && buffers === 0)).toBe(true);
+});
+
+it("threads that find no koffi hand over what they decode", async () => {
+  expectRamp(await readAll(ramp, without));
+  expect((await jobsSeen()).every(({ lent, buffers }) => lent && buffers === 1)).toBe(true);
+});
+
+it("nothing is lent where koffi gives no views of memory", async () => {
+  vi.spyOn(koffi, "view").mockImplementation(() => {
+    throw new TypeError("External buffers are not allowed");
+  });
+  expectRamp(await readAll(ramp, withKoffi));
+  expect((await jobsSeen()).every(({ lent, buffers }) => !lent && buffers === 1)).toBe(true);
+});
+
+it("a damaged chunk is the error that it is in one thread", async () => {
+  const damaged = join(folder, "damaged");
+  await cp(ramp, damaged, { recursive: true });
+  const path = chunkPath(damaged, 77);
+  const bytes = await readFile(path);
+  await writeFile(path, bytes.fill(0xff, 40, 400));
+  const { open } = await import("../../../src/archive/open/open.ts");
+  const { FileStore } = await import("../../../src/node/fs/fs-store.ts");
+  const alone = await open(new FileStore(damaged));
+  if (alone.kind !== "array") throw new Error("not an array");
+  const expected = await alone.readBytes(0, alone.nbytes).catch((error: unknown) => error);
+  expect(expected).toMatchObject({ code: "BAD_CHUNK", details: { path, chunk: 77 } });
+  await expect(readAll(damaged, withKoffi)).rejects.toMatchObject({
+    message: (expected as Error).message,
+    code: "BAD_CHUNK",
+    details: { path, chunk: 77 },
+  });
+  expect(run.mock.calls.length).toBeGreaterThan(2);
+});
+
+describe("memory that the user holds", () => {
+  it("is never lent, not even that of a result before", async () => {
+    const { createZarr, openZarrArray } = await import("../../../src/zarr.ts");
+    const { FileStore } = await import("../../../src/node/fs/fs-store.ts");
+    const store = new FileStore(folder);
+    const spec = { shape: [ITEMS], dataType: "int64", chunkShape: [ITEMS / 40], shardShape: [ITEMS / 8] };
+    const values = BigInt64Array.from({ length: ITEMS }, (_, i) => BigInt(i));
+    await (await createZarr(store, "zarr", spec)).set(null, values);
+    const array = await openZarrArray(store, "zarr", { decoder: await decoderWith(withKoffi) });
+    const { data } = (await array.get()) as { readonly data: BigInt64Array };
+    expectRamp(data);
+    const jobs = (await jobsSeen()).length;
+    expect((await jobsSeen()).every(({ lent }) => lent)).toBe(true);
+    await array.readInto(data.fill(-1n));
+    expectRamp(data);
+    const later = (await jobsSeen()).slice(jobs);
+    expect(later.length).toBeGreaterThan(2);
+    expect(later.every(({ lent }) => !lent)).toBe(true);
+  });
+});
+
+it("memory of a reading that was stopped stays until the threads are done with it", async () => {
+  // So much that the C library gives it back to the system at once.
+  const long = await writeRamp(join(folder, "long"), { ...LARGER, nchunks: 600 });
+  await decoderWith(withKoffi);
+  const program = join(withKoffi.folder, "stopped.js");
+  const { stdout } = await promisify(execFile)(process.execPath, ["--expose-gc", program, long]);
+  expect(stdout).toBe("stopped\n");
+});
+
+it("threads are not ended while they load koffi, which would take the process down", async () => {
+  await decoderWith(withKoffi);
+  for (const name of ["left.js", "ended.js"]) {
+    for (let milliseconds = 20; milliseconds < 80; milliseconds += 6) {
+      const args = [join(withKoffi.folder, name), ramp, String(milliseconds)];
+      await expect(promisify(execFile)(process.execPath, args)).rejects.toMatchObject({
+        code: 7,
+        stderr: "",
+      });
+    }
+  }
+});

@@ -1,0 +1,381 @@
+/** Carrays are made and changed so that bcolz and we read the same, also where the power goes. */
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
+import { open } from "../../../src/archive/open/open.ts";
+import { parseDType } from "../../../src/format/dtype.ts";
+import { joinMembers, splitMembers } from "../../../src/format/json-members.ts";
+import { FileStore } from "../../../src/node/index.ts";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { withCounting } from "../../../src/store/wrappers/counting.ts";
+import { VolatileStore } from "../../../src/store/wrappers/volatile.ts";
+import { changeAttributes } from "../../../src/write/bcolz/attributes.ts";
+import { chooseChunklen, numpyName } from "../../../src/write/bcolz/carray-settings.ts";
+import {
+  appendToCarray,
+  type CarrayOptions,
+  createCarray,
+  resizeCarray,
+  trimCarray,
+} from "../../../src/write/bcolz/carray-write.ts";
+import { imageOf } from "../../crash/images.ts";
+import { randomFrom } from "../../crash/random.ts";
+import { loadArchives } from "../../fixtures/manifest.ts";
+import { numbered, rejectionOf } from "../foreign-support.ts";
+import { seeCarray } from "./bcolz-rules.ts";
+
+const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
+const text = async (store: MemoryStore, key: string): Promise<string> =>
+  new TextDecoder().decode(await store.get(key));
+
+/** What is wrong with an array; that bcolz compresses strings by the character is not. */
+const errorsOf = async (array: ArrayArchive) =>
+  (await array.verify()).findings.filter(({ code }) => code !== "TYPESIZE");
+
+/** What we read, checked, and that bcolz reads the same. */
+async function read(store: MemoryStore, itemSize: number): Promise<string> {
+  const array = (await open(store, "")) as ArrayArchive;
+  expect(await errorsOf(array)).toEqual([]);
+  const hex = hexOf(await array.readBytes(0, array.nbytes));
+  expect(await seeCarray(store, "", itemSize)).toEqual({ rows: array.shape[0], hex });
+  return hex;
+}
+
+async function made(rows: number, options: CarrayOptions = {}, dtype = "<i4"): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  await createCarray(
+    store,
+    "",
+    { dtype: parseDType(dtype, "test"), data: numbered(rows * 4) },
+    { chunklen: 8, ...options },
+  );
+  return store;
+}
+
+describe("create", () => {
+  it("[FA-08] the metadata are those of bcolz 1.2, byte for byte", async () => {
+    const rows = loadArchives().filter(({ path, refuse }) => /^carray\/bcolz-/.test(path) && !refuse);
+    expect(rows.length).toBeGreaterThan(8);
+    for (const { file, path } of rows) {
+      const source = (await open(new FileStore(file), "")) as ArrayArchive;
+      const storage = source.metadata["storage"] as {
+        chunklen: number;
+        expectedlen: number;
+        dflt: never;
+        cparams: { cname: never; clevel: number; shuffle: number };
+      };
+      const { cname, clevel, shuffle } = storage.cparams;
+      const store = new MemoryStore();
+      const { dtype, shape, attrs } = source;
+      const data = await source.readBytes(0, source.nbytes);
+      await createCarray(
+        store,
+        "",
+        { dtype, rowShape: shape.slice(1), data },
+        {
+          cparams: { cname, clevel, shuffle: (["noshuffle", "shuffle", "bitshuffle"] as const)[shuffle] },
+          chunklen: storage.chunklen,
+          expectedlen: storage.expectedlen,
+          dflt: storage.dflt,
+          attrs,
+        },
+      );
+      const theirs = (name: string): string => readFileSync(join(file, name), "utf8");
+      if (path !== "carray/bcolz-empty-f4")
+        expect(await text(store, "meta/storage"), path).toBe(theirs("meta/storage"));
+      expect((await text(store, "meta/sizes")).replace(/cbytes.*/s, ""), path).toBe(
+        theirs("meta/sizes").replace(/cbytes.*/s, ""),
+      );
+      expect(await text(store, "__attrs__"), path).toBe(theirs("__attrs__"));
+      expect(await read(store, dtype.itemSize), path).toBe(hexOf(data));
+    }
+  });
+
+  it("bcolz's names of dtypes", () => {
+    for (const [spelled, name] of [
+      ["<f8", "float64"],
+      [">f8", ">f8"],
+      ["|b1", "bool"],
+      ["|u1", "uint8"],
+      ["<c16", "complex128"],
+      ["|S5", "|S5"],
+      ["<U3", "<U3"],
+      ["<M8[25us]", "datetime64[25us]"],
+      ["<m8[ns]", "timedelta64[ns]"],
+      ["<M8", "datetime64"],
+      [">M8[D]", ">M8[D]"],
+    ] as const) {
+      expect(numpyName(parseDType(spelled, "test"))).toBe(name);
+      expect(parseDType(numpyName(parseDType(spelled, "test")), "test")).toEqual(parseDType(spelled, "test"));
+    }
+  });
+
+  it("bcolz's choice of a chunk length, by the bytes expected", () => {
+    // As bcolz 1.2 and bcolz-zipline 1.13 choose for float64.
+    expect([0, 90, 1000, 1e5, 1e6, 1e8, 1e10].map((rows) => chooseChunklen(rows, 8))).toEqual([
+      2048, 4096, 8192, 32768, 32768, 131072, 524288,
+    ]);
+  });
+
+  it("no rows leave an array that both open, on disk with its folder", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "superchunk-carray-"));
+    try {
+      const store = new FileStore(folder);
+      await createCarray(store, "a", { dtype: parseDType("<f8", "test"), data: new Uint8Array(0) });
+      expect(readdirSync(join(folder, "a")).sort()).toEqual(["__attrs__", "data", "meta"]);
+      const array = (await open(store, "a")) as ArrayArchive;
+      expect([array.dialect, array.shape]).toEqual(["carray", [0]]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it("what is there, and what bcolz could not open, is refused", async () => {
+    const store = await made(3);
+    const of = (dtype: string) => ({ dtype: parseDType(dtype, "test"), data: numbered(24) });
+    expect((await rejectionOf(createCarray(store, "", of("<i4")))).code).toBe("CONFLICT");
+    expect((await rejectionOf(createCarray(new MemoryStore(), "", of("O")))).code).toBe("UNSUPPORTED");
+    expect((await rejectionOf(createCarray(new MemoryStore(), "", of("[('a', '<i4')]")))).code).toBe(
+      "UNSUPPORTED",
+    );
+    expect((await rejectionOf(createCarray(new MemoryStore(), "", of("<i4"), { chunklen: 0 }))).code).toBe(
+      "BAD_ARGUMENT",
+    );
+    expect(
+      (await rejectionOf(createCarray(new MemoryStore(), "", { ...of("<i4"), data: numbered(25) }))).code,
+    ).toBe("BAD_ARGUMENT");
+  });
+});
+
+describe("append, trim and resize", () => {
+  it.each([0, 10_000, 10_019])("leaves nothing behind where it is interrupted: %s rows", async (rows) => {
+    const store = await made(rows, { chunklen: 10_000 });
+    const before = await imageOf(store);
+    const stop = new AbortController();
+    const onProgress = ({ done }: { readonly done: number }): void => {
+      if (done > 1_000_000) stop.abort(new Error("enough"));
+    };
+    await expect(resizeCarray(store, "", 900_000, { signal: stop.signal, onProgress })).rejects.toThrow(
+      "enough",
+    );
+    expect([...(await imageOf(store)).keys()]).toEqual([...before.keys()]);
+    expect(await read(store, 4)).toBe(hexOf(numbered(rows * 4)));
+    await resizeCarray(store, "", rows + 1);
+    expect(await read(store, 4)).toBe(`${hexOf(numbered(rows * 4))}00000000`);
+  });
+
+  it.each([0, 1, 3, 4, 5, 12, 100])("%i rows behind 20 are behind them, in chunks of 8", async (count) => {
+    const store = await made(20);
+    const result = await appendToCarray(store, "", numbered(count * 4, 80));
+    expect(result).toEqual({ rows: 20 + count, rowsAppended: count });
+    expect(await read(store, 4)).toBe(hexOf(numbered(80 + count * 4)));
+  });
+
+  it.each([0, 1, 7, 8, 9, 16, 19, 20])(
+    "of 20 rows the first %i stay, and what was cut off is in no file",
+    async (rows) => {
+      const store = await made(20);
+      await trimCarray(store, "", 20 - rows);
+      expect(await read(store, 4)).toBe(hexOf(numbered(rows * 4)));
+      const chunks = [...(await imageOf(store)).keys()].filter((key) => key.startsWith("data/"));
+      expect(chunks.length).toBe(Math.ceil(rows / 8));
+      await appendToCarray(store, "", numbered(40));
+      expect(await read(store, 4)).toBe(hexOf(Buffer.concat([numbered(rows * 4), numbered(40)])));
+    },
+  );
+
+  it("growing appends the default value", async () => {
+    const store = await made(5, { dflt: -2 });
+    await resizeCarray(store, "", 21);
+    const array = (await open(store, "")) as ArrayArchive;
+    const all = (await array.get([{ start: 5, stop: null, step: null }])) as { data: Int32Array };
+    expect([...all.data]).toEqual(new Array(16).fill(-2));
+    await read(store, 4);
+  });
+
+  it("every array of the corpus takes its own rows again and gives them back; others are refused", async () => {
+    let changed = 0;
+    for (const row of loadArchives().filter(({ path }) => path.startsWith("carray/"))) {
+      const folder = mkdtempSync(join(tmpdir(), "superchunk-carray-"));
+      try {
+        cpSync(row.file, folder, { recursive: true });
+        const store = new FileStore(folder);
+        if (row.refuse) {
+          expect((await rejectionOf(appendToCarray(store, "", numbered(8)))).code).toBe("UNSUPPORTED");
+          continue;
+        }
+        const before = (await open(store, "")) as ArrayArchive;
+        const bytes = await before.readBytes(0, before.nbytes);
+        await appendToCarray(store, "", bytes);
+        const twice = (await open(store, "")) as ArrayArchive;
+        expect(await errorsOf(twice), row.path).toEqual([]);
+        expect(hexOf(await twice.readBytes(0, twice.nbytes)), row.path).toBe(
+          hexOf(Buffer.concat([bytes, bytes])),
+        );
+        await trimCarray(store, "", before.shape[0] ?? 0);
+        const again = (await open(store, "")) as ArrayArchive;
+        expect(hexOf(await again.readBytes(0, again.nbytes)), row.path).toBe(hexOf(bytes));
+        expect([again.attrs, again.shape]).toEqual([before.attrs, before.shape]);
+        changed++;
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    }
+    expect(changed).toBeGreaterThan(12);
+  });
+
+  it("what metadata claim is not made room for, nor counted through", async () => {
+    const meta = (sizes: string, dtype: string, chunklen: number): MemoryStore => {
+      const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+      const storage = `{"dtype": "${dtype}", "cparams": {"clevel": 5, "shuffle": 1, "quantize": 0}, "chunklen": ${chunklen}, "expectedlen": 1, "dflt": 0}`;
+      return new MemoryStore([
+        ["meta/sizes", utf8(sizes)],
+        ["meta/storage", utf8(storage)],
+        ["__attrs__", utf8("{}")],
+      ]);
+    };
+    const code = async (
+      store: MemoryStore,
+      change: (store: MemoryStore) => Promise<unknown>,
+    ): Promise<string> => (await rejectionOf(change(store))).code;
+    const append = (store: MemoryStore) => appendToCarray(store, "", numbered(8));
+    expect(await code(meta('{"shape": [0, 1099511627776]}', "uint8", 1), append)).toBe("LIMIT");
+    expect(await code(meta('{"shape": [0]}', "uint8", 2 ** 45), append)).toBe("LIMIT");
+    expect(await code(meta('{"shape": [5]}', "|S0", 4), append)).toBe("UNSUPPORTED");
+    expect(await code(meta('{"shape": [1000000000000001]}', "uint8", 2), append)).toBe("INCOMPLETE");
+    const gone = meta('{"shape": [1000000000000000]}', "uint8", 1);
+    await trimCarray(gone, "", 1000000000000000);
+    expect(((await open(gone, "")) as ArrayArchive).shape).toEqual([0]);
+  });
+
+  it("a writer that came in between is CONFLICT", async () => {
+    const store = await made(20);
+    async function* slow(): AsyncGenerator<Uint8Array> {
+      yield numbered(4, 80);
+      await appendToCarray(store, "", numbered(8, 80));
+    }
+    expect((await rejectionOf(appendToCarray(store, "", slow()))).code).toBe("CONFLICT");
+    expect(await read(store, 4)).toBe(hexOf(numbered(88)));
+  });
+});
+
+describe("attributes", () => {
+  it("[FA-11] [FJ-08] those that are not changed keep their text", async () => {
+    const store = await made(3);
+    await store.put(
+      "__attrs__",
+      new TextEncoder().encode('{"a": 1.0, "b" : {"x,}": [1e3, "\\"{"]},"c":NaN}\n'),
+    );
+    await changeAttributes(store, "", { set: { d: 1, b: "é" }, remove: [] });
+    expect(await text(store, "__attrs__")).toBe('{"a": 1.0, "b": "\\u00e9", "c": NaN, "d": 1}\n');
+    await changeAttributes(store, "", { remove: ["a", "b", "c"] });
+    expect(await text(store, "__attrs__")).toBe('{"d": 1}\n');
+    expect((await rejectionOf(changeAttributes(store, "", { remove: ["a"] }))).code).toBe("NOT_FOUND");
+    const stored = '{"a": 1.0, "b": {"x,}": [1e3, "\\"{"]}, "\\u00e9": []}';
+    expect(joinMembers(splitMembers(new TextEncoder().encode(stored), "x"))).toBe(stored);
+  });
+
+  it("[FA-11] a BLZ root never gets __attrs__", async () => {
+    const root = loadArchives().find(({ path }) => path.startsWith("blz-superchunk/"))?.file ?? "";
+    const folder = mkdtempSync(join(tmpdir(), "superchunk-carray-"));
+    try {
+      cpSync(root, folder, { recursive: true });
+      const store = new FileStore(folder);
+      expect((await rejectionOf(changeAttributes(store, "", { set: { a: 1 } }))).code).toBe("UNSUPPORTED");
+      expect((await rejectionOf(appendToCarray(store, "", numbered(8)))).code).toBe("UNSUPPORTED");
+      expect(readdirSync(folder)).not.toContain("__attrs__");
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+describe("a power cut before every step", () => {
+  it.each([
+    [
+      "append into the last chunk",
+      20,
+      23,
+      (store: MemoryStore | VolatileStore) => appendToCarray(store, "", numbered(12, 80)),
+    ],
+    [
+      "append over chunks",
+      20,
+      45,
+      (store: MemoryStore | VolatileStore) => appendToCarray(store, "", numbered(100, 80)),
+    ],
+    [
+      "append to whole chunks",
+      16,
+      45,
+      (store: MemoryStore | VolatileStore) => appendToCarray(store, "", numbered(116, 64)),
+    ],
+    ["grow by default values", 20, 61, (store: MemoryStore | VolatileStore) => resizeCarray(store, "", 61)],
+    ["trim in a chunk", 20, 18, (store: MemoryStore | VolatileStore) => trimCarray(store, "", 2)],
+    ["trim over chunks", 45, 9, (store: MemoryStore | VolatileStore) => trimCarray(store, "", 36)],
+    ["trim to whole chunks", 45, 16, (store: MemoryStore | VolatileStore) => trimCarray(store, "", 29)],
+  ] as const)(
+    "[FA-09] [FA-10] %s leaves the old array or the new one, to bcolz and to us",
+    async (_, before, after, change) => {
+      const start = [...(await imageOf(await made(before)))];
+      const changed = await made(before);
+      await change(changed);
+      const [old, grown] = [hexOf(numbered(before * 4)), (await seeCarray(changed, "", 4)).hex];
+      expect(grown.length).toBe(after * 8);
+      const seen = new Set<string>();
+      for (let seed = 0; seed < 4; seed++) {
+        for (let failAt = 1; ; failAt++) {
+          const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
+          const done = await change(disk).then(
+            () => true,
+            () => false,
+          );
+          const { store, counts } = withCounting(new MemoryStore(disk.image()));
+          const array = (await open(store, "")) as ArrayArchive;
+          const hex = hexOf(await array.readBytes(0, array.nbytes));
+          expect(done ? [grown] : [old, grown]).toContain(hex);
+          expect(await seeCarray(store, "", 4)).toEqual({ rows: hex.length / 8, hex });
+          expect((await array.verify()).ok).toBe(true);
+          expect(counts.writes).toBe(0);
+          seen.add(hex);
+          const next = new MemoryStore(await imageOf(new MemoryStore(disk.image())));
+          await appendToCarray(next, "", numbered(200));
+          const again = (await open(next, "")) as ArrayArchive;
+          expect((await again.readBytes(0, again.nbytes)).subarray(-200)).toEqual(numbered(200));
+          if (!disk.isDead) break;
+        }
+      }
+      expect([...seen].sort()).toEqual([old, grown].sort());
+    },
+  );
+
+  it.each(["carray", "table"])("attributes of a %s are the old ones or the new ones", async (kind) => {
+    const base = await made(20);
+    if (kind === "table") await base.put("__rootdirs__", new TextEncoder().encode('{"names": ["x"]}'));
+    await changeAttributes(base, "", { set: { a: 1, b: [1.0, "x".repeat(2000)] } });
+    const start = [...(await imageOf(base))];
+    const textOf = async (store: MemoryStore): Promise<string> =>
+      Buffer.from((await store.get("__attrs__")) ?? new Uint8Array(0)).toString();
+    const old = await textOf(base);
+    const change = { set: { b: "y".repeat(3000), c: null }, remove: ["a"] };
+    await changeAttributes(base, "", change);
+    const changed = await textOf(base);
+    const seen = new Set<string>();
+    for (let seed = 0; seed < 4; seed++) {
+      for (let failAt = 1; ; failAt++) {
+        const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
+        const done = await changeAttributes(disk, "", change).then(
+          () => true,
+          () => false,
+        );
+        const found = await textOf(new MemoryStore(disk.image()));
+        expect(done ? [changed] : [old, changed], `cut at ${failAt}`).toContain(found);
+        seen.add(found);
+        if (!disk.isDead) break;
+      }
+    }
+    expect([...seen].sort()).toEqual([old, changed].sort());
+  });
+});

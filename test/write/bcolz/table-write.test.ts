@@ -1,0 +1,224 @@
+/** Tables are made and changed so that bcolz and we read the same, also where the power goes. */
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { TableArchive } from "../../../src/archive/kinds/types.ts";
+import { open } from "../../../src/archive/open/open.ts";
+import { parseDType } from "../../../src/format/dtype.ts";
+import { FileStore } from "../../../src/node/index.ts";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { withCounting } from "../../../src/store/wrappers/counting.ts";
+import { VolatileStore } from "../../../src/store/wrappers/volatile.ts";
+import { changeAttributes } from "../../../src/write/bcolz/attributes.ts";
+import { addColumn, deleteColumn, renameColumn } from "../../../src/write/bcolz/table-columns.ts";
+import { appendToTable, createTable, resizeTable, trimTable } from "../../../src/write/bcolz/table-write.ts";
+import { imageOf } from "../../crash/images.ts";
+import { randomFrom } from "../../crash/random.ts";
+import { loadArchives } from "../../fixtures/manifest.ts";
+import { numbered, rejectionOf } from "../foreign-support.ts";
+import { seeTable } from "./bcolz-rules.ts";
+
+const SIZES = { id: 4, price: 8, tag: 3, more: 2, cost: 8 };
+const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
+
+/** Rows `from` to `to` of each column. */
+const rows = (from: number, to: number): Record<"id" | "price" | "tag", Uint8Array> => ({
+  id: numbered((to - from) * 4, from * 4),
+  price: numbered((to - from) * 8, from * 8),
+  tag: numbered((to - from) * 3, from * 3),
+});
+const hexRows = (count: number): Record<string, string> =>
+  Object.fromEntries(Object.entries(rows(0, count)).map(([name, bytes]) => [name, hexOf(bytes)]));
+
+async function made(count: number): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  const { id, price, tag } = rows(0, count);
+  await createTable(store, "", [
+    { name: "id", dtype: parseDType("<i4", "test"), data: id, options: { chunklen: 8 } },
+    { name: "price", dtype: parseDType("<f8", "test"), data: price, options: { chunklen: 5, dflt: 1.5 } },
+    { name: "tag", dtype: parseDType("|S3", "test"), data: tag, options: { chunklen: 32 } },
+  ]);
+  return store;
+}
+
+/** What we read of all columns; bcolz's rules see the same, and no error is found. */
+async function read(store: MemoryStore): Promise<Record<string, string>> {
+  const table = (await open(store, "")) as TableArchive;
+  const seen: Record<string, string> = {};
+  for (const name of table.names) {
+    const column = table.column(name);
+    seen[name] = hexOf(await column.readBytes(0, column.nbytes));
+  }
+  expect((await table.verify()).findings.filter(({ severity }) => severity === "error")).toEqual([]);
+  expect(await seeTable(store, "", SIZES)).toEqual(seen);
+  return seen;
+}
+
+const text = async (store: MemoryStore, key: string): Promise<string> =>
+  new TextDecoder().decode(await store.get(key));
+
+describe("rows", () => {
+  it("a table that was made has its columns, as bcolz writes them", async () => {
+    const store = await made(20);
+    expect(await read(store)).toEqual(hexRows(20));
+    expect(await text(store, "__rootdirs__")).toBe('{"names": ["id", "price", "tag"]}\n');
+    expect(await text(store, "__attrs__")).toBe("{}\n");
+    expect((await rejectionOf(createTable(store, "", []))).code).toBe("CONFLICT");
+  });
+
+  it.each([1, 5, 12, 100])("%i rows are appended to all columns", async (count) => {
+    const store = await made(20);
+    const result = await appendToTable(store, "", rows(20, 20 + count));
+    expect(result).toEqual({ rows: 20 + count, rowsAppended: count });
+    expect(await read(store)).toEqual(hexRows(20 + count));
+  });
+
+  it("columns of different lengths, missing and unknown ones are refused, and nothing is appended", async () => {
+    const store = await made(20);
+    for (const columns of [
+      { ...rows(20, 60), tag: numbered(9) },
+      { id: numbered(4), price: numbered(8) },
+      { ...rows(20, 21), other: numbered(1) },
+    ]) {
+      const error = await rejectionOf(appendToTable(store, "", columns as never));
+      expect(error.code).toBe("BAD_ARGUMENT");
+      expect(await read(store)).toEqual(hexRows(20));
+    }
+    const numbers = [...(await imageOf(store)).keys()].filter((key) => /id\/data/.test(key));
+    expect(numbers.length).toBe(3);
+    const wrong = createTable(new MemoryStore(), "", [
+      { name: "a", dtype: parseDType("<i4", "test"), data: numbered(8) },
+      { name: "b", dtype: parseDType("<i4", "test"), data: numbered(12) },
+    ]);
+    expect((await rejectionOf(wrong)).code).toBe("BAD_ARGUMENT");
+  });
+
+  it("rows are cut off all columns, and default values are put behind them", async () => {
+    const store = await made(20);
+    await trimTable(store, "", 13);
+    expect(await read(store)).toEqual(hexRows(7));
+    await resizeTable(store, "", 9);
+    const table = (await open(store, "")) as TableArchive;
+    expect(await table.column("price").get([8])).toBe(1.5);
+    await read(store);
+  });
+
+  it("every table of the corpus takes its own rows again", async () => {
+    const tables = loadArchives().filter(({ path, refuse }) => path.startsWith("ctable/") && !refuse);
+    expect(tables.length).toBeGreaterThan(3);
+    for (const { file, path } of tables) {
+      const folder = mkdtempSync(join(tmpdir(), "superchunk-table-"));
+      try {
+        cpSync(file, folder, { recursive: true });
+        const store = new FileStore(folder);
+        const before = (await open(store, "")) as TableArchive;
+        const columns: Record<string, Uint8Array> = {};
+        for (const name of before.names) columns[name] = await before.column(name).getBytes();
+        await appendToTable(store, "", columns);
+        const after = (await open(store, "")) as TableArchive;
+        expect([after.length, after.names, after.attrs], path).toEqual([
+          2 * before.length,
+          before.names,
+          before.attrs,
+        ]);
+        for (const name of before.names) {
+          const bytes = columns[name] ?? new Uint8Array(0);
+          expect(hexOf(await after.column(name).getBytes()), path).toBe(hexOf(Buffer.concat([bytes, bytes])));
+        }
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    }
+  });
+});
+
+const MORE = { name: "more", dtype: parseDType("<i2", "test"), data: numbered(40), options: { chunklen: 7 } };
+
+describe("columns", () => {
+  it("are added at their place, removed and renamed, with their attributes", async () => {
+    const store = await made(20);
+    await changeAttributes(store, "price", { set: { unit: "EUR" } });
+    await addColumn(store, "", MORE, { position: 1 });
+    expect(Object.keys(await read(store))).toEqual(["id", "more", "price", "tag"]);
+    await renameColumn(store, "", "price", "cost");
+    const seen = await read(store);
+    expect(Object.keys(seen)).toEqual(["id", "more", "cost", "tag"]);
+    expect(seen["cost"]).toBe(hexRows(20)["price"]);
+    expect(((await open(store, "")) as TableArchive).column("cost").attrs).toEqual({ unit: "EUR" });
+    await deleteColumn(store, "", "id");
+    expect(Object.keys(await read(store))).toEqual(["more", "cost", "tag"]);
+    expect([...(await imageOf(store)).keys()].filter((key) => /^(?:id|price)\//.test(key))).toEqual([]);
+  });
+
+  it("names that bcolz does not take, are there, or are not there are refused", async () => {
+    const store = await made(20);
+    const code = async (promise: Promise<unknown>): Promise<string> => (await rejectionOf(promise)).code;
+    for (const name of ["_a", "1a", "a b", "..", "a/b", ""])
+      expect(await code(renameColumn(store, "", "id", name))).toBe("BAD_ARGUMENT");
+    expect(await code(renameColumn(store, "", "id", "tag"))).toBe("CONFLICT");
+    expect(await code(renameColumn(store, "", "x", "y"))).toBe("NOT_FOUND");
+    expect(await code(addColumn(store, "", { ...MORE, name: "id" }))).toBe("CONFLICT");
+    expect(await code(addColumn(store, "", { ...MORE, data: numbered(38) }))).toBe("BAD_ARGUMENT");
+    expect(await read(store)).toEqual(hexRows(20));
+    await deleteColumn(store, "", "id");
+    await deleteColumn(store, "", "tag");
+    expect(await code(deleteColumn(store, "", "price"))).toBe("BAD_ARGUMENT");
+  });
+});
+
+describe("a power cut before every step", () => {
+  const pick = (seen: Record<string, string>): string => JSON.stringify(seen);
+  const after = async (change: (store: MemoryStore) => Promise<unknown>): Promise<string> => {
+    const store = await made(20);
+    await change(store);
+    return pick(await read(store));
+  };
+
+  it.each([
+    ["append", "FT-05", (store: MemoryStore | VolatileStore) => appendToTable(store, "", rows(20, 43))],
+    ["trim", "FT-05", (store: MemoryStore | VolatileStore) => trimTable(store, "", 13)],
+    ["grow", "FT-05", (store: MemoryStore | VolatileStore) => resizeTable(store, "", 31)],
+    ["add a column", "FT-06", (store: MemoryStore | VolatileStore) => addColumn(store, "", MORE)],
+    ["delete a column", "FT-06", (store: MemoryStore | VolatileStore) => deleteColumn(store, "", "price")],
+    [
+      "rename a column",
+      "FT-06",
+      (store: MemoryStore | VolatileStore) => renameColumn(store, "", "price", "cost"),
+    ],
+  ] as const)(
+    "[FT-05] [FT-06] %s leaves the old table or the new one, to bcolz and to us (%s)",
+    async (_, _rule, change) => {
+      const start = [...(await imageOf(await made(20)))];
+      const old = pick(hexRows(20));
+      const changed = await after(change);
+      const found = new Set<string>();
+      for (let seed = 0; seed < 2; seed++) {
+        for (let failAt = 1; ; failAt++) {
+          const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
+          const done = await change(disk).then(
+            () => true,
+            () => false,
+          );
+          const image = disk.image();
+          const { store, counts } = withCounting(new MemoryStore(image));
+          const seen = pick(await read(store as unknown as MemoryStore));
+          expect(done ? [changed] : [old, changed], `cut at ${failAt}`).toContain(seen);
+          expect(counts.writes).toBe(0);
+          found.add(seen);
+          // The next writer goes on, whatever was left.
+          const next = new MemoryStore(image);
+          const names = ((await open(next, "")) as TableArchive).names;
+          const more = Object.fromEntries(
+            names.map((name) => [name, numbered(3 * SIZES[name as keyof typeof SIZES])]),
+          );
+          await appendToTable(next, "", more);
+          for (const [name, hex] of Object.entries(await read(next)))
+            expect(hex.endsWith(hexOf(more[name] ?? new Uint8Array(1))), `cut at ${failAt}`).toBe(true);
+          if (!disk.isDead) break;
+        }
+      }
+      expect([...found].sort()).toEqual([old, changed].sort());
+    },
+  );
+});
