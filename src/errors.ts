@@ -75,6 +75,23 @@ export class SuperchunkError extends Error {
     return new SuperchunkError(code, this.summary, { ...this.details, path });
   }
 
+  /**
+   * The same error, found in bytes that begin at byte `place.offset` of an object: the position in the details, and in the
+   * text as `at byte N`, becomes a position in the object. An error that names its object already stays as it is.
+   */
+  inObject(place: Pick<ErrorDetails, "path" | "chunk"> & { readonly offset: number }): SuperchunkError {
+    if (this.details.path !== undefined) return this.at(place);
+    return this.shiftedBy(place.offset).at(place);
+  }
+
+  /** The same error for bytes that begin `base` bytes further on than its positions count from. */
+  shiftedBy(base: number): SuperchunkError {
+    const { offset } = this.details;
+    if (offset === undefined) return this;
+    const summary = this.summary.replace(new RegExp(`at byte ${offset}\\b`), `at byte ${offset + base}`);
+    return new SuperchunkError(this.code, summary, { ...this.details, offset: offset + base });
+  }
+
   /** The same error with more known about its place; what is already set wins. */
   at(place: Pick<ErrorDetails, "path" | "chunk" | "offset">): SuperchunkError {
     return new SuperchunkError(this.code, this.summary, { ...place, ...this.details });

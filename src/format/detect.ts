@@ -1,6 +1,7 @@
 /** Which dialect is this file? By its first bytes, never by its name alone. @see FORMAT.md [F1] */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checkMagic, decodeHeader } from "./header.ts";
+import { startsAsJournal } from "./journal.ts";
 
 /** What a single file can be. `superchunk-file` is version 4, which only superchunks have. */
 export type FileDialect = "bloscpack-1" | "bloscpack-2" | "bloscpack-3" | "superchunk-file";
@@ -22,6 +23,7 @@ const CLAIMED = /\.(blp|bin)$/i;
  */
 export function detectFile(head: Uint8Array, name: string, size: number): { readonly dialect: FileDialect } {
   const bytes = head.subarray(0, size);
+  if (startsAsJournal(bytes)) throw journalItself(name);
   try {
     checkMagic(bytes, name);
   } catch (error) {
@@ -33,4 +35,13 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
     );
   }
   return { dialect: DIALECTS[decodeHeader(bytes, name).version] };
+}
+
+function journalItself(path: string): SuperchunkError {
+  const owner = path.endsWith(".journal") ? path.slice(0, -".journal".length) : undefined;
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `it is the journal of a change in place that was interrupted, and not an archive; name the file that it belongs to${owner === undefined ? "" : `: ${owner}`}`,
+    { path, expected: owner, found: "blpkredo" },
+  );
 }

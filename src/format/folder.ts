@@ -1,7 +1,9 @@
 /** The small JSON files of BLZ roots, carrays and tables: `meta/sizes`, `meta/storage`, `__rootdirs__`. @see FORMAT.md [FZ] [FA] [FT] */
 import { SuperchunkError } from "../errors.ts";
+import { CHECKSUM_NAMES } from "./checksums.ts";
 import { parseDType } from "./dtype.ts";
 import { parseJson, stringifyJson } from "./json.ts";
+import { isCount } from "./json-float.ts";
 import { checkStoredName } from "./naming.ts";
 import type { DType, JsonObject, JsonValue } from "./types.ts";
 
@@ -63,7 +65,11 @@ export interface StoredRootdirs {
 /** Parses `meta/sizes`. Throws `BAD_FIELD`, and what {@link parseJson} throws. [FA-05] */
 export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
   const raw = parseObject(bytes, path);
-  const shape = listOf(raw, "shape", path).map((length) => countOf(length, "shape", path));
+  const lengths = listOf(raw, "shape", path);
+  const shape = lengths.map((length, i) => {
+    if (isCount(lengths, i)) return length as number;
+    throw bad(path, "shape", "integers from 0 to 2^53 - 1", raw["shape"]);
+  });
   if (shape.length === 0 || shape.length > MAX_DIMENSIONS)
     throw bad(path, "shape", `1 to ${MAX_DIMENSIONS} dimensions`, shape.length);
   if (!Number.isSafeInteger(shape.reduce((product, length) => product * length, 1))) {
@@ -130,6 +136,7 @@ function parseDeclaration(stored: JsonValue | undefined, path: string): Superchu
   if (version !== DECLARED_VERSION) throw newer(path, "superchunk.version", DECLARED_VERSION, version);
   const superchunklen = countOf(stored["superchunklen"], "superchunk.superchunklen", path);
   if (superchunklen < 1) throw bad(path, "superchunk.superchunklen", "at least 1", superchunklen);
+  checkDeclared(stored, path);
   const readFeatures = featuresOf(stored, "readFeatures", path);
   const unknown = readFeatures.find((feature) => !READ_FEATURES.includes(feature));
   if (unknown !== undefined) throw newer(path, "superchunk.readFeatures", READ_FEATURES, unknown);
@@ -139,6 +146,16 @@ function parseDeclaration(stored: JsonValue | undefined, path: string): Superchu
     readFeatures,
     writeFeatures: featuresOf(stored, "writeFeatures", path),
   };
+}
+
+/** The members that writers need, where they are there. */
+function checkDeclared(stored: JsonObject, path: string): void {
+  const { checksum, columns } = stored;
+  if (checksum !== undefined && !CHECKSUM_NAMES.some((name) => name === checksum))
+    throw bad(path, "superchunk.checksum", `one of ${CHECKSUM_NAMES.join(", ")}`, checksum);
+  if (columns !== undefined && typeof columns !== "boolean")
+    throw bad(path, "superchunk.columns", "true or false", columns);
+  optionalCount(stored, "revision", path);
 }
 
 /** The error for an array that needs more than this version can read. */

@@ -154,12 +154,31 @@ function decodeVersion2(reader: ByteReader, version: 2 | 3 | 4): BlpkHeader {
     chunkSize: size32(reader, table.chunkSize.at, "chunk-size"),
     lastChunk: size32(reader, table.lastChunk.at, "last-chunk"),
     nchunks: count64(reader, table.nchunks.at, "nchunks", -1),
-    maxAppChunks: count64(reader, table.metaSize.at, version === 2 ? "reserved" : "max-app-chunks", 0),
-    metaSize: count64(reader, table.metaSize.at, "meta-size", 0),
+    ...lastField(reader, version, options),
   };
   const problem = contradictionOf(header);
   if (problem !== undefined) throw badField(path, problem.at, problem.field, problem.expected, problem.found);
   return header;
+}
+
+/** Bytes 24 to 31, which mean nothing without offsets and metadata: then they may be anything. [F1.3-02] */
+function lastField(
+  reader: ByteReader,
+  version: 2 | 3 | 4,
+  options: number,
+): Pick<BlpkHeader, "maxAppChunks" | "metaSize"> {
+  const { at } = HEADER_V3.metaSize;
+  if (version === 2 || (options & OPTION_OFFSETS) !== 0) {
+    const value = count64(reader, at, version === 2 ? "reserved" : "max-app-chunks", 0);
+    return { maxAppChunks: value, metaSize: value };
+  }
+  const stored = reader.int64(at, "max-app-chunks");
+  const isMetaSize = (options & OPTION_METADATA) !== 0;
+  const value = isMetaSize
+    ? toSafeNumber(stored, { path: reader.path, offset: at, field: "meta-size" })
+    : Number(stored);
+  const kept = Number.isSafeInteger(value) ? value : 0;
+  return { maxAppChunks: kept, metaSize: kept };
 }
 
 interface Contradiction {
@@ -262,7 +281,7 @@ function checkEncodable(header: BlpkHeader): void {
   if (version === 2 && header.metadata) fail("metadata", "none", true);
   if (header.chunkSize < -1) fail("chunk-size", "a size, or -1", header.chunkSize);
   if (header.lastChunk < -1) fail("last-chunk", "a size, or -1", header.lastChunk);
-  if (header.metaSize < 0) fail("meta-size", "at least 0", header.metaSize);
+  if (header.metaSize < 0 && header.offsets) fail("max-app-chunks", "at least 0", header.metaSize);
   if (header.maxAppChunks !== header.metaSize)
     fail("max-app-chunks", `meta-size ${header.metaSize}: they are the same bytes`, header.maxAppChunks);
   const problem = contradictionOf(header);

@@ -16,13 +16,18 @@ export const JOURNAL_HEADER = {
   count: { at: 12, type: "uint32" }, // writes
 } as const;
 
-const MAGIC = new TextEncoder().encode("blpkredo");
+const MAGIC: Uint8Array = new TextEncoder().encode("blpkredo");
 const HEADER_LENGTH = 16;
 const DIGEST_LENGTH = 32;
 /** The journal of one file, and what stands in front of each write's bytes. */
 const OF_FILE = { version: 1, fields: ["offset", "length"] } as const;
 /** The journal of an array. */
 const OF_ARRAY = { version: 2, fields: ["number", "column", "offset", "length"] } as const;
+
+/** True where the first 8 bytes of a file are those of a journal: it belongs to another file. [FR-01] */
+export function startsAsJournal(head: Uint8Array): boolean {
+  return MAGIC.every((byte, i) => head[i] === byte);
+}
 
 /** Bytes to be written at an offset of the file. */
 export interface JournalWrite {

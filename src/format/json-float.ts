@@ -41,6 +41,12 @@ export function isNotedFloat(container: object, name: string | number, value: un
   return noted?.has(String(name)) === true && Object.is(noted.get(String(name)), value);
 }
 
+/** True where a member of what was parsed is an integer from 0 to 2^53 - 1, and is written as one: `21.0` is not. */
+export function isCount(container: object, name: string | number): boolean {
+  const value = (container as Readonly<Record<string, unknown>>)[name];
+  return Number.isSafeInteger(value) && Number(value) >= 0 && !isNotedFloat(container, name, value);
+}
+
 /** Notes of an object that took over members of another one what is noted of those. Returns it. */
 export function keepFloats<T extends object>(target: T, source: object): T {
   for (const [name, value] of NOTED.get(source) ?? [])

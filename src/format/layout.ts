@@ -4,6 +4,7 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "./json.ts";
+import { isCount } from "./json-float.ts";
 import type { JsonObject, JsonValue } from "./types.ts";
 
 /** Superchunks with consecutive numbers, of which the same number of chunks counts. [FG-02] */
@@ -73,30 +74,30 @@ export function parseLayout(sizes: JsonObject, path: string): StoredLayout | und
     throw bad(path, "layout.journal", "64 hexadecimal digits", journal);
   if (typeof moved !== "boolean") throw bad(path, "layout.moved", "true or false", moved);
   const layout: StoredLayout = {
-    generation: countOf(sizes["generation"], "generation", path),
+    generation: countIn(sizes, "generation", "generation", path),
     id,
-    epoch: countOf(stored["epoch"], "layout.epoch", path),
-    edition: countOf(stored["edition"], "layout.edition", path),
-    revision: countOf(stored["revision"], "layout.revision", path),
-    next: numberOf(stored["next"], "layout.next", path),
-    plain: countOf(stored["plain"], "layout.plain", path),
+    epoch: countIn(stored, "epoch", "layout.epoch", path),
+    edition: countIn(stored, "edition", "layout.edition", path),
+    revision: countIn(stored, "revision", "layout.revision", path),
+    next: numberIn(stored, "next", "layout.next", path),
+    plain: countIn(stored, "plain", "layout.plain", path),
     runs: listOf(stored["superchunks"], "layout.superchunks", path).map((run) => parseRun(run, path)),
     patches: listOf(stored["patches"] ?? [], "layout.patches", path).map((patch) => parsePatch(patch, path)),
     ...(storage === undefined ? {} : { storage }),
     ...(journal === undefined ? {} : { journal }),
     ...(moved ? { isMoved: true } : {}),
   };
-  checkTwins(layout, path);
+  checkNumbers(layout, path);
   return layout;
 }
 
 function parseRun(stored: JsonValue, path: string): Run {
   const field = "layout.superchunks";
-  const [first, count, chunks] = listOf(stored, field, path);
+  const list = listOf(stored, field, path);
   const run = {
-    first: numberOf(first, field, path),
-    count: countOf(count, field, path),
-    chunks: countOf(chunks, field, path),
+    first: numberIn(list, 0, field, path),
+    count: countIn(list, 1, field, path),
+    chunks: countIn(list, 2, field, path),
   };
   if (run.count < 1 || run.chunks < 1) throw bad(path, field, "[number, count, chunks] from 1", stored);
   if (run.first + run.count - 1 > LAST_NUMBER || !Number.isSafeInteger(run.count * run.chunks))
@@ -106,15 +107,19 @@ function parseRun(stored: JsonValue, path: string): Run {
 
 function parsePatch(stored: JsonValue, path: string): Patch {
   const field = "layout.patches";
-  const [number, chunks] = listOf(stored, field, path);
+  const list = listOf(stored, field, path);
+  const chunks = listOf(list[1], field, path);
   return {
-    number: numberOf(number, field, path),
-    chunks: listOf(chunks, field, path).map((chunk) => (chunk === -1 ? -1 : countOf(chunk, field, path))),
+    number: numberIn(list, 0, field, path),
+    chunks: chunks.map((chunk, i) => (chunk === -1 ? -1 : countIn(chunks, i, field, path))),
   };
 }
 
-/** No file stands for two things, and no chunk is replaced twice. [FG-02] [FG-04] */
-function checkTwins({ runs, patches }: StoredLayout, path: string): void {
+/**
+ * No file stands for two things or has a number that is still free, and no chunk is replaced twice or is behind the last one.
+ * [FG-02] [FG-04] [FG-14]
+ */
+function checkNumbers({ runs, patches, next }: StoredLayout, path: string): void {
   const spans = [
     ...runs.map(({ first, count }) => ({ first, end: first + count })),
     ...patches.map(({ number }) => ({ first: number, end: number + 1 })),
@@ -124,10 +129,15 @@ function checkTwins({ runs, patches }: StoredLayout, path: string): void {
     if (before !== undefined && before.end > span.first)
       throw bad(path, "layout.superchunks", "each superchunk once", span.first);
   });
+  const last = spans.at(-1);
+  if (last !== undefined && next < last.end)
+    throw bad(path, "layout.next", `at least ${last.end}, for superchunk ${last.end - 1} is there`, next);
+  const nchunks = countChunks(runs);
   const replaced = new Set<number>();
   for (const { chunks } of patches) {
     for (const chunk of chunks) {
       if (chunk < 0) continue;
+      if (chunk >= nchunks) throw bad(path, "layout.patches", `chunks below ${nchunks}`, chunk);
       if (replaced.has(chunk)) throw bad(path, "layout.patches", "each chunk once", chunk);
       replaced.add(chunk);
     }
@@ -184,15 +194,26 @@ function listOf(value: JsonValue | undefined, field: string, path: string): read
   throw bad(path, field, "a list", value);
 }
 
-function countOf(value: JsonValue | undefined, field: string, path: string): number {
-  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
+function countIn(
+  container: JsonObject | readonly JsonValue[],
+  name: string | number,
+  field: string,
+  path: string,
+): number {
+  const value = (container as Readonly<Record<string, JsonValue | undefined>>)[name];
+  if (isCount(container, name)) return value as number;
   throw bad(path, field, "an integer from 0 to 2^53 - 1", value);
 }
 
-function numberOf(value: JsonValue | undefined, field: string, path: string): number {
-  const number = countOf(value, field, path);
+function numberIn(
+  container: JsonObject | readonly JsonValue[],
+  name: string | number,
+  field: string,
+  path: string,
+): number {
+  const number = countIn(container, name, field, path);
   if (number >= 1 && number <= LAST_NUMBER) return number;
-  throw bad(path, field, `a number from 1 to ${LAST_NUMBER}`, value);
+  throw bad(path, field, `a number from 1 to ${LAST_NUMBER}`, number);
 }
 
 function bad(path: string, field: string, expected: string, found: JsonValue | undefined): SuperchunkError {

@@ -7,7 +7,7 @@ import { type DigestName, loadDigest } from "../bytes/checksum.ts";
 import { isEqual } from "../bytes/equal.ts";
 import { ByteReader } from "../bytes/reader.ts";
 import { ByteWriter } from "../bytes/writer.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checksumByNumber, checksumNumber, digestLength } from "./checksums.ts";
 import { deflateZlib, inflateZlib } from "./deflate.ts";
 import { MAX_JSON_BYTES, parseJson, stringifyJson } from "./json.ts";
@@ -145,7 +145,29 @@ export async function decodeSection(
   );
   const textAt = at + SECTION_HEADER_LENGTH;
   const text = header.codec === "zlib" ? inflateZlib(stored, header.metaSize, path, textAt) : stored;
-  return { value: parseJson(text, path), text, header };
+  const value =
+    header.codec === "zlib" ? parseUnpacked(text, path, textAt) : parseStoredJson(text, path, textAt);
+  return { value, text, header };
+}
+
+/** Parses JSON that lies at byte `at` of the file: errors name positions in the file. Throws as {@link parseJson}. */
+export function parseStoredJson(text: Uint8Array, path: string, at: number): JsonValue {
+  try {
+    return parseJson(text, path);
+  } catch (error) {
+    throw isSuperchunkError(error) ? error.shiftedBy(at) : error;
+  }
+}
+
+/** Parses JSON that a stream at byte `at` unpacks to: no byte of the text is a byte of the file. */
+function parseUnpacked(text: Uint8Array, path: string, at: number): JsonValue {
+  try {
+    return parseJson(text, path);
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    const summary = `the metadata that the zlib stream at byte ${at} unpacks to: ${error.summary.replace("at byte", "at its own byte")}`;
+    throw new SuperchunkError(error.code, summary, { ...error.details, offset: at });
+  }
 }
 
 async function checkDigest(

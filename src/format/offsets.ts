@@ -85,7 +85,8 @@ export function encodeOffsets(values: ArrayLike<number>): Uint8Array {
 /**
  * Checks a whole table (spare entries included) against its file: every chunk starts behind the table and at
  * least 16 bytes before the end, no two start less than a Blosc header apart, and -1 stands only in spare
- * entries. Order is free. Throws `INCOMPLETE` for chunks without an offset, else `BAD_FIELD`. [FO-02] to [FO-05]
+ * entries. Order is free. Throws `INCOMPLETE` for chunks without an offset, `TRUNCATED` for chunks that lie behind the end of the
+ * file, else `BAD_FIELD`. [FO-02] to [FO-05], [FO-08]
  */
 export function checkOffsets(offsets: Float64Array, place: OffsetsPlace): void {
   const { nchunks, tableAt, tableEnd, fileSize, path } = place;
@@ -103,15 +104,7 @@ export function checkOffsets(offsets: Float64Array, place: OffsetsPlace): void {
         expected: `at least ${tableEnd}, where the offsets end`,
         found: offset,
       });
-    if (offset > fileSize - SMALLEST_CHUNK) {
-      throw badOffset({
-        path,
-        at,
-        chunk: i,
-        expected: `at most ${fileSize - SMALLEST_CHUNK}, for the file ends at byte ${fileSize}`,
-        found: offset,
-      });
-    }
+    if (offset > fileSize - SMALLEST_CHUNK) throw offsetBehindEnd(offset, at, i, place);
     if (offset < previous + SMALLEST_CHUNK) ordered = false;
     previous = offset;
   }
@@ -122,6 +115,23 @@ export function checkOffsets(offsets: Float64Array, place: OffsetsPlace): void {
       throw badOffset({ path, at: tableAt + i * OFFSET_LENGTH, chunk: i, expected, found });
   }
   if (!ordered) checkDistances(offsets.subarray(0, nchunks), place);
+}
+
+/** The error for a chunk that the file has no room for: the file ended early, or the offset is wrong. [FO-08] */
+function offsetBehindEnd(found: number, at: number, chunk: number, place: OffsetsPlace): SuperchunkError {
+  const { fileSize, path } = place;
+  return new SuperchunkError(
+    "TRUNCATED",
+    `the offset at byte ${at} puts the chunk at byte ${found}, but the file ends at byte ${fileSize}. The file is cut short, or the offset is damaged; look for a whole copy`,
+    {
+      path,
+      offset: at,
+      chunk,
+      field: "offset",
+      expected: `at most ${fileSize - SMALLEST_CHUNK}`,
+      found,
+    },
+  );
 }
 
 /** The same for chunks in any order. */

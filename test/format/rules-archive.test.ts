@@ -175,7 +175,7 @@ describe("offsets and walking", () => {
       lastChunk: -1,
       behind: hex("07".repeat(32)),
     });
-    expect((await rejectionOf(openFile(noChunk))).code).toBe("UNSUPPORTED");
+    expect((await rejectionOf(openFile(noChunk))).code).toBe("BAD_FIELD");
   });
 
   it("[FS-01] a chunk's nbytes is what the header makes", async () => {

@@ -1,5 +1,6 @@
 /** Finds the archives inside a folder. */
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+import { startsAsJournal } from "../../format/journal.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
@@ -42,7 +43,7 @@ export async function* findArchives(
     const key = joinKey(path, name);
     try {
       if (kind === "folder") yield* findArchives(store, key, options);
-      else if (name.endsWith(".blp") || (await startsWithMagic(store, key, options)))
+      else if (name.endsWith(".blp") || (await startsAsArchive(store, key, options)))
         yield { path: key, kind: "file" };
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
@@ -70,9 +71,10 @@ async function isArchiveFolder(
   return false;
 }
 
-async function startsWithMagic(store: ReadableStore, key: string, options: OpenOptions): Promise<boolean> {
-  const head = await store.getRange(key, { offset: 0, length: 4 }, options);
-  return head !== undefined && head.length === 4 && String.fromCharCode(...head) === "blpk";
+/** True where the first bytes are those of an archive; the journal beside one begins with the same four. */
+async function startsAsArchive(store: ReadableStore, key: string, options: OpenOptions): Promise<boolean> {
+  const head = await store.getRange(key, { offset: 0, length: 8 }, options);
+  return head !== undefined && /^blpk/.test(String.fromCharCode(...head)) && !startsAsJournal(head);
 }
 
 /**

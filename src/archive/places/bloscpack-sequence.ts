@@ -84,13 +84,15 @@ class BloscpackSequence implements ChunkSequence {
 /** The place of the `inFile`-th chunk of a file, which is the `index`-th of the sequence. */
 export function placeInFile(file: BlpkFile, inFile: number, index: number, nbytes: number): PlacedChunk {
   const offset = file.starts[inFile] ?? 0;
+  const end = file.ends[inFile] ?? file.size;
   return {
     index,
     key: file.key,
     offset,
     nbytes,
     ctbytes: file.walked?.sizes[inFile],
-    available: (file.ends[inFile] ?? file.size) - offset,
+    available: end - offset,
+    endsObject: end === file.size,
     checksum: file.header.checksum,
     prologue: 0,
     header: file.header,

@@ -1,16 +1,14 @@
 /**
  * One `blpk` file or superchunk, versions 1 to 4: its header, its metadata section, and where its chunks lie.
  */
-import { decodeHeader as decodeChunkHeader } from "../../codec/index.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
-import { parseJson } from "../../format/json.ts";
-import { decodeSection, decodeSectionHeader, metadataKind } from "../../format/metadata.ts";
+import { decodeSection, decodeSectionHeader, metadataKind, parseStoredJson } from "../../format/metadata.ts";
 import { checkOffsets, decodeOffsets } from "../../format/offsets.ts";
 import type { JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { type WalkedChunks, walkChunks } from "./walk.ts";
+import { decodeStoredHeader, type WalkedChunks, walkChunks } from "./walk.ts";
 
 const HEAD = 4096;
 const SECTION_HEADER = 32;
@@ -141,7 +139,7 @@ async function readMetadata(
       });
     }
     room(header.metaSize, "the JSON metadata");
-    const value = parseJson(await read(at, header.metaSize), path);
+    const value = parseStoredJson(await read(at, header.metaSize), path, at);
     return { metadata: { kind: "blz-json", value }, end: at + header.metaSize };
   }
   room(SECTION_HEADER, "the metadata section's header");
@@ -228,9 +226,5 @@ export async function readChunkNbytes(
 ): Promise<number> {
   const offset = file.starts[index] ?? 0;
   const bytes = await store.getRange(file.key, { offset, length: 16 }, { signal });
-  try {
-    return decodeChunkHeader(bytes ?? new Uint8Array(0), Number.MAX_SAFE_INTEGER).nbytes;
-  } catch (error) {
-    throw isSuperchunkError(error) ? error.at({ path: file.path, chunk: index, offset }) : error;
-  }
+  return decodeStoredHeader(bytes ?? new Uint8Array(0), { path: file.path, chunk: index, offset }).nbytes;
 }

@@ -12,6 +12,8 @@ export interface PlacedChunk extends ChunkPlace {
   readonly checksum: ChecksumName;
   /** Bytes of a file header right in front of the chunk, to be checked with it (`carray` files); else 0. */
   readonly prologue: number;
+  /** No other chunk follows in the object: `available` ends where the object does (default: not known). */
+  readonly endsObject?: boolean;
 }
 
 export interface ChunkSequence {

@@ -4,6 +4,7 @@
  * Reserved bytes are zero, and no Blosc header starts with a zero. @see FORMAT.md [FW]
  */
 import { decodeHeader } from "../../codec/index.ts";
+import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 
@@ -49,7 +50,7 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
       );
     }
     const bytes = await window.read(at, CHUNK_HEADER_LENGTH);
-    const header = headerAt(bytes, path, at, found.length);
+    const header = decodeStoredHeader(bytes, { path, chunk: found.length, offset: at });
     const end = at + header.ctbytes + digestLength;
     if (end > size) {
       throw new SuperchunkError(
@@ -68,16 +69,20 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
   };
 }
 
-function headerAt(
-  bytes: Uint8Array,
-  path: string,
-  offset: number,
-  chunk: number,
-): ReturnType<typeof decodeHeader> {
+/**
+ * The header of a chunk that an archive holds; `room` begins with it. A version, a codec or a flag that Blosc1 does not have is
+ * damage here: no program of these dialects ever wrote one. Throws `TRUNCATED`, `BAD_FIELD`. [FB-02]
+ */
+export function decodeStoredHeader(
+  room: Uint8Array,
+  where: { readonly path: string; readonly chunk: number; readonly offset: number },
+): ChunkHeader {
   try {
-    return decodeHeader(bytes, Number.MAX_SAFE_INTEGER);
+    return decodeHeader(room, Number.MAX_SAFE_INTEGER);
   } catch (error) {
-    throw isSuperchunkError(error) ? error.at({ path, offset, chunk }) : error;
+    if (!isSuperchunkError(error)) throw error;
+    const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
+    throw new SuperchunkError(code, error.summary, error.details).inObject(where);
   }
 }
 

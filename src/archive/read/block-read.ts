@@ -1,10 +1,10 @@
 /** Decodes a part of one chunk, fetching only its header, its block starts and the blocks that the part touches. */
 import { blockRanges, decodeBlocks, headLength, isReady, prepare } from "../../codec/index.ts";
 import type { BlockRange, ChunkHeader } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
-import { checkChunkHeader, checkPrologue, missingChunk } from "./chunk-fetch.ts";
+import { checkChunkHeader, checkPrologue, cutShort, missingChunk } from "./chunk-fetch.ts";
 
 /** First read of a chunk: its header and the starts of up to 60 blocks. */
 const FIRST_READ = 256;
@@ -165,7 +165,9 @@ function rangeOf(head: ChunkHead, place: PlacedChunk, path: string, start: numbe
   try {
     return blockRanges(head.bytes, start, end - start);
   } catch (error) {
-    throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
+    throw isSuperchunkError(error)
+      ? error.inObject({ path, chunk: place.index, offset: place.offset })
+      : error;
   }
 }
 
@@ -184,7 +186,9 @@ function decodePart(
   try {
     decodeBlocks(head.bytes, bytes, range, start, end - start, { out });
   } catch (error) {
-    throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
+    throw isSuperchunkError(error)
+      ? error.inObject({ path, chunk: place.index, offset: place.offset })
+      : error;
   }
 }
 
@@ -229,12 +233,4 @@ async function readAt(
   const bytes = await store.getRange(place.key, { offset, length }, { signal });
   if (bytes === undefined) throw missingChunk(store.describe(place.key), place);
   return bytes;
-}
-
-function cutShort(place: PlacedChunk, path: string, expected: number, found: number): SuperchunkError {
-  return new SuperchunkError(
-    "TRUNCATED",
-    `the chunk at byte ${place.offset} needs at least ${expected} bytes, but the file ends after ${found} of them. The file is cut short; look for a whole copy`,
-    { path, chunk: place.index, offset: place.offset, field: "ctbytes", expected, found },
-  );
 }

@@ -105,6 +105,6 @@ export async function decodeFetched(
     decode(chunk.bytes, out);
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
-    throw error.at({ path: store.describe(place.key), chunk: place.index, offset: place.offset });
+    throw error.inObject({ path: store.describe(place.key), chunk: place.index, offset: place.offset });
   }
 }

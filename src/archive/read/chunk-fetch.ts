@@ -5,13 +5,13 @@
 
 import { loadDigest } from "../../bytes/checksum.ts";
 import { isEqual } from "../../bytes/equal.ts";
-import { decodeHeader } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { decodeHeader as decodeFileHeader } from "../../format/header.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
+import { decodeStoredHeader } from "../places/walk.ts";
 import { breathe } from "./breather.ts";
 
 /** Unneeded bytes between two chunks that are read along rather than asking twice. */
@@ -219,11 +219,11 @@ export function checkPrologue(bytes: Uint8Array, path: string): void {
 
 /**
  * Checks a chunk's header against its place. `room`: what there is from the header on.
- * Throws `TRUNCATED`, `BAD_FIELD`.
+ * Throws `TRUNCATED` where the object ends before the chunk does, else `BAD_FIELD`. [FO-03] [FO-08]
  */
 export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: string): ChunkHeader {
   const where = { path, chunk: place.index, offset: place.offset };
-  const header = readHeader(room, where);
+  const header = decodeStoredHeader(room, where);
   if (header.nbytes !== place.nbytes) {
     throw new SuperchunkError(
       "BAD_FIELD",
@@ -245,47 +245,33 @@ export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: str
     );
   }
   const needed = header.ctbytes + digestLength(place.checksum);
-  if (needed > place.available) {
-    throw new SuperchunkError(
-      "BAD_FIELD",
-      `the chunk at byte ${place.offset} takes ${needed} bytes with its digest, but the next one starts ${place.available} bytes on: they overlap. The offsets or the chunk are damaged`,
-      { ...where, field: "ctbytes", expected: `at most ${place.available}`, found: needed },
-    );
-  }
-  return header;
+  if (needed <= place.available) return header;
+  if (place.endsObject === true) throw cutShort(place, path, needed, place.available);
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the chunk at byte ${place.offset} takes ${needed} bytes with its digest, but the next one starts ${place.available} bytes on: they overlap. The offsets or the chunk are damaged`,
+    { ...where, field: "ctbytes", expected: `at most ${place.available}`, found: needed },
+  );
 }
 
-function readHeader(room: Uint8Array, where: { path: string; chunk: number; offset: number }): ChunkHeader {
-  try {
-    return decodeHeader(room, Number.MAX_SAFE_INTEGER);
-  } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    const { path, chunk, offset } = where;
-    // No dialect's program ever wrote another version or compressor: in an archive, these bytes are damaged.
-    const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
-    throw new SuperchunkError(code, error.summary, {
-      ...error.details,
-      path,
-      chunk,
-      offset: offset + (error.details.offset ?? 0),
-    });
-  }
-}
-
-/** Throws `TRUNCATED` where fewer bytes than the header and the digest need are there. */
+/** Throws `TRUNCATED` where fewer bytes than the header and the digest need are there. [FO-08] */
 export function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, path: string): void {
   const needed = header.ctbytes + digestLength(place.checksum);
-  if (room.length >= needed) return;
-  throw new SuperchunkError(
+  if (room.length < needed) throw cutShort(place, path, needed, room.length);
+}
+
+/** The error for a chunk that needs `needed` bytes, its digest included, of which the object has only `found`. [FO-08] */
+export function cutShort(place: PlacedChunk, path: string, needed: number, found: number): SuperchunkError {
+  return new SuperchunkError(
     "TRUNCATED",
-    `the chunk at byte ${place.offset} needs ${needed} bytes with its digest, but the file ends after ${room.length} of them. The file is cut short; look for a whole copy`,
+    `the chunk at byte ${place.offset} needs at least ${needed} bytes, but the file ends after ${found} of them. The file is cut short; look for a whole copy`,
     {
       path,
       chunk: place.index,
       offset: place.offset,
       field: "ctbytes",
       expected: needed,
-      found: room.length,
+      found,
     },
   );
 }

@@ -13,6 +13,6 @@ export async function placeFailure<T>(
     return await work;
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
-    throw error.at({ path: store.describe(key), chunk: index, offset });
+    throw error.inObject({ path: store.describe(key), chunk: index, offset });
   }
 }

@@ -189,6 +189,10 @@ async function decodeAt<T>(
     return await decode();
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
-    throw error.at({ path: store.describe(key), offset, ...(slot === undefined ? {} : { chunk: slot }) });
+    throw error.inObject({
+      path: store.describe(key),
+      offset,
+      ...(slot === undefined ? {} : { chunk: slot }),
+    });
   }
 }

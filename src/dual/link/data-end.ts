@@ -1,7 +1,6 @@
 /** Where the chunks of a data file end, as the file itself says it. Must not know links. */
 import { openBlpkFile } from "../../archive/places/blpk-file.ts";
-import { decodeHeader } from "../../codec/index.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import { decodeStoredHeader } from "../../archive/places/walk.ts";
 import type { ReadableStore } from "../../store/types.ts";
 
 /**
@@ -17,9 +16,6 @@ export async function findDataEnd(store: ReadableStore, key: string, size: numbe
   const start = file.starts[last];
   if (start === undefined) return size;
   const head = await store.getRange(key, { offset: start, length: 16 });
-  try {
-    return start + decodeHeader(head ?? new Uint8Array(0), size).ctbytes + file.digestLength;
-  } catch (error) {
-    throw isSuperchunkError(error) ? error.at({ path: file.path, chunk: last, offset: start }) : error;
-  }
+  const where = { path: file.path, chunk: last, offset: start };
+  return start + decodeStoredHeader(head ?? new Uint8Array(0), where).ctbytes + file.digestLength;
 }

@@ -178,7 +178,9 @@ async function decodeDirectly(
     try {
       if (header.nbytes > 0) lease.decodeInto(out, header.ctbytes);
     } catch (error) {
-      throw isSuperchunkError(error) ? error.at({ path, chunk: place.index, offset: place.offset }) : error;
+      throw isSuperchunkError(error)
+        ? error.inObject({ path, chunk: place.index, offset: place.offset })
+        : error;
     }
     return chunk;
   } finally {

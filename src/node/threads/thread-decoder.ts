@@ -244,5 +244,5 @@ function placesJob(
 /** Chunks that were fetched here do not know their place in the thread. */
 function locateError(error: Error, store: ReadableStore, place: PlacedChunk | undefined): Error {
   if (place === undefined || !isSuperchunkError(error) || error.details.path !== undefined) return error;
-  return error.at({ path: store.describe(place.key), chunk: place.index, offset: place.offset });
+  return error.inObject({ path: store.describe(place.key), chunk: place.index, offset: place.offset });
 }

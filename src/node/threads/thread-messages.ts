@@ -130,11 +130,11 @@ export interface PackedPlaces {
   readonly keys: readonly string[];
   readonly checksum: ChecksumName;
   readonly prologue: number;
-  /** index, offset, nbytes, ctbytes (NaN: not known), available of each. */
+  /** index, offset, nbytes, ctbytes (NaN: not known), available, endsObject (1 or 0) of each. */
   readonly numbers: Float64Array;
 }
 
-const NUMBERS = 5;
+const NUMBERS = 6;
 
 /** True where both can be packed together. */
 export function packTogether(a: PlacedChunk, b: PlacedChunk): boolean {
@@ -146,8 +146,8 @@ export function packPlaces(places: readonly PlacedChunk[]): PackedPlaces {
   const numbers = new Float64Array(places.length * NUMBERS);
   const [first] = places;
   places.forEach((place, i) => {
-    const { index, offset, nbytes, ctbytes = Number.NaN, available } = place;
-    numbers.set([index, offset, nbytes, ctbytes, available], i * NUMBERS);
+    const { index, offset, nbytes, ctbytes = Number.NaN, available, endsObject } = place;
+    numbers.set([index, offset, nbytes, ctbytes, available, endsObject === true ? 1 : 0], i * NUMBERS);
   });
   const oneKey = places.every((place) => place.key === first?.key);
   const keys = oneKey ? [first?.key ?? ""] : places.map((place) => place.key);
@@ -158,7 +158,7 @@ export function packPlaces(places: readonly PlacedChunk[]): PackedPlaces {
 export function unpackPlaces({ keys, checksum, prologue, numbers }: PackedPlaces): PlacedChunk[] {
   const places: PlacedChunk[] = [];
   for (let at = 0; at < numbers.length; at += NUMBERS) {
-    const [index = 0, offset = 0, nbytes = 0, ctbytes = 0, available = 0] = numbers.subarray(
+    const [index = 0, offset = 0, nbytes = 0, ctbytes = 0, available = 0, ends = 0] = numbers.subarray(
       at,
       at + NUMBERS,
     );
@@ -171,6 +171,7 @@ export function unpackPlaces({ keys, checksum, prologue, numbers }: PackedPlaces
       available,
       checksum,
       prologue,
+      endsObject: ends === 1,
     });
   }
   return places;

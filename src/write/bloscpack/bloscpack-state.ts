@@ -4,9 +4,9 @@ import { withJournal } from "../../archive/journal/journal.ts";
 import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { openFile } from "../../archive/open/open-file.ts";
 import { type BlpkFile, openBlpkFile } from "../../archive/places/blpk-file.ts";
-import { decodeHeader as decodeChunkHeader } from "../../codec/index.ts";
+import { decodeStoredHeader } from "../../archive/places/walk.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import type { BlpkHeader } from "../../format/header.ts";
 import { parseJsonInput } from "../../format/json.ts";
@@ -114,11 +114,7 @@ async function readSection(
 async function chunkHeaderAt(store: ReadableStore, file: BlpkFile, index: number): Promise<ChunkHeader> {
   const offset = file.starts[index] ?? 0;
   const bytes = await store.getRange(file.key, { offset, length: 16 });
-  try {
-    return decodeChunkHeader(bytes ?? new Uint8Array(0), Number.MAX_SAFE_INTEGER);
-  } catch (error) {
-    throw isSuperchunkError(error) ? error.at({ path: file.path, chunk: index, offset }) : error;
-  }
+  return decodeStoredHeader(bytes ?? new Uint8Array(0), { path: file.path, chunk: index, offset });
 }
 
 /** Bytes of each of the first `count` chunks with its digest, by their headers. */

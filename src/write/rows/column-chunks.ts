@@ -54,7 +54,7 @@ export class ColumnChunks {
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
       const path = this.#owner.root.store.describe(place.key);
-      throw error.at({ path, chunk: place.index, offset: place.offset });
+      throw error.inObject({ path, chunk: place.index, offset: place.offset });
     }
   }
 

@@ -145,8 +145,14 @@ function checkStored(ctbytes: number, place: ChunkPlace): void {
   if (ctbytes === place.nbytes) return;
   throw new SuperchunkError(
     "BAD_FIELD",
-    `the Blosc header's ctbytes at byte 12 is ${ctbytes}, but ${place.nbytes} bytes are stored; the chunk or its index entry is damaged`,
-    { ...placeDetails(place), field: "ctbytes", expected: place.nbytes, found: ctbytes },
+    `the Blosc header's ctbytes at byte ${place.offset + 12} is ${ctbytes}, but ${place.nbytes} bytes are stored; the chunk or its index entry is damaged`,
+    {
+      ...placeDetails(place),
+      offset: place.offset + 12,
+      field: "ctbytes",
+      expected: place.nbytes,
+      found: ctbytes,
+    },
   );
 }
 
@@ -234,12 +240,7 @@ function limitsOf(
 
 /** Offsets of stages count from the encoded chunk: errors say where that is in its object. */
 function relocate(error: SuperchunkError, place: ChunkPlace): SuperchunkError {
-  const at = placeDetails(place);
-  return new SuperchunkError(error.code, error.summary, {
-    ...error.details,
-    ...at,
-    offset: at.offset + (error.details.offset ?? 0),
-  });
+  return error.inObject(placeDetails(place));
 }
 
 function checkSize(found: number, expected: number, place: ChunkPlace): void {

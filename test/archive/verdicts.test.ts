@@ -1,0 +1,232 @@
+/** What is said of damaged archives: the code tells what is wrong, and positions are positions in the file. */
+import { describe, expect, test } from "vitest";
+import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
+import { findArchives } from "../../src/archive/open/discover.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { digestLength } from "../../src/format/checksums.ts";
+import { encodeJournal } from "../../src/format/journal.ts";
+import { encodeSection } from "../../src/format/metadata.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { loadArchives } from "../fixtures/manifest.ts";
+import { rejectionOf, utf8 } from "../format/hex.ts";
+import { ABC, makeFile, openFile, openFolder, stored, textOf } from "../format/small-archives.ts";
+import { loadFolder } from "./memory-archive.ts";
+
+const readable = loadArchives().filter((row) => !row.refuse);
+
+/** The arrays of an archive whose chunks can be listed. */
+async function partsOf(store: MemoryStore, path: string): Promise<(ArrayArchive | BytesArchive)[]> {
+  const archive = await open(store, path);
+  if (archive.kind === "table") return archive.names.map((name) => archive.column(name));
+  if (archive.kind === "bytes" || archive.columnNames.length === 0) return [archive];
+  return archive.columnNames.map((name) => archive.column(name));
+}
+
+async function listOf<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+async function readAll(store: MemoryStore, path: string): Promise<void> {
+  for (const part of await partsOf(store, path)) for await (const _ of part.streamBytes());
+}
+
+describe.each(readable)("$path", (row) => {
+  test("[FO-08] cut anywhere inside its last chunk or the digest, the file is TRUNCATED, in every dialect", async () => {
+    const { store, path } = await loadFolder(row.file);
+    await readAll(store, path);
+    let cuts = 0;
+    for (const part of await partsOf(store, path)) {
+      const last = new Map<string, { offset: number; end: number }>();
+      for await (const { key, offset, ctbytes, checksum } of part.listChunks()) {
+        const end = offset + ctbytes + digestLength(checksum);
+        if (offset > (last.get(key)?.offset ?? -1)) last.set(key, { offset, end });
+      }
+      const [, ...rest] = last;
+      for (const [key, { offset, end }] of rest.length > 2 ? [...last].slice(-2) : last) {
+        const bytes = (await store.get(key)) ?? new Uint8Array(0);
+        for (const length of [
+          offset + 1,
+          offset + 12,
+          offset + 17,
+          Math.floor((offset + end) / 2),
+          end - 1,
+        ]) {
+          if (length <= offset || length >= end) continue;
+          await store.put(key, bytes.slice(0, length));
+          const error = await rejectionOf(readAll(store, path));
+          expect([length, error.code, error.message]).toMatchObject([
+            length,
+            "TRUNCATED",
+            expect.any(String),
+          ]);
+          cuts++;
+        }
+        await store.put(key, bytes);
+      }
+    }
+    expect(cuts > 0 || row.shape[0] === 0).toBe(true);
+  });
+
+  test("[FX-02] the byte that an error names is one of the file, and the same in the text and in the details", async () => {
+    const { store, path } = await loadFolder(row.file);
+    let seen = 0;
+    for (const part of (await partsOf(store, path)).slice(0, 1)) {
+      const chunks = await listOf(part.listChunks());
+      const chunk = chunks[1] ?? chunks[0];
+      if (chunk === undefined) continue;
+      const bytes = (await store.get(chunk.key)) ?? new Uint8Array(0);
+      // The header's fields, the first block's start, and the length of its first stream.
+      for (const at of [0, 2, 3, 7, 11, 15, 19, 16 + 4 * Math.ceil(chunk.nbytes / chunk.blocksize) + 3]) {
+        if (at >= chunk.ctbytes) continue;
+        const damaged = bytes.slice();
+        damaged[chunk.offset + at] = at === 3 ? 0 : 0x7f;
+        await store.put(chunk.key, damaged);
+        const archive = await open(store, path, { verify: false }).catch(() => undefined);
+        const [again] = archive === undefined ? [] : await partsOf(store, path);
+        const finding = (await again?.verify())?.findings.find(({ severity }) => severity === "error");
+        if (finding?.offset === undefined) continue;
+        seen++;
+        expect(finding.offset).toBeGreaterThanOrEqual(chunk.offset);
+        expect(finding.offset).toBeLessThan(chunk.offset + chunk.ctbytes + digestLength(chunk.checksum));
+        expect(finding.message).toContain(`at byte ${finding.offset}`);
+      }
+      await store.put(chunk.key, bytes);
+    }
+    expect(seen > 0 || row.shape[0] === 0 || row.dialect.startsWith("bloscpack")).toBe(true);
+  });
+});
+
+describe("bytes that no program wrote", () => {
+  const cases = [
+    ["Blosc version 5", 0, 5],
+    ["format version of the codec", 1, 9],
+    ["flag 0x08", 2, 0x18],
+    ["codec 5", 2, 0xb1],
+  ] as const;
+
+  test.each(cases)(
+    "[FB-02] %s is BAD_FIELD, with offsets and without, opened or verified",
+    async (_name, at, value) => {
+      for (const spare of [undefined, 2]) {
+        const bytes = await makeFile({ chunks: ABC, ...(spare === undefined ? {} : { spare }) });
+        const offset = 32 + (spare === undefined ? 0 : 40) + 20;
+        expect(bytes[offset]).toBe(2);
+        // Of stored chunks the format version means nothing.
+        if (at === 1) bytes[offset + 2] = 0x10;
+        bytes[offset + at] = value;
+        const error = await rejectionOf(textOf(bytes));
+        expect(error.code).toBe("BAD_FIELD");
+        expect(error.details).toMatchObject({ path: "memory:a.blp", chunk: 1, offset: offset + at });
+        expect(error.message).toContain(`at byte ${offset + at} `);
+      }
+    },
+  );
+
+  test("[FR-01] [F1-04] a journal beside a file is not an archive, and says whose it is where it is named", async () => {
+    const journal = await encodeJournal([{ offset: 60, bytes: utf8("x") }]);
+    const store = new MemoryStore([
+      ["in/a.blp", await makeFile({ chunks: ABC })],
+      ["in/a.blp.journal", journal],
+    ]);
+    const found = await listOf(findArchives(store, "in"));
+    expect(found).toEqual([{ path: "in/a.blp", kind: "file" }]);
+    const error = await rejectionOf(open(store, "in/a.blp.journal"));
+    expect(error).toMatchObject({ code: "UNSUPPORTED", details: { expected: "memory:in/a.blp" } });
+    expect(error.message).toContain("is the journal of a change in place");
+  });
+
+  test("[F1.3-02] without offsets, bytes 24 to 31 may be anything", async () => {
+    for (const last of [-1n, -(2n ** 63n), 2n ** 63n - 1n]) {
+      const bytes = await makeFile({ chunks: ABC });
+      new DataView(bytes.buffer).setBigInt64(24, last, true);
+      expect(await textOf(bytes)).toBe("abcdefghij");
+      const counted = await makeFile({ chunks: ABC, spare: 1 });
+      new DataView(counted.buffer).setBigInt64(24, last, true);
+      expect((await rejectionOf(textOf(counted))).code).toMatch(/BAD_FIELD|TRUNCATED/);
+    }
+  });
+
+  test("[FX-02] faults of JSON in a metadata section name bytes of the file", async () => {
+    const plain = await makeFile({
+      chunks: ABC,
+      section: await encodeSection({ unit: "m" }, { codec: "none", checksum: "None" }),
+    });
+    plain[32 + 32] = 0x21; // "!" in place of "{"
+    const error = await rejectionOf(openFile(plain));
+    expect(error).toMatchObject({ code: "BAD_FIELD", details: { offset: 64 } });
+    expect(error.message).toContain("not JSON at byte 64");
+  });
+});
+
+describe("metadata of an array of superchunks", () => {
+  const layout = {
+    id: "a1",
+    epoch: 0,
+    edition: 0,
+    revision: 0,
+    next: 1000000002,
+    plain: 1,
+    superchunks: [[1, 1, 3]],
+    patches: [[1000000001, [1]]],
+  };
+  const declared = { version: 1, superchunklen: 4, checksum: "None", columns: false, revision: 0 };
+
+  async function openWith(
+    sizes: object | string,
+    superchunk: object = { ...declared, readFeatures: ["layout"], writeFeatures: [] },
+  ): Promise<string> {
+    const storage = { dtype: "|u1", chunklen: 4, cparams: {}, dflt: 0, expectedlen: 10, superchunk };
+    const array = await openFolder({
+      "meta/sizes": typeof sizes === "string" ? sizes : JSON.stringify(sizes),
+      "meta/storage": JSON.stringify(storage),
+      "data/__1__.bin": await makeFile({ chunks: ABC, spare: 1 }),
+      "data/__1000000001__.bin": await makeFile({ chunks: [stored(utf8("EFGH"))], spare: 3 }),
+    });
+    return new TextDecoder().decode(await array.readBytes(0, array.nbytes));
+  }
+  const sizesOf = (changes: object): object => ({
+    shape: [10],
+    generation: 3,
+    layout: { ...layout, ...changes },
+  });
+
+  test("[FG-14] a next that is in use, and a patch of a chunk behind the last one, are BAD_FIELD", async () => {
+    expect(await openWith(sizesOf({}))).toBe("abcdEFGHij");
+    for (const [changes, field] of [
+      [{ next: 1000000001 }, "layout.next"],
+      [{ next: 1 }, "layout.next"],
+      [{ patches: [[1000000001, [3]]] }, "layout.patches"],
+    ] as const)
+      expect(await rejectionOf(openWith(sizesOf(changes)))).toMatchObject({
+        code: "BAD_FIELD",
+        details: { field },
+      });
+  });
+
+  test("[FZ-02] [FG-01] a length or a number that is written as a float is BAD_FIELD", async () => {
+    const text = JSON.stringify(sizesOf({}));
+    for (const [from, to] of [
+      ["[10]", "[10.0]"],
+      ['"generation":3', '"generation":3.0'],
+      ['"next":1000000002', '"next":1000000002.0'],
+      ["[[1,1,3]]", "[[1.0,1,3]]"],
+    ] as const) {
+      expect(text).toContain(from);
+      expect((await rejectionOf(openWith(text.replace(from, to)))).code).toBe("BAD_FIELD");
+    }
+  });
+
+  test("[FZ-09] a checksum that does not exist is BAD_FIELD, and so are members of other types", async () => {
+    for (const change of [
+      { checksum: "crc99" },
+      { columns: 1 },
+      { revision: "0" },
+      { readFeatures: "layout" },
+    ]) {
+      const superchunk = { ...declared, readFeatures: ["layout"], writeFeatures: [], ...change };
+      expect((await rejectionOf(openWith(sizesOf({}), superchunk))).code).toBe("BAD_FIELD");
+    }
+  });
+});
