@@ -152,7 +152,7 @@ function parseDeclaration(stored: JsonValue | undefined, path: string): Superchu
 function checkDeclared(stored: JsonObject, path: string): void {
   const { checksum, columns } = stored;
   if (checksum !== undefined && !CHECKSUM_NAMES.some((name) => name === checksum))
-    throw bad(path, "superchunk.checksum", `one of ${CHECKSUM_NAMES.join(", ")}`, checksum);
+    throw bad(path, "checksum", `one of ${CHECKSUM_NAMES.join(", ")}`, checksum);
   if (columns !== undefined && typeof columns !== "boolean")
     throw bad(path, "superchunk.columns", "true or false", columns);
   optionalCount(stored, "revision", path);
