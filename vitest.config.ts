@@ -1,12 +1,70 @@
-import { defineConfig } from "vitest/config";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { configDefaults, defineConfig } from "vitest/config";
+import type { Reporter } from "vitest/node";
 
-export default defineConfig({
-  test: {
-    include: ["test/**/*.test.ts"],
-    exclude: ["test/interop/**", "test/browser/**"],
-    expect: { requireAssertions: true },
-    // No test is timed: these only end what hangs, also on busy processors and a disk that takes long to sync.
-    testTimeout: 1_800_000,
-    hookTimeout: 1_800_000,
+/** `npm run test:all` is `vitest run --mode all`. test/scope.ts reads the variable in the tests. */
+const scopeOf = (mode: string): string =>
+  mode === "all" || process.env["SUPERCHUNK_TESTS"] === "all" ? "all" : "quick";
+
+const OTHER_SUITES = ["test/interop/**", "test/browser/**"];
+
+const files = readdirSync("test", { recursive: true, encoding: "utf8" })
+  .map((name) => `test/${name.replaceAll("\\", "/")}`)
+  .filter((name) => name.endsWith(".test.ts"))
+  .map((name) => ({ name, text: readFileSync(join(import.meta.dirname, name), "utf8") }));
+
+/**
+ * Test files that replace modules or what is global have a process of their own. All others share one for each core: to
+ * load the library once for each of 200 files would take longer than to run the tests.
+ */
+const alone = files
+  .filter(({ text }) =>
+    /\bvi\.(?:mock|resetModules|stubGlobal)\(|globalThis\.\w+ = |\bregister[A-Z]\w+\(/.test(text),
+  )
+  .map(({ name }) => name);
+
+/** Says what ran, and what did not. */
+const sayScope = (scope: string): Reporter => ({
+  onTestRunEnd(modules) {
+    const tests = modules.flatMap((each) => [...each.children.allTests()]).length;
+    const names = new Set(modules.map(({ moduleId }) => moduleId.replaceAll("\\", "/")));
+    const sweeps = files
+      .filter(({ name }) => [...names].some((each) => each.endsWith(`/${name}`)))
+      .reduce((sum, { text }) => sum + (text.match(/\b(?:sweep|sample)\(/g)?.length ?? 0), 0);
+    console.log(
+      scope === "all"
+        ? `all: ${tests} tests, ${sweeps} sweeps over all of their cases\n`
+        : `quick suite: ${tests} tests, every law at least once; ${sweeps} sweeps took a sample of their cases ` +
+            "(npm run test:all runs the sweeps)\n",
+    );
   },
+});
+
+export default defineConfig(({ mode }) => {
+  const scope = scopeOf(mode);
+  const common = {
+    expect: { requireAssertions: true },
+    env: { SUPERCHUNK_TESTS: scope },
+    // No test is timed: these only end what hangs, also on busy processors and a disk that takes long to sync.
+    testTimeout: scope === "all" ? 600_000 : 180_000,
+    hookTimeout: 180_000,
+  };
+  return {
+    test: {
+      reporters: ["default", sayScope(scope)],
+      projects: [
+        {
+          test: {
+            ...common,
+            name: "shared",
+            include: ["test/**/*.test.ts"],
+            exclude: [...configDefaults.exclude, ...OTHER_SUITES, ...alone],
+            isolate: false,
+          },
+        },
+        { test: { ...common, name: "alone", include: alone, isolate: true } },
+      ],
+    },
+  };
 });
