@@ -5,7 +5,7 @@ import type { DType, Field, JsonObject, JsonValue } from "./types.ts";
 
 /** Depth of nested structs at most. [FD-04] */
 export const MAX_DTYPE_DEPTH = 32;
-/** Fields of a struct at most. [FD-04] */
+/** Fields of a dtype at most, on all levels together. [FD-04] */
 export const MAX_FIELDS = 65_536;
 /** Values of an item beyond its bytes, at most: fields that overlap, and sub-arrays of nothing, have more than these. [FD-04] */
 const MORE_VALUES = 1 << 20;
@@ -30,7 +30,6 @@ export function isFieldList(value: JsonValue): value is readonly JsonValue[] {
  * `f0`, `f1`, … [FD.4-01] [FD.4-02] [FD.4-04]
  */
 export function parseFieldList(list: readonly JsonValue[], path: string, parse: ParseDType): DType {
-  if (list.length > MAX_FIELDS) throw tooManyFields(list.length, path);
   const fields: Field[] = [];
   let offset = 0;
   list.forEach((entry, i) => {
@@ -56,7 +55,6 @@ export function parseFieldDict(dict: JsonObject, path: string, parse: ParseDType
   if (offsets !== undefined && (!Array.isArray(offsets) || offsets.length !== names.length)) {
     throw badDType(dict, path, "as many offsets as names");
   }
-  if (names.length > MAX_FIELDS) throw tooManyFields(names.length, path);
   const fields: Field[] = [];
   let end = 0;
   names.forEach((label: JsonValue, i) => {
@@ -138,15 +136,23 @@ function valuesOf(dtype: DType): number {
   );
 }
 
-function tooManyFields(found: number, path: string): SuperchunkError {
-  return new SuperchunkError(
+/** How many fields a dtype may still have. */
+export interface FieldBudget {
+  left: number;
+}
+
+/** Counts fields before they are parsed. Throws `LIMIT` where a dtype has too many. */
+export function takeFields(budget: FieldBudget, count: number, path: string): void {
+  budget.left -= count;
+  if (budget.left >= 0) return;
+  throw new SuperchunkError(
     "LIMIT",
-    `the dtype has ${found} fields; superchunk reads at most ${MAX_FIELDS}`,
+    `the dtype has ${MAX_FIELDS - budget.left} fields or more; superchunk reads at most ${MAX_FIELDS}`,
     {
       path,
       field: "dtype",
       expected: `at most ${MAX_FIELDS} fields`,
-      found,
+      found: MAX_FIELDS - budget.left,
     },
   );
 }

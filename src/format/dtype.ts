@@ -1,7 +1,15 @@
 /** numpy dtypes as archives spell them: names, type strings, Python reprs, JSON lists. @see FORMAT.md [FD] */
 import { SuperchunkError } from "../errors.ts";
 import { badDType, parseScalarDType } from "./dtype-scalar.ts";
-import { isFieldList, MAX_DTYPE_DEPTH, parseFieldDict, parseFieldList } from "./dtype-struct.ts";
+import {
+  type FieldBudget,
+  isFieldList,
+  MAX_DTYPE_DEPTH,
+  MAX_FIELDS,
+  parseFieldDict,
+  parseFieldList,
+  takeFields,
+} from "./dtype-struct.ts";
 import { parsePythonLiteral } from "./python-literal.ts";
 import type { DType, JsonObject, JsonValue } from "./types.ts";
 
@@ -11,13 +19,13 @@ export { formatDType, pythonDType } from "./dtype-text.ts";
  * Parses a dtype as stored in metadata: a string (`float64`, `<f8`, `'<f8'` in Python's quotes, the repr of a
  * list of fields or of a dict) or JSON (nested lists, a dict). A type string without a byte order is little-endian.
  * Throws `BAD_FIELD` for what cannot be a dtype, `UNSUPPORTED` for a dtype that is not known here, `LIMIT` for
- * one that is too deep.
+ * one that is too deep or has too many fields.
  */
 export function parseDType(stored: JsonValue, path: string): DType {
-  return parseNested(stored, path, 0);
+  return parseNested(stored, path, 0, { left: MAX_FIELDS });
 }
 
-function parseNested(stored: JsonValue, path: string, depth: number): DType {
+function parseNested(stored: JsonValue, path: string, depth: number, budget: FieldBudget): DType {
   if (depth > MAX_DTYPE_DEPTH) {
     throw new SuperchunkError(
       "LIMIT",
@@ -29,7 +37,7 @@ function parseNested(stored: JsonValue, path: string, depth: number): DType {
       },
     );
   }
-  const nested = (value: JsonValue): DType => parseNested(value, path, depth + 1);
+  const nested = (value: JsonValue): DType => parseNested(value, path, depth + 1, budget);
   if (typeof stored === "string") {
     const text = stored.trim();
     const literal = /^dtype\((.*?)(?:,\s*align=(?:True|False))?\)$/s.exec(text)?.[1] ?? text;
@@ -37,9 +45,14 @@ function parseNested(stored: JsonValue, path: string, depth: number): DType {
       return nested(parsePythonLiteral(literal, path));
     return parseScalarDType(text, path);
   }
-  if (isFieldList(stored)) return parseFieldList(stored, path, nested);
+  if (isFieldList(stored)) {
+    takeFields(budget, stored.length, path);
+    return parseFieldList(stored, path, nested);
+  }
   if (typeof stored === "object" && stored !== null && !Array.isArray(stored)) {
-    return parseFieldDict(stored as JsonObject, path, nested);
+    const dict = stored as JsonObject;
+    takeFields(budget, Array.isArray(dict["names"]) ? dict["names"].length : 0, path);
+    return parseFieldDict(dict, path, nested);
   }
   if (Array.isArray(stored)) {
     throw new SuperchunkError("UNSUPPORTED", "the dtype is a sub-array by itself, which numpy never stores", {

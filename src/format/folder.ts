@@ -10,6 +10,11 @@ import type { DType, JsonObject, JsonValue } from "./types.ts";
 /** Dimensions of an array at most, as in numpy 2. */
 export const MAX_DIMENSIONS = 64;
 
+/** Columns of a table at most. [FT-07] */
+export const MAX_COLUMNS = 10_000;
+/** Values of `meta/storage` and of `__rootdirs__` at most: the largest dtype and the most columns have fewer. [FJ-05] */
+const MAX_VALUES = 500_000;
+
 /** Version of our own additions that is read. [FZ-09] */
 const DECLARED_VERSION = 1;
 /** Features that a reader must know, and this one does. [FZ-09] */
@@ -88,7 +93,7 @@ export function parseSizes(bytes: Uint8Array, path: string): StoredSizes {
  * dtype or a declared read feature that is not known. [FA-06] [FZ-09]
  */
 export function parseStorage(bytes: Uint8Array, path: string): StoredStorage {
-  const raw = parseObject(bytes, path);
+  const raw = parseObject(bytes, path, MAX_VALUES);
   const stored = raw["dtype"];
   if (stored === undefined) throw bad(path, "dtype", "a dtype", "nothing");
   const chunklen = countOf(raw["chunklen"], "chunklen", path);
@@ -176,23 +181,25 @@ function featuresOf(stored: JsonObject, key: string, path: string): string[] {
 }
 
 /**
- * Parses `__rootdirs__`. Throws `UNSAFE_PATH` for names and folders that lead out, `BAD_FIELD` for twins.
- * [FT-01] [FT-02]
+ * Parses `__rootdirs__`. Throws `UNSAFE_PATH` for names and folders that lead out, `BAD_FIELD` for twins, `LIMIT` for
+ * too many columns. [FT-01] [FT-02] [FT-07]
  */
 export function parseRootdirs(bytes: Uint8Array, path: string): StoredRootdirs {
-  const raw = parseObject(bytes, path);
+  const raw = parseObject(bytes, path, MAX_VALUES);
   const stored = raw["dirs"] ?? {};
   if (!isObject(stored)) throw bad(path, "dirs", "an object", stored);
   const names: string[] = [];
   const dirs: Record<string, string> = Object.create(null);
   const folders = new Set<string>();
-  for (const name of listOf(raw, "names", path)) {
+  const given = listOf(raw, "names", path);
+  if (given.length > MAX_COLUMNS) throw tooManyColumns(path, given.length);
+  for (const name of given) {
     if (typeof name !== "string") throw bad(path, "names", "a list of strings", name);
     checkStoredName(name, path, "names");
     if (Object.hasOwn(dirs, name)) throw bad(path, "names", "names that differ", name);
-    const given = Object.hasOwn(stored, name) ? stored[name] : name;
-    if (typeof given !== "string") throw bad(path, "dirs", "a folder for each name", given);
-    const folder = folderOf(given, name);
+    const dir = Object.hasOwn(stored, name) ? stored[name] : name;
+    if (typeof dir !== "string") throw bad(path, "dirs", "a folder for each name", dir);
+    const folder = folderOf(dir, name);
     checkStoredName(folder, path, "dirs");
     if (folders.has(folder)) throw bad(path, "dirs", "folders that differ", folder);
     folders.add(folder);
@@ -200,6 +207,20 @@ export function parseRootdirs(bytes: Uint8Array, path: string): StoredRootdirs {
     dirs[name] = folder;
   }
   return { names, dirs };
+}
+
+/** The error for a table with more than {@link MAX_COLUMNS} columns. */
+export function tooManyColumns(path: string | undefined, found: number): SuperchunkError {
+  return new SuperchunkError(
+    "LIMIT",
+    `the table has ${found} columns; superchunk takes at most ${MAX_COLUMNS}`,
+    {
+      ...(path === undefined ? {} : { path }),
+      field: "names",
+      expected: `at most ${MAX_COLUMNS} columns`,
+      found,
+    },
+  );
 }
 
 /**
@@ -211,8 +232,8 @@ function folderOf(given: string, name: string): string {
   return end === `/${name}` || end === `\\${name}` ? name : given;
 }
 
-function parseObject(bytes: Uint8Array, path: string): JsonObject {
-  const value = parseJson(bytes, path);
+function parseObject(bytes: Uint8Array, path: string, mostValues?: number): JsonObject {
+  const value = parseJson(bytes, path, mostValues);
   if (isObject(value)) return value;
   throw bad(path, "JSON", "an object", value);
 }

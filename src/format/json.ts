@@ -19,12 +19,16 @@ export const MAX_INTEGER_DIGITS = 4300;
 
 /**
  * Parses a document: text, or UTF-8 bytes with or without a byte order mark. `path` names it in messages.
- * Integers beyond 2^53 are bigint; the last of equal keys wins, as in Python.
+ * `mostValues` is for what can never have as many as {@link MAX_JSON_VALUES}. Integers beyond 2^53 are bigint; the last of equal keys wins, as in Python.
  * Throws `TRUNCATED` where the text ends too soon, `BAD_FIELD` where it is not JSON, `LIMIT` where it is too
  * large or too deep; `details.offset` is the byte.
  */
-export function parseJson(source: string | Uint8Array, path: string): JsonValue {
-  return parserOf(source, path, {}).parse() as JsonValue; // floats are numbers here
+export function parseJson(
+  source: string | Uint8Array,
+  path: string,
+  mostValues: number = MAX_JSON_VALUES,
+): JsonValue {
+  return parserOf(source, path, { mostValues }).parse() as JsonValue; // floats are numbers here
 }
 
 /** The same for what is to be written again: whole numbers that stand there as floats are {@link JsonFloat}. */
@@ -43,6 +47,7 @@ export function parseTypedJson(source: string | Uint8Array, path: string): JsonI
 interface ParserOptions {
   readonly keepsFloats?: boolean;
   readonly isTyped?: boolean;
+  readonly mostValues?: number;
 }
 
 function parserOf(source: string | Uint8Array, path: string, options: ParserOptions): JsonParser {
@@ -95,13 +100,16 @@ class JsonParser {
   readonly #path: string;
   readonly #keepsFloats: boolean;
   readonly #isTyped: boolean;
+  readonly #mostValues: number;
   #at = 0;
   #values = 0;
   #hasFloats = false;
   /** The first float that is beyond the largest. */
   #beyond: string | undefined;
 
-  constructor(text: string, path: string, { keepsFloats = false, isTyped = false }: ParserOptions) {
+  constructor(text: string, path: string, options: ParserOptions) {
+    const { keepsFloats = false, isTyped = false, mostValues = MAX_JSON_VALUES } = options;
+    this.#mostValues = mostValues;
     this.#text = text;
     this.#path = path;
     this.#keepsFloats = keepsFloats;
@@ -119,8 +127,8 @@ class JsonParser {
 
   #value(depth: number): JsonInput {
     this.#skip();
-    if (++this.#values > MAX_JSON_VALUES)
-      throw limit(this.#path, this.#at, "values", MAX_JSON_VALUES, "more");
+    if (++this.#values > this.#mostValues)
+      throw limit(this.#path, this.#at, "values", this.#mostValues, "more");
     if (depth > MAX_JSON_DEPTH) throw limit(this.#path, this.#at, "levels", MAX_JSON_DEPTH, "more");
     const first = this.#text[this.#at];
     if (first === "{") return this.#object(depth);

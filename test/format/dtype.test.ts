@@ -242,6 +242,11 @@ describe("rules", () => {
     for (let i = 0; i < 32; i++) deep = [["a", deep]];
     expect(parse(deep).itemSize).toBe(4);
     expect(errorOf(() => parse([["a", deep]])).code).toBe("LIMIT");
+    // Fields of fields are counted together: a thousand times a thousand of them took a gigabyte.
+    const inner = Array.from({ length: 255 }, (_, i) => [`f${i}`, "|i1"]);
+    const nested = (count: number): JsonValue => Array.from({ length: count }, (_, i) => [`s${i}`, inner]);
+    expect(parse(nested(256)).itemSize).toBe(65_280);
+    expect(errorOf(() => parse(nested(257))).code).toBe("LIMIT");
     const fields = Array.from({ length: 65_536 }, (_, i) => [`f${i}`, "|i1"]);
     expect(parse(fields).itemSize).toBe(65_536);
     expect(errorOf(() => parse([...fields, ["x", "|i1"]])).code).toBe("LIMIT");

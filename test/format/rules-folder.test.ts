@@ -2,8 +2,11 @@
 import { describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
+import { parseDType } from "../../src/format/dtype.ts";
 import { open as openPath } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { withCounting } from "../../src/store/wrappers/counting.ts";
+import { createTable } from "../../src/write/bcolz/table-write.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { hex, rejectionOf, utf8 } from "./hex.ts";
 import { ABC, jsonOf, makeFile, openFolder, stored } from "./small-archives.ts";
@@ -209,5 +212,39 @@ describe("carrays and tables", () => {
     expect(await jsonOf(table.column("x"))).toEqual([...utf8("abc")]);
     expect(table.column("y").shape).toEqual([3, 2]);
     expect(await jsonOf(table.column("y"))).toEqual([...utf8("123456")]);
+  });
+
+  it("[FT-07] a table of more than 10,000 columns is refused before any of them is looked at", async () => {
+    const names = (count: number): string[] => Array.from({ length: count }, (_, i) => `c${i}`);
+    for (const [count, code, looks] of [
+      [10_000, "INCOMPLETE", true],
+      [10_001, "LIMIT", false],
+      [100_000, "LIMIT", false],
+    ] as const) {
+      const { store, counts } = withCounting(
+        new MemoryStore([["__rootdirs__", utf8(JSON.stringify({ names: names(count) }))]]),
+      );
+      expect((await rejectionOf(open(store))).code).toBe(code);
+      // After the first column that is missing, no further one is opened.
+      expect([count, counts.reads > 10, counts.reads < 500]).toEqual([count, looks, true]);
+    }
+    const store = new MemoryStore();
+    const columns = names(10_001).map((name) => ({
+      name,
+      dtype: parseDType("<i4", ""),
+      data: new Uint8Array(0),
+    }));
+    expect((await rejectionOf(createTable(store, "", columns))).code).toBe("LIMIT");
+  });
+
+  it("[FJ-05] meta/storage of more than 500,000 values is refused without making them", async () => {
+    const fields = Array.from({ length: 200_000 }, (_, i) => `["f${i}","<i4"]`).join(",");
+    const objects = { "meta/sizes": uint8Sizes(0), "meta/storage": `{"dtype": [${fields}], "chunklen": 4}` };
+    const error = await rejectionOf(openFolder(objects));
+    expect([error.code, error.details.field, error.details.expected]).toEqual([
+      "LIMIT",
+      "JSON",
+      "at most 500000 values",
+    ]);
   });
 });

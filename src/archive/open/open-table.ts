@@ -2,11 +2,15 @@
 import { SuperchunkError } from "../../errors.ts";
 import { parseRootdirs } from "../../format/folder.ts";
 import { joinKey } from "../../store/key.ts";
+import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { readAttributes } from "../kinds/array-folder.ts";
 import { ColumnTable } from "../kinds/table-archive.ts";
 import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
 import { openArrayFolder } from "./open-array-folder.ts";
+
+/** Columns that are opened at a time: after one that fails, no further one is. */
+const COLUMNS_AT_ONCE = 64;
 
 /** Opens the table at `path`, whose `__rootdirs__` has been read. */
 export async function openTable(
@@ -18,18 +22,25 @@ export async function openTable(
   const rootdirsKey = joinKey(path, "__rootdirs__");
   const { names, dirs } = parseRootdirs(rootdirs, store.describe(rootdirsKey));
   const folders = names.map((name) => ({ name, folder: joinKey(path, dirs[name] ?? name) }));
-  const opened = await Promise.all(folders.map(({ folder }) => openColumn(store, folder, options)));
-  const lengths = opened.map((column) => column.shape[0] ?? 0);
-  const length = lengths.length === 0 ? 0 : lengths.reduce((least, n) => Math.min(least, n));
+  const opened = new Array<ArrayArchive | undefined>(folders.length).fill(undefined);
+  await runPooled(
+    folders.entries(),
+    COLUMNS_AT_ONCE,
+    async ([i, { folder }]) => {
+      opened[i] = await openColumn(store, folder, options);
+    },
+    options.signal,
+  );
+  const length = opened.reduce((least, column) => Math.min(least, rowsOf(column)), Number.POSITIVE_INFINITY);
   const columns = new Map<string, ArrayArchive>();
   const warnings: string[] = [];
   for (const [i, { name, folder }] of folders.entries()) {
     const column = opened[i];
     if (column === undefined) continue;
-    const longer = (column.shape[0] ?? 0) > length;
+    const longer = rowsOf(column) > length;
     if (longer)
       warnings.push(
-        `column "${name}" has ${column.shape[0]} rows, but the table's shortest has ${length}: a broken-off append or trim; the rows beyond are not shown`,
+        `column "${name}" has ${rowsOf(column)} rows, but the table's shortest has ${length}: an append or trim did not finish; the rows beyond are not shown`,
       );
     columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
   }
@@ -43,8 +54,14 @@ export async function openTable(
     warnings,
     metadataKeys: [rootdirsKey, attrsKey],
     columns,
-    length,
+    length: opened.length === 0 ? 0 : length,
   });
+}
+
+function rowsOf(column: ArrayArchive | undefined): number {
+  const rows = column?.shape[0];
+  if (rows === undefined) throw new RangeError("a column has at least one dimension");
+  return rows;
 }
 
 async function openColumn(

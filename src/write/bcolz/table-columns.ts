@@ -5,6 +5,7 @@
 
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { MAX_COLUMNS, tooManyColumns } from "../../format/folder.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { readCarray } from "./carray-state.ts";
@@ -33,6 +34,7 @@ export async function addColumn(
   const state = await readTable(store, path, options);
   const { name, options: own, ...source } = column;
   checkNew(state, name);
+  if (state.columns.length >= MAX_COLUMNS) throw tooManyColumns(store.describe(path), MAX_COLUMNS + 1);
   const [first] = state.columns;
   const expected = first === undefined ? undefined : (await readCarray(store, first.folder, options)).rows;
   const folder = joinKey(path, name);

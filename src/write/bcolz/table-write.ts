@@ -8,6 +8,7 @@
 
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { MAX_COLUMNS, tooManyColumns } from "../../format/folder.ts";
 import { memberText } from "../../format/json-members.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
@@ -193,8 +194,9 @@ async function resizeColumns(
   return result;
 }
 
-/** Names that bcolz takes: Python identifiers that do not begin with an underscore. Throws `BAD_ARGUMENT`. */
+/** Names that bcolz takes: Python identifiers that do not begin with an underscore. Throws `BAD_ARGUMENT`, and `LIMIT` for too many. */
 export function checkNames(names: readonly string[]): void {
+  if (names.length > MAX_COLUMNS) throw tooManyColumns(undefined, names.length);
   for (const [i, name] of names.entries()) {
     const isPlain = /^[\p{L}][\p{L}\p{N}_]*$/u.test(name);
     if (isPlain && names.indexOf(name) === i) {
