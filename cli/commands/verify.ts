@@ -26,6 +26,8 @@ interface Totals {
   failed: number;
   /** Sound, with a Zarr view of before. */
   behind: number;
+  /** Sound as far as it was checked, which is not all. */
+  partly: number;
   /** Links that lead out of the folder: neither archives nor damage. */
   notFollowed: number;
   chunks: number;
@@ -62,6 +64,7 @@ Examples:
         damaged: 0,
         failed: 0,
         behind: 0,
+        partly: 0,
         notFollowed: 0,
         chunks: 0,
         digests: 0,
@@ -81,8 +84,8 @@ Examples:
         }
       }
       if (totals.damaged > 0) context.note(EXIT.damaged);
-      else if (totals.failed + totals.behind > 0) context.note(EXIT.failed);
-      const ok = totals.damaged + totals.failed + totals.behind === 0;
+      else if (totals.failed + totals.behind + totals.partly > 0) context.note(EXIT.failed);
+      const ok = totals.damaged + totals.failed + totals.behind + totals.partly === 0;
       if (json) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
       else await context.out.line(summaryLine(totals));
     });
@@ -162,6 +165,7 @@ function count({ report, error, isUnfollowed: skipped }: Outcome, totals: Totals
   if (report === undefined) return;
   if (!report.ok) totals.damaged++;
   else if (isBehind(report)) totals.behind++;
+  else if (report.unchecked !== undefined) totals.partly++;
   totals.chunks += report.chunks;
   totals.digests += report.digests;
   totals.nbytes += report.nbytes;
@@ -190,8 +194,14 @@ function outcomeLines(
   if (report === undefined) return [];
   const sums = report.digests > 0 ? `${formatPlural(report.digests, "checksum")}` : "no checksums";
   const facts = `${dialect ?? ""}, ${formatPlural(report.chunks, "chunk")}, ${sums}, ${formatSize(report.nbytes)}`;
-  const state = report.ok ? (isBehind(report) ? "BEHIND " : "ok     ") : "DAMAGED";
-  return [...foldLine(`${state}  ${name}`, facts, STATE, columns), ...findingLines(report.findings)];
+  return [...foldLine(`${wordOf(report)}  ${name}`, facts, STATE, columns), ...findingLines(report.findings)];
+}
+
+/** The verdict, as wide as the others. */
+function wordOf(report: VerifyReport): string {
+  if (!report.ok) return "DAMAGED";
+  if (isBehind(report)) return "BEHIND ";
+  return report.unchecked === undefined ? "ok     " : "PARTLY ";
 }
 
 /** Objects that do not belong to an archive may be many: more than this are told in one line. */
@@ -239,10 +249,12 @@ function plainFinding(finding: Finding): Record<string, unknown> {
 }
 
 function summaryLine(totals: Totals): string {
-  const { archives, damaged, failed, behind, notFollowed, chunks, digests, nbytes, warnings } = totals;
+  const { archives, damaged, failed, behind, partly, notFollowed, chunks, digests, nbytes, warnings } =
+    totals;
   const words = [
-    `${formatPlural(archives, "archive")}: ${formatCount(archives - damaged - failed - behind)} ok`,
+    `${formatPlural(archives, "archive")}: ${formatCount(archives - damaged - failed - behind - partly)} ok`,
     ...(behind > 0 ? [`${formatCount(behind)} with a Zarr view of before`] : []),
+    ...(partly > 0 ? [`${formatCount(partly)} checked in part`] : []),
     ...(damaged > 0 ? [`${formatCount(damaged)} damaged`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} not readable`] : []),
     ...(notFollowed > 0 ? [`${formatPlural(notFollowed, "link")} not followed`] : []),

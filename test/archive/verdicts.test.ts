@@ -230,3 +230,45 @@ describe("metadata of an array of superchunks", () => {
     }
   });
 });
+
+describe("[FD-05] Python objects are checked, though they are not read", () => {
+  const row = loadArchives().find(({ path }) => path === "carray/bcolz-object");
+
+  async function verify(store: MemoryStore, path: string): Promise<[boolean, ...string[]]> {
+    const report = await (await open(store, path)).verify();
+    expect(report.unchecked).toMatch(/pickles/);
+    const errors = report.findings.filter(({ severity }) => severity === "error");
+    return [report.ok, ...errors.map(({ code, chunk }) => `${code} ${chunk}`)];
+  }
+
+  test("of a carray every file counts: missing, cut, damaged and of another kind", async () => {
+    const { store, path } = await loadFolder(row?.file ?? "");
+    expect(await verify(store, path)).toEqual([true]);
+    const chunk = (await store.get("data/__2.blp")) ?? new Uint8Array(0);
+    await store.delete("data/__2.blp");
+    expect(await verify(store, path)).toEqual([false, "INCOMPLETE 2"]);
+    await store.put("data/__2.blp", chunk.slice(0, -1));
+    expect(await verify(store, path)).toEqual([false, "TRUNCATED 2"]);
+    await store.put("data/__2.blp", chunk.with(20, 0x55));
+    expect(await verify(store, path)).toEqual([false, "BAD_FIELD 2"]);
+    await store.put("data/__2.blp", chunk.with(8, 2));
+    expect(await verify(store, path)).toEqual([false, "BAD_FIELD undefined"]);
+  });
+
+  test("of superchunks the digests too", async () => {
+    const chunks = [stored(utf8("one pickle")), stored(utf8("two"))];
+    const parts = { chunks, spare: 0, checksum: "crc32", chunkSize: -1, lastChunk: -1 } as const;
+    const store = new MemoryStore([
+      ["meta/sizes", utf8('{"shape": [4], "nbytes": 13}')],
+      ["meta/storage", utf8('{"dtype": "object", "chunklen": 2, "cparams": {}, "dflt": 0}')],
+      ["meta/attributes", utf8("{}")],
+      ["data/__1__.bin", await makeFile(parts)],
+    ]);
+    expect(await verify(store, "")).toEqual([true]);
+    const bytes = (await store.get("data/__1__.bin")) ?? new Uint8Array(0);
+    await store.put("data/__1__.bin", bytes.with(bytes.length - 1, 0));
+    expect(await verify(store, "")).toEqual([false, "CHECKSUM_MISMATCH 1"]);
+    await store.delete("data/__1__.bin");
+    expect((await verify(store, ""))[0]).toBe(false);
+  });
+});

@@ -173,6 +173,19 @@ describe("archives that must be refused", () => {
   );
 });
 
+describe("verify of Python objects", () => {
+  it("says that they are checked in part, and ends with 1", async () => {
+    const file = loadArchives().find((fixture) => fixture.path === "carray/bcolz-object")?.file ?? "";
+    const text = await runCli(["verify", file]);
+    expect(text.code).toBe(1);
+    expect(text.out).toMatch(/^PARTLY /);
+    expect(text.out).toContain("1 archive: 0 ok, 1 checked in part, 4 chunks");
+    const json = JSON.parse((await runCli(["verify", file, "--json"])).out);
+    expect(json).toMatchObject({ ok: false, totals: { partly: 1, damaged: 0 } });
+    expect(json.archives[0]).toMatchObject({ ok: true, unchecked: expect.stringContaining("pickles") });
+  });
+});
+
 /** The values of nested lists, in C order. Values that are lists themselves (complex numbers, structs) stay whole. */
 function flatten(value: unknown, depth: number): unknown[] {
   let flat: unknown[] = depth === 0 ? [value] : (value as unknown[]);

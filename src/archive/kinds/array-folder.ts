@@ -132,6 +132,8 @@ export interface ArrayFace {
   readonly attrs: JsonObject;
   readonly metadataKeys: readonly string[];
   readonly sequence: SequenceMaker;
+  /** The chunks of Python objects in a folder, which have no size that the metadata tell (default: as `sequence`). */
+  readonly pickles?: (dataFolder: string) => ChunkSequence;
 }
 
 /** The array whose items lie in one folder. */
@@ -157,6 +159,7 @@ function oneColumn(
     warnings: folder.warnings,
     metadataKeys: face.metadataKeys,
     sequence: face.sequence(dataFolder, elementsOf(shape.slice(1)) * dtype.itemSize),
+    pickles: dtype.kind === "object" ? face.pickles?.(dataFolder) : undefined,
     verify: folder.verify,
     decoder: folder.decoder,
     cut: { chunkLength: chunklen },

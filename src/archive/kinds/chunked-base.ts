@@ -37,6 +37,8 @@ export interface ArchiveParts {
   /** Keys of the metadata objects, for `storedBytes`. */
   readonly metadataKeys: readonly string[];
   readonly sequence: ChunkSequence;
+  /** The chunks by themselves, where what the metadata say of their sizes does not count (Python objects). */
+  readonly pickles?: ChunkSequence | undefined;
   readonly verify: boolean;
   /** What decodes many chunks; absent: the calling thread. */
   readonly decoder?: ChunkDecoder | undefined;
@@ -164,7 +166,7 @@ export abstract class ChunkedBase {
   }
 
   listChunks(options: ListChunksOptions = {}): AsyncIterable<ChunkInfo> {
-    return listChunks(this.parts.sequence, options);
+    return listChunks(this.parts.pickles ?? this.parts.sequence, options);
   }
 
   /**
@@ -184,13 +186,15 @@ export abstract class ChunkedBase {
   }
 
   verify(options: LongOptions = {}): Promise<VerifyReport> {
+    const { sequence, pickles = sequence, itemSize } = this.parts;
+    const unreadable = this.unreadable();
     const context: VerifyContext = {
-      sequence: this.parts.sequence,
-      itemSize: this.parts.itemSize,
+      sequence: pickles,
+      itemSize: unreadable === undefined ? itemSize : undefined,
       path: this.store.describe(this.path),
       warnings: this.warnings,
-      scan: (places, signal) => this.reader.decodePlaces(places, this.nchunks, { signal, verify: true }),
-      unreadable: this.unreadable(),
+      scan: (places, signal) => this.reader.decodePlaces(places, pickles.nchunks, { signal, verify: true }),
+      unreadable,
     };
     return verifySequence(context, options);
   }

@@ -147,6 +147,11 @@ export interface VerifyReport {
   readonly cbytes: number;
   readonly digests: number;
   readonly findings: readonly Finding[];
+  /**
+   * What is stored and was not checked, and why; absent where everything was. Headers, sizes, digests and payloads always are:
+   * what Python objects mean is not. [FD-05]
+   */
+  readonly unchecked?: string;
 }
 
 interface ArchiveBase {

@@ -17,7 +17,7 @@ export interface VerifyContext {
   /** How messages name the archive. */
   readonly path: string;
   readonly warnings: readonly string[];
-  /** Why the values are not read, if so: then nothing is. */
+  /** Why the values are not read, if so: then chunks are checked, and what they mean is not. */
   readonly unreadable: string | undefined;
   /** The decoded chunks of the places, in order, their digests checked. */
   scan(
@@ -31,11 +31,7 @@ export async function verifySequence(context: VerifyContext, options: LongOption
   const { sequence, path } = context;
   const tally = new Tally(context, options);
   for (const message of context.warnings) tally.warn("WARNING", message, { path });
-  if (context.unreadable !== undefined) {
-    // What such chunks should decode to is not known either.
-    tally.warn("UNSUPPORTED", context.unreadable, { path });
-    return tally.report();
-  }
+  if (context.unreadable !== undefined) tally.warn("UNSUPPORTED", context.unreadable, { path });
   if (!(await verifyChunks(tally, context, options.signal))) return tally.report();
   await tally.guard(async () => {
     for (const name of await listLeftovers(sequence, options.signal)) {
@@ -206,6 +202,7 @@ class Tally {
       cbytes: this.#cbytes,
       digests: this.#digests,
       findings,
+      ...(this.#context.unreadable === undefined ? {} : { unchecked: this.#context.unreadable }),
     };
   }
 }
@@ -236,7 +233,9 @@ export async function verifyParts(
 export function joinReports(reports: readonly VerifyReport[]): VerifyReport {
   const sum = (pick: (report: VerifyReport) => number): number =>
     reports.reduce((total, report) => total + pick(report), 0);
+  const unchecked = reports.find((report) => report.unchecked !== undefined)?.unchecked;
   return {
+    ...(unchecked === undefined ? {} : { unchecked }),
     ok: reports.every((report) => report.ok),
     chunks: sum((r) => r.chunks),
     nbytes: sum((r) => r.nbytes),

@@ -10,6 +10,7 @@ import {
 } from "../kinds/array-folder.ts";
 import type { ArrayArchive, OpenOptions } from "../kinds/types.ts";
 import { CarraySequence } from "../places/carray-sequence.ts";
+import { PickleSequence } from "../places/sequence.ts";
 import { SuperchunkSequence } from "../places/superchunk-sequence.ts";
 import { findLayout } from "./folder-layout.ts";
 import { hasLayout, openLiveArray } from "./open-live-array.ts";
@@ -36,6 +37,15 @@ export async function openArrayFolder(
       return layout === "carray"
         ? new CarraySequence(store, path, { nbytes, counted, chunkBytes, rowBytes })
         : new SuperchunkSequence(store, dataFolder, nbytes, chunkBytes);
+    },
+    // bcolz has one object a chunk, and a file for each row; superchunks have a row for each of chunklen.
+    pickles: (dataFolder) => {
+      const nbytes = folder.shape[0] ?? 0;
+      return new PickleSequence(
+        layout === "carray"
+          ? new CarraySequence(store, path, { nbytes, counted: folder.heldRows, chunkBytes: 1, rowBytes: 1 })
+          : new SuperchunkSequence(store, dataFolder, nbytes, folder.chunklen, { isUnsized: true }),
+      );
     },
   };
   if (layout === "nested" && folder.dtype.kind === "struct") return nestedArray(folder, folder.dtype, face);

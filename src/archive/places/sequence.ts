@@ -42,6 +42,53 @@ export interface ChunkSequence {
   leftovers(signal?: AbortSignal): Promise<readonly string[]>;
 }
 
+/**
+ * Chunks whose decoded sizes only their own headers tell: Python objects, one pickle a chunk. They are checked and listed, and
+ * never read. [FD-05]
+ */
+export class PickleSequence implements ChunkSequence {
+  readonly store: ReadableStore;
+  readonly nbytes: number;
+  readonly chunkBytes: number;
+  readonly nchunks: number;
+  readonly hasChecksums: boolean;
+  readonly #places: ChunkSequence;
+
+  /** `places` finds the chunks; what it says of their decoded sizes does not count. */
+  constructor(places: ChunkSequence) {
+    this.store = places.store;
+    this.nbytes = places.nbytes;
+    this.chunkBytes = places.chunkBytes;
+    this.nchunks = places.nchunks;
+    this.hasChecksums = places.hasChecksums;
+    this.#places = places;
+  }
+
+  async places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
+    const found: PlacedChunk[] = [];
+    for (const place of await this.#places.places(first, end, signal)) {
+      const { key, offset } = place;
+      const head = await this.store.getRange(key, { offset, length: 16 }, { signal });
+      // What is missing or cut off is reported where the chunk is read.
+      const view = head?.length === 16 ? new DataView(head.buffer, head.byteOffset, 16) : undefined;
+      found.push(view === undefined ? place : { ...place, nbytes: view.getUint32(4, true) });
+    }
+    return found;
+  }
+
+  placeNow(): undefined {
+    return undefined;
+  }
+
+  keys(signal?: AbortSignal): AsyncIterable<string> {
+    return this.#places.keys(signal);
+  }
+
+  leftovers(signal?: AbortSignal): Promise<readonly string[]> {
+    return this.#places.leftovers(signal);
+  }
+}
+
 /** Decoded bytes of chunk `index` in a run of `nbytes` bytes cut every `chunkBytes`. */
 export function nbytesOfChunk(index: number, nbytes: number, chunkBytes: number): number {
   return Math.max(0, Math.min(chunkBytes, nbytes - index * chunkBytes));

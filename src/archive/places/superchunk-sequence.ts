@@ -31,7 +31,17 @@ export class SuperchunkSequence implements ChunkSequence {
   #keptChunks = 0;
   #scan: Promise<unknown> = Promise.resolve();
 
-  constructor(store: ReadableStore, folder: string, nbytes: number, chunkBytes: number) {
+  readonly #isUnsized: boolean;
+
+  /** `isUnsized`: the metadata do not tell the chunks' sizes, so that `nbytes` and `chunkBytes` only count chunks. */
+  constructor(
+    store: ReadableStore,
+    folder: string,
+    nbytes: number,
+    chunkBytes: number,
+    { isUnsized = false }: { readonly isUnsized?: boolean } = {},
+  ) {
+    this.#isUnsized = isUnsized;
     this.store = store;
     this.nbytes = nbytes;
     this.chunkBytes = chunkBytes;
@@ -176,6 +186,7 @@ export class SuperchunkSequence implements ChunkSequence {
     };
     if (count === 0) fail("nchunks", 16, "at least 1", 0);
     if (first + count > this.nchunks) fail("nchunks", 16, `at most ${this.nchunks - first}`, count);
+    if (this.#isUnsized) return;
     const last = nbytesOfChunk(first + count - 1, this.nbytes, this.chunkBytes);
     if (header.lastChunk >= 0 && header.lastChunk !== last) fail("last-chunk", 12, last, header.lastChunk);
     // A superchunk of one short chunk may give that chunk's size as its chunk-size.
