@@ -5,9 +5,9 @@
  */
 
 export type {
+  AbsentChunk,
   Archive,
   ArrayArchive,
-  ArraySlice,
   BytesArchive,
   ChunkedArchive,
   ChunkInfo,
@@ -19,11 +19,16 @@ export type {
   LongOptions,
   OpenOptions,
   Progress,
+  ReadableArray,
+  ReadableChunk,
+  ReadableSummary,
+  ReadableTable,
+  ReadOptions,
   TableArchive,
   VerifyReport,
 } from "./archive/kinds/types.ts";
 export { type FoundArchive, findArchives } from "./archive/open/discover.ts";
-export { open } from "./archive/open/open.ts";
+export { open as openArchive } from "./archive/open/open.ts";
 export {
   type ChunkDecoder,
   callingThread,
@@ -45,7 +50,16 @@ export type {
   JsonObjectInput,
   JsonValue,
   TimeUnit,
+  ZarrDialect,
 } from "./format/types.ts";
+export {
+  type OpenAnyOptions,
+  type OpenArrayOptions,
+  open,
+  openArray,
+  openTable,
+  type Readable,
+} from "./open/open.ts";
 export { BlobStore } from "./store/blob.ts";
 export { type ForeignStore, fromZarrita } from "./store/foreign.ts";
 export { HttpStore, type HttpStoreOptions } from "./store/http.ts";
@@ -61,12 +75,14 @@ export type {
   WritableStore,
 } from "./store/types.ts";
 export { type PlainJson, toJsonValue, toJsonValues, toNestedJson } from "./values/json-values.ts";
-export type { Selection, Slice } from "./values/selection.ts";
+export type { ArraySlice, Selected, ValuesOf, ValueTypes } from "./values/selected.ts";
+export { type Selection, type Slice, slice } from "./values/selection.ts";
 export {
   BoolArray,
   ByteStringArray,
   ComplexArray,
   RawArray,
+  type Scalar,
   StructArray,
   type StructValue,
   type TypedValues,

@@ -84,12 +84,11 @@ export type {
 export { zarrView } from "./view/view.ts";
 export { findViewEntries, type ViewEntry, zarrTreeView } from "./view/view-tree.ts";
 export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view-types.ts";
-export type { ArrayModel, ZarrDialect } from "./zarr/document/model.ts";
+export type { ArrayModel } from "./zarr/document/model.ts";
 export type { Renaming } from "./zarr/document/node-names.ts";
-export { ZarrArray, type ZarrReadOptions } from "./zarr/read/array.ts";
-export { ZarrGroup } from "./zarr/read/group.ts";
+export { ZarrArray, type ZarrChunk } from "./zarr/read/array.ts";
+export { type GroupArrays, ZarrGroup } from "./zarr/read/group.ts";
 export type { ReadSettings } from "./zarr/read/leaf-requests.ts";
-export type { MissingChunk, StoredChunk } from "./zarr/read/list-chunks.ts";
 export { type OpenZarrOptions, openZarr, openZarrArray } from "./zarr/read/open.ts";
 export type { ZarrVerifyReport } from "./zarr/read/verify.ts";
 export { type ZarritaStore, type ZarritaStoreOptions, zarritaStore } from "./zarr/read/zarrita-store.ts";

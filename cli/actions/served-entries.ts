@@ -3,7 +3,7 @@ import { basename, resolve } from "node:path";
 import type { OpenOptions } from "../../src/archive/kinds/types.ts";
 import { open as openIn } from "../../src/archive/open/open.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { decoderOf, locate, open } from "../../src/node/index.ts";
+import { decoderOf, locate, openArchive } from "../../src/node/index.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
 import { findViewEntries, isArchive, type ViewEntry } from "../../src/zarr.ts";
 
@@ -42,7 +42,7 @@ export async function locateEntries(paths: readonly string[], signal: AbortSigna
       if (await isArchive(store, path, { signal })) {
         // A server's objects are remembered by version: only a store of its own takes new ones for right.
         const openAnew = isRemote(typed)
-          ? (options: OpenOptions) => open(typed, options)
+          ? (options: OpenOptions) => openArchive(typed, options)
           : (options: OpenOptions) => openIn(store, path, { ...options, decoder: decoderOf() });
         entries.push({ node: name, source: store.describe(path), open: openAnew });
         continue;

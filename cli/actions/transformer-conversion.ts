@@ -1,7 +1,7 @@
 /** Runs `convert --to zarr3-transformer`: one archive into shards that zarr 2.13 to 2.18 read. */
 
 import { SuperchunkError } from "../../src/errors.ts";
-import { locateTarget, open } from "../../src/node/index.ts";
+import { locateTarget, openArchive } from "../../src/node/index.ts";
 import { exportToTransformer } from "../../src/zarr.ts";
 import type { ConvertFlags } from "../commands/convert.ts";
 import type { Context } from "../context.ts";
@@ -44,7 +44,7 @@ export async function convertToTransformer(
     });
   }
   await refuseOverlap(source, destination);
-  const archive = await open(source, { signal: context.signal });
+  const archive = await openArchive(source, { signal: context.signal });
   const { store } = locateTarget(destination);
   const bar = startProgress(context.io, "convert");
   try {

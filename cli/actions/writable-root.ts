@@ -4,14 +4,14 @@ import { join } from "node:path";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { LINK_RECORD } from "../../src/format/naming.ts";
-import { open, openWritable } from "../../src/node/index.ts";
+import { openArchive, openWritable } from "../../src/node/index.ts";
 import type { WritePathOptions } from "../../src/node/write.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import type { Context } from "../context.ts";
 
 /** Opens an array of superchunks to be read. Throws `UNSUPPORTED` for other archives, and the codes of opening. */
 export async function openRoot(path: string, context: Context): Promise<ArrayArchive> {
-  const archive = await open(path, { signal: context.signal });
+  const archive = await openArchive(path, { signal: context.signal });
   if (archive.dialect === "blz-superchunk" && archive.kind === "array") return archive;
   await archive.close();
   throw new SuperchunkError(

@@ -1,7 +1,7 @@
 /** `superchunk append`: bytes or rows behind those of a Bloscpack file, an array or a table. */
 import { type Command, Option } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
-import { open } from "../../src/node/index.ts";
+import { openArchive } from "../../src/node/index.ts";
 import { appendToFile, type FileFlags } from "../actions/append-file.ts";
 import {
   appendToArray,
@@ -70,7 +70,7 @@ async function append(
   context: Context,
 ): Promise<void> {
   checkWritable(path);
-  const archive = await open(path, { signal: context.signal });
+  const archive = await openArchive(path, { signal: context.signal });
   try {
     if (archive.kind === "table") {
       refuseFileOptions(path, flags);

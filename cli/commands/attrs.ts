@@ -1,13 +1,12 @@
 /** `superchunk attrs`: shows, sets and removes the user attributes of an array or a table. */
 import type { Command } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
-import { open, openWritable } from "../../src/node/index.ts";
-import type { Readable } from "../../src/open/readable.ts";
+import { openArchive, openWritable } from "../../src/node/index.ts";
 import { changeAttributes } from "../../src/write/bcolz/attributes.ts";
 import { carrayLock, tableLock, withLock, withStore } from "../actions/writing.ts";
 import type { Context } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/attribute-text.ts";
-import { openPath } from "../input/opening.ts";
+import { openPath, type Subject } from "../input/opening.ts";
 
 interface AttrsFlags {
   readonly set?: readonly Attribute[];
@@ -52,14 +51,14 @@ async function run(path: string, flags: AttrsFlags, context: Context): Promise<v
     await archive.close();
   }
   if (json !== true) return;
-  const changed = await open(path, { signal: context.signal });
+  const changed = await openArchive(path, { signal: context.signal });
   const { attrs } = changed;
   await changed.close();
   await context.json({ path, set: Object.fromEntries(set), removed: remove, attrs });
 }
 
 async function change(
-  archive: Readable,
+  archive: Subject,
   path: string,
   set: readonly Attribute[],
   remove: readonly string[],

@@ -1,14 +1,14 @@
 /** `superchunk cat`: the values of an archive. */
 import { type Command, Option } from "commander";
-import type { BytesArchive, LongOptions } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import type { Readable, ReadableArray, ReadableGroup, ReadableTable } from "../../src/open/readable.ts";
+import type { BytesArchive, LongOptions, ReadableArray, ReadableTable } from "../../src/index.ts";
 import type { Selection } from "../../src/values/selection.ts";
 import { resolveSelection } from "../../src/values/selection.ts";
+import type { GroupArrays } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
-import { openPath } from "../input/opening.ts";
+import { openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { startProgress } from "../output/progress.ts";
 import { printCsv } from "../values/csv-format.ts";
@@ -75,7 +75,7 @@ Examples:
 }
 
 async function printArchive(
-  archive: Readable,
+  archive: Subject,
   options: CatOptions,
   context: Context,
   long: LongOptions,
@@ -104,14 +104,14 @@ async function printArchive(
   }
 }
 
-function choose(archive: Readable, column: string | undefined): Readable {
+function choose(archive: Subject, column: string | undefined): Subject {
   if (column === undefined) return archive;
   if (archive.kind === "bytes" || columnNamesOf(archive).length === 0) throw noColumns(archive);
   return archive.column(column);
 }
 
 /** The selected values. Errors name the archive. */
-function select(archive: Readable, slice: string | undefined): ValueSource[] {
+function select(archive: Subject, slice: string | undefined): ValueSource[] {
   try {
     return sourcesOf(archive, slice);
   } catch (error) {
@@ -119,7 +119,7 @@ function select(archive: Readable, slice: string | undefined): ValueSource[] {
   }
 }
 
-function sourcesOf(archive: Readable, slice: string | undefined): ValueSource[] {
+function sourcesOf(archive: Subject, slice: string | undefined): ValueSource[] {
   if (archive.kind === "bytes") return [bytesSource("", archive, selectionOf(archive, slice, 1))];
   if (archive.kind === "array")
     return [arraySource("", archive, selectionOf(archive, slice, archive.shape.length))];
@@ -142,7 +142,7 @@ function sourcesOf(archive: Readable, slice: string | undefined): ValueSource[] 
   return archive.names.map((name) => arraySource(name, archive.column(name), part));
 }
 
-function selectionOf(archive: Readable, slice: string | undefined, ndim: number): Selection {
+function selectionOf(archive: Subject, slice: string | undefined, ndim: number): Selection {
   if (slice === undefined) return [];
   return parseSliceOption(slice, ndim, archive.store.describe(archive.path));
 }
@@ -189,11 +189,11 @@ function isSteering(bytes: Uint8Array): boolean {
   });
 }
 
-function isTable(archive: Readable): archive is ReadableTable | ReadableGroup {
+function isTable(archive: Subject): archive is ReadableTable | GroupArrays {
   return archive.kind === "table" || archive.kind === "group";
 }
 
-function needsColumn(archive: Readable, reason: string): SuperchunkError {
+function needsColumn(archive: Subject, reason: string): SuperchunkError {
   const names = columnNamesOf(archive);
   const what = archive.kind === "group" ? "an array" : "a column";
   return new SuperchunkError(

@@ -1,11 +1,17 @@
 /** `superchunk chunks`: where every chunk of an archive lies and how it is compressed. */
 import type { Command } from "commander";
-import type { BytesArchive, LongOptions } from "../../src/archive/kinds/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
-import type { AbsentChunk, Readable, ReadableArray, ReadableChunk } from "../../src/open/readable.ts";
+import {
+  type AbsentChunk,
+  type BytesArchive,
+  type LongOptions,
+  type ReadableArray,
+  type ReadableChunk,
+  SuperchunkError,
+} from "../../src/index.ts";
 import type { Context } from "../context.ts";
 import { exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
+import type { Subject } from "../input/opening.ts";
 import { archivesUnder } from "../input/tree.ts";
 import { ratioOf } from "../input/units.ts";
 import { ChunkTable } from "../output/chunk-table.ts";
@@ -80,7 +86,7 @@ async function* partsUnder(path: string, column: string | undefined, context: Co
     // The arrays of a group follow it, unless one of them was named.
     if (named.group !== undefined && column === undefined) continue;
     const name = named.path === path ? undefined : named.path;
-    let archive: Readable;
+    let archive: Subject;
     try {
       archive = await named.open({ signal: context.signal });
     } catch (error) {
@@ -98,7 +104,7 @@ async function* partsUnder(path: string, column: string | undefined, context: Co
 }
 
 /** The archive itself, or its columns, which have the chunks. Throws `BAD_ARGUMENT` for a column of what has none. */
-function partsOf(archive: Readable, column: string | undefined): Omit<Part, "path">[] {
+function partsOf(archive: Subject, column: string | undefined): Omit<Part, "path">[] {
   const names = columnNamesOf(archive);
   if (archive.kind === "bytes" || (archive.kind === "array" && names.length === 0)) {
     if (column !== undefined) throw noColumns(archive);

@@ -4,7 +4,7 @@ import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
-import { open } from "../../src/node/index.ts";
+import { openArchive } from "../../src/node/index.ts";
 import {
   type ColumnChange,
   changeArray,
@@ -81,7 +81,7 @@ async function columns(
     if (done.length > 0) context.message(`${path}: done before: ${done.map(describeChange).join(", ")}`);
     throw error;
   }
-  const archive = await open(path, { signal: context.signal });
+  const archive = await openArchive(path, { signal: context.signal });
   try {
     const list = describeColumns(path, archive);
     if (flags.json === true) await context.json({ path, changes, columns: list });
@@ -99,7 +99,7 @@ async function change(
   flags: ColumnsFlags,
   context: Context,
 ): Promise<void> {
-  const archive = await open(path, { signal: context.signal });
+  const archive = await openArchive(path, { signal: context.signal });
   try {
     if (archive.kind === "table") {
       await withLock(tableLock(path), flags.breakLock, () =>

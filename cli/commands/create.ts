@@ -8,7 +8,7 @@ import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
 import { clearMirror } from "../../src/node/dual/mirror.ts";
-import { createArray, locateTarget, open } from "../../src/node/index.ts";
+import { createArray, locateTarget, openArchive } from "../../src/node/index.ts";
 import { isS3Address } from "../../src/node/locate.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { elementsOf } from "../../src/values/selection.ts";
@@ -281,7 +281,7 @@ async function report(
   { json, zarr }: CreateFlags,
   context: Context,
 ): Promise<void> {
-  const archive = await open(root);
+  const archive = await openArchive(root);
   try {
     if (archive.kind === "bytes") return;
     const { dialect, nbytes, attrs } = archive;

@@ -9,7 +9,7 @@ import type { Command } from "commander";
 import type { Archive, ArrayArchive, BytesArchive, LongOptions } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { open } from "../../src/node/index.ts";
+import { openArchive } from "../../src/node/index.ts";
 import { locateFileTarget } from "../../src/node/locate.ts";
 import type { Context } from "../context.ts";
 import { formatSize } from "../input/units.ts";
@@ -78,7 +78,7 @@ async function decompress(
   options: DecompressOptions,
   context: Context,
 ): Promise<void> {
-  const archive = await open(file, { signal: context.signal });
+  const archive = await openArchive(file, { signal: context.signal });
   try {
     const bytes = withBytes(archive, shown);
     if (out === "-") {

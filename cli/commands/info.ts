@@ -2,10 +2,9 @@
 import type { Command } from "commander";
 import { LINK_RECORD } from "../../src/dual/link/record.ts";
 import { MIRROR_STATE } from "../../src/dual/live/mirror-state.ts";
-import type { Readable } from "../../src/open/readable.ts";
 import { joinKey } from "../../src/store/key.ts";
 import type { Context } from "../context.ts";
-import { openPath } from "../input/opening.ts";
+import { openPath, type Subject } from "../input/opening.ts";
 import { describeArchive } from "../output/archive-facts.ts";
 import { infoLines } from "../output/archive-text.ts";
 
@@ -45,7 +44,7 @@ Examples:
 }
 
 /** True where the archive's folder is a Zarr array as well. */
-async function isLinked({ dialect, store, path }: Readable): Promise<boolean> {
+async function isLinked({ dialect, store, path }: Subject): Promise<boolean> {
   if (dialect.startsWith("zarr")) return false;
   for (const name of [LINK_RECORD, MIRROR_STATE])
     if ((await store.stat(joinKey(path, name))) !== undefined) return true;

@@ -2,10 +2,10 @@
 import type { Command } from "commander";
 import { isUnfollowed } from "../../src/archive/open/discover.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
-import type { Readable } from "../../src/open/readable.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
+import type { Subject } from "../input/opening.ts";
 import { archivesUnder, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { JsonArray } from "../output/json-array.ts";
@@ -127,7 +127,7 @@ async function describeNodes(
 }
 
 /** Chunks that do not exist; null for archives, where that is damage, which only a look at every chunk finds. */
-async function countMissing(archive: Readable, signal: AbortSignal): Promise<number | null> {
+async function countMissing(archive: Subject, signal: AbortSignal): Promise<number | null> {
   if (archive.kind !== "array" || archive.countMissing === undefined) return null;
   return archive.countMissing({ signal });
 }
@@ -158,7 +158,7 @@ function columns(
 
 function archiveLine(
   path: string,
-  archive: Readable,
+  archive: Subject,
   cbytes: number,
   missing: number | null | undefined,
 ): Line {
@@ -168,14 +168,14 @@ function archiveLine(
   return columns(archive.dialect, ...dtypeAndShape(archive), size, ratio, printable(path), count);
 }
 
-function dtypeAndShape(archive: Readable): [string, string] {
+function dtypeAndShape(archive: Subject): [string, string] {
   if (archive.kind === "bytes") return ["bytes", String(archive.nbytes)];
   if (archive.kind === "table" || archive.kind === "group")
     return [formatPlural(archive.names.length, "col"), formatPlural(archive.length ?? 0, "row")];
   return [shortDType(archive.dtype), shapeText(archive.shape)];
 }
 
-function archiveJson(path: string, archive: Readable, cbytes: number): Record<string, unknown> {
+function archiveJson(path: string, archive: Subject, cbytes: number): Record<string, unknown> {
   const { dialect, kind, nbytes } = archive;
   return {
     path,

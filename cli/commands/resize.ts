@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { Archive, LongOptions } from "../../src/archive/kinds/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { encoderOf, open } from "../../src/node/index.ts";
+import { encoderOf, openArchive } from "../../src/node/index.ts";
 import { resizeCarray } from "../../src/write/bcolz/carray-write.ts";
 import { resizeTable } from "../../src/write/bcolz/table-write.ts";
 import { noteBehind, withRoot } from "../actions/writable-root.ts";
@@ -44,7 +44,7 @@ async function resize(
   { dryRun = false, breakLock, json }: ResizeFlags,
   context: Context,
 ): Promise<void> {
-  const archive = await open(path, { signal: context.signal });
+  const archive = await openArchive(path, { signal: context.signal });
   const rowsBefore =
     archive.kind === "table" ? archive.length : archive.kind === "array" ? (archive.shape[0] ?? 0) : 0;
   if (dryRun) {

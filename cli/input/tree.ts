@@ -3,13 +3,10 @@ import { join } from "node:path";
 import type { OpenOptions } from "../../src/archive/kinds/types.ts";
 import { open as openIn } from "../../src/archive/open/open.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { FileStore, locate, open } from "../../src/node/index.ts";
+import { FileStore, locate } from "../../src/node/index.ts";
 import { type FoundReadable, findReadables, walkZarr } from "../../src/open/find-readables.ts";
-import type { Readable } from "../../src/open/readable.ts";
-import { describeGroup } from "../../src/open/zarr-group.ts";
-import { ZarrReadable } from "../../src/open/zarr-readable.ts";
 import { isArchive, type ZarrGroup } from "../../src/zarr.ts";
-import { type Found, findAt, isFolder, openPath } from "./opening.ts";
+import { type Found, findAt, isFolder, openPath, type Subject } from "./opening.ts";
 
 /** What a path stands for: an archive, a Zarr array, or a Zarr group, which the nodes in it follow. */
 export interface NamedArchive {
@@ -21,7 +18,7 @@ export interface NamedArchive {
   readonly error?: unknown;
   /** How errors name it. */
   readonly where?: string;
-  open(options: OpenOptions): Promise<Readable>;
+  open(options: OpenOptions): Promise<Subject>;
 }
 
 /** The archives and Zarr nodes at or under `path`. A file is taken at its word. Throws `NOT_FOUND` where there is none. */
@@ -82,7 +79,7 @@ async function* archivesInBucket(address: string, signal: AbortSignal): AsyncIte
   const { store, path } = await locate(address);
   try {
     if (await isArchive(store, path, { signal })) {
-      yield { path: address, open: (options) => open(address, options) };
+      yield { path: address, open: (options) => openPath(address, options) };
       return;
     }
     const [base = address, query] = address.split("?");
@@ -92,7 +89,7 @@ async function* archivesInBucket(address: string, signal: AbortSignal): AsyncIte
       count++;
       const below = path === "" ? found.path : found.path.slice(path.length + 1);
       const own = below === "" ? base : `${base.replace(/\/+$/, "")}/${below}`;
-      yield nameFound(own, found, (options) => open(`${own}${behind}`, options));
+      yield nameFound(own, found, (options) => openPath(`${own}${behind}`, options));
     }
     if (count === 0) yield* nodesInside(address, signal);
   } finally {
@@ -112,15 +109,13 @@ async function* nodesInside(address: string, signal: AbortSignal): AsyncIterable
 function nameFound(
   path: string,
   { group, array, error }: FoundReadable,
-  openArchive: (options: OpenOptions) => Promise<Readable>,
+  openArchive: (options: OpenOptions) => Promise<Subject>,
   where?: string,
 ): NamedArchive {
   const named = { path, ...(where === undefined ? {} : { where }) };
   if (error !== undefined) return { ...named, error, open: () => Promise.reject(error) };
-  if (array !== undefined) return { path, open: async () => new ZarrReadable(array) };
-  return group === undefined
-    ? { ...named, open: openArchive }
-    : { path, group, open: () => describeGroup(group) };
+  if (array !== undefined) return { path, open: async () => array };
+  return group === undefined ? { ...named, open: openArchive } : { path, group, open: () => group.arrays() };
 }
 
 function noArchive(path: string): SuperchunkError {

@@ -1,7 +1,6 @@
 /** What `info` and `ls` tell of an archive, as the JSON that they print. Field names are API. */
-import type { OpenOptions } from "../../src/archive/kinds/types.ts";
-import type { JsonObject, JsonValue } from "../../src/format/types.ts";
-import type { Readable, ReadableArray, ReadableSummary } from "../../src/open/readable.ts";
+import type { JsonObject, JsonValue, OpenOptions, ReadableArray, ReadableSummary } from "../../src/index.ts";
+import type { Subject } from "../input/opening.ts";
 import { ratioOf } from "../input/units.ts";
 import { jsonDType } from "./layout.ts";
 
@@ -28,8 +27,8 @@ export interface ColumnFacts {
  */
 export interface ArchiveFacts {
   readonly path: string;
-  readonly dialect: Readable["dialect"];
-  readonly kind: Readable["kind"];
+  readonly dialect: Subject["dialect"];
+  readonly kind: Subject["kind"];
   readonly dtype: JsonValue;
   readonly shape: readonly number[];
   readonly order: "C" | "F" | null;
@@ -54,7 +53,7 @@ export interface ArchiveFacts {
 /** Everything that `info` tells; reads metadata, and one chunk header of each array. */
 export async function describeArchive(
   path: string,
-  archive: Readable,
+  archive: Subject,
   options: OpenOptions,
 ): Promise<ArchiveFacts> {
   const cbytes = await archive.storedBytes(options);

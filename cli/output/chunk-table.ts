@@ -2,7 +2,7 @@
  * The table of an archive's chunks: lines of widths that are known before the second chunk is, so that a million of them can be
  * printed as they come. Knows terminals; must not know archives.
  */
-import type { ReadableChunk } from "../../src/open/readable.ts";
+import type { ReadableChunk } from "../../src/index.ts";
 import { formatRatio } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import { fitEnd, padEnd, padStart, textWidth } from "./text-width.ts";

@@ -4,9 +4,8 @@
  * Knows selections and how much to read at once; must not know any output format.
  */
 
-import type { ArraySlice, BytesArchive, LongOptions } from "../../src/archive/kinds/types.ts";
 import type { DType } from "../../src/format/types.ts";
-import type { ReadableArray } from "../../src/open/readable.ts";
+import type { ArraySlice, BytesArchive, LongOptions, ReadableArray } from "../../src/index.ts";
 import type { Selection, Slice } from "../../src/values/selection.ts";
 import { type Extent, elementsOf, resolveSelection } from "../../src/values/selection.ts";
 import type { TypedValues } from "../../src/values/values.ts";

@@ -4,6 +4,9 @@ import type { JsonFloat } from "./json-float.ts";
 /** The dialects of `blpk`, by the ids that `info` prints. @see FORMAT.md [F1] */
 export type Dialect = "blz-superchunk" | "bloscpack-3" | "bloscpack-2" | "bloscpack-1" | "carray" | "ctable";
 
+/** The versions of Zarr, by the ids that `info` prints. */
+export type ZarrDialect = "zarr3" | "zarr2" | "zarr3-transformer";
+
 /** Chunk checksums, by their number in a file header: 0 is none. @see FORMAT.md [FC] */
 export type ChecksumName =
   | "None"

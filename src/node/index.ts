@@ -4,13 +4,21 @@
  * @module
  */
 
+export { slice } from "../values/selection.ts";
 export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
 export type { FileStoreOptions } from "./fs/fs-reader.ts";
 export { FileStore } from "./fs/fs-store.ts";
 export { type RepositoryOptions, toIcechunkPrefix } from "./icechunk/icechunk-options.ts";
 export { type IcechunkOptions, type IcechunkResult, writeIcechunk } from "./icechunk/icechunk-write.ts";
 export { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
-export { type OpenPathOptions, open } from "./open.ts";
+export {
+  type OpenArrayPathOptions,
+  type OpenPathOptions,
+  open,
+  openArchive,
+  openArray,
+  openTable,
+} from "./open.ts";
 export {
   deleteContainer,
   listContainers,

@@ -29,6 +29,13 @@ export async function locate(location: string): Promise<Location> {
   return locatePath(resolve(scheme === "file" ? fileURLToPath(location) : location), location);
 }
 
+/** A set of references with the folder that it lies in: its containers lie beside it, also where the set is a folder itself. */
+export async function locateBeside(location: string): Promise<Location> {
+  if (/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
+  const full = resolve(/^file:/i.test(location) ? fileURLToPath(location) : location);
+  return { store: new FileStore(dirname(full)), path: basename(full) };
+}
+
 async function locatePath(path: string, typed: string): Promise<Location> {
   try {
     if (statSync(path).isDirectory()) return { store: new FileStore(path), path: "" };
@@ -42,8 +49,8 @@ async function locatePath(path: string, typed: string): Promise<Location> {
   }
 }
 
-/** What is opened on a store that nobody else has; where it cannot be, the store is closed. */
-export async function closeOnFailure<T>(store: ReadableStore, opening: Promise<T>): Promise<T> {
+/** What is opened with a store, or something else, that has no other user; where it cannot be opened, that is closed. */
+export async function closeOnFailure<T>(store: { close?(): Promise<void> }, opening: Promise<T>): Promise<T> {
   try {
     return await opening;
   } catch (error) {

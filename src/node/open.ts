@@ -1,31 +1,142 @@
-/** `open` for paths and URLs. */
-
-import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
-import { open as openIn } from "../archive/open/open.ts";
-import type { ReadableStore } from "../store/types.ts";
-import { closeOnFailure, locate } from "./locate.ts";
+/** `open`, `openArray` and `openTable` for paths and addresses. */
+import { stat } from "node:fs/promises";
+import { dirname, relative, resolve, sep } from "node:path";
+import type { Archive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
+import { open as openArchiveIn } from "../archive/open/open.ts";
+import type { ChunkDecoder } from "../archive/read/chunk-decoder.ts";
+import { isSuperchunkError } from "../errors.ts";
+import {
+  asArray,
+  asTable,
+  type OpenAnyOptions,
+  type OpenArrayOptions,
+  open as openIn,
+  type Readable,
+} from "../open/open.ts";
+import type { ValuesOf } from "../values/selected.ts";
+import type { GroupArrays } from "../zarr/read/group.ts";
+import { FileStore } from "./fs/fs-store.ts";
+import { closeOnFailure, type Location, locate, locateBeside } from "./locate.ts";
 import { loadNativeBlosc } from "./threads/native-blosc.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { bloscOf, decoderOf, type ThreadOptions } from "./threads/threads.ts";
 
-/** Options of `open` for paths and URLs. */
-export interface OpenPathOptions extends OpenOptions, ThreadOptions {}
+/** Options of `open` for paths and addresses. */
+export interface OpenPathOptions extends OpenAnyOptions, ThreadOptions {}
+
+/** Options of `openArray` for paths and addresses. */
+export interface OpenArrayPathOptions<Name extends string = string>
+  extends OpenArrayOptions<Name>,
+    ThreadOptions {}
 
 /**
- * Opens the archive at a path or an `http(s):` URL; its `close()` releases the store too.
+ * Opens whatever is at a path, or at an `http(s):` or `s3:` address: an archive, a Zarr array or group of any version (also a node
+ * inside of a hierarchy of zarr 2.13 to 2.18), a set of kerchunk references. Its `close()` releases the store too.
  *
  * Where many chunks are read, worker threads decode them (`threads: 0` turns that off).
  *
- * Throws `BAD_ARGUMENT`, `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage.
+ * @throws BAD_ARGUMENT, NOT_FOUND, UNSUPPORTED, and the codes of damage
  */
-export async function open(location: string, options: OpenPathOptions = {}): Promise<Archive> {
+export async function open(location: string, options: OpenPathOptions = {}): Promise<Readable> {
   useNativeDigests();
-  const { store, path } = await locate(location);
-  return closeOnFailure(store, openArchive(store, path, options));
+  const decoder = await decoderFor(options);
+  const settings: OpenAnyOptions = {
+    openContainer: async (...container) => (await import("./references.ts")).openContainer(...container),
+    ...options,
+    decoder,
+  };
+  const openAt = async ({ store, path }: Location): Promise<Readable> => {
+    const opened = await closeOnFailure(store, openIn(store, path, settings));
+    // An archive's own `close` releases its store; a node's is kept open by the library.
+    return "ownStore" in opened ? opened.ownStore(store) : opened;
+  };
+  const isSet = options.containers !== undefined || options.authorize !== undefined;
+  try {
+    return await openAt(isSet ? await locateBeside(location) : await locate(location));
+  } catch (error) {
+    if (!isSuperchunkError(error, "NOT_FOUND") && !isSuperchunkError(error, "UNSUPPORTED")) throw error;
+    // Nodes of the older storage transformer have no folder of their own: they are looked for from a folder above.
+    const above = await openInside(await locateAbove(location), settings);
+    if (above === undefined) throw error;
+    return above;
+  }
 }
 
-async function openArchive(store: ReadableStore, path: string, options: OpenPathOptions): Promise<Archive> {
-  if (options.decoder === undefined && bloscOf(options) === "native") await loadNativeBlosc(); // or says why not
-  const decoder = options.decoder ?? decoderOf(options);
-  return openIn(store, path, { signal: options.signal, verify: options.verify, decoder });
+/**
+ * Opens the archive at a path or an address, and nothing else: for those who want its encoded chunks, or to write to it.
+ *
+ * @throws UNSUPPORTED for Zarr and what else is not an archive; and as {@link open}
+ */
+export async function openArchive(location: string, options: OpenPathOptions = {}): Promise<Archive> {
+  useNativeDigests();
+  const decoder = await decoderFor(options);
+  const { store, path } = await locate(location);
+  return closeOnFailure(store, openArchiveIn(store, path, { ...options, decoder }));
+}
+
+async function decoderFor(options: OpenPathOptions): Promise<ChunkDecoder> {
+  if (options.decoder !== undefined) return options.decoder;
+  if (bloscOf(options) === "native") await loadNativeBlosc(); // or says why not
+  return decoderOf(options);
+}
+
+/**
+ * Opens an array at a path or an address: what is there, or its `column`. With `dtype`, values have the type of that name.
+ *
+ * @throws BAD_ARGUMENT where it is not an array, has no such dtype, or is a table and no column is named; NOT_FOUND for a
+ * column that is not there; and as {@link open}
+ */
+export async function openArray<const Name extends string = string>(
+  location: string,
+  options: OpenArrayPathOptions<Name> = {},
+): Promise<ReadableArray<ValuesOf<Name>>> {
+  const opened = await open(location, options);
+  return closeOnFailure(opened, asArray(opened, options));
+}
+
+/**
+ * Opens a table at a path or an address: a ctable, or a Zarr group whose arrays are all directly below it and of one length.
+ *
+ * @throws BAD_ARGUMENT where it is something else; and as {@link open}
+ */
+export async function openTable(
+  location: string,
+  options: OpenPathOptions = {},
+): Promise<TableArchive | (GroupArrays & { readonly length: number })> {
+  const opened = await open(location, options);
+  return closeOnFailure(opened, asTable(opened));
+}
+
+/** The Zarr node at a path inside of a store; undefined where there is none. */
+async function openInside({ store, path }: Location, options: OpenAnyOptions): Promise<Readable | undefined> {
+  const { openZarr } = await import("../zarr/read/open.ts");
+  try {
+    return (await openZarr(store, path, options)).ownStore(store);
+  } catch (error) {
+    await store.close?.();
+    if (isSuperchunkError(error, "NOT_FOUND")) return undefined;
+    throw error;
+  }
+}
+
+async function locateAbove(path: string): Promise<Location> {
+  const [, origin, rest = ""] = /^(https?:\/\/[^/]+|s3:\/\/[^/?]+)\/?(.*)$/is.exec(path) ?? [];
+  if (origin !== undefined) {
+    const [key = "", query] = rest.split("?");
+    const { store } = await locate(`${origin}/${query === undefined ? "" : `?${query}`}`);
+    const names = key.split("/").filter((name) => name !== "");
+    return { store, path: (origin.startsWith("s3") ? names : names.map(decodeURIComponent)).join("/") };
+  }
+  const full = resolve(path);
+  for (let folder = dirname(full); ; folder = dirname(folder)) {
+    if (await isFolder(folder))
+      return { store: new FileStore(folder), path: relative(folder, full).split(sep).join("/") };
+  }
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
 }

@@ -1,6 +1,5 @@
 /** `openReferences` for paths and addresses: kerchunk sets and Icechunk repositories. */
-import { basename, dirname, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { resolve } from "node:path";
 import {
   type Container,
   type ContainerCredentials,
@@ -18,7 +17,7 @@ import { FileStore } from "./fs/fs-store.ts";
 import { explainIcechunk, openRepository } from "./icechunk/icechunk.ts";
 import { explainRead } from "./icechunk/icechunk-failure.ts";
 import type { RepositoryOptions } from "./icechunk/icechunk-options.ts";
-import { closeOnFailure, type Location, locate } from "./locate.ts";
+import { closeOnFailure, locateBeside } from "./locate.ts";
 import { listContainers } from "./reference-containers.ts";
 import { S3Store } from "./s3/s3-store.ts";
 
@@ -44,7 +43,7 @@ export async function openReferences(
   options: OpenPathReferencesOptions = {},
 ): Promise<ReferenceStore> {
   if (options.form === "icechunk") return openIcechunk(location, options);
-  const { store, path } = await locateSet(location);
+  const { store, path } = await locateBeside(location);
   const references = await closeOnFailure(store, openSet(store, path, { openContainer, ...options }));
   return {
     containers: references.containers,
@@ -55,13 +54,6 @@ export async function openReferences(
       await store.close?.();
     },
   };
-}
-
-/** A set with the folder that it lies in: its containers lie beside it, also where the set is a folder itself. */
-async function locateSet(location: string): Promise<Location> {
-  if (/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
-  const full = resolve(/^file:/i.test(location) ? fileURLToPath(location) : location);
-  return { store: new FileStore(dirname(full)), path: basename(full) };
 }
 
 /** Opens a container's store: folders, S3, and what is read over HTTP. */

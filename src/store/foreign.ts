@@ -19,6 +19,9 @@ export interface ForeignStore {
     range: ByteRange,
     options?: { signal?: AbortSignal },
   ): Uint8Array | undefined | Promise<Uint8Array | undefined>;
+  /** Entries directly under a folder, without a slash in front; stores of zarrita's have no such method. */
+  list?(folder: string): AsyncIterable<ListEntry>;
+  close?(): Promise<void>;
 }
 
 /** No object has a byte here: what comes back for it was made up. */
@@ -102,9 +105,9 @@ class ForeignReader implements ReadableStore {
     return bytes && { size: bytes.length, version: `${bytes.length}-${hashBytes(bytes)}` };
   }
 
-  // biome-ignore lint/correctness/useYield: such stores can only fail to list
   async *list(folder: string): AsyncIterable<ListEntry> {
     checkFolder(folder);
+    if (this.#store.list !== undefined) return yield* this.#store.list(folder);
     throw new SuperchunkError(
       "UNSUPPORTED",
       "a store made for zarrita cannot list folders; open the archive itself",
@@ -112,6 +115,10 @@ class ForeignReader implements ReadableStore {
         path: this.describe(folder),
       },
     );
+  }
+
+  async close(): Promise<void> {
+    await this.#store.close?.();
   }
 
   /** A range of the whole object. */

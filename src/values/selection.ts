@@ -14,6 +14,14 @@ export interface Slice {
 /** One entry for each dimension: an integer (drops the dimension), a slice, or null (all of it). */
 export type Selection = readonly (number | Slice | null)[];
 
+/**
+ * A slice from `start` to before `stop` (default: the end) in steps of `step` (default 1). Negative bounds count from the end.
+ * Unlike in zarrita and in Python, one argument alone is the start: `slice(5)` is all from the sixth on.
+ */
+export function slice(start: number | null, stop: number | null = null, step: number | null = null): Slice {
+  return { start, stop, step };
+}
+
 /** One dimension of a selection, resolved against the shape: `count` indices from `start` in steps of `step`. */
 export interface Extent {
   readonly start: number;

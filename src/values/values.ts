@@ -20,7 +20,17 @@ export type TypedValues =
   | BigUint64Array
   | Float32Array
   | Float64Array
-  | ValueContainer<unknown>;
+  | ValueContainer<Scalar>;
+
+/** One value: a complex number is `[re, im]`, raw bytes are a view, a struct has its fields by name. */
+export type Scalar =
+  | number
+  | bigint
+  | boolean
+  | string
+  | readonly [number, number]
+  | Uint8Array
+  | StructValue;
 
 /** Values that no typed array holds. */
 export interface ValueContainer<T> extends Iterable<T> {

@@ -4,9 +4,12 @@
  * Knows how keys find their archive; must not know chunks.
  */
 import type { Archive } from "../archive/kinds/types.ts";
+import { SuperchunkError } from "../errors.ts";
 import { checkKey } from "../store/key.ts";
 import { checkRange, resolveRange } from "../store/range.ts";
 import type { StoreOptions } from "../store/types.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
 import { ArchiveView } from "./view-archive.ts";
 import type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view-types.ts";
 
@@ -17,8 +20,18 @@ import type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from
  * chunks that do not end on rows are compressed anew, when they are asked for. Reads throw `UNSUPPORTED` for what
  * Zarr cannot hold, and the codes of damage. Works wherever the archive's store does, in a browser too.
  */
-export function zarrView(archive: Archive, options: ViewOptions = {}): ZarrView {
+export function zarrView(archive: Archive | ZarrArray | ZarrGroup, options: ViewOptions = {}): ZarrView {
+  if (!isArchive(archive))
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "it is Zarr already; zarritaStore gives its arrays to zarrita, and any reader of Zarr reads them where they are",
+      { path: archive.store.describe(archive.path), expected: "an archive", found: archive.dialect },
+    );
   return new SingleView(archive, options);
+}
+
+function isArchive(opened: Archive | ZarrArray | ZarrGroup): opened is Archive {
+  return !opened.dialect.startsWith("zarr");
 }
 
 class SingleView implements ZarrView {

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/archive/kinds/types.ts";
 import { formatDType } from "../../src/format/dtype.ts";
-import { open } from "../../src/node/index.ts";
+import { openArchive } from "../../src/node/index.ts";
 import { toJsonValues } from "../../src/values/json-values.ts";
 import { elementsOf } from "../../src/values/selection.ts";
 import {
@@ -27,13 +27,13 @@ async function sha256(pieces: AsyncIterable<Uint8Array>): Promise<string> {
 }
 
 async function openArray(row: Fixture): Promise<ArrayArchive> {
-  const archive = await open(row.file);
+  const archive = await openArchive(row.file);
   if (archive.kind !== "array") throw new Error(`${row.path} opened as ${archive.kind}`);
   return archive;
 }
 
 async function openChunked(row: Fixture): Promise<ChunkedArchive & { kind: string }> {
-  const archive = await open(row.file);
+  const archive = await openArchive(row.file);
   if (archive.kind === "table") throw new Error(`${row.path} opened as a table`);
   return archive;
 }
@@ -44,7 +44,7 @@ test("the corpus has the 69 archives that are not Zarr", () => {
 
 describe.each(chunked)("$path", (row) => {
   test("dialect, kind, dtype, shape, order, attributes are those of the manifest", async () => {
-    const archive = await open(row.file);
+    const archive = await openArchive(row.file);
     expect(archive).toMatchObject({ dialect: row.dialect, kind: row.kind });
     expect(archive.attrs).toEqual(row.attrs);
     if (archive.kind === "bytes") expect(archive.nbytes).toBe(row.shape[0]);
@@ -138,7 +138,7 @@ describe.each(arrays)("values of $path", (row) => {
 
 describe.each(tables)("$path", (row) => {
   test("names, rows, attributes and every column are those of the manifest", async () => {
-    const table = await open(row.file);
+    const table = await openArchive(row.file);
     if (table.kind !== "table") throw new Error(`opened as ${table.kind}`);
     expect(table.dialect).toBe("ctable");
     expect(table.names).toEqual(row.names);

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { ChunkInfo } from "../../src/archive/kinds/types.ts";
-import { open } from "../../src/node/index.ts";
+import { openArchive } from "../../src/node/index.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
 
 const rows = loadArchives().filter(({ refuse }) => !refuse);
 
 describe.each(rows)("$path", ({ file }) => {
   test("places that are told without chunk headers are those of the listed chunks", async () => {
-    const archive = await open(file);
+    const archive = await openArchive(file);
     try {
       const parts =
         archive.kind === "table"

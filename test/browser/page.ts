@@ -1,5 +1,5 @@
 /** What the page of the browser test does, on request of the test's main program. Bundled for the page. */
-import { type Archive, BlobStore, HttpStore, open, type ReadableStore } from "superchunk";
+import { type Archive, BlobStore, HttpStore, open, openArchive, type ReadableStore } from "superchunk";
 import { Blosc, type CompressorName, decode, decodeRange, encode, type Shuffle } from "superchunk/blosc";
 import { zarrView } from "superchunk/zarr";
 import * as zarr from "zarrita";
@@ -116,13 +116,13 @@ if (typeof window !== "undefined") {
   // zarrita's own Blosc fetches its WebAssembly from a data: address, which a strict policy forbids.
   if (refused) zarr.registry.set("blosc", async () => Blosc as never);
   window.superchunkTest = {
-    hashUrl: async (url, path) => hashArchive(await open(new HttpStore(url), path)),
+    hashUrl: async (url, path) => hashArchive(await openArchive(new HttpStore(url), path)),
     hashServed: (url, node) => hashNode(new zarr.FetchStore(url), node),
     async hashView(url, path, node) {
       const view = zarrView(await open(new HttpStore(url), path), { portable: true });
       return hashNode({ get: (key) => view.get(key) }, node);
     },
-    hashChosen: async (path) => hashArchive(await open(chosen(), path)),
+    hashChosen: async (path) => hashArchive(await openArchive(chosen(), path)),
     async readElement(url, path, index) {
       const archive = await open(new HttpStore(url), path);
       return archive.kind === "array" ? String(await archive.get([index])) : "not an array";

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { createArray, open } from "../../src/node/index.ts";
+import { createArray, openArchive } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { runCli } from "./harness.ts";
 
@@ -53,7 +53,7 @@ describe("append", () => {
   it.each(["carray", "root", "foreign"])(
     "prints what it did, and before what it would do: %s",
     async (name) => {
-      const archive = (await open(at(name))) as ArrayArchive;
+      const archive = (await openArchive(at(name))) as ArrayArchive;
       const [rowsBefore = 0] = archive.shape;
       await close(archive);
       const done = { path: at(name), rowsBefore, rowsAppended: 5, rows: rowsBefore + 5 };
@@ -157,7 +157,7 @@ describe("values in Fortran order", () => {
     await json(["set", at("b"), "--slice", "2:6", at("f.npy")]);
     expect(await tailOf("b", 12)).toEqual([...rows.slice(0, 2), ...rows, ...rows.slice(2), ...rows]);
     await runCli(["compress", at("f.npy"), at("c.blp")]);
-    const kept = (await open(at("c.blp"))) as ArrayArchive;
+    const kept = (await openArchive(at("c.blp"))) as ArrayArchive;
     expect([kept.order, kept.shape]).toEqual(["F", [4, 3]]);
     await close(kept);
   });
@@ -165,7 +165,7 @@ describe("values in Fortran order", () => {
 
 describe("resize, attrs", () => {
   it.each(["carray", "root", "table"])("print what they did: %s", async (name) => {
-    const archive = await open(at(name));
+    const archive = await openArchive(at(name));
     const rowsBefore = archive.kind === "table" ? archive.length : ((archive as ArrayArchive).shape[0] ?? 0);
     const { attrs } = archive;
     await close(archive);

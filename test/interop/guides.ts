@@ -6,7 +6,7 @@ import { spawn } from "node:child_process";
 import { chmod, cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { createArray, open, S3Store } from "../../src/node/index.ts";
+import { createArray, openArchive, S3Store } from "../../src/node/index.ts";
 import { parseContainers } from "../../src/zarr.ts";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "../node/s3/server.ts";
@@ -107,7 +107,7 @@ async function makeWorld(
     AWS_REGION: "us-east-1",
   };
   await fillBucket(s3, join(work, "daily_equities.bcolz", "close"));
-  const table = await open(TABLE);
+  const table = await openArchive(TABLE);
   if (table.kind !== "table") throw new Error("no table");
   const bytes = await table.column("close").readBytes(0, 40);
   const places = [
@@ -145,7 +145,7 @@ async function fillBucket(s3: TestS3, archive: string): Promise<void> {
     region: "us-east-1",
     credentials: CREDENTIALS,
   }).put("archives/prices.blp", new Uint8Array(file));
-  const opened = await open(archive);
+  const opened = await openArchive(archive);
   if (opened.kind === "table") throw new Error("no array");
   const keys = new Set(["meta/sizes", "meta/storage"]);
   for await (const { key } of opened.listChunks({ digests: false })) keys.add(key);

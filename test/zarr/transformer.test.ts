@@ -6,7 +6,7 @@ import { open as openIn } from "../../src/archive/open/open.ts";
 import { convertTransformer } from "../../src/convert/targets/transformer-convert.ts";
 import { exportToTransformer } from "../../src/convert/targets/transformer-export.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import { FileStore, open } from "../../src/node/index.ts";
+import { FileStore, openArchive } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { createCarray } from "../../src/write/bcolz/carray-write.ts";
@@ -170,8 +170,8 @@ test.each(rows)("$path becomes sharding_indexed by copying payloads", async (row
   expect(to.attrs).toEqual(row.attrs);
   const payloads = async (array: typeof to, store: MemoryStore | FileStore): Promise<string[]> => {
     const found: string[] = [];
-    for await (const { key, offset, nbytes } of array.listChunks())
-      found.push(sha256((await store.getRange(key, { offset, length: nbytes })) ?? bytes()));
+    for await (const { key, offset, ctbytes } of array.listChunks())
+      found.push(sha256((await store.getRange(key, { offset, length: ctbytes })) ?? bytes()));
     return found;
   };
   expect(await payloads(to, target)).toEqual(await payloads(from, source));
@@ -181,7 +181,7 @@ test("a Bloscpack file becomes transformer shards by copying its chunks", async 
   const candidates = loadFixtures("bloscpack-3").filter((row) => !row.refuse && row.kind === "array");
   let done = 0;
   for (const row of candidates) {
-    const archive = await open(row.file);
+    const archive = await openArchive(row.file);
     if (archive.kind !== "array" || archive.chunkLength === undefined || typeof row.dtype !== "string")
       continue;
     if (archive.order === "F" && archive.shape.length > 1) continue;
@@ -223,7 +223,7 @@ test("an empty Bloscpack file becomes a transformer array without shards, which 
 });
 
 test("a table becomes a group of transformer arrays; what cannot be copied is refused before anything is written", async () => {
-  const table = await open(findFixture("ctable/bcolz-daily-equities").file);
+  const table = await openArchive(findFixture("ctable/bcolz-daily-equities").file);
   if (table.kind !== "table") throw new TypeError(table.kind);
   const target = new MemoryStore();
   const columns = table.names.slice(0, 2);
@@ -239,7 +239,7 @@ test("a table becomes a group of transformer arrays; what cannot be copied is re
   await expect(exportToTransformer(table, target, "", "x", { columns: ["no"] })).rejects.toMatchObject({
     code: "NOT_FOUND",
   });
-  const fields = await open(findFixture("blz-superchunk/nested").file);
+  const fields = await openArchive(findFixture("blz-superchunk/nested").file);
   const empty = new MemoryStore();
   await expect(exportToTransformer(fields, empty, "", "a")).rejects.toMatchObject({ code: "UNSUPPORTED" });
   expect(await empty.get("zarr.json")).toBeUndefined();
@@ -247,7 +247,7 @@ test("a table becomes a group of transformer arrays; what cannot be copied is re
 
 test("what was exported is read back and compared where asked; an array with other values is not left", async () => {
   const row = findFixture("carray/bcolz-f8-chunks");
-  const archive = await open(row.file);
+  const archive = await openArchive(row.file);
   const sound = new MemoryStore();
   expect(await exportToTransformer(archive, sound, "", "a", { verify: true })).toMatchObject({
     verified: true,
@@ -273,7 +273,7 @@ test("what was exported is read back and compared where asked; an array with oth
 });
 
 test("Python objects are refused by their name", async () => {
-  const archive = await open(findFixture("carray/bcolz-object").file);
+  const archive = await openArchive(findFixture("carray/bcolz-object").file);
   await expect(exportToTransformer(archive, new MemoryStore(), "", "a")).rejects.toMatchObject({
     code: "UNSUPPORTED",
     details: { field: "dtype" },

@@ -1,11 +1,12 @@
 /** An n-dimensional array over one chunk sequence. */
 import { SuperchunkError } from "../../errors.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
+import type { ArraySlice, Selected } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
-import { assertReadable, whyUnreadable } from "../../values/values.ts";
+import { assertReadable, type Scalar, whyUnreadable } from "../../values/values.ts";
 import { type ArrayFacts, ArrayReading } from "./array-reading.ts";
 import { type ArchiveParts, ChunkedBase } from "./chunked-base.ts";
-import type { ArrayArchive, ArraySlice, ChunksOptions, LongOptions } from "./types.ts";
+import type { ArrayArchive, ChunksOptions, LongOptions, ReadOptions } from "./types.ts";
 
 export class PlainArray extends ChunkedBase implements ArrayArchive {
   readonly kind = "array";
@@ -52,17 +53,20 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     });
   }
 
-  async get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+  async get<const S extends Selection | null | undefined = null>(
+    selection?: S,
+    options: ReadOptions = {},
+  ): Promise<Selected<S>> {
     const now = selection ? this.#getNow(selection, options) : undefined;
-    if (now !== undefined) return now.value;
+    if (now !== undefined) return now.value as Selected<S>;
     this.assertReadable();
     const { length, end } = this.#reading.measure(selection);
     await this.proveRoom(length, end, options.signal);
-    return this.#reading.get(selection, options);
+    return this.#reading.get(selection as S, options);
   }
 
   /** One value at once, where that does; a promise for each step would cost more than the steps. */
-  #getNow(selection: Selection, options: LongOptions): { readonly value: unknown } | undefined {
+  #getNow(selection: Selection, options: ReadOptions): { readonly value: Scalar } | undefined {
     const at = this.#reading.offsetOf(selection);
     if (at === undefined) return undefined;
     this.assertReadable();
@@ -71,7 +75,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     return bytes === undefined ? undefined : { value: this.#reading.valueOf(bytes) };
   }
 
-  async getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+  async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
     this.assertReadable();
     const { length, end } = this.#reading.measure(selection);
     await this.proveRoom(length, end, options.signal);

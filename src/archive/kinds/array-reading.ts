@@ -4,6 +4,7 @@
  */
 import { fillResult } from "../../bytes/allocate.ts";
 import type { DType } from "../../format/types.ts";
+import { type ArraySlice, firstOf, type Selected, selectedOf } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
 import {
   type Extent,
@@ -14,8 +15,8 @@ import {
   runsOf,
   stridesOf,
 } from "../../values/selection.ts";
-import { toValues } from "../../values/values.ts";
-import type { ArraySlice, LongOptions } from "./types.ts";
+import { type Scalar, toValues } from "../../values/values.ts";
+import type { LongOptions, ReadOptions } from "./types.ts";
 
 export interface ArrayFacts {
   readonly dtype: DType;
@@ -72,9 +73,8 @@ export class ArrayReading {
   }
 
   /** The one value of an item's bytes. */
-  valueOf(bytes: Uint8Array): unknown {
-    const data = toValues(bytes, this.#facts.dtype, 1);
-    return "get" in data ? data.get(0) : data[0];
+  valueOf(bytes: Uint8Array): Scalar {
+    return firstOf(toValues(bytes, this.#facts.dtype, 1));
   }
 
   /** Whole rows as a slice; takes the bytes over. */
@@ -88,18 +88,18 @@ export class ArrayReading {
   }
 
   /** The selected values; a scalar where every entry is an integer. Copies; throws `BAD_ARGUMENT`. */
-  async get(selection: Selection | null | undefined, options: LongOptions): Promise<ArraySlice | unknown> {
+  async get<const S extends Selection | null | undefined>(
+    selection: S,
+    options: ReadOptions,
+  ): Promise<Selected<S>> {
     const extents = resolveSelection(selection, this.#facts.shape);
     const bytes = await this.#read(extents, options);
     const count = elementsOf(extents.map((extent) => extent.count));
-    const data = toValues(bytes, this.#facts.dtype, count);
-    const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
-    if (shape.length === 0 && extents.length > 0) return "get" in data ? data.get(0) : data[0];
-    return { data, shape, stride: stridesOf(shape) };
+    return selectedOf<S>(toValues(bytes, this.#facts.dtype, count), extents);
   }
 
   /** The selected items as bytes: C order, stored byte order. */
-  getBytes(selection: Selection | null | undefined, options: LongOptions): Promise<Uint8Array> {
+  getBytes(selection: Selection | null | undefined, options: ReadOptions): Promise<Uint8Array> {
     return this.#read(resolveSelection(selection, this.#facts.shape), options);
   }
 
@@ -152,11 +152,11 @@ export class ArrayReading {
     }
   }
 
-  async #read(extents: readonly Extent[], options: LongOptions): Promise<Uint8Array> {
+  async #read(extents: readonly Extent[], options: ReadOptions): Promise<Uint8Array> {
     const { dtype } = this.#facts;
     const counts = extents.map((extent) => extent.count);
     const length = elementsOf(counts) * dtype.itemSize;
-    const bytes = await fillResult(length, { path: this.#path }, async (out) => {
+    const bytes = await fillResult(length, { path: this.#path, shared: options.shared }, async (out) => {
       if (length === 0) return;
       await this.#gather(runsOf(this.#storedExtents(extents), this.#storedShape()), out, options);
     });

@@ -5,11 +5,11 @@
 import { SuperchunkError } from "../../errors.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import type { ArraySlice, Selected } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
 import type { LiveState } from "./live-state.ts";
 import type {
   ArrayArchive,
-  ArraySlice,
   ChunkInfo,
   ChunkPlace,
   ChunkSummary,
@@ -18,6 +18,7 @@ import type {
   ListChunksOptions,
   LongOptions,
   OpenOptions,
+  ReadOptions,
   VerifyReport,
 } from "./types.ts";
 
@@ -95,10 +96,13 @@ export class LiveArray implements ArrayArchive {
     return this.#state.refresh(options.signal);
   }
 
-  get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+  get<const S extends Selection | null | undefined = null>(
+    selection?: S,
+    options: ReadOptions = {},
+  ): Promise<Selected<S>> {
     return this.#once(options, (array) => array.get(selection, options));
   }
-  getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+  getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
     return this.#once(options, (array) => array.getBytes(selection, options));
   }
   readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {

@@ -6,19 +6,20 @@ import { fillResult } from "../../bytes/allocate.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import type { ArraySlice, Selected } from "../../values/selected.ts";
 import type { RunBatch, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
 import { ArrayReading } from "./array-reading.ts";
 import type {
   ArrayArchive,
-  ArraySlice,
   ChunkInfo,
   ChunkPlace,
   ChunkSummary,
   EncodedChunk,
   LongOptions,
   OpenOptions,
+  ReadOptions,
   VerifyReport,
 } from "./types.ts";
 import { verifyParts } from "./verify.ts";
@@ -94,12 +95,15 @@ export class NestedArray implements ArrayArchive {
     });
   }
 
-  async get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+  async get<const S extends Selection | null | undefined = null>(
+    selection?: S,
+    options: ReadOptions = {},
+  ): Promise<Selected<S>> {
     this.#assertReadable();
-    return this.#reading.get(selection, options);
+    return this.#reading.get(selection as S, options);
   }
 
-  async getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+  async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
     this.#assertReadable();
     return this.#reading.getBytes(selection, options);
   }

@@ -1,11 +1,13 @@
 /** What a user of an opened archive sees. The implementations are beside this file. */
 import type { Compressor, Shuffle } from "../../codec/types.ts";
 import type { BlpkHeader } from "../../format/header.ts";
-import type { ChecksumName, Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
+import type { ArraySlice, Selected, ValueTypes } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
-import type { TypedValues } from "../../values/values.ts";
 import type { ChunkDecoder } from "../read/chunk-decoder.ts";
+
+export type { ArraySlice };
 
 /** How far a long operation is. */
 export interface Progress {
@@ -20,6 +22,17 @@ export interface Progress {
 export interface LongOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+/** Options of reading values. */
+export interface ReadOptions extends LongOptions {
+  /**
+   * The result is in a `SharedArrayBuffer` (default false; float16 excepted, which is widened). Threads that decode a Zarr
+   * array then write straight into it and get its memory from the system themselves, which takes about as long as the
+   * decoding. Values are the same; what takes no shared memory (`crypto.subtle`, `Blob`, `TextDecoder` of browsers) needs a
+   * copy. Throws `UNSUPPORTED` where the engine has no shared memory.
+   */
+  readonly shared?: boolean | undefined;
 }
 
 /** Options of reading encoded chunks. */
@@ -65,13 +78,6 @@ export interface ListChunksOptions extends LongOptions {
   readonly digests?: boolean | undefined;
 }
 
-/** A part of an array as `get` gives it: values in native byte order. `stride` in elements. */
-export interface ArraySlice {
-  readonly data: TypedValues;
-  readonly shape: readonly number[];
-  readonly stride: readonly number[];
-}
-
 /** Where a chunk lies. */
 export interface ChunkPlace {
   /** Index in the array, from 0. */
@@ -103,7 +109,7 @@ export interface ChunkInfo extends ChunkPlace {
   readonly digest: string | undefined;
 }
 
-/** How an array is cut and compressed, as `info` tells it. */
+/** How an archive is cut and compressed. */
 export interface ChunkSummary {
   readonly nchunks: number;
   /** Rows in a chunk, for arrays cut along rows. */
@@ -116,6 +122,67 @@ export interface ChunkSummary {
   readonly typesize?: number;
   /** Of every chunk; absent for dialects without, and where there is no chunk. */
   readonly checksum?: ChecksumName;
+}
+
+/** How any array is cut and compressed; what only Zarr has is absent for archives. */
+export interface ReadableSummary {
+  /** Chunks of the grid, those included that are not stored; inner chunks of shards. */
+  readonly nchunks: number;
+  /** Rows in a chunk, for arrays cut along rows. */
+  readonly chunkLength?: number;
+  /** Uncompressed bytes in a chunk, for Bloscpack files. */
+  readonly chunkBytes?: number;
+  /** Shape of an (inner) chunk; the first of unequal ones. */
+  readonly chunkShape?: readonly number[];
+  /** Shape of a shard; the first of unequal ones. */
+  readonly shardShape?: readonly number[];
+  /** Shards of the grid. */
+  readonly nshards?: number;
+  /** Lengths of unequal chunks along each dimension, as stored. */
+  readonly chunkShapes?: JsonValue;
+  readonly cname?: string;
+  readonly clevel?: number;
+  readonly shuffle?: string;
+  readonly typesize?: number;
+  /** Codecs of a chunk in the order of encoding, in the words of the array's document. */
+  readonly codecs?: readonly string[];
+  readonly checksum?: string;
+}
+
+/** A stored chunk of any array, as far as is known without reading it. */
+export interface ReadableChunk {
+  /** In C order of the grid of (inner) chunks. */
+  readonly index: number;
+  readonly key: string;
+  readonly offset: number;
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
+  /** Stored bytes. */
+  readonly ctbytes: number;
+  readonly typesize: number | undefined;
+  readonly blocksize: number | undefined;
+  readonly compressor: string;
+  readonly shuffle: string | undefined;
+  readonly memcpyed: boolean | undefined;
+  readonly checksum: string;
+  readonly digest: string | undefined;
+  /** First item by dimension, and shape: of Zarr only. */
+  readonly start?: readonly number[];
+  readonly shape?: readonly number[];
+  /** Slot in the index of the innermost shard: of Zarr only, undefined for an object of its own. */
+  readonly slot?: number | undefined;
+}
+
+/** A chunk of the grid that is not stored: it reads as the fill value. */
+export interface AbsentChunk {
+  /** In C order of the grid of (inner) chunks. */
+  readonly index: number;
+  readonly start: readonly number[];
+  readonly shape: readonly number[];
+  /** Key of the object that would hold it. */
+  readonly key: string;
+  /** Slot in the index of the innermost shard that would hold it. */
+  readonly slot: number | undefined;
 }
 
 /** An encoded chunk, digest checked (unless opened with `verify: false`), not decoded. */
@@ -154,33 +221,92 @@ export interface VerifyReport {
   readonly unchecked?: string;
 }
 
-interface ArchiveBase {
-  readonly dialect: Dialect;
+/** What is the same for whatever can be opened. */
+interface ReadableBase {
+  readonly dialect: Dialect | ZarrDialect;
   readonly store: ReadableStore;
   /** Key of the file or folder in the store; `""` is the store's root. */
   readonly path: string;
   /** User attributes (user metadata of a Bloscpack file). */
   readonly attrs: JsonObject;
-  /** Everything that the archive's metadata says, as stored. */
+  /** Everything that the metadata say, as stored. */
   readonly metadata: JsonObject;
   /** What is odd but harmless, in words. */
   readonly warnings: readonly string[];
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
+  /** Compressed bytes, headers, tables, digests and metadata included: what it takes in its store. */
+  storedBytes(options?: OpenOptions): Promise<number>;
   /** Reads everything, checks every header, size, offset, digest and payload; does not throw for what it finds. */
   verify(options?: LongOptions): Promise<VerifyReport>;
+  /** Releases the store where `open` made it. */
   close(): Promise<void>;
+}
+
+/** An n-dimensional array of any format: what archives and Zarr arrays have in common. */
+export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends ReadableBase {
+  readonly kind: "array";
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** Memory order in which the values are stored; `C` for Zarr, whose chunks tell their own. */
+  readonly order: "C" | "F";
+  /** Default value as stored; undefined where the dialect has none. */
+  readonly fillValue: JsonValue | undefined;
+  /** Names of the dimensions, of Zarr arrays that have them. */
+  readonly dimensionNames?: readonly (string | null)[] | undefined;
+  readonly nchunks: number;
+  /** Rows of a chunk where chunks end on rows (of the stored order), else undefined. */
+  readonly chunkLength: number | undefined;
+  /** Uncompressed bytes of a chunk, or of the rows that are well read together. */
+  readonly chunkBytes: number;
+  /** Field names of a nested dtype stored as column folders, else empty. */
+  readonly columnNames: readonly string[];
+  /** One column of a nested dtype. Throws `NOT_FOUND`. */
+  column(name: string): ReadableArray;
+  summary(options?: OpenOptions): Promise<ReadableSummary>;
+  /**
+   * The selected values; a scalar where there is an integer for each dimension. Throws `BAD_ARGUMENT`, `LIMIT` for more than
+   * memory holds, and the codes of damage.
+   */
+  get<const S extends Selection | null | undefined = null>(
+    selection?: S,
+    options?: ReadOptions,
+  ): Promise<Selected<S, Types>>;
+  /** The same as bytes: C order, stored byte order, items of a struct as stored. */
+  getBytes(selection?: Selection | null, options?: ReadOptions): Promise<Uint8Array>;
+  /** Values in order, in slices of whole rows: chunk by chunk, or about 16 MiB. Slices have all dimensions. */
+  chunks(options?: ChunksOptions): AsyncIterable<ArraySlice<Types>>;
+  /** All decoded bytes in C order, piece by piece, with flat memory. Each piece is valid until the next one is asked for. */
+  streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
+  /** Stored chunks, in order. */
+  listChunks(options?: LongOptions): AsyncIterable<ReadableChunk>;
+  /** Chunks that are not stored; absent where every chunk is, as in archives. */
+  listMissing?(options?: LongOptions): AsyncIterable<AbsentChunk>;
+  /** How many these are; costs what listing the stored ones does. Absent like {@link listMissing}. */
+  countMissing?(options?: LongOptions): Promise<number>;
+}
+
+/** Columns of one length: a table, or the arrays of a Zarr group. */
+export interface ReadableTable extends ReadableBase {
+  readonly kind: "table";
+  readonly names: readonly string[];
+  /** Rows: those of the shortest column. */
+  readonly length: number;
+  /** Throws `NOT_FOUND`. */
+  column(name: string): ReadableArray;
+}
+
+interface ArchiveBase extends ReadableBase {
+  readonly dialect: Dialect;
 }
 
 /** Values in one linear sequence of bytes, cut into chunks. Common to arrays and plain bytes. */
 export interface ChunkedArchive extends ArchiveBase {
-  /** Uncompressed bytes. */
-  readonly nbytes: number;
   readonly nchunks: number;
   /** Uncompressed bytes of every chunk but the last, which may be shorter. */
   readonly chunkBytes: number;
-  /** Reads the first file's and the first chunk's header to tell how the archive is compressed. */
+  /** Reads the first file's and the first chunk's header to learn how the archive is compressed. */
   summary(options?: OpenOptions): Promise<ChunkSummary>;
-  /** Compressed bytes, headers, tables, digests and metadata included: what the archive takes in its store. */
-  storedBytes(options?: OpenOptions): Promise<number>;
   /** Decoded bytes in stored byte order and stored memory order, `[start, end)`. */
   readBytes(start: number, end: number, options?: LongOptions): Promise<Uint8Array>;
   /**
@@ -192,7 +318,7 @@ export interface ChunkedArchive extends ArchiveBase {
   encodedChunks(first?: number, end?: number, options?: EncodedChunksOptions): AsyncIterable<EncodedChunk>;
   /**
    * Places of the chunks `[first, end)`, in order, without reading their headers (default: all). Compressed sizes are left out
-   * where only headers tell them.
+   * where only headers have them.
    */
   chunkPlaces(first?: number, end?: number, options?: OpenOptions): Promise<readonly ChunkPlace[]>;
   /** Places and headers of the chunks, in order. */
@@ -204,50 +330,36 @@ export interface BytesArchive extends ChunkedArchive {
   readonly kind: "bytes";
 }
 
-/** An n-dimensional array. */
-export interface ArrayArchive extends ChunkedArchive {
-  readonly kind: "array";
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  /** Memory order in which the values are stored. */
-  readonly order: "C" | "F";
-  /** Default value as stored; undefined where the dialect has none. */
-  readonly fillValue: JsonValue | undefined;
-  /** Rows of a chunk where chunks end on rows (of the stored order), else undefined. */
-  readonly chunkLength: number | undefined;
-  /** Field names of a nested dtype stored as column folders, else empty: then `encodedChunks` and `listChunks` are refused and each column has its own. */
-  readonly columnNames: readonly string[];
-  /** One column of a nested dtype. */
+/**
+ * An n-dimensional array whose values lie in one linear sequence. Where it has column folders (`columnNames`),
+ * `encodedChunks` and `listChunks` are refused: each column has its own.
+ */
+export interface ArrayArchive<Types extends ValueTypes = ValueTypes>
+  extends ReadableArray<Types>,
+    ChunkedArchive {
+  readonly dialect: Dialect;
   column(name: string): ArrayArchive;
+  summary(options?: OpenOptions): Promise<ChunkSummary>;
+  listChunks(options?: ListChunksOptions): AsyncIterable<ChunkInfo>;
   /**
    * Number of the commit that the rows are read from, of arrays that a writer may change meanwhile; else absent. It is a
    * newer one than was opened once files of that are gone: the rows are the same, or reading throws `STALE`.
    */
   readonly generation?: number;
   /**
-   * Moves on to the newest commit of rows or columns: true where that is another one. Attributes are read anew; columns
+   * Moves on to the newest commit of rows or columns: true where that is another one. Attributes are read again; columns
    * that were taken from the array move on with it. Absent where no writer is reckoned with.
    *
    * @throws NOT_FOUND where the array has been removed; the codes of opening
    */
   refresh?(options?: StoreOptions): Promise<boolean>;
-  /** The selected values; a scalar where every entry is an integer. */
-  get(selection?: Selection | null, options?: LongOptions): Promise<ArraySlice | unknown>;
-  /** The same as bytes: C order, stored byte order, items of a struct as stored. */
-  getBytes(selection?: Selection | null, options?: LongOptions): Promise<Uint8Array>;
-  /** Values chunk by chunk along the first dimension (whole rows), in order. */
-  chunks(options?: ChunksOptions): AsyncIterable<ArraySlice>;
 }
 
 /** A table: columns of one length. */
-export interface TableArchive extends ArchiveBase {
-  readonly kind: "table";
-  readonly names: readonly string[];
-  /** Rows: those of the shortest column. */
-  readonly length: number;
-  readonly nbytes: number;
+export interface TableArchive extends ReadableTable {
+  readonly dialect: Dialect;
   column(name: string): ArrayArchive;
-  storedBytes(options?: OpenOptions): Promise<number>;
 }
 
+/** An archive of the `blpk` family. */
 export type Archive = BytesArchive | ArrayArchive | TableArchive;

@@ -27,8 +27,31 @@ export async function open(
   path = "",
   options: OpenOptions = {},
 ): Promise<Archive> {
+  const source = archiveStore(store);
+  const found = await findArchive(source, path, options);
+  if ("kind" in found) return found;
+  throw await explainNoArchive(source, path, found, options);
+}
+
+/** The store that archives are read from: on a network one that keeps the beginnings of objects. */
+export function archiveStore(store: ReadableStore | ForeignStore): ReadableStore {
   const given = asReadable(store);
-  const source = given.getHead === undefined ? given : withHeads(given);
+  return given.getHead === undefined ? given : withHeads(given);
+}
+
+/** What is not an archive: a file with its first bytes, or no file. */
+export interface NoArchive {
+  readonly file: FileBeginning | undefined;
+}
+
+type FileBeginning = NonNullable<Awaited<ReturnType<typeof readBeginning>>>;
+
+/** The archive at a key, or what is there in its place. Throws the codes of damage. */
+export async function findArchive(
+  source: ReadableStore,
+  path: string,
+  options: OpenOptions,
+): Promise<Archive | NoArchive> {
   if (path !== "") checkKey(path);
   // Over a network each question costs a request: what the name suggests is asked for first.
   const looksLikeFile = /\.(?:blp|blosc|bin)$/i.test(path);
@@ -38,12 +61,24 @@ export async function open(
   if (file !== undefined && MAGIC.every((byte, i) => file.bytes[i] === byte))
     return openFile(source, path, options, file.info);
   const folder = looksLikeFile ? await openFolder(source, path, options) : undefined;
-  if (folder !== undefined) return folder;
-  // Not "blpk": says what is wrong with the file, if there is one.
-  const part = file === undefined ? undefined : refusePart(source.describe(path));
-  if (part !== undefined) throw part;
-  if (file !== undefined) return openFile(source, path, options, file.info);
-  throw await nothingThere(source, path, options);
+  return folder ?? { file };
+}
+
+/** The error for what is not an archive. */
+export async function explainNoArchive(
+  source: ReadableStore,
+  path: string,
+  { file }: NoArchive,
+  options: OpenOptions,
+): Promise<unknown> {
+  if (file === undefined) return nothingThere(source, path, options);
+  const part = refusePart(source.describe(path));
+  if (part !== undefined) return part;
+  // Not "blpk": reading it as such a file says what is wrong with it.
+  return openFile(source, path, options, file.info).then(
+    () => new RangeError(`${source.describe(path)} became an archive while it was opened`),
+    (error: unknown) => error,
+  );
 }
 
 async function openFolder(
@@ -69,7 +104,7 @@ async function nothingThere(
     if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
     return new SuperchunkError(
       "UNSUPPORTED",
-      'it is a Zarr array or group, and not an archive; "superchunk info", "ls", "cat", "verify" and "convert" take it, and openZarr of superchunk/zarr',
+      'it is a Zarr array or group, and not an archive; "superchunk info", "ls", "cat", "verify" and "convert" take it, and so does "open" of the library',
       { ...where, expected: "__rootdirs__, or meta/sizes and meta/storage", found: name },
     );
   }

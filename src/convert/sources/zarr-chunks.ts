@@ -9,8 +9,7 @@ import type { DType } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import { hasByteOrder } from "../../zarr/document/data-type.ts";
-import type { ZarrArray } from "../../zarr/read/array.ts";
-import type { StoredChunk } from "../../zarr/read/list-chunks.ts";
+import type { ZarrArray, ZarrChunk } from "../../zarr/read/array.ts";
 import type { CopyingEncoder } from "../targets/copying-encoder.ts";
 import type { OfferedChunks } from "./source.ts";
 
@@ -112,7 +111,7 @@ async function* missingRows(
 }
 
 interface StoredBytes {
-  readonly chunk: StoredChunk;
+  readonly chunk: ZarrChunk;
   readonly bytes: Uint8Array;
 }
 
@@ -133,16 +132,14 @@ async function* storedBytes(array: ZarrArray, signal: AbortSignal | undefined): 
 async function* runsOf(
   array: ZarrArray,
   signal: AbortSignal | undefined,
-): AsyncGenerator<[StoredChunk, ...StoredChunk[]]> {
-  let run: [StoredChunk, ...StoredChunk[]] | undefined;
+): AsyncGenerator<[ZarrChunk, ...ZarrChunk[]]> {
+  let run: [ZarrChunk, ...ZarrChunk[]] | undefined;
   for await (const chunk of array.listChunks({ signal })) {
-    // A shard may have room for chunks that lie outside of the array.
-    if (chunk.start.some((start, d) => start >= (array.shape[d] ?? 0))) continue;
     const first = run?.[0];
     const last = run?.at(-1);
-    const gap = last === undefined ? 0 : chunk.offset - last.offset - last.nbytes;
+    const gap = last === undefined ? 0 : chunk.offset - last.offset - last.ctbytes;
     const follows = last?.key === chunk.key && last.version === chunk.version && gap >= 0 && gap <= MOST_GAP;
-    const size = chunk.offset + chunk.nbytes - (first?.offset ?? 0);
+    const size = chunk.offset + chunk.ctbytes - (first?.offset ?? 0);
     if (run !== undefined && follows && size <= RUN_BYTES) {
       run.push(chunk);
       continue;
@@ -155,13 +152,13 @@ async function* runsOf(
 
 async function readRun(
   store: ReadableStore,
-  run: readonly [StoredChunk, ...StoredChunk[]],
+  run: readonly [ZarrChunk, ...ZarrChunk[]],
   signal: AbortSignal | undefined,
 ): Promise<StoredBytes[]> {
   const [first] = run;
   const { key, offset } = first;
   const last = run.at(-1) ?? first;
-  const length = last.offset + last.nbytes - offset;
+  const length = last.offset + last.ctbytes - offset;
   const bytes = await store.getRange(key, { offset, length }, { signal });
   const isSame =
     store.pinsVersions === true || (await store.stat(key, { signal }))?.version === first.version;
@@ -175,14 +172,14 @@ async function readRun(
   }
   return run.map((chunk) => {
     const at = chunk.offset - offset;
-    return { chunk, bytes: bytes.subarray(at, at + chunk.nbytes) };
+    return { chunk, bytes: bytes.subarray(at, at + chunk.ctbytes) };
   });
 }
 
 /** Errors name the object and the chunk. */
 async function decodeAt<T>(
   store: ReadableStore,
-  { key, offset, slot }: StoredChunk,
+  { key, offset, slot }: ZarrChunk,
   decode: () => Promise<T>,
 ): Promise<T> {
   try {

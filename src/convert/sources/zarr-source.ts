@@ -1,14 +1,11 @@
 /** Zarr nodes as sources of the way back: an array as it is, a group of arrays as a table. */
 import { SuperchunkError } from "../../errors.ts";
 import { keepFloats } from "../../format/json-float.ts";
-import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { JsonObject } from "../../format/types.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
-import type { ZarrGroup } from "../../zarr/read/group.ts";
+import { COLUMN_ORDER, orderNames, type ZarrGroup } from "../../zarr/read/group.ts";
 import { assertSkippable } from "../run/failure.ts";
 import type { BackArray, BackTable } from "./source.ts";
-
-/** The attribute in which conversions keep the order of columns. */
-const COLUMN_ORDER = "column_order";
 
 /**
  * A Zarr array or group to be converted back. Columns are in the order of the attribute `column_order`, else of their names.
@@ -69,16 +66,6 @@ export async function isTableGroup(group: ZarrGroup): Promise<boolean> {
     }
   }
   return lengths.size === 1 && !lengths.has(undefined);
-}
-
-/** Names in the order of a group's attribute `column_order`, those that it does not name behind. */
-export function orderNames(names: readonly string[], attrs: JsonObject): readonly string[] {
-  const order: JsonValue | undefined = attrs[COLUMN_ORDER];
-  if (!Array.isArray(order)) return names;
-  const known = (order as readonly JsonValue[]).filter(
-    (name): name is string => typeof name === "string" && names.includes(name),
-  );
-  return [...new Set([...known, ...names])];
 }
 
 function withoutOrder(attrs: JsonObject): JsonObject {

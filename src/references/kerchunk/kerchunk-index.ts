@@ -27,6 +27,8 @@ export interface ReferenceIndex {
   find(key: string, options?: StoreOptions): Promise<StoredValue | undefined>;
   /** Where the objects of all references lie, one for each reference. */
   locations(options?: StoreOptions): AsyncIterable<string>;
+  /** All keys; absent for a set that has no list of them. */
+  keys?(): Iterable<string>;
 }
 
 /** Parsed text of a set in JSON. */
@@ -117,6 +119,10 @@ class JsonIndex implements ReferenceIndex {
       if (Array.isArray(value) && typeof value[0] === "string") yield value[0];
   }
 
+  keys(): Iterable<string> {
+    return Object.keys(this.#refs);
+  }
+
   #guard(location: string): Guard | undefined {
     const guards = this.#guards;
     if (guards === undefined || !Object.hasOwn(guards, location)) return undefined;
@@ -176,6 +182,10 @@ class ParquetIndex implements ReferenceIndex {
   async find(key: string, options: StoreOptions = {}): Promise<StoredValue | undefined> {
     if (Object.hasOwn(this.#metadata, key))
       return new TextEncoder().encode(JSON.stringify(this.#metadata[key]));
+    if (key === ".zmetadata") {
+      const consolidated = { zarr_consolidated_format: 1, metadata: this.#metadata };
+      return new TextEncoder().encode(JSON.stringify(consolidated));
+    }
     const slash = key.lastIndexOf("/");
     const node = key.slice(0, Math.max(0, slash));
     const array = this.#metadata[joinKey(node, ".zarray")];

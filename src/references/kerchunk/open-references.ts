@@ -6,7 +6,7 @@
 import { isEqual } from "../../bytes/equal.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { resolveRange } from "../../store/range.ts";
-import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
 import { parseViewKey } from "../../view/view.ts";
 import type { ViewRange } from "../../view/view-types.ts";
 import {
@@ -38,6 +38,8 @@ export interface OpenReferencesOptions extends StoreOptions, ContainerOptions {
 export interface ReferenceStore {
   get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined>;
   getRange(key: string, range: ViewRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
+  /** Entries directly under a folder (`""` is the root); absent for sets that have no list of their keys. */
+  list?(folder: string): AsyncIterable<ListEntry>;
   /** The containers that the set knows, whether they may be read or not. */
   readonly containers: Containers;
   close(): Promise<void>;
@@ -123,6 +125,7 @@ export async function openIndex(
 
 class IndexStore implements ReferenceStore {
   readonly containers: Containers;
+  readonly list?: (folder: string) => AsyncIterable<ListEntry>;
   readonly #index: ReferenceIndex;
   readonly #reader: ContainerReader;
 
@@ -130,6 +133,7 @@ class IndexStore implements ReferenceStore {
     this.#index = index;
     this.containers = containers;
     this.#reader = reader;
+    if (index.keys !== undefined) this.list = (folder) => listKeys(index.keys?.() ?? [], folder);
   }
 
   async get(key: string, options: StoreOptions = {}): Promise<Uint8Array | undefined> {
@@ -159,6 +163,19 @@ class IndexStore implements ReferenceStore {
 
   close(): Promise<void> {
     return this.#reader.close();
+  }
+}
+
+/** The entries directly under a folder of a flat list of keys. */
+async function* listKeys(keys: Iterable<string>, folder: string): AsyncGenerator<ListEntry> {
+  const front = folder === "" ? "" : `${folder}/`;
+  const seen = new Set<string>();
+  for (const key of keys) {
+    if (!key.startsWith(front)) continue;
+    const [name = "", ...below] = key.slice(front.length).split("/");
+    if (seen.has(name)) continue;
+    seen.add(name);
+    yield { name, kind: below.length === 0 ? "object" : "folder" };
   }
 }
 

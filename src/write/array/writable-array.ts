@@ -4,12 +4,13 @@
  * @see FORMAT.md [FG]
  */
 
-import type { ArrayArchive, ArraySlice, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
+import type { ArrayArchive, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
 import { showGeneration } from "../../archive/open/open-live-array.ts";
 import { readGeneration } from "../../archive/places/generation.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonInput, JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
+import type { Selected } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
 import { scratchBeside } from "../bloscpack/chunk-spool.ts";
 import { type Deletion, planDeletion } from "../layout/deletion.ts";
@@ -206,7 +207,10 @@ export class WritableArray {
   }
 
   /** The selected values, those that wait included: they are committed first. A scalar where every entry is an integer. */
-  get(selection?: Selection | null, options: LongOptions = {}): Promise<ArraySlice | unknown> {
+  get<const S extends Selection | null | undefined = null>(
+    selection?: S,
+    options: LongOptions = {},
+  ): Promise<Selected<S>> {
     return this.#read((array) => array.get(selection, options));
   }
 

@@ -1,10 +1,7 @@
 /** What the documents of every version of Zarr come down to. Plain data; no I/O. */
-import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { Chain } from "../codecs/chain.ts";
 import type { GridAxis } from "./chunk-grid.ts";
-
-/** The versions of Zarr, by the ids that `info` prints. */
-export type ZarrDialect = "zarr3" | "zarr2" | "zarr3-transformer";
 
 /** An array as its document describes it. */
 export interface ArrayModel {

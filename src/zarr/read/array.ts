@@ -1,20 +1,41 @@
 /** An opened Zarr array: its facts, its values, its chunks. */
 
-import type { ArraySlice, LongOptions } from "../../archive/kinds/types.ts";
+import type {
+  AbsentChunk,
+  LongOptions,
+  ReadableArray,
+  ReadableChunk,
+  ReadableSummary,
+  ReadOptions,
+} from "../../archive/kinds/types.ts";
 import { fillResult } from "../../bytes/allocate.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import type { Selection } from "../../values/selection.ts";
-import { type Extent, elementsOf, resolveSelection, stridesOf } from "../../values/selection.ts";
+import { type ArraySlice, type Selected, selectedOf } from "../../values/selected.ts";
+import {
+  type Extent,
+  elementsOf,
+  resolveSelection,
+  type Selection,
+  stridesOf,
+} from "../../values/selection.ts";
 import { swapItems } from "../../values/swap-items.ts";
 import { toValues } from "../../values/values.ts";
-import { type Chain, leafOf, permute } from "../codecs/chain.ts";
+import { leafOf } from "../codecs/chain.ts";
 import { hasByteOrder, withByteOrder } from "../document/data-type.ts";
-import type { ArrayModel, ZarrDialect } from "../document/model.ts";
+import type { ArrayModel } from "../document/model.ts";
+import {
+  chunkShapeOf,
+  countChunks,
+  isShardCompressed,
+  numberChunks,
+  shardShapeOf,
+  summaryOf,
+} from "./grid-facts.ts";
 import type { ReadSettings } from "./leaf-requests.ts";
-import { listMissingChunks, listStoredChunks, type MissingChunk, type StoredChunk } from "./list-chunks.ts";
+import { listMissingChunks, listStoredChunks } from "./list-chunks.ts";
 import { ChunkReading } from "./reading.ts";
 import { slabsOf } from "./slabs.ts";
 import { storedPositions } from "./stored-positions.ts";
@@ -23,19 +44,20 @@ import { verifyChunks, type ZarrVerifyReport } from "./verify.ts";
 /** Objects whose sizes are asked for at a time. */
 const STATS_AT_ONCE = 64;
 
-/** Options of {@link ZarrArray.get} and {@link ZarrArray.getBytes}. */
-export interface ZarrReadOptions extends LongOptions {
-  /**
-   * The result is in a `SharedArrayBuffer` (default false; float16 excepted, which is made anew). Threads that decode then
-   * write straight into it and get its memory from the system themselves, which takes about as long as the decoding. Values
-   * are the same; what takes no shared memory (`crypto.subtle`, `Blob`, `TextDecoder` of browsers) needs a copy.
-   */
-  readonly shared?: boolean | undefined;
+/** A chunk of a Zarr array that is stored. */
+export interface ZarrChunk extends ReadableChunk {
+  /** First item of the chunk in the array, by dimension. */
+  readonly start: readonly number[];
+  readonly shape: readonly number[];
+  /** Slot in the index of the innermost shard that was looked into; undefined for an object of its own. */
+  readonly slot: number | undefined;
+  /** Of the object, when its size or index was read. */
+  readonly version: string;
 }
 
 /** A Zarr array of any version, sharded or not. */
-export class ZarrArray {
-  readonly kind = "array";
+export class ZarrArray implements ReadableArray {
+  readonly kind: "array" = "array";
   readonly dialect: ZarrDialect;
   readonly store: ReadableStore;
   readonly path: string;
@@ -51,6 +73,7 @@ export class ZarrArray {
   readonly dimensionNames: readonly (string | null)[] | undefined;
   /** Bytes of all values. */
   readonly nbytes: number;
+  readonly columnNames: readonly string[] = [];
   /** What the document means, for those who write or convert. */
   readonly model: ArrayModel;
   protected readonly reading: ChunkReading;
@@ -58,6 +81,7 @@ export class ZarrArray {
   protected readonly storedFill: Uint8Array;
   protected readonly storedDType: DType;
   protected readonly isSwapped: boolean;
+  #owned: { close?(): Promise<void> } | undefined;
 
   constructor(store: ReadableStore, model: ArrayModel, settings: ReadSettings = {}) {
     this.store = store;
@@ -81,16 +105,39 @@ export class ZarrArray {
 
   /** Shape of the smallest piece that is encoded by itself: an inner chunk, or a chunk; the first of unequal ones. */
   get chunkShape(): readonly number[] {
-    return innermostShape(
-      this.model.chain,
-      this.model.axes.map((axis) => axis.lengths[0] ?? 1),
-    );
+    return chunkShapeOf(this.model);
   }
 
   /** Shape of a shard, the first of unequal ones; undefined for an array without. */
   get shardShape(): readonly number[] | undefined {
-    if (this.model.chain.serializer.kind === "bytes") return undefined;
-    return this.model.axes.map((axis) => axis.lengths[0] ?? 1);
+    return shardShapeOf(this.model);
+  }
+
+  /** Chunks of the grid, those included that are not stored; inner chunks of shards. */
+  get nchunks(): number {
+    return countChunks(this.model);
+  }
+
+  /** Rows of an (inner) chunk. */
+  get chunkLength(): number | undefined {
+    return this.chunkShape[0];
+  }
+
+  /** Uncompressed bytes of as many rows as a chunk has. */
+  get chunkBytes(): number {
+    return elementsOf([this.chunkShape[0] ?? 1, ...this.shape.slice(1)]) * this.dtype.itemSize;
+  }
+
+  column(name: string): ZarrArray {
+    throw new SuperchunkError("NOT_FOUND", `no column "${name}": a Zarr array has none`, {
+      path: this.store.describe(this.path),
+      field: name,
+    });
+  }
+
+  /** How the array is cut and compressed. */
+  async summary(): Promise<ReadableSummary> {
+    return summaryOf(this.model);
   }
 
   /**
@@ -98,17 +145,18 @@ export class ZarrArray {
    * Throws `BAD_ARGUMENT`, `LIMIT` for more than memory holds, `UNSUPPORTED` for `shared` where the engine has no shared
    * memory, and for damage what is wrong with which shard and entry.
    */
-  async get(selection?: Selection | null, options: ZarrReadOptions = {}): Promise<ArraySlice | unknown> {
+  async get<const S extends Selection | null | undefined = null>(
+    selection?: S,
+    options: ReadOptions = {},
+  ): Promise<Selected<S>> {
     const extents = resolveSelection(selection, this.shape);
     const bytes = await this.#read(extents, options);
-    const shape = extents.filter((extent) => !extent.dropped).map((extent) => extent.count);
     const data = this.#toValues(bytes, elementsOf(extents.map((extent) => extent.count)));
-    if (shape.length === 0 && extents.length > 0) return "get" in data ? data.get(0) : data[0];
-    return { data, shape, stride: stridesOf(shape) };
+    return selectedOf<S>(data, extents);
   }
 
   /** The same as bytes: C order, items in the byte order of `dtype`. */
-  async getBytes(selection?: Selection | null, options: ZarrReadOptions = {}): Promise<Uint8Array> {
+  async getBytes(selection?: Selection | null, options: ReadOptions = {}): Promise<Uint8Array> {
     const bytes = await this.#read(resolveSelection(selection, this.shape), options);
     return this.isSwapped ? swapItems(bytes, this.dtype) : bytes;
   }
@@ -144,7 +192,7 @@ export class ZarrArray {
    */
   async *chunks(options: LongOptions = {}): AsyncGenerator<ArraySlice> {
     for await (const selection of this.#slabs(options))
-      yield (await this.get(selection, { signal: options.signal })) as ArraySlice;
+      yield (await this.get(selection, { signal: options.signal })) as ArraySlice; // of all dimensions
   }
 
   /** All values as bytes in C order, piece by piece, with flat memory. */
@@ -154,13 +202,37 @@ export class ZarrArray {
   }
 
   /** The chunks that are stored, with their places and sizes, without reading them. */
-  listChunks(options: LongOptions = {}): AsyncGenerator<StoredChunk> {
-    return listStoredChunks(this.store, this.model, this.reading.cache, options.signal);
+  async *listChunks(options: LongOptions = {}): AsyncGenerator<ZarrChunk> {
+    const { cname = "none", shuffle, typesize, checksum = "None" } = summaryOf(this.model);
+    const indexOf = numberChunks(this.model);
+    const facts = { typesize, blocksize: undefined, compressor: cname, shuffle, memcpyed: undefined };
+    for await (const stored of listStoredChunks(this.store, this.model, this.reading.cache, options.signal)) {
+      const { start, shape, key, offset, nbytes: ctbytes, slot, version } = stored;
+      // A shard may have room for chunks that lie outside of the array.
+      if (start.some((first, d) => first >= (this.shape[d] ?? 1))) continue;
+      const nbytes = elementsOf(shape) * this.dtype.itemSize;
+      const place = { index: indexOf(start), key, offset, nbytes, ctbytes, start, shape, slot, version };
+      yield { ...place, ...facts, checksum, digest: undefined };
+    }
   }
 
   /** The chunks of the grid that are not stored, which read as the fill value; without reading values. */
-  listMissing(options: LongOptions = {}): AsyncGenerator<MissingChunk> {
-    return listMissingChunks(this.store, this.model, this.reading.cache, options.signal);
+  async *listMissing(options: LongOptions = {}): AsyncGenerator<AbsentChunk> {
+    const indexOf = numberChunks(this.model);
+    const { cache } = this.reading;
+    for await (const chunk of listMissingChunks(this.store, this.model, cache, options.signal))
+      yield { ...chunk, index: indexOf(chunk.start) };
+  }
+
+  /** How many {@link listMissing} lists: a grid can have more than anyone counts one by one, and few of them stored. */
+  async countMissing(options: LongOptions = {}): Promise<number> {
+    let count = 0;
+    if (isShardCompressed(this.model.chain)) {
+      for await (const _ of this.listMissing(options)) count++;
+      return count;
+    }
+    for await (const _ of this.listChunks(options)) count++;
+    return this.nchunks - count;
   }
 
   /** Bytes that the array takes in its store, documents included; a shard counts once, with its holes. */
@@ -187,10 +259,18 @@ export class ZarrArray {
     return verifyChunks({ store, model, nbytes, reading }, options);
   }
 
-  /** Releases what the array holds; its store stays open. */
-  async close(): Promise<void> {}
+  /** Releases the store where `open` of `superchunk/node` made it; else the store stays open. */
+  async close(): Promise<void> {
+    await this.#owned?.close?.();
+  }
 
-  async #read(extents: readonly Extent[], options: ZarrReadOptions): Promise<Uint8Array> {
+  /** Has `close` close the store, or what else the node was opened with. */
+  ownStore(owned: { close?(): Promise<void> } | undefined): this {
+    this.#owned = owned;
+    return this;
+  }
+
+  async #read(extents: readonly Extent[], options: ReadOptions): Promise<Uint8Array> {
     const counts = extents.map((extent) => extent.count);
     const path = this.store.describe(this.path);
     const length = elementsOf(counts) * this.dtype.itemSize;
@@ -224,19 +304,4 @@ export class ZarrArray {
       onProgress?.({ done, total: nbytes });
     }
   }
-}
-
-function innermostShape(chain: Chain, shape: readonly number[]): readonly number[] {
-  const { serializer, order } = chain;
-  if (serializer.kind === "bytes") return shape;
-  const inner = innermostShape(serializer.inner, serializer.chunkShape);
-  if (order === undefined) return inner;
-  const turned = [...inner];
-  permute(
-    shape.map((_, d) => d),
-    order,
-  ).forEach((dimension, i) => {
-    turned[dimension] = inner[i] ?? 1;
-  });
-  return turned;
 }

@@ -1,8 +1,14 @@
 /** An opened Zarr group: attributes, and the nodes below it. */
-import type { JsonObject } from "../../format/types.ts";
+import type { LongOptions, OpenOptions, VerifyReport } from "../../archive/kinds/types.ts";
+import { joinReports } from "../../archive/kinds/verify.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import type { GroupModel, ZarrDialect } from "../document/model.ts";
+import type { GroupModel } from "../document/model.ts";
 import type { ZarrArray } from "./array.ts";
+
+/** The attribute in which conversions keep the order of columns. */
+export const COLUMN_ORDER = "column_order";
 
 /** How a group finds what is below it. */
 export interface GroupAccess {
@@ -12,14 +18,17 @@ export interface GroupAccess {
 
 /** A Zarr group of any version. */
 export class ZarrGroup {
-  readonly kind = "group";
+  readonly kind: "group" = "group";
   readonly dialect: ZarrDialect;
   readonly store: ReadableStore;
   readonly path: string;
   readonly attrs: JsonObject;
   /** The document as stored; empty for a group that only its members tell of. */
   readonly metadata: JsonObject;
+  readonly warnings: readonly string[] = [];
+  readonly #model: GroupModel;
   readonly #access: GroupAccess;
+  #owned: { close?(): Promise<void> } | undefined;
 
   constructor(store: ReadableStore, model: GroupModel, access: GroupAccess) {
     this.store = store;
@@ -27,6 +36,7 @@ export class ZarrGroup {
     this.path = model.path;
     this.attrs = model.attributes;
     this.metadata = model.document;
+    this.#model = model;
     this.#access = access;
   }
 
@@ -41,4 +51,108 @@ export class ZarrGroup {
   open(name: string): Promise<ZarrArray | ZarrGroup> {
     return this.#access.open(name);
   }
+
+  /** Opens all arrays below, those of groups below included. Throws what opening them throws. */
+  async arrays(): Promise<GroupArrays> {
+    const found = new Map<string, ZarrArray>();
+    await collect(this, "", found);
+    const parts = { store: this.store, model: this.#model, access: this.#access };
+    return new GroupArrays(parts, found).ownStore(this.#owned);
+  }
+
+  /** Bytes that all arrays below take in their store. */
+  async storedBytes(options: OpenOptions = {}): Promise<number> {
+    return (await this.arrays()).storedBytes(options);
+  }
+
+  /** Reads and decodes every stored chunk of all arrays below; does not throw for what it finds. */
+  async verify(options: LongOptions = {}): Promise<VerifyReport> {
+    return (await this.arrays()).verify(options);
+  }
+
+  /** Releases the store where `open` of `superchunk/node` made it; else the store stays open. */
+  async close(): Promise<void> {
+    await this.#owned?.close?.();
+  }
+
+  /** Has `close` close the store, or what else the node was opened with. */
+  ownStore(owned: { close?(): Promise<void> } | undefined): this {
+    this.#owned = owned;
+    return this;
+  }
+}
+
+/** What a group is made from. */
+interface GroupParts {
+  readonly store: ReadableStore;
+  readonly model: GroupModel;
+  readonly access: GroupAccess;
+}
+
+/** A group with all arrays below it opened, by their paths. */
+export class GroupArrays extends ZarrGroup {
+  /** Paths of the arrays, relative to the group. */
+  readonly names: readonly string[];
+  /** Rows, where the arrays are directly below and of one length, as those of a table; else undefined. */
+  readonly length: number | undefined;
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
+  readonly #arrays: ReadonlyMap<string, ZarrArray>;
+
+  constructor(group: GroupParts, arrays: ReadonlyMap<string, ZarrArray>) {
+    super(group.store, group.model, group.access);
+    this.#arrays = arrays;
+    this.names = [...arrays.keys()];
+    this.length = commonLength(arrays);
+    this.nbytes = [...arrays.values()].reduce((total, { nbytes }) => total + nbytes, 0);
+  }
+
+  /** Throws `NOT_FOUND`. */
+  column(name: string): ZarrArray {
+    const found = this.#arrays.get(name);
+    if (found !== undefined) return found;
+    throw new SuperchunkError(
+      "NOT_FOUND",
+      `no array "${name}"; there are ${this.names.slice(0, 12).join(", ")}`,
+      { path: this.store.describe(this.path), field: name },
+    );
+  }
+
+  override async storedBytes(options: OpenOptions = {}): Promise<number> {
+    let total = 0;
+    for (const array of this.#arrays.values()) total += await array.storedBytes(options);
+    return total;
+  }
+
+  override async verify(options: LongOptions = {}): Promise<VerifyReport> {
+    const reports: VerifyReport[] = [];
+    for (const array of this.#arrays.values()) reports.push(await array.verify(options));
+    return joinReports(reports);
+  }
+}
+
+/** Arrays in the order of the attribute `column_order`, else of their names. */
+async function collect(group: ZarrGroup, prefix: string, arrays: Map<string, ZarrArray>): Promise<void> {
+  for (const name of orderNames(await group.members(), group.attrs)) {
+    const node = await group.open(name);
+    if (node.kind === "array") arrays.set(`${prefix}${name}`, node);
+    else await collect(node, `${prefix}${name}/`, arrays);
+  }
+}
+
+function commonLength(arrays: ReadonlyMap<string, ZarrArray>): number | undefined {
+  const lengths = new Set([...arrays.values()].map(({ shape }) => shape[0]));
+  const isFlat = [...arrays.keys()].every((name) => !name.includes("/"));
+  const [length] = lengths;
+  return isFlat && lengths.size === 1 ? length : undefined;
+}
+
+/** Names in the order of a group's attribute `column_order`; those that it does not name follow. */
+export function orderNames(names: readonly string[], attrs: JsonObject): readonly string[] {
+  const order: JsonValue | undefined = attrs[COLUMN_ORDER];
+  if (!Array.isArray(order)) return names;
+  const known = (order as readonly JsonValue[]).filter(
+    (name): name is string => typeof name === "string" && names.includes(name),
+  );
+  return [...new Set([...known, ...names])];
 }

@@ -1,4 +1,5 @@
 /** Which chunks of an array exist, and where, without reading any: listing costs a question for each object and its index. */
+import type { AbsentChunk } from "../../archive/kinds/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { shapeAt, startAt } from "../document/chunk-grid.ts";
@@ -25,15 +26,8 @@ export interface StoredChunk {
   readonly version: string;
 }
 
-/** A chunk of the grid that is not stored: it reads as the fill value. */
-export interface MissingChunk {
-  readonly start: readonly number[];
-  readonly shape: readonly number[];
-  /** Key of the object that would hold it. */
-  readonly key: string;
-  /** Slot in the index of the innermost shard that would hold it. */
-  readonly slot: number | undefined;
-}
+/** A chunk of the grid that is not stored. */
+type MissingChunk = Omit<AbsentChunk, "index">;
 
 /**
  * The stored chunks of an array in the order of the grid, inner chunks of shards each by itself. Shards whose bytes

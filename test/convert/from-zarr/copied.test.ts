@@ -47,8 +47,8 @@ async function makeArray(
 /** Payloads of whole chunks by the index of their first row. */
 async function payloads(array: ZarrArray): Promise<Map<number, Uint8Array>> {
   const found = new Map<number, Uint8Array>();
-  for await (const { start, shape, key, offset, nbytes } of array.listChunks()) {
-    const bytes = await array.store.getRange(key, { offset, length: nbytes });
+  for await (const { start, shape, key, offset, ctbytes } of array.listChunks()) {
+    const bytes = await array.store.getRange(key, { offset, length: ctbytes });
     const isWhole = (start[0] ?? 0) + (shape[0] ?? 0) <= (array.shape[0] ?? 0) && (start[1] ?? 0) === 0;
     if (bytes !== undefined && isWhole) found.set(start[0] ?? 0, bytes);
   }

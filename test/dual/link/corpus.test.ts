@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { isSuperchunkError } from "../../../src/errors.ts";
-import { link, open, planLinkAt, unlink, verifyLinkAt } from "../../../src/node/index.ts";
+import { link, openArchive, planLinkAt, unlink, verifyLinkAt } from "../../../src/node/index.ts";
 import { type Fixture, loadArchives } from "../../fixtures/manifest.ts";
 import { copyOf, hashOfZarr, sha256, snapshot } from "./support.ts";
 
@@ -17,7 +17,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 const rows = loadArchives().filter(({ refuse }) => !refuse);
 
 async function hashOfArchive(path: string, column: string | undefined): Promise<string> {
-  const archive = await open(path);
+  const archive = await openArchive(path);
   try {
     if (archive.kind === "table") {
       return sha256(await archive.column(column ?? "").getBytes());
@@ -82,7 +82,7 @@ describe.each(rows)("$path", (row) => {
         if (kind !== "symbolic" || !isFile)
           expect(await hashOfZarr(root, column ?? "", bigEndianSize(row))).toBe(hash);
       }
-      const opened = await open(copy);
+      const opened = await openArchive(copy);
       const { ok } = await opened.verify();
       await opened.close();
       expect(ok).toBe(true);

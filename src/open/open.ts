@@ -1,0 +1,217 @@
+/**
+ * `open`: whatever holds arrays, told apart by content: an archive, a Zarr array or group of any version, a set of references.
+ *
+ * Archives come first and need nothing else; the readers of Zarr and of references are imported when they are needed.
+ */
+import type {
+  ArrayArchive,
+  BytesArchive,
+  OpenOptions,
+  ReadableArray,
+  TableArchive,
+} from "../archive/kinds/types.ts";
+import { archiveStore, explainNoArchive, findArchive } from "../archive/open/open.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { parseDType } from "../format/dtype.ts";
+import type { OpenReferencesOptions } from "../references/kerchunk/open-references.ts";
+import { asReadable, type ForeignStore } from "../store/foreign.ts";
+import { joinKey } from "../store/key.ts";
+import type { ReadableStore } from "../store/types.ts";
+import type { ValuesOf } from "../values/selected.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { GroupArrays, ZarrGroup } from "../zarr/read/group.ts";
+import type { ReadSettings } from "../zarr/read/leaf-requests.ts";
+
+/** `{` begins JSON: perhaps a set of references. */
+const BRACE = 0x7b;
+
+/** Anything that `open` returns; `kind` tells what it is, `dialect` which format it has. */
+export type Readable = BytesArchive | ArrayArchive | ZarrArray | TableArchive | ZarrGroup;
+
+/** Options of {@link open}. */
+export interface OpenAnyOptions
+  extends OpenOptions,
+    ReadSettings,
+    Pick<OpenReferencesOptions, "containers" | "authorize" | "credentials" | "openContainer"> {}
+
+/** Options of {@link openArray}. */
+export interface OpenArrayOptions<Name extends string = string> extends OpenAnyOptions {
+  /** A column of a table or of an array with column folders; an array of a Zarr group, by its path. */
+  readonly column?: string | undefined;
+  /** The data type that the array must have, named as numpy (`"<f8"`) or Zarr (`"float64"`) does; in any byte order. */
+  readonly dtype?: Name | undefined;
+}
+
+/**
+ * Opens whatever is at a key of a store: a Bloscpack file, the folder of an array or a table (bcolz, BLZ, superchunk), a Zarr
+ * array or group (version 3, version 2, the hierarchies of zarr 2.13 to 2.18), or a set of kerchunk references.
+ *
+ * `store` is one of this library's, or any store of zarrita's that has `getRange`. Of a set of references only the containers
+ * given, and those kept beside it that `authorize` names, are read.
+ *
+ * @throws NOT_FOUND where there is nothing; UNSUPPORTED where there is something else; the codes of damage
+ */
+export async function open(
+  store: ReadableStore | ForeignStore,
+  path = "",
+  options: OpenAnyOptions = {},
+): Promise<Readable> {
+  const source = archiveStore(store);
+  const found = await findArchive(source, path, options);
+  if ("kind" in found) return found;
+  const { file } = found;
+  // By its name too: it is read whole.
+  if (file?.bytes[0] === BRACE && /(?<!(?:^|\/)zarr)\.json$/i.test(path)) {
+    const set = await openSet(asReadable(store), path, options);
+    if (set !== undefined) return set;
+  }
+  const node = file === undefined ? await openNode(asReadable(store), path, options) : undefined;
+  if (node !== undefined) return node;
+  throw await explainNoArchive(source, path, found, options);
+}
+
+/** The Zarr node at a path, in a set of references too; undefined where there is none. */
+async function openNode(
+  store: ReadableStore,
+  path: string,
+  options: OpenAnyOptions,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const { openZarr } = await import("../zarr/read/open.ts");
+  try {
+    return await openZarr(store, path, options);
+  } catch (error) {
+    if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+  }
+  const documents = await store.stat(joinKey(path, ".zmetadata"), options);
+  return documents === undefined ? undefined : openSet(store, path, options);
+}
+
+/** The root of a set of references; undefined for JSON that is not such a set. */
+async function openSet(
+  store: ReadableStore,
+  path: string,
+  options: OpenAnyOptions,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const [{ openReferences }, { openZarr }] = await Promise.all([
+    import("../references/kerchunk/open-references.ts"),
+    import("../zarr/read/open.ts"),
+  ]);
+  const references = await openReferences(store, path, options);
+  const inside = asReadable(references);
+  try {
+    const node = await openZarr(inside, "", options);
+    return node.ownStore({
+      close: async () => void (await Promise.all([inside.close?.(), store.close?.()])),
+    });
+  } catch (error) {
+    await inside.close?.();
+    if (isSuperchunkError(error, "NOT_FOUND")) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Opens an array: what is at the key, or its `column`. With `dtype`, values have the type of that name.
+ *
+ * @throws BAD_ARGUMENT where it is not an array, has no such dtype, or is a table and no column is named; NOT_FOUND for a
+ * column that is not there; and as {@link open}
+ */
+export async function openArray<const Name extends string = string>(
+  store: ReadableStore | ForeignStore,
+  path = "",
+  options: OpenArrayOptions<Name> = {},
+): Promise<ReadableArray<ValuesOf<Name>>> {
+  return asArray(await open(store, path, options), options);
+}
+
+/**
+ * Opens a table: a ctable, or a Zarr group whose arrays are all directly below it and of one length.
+ *
+ * @throws BAD_ARGUMENT where it is something else; and as {@link open}
+ */
+export async function openTable(
+  store: ReadableStore | ForeignStore,
+  path = "",
+  options: OpenAnyOptions = {},
+): Promise<TableArchive | (GroupArrays & { readonly length: number })> {
+  return asTable(await open(store, path, options));
+}
+
+/** What {@link openArray} returns of something opened. */
+export async function asArray<const Name extends string = string>(
+  opened: Readable,
+  { column, dtype }: OpenArrayOptions<Name>,
+): Promise<ReadableArray<ValuesOf<Name>>> {
+  const array = await arrayOf(opened, column);
+  if (dtype !== undefined) {
+    const where = { path: opened.store.describe(opened.path), field: "dtype" };
+    const asked = parseDType(dtype, "dtype");
+    const unitOf = (type: typeof asked): string | undefined => ("unit" in type ? type.unit : undefined);
+    const isSame =
+      asked.kind === array.dtype.kind &&
+      asked.itemSize === array.dtype.itemSize &&
+      unitOf(asked) === unitOf(array.dtype);
+    if (!isSame) {
+      const { formatDType } = await import("../format/dtype.ts");
+      const found = formatDType(array.dtype);
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `the array has the dtype ${typeof found === "string" ? found : "of a struct"}, not ${dtype}`,
+        { ...where, expected: dtype, found },
+      );
+    }
+  }
+  return array as ReadableArray<ValuesOf<Name>>; // the dtype was compared
+}
+
+async function arrayOf(opened: Readable, column: string | undefined): Promise<ReadableArray> {
+  if (opened.kind === "array") return column === undefined ? opened : opened.column(column);
+  const where = { path: opened.store.describe(opened.path) };
+  if (opened.kind === "bytes" || column === undefined) {
+    const what =
+      opened.kind === "bytes"
+        ? "plain bytes, which have no dtype"
+        : `a ${opened.kind}; name one of its arrays`;
+    throw new SuperchunkError("BAD_ARGUMENT", `this is ${what}`, {
+      ...where,
+      field: opened.kind === "bytes" ? "kind" : "column",
+      expected: "array",
+      found: opened.kind,
+    });
+  }
+  if (opened.kind === "table") return opened.column(column);
+  const node = await opened.open(column);
+  if (node.kind === "array") return node.ownStore(opened);
+  throw new SuperchunkError("BAD_ARGUMENT", `"${column}" is a group; name one of its arrays`, {
+    ...where,
+    field: "column",
+    expected: "array",
+    found: "group",
+  });
+}
+
+/** What {@link openTable} returns of something opened. */
+export async function asTable(
+  opened: Readable,
+): Promise<TableArchive | (GroupArrays & { readonly length: number })> {
+  if (opened.kind === "table") return opened;
+  const where = { path: opened.store.describe(opened.path), field: "kind", expected: "table" };
+  if (opened.kind !== "group") {
+    const what = opened.kind === "bytes" ? "plain bytes" : "an array";
+    throw new SuperchunkError("BAD_ARGUMENT", `this is ${what}, not a table`, {
+      ...where,
+      found: opened.kind,
+    });
+  }
+  const arrays = await opened.arrays();
+  if (hasLength(arrays)) return arrays;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "the arrays of this group are not all directly in it and of one length, as the columns of a table are; open them by themselves",
+    { ...where, found: "group" },
+  );
+}
+
+function hasLength(arrays: GroupArrays): arrays is GroupArrays & { readonly length: number } {
+  return arrays.length !== undefined;
+}
