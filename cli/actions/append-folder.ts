@@ -1,7 +1,7 @@
 /** Appending rows to arrays and tables that are folders. */
 
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
-import type { PublishPolicy } from "../../src/dual/live/types.ts";
+import type { PublishPolicy } from "../../src/dual/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { encoderOf } from "../../src/node/index.ts";
 import type { CarrayWriteOptions } from "../../src/write/bcolz/carray-steps.ts";

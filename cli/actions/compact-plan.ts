@@ -1,6 +1,6 @@
 /** What `compact` would do, from the metadata and the heads of superchunks. Writes nothing. */
 
-import { checkChange } from "../../src/dual/live/maker.ts";
+import { checkChange } from "../../src/dual/live.ts";
 import { ArrayWriter } from "../../src/write/array/array-writer.ts";
 import { planFold } from "../../src/write/array/compact.ts";
 import { readWritable } from "../../src/write/array/create.ts";

@@ -3,11 +3,11 @@ import { existsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import type { PublishPolicy } from "../../src/dual/live/types.ts";
+import type { PublishPolicy } from "../../src/dual/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
-import { clearMirror } from "../../src/node/dual/mirror.ts";
+import { clearLive } from "../../src/node/dual/live.ts";
 import { createArray, locateTarget, openArchive } from "../../src/node/index.ts";
 import { isS3Address } from "../../src/node/locate.ts";
 import type { WritableStore } from "../../src/store/types.ts";
@@ -183,7 +183,7 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     await array.close();
   } catch (error) {
     await array.abandon();
-    if (flags.zarr === true && !isS3Address(root)) await clearMirror(root);
+    if (flags.zarr === true && !isS3Address(root)) await clearLive(root);
     // Nothing was in "data" before: with entries in it, nothing is made there.
     const names = hadMeta ? ["data", ...OWN_DOCUMENTS] : ["data", "meta"];
     if (isS3Address(root)) await removeObjects(root);

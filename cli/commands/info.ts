@@ -1,7 +1,7 @@
 /** `superchunk info`: what an archive is. */
 import type { Command } from "commander";
-import { LINK_RECORD } from "../../src/dual/link/record.ts";
-import { MIRROR_STATE } from "../../src/dual/live/mirror-state.ts";
+import { LIVE_STATE } from "../../src/dual/state.ts";
+import { LINK_RECORD } from "../../src/format/naming.ts";
 import { joinKey } from "../../src/store/key.ts";
 import type { Context } from "../context.ts";
 import { openPath, type Subject } from "../input/opening.ts";
@@ -46,7 +46,7 @@ Examples:
 /** True where the archive's folder is a Zarr array as well. */
 async function isLinked({ dialect, store, path }: Subject): Promise<boolean> {
   if (dialect.startsWith("zarr")) return false;
-  for (const name of [LINK_RECORD, MIRROR_STATE])
+  for (const name of [LINK_RECORD, LIVE_STATE])
     if ((await store.stat(joinKey(path, name))) !== undefined) return true;
   return false;
 }

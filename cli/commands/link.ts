@@ -1,6 +1,6 @@
 /** `superchunk link`: an archive as a Zarr array where it lies. */
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { LinkPlan, LinkResult } from "../../src/dual/link/types.ts";
+import type { LinkPlan, LinkResult } from "../../src/dual/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { type LinkPathOptions, link, planLinkAt } from "../../src/node/dual/link.ts";
 import type { Context } from "../context.ts";

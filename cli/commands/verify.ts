@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { Finding, VerifyReport } from "../../src/archive/kinds/types.ts";
 import { isUnfollowed } from "../../src/archive/open/discover.ts";
-import { BEHIND } from "../../src/dual/link/verify.ts";
+import { BEHIND } from "../../src/dual/verify.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";

@@ -1,6 +1,6 @@
 /** Rows of a stream that become visible while more are on their way. */
 import { InvalidArgumentError } from "commander";
-import type { PublishPolicy } from "../../src/dual/live/types.ts";
+import type { PublishPolicy } from "../../src/dual/types.ts";
 import { elementsOf } from "../../src/values/selection.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 

@@ -2,9 +2,9 @@
 import { join, resolve } from "node:path";
 import type { LongOptions } from "../archive/kinds/types.ts";
 import type { CompressorName } from "../codec/types.ts";
-import { zarrMirrors } from "../dual/live/maker.ts";
-import type { PublishPolicy } from "../dual/live/types.ts";
-import type { MirrorCosts } from "../dual/live/zarr-mirror.ts";
+import { liveViews } from "../dual/live.ts";
+import type { MirrorCosts } from "../dual/live-view.ts";
+import type { PublishPolicy } from "../dual/types.ts";
 import type { WritableStore } from "../store/types.ts";
 import {
   type CreateOptions,
@@ -14,7 +14,7 @@ import {
 } from "../write/array/create.ts";
 import type { WritableArray } from "../write/array/writable-array.ts";
 import { type RepairReport, repairArray as repairIn } from "../write/repair/repair.ts";
-import { mirrorFilesIn } from "./dual/mirror-files.ts";
+import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
 import { isS3Address, locateTarget } from "./locate.ts";
@@ -132,8 +132,8 @@ function writing(
       : {
           mirror:
             options.mirror ??
-            zarrMirrors({
-              files: mirrorFilesIn(store instanceof FileStore ? store : resolve(path)),
+            liveViews({
+              files: store instanceof FileStore ? dualFilesOf(store) : dualFiles(resolve(path)),
               publish: options.publish,
               costs: options.mirrorCosts,
               all: options.looksAtAll,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
-import { planShards } from "../../src/dual/link/shards.ts";
+import { planShards } from "../../src/dual/shards.ts";
 import { encodeArrayJournal, journalName } from "../../src/format/journal.ts";
 import { planReferences } from "../../src/references/plan/plan.ts";
 import { MemoryStore } from "../../src/store/memory.ts";

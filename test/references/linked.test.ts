@@ -66,7 +66,7 @@ describe("virtualize --shards", () => {
     const set = join(folder, "plain.json");
     const { code, err } = await runCli(["virtualize", source, set, "--to", "kerchunk", "--shards"]);
     expect(code).toBe(1);
-    expect(err).toContain("it is no shard of a Zarr array");
+    expect(err).toContain("it is not a shard of a Zarr array");
     expect(err).toContain('run "superchunk link" on the archive');
     await expect(readFile(set)).rejects.toThrow("ENOENT");
   });
@@ -81,7 +81,7 @@ describe("virtualize --shards", () => {
     expect((await refer()).code).toBe(0);
     await truncate(source, (await stat(source)).size - 4);
     const { code, err } = await refer();
-    expect([code, err]).toEqual([1, expect.stringContaining("it is no shard of a Zarr array")]);
+    expect([code, err]).toEqual([1, expect.stringContaining("it is not a shard of a Zarr array")]);
   });
 
   it.each([

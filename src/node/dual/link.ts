@@ -3,32 +3,32 @@ import * as fs from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
 import type { Archive, Finding } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
-import { linkArchive, planLink } from "../../dual/link/link.ts";
-import { LINK_RECORD, readLinkRecord } from "../../dual/link/record.ts";
-import type { LinkOptions, LinkPlan, LinkResult, LinkSite, UnlinkResult } from "../../dual/link/types.ts";
-import { unlinkArchive } from "../../dual/link/unlink.ts";
-import { verifyLink } from "../../dual/link/verify.ts";
+import { linkArchive, planLink } from "../../dual/link.ts";
+import { isLive, readLinkRecord } from "../../dual/state.ts";
+import type { LinkOptions, LinkPlan, LinkResult, LinkSite, UnlinkResult } from "../../dual/types.ts";
+import { unlinkArchive } from "../../dual/undo.ts";
+import { verifyLink } from "../../dual/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { LINK_RECORD } from "../../format/naming.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
 import { SteadyStore } from "../fs/steady-store.ts";
 import { locate, refuseEmptyPath } from "../locate.ts";
 import { useNativeDigests } from "../threads/native-digest.ts";
-import { linkFilesIn } from "./link-files.ts";
-import { isMirrored } from "./mirror-detection.ts";
+import { dualFiles } from "./files.ts";
 
 /** Options of {@link link}. */
 export interface LinkPathOptions extends LinkOptions, LockOptions {
   /**
    * Makes an array of superchunks one that keeps itself a Zarr array through all later changes, as if it had been made with
-   * `zarr` (default false). Full superchunks without an index are written anew once, by copying their chunks.
+   * `zarr` (default false). Full superchunks without an index are written once more, by copying their chunks.
    */
   readonly live?: boolean | undefined;
 }
 
 /**
  * Makes the archive at a path a Zarr v3 array (a table: a group) where it lies: an array's folder itself, or for a single
- * file the folder `destination`. It goes on with a link that was broken off, and repairs one that was damaged.
+ * file the folder `destination`. It completes a link that was interrupted, and repairs one that was damaged.
  *
  * @throws BAD_ARGUMENT where a destination is needed, or not; CONFLICT where a writer holds the archive, and what
  * {@link linkArchive} throws
@@ -39,13 +39,25 @@ export async function link(
   options: LinkPathOptions = {},
 ): Promise<LinkResult> {
   refuseAddress(path);
-  if (destination === undefined && (await isMirrored(path)))
-    return (await loadMirror()).renewMirror(path, options);
+  if (destination === undefined && (await isLiveAt(path))) return (await loadLive()).renewLive(path, options);
   if (options.live === true) {
     assertPlainLive(path, destination, options);
-    return (await loadMirror()).makeMirrorAt(path, options);
+    return (await loadLive()).beginLiveAt(path, options);
   }
   return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
+}
+
+/** True where the folder is an array that keeps itself a Zarr array. Loads nothing that writes arrays. */
+async function isLiveAt(path: string): Promise<boolean> {
+  const store = new SteadyStore(resolve(path));
+  try {
+    return await isLive(store, "");
+  } catch (error) {
+    if (isSuperchunkError(error)) return false; // a file, or what cannot be read: opening it will say so
+    throw error;
+  } finally {
+    await store.close();
+  }
 }
 
 /** Throws `UNSUPPORTED` for an address: in object stores nothing has a second name. */
@@ -87,8 +99,8 @@ export async function planLinkAt(
   options: LinkPathOptions = {},
 ): Promise<LinkPlan> {
   refuseAddress(path);
-  if (destination === undefined && (await isMirrored(path))) {
-    const findings = (await (await loadMirror()).verifyMirrorAt(path, options)) ?? [];
+  if (destination === undefined && (await isLiveAt(path))) {
+    const findings = (await (await loadLive()).verifyLiveAt(path, options)) ?? [];
     const root = resolve(path);
     return {
       source: root,
@@ -106,7 +118,7 @@ export async function planLinkAt(
   }
   if (options.live === true) {
     assertPlainLive(path, destination, options);
-    return (await loadMirror()).planMirrorAt(path, options);
+    return (await loadLive()).planLiveAt(path, options);
   }
   return atPath(path, destination, options, false, (archive, site) => planLink(archive, site, options));
 }
@@ -142,7 +154,7 @@ async function atPath<T>(
     const site: LinkSite = {
       target: target === root ? store : new FileStore(target),
       source: store,
-      files: linkFilesIn(root, target, steady),
+      files: dualFiles(root, target, steady),
       data: dataPath(target, root),
     };
     const lock = writes ? await lockFolder(root, key, options) : undefined;
@@ -184,13 +196,14 @@ function isZarrDocument(found: unknown): boolean {
  */
 export async function unlink(path: string, options: LinkPathOptions = {}): Promise<UnlinkResult> {
   refuseAddress(path);
-  if (await isMirrored(path)) return (await loadMirror()).removeMirrorAt(path, options);
+  if (await isLiveAt(path)) return (await loadLive()).endLiveAt(path, options);
   const site = await siteAt(path);
   try {
     const record = await readLinkRecord(site.target, options.signal);
-    const lock =
-      record === undefined ? undefined : await lockFolder(site.source.describe(""), record.archive, options);
+    const lock = await lockFolder(site.source.describe(""), record?.archive ?? "", options);
     try {
+      // A link that was killed before it had a record left a document that has no name yet; the lock keeps others out.
+      if (record === undefined && lock !== undefined) await site.target.removeLeftovers?.("");
       return await unlinkArchive(site, options);
     } finally {
       await lock?.release();
@@ -207,7 +220,7 @@ export async function verifyLinkAt(
   options: LinkPathOptions = {},
 ): Promise<readonly Finding[] | undefined> {
   if (!isFolder(path)) return undefined;
-  if (!fs.existsSync(join(path, LINK_RECORD))) return (await loadMirror()).verifyMirrorAt(path, options);
+  if (!fs.existsSync(join(path, LINK_RECORD))) return (await loadLive()).verifyLiveAt(path, options);
   const site = await siteAt(path);
   try {
     return await verifyLink(site, options);
@@ -218,8 +231,8 @@ export async function verifyLinkAt(
 }
 
 /** What writes arrays is loaded only for those that keep themselves Zarr arrays. */
-function loadMirror(): Promise<typeof import("./mirror.ts")> {
-  return import("./mirror.ts");
+function loadLive(): Promise<typeof import("./live.ts")> {
+  return import("./live.ts");
 }
 
 async function siteAt(path: string): Promise<LinkSite> {
@@ -240,7 +253,7 @@ async function siteAt(path: string): Promise<LinkSite> {
   return {
     target,
     source: new FileStore(data),
-    files: linkFilesIn(data, root),
+    files: dualFiles(data, root),
     data: dataPath(root, data),
   };
 }

@@ -6,8 +6,8 @@
 import type { Archive } from "../../archive/kinds/types.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { shardPlace } from "../../convert/targets/shard-keys.ts";
-import { type LinkedShard, planShards } from "../../dual/link/shards.ts";
-import { checkTail } from "../../dual/link/tail.ts";
+import { type LinkedShard, planShards } from "../../dual/shards.ts";
+import { checkTail } from "../../dual/tail.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -97,11 +97,11 @@ export class LinkedArray implements ReferencedArray {
     for (const [k, shard] of this.#shards.entries()) {
       if (k < first) continue;
       const { location, size, guard } = await this.#objects.look(shard.path);
-      const reason = await checkTail(shard, store, shard.path, size, this.#signal);
+      const reason = await checkTail(shard, { store, key: shard.path, size }, this.#signal);
       if (reason !== undefined) {
         throw new SuperchunkError(
           "UNSUPPORTED",
-          `it is no shard of a Zarr array: ${reason}; run "superchunk link" on the archive, or refer to its chunks one by one`,
+          `it is not a shard of a Zarr array: ${reason}; run "superchunk link" on the archive, or refer to its chunks one by one`,
           { path: store.describe(shard.path), field: "shards" },
         );
       }

@@ -3,10 +3,10 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { open as openIn } from "../../../src/archive/open/open.ts";
-import { linkArchive } from "../../../src/dual/link/link.ts";
-import type { LinkFiles, LinkSite } from "../../../src/dual/link/types.ts";
-import { unlinkArchive } from "../../../src/dual/link/unlink.ts";
-import { linkFilesIn } from "../../../src/node/dual/link-files.ts";
+import { linkArchive } from "../../../src/dual/link.ts";
+import type { DualFiles, LinkSite } from "../../../src/dual/types.ts";
+import { unlinkArchive } from "../../../src/dual/undo.ts";
+import { dualFiles } from "../../../src/node/dual/files.ts";
 import {
   createArray,
   FileStore,
@@ -31,8 +31,8 @@ function failingSite(root: string, steps: number): { site: LinkSite; left: () =>
     tick();
     await change();
   };
-  const real = linkFilesIn(root, root);
-  const files: LinkFiles = {
+  const real = dualFiles(root, root);
+  const files: DualFiles = {
     describe: (at) => real.describe(at),
     inspect: (at) => real.inspect(at),
     leadsTo: (to, from) => real.leadsTo(to, from),
@@ -48,6 +48,7 @@ function failingSite(root: string, steps: number): { site: LinkSite; left: () =>
     link: (from, to, kind) => step(() => real.link(from, to, kind)),
     remove: (at) => step(() => real.remove(at)),
     sync: (places) => step(() => real.sync(places)),
+    replace: (replacement) => real.replace(replacement),
   };
   const store = new FileStore(root);
   const target = new Proxy(store, {

@@ -3,7 +3,7 @@
  * `SCHEDULES=300 npx vitest run test/dual/live/any-age` runs more of them.
  */
 import { expect, test, vi } from "vitest";
-import type { PublishPolicy } from "../../../src/dual/live/types.ts";
+import type { PublishPolicy } from "../../../src/dual/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../../src/errors.ts";
 import type { DType } from "../../../src/format/types.ts";
 import { verifyLinkAt } from "../../../src/node/index.ts";

@@ -2,7 +2,7 @@
 import * as fs from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
-import { beginMirror } from "../../../src/dual/live/begin.ts";
+import { beginLive } from "../../../src/dual/live.ts";
 import {
   createArray,
   link,
@@ -101,7 +101,7 @@ test("a power cut before any step leaves a plain array or one that the next writ
     });
     try {
       const array = await openIn(store, "");
-      await array.fill((writer) => beginMirror(writer, files));
+      await array.fill((writer) => beginLive(writer, files));
       done = true;
     } catch (error) {
       if (!(error instanceof Outage)) throw error;
@@ -179,7 +179,7 @@ test.each([false, true])(
     const superchunks = Object.keys(after).filter((key) => /__\d+__\.bin$/.test(key));
     const made = superchunks.filter((key) => before[key] === undefined || before[key] !== after[key]);
     const places = made.length / (columns ? 2 : 1);
-    expect(plan.notes.join()).toContain(`${places} superchunks would be written anew`);
+    expect(plan.notes.join()).toContain(`${places} superchunks would be written once more`);
     expect(plan).toMatchObject({ files: [], done: false, kind: "hard" });
     const size = made.concat(Object.keys(after).filter((key) => /(^|\/)c\/3$/.test(key)));
     const written = size.reduce((sum, key) => sum + Buffer.from(after[key] ?? "", "base64").length, 0);

@@ -3,9 +3,9 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { zarrMirrors } from "../../../src/dual/live/maker.ts";
-import type { MirrorFiles, PublishPolicy } from "../../../src/dual/live/types.ts";
-import { mirrorFilesIn } from "../../../src/node/dual/mirror-files.ts";
+import { liveViews } from "../../../src/dual/live.ts";
+import type { DualFiles, PublishPolicy } from "../../../src/dual/types.ts";
+import { dualFiles } from "../../../src/node/dual/files.ts";
 import { FileStore } from "../../../src/node/index.ts";
 import type { WritableStore } from "../../../src/store/types.ts";
 import { type CreateOptions, createArray, openWritable } from "../../../src/write/array/create.ts";
@@ -32,7 +32,7 @@ export async function closeStores(): Promise<void> {
 export function watchedFolder(
   root: string,
   onChange: () => Promise<void>,
-): { readonly store: WritableStore; readonly files: MirrorFiles } {
+): { readonly store: WritableStore; readonly files: DualFiles } {
   const watch = <T extends object>(object: T, names: readonly string[]): T =>
     new Proxy(object, {
       get: (target, name) => {
@@ -50,7 +50,7 @@ export function watchedFolder(
   opened.push(store);
   return {
     store: watch(store, STORE_CHANGES),
-    files: watch(mirrorFilesIn(root), FILE_CHANGES),
+    files: watch(dualFiles(root), FILE_CHANGES),
   };
 }
 
@@ -69,7 +69,7 @@ export function createWatched(
     dflt: -1,
     zarr: true,
     ...options,
-    mirror: zarrMirrors({ files, publish }),
+    mirror: liveViews({ files, publish }),
   });
 }
 
@@ -80,7 +80,7 @@ export function openWatched(
   publish: PublishPolicy = "flush",
 ): Promise<WritableArray> {
   const { store, files } = watchedFolder(root, onChange);
-  return openWritable(store, "", { mirror: zarrMirrors({ files, publish }) });
+  return openWritable(store, "", { mirror: liveViews({ files, publish }) });
 }
 
 export const ramp = (first: number, count: number): Int32Array =>

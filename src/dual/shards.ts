@@ -4,16 +4,16 @@
  * Reads metadata and chunk headers only. Must not know files beyond their keys, and must not write.
  * @see FORMAT.md [FL-01] [FL-02]
  */
-import { requireSettled } from "../../archive/journal/array-journal.ts";
-import type { Archive } from "../../archive/kinds/types.ts";
-import type { ArrayJob, JobLayout } from "../../convert/plan/array-job.ts";
-import { type ConversionJobs, planJobs } from "../../convert/plan/conversion-jobs.ts";
-import { indexSlot, shardCells } from "../../convert/plan/grid.ts";
-import { assertConvertible } from "../../convert/run/convert.ts";
-import { shardKey } from "../../convert/targets/shard-keys.ts";
-import type { JsonObject } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
-import { consolidate, encodeDocument } from "../../zarr/document/zarr-metadata.ts";
+import { requireSettled } from "../archive/journal/array-journal.ts";
+import type { Archive } from "../archive/kinds/types.ts";
+import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
+import { type ConversionJobs, planJobs } from "../convert/plan/conversion-jobs.ts";
+import { indexSlot, shardCells } from "../convert/plan/grid.ts";
+import { assertConvertible } from "../convert/run/convert.ts";
+import { shardKey } from "../convert/targets/shard-keys.ts";
+import type { JsonObject } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import { consolidate, encodeDocument } from "../zarr/document/zarr-metadata.ts";
 import { type DataFile, describeOddities, type FormerSizes, listFiles, unlinkable } from "./data-files.ts";
 import type { LinkOptions } from "./types.ts";
 
@@ -34,8 +34,6 @@ export interface LinkedShard {
 export function slotOf({ layout }: LinkedShard, k: number): number {
   return indexSlot(layout.shards, k, layout.reversed);
 }
-
-const NO_FILES = { files: [], isGuessed: false };
 
 /** Everything that linking an archive comprises. */
 export interface LinkedArchive {
@@ -72,7 +70,9 @@ export async function planShards(
   const guessed: DataFile[] = [];
   for (const job of first.arrays) {
     const { files, isGuessed } =
-      job.layout === undefined ? NO_FILES : await listFiles(job.source.archive, guess, options.signal);
+      job.layout === undefined
+        ? { files: [], isGuessed: false }
+        : await listFiles(job.source.archive, guess, options.signal);
     if (isGuessed) guessed.push(...files);
     const capacity = files[0]?.chunks.length ?? 1;
     let jobs = byCapacity.get(capacity);
@@ -137,12 +137,13 @@ function placeShards(job: ArrayJob, files: readonly DataFile[]): LinkedShard[] {
   });
 }
 
-/** Throws for the first array that Zarr cannot hold, or only with its chunks made anew. */
+/** Throws for the first array that Zarr cannot hold, or only with its chunks compressed again. */
 function refuse(jobs: ConversionJobs): void {
   assertConvertible(jobs);
   for (const { source, recodes, layout } of jobs.arrays) {
     const path = source.archive.store.describe(source.archive.path);
-    if (recodes !== undefined) throw unlinkable(path, `its chunks would have to be made anew: ${recodes}`);
+    if (recodes !== undefined)
+      throw unlinkable(path, `its chunks would have to be compressed again: ${recodes}`);
     if (layout !== undefined && !layout.sharded)
       throw unlinkable(path, "an array without dimensions has no shards in Zarr");
   }

@@ -1,24 +1,31 @@
 /**
  * Makes an archive a Zarr array where it lies.
  *
- * The order: the record of what was, durable; the names of the shards, and behind each file's chunks the index, durable; the
- * documents, the root's last. Broken off anywhere, the archive reads as before, there is no Zarr array or the right one, and
- * the same call completes it. @see FORMAT.md [FL]
+ * The order: the record of what was, durable; the names of the shards, and after each file's chunks the index, durable; the
+ * documents, the root's last. If it is interrupted anywhere, the archive reads as before, there is no Zarr array or the right
+ * one, and the same call completes it. @see FORMAT.md [FL]
  *
  * A first link takes the chunks' sizes from the offsets, and reads their headers while the record and the indexes are on their
  * way to the disk; the first document is drafted meanwhile. Where the headers say otherwise, all is undone before a document
- * tells of it, and done again with the headers read first. Where there is a link already, they are read before anything is changed.
+ * names it, and done again with the headers read first. Where there is a link already, they are read before anything is
+ * changed.
  */
-
-import type { Archive } from "../../archive/kinds/types.ts";
+import type { Archive } from "../archive/kinds/types.ts";
+import { LINK_RECORD } from "../format/naming.ts";
+import { splitKey } from "../store/key.ts";
+import { runPooled } from "../store/pool.ts";
 import { proveFiles } from "./data-files.ts";
-import { followMoves } from "./moves.ts";
-import { encodeLinkRecord, LINK_RECORD, type LinkRecord, readLinkRecord } from "./record.ts";
-import { makeShards } from "./shard-making.ts";
+import { withoutWriting } from "./shard-file.ts";
 import { planShards } from "./shards.ts";
-import { chooseOptions, type Survey, survey } from "./survey.ts";
-import type { LinkOptions, LinkPlan, LinkResult, LinkSite } from "./types.ts";
-import { undoFiles, unlinkArchive } from "./unlink.ts";
+import { encodeLinkRecord, type LinkRecord, readLinkRecord } from "./state.ts";
+import { chooseOptions, type ShardWork, type Survey, survey } from "./survey.ts";
+import type { LinkKind, LinkOptions, LinkPlan, LinkResult, LinkSite } from "./types.ts";
+import { allowWriting, followMoves, undoFiles, unlinkArchive } from "./undo.ts";
+
+/** Files that are made durable at a time: those that wait together share the disk's work. */
+const AT_ONCE = 32;
+/** Files that are copied at a time. */
+const COPIES_AT_ONCE = 4;
 
 /** What linking would do, without writing anything. Throws as {@link linkArchive}. */
 export async function planLink(
@@ -26,12 +33,12 @@ export async function planLink(
   site: LinkSite,
   options: LinkOptions = {},
 ): Promise<LinkPlan> {
-  return (await survey(archive, site, options, await readLinkRecord(site.target, options.signal), false))
-    .plan;
+  const before = await readLinkRecord(site.target, options.signal);
+  return (await survey(archive, site, options, before, false)).plan;
 }
 
 /**
- * Makes the archive a Zarr array where it lies, completes a link that was broken off, and repairs one that was damaged.
+ * Makes the archive a Zarr array where it lies, completes a link that was interrupted, and repairs one that was damaged.
  *
  * @throws UNSUPPORTED for what cannot be a shard, saying why; CONFLICT where something is in the way, or a data file has
  * names that must not change with it; READ_ONLY, NO_SPACE, IO; the codes of damage
@@ -52,8 +59,8 @@ export async function linkArchive(
 }
 
 /**
- * Where files of the link have other names now, such as compacting gives them, it is undone, to be made anew: their shards would
- * be taken away with the former names. Resolves with what is asked for, and was before; undefined where nothing was undone.
+ * Where files of the link have other names now, such as compacting gives them, it is undone, to be made again: their shards
+ * would go with the old names. Resolves with what is asked for, now and before; undefined where nothing was undone.
  */
 async function undoMoved(
   archive: Archive,
@@ -86,7 +93,10 @@ async function complete(
   const wasLinked = before !== undefined;
   if (wasLinked && !(await proveFiles(files, guessed, signal)))
     return complete(archive, site, options, before, false);
-  if (plan.done) return plan;
+  if (plan.done) {
+    await files.sync(surveyed.record.documents.map((key) => ({ side: "zarr", key }))); // the last call may have failed in this
+    return plan;
+  }
   const [first, ...others] = documents;
   const prepared = prepare(site, surveyed, signal);
   const [made, proven, drafted] = await Promise.allSettled([
@@ -121,4 +131,54 @@ async function prepare(
   if (stale.length > 0) await undoFiles(site, plan.kind, stale);
   for (const key of oldNames) await files.remove({ side: "zarr", key });
   await target.put(LINK_RECORD, encodeLinkRecord(record), { signal });
+  // Documents that a killed call did not finish. The record is here, so this folder is the link's.
+  for (const folder of new Set(record.documents.map((key) => splitKey(key).folder)))
+    await target.removeLeftovers?.(folder, { signal });
+}
+
+/**
+ * Makes the files shards; indexes and names are durable when resolved. Both at once: until there is a document, no reader
+ * looks at either.
+ */
+async function makeShards(
+  site: LinkSite,
+  kind: LinkKind,
+  works: readonly ShardWork[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const names = works.map(({ places }) => places.shard);
+  if (kind === "copy") {
+    await runPooled(works, COPIES_AT_ONCE, (work) => copyShard(site, work), signal);
+    return site.files.sync(names);
+  }
+  for (const work of works) {
+    signal?.throwIfAborted();
+    await nameShard(site, kind, work);
+  }
+  const waits = [() => site.files.sync(names), ...works.map((work) => () => addTail(site, work))];
+  await runPooled(waits, AT_ONCE, (wait) => wait(), signal);
+}
+
+/** A copy of the file, with the index after its chunks. */
+async function copyShard({ files }: LinkSite, { places, tail, size, mode, named }: ShardWork): Promise<void> {
+  if (named !== "right") {
+    await files.remove(places.shard);
+    await files.link(places.data, places.shard, "copy");
+  }
+  if (tail === undefined) return files.setMode(places.shard, withoutWriting(mode));
+  await files.setMode(places.shard, mode | 0o200);
+  await files.writeTail(places.shard, size, tail.pieces, withoutWriting(mode));
+}
+
+/** The index after the chunks, durable, and no permission to write. */
+async function addTail(site: LinkSite, { places, facts, tail, size, mode }: ShardWork): Promise<void> {
+  if (tail === undefined) return site.files.setMode(places.data, withoutWriting(mode));
+  await allowWriting(site, places.data, facts.mode);
+  await site.files.writeTail(places.data, size, tail.pieces, withoutWriting(mode));
+}
+
+async function nameShard({ files }: LinkSite, kind: LinkKind, { places, named }: ShardWork): Promise<void> {
+  if (named === "right") return;
+  if (named === "wrong") await files.remove(places.shard);
+  await files.link(places.data, places.shard, kind);
 }

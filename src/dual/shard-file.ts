@@ -1,14 +1,113 @@
 /**
- * Where the chunks of a shard of its own lie: pure.
+ * A shard as it lies under its key: a data file, a file of its own, or the note that there is none any more; and where the
+ * chunks of a file of its own go.
  *
  * No byte that an index under the same key has led to is used for anything else. While rows are only appended, whole chunks
  * lie where the full superchunk will have them, so that it can take the shard's place; whatever is there for a time (the
- * padded copy of a short last chunk) lies behind all that a full superchunk can reach, with a hole between.
- * @see FORMAT.md [FY-03] [FY-04]
+ * padded copy of a short last chunk) lies past all that a full superchunk can reach, with a hole between. A file of its own
+ * begins with {@link OWN_HEAD}, which no index leads to. @see FORMAT.md [FY-02] to [FY-05]
  */
-import { emptyEntries, type ShardEntry } from "../../zarr/read/shard-index.ts";
-import { firstChunkOffset, type PublishedShard } from "./shard-file.ts";
+import type { ReadableStore } from "../store/types.ts";
+import type { ChunkPlace } from "../write/array/mirror.ts";
+import {
+  decodeShardIndex,
+  emptyEntries,
+  encodeShardIndex,
+  type ShardEntries,
+  shardIndexLength,
+} from "../zarr/read/shard-index.ts";
 import type { FileRange } from "./types.ts";
+
+/** Bytes of a superchunk's header, before its offsets. */
+const HEADER_LENGTH = 32;
+const OWN_HEAD = "superchunk shard";
+/** Zeros in the place of a chunk that is gone: as long as Blosc's header, and no reader can decode them. */
+const GONE_CHUNK = new Uint8Array(16);
+/** Blosc adds at most its header; digests have at most 64 bytes. */
+const MAX_OVERHEAD = 16 + 64;
+const PAGE = 4096;
+
+/** The permission to write, of anyone and of the owner. */
+export const WRITE_BITS = 0o222;
+export const OWNER_WRITES = 0o200;
+
+/** Permission bits without those to write: programs that write through hard links would destroy the other formats. */
+export function withoutWriting(mode: number): number {
+  return mode & ~WRITE_BITS;
+}
+
+/** A shard in a store, of `size` bytes. */
+export interface StoredShard {
+  readonly store: ReadableStore;
+  readonly key: string;
+  readonly size: number;
+}
+
+/** The index of a full superchunk, whose chunks lie at these places. */
+export function indexOfPlaces(places: readonly ChunkPlace[]): Promise<Uint8Array> {
+  return encodeShardIndex(places.map(({ offset, nbytes }) => ({ offset, nbytes })));
+}
+
+/**
+ * The index at the end of a shard of `capacity` chunks.
+ *
+ * @throws TRUNCATED, CHECKSUM_MISMATCH and BAD_FIELD where it has no right one
+ */
+export async function readIndex(
+  { store, key, size }: StoredShard,
+  capacity: number,
+  signal?: AbortSignal,
+): Promise<ShardEntries> {
+  const length = Math.min(size, shardIndexLength(capacity));
+  const bytes = await store.getRange(key, { offset: size - length, length }, { signal });
+  return decodeShardIndex(bytes ?? new Uint8Array(0), { path: store.describe(key), size, grid: [capacity] });
+}
+
+/** What lies under the key of a shard. Sizes in bytes. */
+export interface PublishedShard {
+  /** No index of this key ever led past this byte, as far as the file itself says. */
+  readonly size: number;
+  /** Entries of its index, by slot; none where there is no shard any more. */
+  readonly entries: ShardEntries;
+  /** All whole chunks lie where the full superchunk will have them, and no other bytes ever did. */
+  readonly isNatural: boolean;
+  /** True where it has chunks. */
+  readonly isShard: boolean;
+}
+
+/** Where the first chunk of a superchunk of `capacity` chunks lies. */
+function firstChunkOffset(capacity: number): number {
+  return HEADER_LENGTH + 8 * capacity;
+}
+
+/** The first bytes of a shard of its own. */
+export function ownHead(isNatural: boolean): Uint8Array {
+  const head = new Uint8Array(HEADER_LENGTH);
+  new TextEncoder().encodeInto(OWN_HEAD, head);
+  head[OWN_HEAD.length] = isNatural ? 1 : 0;
+  return head;
+}
+
+/** The file that says that there is no shard any more: too short to be taken for one. */
+export function goneNote(size: number): Uint8Array {
+  return new TextEncoder().encode(`gone ${size}\n`);
+}
+
+/**
+ * Reads what lies under the key of a shard of `capacity` chunks.
+ *
+ * @throws the codes of damage, where it has no right index
+ */
+export async function readPublished(stored: StoredShard, capacity: number): Promise<PublishedShard> {
+  const { store, key, size } = stored;
+  const head = (await store.getRange(key, { offset: 0, length: HEADER_LENGTH })) ?? new Uint8Array(0);
+  const text = new TextDecoder().decode(head);
+  const gone = /^gone (\d{1,16})\n$/.exec(text);
+  if (gone !== null) return { size: Number(gone[1]), entries: [], isNatural: false, isShard: false };
+  const entries = await readIndex(stored, capacity);
+  const isNatural = text.startsWith(OWN_HEAD) && head[OWN_HEAD.length] === 1;
+  return { size, entries, isNatural, isShard: true };
+}
 
 /** What all shards of a column have in common. Sizes in bytes. */
 export interface ShardFacts {
@@ -29,19 +128,13 @@ export interface NewChunk {
 
 /** What a new file of a shard holds. */
 export interface ShardPlan {
-  readonly entries: readonly (ShardEntry | undefined)[];
+  readonly entries: ShardEntries;
   readonly isNatural: boolean;
   readonly kept: readonly FileRange[];
   readonly writes: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
   /** End of the chunks: the index comes here. */
   readonly end: number;
 }
-
-/** Zeros that stand for a chunk that is gone: as long as Blosc's header, and no reader can decode them. */
-const GONE_CHUNK = new Uint8Array(16);
-/** Blosc adds at most its header; digests have at most 64 bytes. */
-const MAX_OVERHEAD = 16 + 64;
-const PAGE = 4096;
 
 /** The byte that no full superchunk reaches. */
 export function farOffset({ capacity, chunkBytes }: ShardFacts): number {
@@ -50,8 +143,8 @@ export function farOffset({ capacity, chunkBytes }: ShardFacts): number {
 }
 
 /** Chunks at the front that lie as in a superchunk, and where they end, digests included. */
-export function naturalEnd(
-  entries: readonly (ShardEntry | undefined)[],
+function naturalEnd(
+  entries: ShardEntries,
   { capacity, digestLength }: Pick<ShardFacts, "capacity" | "digestLength">,
 ): { count: number; end: number } {
   let end = firstChunkOffset(capacity);
@@ -66,7 +159,7 @@ export function naturalEnd(
 
 /**
  * Plans the file that takes the place of `base` (undefined: there never was one), with the chunks of `chunks`, in ascending
- * order, in their slots. `high`: bytes in front of it may have been led to by earlier files of this key.
+ * order, in their slots. `high`: bytes before it may have been led to by earlier files of this key.
  */
 export function planShard(
   base: PublishedShard | undefined,
@@ -83,7 +176,7 @@ export function planShard(
   const writes: { offset: number; bytes: Uint8Array }[] = [];
   for (const { slot, bytes, isPassing } of chunks) {
     const before = entries[slot];
-    // What lies behind the limit is a padded copy, which any chunk may follow.
+    // What lies past the limit is a padded copy, which any chunk may follow.
     if (before !== undefined && before.offset < limit) isNatural = false;
     if (!isPassing && (slot !== natural.count || natural.end + bytes.length > limit)) isNatural = false;
     let offset = far;
@@ -118,7 +211,7 @@ export function canTakeOver(base: PublishedShard, full: PublishedShard, facts: S
 }
 
 /** The bytes that an index leads to, neighbours as one. */
-function rangesOf(entries: readonly (ShardEntry | undefined)[]): FileRange[] {
+function rangesOf(entries: ShardEntries): FileRange[] {
   const sorted = entries
     .flatMap((entry) =>
       entry === undefined ? [] : [{ start: entry.offset, end: entry.offset + entry.nbytes }],

@@ -1,38 +1,53 @@
 /**
- * The files of a link: what linking needs of a file system beyond a store.
+ * The files of an archive that is a Zarr array as well: what linking and live views need of a file system beyond a store.
  *
- * Knows modes, inodes and hard links; must not know what is linked, or in which order. What the kernel answers from its
- * memory is asked at once; only what waits for the disk leaves the thread.
+ * Knows modes, inodes, hard links, and how bytes that stay are copied, by sharing blocks where the file system can; must not
+ * know what is in a file, or in which order files change. What the kernel answers from its memory is asked at once; only what
+ * waits for the disk leaves the thread.
  */
 import * as fs from "node:fs";
 import { dirname, relative } from "node:path";
 import { promisify } from "node:util";
-import type { FileFacts, LinkFiles, LinkKind, LinkPlace } from "../../dual/link/types.ts";
+import type {
+  DualFiles,
+  FileFacts,
+  FilePlace,
+  FileRange,
+  LinkKind,
+  ShardReplacement,
+} from "../../dual/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import { explainError, isAbsence, systemCode } from "../fs/fs-errors.ts";
 import { Folders, joinPath } from "../fs/fs-folders.ts";
 import { copyPlain, openPlain } from "../fs/fs-open.ts";
-import { writeFullySync } from "../fs/fs-write.ts";
+import { newMark, publishFile } from "../fs/fs-publish.ts";
+import { readFully } from "../fs/fs-read.ts";
+import type { FolderReader } from "../fs/fs-reader.ts";
+import { writeFully, writeFullySync } from "../fs/fs-write.ts";
 import { SteadyStore } from "../fs/steady-store.ts";
 
 const nextTurn: () => Promise<void> = promisify(setImmediate);
+
+/** Bytes that are copied at a time. */
+const PIECE = 4 << 20;
+const READ_ONLY_MODE = 0o444;
 
 /**
  * The files below two folders: the archive's, and the Zarr array's. They may be one. `opened`: where the data files are open
  * already, and stay so.
  */
-export function linkFilesIn(dataRoot: string, zarrRoot: string, opened?: SteadyStore): LinkFiles {
+export function dualFiles(dataRoot: string, zarrRoot: string = dataRoot, opened?: SteadyStore): DualFiles {
   const data = new Folders(dataRoot);
-  return new FolderLinkFiles(data, zarrRoot === dataRoot ? data : new Folders(zarrRoot), opened);
+  return new FolderFiles(data, zarrRoot === dataRoot ? data : new Folders(zarrRoot), opened);
 }
 
-/** The same below folders that are given; they may be one. */
-export function linkFilesBelow(data: Folders, zarr: Folders): LinkFiles {
-  return new FolderLinkFiles(data, zarr, undefined);
+/** The files below the folder of a store: what is durable there is known together. */
+export function dualFilesOf({ folders }: FolderReader): DualFiles {
+  return new FolderFiles(folders, folders, undefined);
 }
 
-class FolderLinkFiles implements LinkFiles {
+class FolderFiles implements DualFiles {
   readonly #data: Folders;
   readonly #zarr: Folders;
   readonly #opened: SteadyStore | undefined;
@@ -43,11 +58,11 @@ class FolderLinkFiles implements LinkFiles {
     this.#opened = opened;
   }
 
-  describe({ side, key }: LinkPlace): string {
+  describe({ side, key }: FilePlace): string {
     return this.#side(side).describe(key);
   }
 
-  async inspect(at: LinkPlace): Promise<FileFacts | undefined> {
+  async inspect(at: FilePlace): Promise<FileFacts | undefined> {
     return this.#explain(at, "looking at it", false, async () => {
       const path = this.#locate(at);
       const info = path === undefined ? undefined : lookUp(path);
@@ -80,8 +95,8 @@ class FolderLinkFiles implements LinkFiles {
     }
   }
 
-  async writeTail(at: LinkPlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void> {
-    await this.#change(at, "writing behind its chunks", (file) => {
+  async writeTail(at: FilePlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void> {
+    await this.#change(at, "writing after its chunks", (file) => {
       let end = offset;
       for (const piece of pieces) {
         writeFullySync(file, piece, end);
@@ -93,15 +108,15 @@ class FolderLinkFiles implements LinkFiles {
     });
   }
 
-  async truncate(at: LinkPlace, size: number): Promise<void> {
+  async truncate(at: FilePlace, size: number): Promise<void> {
     await this.#change(at, "cutting off what linking added", (file) => fs.ftruncateSync(file, size));
   }
 
-  async setMode(at: LinkPlace, mode: number): Promise<void> {
+  async setMode(at: FilePlace, mode: number): Promise<void> {
     await this.#explain(at, "changing its permissions", true, () => fs.chmodSync(this.#existing(at), mode));
   }
 
-  async link(from: LinkPlace, to: LinkPlace, kind: LinkKind): Promise<void> {
+  async link(from: FilePlace, to: FilePlace, kind: LinkKind): Promise<void> {
     await this.#explain(to, `linking it to ${this.describe(from)}`, true, async () => {
       const source = this.#existing(from);
       const { folder, name } = splitKey(to.key);
@@ -113,7 +128,7 @@ class FolderLinkFiles implements LinkFiles {
     });
   }
 
-  async leadsTo(to: LinkPlace, from: LinkPlace): Promise<boolean> {
+  async leadsTo(to: FilePlace, from: FilePlace): Promise<boolean> {
     return this.#explain(to, "reading the link", false, async () => {
       const path = this.#locate(to);
       const source = this.#locate(from);
@@ -122,7 +137,7 @@ class FolderLinkFiles implements LinkFiles {
     });
   }
 
-  async remove(at: LinkPlace): Promise<void> {
+  async remove(at: FilePlace): Promise<void> {
     await this.#explain(at, "removing it", true, async () => {
       const path = this.#locate(at);
       const info = path === undefined ? undefined : lookUp(path);
@@ -138,7 +153,7 @@ class FolderLinkFiles implements LinkFiles {
     });
   }
 
-  async sync(places: readonly LinkPlace[]): Promise<void> {
+  async sync(places: readonly FilePlace[]): Promise<void> {
     const parents = new Map<string, Folders>();
     for (const { side, key } of places) {
       const folders = this.#side(side);
@@ -150,22 +165,53 @@ class FolderLinkFiles implements LinkFiles {
     await Promise.all([...syncs, ...[...sides].map((side) => side.syncPending())]);
   }
 
-  #side(side: LinkPlace["side"]): Folders {
+  async replace({ key, kept, writes, size }: ShardReplacement): Promise<number> {
+    const folders = this.#zarr;
+    const { folder, name } = splitKey(key);
+    let written = 0;
+    await this.#explain({ side: "zarr", key }, "writing it again", true, async () => {
+      const parent = await folders.make(folder, true);
+      await publishFile({
+        folder: parent,
+        name,
+        shown: folders.describe(key),
+        durableIn: folders,
+        ifAbsent: false,
+        ifVersion: undefined,
+        signal: undefined,
+        findVersion: () => undefined,
+        beforeReplace: () => undefined,
+        freeHandles: () => undefined,
+        write: async (file, temporary) => {
+          if (kept.length > 0) written += await keepBytes(joinPath(parent, name), temporary, file, kept);
+          for (const { offset, bytes } of writes) {
+            await writeFully(file, bytes, offset);
+            written += bytes.length;
+          }
+          fs.ftruncateSync(file, size);
+          fs.fchmodSync(file, READ_ONLY_MODE);
+        },
+      });
+    });
+    return written;
+  }
+
+  #side(side: FilePlace["side"]): Folders {
     return side === "data" ? this.#data : this.#zarr;
   }
 
-  #locate({ side, key }: LinkPlace): string | undefined {
+  #locate({ side, key }: FilePlace): string | undefined {
     const folders = this.#side(side);
     return key === "" ? folders.find("") : folders.locate(key);
   }
 
-  #existing(at: LinkPlace): string {
+  #existing(at: FilePlace): string {
     const path = this.#locate(at);
     if (path !== undefined) return path;
     throw new SuperchunkError("NOT_FOUND", "there is no such file", { path: this.describe(at) });
   }
 
-  #hardLink(source: string, target: string, from: LinkPlace): void {
+  #hardLink(source: string, target: string, from: FilePlace): void {
     try {
       fs.linkSync(source, target);
     } catch (error) {
@@ -182,7 +228,7 @@ class FolderLinkFiles implements LinkFiles {
   }
 
   /** Opens a file that is no link, changes it, and makes that durable: several at once share the disk's work. */
-  async #change(at: LinkPlace, doing: string, change: (file: number) => void): Promise<void> {
+  async #change(at: FilePlace, doing: string, change: (file: number) => void): Promise<void> {
     await this.#explain(at, doing, true, async () => {
       const { durability } = this.#side(at.side);
       durability.assert();
@@ -197,7 +243,7 @@ class FolderLinkFiles implements LinkFiles {
     });
   }
 
-  async #explain<T>(at: LinkPlace, doing: string, writing: boolean, work: () => T | Promise<T>): Promise<T> {
+  async #explain<T>(at: FilePlace, doing: string, writing: boolean, work: () => T | Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
@@ -216,5 +262,62 @@ function lookUp(path: string): fs.Stats | fs.BigIntStats | undefined {
   } catch (error) {
     if (isAbsence(error)) return undefined;
     throw error;
+  }
+}
+
+/** Brings ranges of one file into another. The bytes that had to be copied. */
+async function keepBytes(
+  from: string,
+  to: string,
+  file: number,
+  kept: readonly FileRange[],
+): Promise<number> {
+  const source = openPlain(from);
+  try {
+    if (await shareBlocks(from, to)) return 0;
+    const buffer = new Uint8Array(
+      Math.min(
+        PIECE,
+        kept.reduce((most, { start, end }) => Math.max(most, end - start), 0),
+      ),
+    );
+    let copied = 0;
+    for (const { start, end } of kept) {
+      for (let at = start; at < end; ) {
+        const read = await readFully(source, at, buffer.subarray(0, Math.min(buffer.length, end - at)));
+        if (read === 0) break; // the plan goes by this file's own index, which does not lead past its end
+        await writeFully(file, buffer.subarray(0, read), at);
+        at += read;
+        copied += read;
+      }
+    }
+    return copied;
+  } finally {
+    fs.closeSync(source);
+  }
+}
+
+/** Devices, and whether files on them can share blocks. */
+const SHARING = new Map<number, boolean>();
+
+/** Makes a file the same as another one without copying bytes. False where the file system cannot. */
+async function shareBlocks(from: string, to: string): Promise<boolean> {
+  const { dev } = await fs.promises.stat(from);
+  const can = SHARING.get(dev) ?? (await tryToShare(from, to));
+  SHARING.set(dev, can);
+  if (can) await fs.promises.copyFile(from, to, fs.constants.COPYFILE_FICLONE_FORCE);
+  return can;
+}
+
+/** Tries it on another temporary file: where it fails, its target is removed. */
+async function tryToShare(from: string, to: string): Promise<boolean> {
+  const trial = to.replace(/[0-9a-f]{16}\.tmp$/, `${newMark()}.tmp`);
+  try {
+    await fs.promises.copyFile(from, trial, fs.constants.COPYFILE_FICLONE_FORCE);
+    return true;
+  } catch {
+    return false; // whatever it was, copying reports it again
+  } finally {
+    await fs.promises.rm(trial, { force: true });
   }
 }

@@ -1,15 +1,20 @@
 /**
- * The data files of an archive, and where the chunks lie in each: as their headers say it, or, to be proven, as the offsets do.
+ * The data files of an archive, and where the chunks lie in each: as the chunks' headers say it, or as the offsets say it,
+ * which the headers must confirm later.
  *
  * Must not know shards, and must not write. @see FORMAT.md [FL-01]
  */
-import type { ChunkInfo, ChunkPlace } from "../../archive/kinds/types.ts";
-import { decodeHeaderAt } from "../../codec/header.ts";
-import type { SourceArchive } from "../../convert/sources/source-array.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { digestLength } from "../../format/checksums.ts";
-import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
-import type { LinkFiles, LinkKind } from "./types.ts";
+import type { ChunkInfo, ChunkPlace } from "../archive/kinds/types.ts";
+import { openBlpkFile } from "../archive/places/blpk-file.ts";
+import { decodeStoredHeader } from "../archive/places/walk.ts";
+import { at } from "../bytes/at.ts";
+import { decodeHeaderAt } from "../codec/header.ts";
+import type { SourceArchive } from "../convert/sources/source-array.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { digestLength } from "../format/checksums.ts";
+import { type BlpkHeader, decodeHeader } from "../format/header.ts";
+import type { ReadableStore } from "../store/types.ts";
+import type { DualFiles, LinkKind } from "./types.ts";
 
 const HEADER_LENGTH = 32;
 const CHUNK_HEADER = 16;
@@ -29,7 +34,7 @@ export interface DataFile {
   /** Index of its first chunk in the array. */
   readonly first: number;
   readonly chunks: readonly FileChunk[];
-  /** Bytes behind each chunk. */
+  /** Bytes of the digest after each chunk. */
   readonly digestLength: number;
   /** Where it was read already. */
   readonly header?: BlpkHeader;
@@ -58,14 +63,13 @@ export async function listFiles(
 ): Promise<DataFiles> {
   const guessed = guess === undefined ? undefined : await guessFiles(archive, guess, signal);
   const files = guessed ?? (await readFiles(archive, signal));
-  const [whole] = files;
   files.forEach((file, i) => {
-    const expected = whole?.chunks.length ?? 0;
+    const expected = at(files, 0).chunks.length;
     const found = file.chunks.length;
     if (found === expected || (i === files.length - 1 && found < expected)) return;
     throw unlinkable(
       archive.store.describe(file.key),
-      `it has ${found} chunks of the array and the first file ${expected}, but all shards of a Zarr array hold the same number, and only the last may hold fewer (of an array of superchunks, "superchunk compact" brings that about)`,
+      `it has ${found} chunks of the array and the first file ${expected}, but all shards of a Zarr array hold the same number, and only the last may hold fewer (of an array of superchunks, "superchunk compact" makes them so)`,
     );
   });
   return { files, isGuessed: guessed !== undefined };
@@ -139,7 +143,7 @@ async function guessFiles(
 
 /** True where every chunk's header says what was guessed, and nothing that a link refuses. Does not throw for damage. */
 export async function proveFiles(
-  files: LinkFiles,
+  files: DualFiles,
   guessed: readonly DataFile[],
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
@@ -165,7 +169,7 @@ function isAsGuessed({ ctbytes, nbytes }: FileChunk, heads: DataView, at: number
   }
 }
 
-/** What is worth knowing of files that are no Bloscpack files. Throws `UNSUPPORTED` for those that must not grow. */
+/** Notes on files that Bloscpack cannot read. Throws `UNSUPPORTED` for files that must not grow. */
 export async function describeOddities(
   archive: SourceArchive,
   files: readonly DataFile[],
@@ -188,7 +192,7 @@ export async function describeOddities(
     });
     if (header.version === 4 || !isWalkable) {
       notes.push(
-        `${path} is not a file that Bloscpack can read, before and after: its chunks do not lie one behind the other`,
+        `${path} is not a file that Bloscpack can read, before and after: its chunks do not lie back to back in their order`,
       );
     }
   }
@@ -215,4 +219,23 @@ export function unlinkable(path: string, reason: string): SuperchunkError {
     `it cannot be linked: ${reason}. "superchunk convert" makes a Zarr copy`,
     { path },
   );
+}
+
+/**
+ * The byte after the last chunk and its digest, of all chunks that the file's header counts. Where chunks are only found by
+ * walking to the end of the file, that end.
+ *
+ * @throws the codes of damage
+ */
+export async function findDataEnd(store: ReadableStore, key: string, size: number): Promise<number> {
+  const {
+    starts,
+    digestLength: digest,
+    path,
+  } = await openBlpkFile(store, key, size, Number.POSITIVE_INFINITY);
+  if (starts.length === 0) return size;
+  const start = starts.reduce((most, each) => Math.max(most, each));
+  const head = await store.getRange(key, { offset: start, length: CHUNK_HEADER });
+  const where = { path, chunk: starts.indexOf(start), offset: start };
+  return start + decodeStoredHeader(head ?? new Uint8Array(0), where).ctbytes + digest;
 }

@@ -1,31 +1,29 @@
 /**
- * Keeps the Zarr view of an array right while it is written.
+ * Keeps the Zarr view of an array right while the array is written.
  *
- * Rows that come: shards, documents, then the commit. Rows that go: the commit, documents, then shards. At every step what
- * is visible as Zarr is right, at the old or the new length; a change of several shards is seen shard by shard. What is
- * published is found out by looking at it, so that a killed writer leaves nothing to be undone. Other chunks and columns are
- * committed first, while what is shown stays as it is; then the documents go, the shards change one by one, and the
+ * When rows come: shards, documents, then the commit. When rows go: the commit, documents, then shards. At every step what is
+ * visible as Zarr is right, at the old or the new length; a change of several shards becomes visible shard by shard. What is
+ * published is found out by comparing it, so that a killed writer leaves nothing to be undone. Other chunks and columns are
+ * committed first, while what is visible stays as it is; then the documents go, the shards change one by one, and the
  * documents come back. @see FORMAT.md [FY]
  */
 
-import { isEqual } from "../../bytes/equal.ts";
-import type { JsonObject } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
-import type { ArrayWriter } from "../../write/array/array-writer.ts";
-import type { Committed } from "../../write/array/commit-line.ts";
-import type { ArrayMirror, ChunkPlace } from "../../write/array/mirror.ts";
-import type { ArraySettings } from "../../write/layout/settings.ts";
-import { admitForms } from "./admission.ts";
-import { ColumnMirror, type MirrorPlace } from "./column-mirror.ts";
-import { type ShownRows, showRows } from "./column-shards.ts";
-import { MirrorDocuments } from "./documents.ts";
-import { removeFormerNodes, removeUnlikeDocuments } from "./former.ts";
-import { encodeMirrorState, MIRROR_STATE, type MirrorState, showsCommit } from "./mirror-state.ts";
+import { isEqual } from "../bytes/equal.ts";
+import type { JsonObject } from "../format/types.ts";
+import { joinKey, splitKey } from "../store/key.ts";
+import type { ArrayWriter } from "../write/array/array-writer.ts";
+import type { Committed } from "../write/array/commit-line.ts";
+import type { ArrayMirror, ChunkPlace } from "../write/array/mirror.ts";
+import type { ArraySettings } from "../write/layout/settings.ts";
+import { ColumnView, rowsOf, type ViewPlace } from "./column-shards.ts";
+import { LiveDocuments } from "./documents.ts";
+import { admitForms, removeOldNodes, removeUnlikeDocuments } from "./reader-forms.ts";
 import { indexOfPlaces } from "./shard-file.ts";
-import { candidates, isShown, noteMove, type Shown, showAll } from "./shown.ts";
-import type { MirrorFiles, PublishPolicy } from "./types.ts";
+import { encodeLiveState, LIVE_STATE, type LiveState, showsCommit } from "./state.ts";
+import type { DualFiles, PublishPolicy } from "./types.ts";
+import { followMove, isPublished, type PublishedView, publishAll, unpublishedChunks } from "./unpublished.ts";
 
-/** What mirroring cost so far. */
+/** What keeping a live view cost so far. */
 export interface MirrorCosts {
   /** Bytes written for shards of their own. */
   bytes: number;
@@ -35,36 +33,36 @@ export interface MirrorCosts {
   publications: number;
 }
 
-/** What a mirror is made from. */
-export interface MirrorOptions {
-  readonly files: MirrorFiles;
+/** What a live view is made from. */
+export interface LiveViewOptions {
+  readonly files: DualFiles;
   /** Default `flush`. */
   readonly publish?: PublishPolicy | undefined;
-  /** Counts what mirroring costs. */
+  /** Counts what the view costs. */
   readonly costs?: MirrorCosts | undefined;
-  /** Nothing is taken for right that was not looked at (default false). */
+  /** Nothing is taken for right that was not compared (default false). */
   readonly all?: boolean | undefined;
 }
 
-export class ZarrMirror implements ArrayMirror {
+export class LiveView implements ArrayMirror {
   readonly #writer: ArrayWriter;
   readonly #policy: PublishPolicy;
   readonly #costs: MirrorCosts;
   readonly #looksAtAll: boolean;
-  readonly #place: MirrorPlace;
-  #documents: MirrorDocuments;
-  #columns: readonly ColumnMirror[];
+  readonly #place: ViewPlace;
+  #documents: LiveDocuments;
+  #columns: readonly ColumnView[];
   /** True while the array gets other settings: what is shown stays as it is. */
   #isPaused = false;
   #attrs: JsonObject;
-  #state: MirrorState;
+  #state: LiveState;
   /** Undefined until all was looked at. */
-  #shown: Shown | undefined;
+  #published: PublishedView | undefined;
   /** True where the documents are to be put again. */
   #isOutdated = false;
   #publishedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(writer: ArrayWriter, attrs: JsonObject, state: MirrorState, options: MirrorOptions) {
+  constructor(writer: ArrayWriter, attrs: JsonObject, state: LiveState, options: LiveViewOptions) {
     const { root, settings, columns } = writer;
     this.#writer = writer;
     this.#attrs = attrs;
@@ -72,7 +70,7 @@ export class ZarrMirror implements ArrayMirror {
     this.#policy = options.publish ?? "flush";
     this.#costs = options.costs ?? { bytes: 0, shards: 0, publications: 0 };
     this.#looksAtAll = options.all === true;
-    this.#documents = new MirrorDocuments(root, settings, columns);
+    this.#documents = new LiveDocuments(root, settings, columns);
     this.#place = {
       store: root.store,
       path: root.path,
@@ -84,14 +82,14 @@ export class ZarrMirror implements ArrayMirror {
         this.#costs.bytes += bytes;
       },
     };
-    this.#columns = this.#mirrorColumns();
+    this.#columns = this.#viewColumns();
   }
 
   /** Reads what earlier writers left, and makes everything visible that is committed. */
   async start(): Promise<void> {
     const { committed } = this.#writer;
     if (showsCommit(this.#state, committed.layout) && !this.#looksAtAll) {
-      this.#shown = this.#showAll(committed, committed.rows);
+      this.#published = this.#publishAll(committed, committed.rows);
       return;
     }
     await this.#removeLeftovers();
@@ -106,7 +104,7 @@ export class ZarrMirror implements ArrayMirror {
   async beforeCommit(next: Committed): Promise<void> {
     if (this.#isPaused) return;
     const rows = this.#due(next);
-    if (rows !== undefined && this.#shown !== undefined && next.rows > this.#shown.rows)
+    if (rows !== undefined && this.#published !== undefined && next.rows > this.#published.rows)
       await this.#publish(next, rows);
   }
 
@@ -117,19 +115,19 @@ export class ZarrMirror implements ArrayMirror {
   }
 
   noteMoved(before: Committed, now: Committed): void {
-    this.#shown = noteMove(this.#shown, before, now);
+    this.#published = followMove(this.#published, before, now);
   }
 
   async setAttributes(attrs: JsonObject, now: Committed): Promise<void> {
     this.#attrs = attrs;
     this.#isOutdated = true;
-    const shown = this.#shown;
+    const shown = this.#published;
     if (shown === undefined) return this.#publish(now, now.rows);
     // The rows stay those that are shown. Where this fails, all is looked at again.
-    this.#shown = undefined;
+    this.#published = undefined;
     await this.#noteWork();
     await this.#putDocuments(shown.rows);
-    this.#shown = shown;
+    this.#published = shown;
     this.#isOutdated = false;
     this.#costs.publications++;
   }
@@ -150,35 +148,35 @@ export class ZarrMirror implements ArrayMirror {
       await step();
     } finally {
       this.#isPaused = false;
-      if (this.#writer.settings !== settings) this.#layOutAnew();
+      if (this.#writer.settings !== settings) this.#layOutAgain();
     }
     await this.afterCommit(this.#writer.committed);
   }
 
   /** The array has other chunks or columns: all is looked at. */
-  #layOutAnew(): void {
+  #layOutAgain(): void {
     const { root, settings, columns } = this.#writer;
-    this.#shown = undefined;
-    this.#documents = new MirrorDocuments(root, settings, columns);
-    this.#columns = this.#mirrorColumns();
+    this.#published = undefined;
+    this.#documents = new LiveDocuments(root, settings, columns);
+    this.#columns = this.#viewColumns();
   }
 
-  #mirrorColumns(): readonly ColumnMirror[] {
-    return this.#documents.columns.map((column) => new ColumnMirror(this.#place, column));
+  #viewColumns(): readonly ColumnView[] {
+    return this.#documents.columns.map((column) => new ColumnView(this.#place, column));
   }
 
   async close(now: Committed): Promise<void> {
     await this.#publish(now, now.rows);
     const { id, generation } = now.layout;
     if (!showsCommit(this.#state, now.layout))
-      await this.#putState({ ...this.#state, shown: { id, generation } });
+      await this.#putState({ ...this.#state, published: { id, generation } });
   }
 
   /** The rows that are to become visible now; undefined where it stays as it is. */
   #due(now: Committed): number | undefined {
     const { rows } = now;
-    const shown = this.#shown;
-    if (isShown(shown, now, rows)) return undefined;
+    const shown = this.#published;
+    if (isPublished(shown, now, rows)) return undefined;
     if (this.#policy === "flush" || shown === undefined) return rows;
     if (this.#policy === "full") {
       const { chunklen, superchunklen } = this.#writer.settings;
@@ -190,38 +188,38 @@ export class ZarrMirror implements ArrayMirror {
   }
 
   async #publish(next: Committed, rows: number): Promise<void> {
-    const before = this.#shown;
-    if (isShown(before, next, rows) && !this.#isOutdated) return;
+    const before = this.#published;
+    if (isPublished(before, next, rows) && !this.#isOutdated) return;
     await this.#noteWork();
     const shrinks = before !== undefined && rows < before.rows;
-    // What is half published is found out anew where this does not come to its end.
-    this.#shown = undefined;
+    // What is half published is found out again where this does not come to its end.
+    this.#published = undefined;
     if (before === undefined)
       await removeUnlikeDocuments(this.#place, this.#documents.list(rows, this.#attrs));
     if (shrinks) await this.#putDocuments(rows);
     await this.#putShards(before, next, rows);
     if (!shrinks) await this.#putDocuments(rows);
     await this.#removeShards(before, rows);
-    if (before === undefined)
-      await removeFormerNodes(this.#place, this.#state.forms, this.#documents.columns);
-    this.#shown = this.#showAll(next, rows);
+    if (before === undefined) await removeOldNodes(this.#place, this.#state.forms, this.#documents.columns);
+    this.#published = this.#publishAll(next, rows);
     this.#isOutdated = false;
     this.#publishedAt = performance.now();
     this.#costs.publications++;
   }
 
-  async #putShards(before: Shown | undefined, next: Committed, rows: number): Promise<void> {
-    const { superchunklen } = this.#writer.settings;
-    const shown = this.#rowsOf(next, rows);
+  async #putShards(before: PublishedView | undefined, next: Committed, rows: number): Promise<void> {
+    const { root, columns, settings } = this.#writer;
+    const { chunklen, superchunklen } = settings;
+    const view = rowsOf(root, columns, chunklen, next, rows);
     let shard = -1;
     let chunks: number[] = [];
     const putShard = async (): Promise<void> => {
       if (chunks.length === 0) return;
       for (const column of this.#columns)
-        if (await column.update(shard, chunks, shown, this.#looksAtAll)) this.#costs.shards++;
+        if (await column.update(shard, chunks, view, this.#looksAtAll)) this.#costs.shards++;
       chunks = [];
     };
-    for (const chunk of candidates(before, next, shown.chunks)) {
+    for (const chunk of unpublishedChunks(before, next, view.chunks)) {
       const own = Math.floor(chunk / superchunklen);
       if (own !== shard) await putShard();
       shard = own;
@@ -230,13 +228,8 @@ export class ZarrMirror implements ArrayMirror {
     await putShard();
   }
 
-  #showAll(committed: Committed, rows: number): Shown {
-    return showAll(committed, rows, this.#writer.settings.chunklen);
-  }
-
-  #rowsOf(committed: Committed, rows: number): ShownRows {
-    const { root, columns, settings } = this.#writer;
-    return showRows(root, columns, settings.chunklen, committed, rows);
+  #publishAll(committed: Committed, rows: number): PublishedView {
+    return publishAll(committed, rows, this.#writer.settings.chunklen);
   }
 
   /** Puts the documents that are not there already, the root's last. */
@@ -249,11 +242,10 @@ export class ZarrMirror implements ArrayMirror {
   }
 
   /** Takes shards away that have no rows any more. */
-  async #removeShards(before: Shown | undefined, rows: number): Promise<void> {
+  async #removeShards(before: PublishedView | undefined, rows: number): Promise<void> {
     const count = this.#shards(rows);
     for (const column of this.#columns) {
-      const numbers =
-        before === undefined ? await this.#listShards(column) : range(count, this.#shards(before.rows));
+      const numbers = before === undefined ? await column.list() : range(count, this.#shards(before.rows));
       for (const shard of numbers) if (shard >= count) await column.remove(shard);
     }
   }
@@ -263,34 +255,27 @@ export class ZarrMirror implements ArrayMirror {
     return Math.ceil(rows / (chunklen * superchunklen));
   }
 
-  #listShards({ shards }: ColumnMirror): Promise<number[]> {
-    return shards.list();
-  }
-
-  /** What interrupted puts left. */
+  /** Removes what interrupted puts left. */
   async #removeLeftovers(): Promise<void> {
     const { store, path } = this.#writer.root;
     await store.removeLeftovers?.(path);
-    for (const { shards } of this.#columns) {
-      const { node, dimensions } = shards.column;
+    for (const view of this.#columns) {
+      const { node, dimensions } = view.column;
       await store.removeLeftovers?.(joinKey(path, node));
       await store.removeLeftovers?.(joinKey(path, node, "c"));
       if (dimensions === 0) continue;
-      for (const shard of await shards.list()) {
-        const key = shards.key(shard);
-        await store.removeLeftovers?.(key.slice(0, key.lastIndexOf("/")));
-      }
+      for (const shard of await view.list()) await store.removeLeftovers?.(splitKey(view.key(shard)).folder);
     }
   }
 
   /** Says that what is shown is not the last commit any more, whatever becomes of this writer. */
   async #noteWork(): Promise<void> {
-    if (this.#state.shown !== undefined) await this.#putState({ ...this.#state, shown: undefined });
+    if (this.#state.published !== undefined) await this.#putState({ ...this.#state, published: undefined });
   }
 
-  async #putState(state: MirrorState): Promise<void> {
+  async #putState(state: LiveState): Promise<void> {
     const { store, path } = this.#writer.root;
-    await store.put(joinKey(path, MIRROR_STATE), encodeMirrorState(state), { durable: true });
+    await store.put(joinKey(path, LIVE_STATE), encodeLiveState(state), { durable: true });
     this.#state = state;
   }
 }

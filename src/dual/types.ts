@@ -1,13 +1,13 @@
-/** What linking asks of the place it works in, what callers may ask of it, and what they learn. Types only. */
-import type { LongOptions } from "../../archive/kinds/types.ts";
-import type { DType } from "../../format/types.ts";
-import type { Draft, PutOptions, PutSource, ReadableStore, WritableStore } from "../../store/types.ts";
+/** What a Zarr view in the archive's own files asks of the place it works in, and what callers ask and learn. Types only. */
+import type { LongOptions } from "../archive/kinds/types.ts";
+import type { DType } from "../format/types.ts";
+import type { Draft, PutOptions, PutSource, ReadableStore, WritableStore } from "../store/types.ts";
 
 /** How the chunk keys of the Zarr array name the data files. */
 export type LinkKind = "hard" | "symbolic" | "copy";
 
 /** A path: of a data file, or of the Zarr array (`zarr.json`, `c/0`). Keys as stores have them. */
-export interface LinkPlace {
+export interface FilePlace {
   readonly side: "data" | "zarr";
   readonly key: string;
 }
@@ -25,25 +25,46 @@ export interface FileFacts {
   readonly identity: string;
 }
 
+/** Bytes `[start, end)` of a file. */
+export interface FileRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A file that takes the place of a shard. */
+export interface ShardReplacement {
+  readonly key: string;
+  /** Bytes of the old file that stay where they are. */
+  readonly kept: readonly FileRange[];
+  readonly writes: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
+  /** What is neither kept nor written is a hole. */
+  readonly size: number;
+}
+
 /** What files can do beyond a store. Every member is durable only after `sync`, unless it says otherwise. */
-export interface LinkFiles {
-  describe(at: LinkPlace): string;
-  inspect(at: LinkPlace): Promise<FileFacts | undefined>;
-  /** `length` bytes at each of the offsets of a data file, one behind the other; undefined where it ends before. */
+export interface DualFiles {
+  describe(at: FilePlace): string;
+  inspect(at: FilePlace): Promise<FileFacts | undefined>;
+  /** `length` bytes at each of the offsets of a data file, joined; undefined where it ends before. */
   readEach(key: string, offsets: readonly number[], length: number): Promise<Uint8Array | undefined>;
-  /** Writes pieces at `offset`, so that the file ends behind them, and then sets its mode; durable when resolved. */
-  writeTail(at: LinkPlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void>;
+  /** Writes pieces at `offset`, so that the file ends with them, and then sets its mode; durable when resolved. */
+  writeTail(at: FilePlace, offset: number, pieces: readonly Uint8Array[], mode: number): Promise<void>;
   /** Cuts the file off; durable when resolved. */
-  truncate(at: LinkPlace, size: number): Promise<void>;
-  setMode(at: LinkPlace, mode: number): Promise<void>;
+  truncate(at: FilePlace, size: number): Promise<void>;
+  setMode(at: FilePlace, mode: number): Promise<void>;
   /** Makes `to`, with its folders. `CONFLICT` where it exists. */
-  link(from: LinkPlace, to: LinkPlace, kind: LinkKind): Promise<void>;
+  link(from: FilePlace, to: FilePlace, kind: LinkKind): Promise<void>;
   /** True where `to` is a symbolic link that leads to `from`. */
-  leadsTo(to: LinkPlace, from: LinkPlace): Promise<boolean>;
+  leadsTo(to: FilePlace, from: FilePlace): Promise<boolean>;
   /** Removes a file, a link, or a folder without entries; no error where there is none. */
-  remove(at: LinkPlace): Promise<void>;
+  remove(at: FilePlace): Promise<void>;
   /** Makes the entries of the folders of these places durable, and folders that were made for links. */
-  sync(places: readonly LinkPlace[]): Promise<void>;
+  sync(places: readonly FilePlace[]): Promise<void>;
+  /**
+   * Puts a new file, without permission to be written to, in the place of an old shard, at once. Durable when resolved, with
+   * the bytes that were written or copied.
+   */
+  replace(replacement: ShardReplacement): Promise<number>;
 }
 
 /** Where documents are put. */
@@ -58,9 +79,26 @@ export interface LinkSite {
   readonly target: LinkTarget;
   /** The archive's store: keys of the side `data` are its keys. */
   readonly source: ReadableStore;
-  readonly files: LinkFiles;
+  readonly files: DualFiles;
   /** Path from the target to the root of the archive's store, as the record keeps it: `.` where they are one. */
   readonly data: string;
+}
+
+/** When what was flushed becomes visible as Zarr: at every flush, with every full superchunk, or now and then. */
+export type PublishPolicy = "flush" | "full" | { readonly everySeconds: number };
+
+/** How the shards of a node are read. */
+export interface ShardForm {
+  /** Path of the Zarr array below the archive. */
+  readonly node: string;
+  /** After the rows. */
+  readonly dimensions: number;
+  /** Inner chunks of a shard. */
+  readonly capacity: number;
+  /** Of a whole inner chunk, decoded. */
+  readonly chunkBytes: number;
+  /** Data type, shape of an inner chunk and byte order, as JSON. */
+  readonly item: string;
 }
 
 /** How an archive is linked. */

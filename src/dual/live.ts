@@ -1,0 +1,347 @@
+/**
+ * Makes arrays that keep themselves Zarr arrays: opens the views of those that are, makes a plain array one of them, and makes
+ * it a plain one again. @see FORMAT.md [FY-08] [FY-10]
+ */
+import type { LongOptions } from "../archive/kinds/types.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { countChunks } from "../format/layout.ts";
+import { LINK_RECORD, superchunkName } from "../format/naming.ts";
+import type { JsonObject } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import type { WritableStore } from "../store/types.ts";
+import type { ArrayWriter } from "../write/array/array-writer.ts";
+import { fold, planFold, settleNames } from "../write/array/compact.ts";
+import { readWritable } from "../write/array/create.ts";
+import type { ArrayMirror, MirrorMaker } from "../write/array/mirror.ts";
+import { commitStorage } from "../write/array/storage-commit.ts";
+import { layOutColumns, superchunkKeys } from "../write/layout/columns.ts";
+import { type ArraySettings, storageOf } from "../write/layout/settings.ts";
+import { ColumnShards } from "./column-shards.ts";
+import { LiveDocuments, memberOf, readDocument } from "./documents.ts";
+import { LiveView, type LiveViewOptions } from "./live-view.ts";
+import { admitForms, assertFree, isForeign } from "./reader-forms.ts";
+import { indexOfPlaces, OWNER_WRITES } from "./shard-file.ts";
+import { encodeLiveState, isNodePath, LIVE_STATE, readLiveState } from "./state.ts";
+import type { DualFiles, PublishPolicy, ShardForm } from "./types.ts";
+
+/** Bytes of an entry in the index of a shard, which has one for each chunk that fits. */
+const INDEX_ENTRY = 16;
+
+/** For an array that is not visible yet, or is not to be visible any more: gives superchunks their index, and no more. */
+const IDLE_VIEW: ArrayMirror = {
+  makeTail: indexOfPlaces,
+  beforeCommit: async () => undefined,
+  afterCommit: async () => undefined,
+  noteMoved: () => undefined,
+  setAttributes: async () => undefined,
+  admit: async (settings) => settings,
+  change: (step) => step(),
+  close: async () => undefined,
+};
+
+/** Makes mirrors of arrays on a file system. */
+export function liveViews(options: LiveViewOptions): MirrorMaker {
+  const begin = async (writer: ArrayWriter, attrs: JsonObject): Promise<LiveView> => {
+    checkPolicy(options.publish);
+    const { store, path } = writer.root;
+    let state = await readLiveState(store, path);
+    if (state === undefined) {
+      // Before anything else: what it tells can be removed.
+      state = { high: 0, published: undefined, forms: [] };
+      await store.put(joinKey(path, LIVE_STATE), encodeLiveState(state), { durable: true });
+    }
+    const mirror = new LiveView(writer, attrs, state, options);
+    await mirror.start();
+    return mirror;
+  };
+  return {
+    check: async (place, settings) => {
+      checkPolicy(options.publish);
+      new LiveDocuments(place, settings, layOutColumns(place.path, settings));
+      await assertFree(place.store, place.path);
+    },
+    create: begin,
+    open: begin,
+    clear: async (store, path) => {
+      if ((await store.stat(joinKey(path, LIVE_STATE))) !== undefined)
+        await removeView(store, path, await columnNodes(store, path));
+    },
+  };
+}
+
+/** Throws `BAD_ARGUMENT` for words and numbers that say no time. */
+function checkPolicy(publish: PublishPolicy | undefined): void {
+  if (publish === undefined || publish === "flush" || publish === "full") return;
+  const seconds: unknown = typeof publish === "object" ? publish?.everySeconds : undefined;
+  if (typeof seconds === "number" && seconds >= 0) return;
+  const found =
+    typeof seconds === "number" ? `{ everySeconds: ${seconds} }` : (JSON.stringify(publish) ?? "");
+  throw badArgument("publish", found, '"flush", "full", or { everySeconds } of 0 or more');
+}
+
+/** Opens mirrored arrays to be made plain ones: what is not right is left so. */
+export function idleViews(files: DualFiles): MirrorMaker {
+  return { ...liveViews({ files }), open: async () => IDLE_VIEW };
+}
+
+/**
+ * Looks whether a mirrored array can get other settings; writes nothing.
+ *
+ * @throws UNSUPPORTED, CONFLICT as {@link admitForms}
+ */
+export async function checkChange(
+  place: { readonly store: WritableStore; readonly path: string },
+  before: ArraySettings,
+  wanted: ArraySettings,
+  isFree: boolean,
+): Promise<void> {
+  const { store, path } = place;
+  const shown = new LiveDocuments(place, before, layOutColumns(path, before)).forms;
+  const former = (await readLiveState(store, path))?.forms ?? [];
+  await admitForms(place, wanted, { shown, former, isFree });
+}
+
+/** What went, and what stays. */
+export interface RemovedView {
+  /** Shards that went. */
+  readonly shards: number;
+  /** Paths of Zarr arrays and groups below the array that are others'. */
+  readonly left: readonly string[];
+}
+
+/**
+ * Removes the documents, the root's first, the shards, and the state: the array is none of Zarr any more. `own` are the
+ * nodes of its columns. The data files stay as they are, and so does what others put below, consolidated or not.
+ */
+async function removeView(store: WritableStore, path: string, own: readonly string[]): Promise<RemovedView> {
+  const root = joinKey(path, "zarr.json");
+  const forms = await formerForms(store, path);
+  const nodes = new Set(own);
+  const others = new Set((await nodesOf(store, root)).filter((node) => node !== "" && !nodes.has(node)));
+  for (const { node } of forms) {
+    if (nodes.has(node)) continue;
+    if (await isForeign(store, path, node, forms)) others.add(node);
+    else nodes.add(node);
+  }
+  const left: string[] = [];
+  for (const node of others) {
+    const folder = joinKey(path, node);
+    if (!nodes.has(node) && (await isThere(store, joinKey(folder, "zarr.json"))))
+      left.push(store.describe(folder));
+  }
+  await store.delete(root);
+  await store.sync?.([]);
+  let removed = 0;
+  for (const node of nodes) {
+    const folder = joinKey(path, node);
+    if (node !== "") await store.delete(joinKey(folder, "zarr.json"));
+    removed += await removeTree(store, joinKey(folder, "c"));
+    if (node !== "") await store.delete(folder);
+  }
+  await store.delete(joinKey(path, LIVE_STATE));
+  await store.sync?.([]);
+  return { shards: removed, left };
+}
+
+/**
+ * Makes a mirrored array a plain one: what is visible as Zarr goes, then the array says that it is none. Resolves with
+ * what went and what stays. The superchunks get the permission to be written to back; the index behind their chunks stays.
+ */
+export async function endLive(writer: ArrayWriter, files: DualFiles): Promise<RemovedView> {
+  const { root } = writer;
+  writer.files.mirror = undefined;
+  const { columns } = new LiveDocuments(root, writer.settings, writer.columns);
+  const known = columns.map(({ node }) => node);
+  const removed = await removeView(root.store, root.path, known);
+  for (const { first, count } of writer.committed.layout.runs) {
+    for (const key of superchunkKeys(writer.columns, range(first, count))) {
+      const at = { side: "data", key } as const;
+      const facts = await files.inspect(at);
+      if (facts !== undefined && facts.links === 1) await files.setMode(at, facts.mode | OWNER_WRITES);
+    }
+  }
+  const { settings } = writer;
+  writer.settings = { ...settings, zarr: false, revision: settings.revision + 1 };
+  await writer.recommit({ storage: storageOf(writer.settings), revision: writer.settings.revision });
+  await commitStorage(writer);
+  return removed;
+}
+
+function* range(first: number, count: number): Generator<number> {
+  for (let i = 0; i < count; i++) yield first + i;
+}
+
+/** Paths of the arrays that a root's document tells of; `""` where it is the one, or tells of none. */
+async function nodesOf(store: WritableStore, root: string): Promise<string[]> {
+  const { document } = (await readDocument(store, root)) ?? {};
+  const told = memberOf(memberOf(document, "consolidated_metadata"), "metadata");
+  const nodes = typeof told === "object" && told !== null ? Object.keys(told) : [""];
+  return nodes.filter(isNodePath);
+}
+
+/** False also for a name that no object of the store can have, or that leads out of it. */
+async function isThere(store: WritableStore, key: string): Promise<boolean> {
+  try {
+    return (await store.stat(key)) !== undefined;
+  } catch (error) {
+    if (isSuperchunkError(error, "UNSAFE_PATH")) return false;
+    throw error;
+  }
+}
+
+/** Nodes of the columns of an array that is not open; of a damaged one, those that its own root document has in order. */
+async function columnNodes(store: WritableStore, path: string): Promise<readonly string[]> {
+  try {
+    const { settings } = await readWritable(store, path);
+    const columns = layOutColumns(path, settings);
+    return new LiveDocuments({ store, path }, settings, columns).columns.map(({ node }) => node);
+  } catch (error) {
+    if (!isSuperchunkError(error) || error.code === "IO") throw error;
+  }
+  const { document } = (await readDocument(store, joinKey(path, "zarr.json"))) ?? {};
+  const order = memberOf(memberOf(document, "attributes"), "column_order");
+  if (!Array.isArray(order)) return [""];
+  return order.filter((node): node is string => typeof node === "string" && isNodePath(node));
+}
+
+/** Forms that were shown once, with notes where shards were. A damaged state, or a newer one, tells of none. */
+async function formerForms(store: WritableStore, path: string): Promise<readonly ShardForm[]> {
+  try {
+    return (await readLiveState(store, path))?.forms ?? [];
+  } catch (error) {
+    if (isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED")) return [];
+    throw error;
+  }
+}
+
+/** Removes a folder; the objects that went. */
+async function removeTree(store: WritableStore, folder: string): Promise<number> {
+  const entries = [];
+  for await (const entry of store.list(folder)) entries.push(entry);
+  let removed = 0;
+  for (const { name, kind } of entries) {
+    const key = joinKey(folder, name);
+    if (kind === "folder") removed += await removeTree(store, key);
+    else {
+      await store.delete(key);
+      removed++;
+    }
+  }
+  await store.delete(folder);
+  return removed;
+}
+
+/** What {@link beginLive} would do. */
+export interface LivePlan {
+  /** Keys of the documents. */
+  readonly documents: readonly string[];
+  /** Full superchunks that there will be, each of them a shard. */
+  readonly full: number;
+  /** Superchunks of them, and the open end, that are written anew once by copying their chunks. */
+  readonly rewritten: number;
+  /** Chunks of the open end, which is a shard of its own. */
+  readonly open: number;
+  /** Bytes that are written, about: superchunks with their index, the open end, documents. */
+  readonly bytes: number;
+}
+
+/** Plans {@link beginLive} from the metadata and the heads and indexes of superchunks. Writes nothing; throws the same. */
+export async function planLive(
+  writer: ArrayWriter,
+  attrs: JsonObject,
+  files: DualFiles,
+  options: LongOptions = {},
+): Promise<LivePlan> {
+  const { documents, hasIndex } = await prepare(writer, files, options);
+  const { committed } = writer;
+  const { superchunklen } = writer.settings;
+  const { rewritten } = await planFold(writer, true, hasIndex);
+  const chunks = countChunks(committed.layout.runs);
+  const copied = rewritten.reduce(
+    (sum, place) => sum + Math.min(superchunklen, chunks - place * superchunklen),
+    0,
+  );
+  const open = chunks % superchunklen;
+  const listed = documents.list(committed.rows, attrs);
+  const perChunk = chunks === 0 ? 0 : committed.cbytes / chunks;
+  const shards = rewritten.length + (open > 0 ? 1 : 0);
+  const indexes = shards * writer.columns.length * superchunklen * INDEX_ENTRY;
+  return {
+    documents: listed.map(([key]) => key),
+    full: Math.floor(chunks / superchunklen),
+    rewritten: rewritten.length,
+    open,
+    bytes: listed.reduce(
+      (sum, [, { length }]) => sum + length,
+      indexes + Math.round(perChunk * (copied + open)),
+    ),
+  };
+}
+
+/**
+ * Says of an array that is open for writing that it keeps itself a Zarr array from the next opening on. Broken off, it is a
+ * plain array, some of whose superchunks have an index behind their chunks.
+ *
+ * @throws CONFLICT where it is linked, or a Zarr array is in the way; UNSUPPORTED for what Zarr cannot hold as it is stored
+ */
+export async function beginLive(
+  writer: ArrayWriter,
+  files: DualFiles,
+  options: LongOptions = {},
+): Promise<void> {
+  const { root } = writer;
+  const { settings, hasIndex } = await prepare(writer, files, options);
+  writer.files.mirror = IDLE_VIEW;
+  try {
+    await fold(writer, { ...options, walkable: true, isKept: hasIndex });
+    await settleNames(writer);
+    await root.settled();
+    writer.settings = { ...settings, revision: settings.revision + 1 };
+    await writer.recommit({ storage: storageOf(writer.settings), revision: writer.settings.revision });
+    await commitStorage(writer);
+  } finally {
+    writer.files.mirror = undefined;
+  }
+}
+
+/** What an array is made with that keeps itself a Zarr array, checked, and which of its superchunks are shards already. */
+async function prepare(
+  writer: ArrayWriter,
+  files: DualFiles,
+  options: LongOptions,
+): Promise<{
+  readonly settings: ArrayWriter["settings"];
+  readonly documents: LiveDocuments;
+  readonly hasIndex: (number: number) => Promise<boolean>;
+}> {
+  const { root } = writer;
+  const record = joinKey(root.path, LINK_RECORD);
+  if ((await root.store.stat(record)) !== undefined) {
+    throw new SuperchunkError("CONFLICT", 'it is linked as it was; "superchunk unlink" it first', {
+      path: root.store.describe(record),
+      field: "zarr",
+    });
+  }
+  const settings = { ...writer.settings, zarr: true };
+  if (settings.reserve !== undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "its chunks have a reserve to be changed in place, which the shards of a Zarr array cannot be; make an array without",
+      { path: root.store.describe(root.path), field: "reserve" },
+    );
+  }
+  await liveViews({ files }).check(root, settings);
+  const documents = new LiveDocuments(root, settings, layOutColumns(root.path, settings));
+  const columns = documents.columns.map(
+    (column) => new ColumnShards({ store: root.store, path: root.path, files }, column),
+  );
+  const hasIndex = async (number: number): Promise<boolean> => {
+    for (const column of columns) {
+      const key = `${column.column.folder}/${superchunkName(number)}`;
+      const info = await root.store.stat(key, { signal: options.signal });
+      if (info === undefined || (await column.readFull(key, info.size)) === undefined) return false;
+    }
+    return true;
+  };
+  return { settings, documents, hasIndex };
+}

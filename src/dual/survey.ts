@@ -1,0 +1,383 @@
+/** What is there of a link, what is to be done about it, and what stands in its way. Must not write. */
+import type { Archive } from "../archive/kinds/types.ts";
+import { crc32c } from "../bytes/checksum.ts";
+import { isEqual } from "../bytes/equal.ts";
+import { SuperchunkError } from "../errors.ts";
+import { LINK_RECORD } from "../format/naming.ts";
+import { splitKey } from "../store/key.ts";
+import { shardIndexLength } from "../zarr/read/shard-index.ts";
+import type { DataFile } from "./data-files.ts";
+import { type StoredShard, withoutWriting } from "./shard-file.ts";
+import { type LinkedArchive, type LinkedShard, planShards } from "./shards.ts";
+import { getIfThere, type LinkRecord, type RecordedFile, type RecordedOptions } from "./state.ts";
+import { checkTail, makeTail, type Tail } from "./tail.ts";
+import type {
+  FileFacts,
+  FilePlace,
+  LinkAction,
+  LinkKind,
+  LinkOptions,
+  LinkPlan,
+  LinkSite,
+  PlannedLink,
+} from "./types.ts";
+import { assertOwnNames, findFormer, placesOf } from "./undo.ts";
+
+const ROOT: FilePlace = { side: "zarr", key: "" };
+/** Bytes of each file that are compared at a time. */
+const PIECE = 1 << 20;
+
+/** One file that is to be made a shard. */
+export interface ShardWork {
+  readonly places: { readonly data: FilePlace; readonly shard: FilePlace };
+  readonly facts: FileFacts;
+  /** Undefined where the file has it already. */
+  readonly tail: Tail | undefined;
+  /** Bytes before the tail. */
+  readonly size: number;
+  readonly mode: number;
+  /** What is in the shard's place: nothing, the file itself, or something else. */
+  readonly named: "absent" | "right" | "wrong";
+}
+
+/** What is there, and what is to be done about it. */
+export interface Survey {
+  readonly plan: LinkPlan;
+  readonly record: LinkRecord;
+  /** Recorded files that are not the archive's any more. */
+  readonly stale: readonly RecordedFile[];
+  /** Keys of shards that have another name now. */
+  readonly oldNames: readonly string[];
+  /** Files that are not linked right. */
+  readonly works: readonly ShardWork[];
+  /** Keys of documents that must not be seen meanwhile, the root's first. */
+  readonly hidden: readonly string[];
+  /** Documents that are not there, or not right; with the root's own. */
+  readonly documents: readonly (readonly [key: string, bytes: Uint8Array])[];
+  /** Files whose chunks' sizes are still to be proven. */
+  readonly guessed: readonly DataFile[];
+}
+
+/**
+ * Looks at everything; `before` is the record of a link, complete or not, that is there. With `guess`, sizes of chunks are
+ * taken from offsets where these can tell.
+ *
+ * @throws UNSUPPORTED, CONFLICT and the codes of damage, as linking does
+ */
+export async function survey(
+  archive: Archive,
+  site: LinkSite,
+  options: LinkOptions,
+  before: LinkRecord | undefined,
+  guess: boolean,
+): Promise<Survey> {
+  const { target, files } = site;
+  const { kind = "hard", signal = new AbortController().signal } = options;
+  assertSameLink(site, archive, before, kind);
+  const chosen = chooseOptions(before, options);
+  const known = new Map(before?.files.map((file) => [file.path, file]));
+  // A wrong guess is undone as a whole: a folder for it must be there before, and after.
+  const sizes =
+    guess && (await files.inspect(ROOT)) !== undefined
+      ? new Map([...known].map(([path, { size }]) => [path, size]))
+      : undefined;
+  const linked = await planShards(archive, { ...options, ...chosen }, sizes);
+  assertNodes(archive, site, linked);
+  const missing = new Set(await missingFolders(site, linked));
+  const { isPublished, unlike: documents } = await compareDocuments(site, linked, before, signal);
+  const looks: Look[] = [];
+  for (const shard of linked.shards) {
+    signal.throwIfAborted();
+    const hasFolder = !missing.has(splitKey(shard.link).folder);
+    looks.push(
+      await lookAt({ site, kind, before, isPublished, signal }, shard, known.get(shard.path), hasFolder),
+    );
+    options.onProgress?.({ done: looks.length, total: linked.shards.length });
+  }
+  const works = looks.flatMap(({ work }) => (work === undefined ? [] : [work]));
+  const now = new Map(looks.map(({ file }) => [file.path, file]));
+  const stale = (before?.files ?? []).filter(({ path }) => !now.has(path));
+  const names = new Set(looks.map(({ file }) => file.link));
+  const oldNames = (before?.files ?? []).flatMap(({ path, link }) =>
+    now.has(path) && !names.has(link) ? [link] : [],
+  );
+  const keys = linked.documents.map(([key]) => key);
+  const oldDocuments = (before?.documents ?? []).filter((key) => !keys.includes(key));
+  const changes = works.length + stale.length + oldNames.length + oldDocuments.length + documents.length > 0;
+  const root = linked.documents.at(-1);
+  const published =
+    !changes || root === undefined || documents.some(([key]) => key === root[0])
+      ? documents
+      : [...documents, root];
+  return {
+    plan: {
+      source: archive.store.describe(archive.path),
+      destination: target.describe(""),
+      kind,
+      documents: documents.map(([key]) => key),
+      files: looks.map(({ planned }) => planned),
+      added: works.reduce((sum, { tail }) => sum + (tail?.length ?? 0), 0),
+      done: !changes,
+      notes: [...linked.notes, ...looks.flatMap(({ notes }) => notes), ...noteLinksOut(site, kind)],
+    },
+    record: {
+      kind,
+      data: site.data,
+      archive: archive.path,
+      files: looks.map(({ file }) => file),
+      documents: keys,
+      sums: new Map(
+        await Promise.all(linked.documents.map(async ([key, bytes]) => [key, await crc32c(bytes)] as const)),
+      ),
+      options: chosen,
+      folders: [...new Set([...(before?.folders ?? []), ...missing])].sort(byDepth),
+    },
+    stale,
+    oldNames,
+    works,
+    hidden: [...published.map(([key]) => key).reverse(), ...oldDocuments],
+    documents: published,
+    guessed: linked.guessed,
+  };
+}
+
+/** Which documents are not there, or not right. Throws `CONFLICT` for one that no link made. */
+async function compareDocuments(
+  { target, files }: LinkSite,
+  { documents }: LinkedArchive,
+  before: LinkRecord | undefined,
+  signal: AbortSignal,
+): Promise<{
+  /** The root's document is there: a link was finished, and all that is here was durable before. */
+  readonly isPublished: boolean;
+  readonly unlike: Survey["documents"];
+}> {
+  const unlike: (readonly [string, Uint8Array])[] = [];
+  let isPublished = false;
+  for (const [key, bytes] of documents) {
+    const stored = await getIfThere(target, key, { signal });
+    if (stored !== undefined && before?.documents.includes(key) !== true) {
+      throw new SuperchunkError(
+        "CONFLICT",
+        `it is there already, and no link made it; ${files.describe(ROOT)} seems to be a Zarr array of its own`,
+        { path: target.describe(key) },
+      );
+    }
+    if (!isEqual(stored, bytes)) unlike.push([key, bytes]);
+    isPublished = stored !== undefined; // the root's comes last
+  }
+  return { isPublished, unlike };
+}
+
+/** What is the same for all files of a link. */
+interface LookContext {
+  readonly site: LinkSite;
+  readonly kind: LinkKind;
+  readonly before: LinkRecord | undefined;
+  /** False where a link that is there was not finished: what looks right may never have reached the disk. */
+  readonly isPublished: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** What was found out about one file. */
+interface Look {
+  readonly file: RecordedFile;
+  readonly planned: PlannedLink;
+  /** Undefined where nothing is to be done. */
+  readonly work: ShardWork | undefined;
+  readonly notes: readonly string[];
+}
+
+/**
+ * Finds out what one data file and its shard are; without `hasFolder` nothing can be in the shard's place. Throws `CONFLICT`
+ * where something else is there, and what comparing the bytes throws.
+ */
+async function lookAt(
+  { site, kind, before, isPublished, signal }: LookContext,
+  shard: LinkedShard,
+  recorded: RecordedFile | undefined,
+  hasFolder: boolean,
+): Promise<Look> {
+  const { files } = site;
+  const places = placesOf(shard);
+  const path = files.describe(places.data);
+  const isOurs = recorded?.link === shard.link || before?.files.some(({ link }) => link === shard.link);
+  const link = hasFolder ? await files.inspect(places.shard) : undefined;
+  if (link !== undefined && isOurs !== true) {
+    throw new SuperchunkError(
+      "CONFLICT",
+      "it is there already, and no link made it; remove it, or link elsewhere",
+      { path: files.describe(places.shard) },
+    );
+  }
+  const isCopy = kind === "copy";
+  const facts = isCopy ? await factsOf(site, places.data) : await assertOwnNames(site, places.data, link);
+  const former =
+    recorded === undefined
+      ? { size: facts.size, mode: facts.mode, replaced: false }
+      : await findFormer(site, kind, recorded, facts, true);
+  const stored = storedShard(site, kind, shard, isCopy ? (link?.size ?? 0) : facts.size);
+  const hasTail = stored.size > (isCopy ? facts.size : former.size);
+  const reason = hasTail ? await checkTail(shard, stored, signal) : "it has no index";
+  const isNamed = isCopy
+    ? link?.kind === "file" && reason === undefined && (await isCopyOf(site, shard, former.size, signal))
+    : kind === "hard"
+      ? link?.identity === facts.identity
+      : await files.leadsTo(places.shard, places.data);
+  const isProtected = isCopy || facts.mode === withoutWriting(facts.mode);
+  const faults = [
+    ...(reason === undefined ? [] : [reason]),
+    ...(isNamed ? [] : [`${shard.link} is not its shard`]),
+    ...(isProtected ? [] : ["it can be written to"]),
+  ];
+  // A copy that is made again needs its index again; so does a file whose index a failed sync may have lost.
+  const isWhole = reason === undefined && (!isCopy || isNamed) && (isPublished || before === undefined);
+  const tail = isWhole ? undefined : await makeTail(shard, former.size, signal);
+  const hasWork = faults.length > 0 || tail !== undefined;
+  const added = tail?.length ?? stored.size - former.size;
+  const isPadded =
+    tail === undefined ? added > shardIndexLength(shard.layout.shards.capacity) : tail.padded > 0;
+  const wasLinked = recorded !== undefined && before !== undefined && !former.replaced;
+  const action: LinkAction = !hasWork ? "keep" : wasLinked && faults.length > 0 ? "repair" : "link";
+  const grown = wasLinked ? former.size - recorded.size : 0;
+  return {
+    file: {
+      path: shard.path,
+      link: shard.link,
+      size: former.size,
+      mode: former.mode,
+      tail: added,
+      crc32c: tail?.crc32c ?? (await crcOf(stored, former.size, added)),
+    },
+    planned: {
+      file: path,
+      shard: shard.link,
+      chunks: shard.chunks.length,
+      size: former.size,
+      added,
+      padded: isPadded,
+      action,
+      ...(action === "repair" ? { reason: faults.join("; ") } : {}),
+    },
+    work: hasWork
+      ? {
+          places,
+          facts,
+          tail,
+          size: former.size,
+          mode: former.mode,
+          named: link === undefined ? "absent" : isNamed ? "right" : "wrong",
+        }
+      : undefined,
+    notes: grown > 0 ? [`${path} has grown by ${grown} bytes since it was linked`] : [],
+  };
+}
+
+/** The bytes that are a shard, of a file that is one or of its copy. */
+export function storedShard(
+  { source, target }: LinkSite,
+  kind: LinkKind,
+  { path, link }: Pick<RecordedFile, "path" | "link">,
+  size: number,
+): StoredShard {
+  return kind === "copy" ? { store: target, key: link, size } : { store: source, key: path, size };
+}
+
+async function crcOf({ store, key }: StoredShard, offset: number, length: number): Promise<number> {
+  return crc32c((await store.getRange(key, { offset, length })) ?? new Uint8Array(0));
+}
+
+async function factsOf({ files }: LinkSite, at: FilePlace): Promise<FileFacts> {
+  const facts = await files.inspect(at);
+  if (facts !== undefined) return facts;
+  throw new SuperchunkError("INCOMPLETE", "the data file is not there any more", {
+    path: files.describe(at),
+  });
+}
+
+/** True where the first `size` bytes of a data file and of its copy are the same: an index does not say which values changed. */
+export async function isCopyOf(
+  { source, target }: LinkSite,
+  { path, link }: Pick<RecordedFile, "path" | "link">,
+  size: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  for (let offset = 0; offset < size; offset += PIECE) {
+    const range = { offset, length: Math.min(PIECE, size - offset) };
+    const [own, copy] = await Promise.all([
+      source.getRange(path, range, { signal }),
+      target.getRange(link, range, { signal }),
+    ]);
+    if (own === undefined || own.length !== range.length || !isEqual(copy, own)) return false;
+  }
+  return true;
+}
+
+/** The symbolic link to a single file leads out of the Zarr array's folder. [FL-03] */
+function noteLinksOut({ data, target }: LinkSite, kind: LinkKind): string[] {
+  if (kind !== "symbolic" || data === ".") return [];
+  return [
+    `the shards are symbolic links that lead out of ${target.describe("")}: other Zarr readers follow them, superchunk does not (verify calls that damage), and after an append to the file they are not shards any more. Hard links, which are the default, stay right`,
+  ];
+}
+
+/** What is asked for now, and otherwise what was asked for before. */
+export function chooseOptions(before: LinkRecord | undefined, options: LinkOptions): RecordedOptions {
+  const { dtype, shape, dimensionNames } = options;
+  return {
+    ...before?.options,
+    ...(dtype === undefined ? {} : { dtype }),
+    ...(shape === undefined ? {} : { shape }),
+    ...(dimensionNames === undefined ? {} : { dimensionNames }),
+  };
+}
+
+/** A link of another kind, or of another archive, is undone first. */
+function assertSameLink(
+  { target }: LinkSite,
+  archive: Archive,
+  before: LinkRecord | undefined,
+  kind: LinkKind,
+): void {
+  if (before === undefined || (before.kind === kind && before.archive === archive.path)) return;
+  const other =
+    before.kind === kind ? `${before.archive} is linked here` : `it is linked with --link ${before.kind}`;
+  throw new SuperchunkError("CONFLICT", `${other}; "superchunk unlink" undoes that first`, {
+    path: target.describe(LINK_RECORD),
+    expected: kind,
+    found: before.kind,
+  });
+}
+
+/** Columns must not get the names of the folders of the archive itself. */
+function assertNodes(archive: Archive, { data }: LinkSite, { documents }: LinkedArchive): void {
+  if (archive.dialect !== "blz-superchunk" || data !== ".") return;
+  for (const [key] of documents) {
+    const name = key.split("/")[0] ?? "";
+    if (!["data", "meta"].includes(name)) continue;
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `it cannot be linked: the column "${name}" would become the folder ${name}, which is the archive's own. "superchunk convert" makes a Zarr copy`,
+      { path: archive.store.describe(archive.path), field: name },
+    );
+  }
+}
+
+/** Folders that are not there yet, outer ones first, so that undoing leaves none of them. */
+async function missingFolders(site: LinkSite, linked: LinkedArchive): Promise<string[]> {
+  const keys = [...linked.shards.map(({ link }) => link), ...linked.documents.map(([key]) => key)];
+  const wanted = new Set<string>();
+  for (const folder of new Set(keys.map((key) => splitKey(key).folder))) {
+    const parts = folder === "" ? [] : folder.split("/");
+    for (let depth = 0; depth <= parts.length; depth++) wanted.add(parts.slice(0, depth).join("/"));
+  }
+  const missing: string[] = [];
+  for (const key of wanted)
+    if ((await site.files.inspect({ side: "zarr", key })) === undefined) missing.push(key);
+  return missing;
+}
+
+/** The root, then outer folders before those in them. */
+function byDepth(a: string, b: string): number {
+  return a.split("/").length - b.split("/").length || a.length - b.length;
+}

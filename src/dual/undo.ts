@@ -1,0 +1,271 @@
+/**
+ * Undoes a link: the documents go, the root's first, then what was added to the files and the shards' names, then the
+ * record. If it is interrupted anywhere, the same call completes it.
+ *
+ * Bytes are cut off only where it is proven that linking added them. @see FORMAT.md [FL-05]
+ */
+import { crc32c } from "../bytes/checksum.ts";
+import { SuperchunkError } from "../errors.ts";
+import { LINK_RECORD } from "../format/naming.ts";
+import { splitKey } from "../store/key.ts";
+import { runPooled } from "../store/pool.ts";
+import { findDataEnd } from "./data-files.ts";
+import { OWNER_WRITES, WRITE_BITS, withoutWriting } from "./shard-file.ts";
+import { type LinkRecord, type RecordedFile, readLinkRecord } from "./state.ts";
+import { isIndexOfFile, isIndexTail } from "./tail.ts";
+import type { FileFacts, FilePlace, LinkKind, LinkSite, UnlinkResult } from "./types.ts";
+
+const UNPROVEN =
+  "nothing proves that linking added what follows its chunks. If it was linked here, put a copy without that in its place";
+/** Files that are made durable at a time. */
+const AT_ONCE = 32;
+
+/**
+ * Makes the archive what it was, to the last byte and the permissions.
+ *
+ * @throws NOT_FOUND where nothing is linked; CONFLICT where a data file has names that must not change with it;
+ * READ_ONLY, IO; BAD_FIELD where the record is damaged
+ */
+export async function unlinkArchive(
+  site: LinkSite,
+  options: { readonly signal?: AbortSignal | undefined } = {},
+): Promise<UnlinkResult> {
+  const { target, files } = site;
+  const { signal } = options;
+  const record = await readLinkRecord(target, signal);
+  if (record === undefined) {
+    throw new SuperchunkError("NOT_FOUND", "nothing is linked here: there is no record of a link", {
+      path: target.describe(LINK_RECORD),
+      field: LINK_RECORD,
+    });
+  }
+  const { files: recorded, gone } = await followMoves(site, record);
+  const undone = await undoFiles(site, record.kind, recorded, async () => {
+    for (const key of [...record.documents].reverse()) await target.delete(key, { signal });
+    await files.sync([{ side: "zarr", key: "zarr.json" }]);
+  });
+  for (const file of gone) await files.remove(placesOf(file).shard);
+  for (const folder of new Set(record.documents.map((key) => splitKey(key).folder)))
+    await target.removeLeftovers?.(folder, { signal });
+  const folders = [...record.folders].reverse();
+  for (const key of folders) {
+    const at = { side: "zarr", key } as const;
+    // What has become a file since, or was never the link's, stays.
+    if (key !== "" && (await files.inspect(at))?.kind === "folder") await files.remove(at);
+  }
+  await target.delete(LINK_RECORD);
+  await files.sync([{ side: "zarr", key: LINK_RECORD }]);
+  if (folders.includes("")) await files.remove({ side: "zarr", key: "" });
+  return undone;
+}
+
+/** Takes shards' names away and makes their data files what they were; `begin` once none of them refuses, before any change. */
+export async function undoFiles(
+  site: LinkSite,
+  kind: LinkKind,
+  recorded: readonly RecordedFile[],
+  begin?: () => Promise<void>,
+): Promise<UnlinkResult> {
+  const { files } = site;
+  let restored = 0;
+  let removed = 0;
+  const replaced: string[] = [];
+  const notes: string[] = [];
+  const found = [];
+  for (const file of recorded) {
+    const facts = await findFile(site, kind, file);
+    // Found out while the shard's name still tells which file is the one that was linked.
+    const former = facts === undefined ? undefined : await findFormer(site, kind, file, facts);
+    found.push({ file, facts, former });
+  }
+  await begin?.();
+  await runPooled(found, AT_ONCE, async ({ file, facts, former }) => {
+    const { data, shard } = placesOf(file);
+    if (facts === undefined || former === undefined)
+      notes.push(`${files.describe(data)} is not there any more`);
+    else if (former.replaced) replaced.push(files.describe(data));
+    else if (former.isUnproven) notes.push(`${files.describe(data)} stays as it is: ${UNPROVEN}`);
+    else {
+      // The file first: its shard's name proves what was added, should this be broken off.
+      if (kind !== "copy") removed += await restoreFile(site, data, facts, former);
+      restored++;
+    }
+    await files.remove(shard);
+  });
+  await files.sync(recorded.map((file) => placesOf(file).shard));
+  return { files: restored, removed, replaced, notes };
+}
+
+/** The data file, if it is there; it must have no other names. */
+async function findFile(site: LinkSite, kind: LinkKind, file: RecordedFile): Promise<FileFacts | undefined> {
+  const { data, shard } = placesOf(file);
+  const facts = await site.files.inspect(data);
+  if (facts === undefined || kind === "copy") return facts;
+  return assertOwnNames(site, data, await site.files.inspect(shard));
+}
+
+/** A data file as it was. */
+interface FormerFile {
+  /** Bytes, and permission bits. */
+  readonly size: number;
+  readonly mode: number;
+  /** True where another program has put another file in its place: nothing was added to that one. */
+  readonly replaced: boolean;
+  /** True where nothing proves that linking added what follows its chunks: it stays as it is. */
+  readonly isUnproven?: true;
+}
+
+/** Place of a data file, and of its shard. */
+export function placesOf({ path, link }: Pick<RecordedFile, "path" | "link">): {
+  readonly data: FilePlace;
+  readonly shard: FilePlace;
+} {
+  return { data: { side: "data", key: path }, shard: { side: "zarr", key: link } };
+}
+
+/**
+ * What a recorded file was before it was linked, whatever happened to it since: nothing, an interrupted link, a foreign append
+ * over the index, or another file in its place.
+ *
+ * A record may be anybody's, and name any file: what it says of one counts where its tail is an index that leads to the chunks of that very
+ * file, where the shard is another name of it, which nobody gets from a download, where it lies in the record's own folder, or where the caller asked for that very file
+ * (`isAsked`).
+ */
+export async function findFormer(
+  site: LinkSite,
+  kind: LinkKind,
+  recorded: RecordedFile,
+  facts: FileFacts,
+  isAsked = false,
+): Promise<FormerFile> {
+  if (kind === "copy") return { size: facts.size, mode: facts.mode, replaced: false };
+  const { path, size, tail } = recorded;
+  // Linking takes away the permission to write, and no other; it is all that is given back.
+  const mode = withoutWriting(facts.mode) | (recorded.mode & WRITE_BITS);
+  const asIs = { size: facts.size, mode: facts.mode };
+  const shard = await site.files.inspect(placesOf(recorded).shard);
+  const isNamed = kind === "hard" && shard?.identity === facts.identity;
+  const isTrusted = isAsked || isNamed || site.data === ".";
+  if (facts.size === size) return { ...asIs, mode: isTrusted ? mode : facts.mode, replaced: false };
+  if (facts.size === size + tail) {
+    const bytes = await site.source.getRange(path, { offset: size, length: tail });
+    if (bytes !== undefined && (await crc32c(bytes)) === recorded.crc32c) {
+      const found = { size, bytes };
+      const isProven = isTrusted
+        ? await isIndexTail(found, site.source.describe(path))
+        : await isIndexOfFile(site.source, path, found);
+      if (isProven) return { size, mode, replaced: false };
+    }
+  }
+  // While a link is being made its file has no shard yet; a hard link that is another file by now tells a replacement.
+  const isSame = shard === undefined || kind === "symbolic" || isNamed;
+  if (!isSame) return { ...asIs, replaced: true };
+  if (!isTrusted) return { ...asIs, replaced: false, isUnproven: true };
+  const end = await findDataEnd(site.source, path, facts.size);
+  return { size: Math.min(facts.size, Math.max(size, end)), mode, replaced: false };
+}
+
+/**
+ * Refuses a file that cannot be written to without changing another file's bytes. `link`: what lies at its shard's place.
+ *
+ * @throws CONFLICT where it has names that linking did not give it; UNSUPPORTED where it is a symbolic link; INCOMPLETE
+ */
+export async function assertOwnNames(
+  { files }: LinkSite,
+  data: FilePlace,
+  link: FileFacts | undefined,
+): Promise<FileFacts> {
+  const facts = await files.inspect(data);
+  const path = files.describe(data);
+  if (facts === undefined)
+    throw new SuperchunkError("INCOMPLETE", "the data file is not there any more", { path });
+  if (facts.kind !== "file") {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "it is not a file but a link to one elsewhere, which must not be changed; replace it by the file, or convert instead",
+      { path, expected: "a file", found: facts.kind },
+    );
+  }
+  const own = link?.kind === "file" && link.identity === facts.identity ? 2 : 1;
+  if (facts.links > own) {
+    throw new SuperchunkError(
+      "CONFLICT",
+      `the file has ${facts.links - own} more hard link${facts.links - own > 1 ? "s" : ""} elsewhere (a backup made with "cp -al", perhaps), which would be changed with it; give it bytes of its own ("cp" it and rename the copy over it), or link with copies (--link copy)`,
+      { path, field: "hard links", expected: own, found: facts.links },
+    );
+  }
+  return facts;
+}
+
+/** Makes a file that can be written to, and must be, writable for its owner. */
+export async function allowWriting({ files }: LinkSite, at: FilePlace, mode: number): Promise<void> {
+  if ((mode & OWNER_WRITES) === 0) await files.setMode(at, mode | OWNER_WRITES);
+}
+
+/** Makes a data file what it was. Resolves with the bytes that were cut off. */
+async function restoreFile(
+  { files }: LinkSite,
+  data: FilePlace,
+  facts: FileFacts,
+  former: FormerFile,
+): Promise<number> {
+  if (facts.size > former.size) {
+    // All that was allowed before, while the tail proves that it may be.
+    await files.setMode(data, former.mode | OWNER_WRITES);
+    await files.truncate(data, former.size);
+    await files.setMode(data, former.mode);
+  } else if (facts.mode !== former.mode) await files.setMode(data, former.mode);
+  return facts.size - former.size;
+}
+
+/** The files of a record where they are now. */
+interface MovedFiles {
+  readonly files: readonly RecordedFile[];
+  /** Files whose name another linked one has now: only their shards are left of them. */
+  readonly gone: readonly RecordedFile[];
+  readonly hasMoved: boolean;
+}
+
+/**
+ * Finds files of hard links that lie in the same folder under another name now, as compacting an array gives them: a shard's
+ * name still says which file it was.
+ */
+export async function followMoves(site: LinkSite, { kind, files }: LinkRecord): Promise<MovedFiles> {
+  if (kind !== "hard") return { files, gone: [], hasMoved: false };
+  const lost = new Map<string, RecordedFile>();
+  for (const file of files) {
+    const { data, shard } = placesOf(file);
+    const link = await site.files.inspect(shard);
+    if (link?.kind !== "file") continue;
+    if ((await site.files.inspect(data))?.identity !== link.identity) lost.set(link.identity, file);
+  }
+  const moved = await findByIdentity(site, lost);
+  if (moved.size === 0) return { files, gone: [], hasMoved: false };
+  const taken = new Set(moved.values());
+  const isGone = (file: RecordedFile): boolean => !moved.has(file) && taken.has(file.path);
+  return {
+    files: files
+      .filter((file) => !isGone(file))
+      .map((file) => ({ ...file, path: moved.get(file) ?? file.path })),
+    gone: files.filter(isGone),
+    hasMoved: true,
+  };
+}
+
+/** Where files are now, of those that are found. */
+async function findByIdentity(
+  { source, files }: LinkSite,
+  lost: ReadonlyMap<string, RecordedFile>,
+): Promise<Map<RecordedFile, string>> {
+  const found = new Map<RecordedFile, string>();
+  for (const folder of new Set([...lost.values()].map(({ path }) => splitKey(path).folder))) {
+    for await (const { name, kind } of source.list(folder)) {
+      if (kind !== "object") continue;
+      const key = folder === "" ? name : `${folder}/${name}`;
+      const facts = await files.inspect({ side: "data", key });
+      const file = facts?.kind === "file" ? lost.get(facts.identity) : undefined;
+      if (file !== undefined) found.set(file, key);
+    }
+  }
+  return found;
+}
