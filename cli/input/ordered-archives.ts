@@ -29,7 +29,10 @@ export async function openInOrder(paths: readonly string[], signal: AbortSignal)
       if (await isArchive(store, name, { signal })) keys.push(name);
       else {
         const below: string[] = [];
-        for await (const { path } of findArchives(store, name, { signal })) below.push(path);
+        for await (const { path, error } of findArchives(store, name, { signal })) {
+          if (error !== undefined) throw error;
+          below.push(path);
+        }
         if (below.length === 0)
           throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
             path: store.describe(name),

@@ -45,7 +45,14 @@ async function locatePath(path: string, typed: string): Promise<Location> {
     return { store: new FileStore(dirname(real)), path: basename(real) };
   } catch (cause) {
     if (cause instanceof SuperchunkError) throw cause;
-    throw new SuperchunkError("NOT_FOUND", "there is no such file or folder", { path: typed, cause });
+    // Node.js puts this character in the place of bytes that are not UTF-8, also in what is typed.
+    const advice = path.includes("\ufffd")
+      ? "; names that are not UTF-8 cannot be opened: rename the file or folder first"
+      : "";
+    throw new SuperchunkError("NOT_FOUND", `there is no such file or folder${advice}`, {
+      path: typed,
+      cause,
+    });
   }
 }
 

@@ -3,7 +3,7 @@
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import { findArchives } from "../archive/open/discover.ts";
 import { isSuperchunkError } from "../errors.ts";
-import { joinKey } from "../store/key.ts";
+import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ListEntry, ReadableStore } from "../store/types.ts";
 import { V2_DOCUMENTS } from "../zarr/document/metadata-v2.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
@@ -30,7 +30,8 @@ export async function* findReadables(
   options: OpenOptions = {},
 ): AsyncGenerator<FoundReadable> {
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
-    if (found.kind !== "other") yield { path: found.path };
+    if (found.error !== undefined) yield { path: found.path, error: found.error };
+    else if (found.kind !== "other") yield { path: found.path };
     else yield* walkZarr(found.path, () => openZarr(store, found.path, { signal: options.signal }));
   }
 }
@@ -56,7 +57,11 @@ export async function* walkZarr(
     return;
   }
   yield { path, group };
-  for (const name of names) yield* walkZarr(joinKey(path, name), () => group.open(name));
+  for (const name of names) {
+    const error = refuseListed(name, group.store.describe(path));
+    if (error !== undefined) yield { path: showListed(path, name), error };
+    else yield* walkZarr(joinKey(path, name), () => group.open(name));
+  }
 }
 
 /** True for a folder with the document of a Zarr node. */

@@ -34,6 +34,34 @@ export function isPlainPath(key: string): boolean {
 }
 
 /**
+ * Why a name that a listing gave cannot be part of a key; undefined where it can. A store whose names are bytes gives
+ * those that are not UTF-8 with U+DC80 to U+DCFF in the place of each byte that is wrong. `where` names the folder.
+ */
+export function refuseListed(name: string, where: string): SuperchunkError | undefined {
+  if (isPlainPath(name) && name !== "" && !name.includes("/")) return undefined;
+  const shown = showName(name);
+  const reason = LONE_SURROGATE.test(name)
+    ? "its name is not UTF-8, and is shown with its other bytes as \\xNN"
+    : "its name has a backslash, which is not allowed in names";
+  return new SuperchunkError("UNSUPPORTED", `${reason}. Rename it, then run this again`, {
+    path: where === "" ? shown : `${where.replace(/\/$/, "")}/${shown}`,
+    field: "name",
+    found: shown,
+  });
+}
+
+/** The key of a listed name, or where the name cannot be part of one, what messages show in its place. */
+export function showListed(folder: string, name: string): string {
+  const shown = showName(name);
+  return folder === "" ? shown : `${folder}/${shown}`;
+}
+
+/** A name as messages show it: bytes that are not UTF-8 as `\xNN`. */
+function showName(name: string): string {
+  return name.replace(/[\uDC80-\uDCFF]/gu, (half) => `\\x${(half.charCodeAt(0) - 0xdc00).toString(16)}`);
+}
+
+/**
  * Refuses what is not a folder: the same as {@link checkKey}, but `""` is the root.
  *
  * @throws UNSAFE_PATH as {@link checkKey}

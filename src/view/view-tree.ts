@@ -46,7 +46,11 @@ export async function findViewEntries(
   options: OpenOptions = {},
 ): Promise<ViewEntry[]> {
   const keys: string[] = [];
-  for await (const found of findArchives(store, path, options)) keys.push(found.path);
+  const refused = new Map<string, SuperchunkError>();
+  for await (const found of findArchives(store, path, options)) {
+    keys.push(found.path);
+    if (found.error !== undefined) refused.set(found.path, found.error);
+  }
   if (keys.length === 0) {
     for await (const { kind } of findArchives(store, path, { ...options, isOther: isZarrFolder }))
       if (kind === "other") throw onlyZarr(store.describe(path));
@@ -60,7 +64,11 @@ export async function findViewEntries(
   return keys.map((key) => ({
     node: named.get(below(key)) ?? below(key),
     source: store.describe(key),
-    open: (opening) => open(store, key, opening),
+    open: async (opening) => {
+      const error = refused.get(key);
+      if (error !== undefined) throw error;
+      return open(store, key, opening);
+    },
   }));
 }
 

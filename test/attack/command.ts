@@ -2,9 +2,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
-/** True where the tests are to try everything (`npm run test:all`), and not only what a few seconds suffice for. */
-export const runsAll: boolean = process.env["SUPERCHUNK_TESTS"] === "all";
-
 /** How a process ended. */
 export interface Outcome {
   /** Exit code; undefined where a signal ended it. */

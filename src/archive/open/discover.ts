@@ -1,7 +1,7 @@
 /** Finds the archives inside a folder. */
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { startsAsJournal } from "../../format/journal.ts";
-import { joinKey } from "../../store/key.ts";
+import { joinKey, refuseListed, showListed } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
 
@@ -9,6 +9,8 @@ import type { OpenOptions } from "../kinds/types.ts";
 export interface FoundArchive {
   readonly path: string;
   readonly kind: "file" | "folder" | "other";
+  /** Set for what cannot be looked into because of its name; `path` is then as messages show it. */
+  readonly error?: SuperchunkError;
 }
 
 /** Options of {@link findArchives}. */
@@ -40,6 +42,14 @@ export async function* findArchives(
   }
   entries.sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const { name, kind } of entries) {
+    const refusal = refuseListed(name, store.describe(path));
+    if (refusal !== undefined) {
+      // A file by its name alone: what else it may be is not known.
+      const isFile = kind === "object";
+      if (!isFile || name.endsWith(".blp"))
+        yield { path: showListed(path, name), kind: isFile ? "file" : "folder", error: refusal };
+      continue;
+    }
     const key = joinKey(path, name);
     try {
       if (kind === "folder") yield* findArchives(store, key, options);

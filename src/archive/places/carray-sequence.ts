@@ -1,6 +1,6 @@
 /** The chunk sequence of a carray folder: `data/__N.blp` from 0, one chunk each behind a 16-byte header. */
 import { carrayChunkName, parseCarrayChunkName } from "../../format/naming.ts";
-import { joinKey } from "../../store/key.ts";
+import { joinKey, showListed } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ChunkSequence, PlacedChunk } from "./sequence.ts";
 
@@ -63,7 +63,7 @@ export class CarraySequence implements ChunkSequence {
     const stale: string[] = [];
     for await (const entry of this.store.list(this.#folder, { signal })) {
       const index = parseCarrayChunkName(entry.name);
-      if (index === undefined || index >= this.nchunks) stale.push(joinKey(this.#folder, entry.name));
+      if (index === undefined || index >= this.nchunks) stale.push(showListed(this.#folder, entry.name));
     }
     return stale.sort();
   }

@@ -6,7 +6,7 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
-import { joinKey } from "../../store/key.ts";
+import { joinKey, showListed } from "../../store/key.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { statFile } from "../open/stored-size.ts";
 import { placeInFile } from "./bloscpack-sequence.ts";
@@ -82,7 +82,7 @@ export class SuperchunkSequence implements ChunkSequence {
     for await (const entry of this.store.list(this.#folder, { signal })) {
       const number = parseSuperchunkName(entry.name);
       if (number === undefined || number > this.#firsts.length - 1)
-        stale.push(joinKey(this.#folder, entry.name));
+        stale.push(showListed(this.#folder, entry.name));
     }
     return stale.sort();
   }

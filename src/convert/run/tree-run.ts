@@ -2,7 +2,7 @@
  * The state of the conversion of a folder of archives: what was converted, what failed, what is left to publish.
  */
 import { open } from "../../archive/open/open.ts";
-import { isSuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
@@ -34,6 +34,8 @@ export interface TreeSource {
   readonly node: string;
   /** A Zarr array or group, all of which is converted; else an archive. */
   readonly isZarr: boolean;
+  /** Set for what cannot be opened. */
+  readonly error?: SuperchunkError;
 }
 
 /** One run of `convertTree`. */
@@ -72,9 +74,10 @@ export class TreeRun {
     this.#publisher = this.#batch ?? publishDirectly(target);
   }
 
-  async convert({ key, node, isZarr }: TreeSource, signal: AbortSignal): Promise<void> {
+  async convert({ key, node, isZarr, error }: TreeSource, signal: AbortSignal): Promise<void> {
     const where = { path: this.#store.describe(key), node };
     try {
+      if (error !== undefined) throw error;
       if (isZarr) {
         const { failures, ...result } = await this.#convertZarr(key, node, signal);
         this.#entries.push({ ...where, status: "converted", result });
@@ -84,9 +87,9 @@ export class TreeRun {
         const result = await this.#convertOne(key, node, signal);
         this.#entries.push({ ...where, status: "converted", result });
       }
-    } catch (error) {
+    } catch (failure) {
       this.#options.signal?.throwIfAborted();
-      this.#entries.push({ ...where, status: "failed", ...failureOf(error, where.path) });
+      this.#entries.push({ ...where, status: "failed", ...failureOf(failure, where.path) });
     }
     this.#done++;
     this.#fractions.delete(key);

@@ -4,7 +4,7 @@
  * One damaged archive does not stop the others. Names stay as they are, extensions included, but for what Zarr
  * reserves (see `node-names.ts`). Knows how conversions are put side by side; must not know chunks.
  */
-import { findArchives } from "../../archive/open/discover.ts";
+import { type FoundArchive, findArchives } from "../../archive/open/discover.ts";
 import { open } from "../../archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { isZarrFolder } from "../../open/find-readables.ts";
@@ -48,9 +48,10 @@ export async function* planTree(
   path: string,
   options: ConvertOptions = {},
 ): AsyncGenerator<TreePlanEntry> {
-  for (const { key, node, isZarr } of await nameTree(store, path, options)) {
+  for (const { key, node, isZarr, error } of await nameTree(store, path, options)) {
     const where = { path: store.describe(key), node };
     try {
+      if (error !== undefined) throw error;
       if (isZarr) {
         const root = await openZarr(store, key, { signal: options.signal });
         yield* splitPlan(await planZarrNodes(root, options), where);
@@ -123,17 +124,22 @@ async function nameTree(
   path: string,
   { signal }: ConvertOptions,
 ): Promise<TreeSource[]> {
-  const found = new Map<string, boolean>();
+  const found = new Map<string, FoundArchive>();
   for await (const each of findArchives(store, path, { signal, isOther: isZarrFolder })) {
     if (each.path === path)
       throw new SuperchunkError("BAD_ARGUMENT", "this is an archive, not a folder of archives", {
         path: store.describe(path),
       });
-    found.set(each.path, each.kind === "other");
+    found.set(each.path, each);
   }
   const below = (key: string): string => (path === "" ? key : key.slice(path.length + 1));
   const named = namePaths([...found.keys()].map(below));
   return [...found]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, isZarr]) => ({ key, node: named.get(below(key)) ?? below(key), isZarr }));
+    .map(([key, { kind, error }]) => ({
+      key,
+      node: named.get(below(key)) ?? below(key),
+      isZarr: kind === "other",
+      ...(error === undefined ? {} : { error }),
+    }));
 }

@@ -47,7 +47,17 @@ export async function* findBackJobs(
       yield* zarrJobs(store, found.path, node, () => openZarr(store, found.path, options));
       continue;
     }
-    yield archiveJob(store, found.path, node, () => open(store, found.path, options));
+    const { error } = found;
+    if (error === undefined)
+      yield archiveJob(store, found.path, node, () => open(store, found.path, options));
+    else
+      yield {
+        path: found.path,
+        node,
+        notes: [],
+        fingerprint: async () => null,
+        open: () => Promise.reject(error),
+      };
   }
 }
 

@@ -97,11 +97,17 @@ export class FolderReader implements ReadableStore {
       options?.signal?.throwIfAborted();
       const path = this.folders.find(folder);
       if (path === undefined) return;
+      let hasOthers = false;
       for await (const entry of await fs.promises.opendir(path, { bufferSize: 256 })) {
         options?.signal?.throwIfAborted();
+        if (entry.name.includes(REPLACEMENT)) {
+          hasOthers = true;
+          continue;
+        }
         const kind = this.#classify(entry, joinPath(path, entry.name));
         if (kind !== undefined) yield { name: entry.name, kind };
       }
+      if (hasOthers) yield* this.#listBytes(path);
     } catch (error) {
       if (isAbsence(error)) return; // removed meanwhile
       throw explainError(error, this.describe(folder), "listing the folder", false);
@@ -311,6 +317,22 @@ export class FolderReader implements ReadableStore {
   }
 
   /**
+   * The entries whose names may not be UTF-8: those that are not have half a character in the place of each byte that is
+   * wrong, so that no two of them are one, and no key has their name.
+   */
+  *#listBytes(path: string): Generator<ListEntry> {
+    for (const raw of fs.readdirSync(path, { encoding: "buffer" })) {
+      const text = raw.toString();
+      if (!text.includes(REPLACEMENT)) continue;
+      const isText = Buffer.from(text).equals(raw);
+      const at = Buffer.concat([Buffer.from(joinPath(path, "")), raw]);
+      const info = fs.statSync(at, { throwIfNoEntry: false }) ?? fs.lstatSync(at, { throwIfNoEntry: false });
+      if (info !== undefined && !(isText && isTemporary(text)))
+        yield { name: isText ? text : escapeBytes(raw), kind: info.isDirectory() ? "folder" : "object" };
+    }
+  }
+
+  /**
    * What a folder entry is; undefined for temporaries. What is refused when it is read (a link that leads nowhere, out, or in a
    * circle, a pipe, a socket, a device) is listed all the same: left out, it would pass for what was never stored.
    */
@@ -325,6 +347,28 @@ export class FolderReader implements ReadableStore {
       return "object";
     }
   }
+}
+
+/** What Node.js puts in the place of bytes that are not UTF-8. A name may hold the character itself. */
+const REPLACEMENT = "\ufffd";
+
+/** A name that is not UTF-8 as text: U+DC80 to U+DCFF for each byte that is wrong, as Python has it. */
+function escapeBytes(name: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < name.length; ) {
+    const length = [1, 2, 3, 4].find((count) => isText(name.subarray(at, at + count)));
+    text +=
+      length === undefined
+        ? String.fromCharCode(0xdc00 + (name[at] ?? 0))
+        : Buffer.from(name.subarray(at, at + length)).toString();
+    at += length ?? 1;
+  }
+  return text;
+}
+
+/** True for bytes that are whole characters in UTF-8. */
+function isText(bytes: Uint8Array): boolean {
+  return Buffer.from(Buffer.from(bytes).toString()).equals(bytes);
 }
 
 /** What is at a path itself, with exact times; undefined where nothing is. */
