@@ -272,3 +272,60 @@ describe("what others do", () => {
     expect(fs.readFileSync(join(copy, "meta", "sizes"))).toEqual(sizes);
   });
 });
+
+const TEMPORARY = ".zarr.json.0123456789abcdef.tmp";
+
+test("[FL-04] a link whose sync failed writes every index again before a document says that it is there", async () => {
+  const root = copyOf(join(corpusFolder, "blz-superchunk/i4-adler32-meta"));
+  const store = new FileStore(root);
+  const real = dualFiles(root);
+  const wrote: string[] = [];
+  let fails = true;
+  const files = new Proxy(real, {
+    get: (object, name) => {
+      const value: unknown = Reflect.get(object, name, object);
+      if (name !== "writeTail") return typeof value === "function" ? value.bind(object) : value;
+      return async (...args: Parameters<DualFiles["writeTail"]>): Promise<void> => {
+        await real.writeTail(...args);
+        wrote.push(args[0].key);
+        if (fails) throw new Outage(); // the bytes look right, and may never reach the disk
+      };
+    },
+  });
+  const site: LinkSite = { target: store, source: store, files, data: "." };
+  await expect(linkArchive(await openIn(store, ""), site)).rejects.toThrow(Outage);
+  wrote.length = 0;
+  fails = false;
+  await linkArchive(await openIn(store, ""), site);
+  await store.close();
+  expect(wrote.sort()).toEqual(
+    fs
+      .readdirSync(join(root, "data"))
+      .map((name) => `data/${name}`)
+      .sort(),
+  );
+  expect(await verifyLinkAt(root)).toEqual([]);
+  // Of a link that was finished, nothing is written again.
+  expect((await link(root)).done).toBe(true);
+});
+
+test.each([false, true])(
+  "[FL-05] unlink removes the document that a killed link did not finish (with a record: %s)",
+  async (hasRecord) => {
+    const root = copyOf(join(corpusFolder, "blz-superchunk/i4-adler32-meta"));
+    const before = snapshot(root);
+    if (hasRecord) await link(root);
+    fs.writeFileSync(join(root, TEMPORARY), "{");
+    if (hasRecord) await unlink(root);
+    else await expect(unlink(root)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(snapshot(root)).toEqual(before);
+  },
+);
+
+test("[FL-04] linking removes the document that a killed link did not finish", async () => {
+  const root = copyOf(join(corpusFolder, "blz-superchunk/nested"));
+  fs.writeFileSync(join(root, TEMPORARY), "{");
+  await link(root);
+  expect(fs.existsSync(join(root, TEMPORARY))).toBe(false);
+  expect(await verifyLinkAt(root)).toEqual([]);
+});
