@@ -35,6 +35,13 @@ export {
   type DecodedChunk,
   type DecodeRun,
 } from "./archive/read/chunk-decoder.ts";
+export {
+  type Hole,
+  type HolePolicy,
+  type RepairOptions,
+  type RepairReport,
+  repairArray,
+} from "./convert/run/repair.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
 export { parseJson, parseJsonInput, stringifyJson } from "./format/json.ts";
@@ -151,6 +158,5 @@ export type { Deletion } from "./write/layout/deletion.ts";
 export type { Reserve } from "./write/layout/reserve.ts";
 export type { SettingPlan } from "./write/layout/setting-plan.ts";
 export type { CompressionOptions, CutOptions, ReserveOptions } from "./write/layout/settings.ts";
-export { type RepairOptions, type RepairReport, repairArray } from "./write/repair/repair.ts";
 export type { NpySource } from "./write/rows/npy-rows.ts";
 export type { RowSource } from "./write/rows/rows.ts";

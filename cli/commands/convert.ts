@@ -1,11 +1,12 @@
 /** `superchunk convert`: archives into another format. */
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
 import { refuseEmptyPath } from "../../src/node/locate.ts";
 import { convertTo } from "../actions/conversion.ts";
 import { convertToTransformer } from "../actions/transformer-conversion.ts";
 import { convertBackTo } from "../actions/way-back.ts";
 import type { Context } from "../context.ts";
+import { parseShape } from "../input/shape-text.ts";
 import { parseCount, parseSize } from "../input/units.ts";
 
 /** What can be written. */
@@ -113,14 +114,6 @@ Examples:
         ? convertTo(sources, destination, flags, context)
         : convertBackTo(sources, destination, flags.to, flags, context);
     });
-}
-
-function parseShape(text: string): readonly number[] {
-  const shape = text.split(/[,x]/).map((part) => part.trim());
-  if (!shape.every((part) => /^\d+$/.test(part) && Number.isSafeInteger(Number(part)))) {
-    throw new InvalidArgumentError('Expected whole numbers with commas between, for example "1000,256".');
-  }
-  return shape.map(Number);
 }
 
 function parseNames(text: string): readonly string[] {

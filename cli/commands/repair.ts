@@ -1,80 +1,165 @@
-/** `superchunk repair`: an array that another program broke, brought in order, into a copy or where it lies. */
-import type { Command } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
+/** `superchunk repair`: what is whole of a damaged archive, in a copy or, an array of superchunks, where it lies. */
+import { type Command, Option } from "commander";
+import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
+import { parseJson } from "../../src/format/json.ts";
+import type { JsonValue } from "../../src/format/types.ts";
+import type { Hole } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
-import { formatPlural } from "../input/units.ts";
+import { parseShape } from "../input/shape-text.ts";
+import { formatCount, formatPlural, parseCount } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
+
+const HOLES = ["fill", "drop", "cut"] as const;
 
 interface RepairFlags {
   readonly inPlace?: boolean;
   readonly dryRun?: boolean;
+  readonly holes?: (typeof HOLES)[number];
+  readonly fill?: string;
+  readonly scan?: boolean;
+  readonly dtype?: string;
+  readonly shape?: readonly number[];
+  readonly chunklen?: number;
+  readonly discard?: boolean;
   readonly breakLock?: boolean;
   readonly json?: boolean;
 }
 
-/** Adds `repair ROOT [DST]`. */
+/** Adds `repair PATH [DST]`. */
 export function addRepair(program: Command, context: Context): void {
   program
     .command("repair")
-    .description("bring an array in order that another program or a disk broke, and say what is gone")
-    .argument("<root>", "folder of an array of superchunks")
-    .argument("[dst]", "folder to make for the repaired array")
-    .option("--in-place", "repair it where it lies, by one commit, instead of into DST")
+    .description("keep what is whole of a damaged archive, in a copy or where it lies, and say what is gone")
+    .argument("<path>", "file, folder or URL of one archive, of any dialect")
+    .argument("[dst]", "file or folder to make for what is whole, of the same dialect")
+    .option("--in-place", "repair an array of superchunks where it lies, by one commit, instead of into DST")
     .option("--dry-run", "say what is wrong, and what would be gone, and change nothing")
-    .option("--break-lock", "take the lock from whoever holds it")
+    .addOption(
+      new Option(
+        "--holes <how>",
+        "what stands where a chunk is gone: fill, a value, so that rows keep their places; drop, nothing, so that rows move up; cut, nothing, and the rows end there",
+      ).choices(HOLES),
+    )
+    .option("--fill <value>", "the value that fills, as JSON (default: the array's default value, else zero)")
+    .option("--dtype <dtype>", 'what the chunks hold, where no metadata tell it, for example "<f8"')
+    .option("--shape <n,n,...>", "the shape of the array, where no metadata tell it", parseShape)
+    .option("--chunklen <n>", "rows of a chunk, where no metadata tell it", parseCount)
+    .option(
+      "--scan",
+      "search files for chunks by their Blosc headers, where nothing else tells where they are",
+    )
+    .option("--discard", "with --in-place: remove what was replaced once the result was read back")
+    .option("--break-lock", "take the lock from its holder")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-Finds the chunks that are whole, counts the rows anew, makes new tables of
-offsets. Nothing is made up: rows end where the first chunk is missing. Ends
-with 3 where rows, or the attributes, are gone.
+Finds the chunks that are whole: those whose header, checksum and payload are
+right. Where rows would be lost or made up it writes nothing, lists every hole
+and ends with 3, until --holes says what stands there. With it, it ends with 3
+where rows are gone, or anything else is. A repair in place keeps what it
+replaces in PATH/lost+found.
 
 Examples:
   superchunk repair broken --dry-run
-  superchunk repair broken repaired
-  superchunk repair broken --in-place`,
+  superchunk repair broken repaired --holes fill
+  superchunk repair broken --in-place --holes cut
+  superchunk repair download.blp whole.blp --holes drop
+  superchunk repair old.bcolz repaired.bcolz --dtype "<f8" --chunklen 4096`,
     )
-    .action((root: string, dst: string | undefined, flags: RepairFlags) => repair(root, dst, flags, context));
+    .action((path: string, dst: string | undefined, flags: RepairFlags) => repair(path, dst, flags, context));
 }
 
 async function repair(
-  root: string,
+  path: string,
   into: string | undefined,
-  { inPlace, dryRun, breakLock, json }: RepairFlags,
+  flags: RepairFlags,
   context: Context,
 ): Promise<void> {
+  const { inPlace, dryRun, json, holes, scan, shape, chunklen, discard, breakLock } = flags;
   if (dryRun !== true && (into === undefined) !== (inPlace === true))
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      "say where the repaired array goes: a new folder as DST, or --in-place",
-      { path: root, field: "dst" },
+      "say where the repaired archive goes: a new file or folder as DST, or --in-place",
+      { path, field: "dst" },
     );
+  if (discard === true && inPlace !== true)
+    throw new SuperchunkError("BAD_ARGUMENT", "--discard belongs to --in-place: a copy replaces nothing", {
+      path,
+      field: "discard",
+    });
   const bar = startProgress(context.io, "repair", { unit: "rows" });
   const { signal } = context;
-  const options = { into, dryRun, breakLock, signal, onProgress: bar.onProgress };
-  const report = await repairArray(root, options).finally(bar.finish);
-  const { rows, rowsBefore, problems, lost } = report;
-  if (lost.length > 0) context.note(EXIT.damaged);
-  if (json === true) {
-    await context.json({
-      path: root,
-      destination: dryRun === true ? null : (into ?? root),
-      dryRun: dryRun === true,
-      ...report,
-      rowsBefore: rowsBefore ?? null,
-    });
-    return;
+  const fill = parseValue(flags.fill);
+  const dtype = parseValue(flags.dtype);
+  const told = { dtype, shape, chunklen, fill, holes, scan };
+  const options = { ...told, into, dryRun, discard, breakLock, signal, onProgress: bar.onProgress };
+  try {
+    const report = await repairArray(path, options).finally(bar.finish);
+    const { rows, rowsBefore, problems, lost } = report;
+    if (lost.length > 0) context.note(EXIT.damaged);
+    if (json === true) {
+      await context.json({
+        path,
+        destination: dryRun === true ? null : (into ?? path),
+        dryRun: dryRun === true,
+        ...report,
+        rowsBefore: rowsBefore ?? null,
+        setAside: report.setAside ?? null,
+      });
+      return;
+    }
+    for (const problem of problems) context.message(`found: ${problem}`);
+    for (const loss of lost) context.message(`gone: ${loss}`);
+    const filled = report.filled.reduce((sum, { from, to }) => sum + to - from, 0);
+    if (filled > 0)
+      context.message(`filled: ${formatPlural(filled, "row")}; info and verify name them until they are set`);
+    if (report.setAside !== undefined)
+      context.message(`what was replaced is in ${report.setAside}; remove it when it is not needed any more`);
+    const before = rowsBefore === undefined ? "an unknown number" : formatPlural(rowsBefore, "row");
+    const verdict = problems.length + lost.length === 0 ? "nothing was wrong; " : "";
+    context.message(
+      dryRun === true
+        ? `${path}: ${verdict}${formatPlural(rows, "row")} would be there, ${before} now`
+        : `${into ?? path}: ${verdict}${formatPlural(rows, "row")} now, ${before} before`,
+    );
+  } catch (error) {
+    const found = refusedHoles(error);
+    if (found === undefined || json === true) throw error;
+    for (const hole of found) context.message(holeLine(hole));
+    context.message(
+      `${path}: ${formatPlural(found.length, "chunk")} ${found.length === 1 ? "is" : "are"} missing or damaged, ${formatCount(rowsIn(found))} rows in all. Nothing was written: --holes fill keeps the places of all rows, drop moves rows up, cut ends the rows at the first hole`,
+    );
+    context.note(EXIT.damaged);
   }
-  for (const problem of problems) context.message(`found: ${problem}`);
-  for (const loss of lost) context.message(`gone: ${loss}`);
-  const before = rowsBefore === undefined ? "an unknown number" : formatPlural(rowsBefore, "row");
-  const verdict = problems.length + lost.length === 0 ? "nothing was wrong; " : "";
-  context.message(
-    dryRun === true
-      ? `${root}: ${verdict}${formatPlural(rows, "row")} would be there, ${before} now`
-      : `${into ?? root}: ${verdict}${formatPlural(rows, "row")} now, ${before} before`,
-  );
+}
+
+/** The holes because of which nothing was done, if that is what the error says. */
+function refusedHoles(error: unknown): readonly Hole[] | undefined {
+  if (!isSuperchunkError(error, "INCOMPLETE") || error.details.field !== "holes") return undefined;
+  return error.details.found as readonly Hole[];
+}
+
+function rowsIn(holes: readonly Hole[]): number {
+  return holes.reduce((sum, { from, to }) => sum + to - from, 0);
+}
+
+/** One line: chunk, rows, file, byte, reason. */
+function holeLine({ column, chunk, from, to, path, offset, code, reason }: Hole): string {
+  const place = offset === undefined ? path : `${path}, byte ${offset}`;
+  const of = column === undefined ? "" : `column "${column}", `;
+  return `bad: ${of}chunk ${chunk}, rows ${from} to ${to - 1}: ${place === "" ? "" : `${place}: `}${code}: ${reason}`;
+}
+
+/** A value as JSON; text that is not JSON stands for itself. */
+function parseValue(text: string | undefined): JsonValue | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return parseJson(new TextEncoder().encode(text), "");
+  } catch (error) {
+    if (isSuperchunkError(error)) return text;
+    throw error;
+  }
 }

@@ -48,6 +48,14 @@ export interface StoredLayout {
   readonly journal?: string;
   /** True where some superchunk may be of version 4, so that only its offsets tell its chunks. [FG-12] */
   readonly isMoved?: boolean;
+  /** Rows that a repair filled because their chunks were gone, in order, until they are set. [FG-15] */
+  readonly filled?: readonly RowSpan[];
+}
+
+/** Rows `[from, to)`. */
+export interface RowSpan {
+  readonly from: number;
+  readonly to: number;
 }
 
 /** What {@link parseLayout} needs to know of the array, and what {@link encodeSizes} writes beside the layout. */
@@ -86,9 +94,25 @@ export function parseLayout(sizes: JsonObject, path: string): StoredLayout | und
     ...(storage === undefined ? {} : { storage }),
     ...(journal === undefined ? {} : { journal }),
     ...(moved ? { isMoved: true } : {}),
+    ...parseFilled(sizes, path),
   };
   checkNumbers(layout, path);
   return layout;
+}
+
+/** Rows that a repair filled: spans in order, each behind the one before it. Throws `BAD_FIELD`. [FG-15] */
+export function parseFilled(sizes: JsonObject, path: string): Pick<StoredLayout, "filled"> {
+  const stored = sizes["filled"];
+  if (stored === undefined) return {};
+  let before = 0;
+  const filled = listOf(stored, "filled", path).map((span) => {
+    const [from, to] = listOf(span, "filled", path).map((row) => countOf(row, "filled", path));
+    if (from === undefined || to === undefined || from < before || to <= from)
+      throw bad(path, "filled", "[from, to] in order, each behind the one before it", span);
+    before = to;
+    return { from, to };
+  });
+  return filled.length === 0 ? {} : { filled };
 }
 
 function parseRun(stored: JsonValue, path: string): Run {
@@ -168,6 +192,7 @@ export function encodeSizes(facts: SizesFacts, layout: StoredLayout): Uint8Array
     nbytes: facts.nbytes,
     cbytes: facts.cbytes,
     generation,
+    ...encodeFilled(layout.filled),
     layout: {
       id,
       epoch,
@@ -183,6 +208,39 @@ export function encodeSizes(facts: SizesFacts, layout: StoredLayout): Uint8Array
     },
   };
   return new TextEncoder().encode(`${stringifyJson(sizes, { python: true })}\n`);
+}
+
+/** The member `filled` of a metadata object; nothing where no row is. [FG-15] */
+export function encodeFilled(filled: readonly RowSpan[] = []): JsonObject {
+  return filled.length === 0 ? {} : { filled: filled.map(({ from, to }) => [from, to]) };
+}
+
+/** What is said of rows that a repair filled. */
+export function filledText({ from, to }: RowSpan): string {
+  const rows = to - from === 1 ? `row ${from} holds` : `rows ${from} to ${to - 1} hold`;
+  return `${rows} a fill value: a repair found no whole chunk for ${to - from === 1 ? "it" : "them"}`;
+}
+
+/** Spans in order, those that touch as one; empty ones are left out. */
+export function mergeSpans(spans: readonly RowSpan[]): RowSpan[] {
+  const merged: { from: number; to: number }[] = [];
+  for (const { from, to } of [...spans].sort((a, b) => a.from - b.from)) {
+    const last = merged.at(-1);
+    if (to <= from) continue;
+    if (last !== undefined && from <= last.to) last.to = Math.max(last.to, to);
+    else merged.push({ from, to });
+  }
+  return merged;
+}
+
+/** What is left of spans without the rows of another one. */
+export function withoutSpan(spans: readonly RowSpan[], { from, to }: RowSpan): RowSpan[] {
+  return spans.flatMap((span) =>
+    [
+      { from: span.from, to: Math.min(span.to, from) },
+      { from: Math.max(span.from, to), to: span.to },
+    ].filter((part) => part.from < part.to),
+  );
 }
 
 function isObject(value: JsonValue): value is JsonObject {

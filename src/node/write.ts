@@ -1,7 +1,7 @@
 /** Making arrays at paths, and opening them for writing: with a lock, and worker threads that encode. */
 import { join, resolve } from "node:path";
-import type { LongOptions } from "../archive/kinds/types.ts";
 import type { CompressorName } from "../codec/types.ts";
+import { type RepairOptions, type RepairReport, repairArray as repairIn } from "../convert/run/repair.ts";
 import { liveViews } from "../dual/live.ts";
 import type { MirrorCosts } from "../dual/live-view.ts";
 import type { PublishPolicy } from "../dual/types.ts";
@@ -13,11 +13,10 @@ import {
   type WriteOptions,
 } from "../write/array/create.ts";
 import type { WritableArray } from "../write/array/writable-array.ts";
-import { type RepairReport, repairArray as repairIn } from "../write/repair/repair.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
-import { isS3Address, locateTarget } from "./locate.ts";
+import { isS3Address, locate, locateFileTarget, locateTarget } from "./locate.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { isSlow } from "./threads/thread-encoder.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
@@ -66,37 +65,40 @@ export async function openWritable(path: string, options: WritePathOptions = {})
 }
 
 /** Options of {@link repairArray}. */
-export interface RepairPathOptions extends LongOptions, LockOptions {
-  /** A folder, or an `s3:` address, where nothing is yet; without it the array is repaired where it lies. */
+export interface RepairPathOptions extends Omit<RepairOptions, "into" | "lock">, LockOptions {
+  /** A path, or an `s3:` address, where nothing is yet; without it the array is repaired where it lies. */
   readonly into?: string | undefined;
-  /** Only look: say what is wrong, and what would be gone (default false). */
-  readonly dryRun?: boolean | undefined;
 }
 
 /**
- * Repairs the array in a folder or at an `s3:` address, into another one or where it lies, and says what it did and what is gone.
+ * Repairs the archive at a path or an `s3:` address, into another one or, an array of superchunks, where it lies, and says what
+ * it did and what is gone.
  *
- * @throws NOT_FOUND; UNSUPPORTED for another archive; CONFLICT where a writer holds the lock; INCOMPLETE and the codes of damage where `meta/storage` cannot
- * be read; NO_SPACE, IO
+ * @throws NOT_FOUND; UNSUPPORTED for what is not an archive; CONFLICT where a writer holds the lock; INCOMPLETE where rows would
+ * be lost or made up, and the options do not say which; the codes of damage; NO_SPACE, IO
  */
 export async function repairArray(path: string, options: RepairPathOptions = {}): Promise<RepairReport> {
   useNativeDigests();
   const { into, breakLock, ...rest } = options;
-  const { store } = locateTarget(path);
-  const target = into === undefined ? undefined : locateTarget(into).store;
-  const lock = isS3Address(into ?? path)
-    ? undefined
-    : (): Promise<FileLock> => acquireLock(join(resolve(into ?? path), "meta", "lock"), { breakLock });
+  // The store of an S3 address that is only read cannot write.
+  const isHere = into === undefined && options.dryRun !== true;
+  const { store, path: key } = isHere && isS3Address(path) ? locateTarget(path) : await locate(path);
   try {
-    if ((await store.stat("meta/storage")) === undefined && (await store.stat("meta/sizes")) === undefined)
-      return await repairIn(store, "", rest); // says that there is nothing, and makes no folder
-    return await repairIn(store, "", {
-      ...rest,
-      ...(lock === undefined ? {} : { lock }),
-      ...(target === undefined ? {} : { into: { store: target, path: "" } }),
-    });
+    const isFile = key !== "";
+    const target = into === undefined ? undefined : isFile ? locateFileTarget(into) : locateTarget(into);
+    const lock = isS3Address(into ?? path)
+      ? undefined
+      : (): Promise<FileLock> => acquireLock(join(resolve(into ?? path), "meta", "lock"), { breakLock });
+    try {
+      return await repairIn(store, key, {
+        ...rest,
+        ...(lock === undefined || isFile ? {} : { lock }),
+        ...(target === undefined ? {} : { into: target }),
+      });
+    } finally {
+      await target?.store.close?.();
+    }
   } finally {
-    await target?.close?.();
     await store.close?.();
   }
 }

@@ -5,11 +5,11 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
+import { repairArray } from "../../src/convert/run/repair.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
-import { repairArray } from "../../src/write/repair/repair.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 
@@ -39,7 +39,7 @@ async function change(
   await store.put(key, changed);
 }
 
-async function expectRows(store: MemoryStore, path: string, count: number): Promise<void> {
+async function expectRows(store: MemoryStore, path: string, count: number, isPlain = true): Promise<void> {
   const array = (await open(store, path)) as ArrayArchive;
   const bytes = await array.getBytes();
   expect([...new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)]).toEqual([...ramp(count)]);
@@ -48,7 +48,8 @@ async function expectRows(store: MemoryStore, path: string, count: number): Prom
   const names: string[] = [];
   for await (const { name } of store.list(path === "" ? "data" : `${path}/data`)) names.push(name);
   const files = Math.ceil(count / 32);
-  expect(names.sort()).toEqual(Array.from({ length: files }, (_, i) => `__${i + 1}__.bin`));
+  if (isPlain) expect(names.sort()).toEqual(Array.from({ length: files }, (_, i) => `__${i + 1}__.bin`));
+  else expect(names.length).toBe(files);
 }
 
 const BROKEN: readonly [string, number, RegExp, (store: MemoryStore) => Promise<void>][] = [
@@ -56,31 +57,31 @@ const BROKEN: readonly [string, number, RegExp, (store: MemoryStore) => Promise<
   [
     "the last file cut short",
     96,
-    /__4__\.bin: what is at byte \d+ is no whole chunk/,
+    /^$/,
     (store) => change(store, "data/__4__.bin", (bytes) => bytes.slice(0, -5)),
   ],
   [
     "offsets that are all -1, as an aborted write leaves them",
     100,
-    /^$/,
+    /__2__\.bin: the offsets lead to no chunk/,
     (store) => change(store, "data/__2__.bin", (bytes) => bytes.fill(0xff, 32, 64)),
   ],
   [
     "offsets that lead nowhere",
     100,
-    /^$/,
+    /__1__\.bin: the offsets lead to no chunk/,
     (store) => change(store, "data/__1__.bin", (bytes) => bytes.fill(0x7e, 32, 64)),
   ],
   [
     "a count of chunks that is unknown",
     100,
-    /__1__\.bin: the header counts -1 chunks, 4 are whole/,
+    /__1__\.bin: the header does not count its chunks/,
     (store) => change(store, "data/__1__.bin", (bytes) => bytes.fill(0xff, 16, 24)),
   ],
   [
     "a chunk whose digest is wrong: the rows end in front of it",
     40,
-    /__2__\.bin: what is at byte \d+ is no whole chunk/,
+    /^$/,
     (store) =>
       change(store, "data/__2__.bin", (bytes) => {
         const at = Number(new DataView(bytes.buffer).getBigInt64(40, true)) + 20;
@@ -88,12 +89,7 @@ const BROKEN: readonly [string, number, RegExp, (store: MemoryStore) => Promise<
         return bytes;
       }),
   ],
-  [
-    "a file that is gone: the rows end in front of it",
-    64,
-    /__3__\.bin is missing/,
-    (store) => store.delete("data/__3__.bin"),
-  ],
+  ["a file that is gone: the rows end in front of it", 64, /^$/, (store) => store.delete("data/__3__.bin")],
   ["meta/sizes that is gone", 100, /meta\/sizes is missing/, (store) => store.delete("meta/sizes")],
   [
     "meta/sizes that is no JSON",
@@ -103,16 +99,18 @@ const BROKEN: readonly [string, number, RegExp, (store: MemoryStore) => Promise<
   ],
 ];
 
-describe.each(BROKEN)("%s", (_name, rows, problem, damage) => {
+describe.each(BROKEN)("%s", (name, rows, problem, damage) => {
   test("is repaired into a copy, and the source is left as it is", async () => {
     const store = await whole();
     await damage(store);
     const before = await imageOf(store);
     const copy = new MemoryStore();
-    const report = await repairArray(store, "", { into: { store: copy, path: "mended" } });
+    const into = { store: copy, path: "mended" };
+    const report = await repairArray(store, "", { into, holes: "cut" });
     expect(report.rows).toBe(rows);
     expect(report.problems.join("\n")).toMatch(problem);
-    expect(report.lost.some((text) => text.startsWith(`rows ${rows} to 99`))).toBe(rows < 100);
+    expect(report.holes.map(({ from }) => from)[0] ?? 100).toBe(rows);
+    expect(report.lost.includes(`rows ${rows} to 99, all from the first hole on`)).toBe(rows < 100);
     expect(await imageOf(store)).toEqual(before);
     await expectRows(copy, "mended", rows);
   });
@@ -125,7 +123,7 @@ describe.each(BROKEN)("%s", (_name, rows, problem, damage) => {
     for (let failAt = 1, isDone = false; !isDone; failAt++) {
       const dying = new VolatileStore(image, { failAt, random: randomFrom(failAt) });
       try {
-        await repairArray(dying, "");
+        await repairArray(dying, "", { holes: "cut" });
         isDone = true;
       } catch (error) {
         if (!dying.isDead) throw error;
@@ -133,14 +131,14 @@ describe.each(BROKEN)("%s", (_name, rows, problem, damage) => {
       }
       const store = new MemoryStore(dying.image());
       // What was removed last may be back; the next writer removes it again.
-      if (isDone) await (await openWritable(store, "")).abandon();
-      else await repairArray(store, "");
-      await expectRows(store, "", rows);
+      if (!isDone) await repairArray(store, "", { holes: "cut" });
+      await (await openWritable(store, "")).close();
+      await expectRows(store, "", rows, isDone);
       const writer = await openWritable(store, "");
       await writer.resize(rows + 1);
       await writer.close();
     }
-    expect(cuts).toBeGreaterThan(3);
+    expect(cuts > 3).toBe(name !== "nothing");
   });
 });
 
@@ -154,11 +152,11 @@ test("attributes that cannot be read are lost, said to be, and kept beside new o
   const copy = new MemoryStore();
   const copied = await repairArray(store, "", { into: { store: copy, path: "" } });
   expect(copied.lost).toEqual(["the attributes"]);
-  const { rows, problems, lost } = await repairArray(store, "");
+  const { rows, problems, lost, setAside } = await repairArray(store, "");
   expect(planned).toMatchObject({ rows, problems, lost });
   expect(problems.join()).toMatch(/meta\/attributes: not JSON at byte 11/);
-  expect(lost).toEqual(["the attributes; what is there of them is kept as meta/attributes.damaged"]);
-  expect(await store.get("meta/attributes.damaged")).toEqual(cut);
+  expect(lost).toEqual(["the attributes"]);
+  expect(await store.get(`${setAside?.slice("memory:".length)}/meta/attributes`)).toEqual(cut);
   for (const mended of [store, copy]) {
     const array = await openWritable(mended, "");
     expect(array.attrs).toEqual({});
@@ -169,6 +167,10 @@ test("attributes that cannot be read are lost, said to be, and kept beside new o
 
 test("where nothing tells the order, superchunks behind a gap are named as lost", async () => {
   const store = await whole();
+  await change(store, "meta/storage", (bytes) => {
+    const { superchunk: _, ...foreign } = JSON.parse(new TextDecoder().decode(bytes));
+    return new TextEncoder().encode(JSON.stringify(foreign));
+  });
   await store.delete("meta/sizes");
   await store.delete("data/__2__.bin");
   const { rows, rowsBefore, lost } = await repairArray(store, "", { dryRun: true });
@@ -176,6 +178,15 @@ test("where nothing tells the order, superchunks behind a gap are named as lost"
   expect(lost).toEqual([
     "superchunks that nothing gives a place: memory:data/__3__.bin, memory:data/__4__.bin",
   ]);
+});
+
+test("where the array says how many chunks a superchunk has, those behind a gap keep their places", async () => {
+  const store = await whole();
+  await store.delete("meta/sizes");
+  await store.delete("data/__2__.bin");
+  const { rows, holes } = await repairArray(store, "", { dryRun: true });
+  expect(rows).toBe(100);
+  expect(holes.map(({ from, to }) => [from, to])).toEqual([32, 40, 48, 56].map((row) => [row, row + 8]));
 });
 
 test("without meta/storage nothing tells what the chunks hold", async () => {
@@ -216,4 +227,147 @@ test("folders of other writers, without a layout, are repaired with the values t
     expect(Buffer.from(found).equals(Buffer.from(expected)), root).toBe(true);
   }
   expect(repaired).toBeGreaterThan(3);
+});
+
+/** The values of all rows. */
+async function valuesIn(store: MemoryStore): Promise<number[]> {
+  const array = (await open(store)) as ArrayArchive;
+  const bytes = await array.getBytes();
+  return [...new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)];
+}
+
+/** The array with a byte of the payload of chunk 5 changed (rows 40 to 47). */
+async function withBadChunk(): Promise<MemoryStore> {
+  const store = await whole();
+  await change(store, "data/__2__.bin", (bytes) => {
+    const at = Number(new DataView(bytes.buffer).getBigInt64(40, true)) + 20;
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
+    return bytes;
+  });
+  return store;
+}
+
+test("without a word on holes a repair that would lose rows refuses, lists them, and changes nothing", async () => {
+  const store = await withBadChunk();
+  const before = await imageOf(store);
+  for (const into of [undefined, { store: new MemoryStore(), path: "" }]) {
+    const error = await repairArray(store, "", { into }).catch((reason) => reason);
+    expect(error).toMatchObject({
+      code: "INCOMPLETE",
+      details: {
+        field: "holes",
+        found: [
+          {
+            chunk: 5,
+            from: 40,
+            to: 48,
+            path: "memory:data/__2__.bin",
+            offset: expect.any(Number),
+            code: "CHECKSUM_MISMATCH",
+            reason: expect.stringContaining("crc32"),
+          },
+        ],
+      },
+    });
+    expect(await imageOf(store)).toEqual(before);
+  }
+});
+
+test.each([
+  ["fill", undefined, ramp(100).map((value) => (value >= 40 && value < 48 ? 0 : value))],
+  ["fill", -7, ramp(100).map((value) => (value >= 40 && value < 48 ? -7 : value))],
+  ["drop", undefined, ramp(100).filter((value) => value < 40 || value >= 48)],
+  ["cut", undefined, ramp(40)],
+] as const)(
+  "in place with holes %s (fill %s) every whole row stays, and all that was replaced is set aside",
+  async (holes, fill, expected) => {
+    const store = await withBadChunk();
+    const before = await imageOf(store);
+    const report = await repairArray(store, "", { holes, fill });
+    expect(await valuesIn(store)).toEqual([...expected]);
+    const folder = report.setAside?.slice("memory:".length) ?? "";
+    expect(folder).toMatch(/^lost\+found\/\d{4}-\d\d-\d\dT\d{6}Z$/);
+    const after = await imageOf(store);
+    for (const [key, bytes] of before) {
+      if (key === "meta/attributes") continue;
+      expect(after.get(`${folder}/${key}`), key).toEqual(bytes);
+    }
+    const { warnings, filled = [] } = (await open(store)) as ArrayArchive;
+    expect(filled).toEqual(holes === "fill" ? [{ from: 40, to: 48 }] : []);
+    expect(warnings.join().includes("rows 40 to 47")).toBe(holes === "fill");
+  },
+);
+
+test("with discard what was replaced is removed, once the result was read back", async () => {
+  const store = await withBadChunk();
+  const { setAside } = await repairArray(store, "", { holes: "fill", discard: true });
+  expect(setAside).toBeUndefined();
+  expect([...(await imageOf(store)).keys()].filter((key) => key.startsWith("lost+found"))).toEqual([]);
+});
+
+test("filled rows are named until they are set, moved with the rows before them, and go when they are cut off", async () => {
+  const store = await withBadChunk();
+  await repairArray(store, "", { holes: "fill" });
+  const filled = async (): Promise<unknown> => ((await open(store)) as ArrayArchive).filled ?? [];
+  const findings = async (): Promise<string[]> =>
+    (await (await open(store)).verify()).findings.map(({ code, severity }) => `${severity} ${code}`);
+  expect(await findings()).toEqual(["warning FILLED"]);
+  const array = await openWritable(store, "");
+  await array.set([{ start: 42, stop: 44, step: 1 }], 1);
+  await array.flush();
+  expect(await filled()).toEqual([
+    { from: 40, to: 42 },
+    { from: 44, to: 48 },
+  ]);
+  await array.append(ramp(10));
+  await array.deleteRows(0, 10);
+  expect(await filled()).toEqual([
+    { from: 30, to: 32 },
+    { from: 34, to: 38 },
+  ]);
+  await array.compact();
+  await array.resize(36);
+  expect(await filled()).toEqual([
+    { from: 30, to: 32 },
+    { from: 34, to: 36 },
+  ]);
+  await array.set([{ start: 30, stop: 36, step: 1 }], 1);
+  await array.close();
+  expect(await filled()).toEqual([]);
+  expect(await findings()).toEqual([]);
+});
+
+test("[FG-15] spans that are empty or out of order are refused", async () => {
+  for (const filled of [
+    [[5, 5]],
+    [
+      [8, 9],
+      [3, 4],
+    ],
+    [
+      [1, 3],
+      [2, 4],
+    ],
+    [[-1, 2]],
+    [3],
+    {},
+  ]) {
+    const store = await whole();
+    await change(store, "meta/sizes", (bytes) => {
+      const sizes = JSON.parse(new TextDecoder().decode(bytes));
+      return new TextEncoder().encode(JSON.stringify({ ...sizes, filled }));
+    });
+    await expect(open(store), JSON.stringify(filled)).rejects.toMatchObject({ code: "BAD_FIELD" });
+  }
+});
+
+test("[FZ-10] what is in lost+found is no part of the array, and stays", async () => {
+  const store = await whole();
+  await store.put("lost+found/x/data/__9__.bin", Uint8Array.of(1));
+  expect((await (await open(store)).verify()).findings).toEqual([]);
+  const array = await openWritable(store, "");
+  await array.resize(10);
+  await array.compact();
+  await array.close();
+  expect(await store.get("lost+found/x/data/__9__.bin")).toEqual(Uint8Array.of(1));
 });

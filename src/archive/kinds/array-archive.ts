@@ -1,5 +1,6 @@
 /** An n-dimensional array over one chunk sequence. */
 import { SuperchunkError } from "../../errors.ts";
+import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import type { ArraySlice, Selected } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
@@ -16,6 +17,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   readonly fillValue: JsonValue | undefined;
   readonly chunkLength: number | undefined;
   readonly columnNames: readonly string[] = [];
+  readonly filled: readonly RowSpan[] | undefined;
   readonly #reading: ArrayReading;
 
   constructor(
@@ -27,6 +29,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   ) {
     super(parts);
     this.dtype = facts.dtype;
+    this.filled = parts.filled;
     this.shape = facts.shape;
     this.order = facts.order;
     this.fillValue = facts.fillValue;

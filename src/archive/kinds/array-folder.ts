@@ -5,6 +5,7 @@
 import { SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { parseJson } from "../../format/json.ts";
+import { filledText, parseFilled, type RowSpan } from "../../format/layout.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -37,6 +38,8 @@ export interface ArrayFolder {
   readonly dflt: JsonValue | undefined;
   readonly metadata: JsonObject;
   readonly warnings: readonly string[];
+  /** Rows that a repair filled. [FG-15] */
+  readonly filled?: readonly RowSpan[] | undefined;
   readonly verify: boolean;
   readonly decoder: ChunkDecoder | undefined;
 }
@@ -89,10 +92,17 @@ export function readFolder(
     clevel: storage.cparams.clevel,
     dflt: storage.dflt,
     metadata: { sizes: sizes.raw, storage: storage.raw },
-    warnings: [],
+    ...filledOf(sizes.raw, sizesPath),
     verify: options.verify ?? true,
     decoder: options.decoder,
   };
+}
+
+/** Rows that a repair filled, with a warning about them. [FG-15] */
+function filledOf(sizes: JsonObject, path: string): Pick<ArrayFolder, "filled" | "warnings"> {
+  const { filled } = parseFilled(sizes, path);
+  if (filled === undefined) return { warnings: [] };
+  return { filled, warnings: filled.map(filledText) };
 }
 
 function missing(path: string, more = ""): SuperchunkError {
@@ -157,6 +167,7 @@ function oneColumn(
     attrs: face.attrs,
     metadata: folder.metadata,
     warnings: folder.warnings,
+    filled: folder.filled,
     metadataKeys: face.metadataKeys,
     sequence: face.sequence(dataFolder, elementsOf(shape.slice(1)) * dtype.itemSize),
     pickles: dtype.kind === "object" ? face.pickles?.(dataFolder) : undefined,
@@ -177,12 +188,17 @@ export function nestedArray(
 ): NestedArray {
   const { store, path, shape, dflt } = folder;
   const columns = new Map<string, ArrayArchive>();
+  // What is said of the rows is said once.
+  const ownFolder = { ...folder, warnings: [], filled: undefined };
   const ownData = { ...face, attrs: {}, metadataKeys: [] };
   dtype.fields.forEach((field, i) => {
     checkStoredName(field.name, store.describe(joinKey(path, "meta/storage")), "dtype");
     const fill = Array.isArray(dflt) ? (dflt[i] as JsonValue | undefined) : undefined;
     const data = joinKey(path, "data", field.name);
-    columns.set(field.name, oneColumn(folder, ownData, field.dtype, [...shape, ...field.shape], data, fill));
+    columns.set(
+      field.name,
+      oneColumn(ownFolder, ownData, field.dtype, [...shape, ...field.shape], data, fill),
+    );
   });
   if (dtype.fields.reduce((sum, field) => sum + fieldSize(field), 0) === 0) {
     throw new SuperchunkError("BAD_FIELD", "the dtype has no fields, but data lie in column folders", {
@@ -197,6 +213,7 @@ export function nestedArray(
     attrs: face.attrs,
     metadata: folder.metadata,
     warnings: folder.warnings,
+    filled: folder.filled,
     metadataKeys: face.metadataKeys,
     dtype,
     shape,

@@ -1,5 +1,6 @@
 /** What arrays and plain bytes have in common: one chunk sequence, read, listed, verified. */
 import { SuperchunkError } from "../../errors.ts";
+import type { RowSpan } from "../../format/layout.ts";
 import type { Dialect, JsonObject } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
@@ -34,6 +35,8 @@ export interface ArchiveParts {
   readonly attrs: JsonObject;
   readonly metadata: JsonObject;
   readonly warnings: readonly string[];
+  /** Rows that a repair filled. [FG-15] */
+  readonly filled?: readonly RowSpan[] | undefined;
   /** Keys of the metadata objects, for `storedBytes`. */
   readonly metadataKeys: readonly string[];
   readonly sequence: ChunkSequence;
@@ -193,6 +196,7 @@ export abstract class ChunkedBase {
       itemSize: unreadable === undefined ? itemSize : undefined,
       path: this.store.describe(this.path),
       warnings: this.warnings,
+      filled: this.parts.filled,
       scan: (places, signal) => this.reader.decodePlaces(places, pickles.nchunks, { signal, verify: true }),
       unreadable,
     };

@@ -3,6 +3,7 @@
  * Must not know how an array is read. @see FORMAT.md [FG]
  */
 import { SuperchunkError } from "../../errors.ts";
+import type { RowSpan } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected } from "../../values/selected.ts";
@@ -56,6 +57,9 @@ export class LiveArray implements ArrayArchive {
   }
   get warnings(): readonly string[] {
     return this.#array.warnings;
+  }
+  get filled(): readonly RowSpan[] | undefined {
+    return this.#array.filled;
   }
   get dtype(): DType {
     return this.#array.dtype;

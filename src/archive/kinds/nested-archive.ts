@@ -4,6 +4,7 @@
  */
 import { fillResult } from "../../bytes/allocate.ts";
 import { SuperchunkError } from "../../errors.ts";
+import type { RowSpan } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { ArraySlice, Selected } from "../../values/selected.ts";
@@ -22,7 +23,7 @@ import type {
   ReadOptions,
   VerifyReport,
 } from "./types.ts";
-import { verifyParts } from "./verify.ts";
+import { findingsOf, verifyParts } from "./verify.ts";
 
 export interface NestedParts {
   readonly dialect: Dialect;
@@ -31,6 +32,8 @@ export interface NestedParts {
   readonly attrs: JsonObject;
   readonly metadata: JsonObject;
   readonly warnings: readonly string[];
+  /** Rows that a repair filled. [FG-15] */
+  readonly filled?: readonly RowSpan[] | undefined;
   readonly metadataKeys: readonly string[];
   readonly dtype: Extract<DType, { kind: "struct" }>;
   readonly shape: readonly number[];
@@ -58,6 +61,7 @@ export class NestedArray implements ArrayArchive {
   readonly nchunks: number;
   readonly chunkBytes: number;
   readonly columnNames: readonly string[];
+  readonly filled: readonly RowSpan[] | undefined;
   readonly #parts: NestedParts;
   readonly #reading: ArrayReading;
 
@@ -69,6 +73,7 @@ export class NestedArray implements ArrayArchive {
     this.attrs = parts.attrs;
     this.metadata = parts.metadata;
     this.warnings = parts.warnings;
+    this.filled = parts.filled;
     this.dtype = parts.dtype;
     this.shape = parts.shape;
     this.chunkLength = parts.chunkLength;
@@ -236,8 +241,10 @@ export class NestedArray implements ArrayArchive {
     );
   }
 
-  verify(options: LongOptions = {}): Promise<VerifyReport> {
-    return verifyParts(this.#parts.columns.values(), this.nbytes, options);
+  async verify(options: LongOptions = {}): Promise<VerifyReport> {
+    const report = await verifyParts(this.#parts.columns.values(), this.nbytes, options);
+    const own = findingsOf(this, this.store.describe(this.path));
+    return { ...report, findings: [...own, ...report.findings] };
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,7 @@
 /** What a user of an opened archive sees. The implementations are beside this file. */
 import type { Compressor, Shuffle } from "../../codec/types.ts";
 import type { BlpkHeader } from "../../format/header.ts";
+import type { RowSpan } from "../../format/layout.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, ValueTypes } from "../../values/selected.ts";
@@ -353,6 +354,8 @@ export interface ArrayArchive<Types extends ValueTypes = ValueTypes>
    * @throws NOT_FOUND where the array has been removed; the codes of opening
    */
   refresh?(options?: StoreOptions): Promise<boolean>;
+  /** Rows that a repair filled because their chunks were gone, until they are set; absent where there are none. */
+  readonly filled?: readonly RowSpan[] | undefined;
 }
 
 /** A table: columns of one length. */

@@ -5,6 +5,7 @@
 
 import { isSuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
+import { filledText, type RowSpan } from "../../format/layout.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
 import type { DecodedChunk } from "../read/chunk-decoder.ts";
 import type { ArrayArchive, Finding, LongOptions, VerifyReport } from "./types.ts";
@@ -17,6 +18,8 @@ export interface VerifyContext {
   /** How messages name the archive. */
   readonly path: string;
   readonly warnings: readonly string[];
+  /** Rows that a repair filled. [FG-15] */
+  readonly filled: readonly RowSpan[] | undefined;
   /** Why the values are not read, if so: then chunks are checked, and what they mean is not. */
   readonly unreadable: string | undefined;
   /** The decoded chunks of the places, in order, their digests checked. */
@@ -30,7 +33,7 @@ export interface VerifyContext {
 export async function verifySequence(context: VerifyContext, options: LongOptions): Promise<VerifyReport> {
   const { sequence, path } = context;
   const tally = new Tally(context, options);
-  for (const message of context.warnings) tally.warn("WARNING", message, { path });
+  for (const { code, message } of findingsOf(context, path)) tally.warn(code, message, { path });
   if (context.unreadable !== undefined) tally.warn("UNSUPPORTED", context.unreadable, { path });
   if (!(await verifyChunks(tally, context, options.signal))) return tally.report();
   await tally.guard(async () => {
@@ -45,6 +48,21 @@ export async function verifySequence(context: VerifyContext, options: LongOption
     }
   });
   return tally.report();
+}
+
+/** What is odd but harmless of an archive, and the rows that a repair filled. */
+export function findingsOf(
+  {
+    warnings,
+    filled = [],
+  }: { readonly warnings: readonly string[]; readonly filled?: readonly RowSpan[] | undefined },
+  path: string,
+): Finding[] {
+  const texts = new Set(filled.map(filledText));
+  return warnings.map((message) => {
+    const code = texts.has(message) ? "FILLED" : "WARNING";
+    return { severity: "warning", code, message, path };
+  });
 }
 
 async function listLeftovers(

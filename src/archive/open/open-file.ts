@@ -12,7 +12,8 @@ import { PlainBytes } from "../kinds/bytes-archive.ts";
 import type { ArchiveParts } from "../kinds/chunked-base.ts";
 import type { ArrayArchive, BytesArchive, OpenOptions } from "../kinds/types.ts";
 import { bloscpackSequence } from "../places/bloscpack-sequence.ts";
-import { type BlpkFile, openBlpkFile } from "../places/blpk-file.ts";
+import { openBlpkFile } from "../places/blpk-file.ts";
+import type { ChunkSequence } from "../places/sequence.ts";
 import { statFile } from "./stored-size.ts";
 
 /** Opens the file at `key`, which exists; `known`: what was told of it just now. A change in place that was interrupted is read as it will be. [FR-03] */
@@ -36,8 +37,23 @@ export async function openFile(
   const dialect = dialectOf(detectFile(head, path, info.size).dialect);
   const file = await openBlpkFile(store, key, info.size, Number.POSITIVE_INFINITY, options.signal);
   const sequence = await bloscpackSequence(store, file, options.signal);
-  const value = file.metadata?.value;
-  const metadata = asObject(value);
+  return showFile({ store, key, dialect, sequence, metadata: file.metadata?.value }, options);
+}
+
+/** What a file's archive is made of. */
+export interface FileParts {
+  readonly store: ReadableStore;
+  readonly key: string;
+  readonly dialect: Dialect;
+  readonly sequence: ChunkSequence;
+  /** Value of the metadata section, if there is one. */
+  readonly metadata: JsonValue | undefined;
+}
+
+/** The archive of a file whose chunks and metadata have been found: an array where its metadata describe one. */
+export function showFile(file: FileParts, options: OpenOptions): ArrayArchive | BytesArchive {
+  const { store, key, dialect, sequence } = file;
+  const metadata = asObject(file.metadata);
   const parts: ArchiveParts = {
     dialect,
     store,
@@ -53,7 +69,12 @@ export async function openFile(
     clevel: undefined,
     itemSize: undefined,
   };
-  return metadata["container"] === "numpy" ? numpyArray(parts, file) : new PlainBytes(parts);
+  return isNumpy(metadata) ? numpyArray(parts, store.describe(key)) : new PlainBytes(parts);
+}
+
+/** True where metadata describe a numpy array. */
+export function isNumpy(metadata: JsonObject): boolean {
+  return metadata["container"] === "numpy";
 }
 
 /** A superchunk that is opened alone, without its array, is a Bloscpack file where its version says so. */
@@ -62,7 +83,7 @@ function dialectOf(detected: ReturnType<typeof detectFile>["dialect"]): Dialect 
 }
 
 /** Metadata can be any JSON value: what is not an object gets a name. */
-function asObject(value: JsonValue | undefined): JsonObject {
+export function asObject(value: JsonValue | undefined): JsonObject {
   if (value === undefined) return {};
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
   return { metadata: value };
@@ -70,9 +91,8 @@ function asObject(value: JsonValue | undefined): JsonObject {
 
 const ARRAY_KEYS = new Set(["container", "dtype", "shape", "order"]);
 
-function numpyArray(parts: ArchiveParts, file: BlpkFile): ArrayArchive {
+function numpyArray(parts: ArchiveParts, path: string): ArrayArchive {
   const { metadata } = parts;
-  const { path } = file;
   const fail = (field: string, expected: string, found: unknown): SuperchunkError =>
     new SuperchunkError(
       "BAD_FIELD",

@@ -9,7 +9,7 @@
 import { arrayJournalKey } from "../../archive/journal/array-journal.ts";
 import { requireInPlace } from "../../archive/journal/journal.ts";
 import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
-import { countChunks, type Patch, type Run, type StoredLayout } from "../../format/layout.ts";
+import { countChunks, type Patch, type RowSpan, type Run, type StoredLayout } from "../../format/layout.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { InPlaceChanges, makeChanges } from "../in-place/in-place-changes.ts";
 import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
@@ -61,6 +61,8 @@ export class ArrayWriter {
   runs: readonly Run[] = [];
   patches: readonly Patch[] = [];
   edition = 0;
+  /** Planned: rows that a repair filled, and that were not set since. [FG-15] */
+  filled: readonly RowSpan[] = [];
   buffer: RowBuffer;
   /** True where something is planned that is not committed. */
   isDirty = false;
@@ -136,6 +138,7 @@ export class ArrayWriter {
     this.runs = truncateRuns(layout.runs, whole);
     this.patches = layout.patches;
     this.edition = layout.edition;
+    this.filled = layout.filled ?? [];
     this.files.noteLayout(layout);
     this.changes?.clear();
     this.buffer.clear();
@@ -272,6 +275,7 @@ export class ArrayWriter {
       plain: this.files.plain,
       runs,
       patches,
+      filled: this.filled,
       ...change,
     };
     const journal = await this.changes?.publish(newLayout);

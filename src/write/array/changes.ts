@@ -2,6 +2,7 @@
  * Growing, shrinking, deleting rows. Each plans on an {@link ArrayWriter} with nothing else planned; the caller commits.
  */
 import type { LongOptions } from "../../archive/kinds/types.ts";
+import { mergeSpans, withoutSpan } from "../../format/layout.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import { joinField, splitField } from "../layout/columns.ts";
 import { dropPatched, truncateRuns } from "../layout/runs.ts";
@@ -75,6 +76,7 @@ function repeat(item: Uint8Array, length: number): Uint8Array {
 export async function shrink(writer: ArrayWriter, rows: number): Promise<void> {
   writer.edition++;
   writer.isDirty = true;
+  writer.filled = withoutSpan(writer.filled, { from: rows, to: Number.POSITIVE_INFINITY });
   if (writer.rowBytes === 0) {
     writer.buffer.rows = rows;
     return;
@@ -105,7 +107,13 @@ export async function deleteRows(
   }
   const { chunklen, dtype } = writer.settings;
   const source = writer.source();
+  const moved = withoutSpan(writer.filled, { from: 0, to: end });
   await shrink(writer, start);
+  const shift = end - start;
+  writer.filled = mergeSpans([
+    ...writer.filled,
+    ...moved.map(({ from, to }) => ({ from: from - shift, to: to - shift })),
+  ]);
   const total = (rows - end) * writer.rowBytes;
   for (let index = Math.floor(end / chunklen); index * chunklen < rows; index++) {
     options.signal?.throwIfAborted();

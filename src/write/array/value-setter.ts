@@ -8,8 +8,9 @@ import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
 import { joinBytes } from "../../bytes/join.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { withoutSpan } from "../../format/layout.ts";
 import { putItem } from "../../values/item-bytes.ts";
-import type { Selection } from "../../values/selection.ts";
+import type { Extent, Selection } from "../../values/selection.ts";
 import { elementsOf, resolveSelection, runsOf } from "../../values/selection.ts";
 import { applyEdits, columnEdits, isCovered } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
@@ -44,6 +45,7 @@ export class ValueSetter {
     const count = elementsOf(extents.map((extent) => extent.count));
     const items = await collectItems(writer, values, count);
     if (count === 0 || writer.rowBytes === 0) return;
+    this.#noteSet(extents, rowShape);
     const isOne = items.length === itemSize;
     const one = items.slice(0, itemSize);
     const chunkBytes = chunklen * writer.rowBytes;
@@ -69,6 +71,19 @@ export class ValueSetter {
   /** Makes patches of all changed chunks. */
   async finish(): Promise<void> {
     await this.#spill(true);
+  }
+
+  /** Rows that are set as a whole are not those any more that a repair filled. */
+  #noteSet([rows, ...others]: readonly Extent[], rowShape: readonly number[]): void {
+    const writer = this.#writer;
+    if (rows === undefined || !others.every(({ count }, i) => count === rowShape[i])) return;
+    const step = Math.abs(rows.step);
+    const last = rows.start + (rows.count - 1) * rows.step;
+    const [first, end] = [Math.min(rows.start, last), Math.max(rows.start, last) + 1];
+    if (step === 1) writer.filled = withoutSpan(writer.filled, { from: first, to: end });
+    else
+      for (let row = first; row < end && writer.filled.length > 0; row += step)
+        writer.filled = withoutSpan(writer.filled, { from: row, to: row + 1 });
   }
 
   #add(index: number, edit: ByteEdit): void {

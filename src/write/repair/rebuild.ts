@@ -1,11 +1,22 @@
-/** Writes the chunks that were found as an array: a new one, or in the place of the broken one by one commit. */
+/**
+ * Writes what is whole of a damaged array of superchunks as an array: a new one, or in the place of the damaged one by one
+ * commit. What is replaced is set aside before that commit, and no byte of it is removed before the result was read back.
+ */
 
-import type { LongOptions } from "../../archive/kinds/types.ts";
-import { encodeJson } from "../../archive/places/generation.ts";
+import { arrayJournalKey } from "../../archive/journal/array-journal.ts";
+import type { ArrayArchive, LongOptions } from "../../archive/kinds/types.ts";
+import { showGeneration } from "../../archive/open/open-live-array.ts";
+import { encodeJson, readGeneration, ZARR_FEATURE } from "../../archive/places/generation.ts";
+import { superchunkNumbers } from "../../archive/salvage/columns.ts";
+import { type HolePolicy, lengthOf, mapSpans } from "../../archive/salvage/holes.ts";
+import type { KnownArray } from "../../archive/salvage/known.ts";
+import type { Survey } from "../../archive/salvage/survey.ts";
 import { decode } from "../../codec/index.ts";
-import { FIRST_LOOSE, hasNumber, type StoredLayout } from "../../format/layout.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { FIRST_LOOSE, hasNumber, mergeSpans, type RowSpan, type StoredLayout } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
-import type { ReadableStore, WritableStore } from "../../store/types.ts";
+import type { WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { newArrayId } from "../array/array-id.ts";
 import { ArrayWriter } from "../array/array-writer.ts";
@@ -14,55 +25,99 @@ import { createArray, type WriteOptions } from "../array/create.ts";
 import { ArrayRoot } from "../array/root.ts";
 import { commitStorage } from "../array/storage-commit.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
-import { optionsOf, storageOf } from "../layout/settings.ts";
-import { type Broken, numbersIn } from "./broken-array.ts";
-import { type Found, reread } from "./whole-chunks.ts";
+import { type ArraySettings, optionsOf, settleStored, storageOf, storedOptions } from "../layout/settings.ts";
+import { discardAside, setAside } from "./set-aside.ts";
 
-/** All chunks are copied into an array at a place where nothing is. */
+/** A survey of an array that is one folder. */
+export type ArraySurvey = Survey & { readonly known: KnownArray };
+
+/** What becomes of the holes, and of what is replaced. */
+export interface RebuildOptions extends LongOptions {
+  readonly policy: HolePolicy;
+  /** Remove what was set aside once the result is durable and was read back (default false). */
+  readonly discard?: boolean | undefined;
+}
+
+/** The settings that the array was written with, as far as they are known. */
+function settingsOf({ known, columns, store }: ArraySurvey, path: string): ArraySettings {
+  const { dtype, rowShape, dflt, layout, storage, chunklen } = known;
+  const stored = storage === undefined ? {} : storedOptions(storage);
+  const [first] = columns;
+  const isKnown = first?.found.slots.some(({ place }) => place !== undefined) === true;
+  return settleStored(
+    {
+      dtype,
+      rowShape,
+      hasColumns: first?.name !== undefined,
+      dflt,
+      revision: (layout?.revision ?? 0) + 1,
+      zarr: storage?.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
+    },
+    {
+      ...(isKnown ? { cparams: first.encoding } : {}),
+      ...stored,
+      chunklen,
+      checksum: stored.checksum ?? (isKnown ? first.checksum : "crc32"),
+    },
+    store.describe(joinKey(path, "meta/storage")),
+  );
+}
+
+/** Rows of the result that are filled: those of now, and those that an earlier repair filled. */
+function filledRows({ holes, known }: ArraySurvey, kept: readonly RowSpan[], policy: HolePolicy): RowSpan[] {
+  const filled = [...(known.layout?.filled ?? []), ...(policy === "fill" ? holes : [])];
+  return mapSpans(mergeSpans(filled), kept);
+}
+
+/** All that stays is copied into an array at a place where nothing is. Resolves with the rows that are filled. */
 export async function repairInto(
-  store: ReadableStore,
+  survey: ArraySurvey,
+  path: string,
   into: { readonly store: WritableStore; readonly path: string },
-  broken: Broken,
-  found: readonly (readonly Found[])[],
-  rows: number,
-  options: LongOptions & Pick<WriteOptions, "lock">,
-): Promise<void> {
-  const { settings, attrs } = broken;
+  options: RebuildOptions & Pick<WriteOptions, "lock">,
+): Promise<readonly RowSpan[]> {
+  const settings = settingsOf(survey, path);
   const { dtype, rowShape, hasColumns, dflt } = settings;
+  const kept = survey.kept(options.policy);
+  const filled = filledRows(survey, kept, options.policy);
   const target = await createArray(into.store, into.path, {
     ...optionsOf(settings),
     dtype,
     shape: [0, ...rowShape],
     columns: hasColumns,
     dflt,
-    attrs,
+    attrs: survey.known.attrs,
     lock: options.lock,
   });
-  await target.fill((writer) => copyRows(store, writer, broken, found, rows, options));
+  await target.fill(async (writer) => {
+    await copyRows(writer, survey, options);
+    writer.filled = filled;
+  });
   await target.close();
+  return filled;
 }
 
-/** Where attributes that cannot be read are kept when an array is repaired where it lies. */
-const DAMAGED_ATTRIBUTES = "meta/attributes.damaged";
-
-/** All chunks are copied into new superchunks, and one commit makes them the array. */
+/**
+ * All that stays is copied into new superchunks, and one commit makes them the array. Resolves with the rows that are filled,
+ * and with the key of the folder to which what was replaced went.
+ */
 export async function repairInPlace(
   store: WritableStore,
-  shown: ReadableStore,
+  survey: ArraySurvey,
   path: string,
-  broken: Broken,
-  found: readonly (readonly Found[])[],
-  rows: number,
-  options: LongOptions,
-): Promise<void> {
-  const { settings, columns, rows: rowsBefore = 0 } = broken;
+  options: RebuildOptions,
+): Promise<{ readonly filled: readonly RowSpan[]; readonly aside: string | undefined }> {
+  const { known } = survey;
+  const settings = settingsOf(survey, path);
+  const folders = known.columns.map(({ folder }) => folder);
   const numbers = new Set<number>();
-  for (const { folder } of columns) for (const number of await numbersIn(store, folder)) numbers.add(number);
+  for (const folder of folders)
+    for (const number of await superchunkNumbers(store, folder)) numbers.add(number);
   const highest = [...numbers].reduce((most, number) => Math.max(most, number), 0);
   const plain = [...numbers]
     .filter((number) => number < FIRST_LOOSE)
     .reduce((most, number) => Math.max(most, number), 0);
-  const { journal: _journal, isMoved: _isMoved, ...unchanged } = broken.layout ?? {};
+  const { journal: _journal, isMoved: _isMoved, ...unchanged } = known.layout ?? {};
   const before: StoredLayout = {
     id: newArrayId(),
     generation: 0,
@@ -70,58 +125,76 @@ export async function repairInPlace(
     edition: 0,
     ...unchanged,
     revision: settings.revision,
-    next: Math.max(FIRST_LOOSE, highest + 1, broken.layout?.next ?? 0),
-    plain: Math.max(plain, broken.layout?.plain ?? 0),
+    next: Math.max(FIRST_LOOSE, highest + 1, known.layout?.next ?? 0),
+    plain: Math.max(plain, known.layout?.plain ?? 0),
     runs: [],
     patches: [],
   };
   const root = new ArrayRoot(store, path, await store.get(joinKey(path, "meta/sizes")));
   const writer = new ArrayWriter(root, settings, { layout: before, rows: 0, cbytes: 0 });
   writer.edition = before.edition + 1;
-  await copyRows(shown, writer, broken, found, rows, options);
+  await copyRows(writer, survey, options);
+  writer.filled = filledRows(survey, survey.kept(options.policy), options.policy);
   writer.isDirty = true;
+  // From the commit on, the next writer takes the old superchunks for leftovers: they have their second names before.
+  const replaced = folders.flatMap((folder) =>
+    [...numbers].map((number) => joinKey(folder, superchunkName(number))),
+  );
+  const journal = known.layout?.journal;
+  if (journal !== undefined) replaced.push(arrayJournalKey(path, journal));
+  const meta = ["sizes", "storage", ...(known.damagedAttributes === undefined ? [] : ["attributes"])];
+  const aside = await setAside(store, path, [...replaced, ...meta.map((name) => root.key("meta", name))]);
   await writer.commit({ storage: storageOf(settings) });
   await commitStorage(writer);
-  if (broken.damagedAttributes !== undefined) {
-    await store.put(root.key(DAMAGED_ATTRIBUTES), broken.damagedAttributes, { durable: true });
-    await store.put(root.key("meta/attributes"), encodeJson(broken.attrs), { durable: true });
-  }
+  if (known.damagedAttributes !== undefined)
+    await store.put(root.key("meta/attributes"), encodeJson(known.attrs), { durable: true });
+  await readBack(store, path, aside);
   writer.removeNumbers([...numbers].filter((number) => !hasNumber(writer.committed.layout, number)));
   await writer.root.settled();
   await settleNames(writer);
   await writer.root.settled();
-  options.onProgress?.({ done: rows, total: Math.max(rows, rowsBefore), label: "rows" });
+  if (options.discard === true && aside !== undefined) await discardAside(store, aside);
+  return { filled: writer.filled, aside: options.discard === true ? undefined : aside };
 }
 
-/** Appends the rows that were found; whole chunks as they are. */
-async function copyRows(
-  store: ReadableStore,
-  writer: ArrayWriter,
-  broken: Broken,
-  found: readonly (readonly Found[])[],
-  rows: number,
-  options: LongOptions,
-): Promise<void> {
-  const { chunklen } = broken.settings;
+/** Reads and checks the whole array. Throws `IO` where something of it is not right. */
+async function readBack(store: WritableStore, path: string, aside: string | undefined): Promise<void> {
+  const array = showGeneration(await readGeneration(store, path, undefined, {}), {});
+  const { findings } = await array.verify();
+  const found = findings.find(({ severity }) => severity === "error");
+  if (found === undefined) return;
+  const where = aside === undefined ? "" : `; what was there is in ${store.describe(aside)}`;
+  throw new SuperchunkError("IO", `what was written does not read back right: ${found.message}${where}`, {
+    path: found.path ?? store.describe(path),
+  });
+}
+
+/** Appends the rows that stay; whole chunks as they are. */
+async function copyRows(writer: ArrayWriter, survey: ArraySurvey, options: RebuildOptions): Promise<void> {
+  const { policy, signal, onProgress } = options;
+  const rows = lengthOf(survey.kept(policy));
+  const { chunklen, rowShape } = writer.settings;
+  const array = survey.open(policy) as ArrayArchive;
+  const names = array.columnNames;
+  const columns = names.length === 0 ? [array] : names.map((name) => array.column(name));
   await writer.prepare();
-  if (elementsOf(broken.settings.rowShape) === 0) writer.appendNothing(rows);
+  if (elementsOf(rowShape) === 0) writer.appendNothing(rows);
   for (let index = 0; index * chunklen < rows && writer.rowBytes > 0; index++) {
-    options.signal?.throwIfAborted();
+    signal?.throwIfAborted();
     const held = Math.min(chunklen, rows - index * chunklen);
-    const chunks: StoredChunk[] = [];
-    for (const list of found) {
-      const chunk = list[index];
-      if (chunk !== undefined) chunks.push(await reread(store, chunk));
+    const chunks: (readonly [StoredChunk])[] = [];
+    const whole: Uint8Array[] = [];
+    for (const column of columns) {
+      for await (const { place, bytes } of column.encodedChunks(index, index + 1, { signal })) {
+        chunks.push([writer.chunks.withDigest(bytes.slice(), place.nbytes)]);
+        if (held < chunklen) whole.push(await decode(bytes));
+      }
     }
-    const isWhole =
-      held === chunklen &&
-      chunks.every(({ nbytes }, i) => nbytes === chunklen * (broken.columns[i]?.rowBytes ?? 0));
-    if (isWhole)
-      await writer.addChunks(chunks.map(({ bytes, nbytes }) => [writer.chunks.withDigest(bytes, nbytes)]));
+    if (held === chunklen) await writer.addChunks(chunks);
     else {
-      writer.buffer.load(await Promise.all(chunks.map(({ bytes }) => decode(bytes))), held);
+      writer.buffer.load(whole, held);
       writer.isDirty = true;
     }
-    options.onProgress?.({ done: index * chunklen + held, total: rows, label: "rows" });
+    onProgress?.({ done: index * chunklen + held, total: rows, label: "rows" });
   }
 }

@@ -1,0 +1,86 @@
+/** Says of one chunk of a damaged archive whether it is whole. Reads only. */
+import { decode, decodeHeader, HEADER_LENGTH } from "../../codec/index.ts";
+import type { ChunkHeader } from "../../codec/types.ts";
+import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { PlacedChunk } from "../places/sequence.ts";
+import { boundOf, checkChunk } from "../read/chunk-fetch.ts";
+
+/** Why a chunk cannot be had. */
+export interface Flaw {
+  /** Code of the error that a reader meets. */
+  readonly code: string;
+  /** One sentence, without the path. */
+  readonly reason: string;
+  /** How messages name the file. */
+  readonly path: string;
+  /** Byte in the file, where one is known. */
+  readonly offset?: number;
+}
+
+/** A chunk that should be there: whole at its place, or with a flaw. */
+export interface Slot {
+  /** Decoded bytes; of a chunk with a flaw those that it should have. */
+  readonly nbytes: number;
+  readonly place?: PlacedChunk;
+  readonly flaw?: Flaw;
+}
+
+/** True for errors that say something about stored bytes, and not about the caller or the store. */
+export function isFlaw(error: unknown): error is SuperchunkError {
+  return (
+    isSuperchunkError(error) && (error.isDamage || error.code === "UNSUPPORTED" || error.code === "LIMIT")
+  );
+}
+
+/** A flaw as an error tells it. `path`: the file, where the error does not name one. */
+export function flawOf(error: SuperchunkError, path: string): Flaw {
+  const { offset } = error.details;
+  return {
+    code: error.code,
+    reason: error.summary,
+    path: error.details.path ?? path,
+    ...(offset === undefined ? {} : { offset }),
+  };
+}
+
+/** The Blosc header at an offset, where there is one that fits into the file; undefined otherwise. */
+export async function readHeaderAt(
+  store: ReadableStore,
+  key: string,
+  offset: number,
+  size: number,
+): Promise<ChunkHeader | undefined> {
+  if (offset + HEADER_LENGTH > size) return undefined;
+  const bytes = await store.getRange(key, { offset, length: HEADER_LENGTH });
+  return bytes === undefined ? undefined : headerIn(bytes, size - offset);
+}
+
+/** The Blosc header that `bytes` start with; undefined where they cannot be one with `room` bytes from it on. */
+export function headerIn(bytes: Uint8Array, room: number): ChunkHeader | undefined {
+  // Most bytes are not a header: told here without the cost of an error.
+  if (bytes[0] !== 2 || bytes[3] === 0) return undefined;
+  try {
+    const header = decodeHeader(bytes, room);
+    return header.ctbytes <= room ? header : undefined;
+  } catch (error) {
+    if (isFlaw(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Reads, checks and decodes a chunk; says what is wrong with it, or undefined where it is whole. */
+export async function findFlaw(store: ReadableStore, place: PlacedChunk): Promise<Flaw | undefined> {
+  const path = store.describe(place.key);
+  try {
+    const range = { offset: place.offset, length: boundOf(place) };
+    const bytes = (await store.getRange(place.key, range)) ?? new Uint8Array(0);
+    const chunk = await checkChunk(bytes, place, path, true);
+    await decode(chunk.bytes, { maxNbytes: place.nbytes });
+    return undefined;
+  } catch (error) {
+    if (!isFlaw(error)) throw error;
+    const flaw = flawOf(error, path);
+    return flaw.offset === undefined || flaw.offset < place.offset ? { ...flaw, offset: place.offset } : flaw;
+  }
+}

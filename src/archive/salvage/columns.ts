@@ -1,0 +1,310 @@
+/**
+ * The chunks of one column of a damaged array, each whole or with a flaw: from numbered superchunks, from the files of a
+ * carray, or from one Bloscpack file. Knows where each layout has its chunks; must not know what becomes of the holes.
+ */
+import { FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
+import {
+  carrayChunkName,
+  parseCarrayChunkName,
+  parseSuperchunkName,
+  superchunkName,
+} from "../../format/naming.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { PROLOGUE } from "../places/carray-sequence.ts";
+import { LayoutIndex } from "../places/layout-files.ts";
+import type { PlacedChunk } from "../places/sequence.ts";
+import { type Flaw, findFlaw, readHeaderAt, type Slot } from "./chunk-check.ts";
+import { type FileChunks, findFileChunks, placeOf } from "./file-chunks.ts";
+
+/** What the metadata, or the caller, say of a column. */
+export interface ColumnFacts {
+  /** Folder of its chunks. */
+  readonly key: string;
+  /** Decoded bytes of a full chunk; undefined where nothing tells. */
+  readonly chunkBytes: number | undefined;
+  /** Decoded bytes of the column; undefined where nothing tells. */
+  readonly nbytes: number | undefined;
+  readonly scan: boolean;
+}
+
+/** What was found of a column. */
+export interface FoundColumn {
+  readonly slots: readonly Slot[];
+  /** Decoded bytes of a full chunk. */
+  readonly chunkBytes: number;
+  /** Objects, and chunks in objects, that hold data and that nothing gives a place, in words. */
+  readonly unplaced: readonly string[];
+  readonly problems: readonly string[];
+}
+
+/** A chunk's place before it is known whether it is whole. */
+type Candidate = { readonly place: PlacedChunk } | { readonly flaw: Flaw };
+
+/** The chunks of a carray: the file's name tells each chunk's place. */
+export async function findCarrayChunks(store: ReadableStore, facts: ColumnFacts): Promise<FoundColumn> {
+  const numbers: number[] = [];
+  for await (const { name, kind } of store.list(facts.key)) {
+    const number = kind === "object" ? parseCarrayChunkName(name) : undefined;
+    if (number !== undefined) numbers.push(number);
+  }
+  const highest = numbers.reduce((most, number) => Math.max(most, number), -1);
+  const keyOf = (index: number): string => joinKey(facts.key, carrayChunkName(index));
+  const candidateOf = async (index: number): Promise<Candidate & { nbytes?: number }> => {
+    const key = keyOf(index);
+    const path = store.describe(key);
+    const size = (await store.stat(key))?.size;
+    if (size === undefined) return { flaw: { code: "INCOMPLETE", reason: "the file is missing", path } };
+    const header = await readHeaderAt(store, key, PROLOGUE, size);
+    if (header === undefined) {
+      const isCut = size < PROLOGUE + 16;
+      const reason = isCut
+        ? `the file ends at byte ${size}, inside of its headers`
+        : `what is at byte ${PROLOGUE} is not a whole Blosc chunk`;
+      return { flaw: { code: isCut ? "TRUNCATED" : "BAD_CHUNK", reason, path, offset: PROLOGUE } };
+    }
+    // The header in front of the chunk says nothing that its name and the chunk do not.
+    const { nbytes } = header;
+    const bytes = { offset: PROLOGUE, nbytes, ctbytes: undefined, available: size - PROLOGUE };
+    return { place: { index, key, ...bytes, prologue: 0, checksum: "None" }, nbytes };
+  };
+  const candidates = new Map<number, Candidate & { nbytes?: number }>();
+  const chunkBytes = facts.chunkBytes ?? (await fullLength(numbers, candidateOf));
+  const count = countOf(facts.nbytes, chunkBytes) ?? highest + 1;
+  for (let index = 0; index < count; index++) candidates.set(index, await candidateOf(index));
+  const list = [...candidates.values()];
+  const left = numbers.filter((number) => number >= count).map((number) => store.describe(keyOf(number)));
+  const slots = await checkAll(store, list, chunkBytes, facts.nbytes);
+  return { slots, chunkBytes, unplaced: left, problems: [] };
+}
+
+/** Decoded bytes of a full chunk: what the first file tells, or where that is the last one too, all that there are. */
+async function fullLength(
+  numbers: readonly number[],
+  candidateOf: (index: number) => Promise<{ readonly nbytes?: number }>,
+): Promise<number> {
+  const highest = Math.max(...numbers);
+  let most = 0;
+  for (const number of [...numbers].sort((a, b) => a - b)) {
+    const { nbytes = 0 } = await candidateOf(number);
+    if (nbytes > 0 && number < highest) return nbytes;
+    most = Math.max(most, nbytes);
+  }
+  return most;
+}
+
+/** The chunks of one Bloscpack file. `told`: decoded bytes of all of them, where its metadata say. */
+export async function findBloscpackChunks(
+  store: ReadableStore,
+  file: FileChunks,
+  told: number | undefined,
+): Promise<FoundColumn> {
+  const { key, header, places, path } = file;
+  const stated = header === undefined || header.version === 1 ? undefined : header;
+  const lengths = new Map<number, number>();
+  for (const [i, { offset }] of places.entries()) {
+    const chunk = offset === undefined ? undefined : await readHeaderAt(store, key, offset, file.size);
+    if (chunk !== undefined) lengths.set(i, chunk.nbytes);
+  }
+  const last = places.length - 1;
+  const own = [...lengths].find(([i]) => i < last || last === 0)?.[1] ?? 0;
+  const chunkBytes = stated !== undefined && stated.chunkSize > 0 && last > 0 ? stated.chunkSize : own;
+  const stateLast = stated !== undefined && stated.lastChunk >= 0 ? stated.lastChunk : undefined;
+  const lastBytes = told === undefined ? stateLast : told - last * chunkBytes;
+  const candidates = places.map(({ offset, flaw }, i): Candidate => {
+    if (flaw !== undefined) return { flaw };
+    return { place: placeOf(file, offset, i, lengths.get(i) ?? chunkBytes) };
+  });
+  const nbytes = lastBytes === undefined ? undefined : Math.max(0, last) * chunkBytes + lastBytes;
+  return {
+    slots: await checkAll(store, candidates, chunkBytes, nbytes),
+    chunkBytes,
+    unplaced: file.unplaced.map((offset) => `the chunk at byte ${offset} of ${path}`),
+    problems: file.problems.map((problem) => `${path}: ${problem}`),
+  };
+}
+
+/** What the chunks of a folder of superchunks are counted by. */
+export interface SuperchunkFacts extends ColumnFacts {
+  readonly chunkBytes: number;
+  readonly layout: StoredLayout | undefined;
+  /** Chunks of a full superchunk, where the array declares it. */
+  readonly superchunklen: number | undefined;
+}
+
+/** The chunks of a folder of superchunks: by the layout in `meta/sizes`, else in the order of their numbers. */
+export async function findSuperchunkChunks(
+  store: ReadableStore,
+  facts: SuperchunkFacts,
+): Promise<FoundColumn> {
+  const numbers = await superchunkNumbers(store, facts.key);
+  const found =
+    facts.layout === undefined
+      ? await byNumber(store, numbers, facts)
+      : await byLayout(store, facts.layout, facts);
+  const slots = await checkAll(store, found.candidates, facts.chunkBytes, facts.nbytes);
+  return { slots, chunkBytes: facts.chunkBytes, unplaced: found.unplaced, problems: found.problems };
+}
+
+/** Numbers of the superchunks in a folder, in order. */
+export async function superchunkNumbers(store: ReadableStore, folder: string): Promise<number[]> {
+  const numbers: number[] = [];
+  for await (const { name, kind } of store.list(folder)) {
+    const number = kind === "object" ? parseSuperchunkName(name) : undefined;
+    if (number !== undefined) numbers.push(number);
+  }
+  return numbers.sort((a, b) => a - b);
+}
+
+interface FoundCandidates {
+  readonly candidates: Candidate[];
+  readonly unplaced: string[];
+  readonly problems: string[];
+}
+
+async function byLayout(
+  store: ReadableStore,
+  layout: StoredLayout,
+  { key: folder, chunkBytes, scan }: SuperchunkFacts,
+): Promise<FoundCandidates> {
+  const index = new LayoutIndex(layout);
+  const files = new Map<number, FileChunks | undefined>();
+  const candidates: Candidate[] = [];
+  const problems: string[] = [];
+  for (let i = 0; i < index.nchunks; i++) {
+    const { number, inFile, needed } = index.find(i);
+    const key = joinKey(folder, superchunkName(number));
+    if (!files.has(number)) {
+      const file = await findFileChunks(store, key, { count: needed, maxNbytes: chunkBytes, scan });
+      files.set(number, file);
+      for (const problem of file?.problems ?? []) problems.push(`${store.describe(key)}: ${problem}`);
+    }
+    candidates.push(candidateIn(files.get(number), inFile, i, chunkBytes, store.describe(key)));
+  }
+  return { candidates, unplaced: [], problems };
+}
+
+function candidateIn(
+  file: FileChunks | undefined,
+  inFile: number,
+  index: number,
+  chunkBytes: number,
+  path: string,
+): Candidate {
+  if (file === undefined) return { flaw: { code: "INCOMPLETE", reason: "the file is missing", path } };
+  const place = file.places[inFile];
+  if (place?.offset !== undefined) return { place: placeOf(file, place.offset, index, chunkBytes) };
+  const reason = `the file has no chunk ${inFile}`;
+  return { flaw: place?.flaw ?? { code: "INCOMPLETE", reason, path } };
+}
+
+/** Superchunk after superchunk. How many chunks one should hold is known from itself, or from all others. */
+async function byNumber(
+  store: ReadableStore,
+  numbers: readonly number[],
+  { key: folder, chunkBytes, nbytes, scan, superchunklen }: SuperchunkFacts,
+): Promise<FoundCandidates> {
+  const candidates: Candidate[] = [];
+  const unplaced: string[] = [];
+  const problems: string[] = [];
+  const total = countOf(nbytes, chunkBytes);
+  const plain = numbers.filter((number) => number < FIRST_LOOSE);
+  const highest = plain.at(-1) ?? 0;
+  const files: (FileChunks | undefined)[] = [];
+  for (let number = 1; number <= highest; number++) {
+    const key = joinKey(folder, superchunkName(number));
+    const file = await findFileChunks(store, key, {
+      count: number < highest ? superchunklen : undefined,
+      maxNbytes: chunkBytes,
+      scan,
+    });
+    if (file === undefined) problems.push(`${store.describe(key)} is missing`);
+    for (const problem of file?.problems ?? []) problems.push(`${store.describe(key)}: ${problem}`);
+    files.push(file);
+  }
+  const counts = files.map((file, i) => {
+    if (superchunklen !== undefined && i < files.length - 1) return superchunklen;
+    return file?.isCounted === true || (file?.unplaced.length === 0 && isWalked(file))
+      ? file.places.length
+      : undefined;
+  });
+  const unknown = counts.flatMap((count, i) => (count === undefined ? [i] : []));
+  const known = counts.reduce<number>((sum, count) => sum + (count ?? 0), 0);
+  const [single] = unknown;
+  if (single !== undefined && unknown.length === 1 && total !== undefined && total > known)
+    counts[single] = total - known;
+  for (const [i, count] of counts.entries()) {
+    const file = files[i];
+    const key = joinKey(folder, superchunkName(i + 1));
+    if (count === undefined) {
+      // What follows has no place; what was found of the file itself has one.
+      for (const place of file?.places ?? []) if (place.offset !== undefined) pushPlace(file, place.offset);
+      for (let rest = i + 1; rest < files.length; rest++)
+        if (files[rest] !== undefined)
+          unplaced.push(store.describe(joinKey(folder, superchunkName(rest + 1))));
+      break;
+    }
+    for (let inFile = 0; inFile < count; inFile++)
+      candidates.push(candidateIn(file, inFile, candidates.length, chunkBytes, store.describe(key)));
+  }
+  for (const number of numbers)
+    if (number >= FIRST_LOOSE) unplaced.push(store.describe(joinKey(folder, superchunkName(number))));
+  const path = store.describe(joinKey(folder, superchunkName(highest + 1)));
+  if (total !== undefined)
+    for (const reason = "the file is missing"; candidates.length < total; )
+      candidates.push({ flaw: { code: "INCOMPLETE", reason, path } });
+  return { candidates: total === undefined ? candidates : candidates.slice(0, total), unplaced, problems };
+
+  function pushPlace(file: FileChunks | undefined, offset: number): void {
+    if (file !== undefined) candidates.push({ place: placeOf(file, offset, candidates.length, chunkBytes) });
+  }
+}
+
+/** True where chunks were found one after the other up to the end of the file. */
+function isWalked({ places, problems }: FileChunks): boolean {
+  return places.length > 0 && problems.length === 0;
+}
+
+function countOf(nbytes: number | undefined, chunkBytes: number): number | undefined {
+  if (nbytes === undefined) return undefined;
+  return chunkBytes === 0 ? 0 : Math.ceil(nbytes / chunkBytes);
+}
+
+/** Checks every chunk. The last one may be shorter than the others, and longer than what counts of it. */
+async function checkAll(
+  store: ReadableStore,
+  candidates: readonly Candidate[],
+  chunkBytes: number,
+  nbytes: number | undefined,
+): Promise<Slot[]> {
+  const slots: Slot[] = [];
+  const last = candidates.length - 1;
+  for (const [i, candidate] of candidates.entries()) {
+    const needed = nbytes === undefined ? undefined : Math.min(chunkBytes, nbytes - i * chunkBytes);
+    slots.push(await checkOne(store, candidate, { chunkBytes, needed, isLast: i === last }));
+  }
+  return slots;
+}
+
+async function checkOne(
+  store: ReadableStore,
+  candidate: Candidate,
+  wanted: { readonly chunkBytes: number; readonly needed: number | undefined; readonly isLast: boolean },
+): Promise<Slot> {
+  const { chunkBytes, needed, isLast } = wanted;
+  const expected = needed ?? chunkBytes;
+  if ("flaw" in candidate) return { nbytes: expected, flaw: candidate.flaw };
+  const { place } = candidate;
+  const { key, offset, available } = place;
+  const header = await readHeaderAt(store, key, offset, offset + available);
+  const own = header?.nbytes ?? place.nbytes;
+  const least = isLast ? (needed ?? 0) : chunkBytes;
+  if (own < least || own > chunkBytes) {
+    const reason = `nbytes at byte ${offset + 4} is ${own}, but the chunk should have ${expected}`;
+    return { nbytes: expected, flaw: { code: "BAD_FIELD", reason, path: store.describe(key), offset } };
+  }
+  const flaw = await findFlaw(store, { ...place, nbytes: own });
+  return flaw === undefined
+    ? { nbytes: needed ?? own, place: { ...place, nbytes: own } }
+    : { nbytes: expected, flaw };
+}

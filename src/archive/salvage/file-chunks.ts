@@ -1,0 +1,400 @@
+/**
+ * Where the chunks of a damaged `blpk` file lie: by its offsets, else by walking from chunk to chunk, else by a search for
+ * Blosc headers where the caller asks for one. Reads only; must not know which array the file belongs to.
+ */
+import { loadDigest } from "../../bytes/checksum.ts";
+import { isEqual } from "../../bytes/equal.ts";
+import { HEADER_LENGTH } from "../../codec/index.ts";
+import type { ChunkHeader } from "../../codec/types.ts";
+import { CHECKSUM_NAMES, digestLength } from "../../format/checksums.ts";
+import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
+import { parseJson } from "../../format/json.ts";
+import { decodeSection, decodeSectionHeader, metadataKind } from "../../format/metadata.ts";
+import type { ChecksumName, JsonValue } from "../../format/types.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { PlacedChunk } from "../places/sequence.ts";
+import { type Flaw, findFlaw, headerIn, isFlaw, readHeaderAt } from "./chunk-check.ts";
+
+/** Where a table whose length is not known is searched for its end, in bytes. */
+const MAX_TABLE = 8 << 20;
+/** Bytes that a search looks through at a time. */
+const WINDOW = 1 << 20;
+const SECTION_HEADER = 32;
+const ENTRY = 8;
+
+/** What the caller knows of the file. */
+export interface FileFacts {
+  /** Chunks that the file should hold, where the array's metadata tell it. */
+  readonly count?: number | undefined;
+  /** Decoded bytes of a chunk at most. */
+  readonly maxNbytes: number;
+  /** Search for Blosc headers where nothing else tells where chunks are. */
+  readonly scan: boolean;
+}
+
+/** A chunk's place in a file, or why there is none. */
+export type FilePlace =
+  | { readonly offset: number; readonly flaw?: undefined }
+  | { readonly offset?: undefined; readonly flaw: Flaw };
+
+/** What was found in a file. */
+export interface FileChunks {
+  readonly key: string;
+  readonly path: string;
+  readonly size: number;
+  /** Undefined where it cannot be read. */
+  readonly header: BlpkHeader | undefined;
+  readonly checksum: ChecksumName;
+  /** The value of the metadata section, where one is there and whole. */
+  readonly metadata: JsonValue | undefined;
+  /** True where there is, or should be, a metadata section that cannot be read. */
+  readonly lostMetadata: boolean;
+  readonly places: readonly FilePlace[];
+  /** True where the number of chunks is known, and not just counted. */
+  readonly isCounted: boolean;
+  /** Chunks that are whole, but that nothing gives a place. */
+  readonly unplaced: readonly number[];
+  /** What is wrong besides, in words, without the path. */
+  readonly problems: readonly string[];
+}
+
+/** Finds the chunks of the file at a key; undefined where there is no file. */
+export async function findFileChunks(
+  store: ReadableStore,
+  key: string,
+  facts: FileFacts,
+): Promise<FileChunks | undefined> {
+  const info = await store.stat(key);
+  return info === undefined ? undefined : new Search(store, key, info.size, facts).run();
+}
+
+/** A chunk's place as a reader of archives takes it. */
+export function placeOf(file: FileChunks, offset: number, index: number, nbytes: number): PlacedChunk {
+  return placeAt(file, file.checksum, { offset, index, nbytes });
+}
+
+function placeAt(
+  { key, size }: Pick<FileChunks, "key" | "size">,
+  checksum: ChecksumName,
+  { offset, index, nbytes }: { readonly offset: number; readonly index: number; readonly nbytes: number },
+): PlacedChunk {
+  return { index, key, offset, nbytes, ctbytes: undefined, available: size - offset, checksum, prologue: 0 };
+}
+
+/** One search in one file. */
+class Search {
+  readonly #store: ReadableStore;
+  readonly #facts: FileFacts;
+  readonly #problems: string[] = [];
+  readonly #unplaced: number[] = [];
+  readonly #file: { readonly key: string; readonly path: string; readonly size: number };
+  #header: BlpkHeader | undefined;
+  #checksum: ChecksumName | undefined;
+  #metadata: JsonValue | undefined;
+  #lostMetadata = false;
+  #isRawJson = false;
+  /** Where a walk met something else than a chunk. */
+  #stoppedAt: number | undefined;
+
+  constructor(store: ReadableStore, key: string, size: number, facts: FileFacts) {
+    this.#store = store;
+    this.#facts = facts;
+    this.#file = { key, path: store.describe(key), size };
+  }
+
+  async run(): Promise<FileChunks> {
+    const { size } = this.#file;
+    this.#header = await this.#readHeader();
+    this.#checksum = this.#header?.checksum;
+    const begin = await this.#readMetadata(this.#header?.headerLength ?? SECTION_HEADER);
+    const table = await this.#findTable(begin);
+    // Without a header the file may be one of version 1, whose chunks start at byte 16.
+    const from = table.end ?? (this.#header === undefined ? await this.#firstOf([begin, 16]) : begin);
+    this.#checksum ??= await this.#tellChecksum(table.offsets.find((at) => at !== undefined) ?? from);
+    const stated = this.#header?.nchunks ?? -1;
+    const known = this.#facts.count ?? (stated >= 0 ? stated : undefined);
+    // A count that no file of this size can have is damage.
+    const total = known !== undefined && known * HEADER_LENGTH <= size * 64 ? known : undefined;
+    const leads = table.offsets.some((at) => at !== undefined);
+    if (this.#header?.offsets === true && stated < 0)
+      this.#problems.push("the header does not count its chunks");
+    if (this.#header?.offsets === true && !leads && total !== 0)
+      this.#problems.push("the offsets lead to no chunk; chunks are taken in the order in which they lie");
+    const places = leads ? await this.#byTable(table.offsets, total) : await this.#byWalk(from, total);
+    return {
+      ...this.#file,
+      header: this.#header,
+      checksum: this.#checksum ?? "None",
+      metadata: this.#metadata,
+      lostMetadata: this.#lostMetadata,
+      places,
+      isCounted: total !== undefined,
+      unplaced: this.#unplaced,
+      problems: this.#problems,
+    };
+  }
+
+  async #read(offset: number, length: number): Promise<Uint8Array> {
+    const { key, size } = this.#file;
+    const range = { offset, length: Math.max(0, Math.min(length, size - offset)) };
+    return range.length === 0
+      ? new Uint8Array(0)
+      : ((await this.#store.getRange(key, range)) ?? new Uint8Array(0));
+  }
+
+  async #readHeader(): Promise<BlpkHeader | undefined> {
+    const { path } = this.#file;
+    try {
+      return decodeHeader(await this.#read(0, SECTION_HEADER), path);
+    } catch (error) {
+      if (!isFlaw(error)) throw error;
+      this.#problems.push(`the header cannot be read: ${error.summary}`);
+      return undefined;
+    }
+  }
+
+  /** Reads the metadata section that begins at a byte, if one does; where it ends. */
+  async #readMetadata(at: number): Promise<number> {
+    const { path } = this.#file;
+    const head = await this.#read(at, SECTION_HEADER);
+    const isSection = head.length >= 8 && metadataKind(head) === "bloscpack";
+    if (this.#header === undefined ? !isSection : !this.#header.metadata) return at;
+    let end = at;
+    this.#isRawJson = !isSection;
+    try {
+      if (isSection) {
+        const { sectionLength } = decodeSectionHeader(head, path, at);
+        end = at + sectionLength;
+        this.#metadata = (await decodeSection(await this.#read(at, sectionLength), path, at)).value;
+      } else {
+        const length = Math.max(0, this.#header?.metaSize ?? 0);
+        end = at + length;
+        this.#metadata = parseJson(await this.#read(at, Math.min(length, WINDOW)), path);
+      }
+    } catch (error) {
+      if (!isFlaw(error)) throw error;
+      this.#lostMetadata = true;
+      this.#problems.push(`the metadata cannot be read: ${error.summary}`);
+    }
+    return Math.min(end, this.#file.size);
+  }
+
+  /**
+   * The table of offsets at a byte: for each chunk its offset, undefined where the entry leads to no place in the file.
+   * `end`: where the first chunk of a file in order starts; undefined where there is no table.
+   */
+  async #findTable(at: number): Promise<{ offsets: (number | undefined)[]; end: number | undefined }> {
+    const header = this.#header;
+    if (header !== undefined && !header.offsets) return { offsets: [], end: undefined };
+    const { size } = this.#file;
+    // With raw JSON metadata the field of the spare entries is the length of the text.
+    const spare = header === undefined || this.#isRawJson ? 0 : Math.max(0, header.maxAppChunks);
+    const fits = Math.floor((size - at) / ENTRY);
+    let count = header?.nchunks ?? -1;
+    let end: number | undefined;
+    if (count < 0 || count + spare > fits) {
+      // The first chunk of a file in order starts where the table ends: its offset tells how long that is.
+      const first = (await this.#entries(at, 1))[0] ?? 0;
+      const isTable = first > at && (first - at) % ENTRY === 0 && (await this.#isChunk(first));
+      if (isTable) {
+        end = first;
+        count = (first - at) / ENTRY;
+      } else if (header === undefined) return { offsets: [], end: undefined };
+      else if (count >= 0) {
+        // The file is cut inside its table, or a count is damaged.
+        count = Math.min(count, fits);
+        end = count + spare > fits ? await this.#endOfTable(at) : at + ENTRY * (count + spare);
+      } else return { offsets: [], end: await this.#endOfTable(at) };
+    } else end = at + ENTRY * (count + spare);
+    const entries = await this.#entries(at, count);
+    const least = end ?? at;
+    const offsets = entries.map((entry) =>
+      entry >= least && entry + HEADER_LENGTH <= size ? entry : undefined,
+    );
+    if (header === undefined || header.nchunks < 0) {
+      // What follows the last chunk's offset is room for more.
+      while (offsets.length > 0 && offsets.at(-1) === undefined) offsets.pop();
+    }
+    return { offsets, end: end ?? at };
+  }
+
+  async #entries(at: number, count: number): Promise<number[]> {
+    const bytes = await this.#read(at, count * ENTRY);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    return Array.from({ length: Math.floor(bytes.length / ENTRY) }, (_, i) =>
+      Number(view.getBigInt64(i * ENTRY, true)),
+    );
+  }
+
+  /** Entries have eight bytes each: the first chunk is one of so many places behind the start of the table. */
+  async #endOfTable(at: number): Promise<number | undefined> {
+    const window = await this.#read(at, MAX_TABLE);
+    for (let i = 0; i + HEADER_LENGTH <= window.length; i += ENTRY)
+      if (headerIn(window.subarray(i, i + HEADER_LENGTH), this.#file.size - at - i) !== undefined)
+        if (await this.#isChunk(at + i)) return at + i;
+    return undefined;
+  }
+
+  /** The first of the places at which a chunk starts; the first of all where none does. */
+  async #firstOf(places: readonly number[]): Promise<number> {
+    for (const at of places) if (await this.#isChunk(at)) return at;
+    return places[0] ?? 0;
+  }
+
+  /** True where a chunk that is whole starts at a byte. */
+  async #isChunk(offset: number): Promise<boolean> {
+    const { key, size } = this.#file;
+    const header = await readHeaderAt(this.#store, key, offset, size);
+    return header !== undefined && this.#mayBe(header) && (await this.#isWhole(offset, header));
+  }
+
+  #mayBe({ nbytes }: ChunkHeader): boolean {
+    return nbytes <= this.#facts.maxNbytes;
+  }
+
+  async #isWhole(offset: number, { nbytes }: ChunkHeader): Promise<boolean> {
+    const checksum = this.#checksum ?? "None";
+    const place = placeAt(this.#file, checksum, { offset, index: 0, nbytes });
+    return (await findFlaw(this.#store, place)) === undefined;
+  }
+
+  /** Which digest follows a chunk, where no header tells it. */
+  async #tellChecksum(offset: number): Promise<ChecksumName> {
+    const { key, size } = this.#file;
+    const header = await readHeaderAt(this.#store, key, offset, size);
+    if (header === undefined) return "None";
+    const longest = Math.max(...CHECKSUM_NAMES.map(digestLength));
+    const bytes = await this.#read(offset, header.ctbytes + longest);
+    const [chunk, stored] = [bytes.subarray(0, header.ctbytes), bytes.subarray(header.ctbytes)];
+    for (const name of CHECKSUM_NAMES) {
+      const length = digestLength(name);
+      if (length === 0 || length > stored.length) continue;
+      if (isEqual((await loadDigest(name))(chunk), stored.subarray(0, length))) return name;
+    }
+    return "None";
+  }
+
+  /** Chunks whose offsets lead to a place; others where the chunk before them ends. */
+  async #byTable(offsets: readonly (number | undefined)[], total: number | undefined): Promise<FilePlace[]> {
+    const taken = new Set(offsets);
+    const places: FilePlace[] = [];
+    const count = Math.max(offsets.length, total ?? 0);
+    for (let i = 0; i < count; i++) {
+      const told = offsets[i];
+      if (told !== undefined) {
+        places.push({ offset: told });
+        continue;
+      }
+      const before = places[i - 1]?.offset;
+      const next = before === undefined ? undefined : await this.#endOf(before);
+      const isThere =
+        next !== undefined && next < this.#file.size && !taken.has(next) && (await this.#isChunk(next));
+      if (isThere) this.#problems.push(`chunk ${i} has no offset; it was found where the one before it ends`);
+      places.push(isThere ? { offset: next } : { flaw: this.#lost(i, next) });
+    }
+    return places;
+  }
+
+  /** Where the chunk behind the one at `offset` starts, in a file in order. */
+  async #endOf(offset: number): Promise<number | undefined> {
+    const { key, size } = this.#file;
+    const header = await readHeaderAt(this.#store, key, offset, size);
+    if (header === undefined) return undefined;
+    return this.#skipZeros(offset + header.ctbytes + digestLength(this.#checksum ?? "None"));
+  }
+
+  #lost(index: number, at: number | undefined): Flaw {
+    const { path, size } = this.#file;
+    const isCut = at !== undefined && at + HEADER_LENGTH > size;
+    return {
+      code: isCut ? "TRUNCATED" : "INCOMPLETE",
+      reason: isCut
+        ? `the file ends at byte ${size}, before chunk ${index}`
+        : `nothing tells where chunk ${index} is, or it was never written`,
+      path,
+      ...(at === undefined ? {} : { offset: at }),
+    };
+  }
+
+  /** Chunk after chunk; what is behind a header that cannot be read has no place, unless a search finds it. */
+  async #byWalk(from: number, total: number | undefined): Promise<FilePlace[]> {
+    const { key, size } = this.#file;
+    const runs: number[][] = [[]];
+    let at: number | undefined = from;
+    let found = 0;
+    while (at !== undefined && found < (total ?? Number.POSITIVE_INFINITY)) {
+      const start: number = await this.#skipZeros(at);
+      if (start >= size) break;
+      const header: ChunkHeader | undefined = await readHeaderAt(this.#store, key, start, size);
+      const digest = digestLength(this.#checksum ?? "None");
+      if (header !== undefined && this.#mayBe(header)) {
+        runs.at(-1)?.push(start);
+        found++;
+        at = start + header.ctbytes + digest;
+        continue;
+      }
+      this.#stoppedAt ??= start;
+      if (!this.#facts.scan) {
+        this.#problems.push(
+          `what is at byte ${start} is not a chunk, and nothing tells where the next one is; --scan searches for it`,
+        );
+        break;
+      }
+      at = await this.#search(start + 1);
+      if (at !== undefined) {
+        this.#problems.push(
+          `a search found a chunk at byte ${at}, behind byte ${start} where none could be read`,
+        );
+        runs.push([]);
+      }
+    }
+    return this.#placeRuns(runs, total);
+  }
+
+  /** Gives the runs of chunks between gaps their places. Where that is not certain, those behind the first gap have none. */
+  #placeRuns(runs: readonly (readonly number[])[], total: number | undefined): FilePlace[] {
+    const gaps = runs.length - 1;
+    const found = runs.reduce((sum, run) => sum + run.length, 0);
+    const missing = Math.max(0, (total ?? found) - found);
+    const places: FilePlace[] = [];
+    const leave = (count: number): void => {
+      for (let i = 0; i < count; i++) places.push({ flaw: this.#lost(places.length, this.#stoppedAt) });
+    };
+    const isCertain = total !== undefined && (gaps === 0 || gaps === 1 || gaps === missing);
+    runs.forEach((run, i) => {
+      if (i > 0 && isCertain) leave(gaps === 1 ? missing : 1);
+      if (i === 0 || isCertain) for (const offset of run) places.push({ offset });
+      else this.#unplaced.push(...run);
+    });
+    if (total !== undefined) leave(total - places.length);
+    return places;
+  }
+
+  /** The next byte from `from` on at which a whole chunk starts. */
+  async #search(from: number): Promise<number | undefined> {
+    const { size } = this.#file;
+    for (let start = from; start + HEADER_LENGTH <= size; start += WINDOW) {
+      const bytes = await this.#read(start, WINDOW + HEADER_LENGTH);
+      for (let i = bytes.indexOf(2); i >= 0 && i < WINDOW; i = bytes.indexOf(2, i + 1)) {
+        if (i + HEADER_LENGTH > bytes.length) break;
+        const header = headerIn(bytes.subarray(i, i + HEADER_LENGTH), size - start - i);
+        // An empty chunk is no proof: sixteen bytes can be so by chance.
+        if (header === undefined || header.nbytes === 0 || !this.#mayBe(header)) continue;
+        if (await this.#isWhole(start + i, header)) return start + i;
+      }
+    }
+    return undefined;
+  }
+
+  /** Reserve is zero, and no Blosc header starts with a zero. */
+  async #skipZeros(from: number): Promise<number> {
+    const { size } = this.#file;
+    for (let at = from; at < size; ) {
+      const bytes = await this.#read(at, 65536);
+      const step = bytes.findIndex((byte) => byte !== 0);
+      if (step >= 0) return at + step;
+      at += Math.max(1, bytes.length);
+    }
+    return size;
+  }
+}

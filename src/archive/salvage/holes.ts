@@ -1,0 +1,281 @@
+/**
+ * What becomes of the holes of a damaged array: which rows stay, which are filled, and a sequence of chunks that reads so.
+ *
+ * Whole chunks are handed on as they lie. A chunk that begins elsewhere once rows are dropped, or that has filled rows, is
+ * made when it is asked for. Must not know any dialect.
+ */
+import { loadDigest } from "../../bytes/checksum.ts";
+import { joinBytes } from "../../bytes/join.ts";
+import { decode, encode } from "../../codec/index.ts";
+import type { EncodeOptions } from "../../codec/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { mergeSpans, type RowSpan } from "../../format/layout.ts";
+import type { ChecksumName } from "../../format/types.ts";
+import { resolveRange } from "../../store/range.ts";
+import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
+import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "../places/sequence.ts";
+import type { FoundColumn } from "./columns.ts";
+
+/** What stands where a chunk is missing or damaged. */
+export type HolePolicy = "fill" | "drop" | "cut";
+
+/** Rows that cannot be had. */
+export interface Hole {
+  /** Column, of tables and nested arrays. */
+  readonly column?: string;
+  /** Index of the chunk in its column. */
+  readonly chunk: number;
+  /** Rows `[from, to)`; of plain bytes the bytes. */
+  readonly from: number;
+  readonly to: number;
+  /** How messages name the file. */
+  readonly path: string;
+  readonly offset?: number;
+  readonly code: string;
+  readonly reason: string;
+}
+
+/** A column with what its holes are counted in. */
+export interface SalvagedColumn {
+  readonly name: string | undefined;
+  readonly found: FoundColumn;
+  /** Bytes of a row: what is dropped or cut ends on these. */
+  readonly rowBytes: number;
+  /** One item of the value that fills, as stored. */
+  readonly fill: Uint8Array;
+  /** Where its chunks lie: a folder, or a file. */
+  readonly key: string;
+  /** How chunks that are made are compressed, and which digest follows them: as the whole ones. */
+  readonly encoding: EncodeOptions;
+  readonly checksum: ChecksumName;
+}
+
+/** Every hole of the columns, in order. `rows`: what all of them should have. */
+export function listHoles(columns: readonly SalvagedColumn[], rows: number): Hole[] {
+  const holes: Hole[] = [];
+  for (const { name, found, rowBytes } of columns) {
+    if (rowBytes === 0) continue;
+    const column = name === undefined ? {} : { column: name };
+    let end = 0;
+    for (const [chunk, { nbytes, flaw }] of found.slots.entries()) {
+      const start = chunk * found.chunkBytes;
+      end = start + nbytes;
+      if (flaw === undefined) continue;
+      const to = Math.min(rows, Math.ceil(end / rowBytes));
+      holes.push({ ...column, chunk, from: Math.floor(start / rowBytes), to, ...flaw });
+    }
+    const held = Math.floor(end / rowBytes);
+    if (held >= rows) continue;
+    const reason = `the column ends after ${held} rows, and others have ${rows}`;
+    holes.push({
+      ...column,
+      chunk: found.slots.length,
+      from: held,
+      to: rows,
+      code: "INCOMPLETE",
+      reason,
+      path: "",
+    });
+  }
+  return holes;
+}
+
+/** Rows `[0, rows)` that stay, by the policy. */
+export function keptRows(holes: readonly Hole[], rows: number, policy: HolePolicy): RowSpan[] {
+  if (policy === "fill") return rows === 0 ? [] : [{ from: 0, to: rows }];
+  const bad = mergeSpans(holes);
+  if (policy === "cut") {
+    const to = Math.min(rows, bad[0]?.from ?? rows);
+    return to === 0 ? [] : [{ from: 0, to }];
+  }
+  const kept: RowSpan[] = [];
+  let at = 0;
+  for (const { from, to } of [...bad, { from: rows, to: rows }]) {
+    if (from > at) kept.push({ from: at, to: Math.min(from, rows) });
+    at = Math.max(at, to);
+  }
+  return kept;
+}
+
+/** Rows of spans. */
+export function lengthOf(spans: readonly RowSpan[]): number {
+  return spans.reduce((sum, { from, to }) => sum + to - from, 0);
+}
+
+/** Where rows are once only `kept` are there. */
+export function mapSpans(spans: readonly RowSpan[], kept: readonly RowSpan[]): RowSpan[] {
+  const mapped: RowSpan[] = [];
+  let at = 0;
+  for (const { from, to } of kept) {
+    for (const span of spans)
+      mapped.push({ from: at + Math.max(span.from, from) - from, to: at + Math.min(span.to, to) - from });
+    at += to - from;
+  }
+  return mergeSpans(mapped);
+}
+
+/** A column of a damaged array as it is read, its holes filled or closed. */
+export class SalvagedSequence implements ChunkSequence {
+  readonly store: ReadableStore;
+  readonly nbytes: number;
+  readonly chunkBytes: number;
+  readonly nchunks: number;
+  readonly hasChecksums: boolean = true;
+  readonly #column: SalvagedColumn;
+  /** Bytes of the column that stay, in order, each with where it begins in this sequence. */
+  readonly #kept: readonly (RowSpan & { readonly at: number })[];
+  /** Bytes of the column that are filled: whole items. */
+  readonly #filled: readonly RowSpan[];
+  readonly #source: ReadableStore;
+  /** The chunk that was made last. */
+  #made: { readonly index: number; readonly chunk: Promise<Uint8Array> } | undefined;
+
+  /** `kept`: rows of the column that stay. */
+  constructor(store: ReadableStore, column: SalvagedColumn, kept: readonly RowSpan[]) {
+    const { found, rowBytes, fill } = column;
+    const bytes: (RowSpan & { at: number })[] = [];
+    let at = 0;
+    for (const { from, to } of kept) {
+      bytes.push({ from: from * rowBytes, to: to * rowBytes, at });
+      at += (to - from) * rowBytes;
+    }
+    this.#column = column;
+    this.#kept = bytes;
+    this.#source = store;
+    this.nbytes = at;
+    this.chunkBytes = found.chunkBytes;
+    this.nchunks = found.chunkBytes === 0 ? 0 : Math.ceil(at / found.chunkBytes);
+    this.store = withMade(store, this, (index) => this.#chunk(index));
+    const item = Math.max(1, fill.length);
+    const end = found.slots.reduce((sum, { nbytes }, i) => Math.max(sum, i * found.chunkBytes + nbytes), 0);
+    const flawed = found.slots.flatMap(({ nbytes, flaw }, i) =>
+      flaw === undefined ? [] : [{ from: i * found.chunkBytes, to: i * found.chunkBytes + nbytes }],
+    );
+    this.#filled = mergeSpans(
+      [...flawed, { from: end, to: Number.MAX_SAFE_INTEGER }].map(({ from, to }) => ({
+        from: Math.floor(from / item) * item,
+        to: to === Number.MAX_SAFE_INTEGER ? to : Math.ceil(to / item) * item,
+      })),
+    );
+  }
+
+  /** Key of a chunk that is made when it is asked for. */
+  keyOf(index: number): string {
+    return `${this.#column.key}/\0salvaged-${index}`;
+  }
+
+  placeNow(index: number): PlacedChunk {
+    const nbytes = nbytesOfChunk(index, this.nbytes, this.chunkBytes);
+    const place = this.#wholeAt(index, nbytes);
+    if (place !== undefined) return { ...place, index };
+    const made = { offset: 0, ctbytes: undefined, available: nbytes + 65536, prologue: 0 };
+    return { index, key: this.keyOf(index), nbytes, checksum: this.#column.checksum, ...made };
+  }
+
+  async places(first: number, end: number): Promise<readonly PlacedChunk[]> {
+    return Array.from({ length: end - first }, (_, i) => this.placeNow(first + i));
+  }
+
+  async *keys(): AsyncIterable<string> {
+    const keys = new Set<string>();
+    for (const { place } of this.#column.found.slots) if (place !== undefined) keys.add(place.key);
+    yield* keys;
+  }
+
+  async leftovers(): Promise<readonly string[]> {
+    return [];
+  }
+
+  /** The place of a chunk that goes over as it lies: all of it, and nothing else. */
+  #wholeAt(index: number, nbytes: number): PlacedChunk | undefined {
+    const [span, ...others] = this.#spansOf(index * this.chunkBytes, nbytes);
+    if (span === undefined || others.length > 0 || span.from % this.chunkBytes !== 0) return undefined;
+    const slot = this.#column.found.slots[span.from / this.chunkBytes];
+    if (
+      slot?.place?.nbytes !== nbytes ||
+      this.#filled.some((bad) => bad.from < span.to && span.from < bad.to)
+    )
+      return undefined;
+    return slot.place;
+  }
+
+  /** Where the bytes of a part of this sequence are in the column. */
+  #spansOf(at: number, length: number): RowSpan[] {
+    const spans: RowSpan[] = [];
+    for (const span of this.#kept) {
+      const from = Math.max(at, span.at);
+      const to = Math.min(at + length, span.at + span.to - span.from);
+      if (from < to) spans.push({ from: span.from + from - span.at, to: span.from + to - span.at });
+    }
+    return spans;
+  }
+
+  #chunk(index: number): Promise<Uint8Array> {
+    if (this.#made?.index !== index) this.#made = { index, chunk: this.#make(index) };
+    return this.#made.chunk;
+  }
+
+  /** Makes a chunk of whole chunks and of the value that fills. */
+  async #make(index: number): Promise<Uint8Array> {
+    const nbytes = nbytesOfChunk(index, this.nbytes, this.chunkBytes);
+    const { found, fill } = this.#column;
+    const out = new Uint8Array(nbytes);
+    let done = 0;
+    for (const { from, to } of this.#spansOf(index * this.chunkBytes, nbytes)) {
+      for (let at = from; at < to; ) {
+        const slotIndex = Math.floor(at / this.chunkBytes);
+        const end = Math.min(to, (slotIndex + 1) * this.chunkBytes);
+        const slot = found.slots[slotIndex];
+        if (slot?.place !== undefined) {
+          const start = at - slotIndex * this.chunkBytes;
+          const bytes = await this.#decoded(slot.place);
+          out.set(bytes.subarray(start, Math.min(bytes.length, start + end - at)), done);
+        }
+        for (const bad of this.#filled)
+          for (let i = Math.max(at, bad.from); i < Math.min(end, bad.to); i++)
+            out[done + i - at] = fill[i % Math.max(1, fill.length)] ?? 0;
+        done += end - at;
+        at = end;
+      }
+    }
+    const chunk = await encode(out, this.#column.encoding);
+    const digest = await loadDigest(this.#column.checksum);
+    return joinBytes([chunk, digest(chunk)]);
+  }
+
+  async #decoded({ key, offset, available, nbytes }: PlacedChunk): Promise<Uint8Array> {
+    const length = Math.min(available, nbytes + 16);
+    const bytes = await this.#source.getRange(key, { offset, length });
+    if (bytes !== undefined) return decode(bytes, { maxNbytes: nbytes });
+    throw new SuperchunkError("STALE", "the file went while it was read; try again", {
+      path: this.#source.describe(key),
+    });
+  }
+}
+
+/** A store that has the chunks which a sequence makes, besides its objects. Only what reading an archive needs. */
+function withMade(
+  store: ReadableStore,
+  sequence: Pick<SalvagedSequence, "keyOf">,
+  chunk: (index: number) => Promise<Uint8Array>,
+): ReadableStore {
+  const prefix = sequence.keyOf(0).slice(0, -1);
+  const made = (key: string): Promise<Uint8Array> | undefined =>
+    key.startsWith(prefix) ? chunk(Number(key.slice(prefix.length))) : undefined;
+  return {
+    describe: (key) => (key.startsWith(prefix) ? "a chunk made for rows that are gone" : store.describe(key)),
+    get: async (key, options) => made(key) ?? store.get(key, options),
+    async getRange(key, range, options) {
+      const bytes = await made(key);
+      if (bytes === undefined) return store.getRange(key, range, options);
+      const { offset, length } = resolveRange(range, bytes.length, key);
+      return bytes.subarray(offset, offset + length);
+    },
+    async stat(key, options): Promise<ObjectInfo | undefined> {
+      const bytes = await made(key);
+      return bytes === undefined ? store.stat(key, options) : { size: bytes.length, version: key };
+    },
+    list: (folder, options) => store.list(folder, options),
+    ...(store.close === undefined ? {} : { close: () => store.close?.() ?? Promise.resolve() }),
+  };
+}

@@ -1,0 +1,277 @@
+/**
+ * What is known of a damaged array that is a folder: from its metadata as far as they can be read, from what the caller says,
+ * and from its chunks where neither tells. Reads only. @see FORMAT.md [FZ] [FA]
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { parseDType } from "../../format/dtype.ts";
+import { parseSizes, parseStorage, type StoredSizes, type StoredStorage } from "../../format/folder.ts";
+import { parseJson } from "../../format/json.ts";
+import { parseLayout, type StoredLayout } from "../../format/layout.ts";
+import {
+  checkStoredName,
+  parseCarrayChunkName,
+  parseSuperchunkName,
+  superchunkName,
+} from "../../format/naming.ts";
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { fieldSize } from "../../values/values.ts";
+import { suggestsCarray } from "../open/folder-layout.ts";
+import { PROLOGUE } from "../places/carray-sequence.ts";
+import { encodeJson } from "../places/generation.ts";
+import { isFlaw, readHeaderAt } from "./chunk-check.ts";
+import { findFileChunks } from "./file-chunks.ts";
+
+/** What the caller says of an archive whose metadata are damaged. */
+export interface ToldFacts {
+  /** numpy's type string, or a list of fields. */
+  readonly dtype?: JsonValue | undefined;
+  readonly shape?: readonly number[] | undefined;
+  /** Rows of a chunk. */
+  readonly chunklen?: number | undefined;
+}
+
+/** A column of the array: its items lie in one folder. */
+export interface KnownColumn {
+  /** Undefined where the array has one folder for all. */
+  readonly name: string | undefined;
+  readonly folder: string;
+  readonly dtype: DType;
+  readonly rowBytes: number;
+}
+
+/** What is known of the array. */
+export interface KnownArray {
+  readonly kind: "carray" | "blz-superchunk";
+  readonly dtype: DType;
+  readonly rowShape: readonly number[];
+  readonly rows: number | undefined;
+  readonly chunklen: number;
+  readonly columns: readonly KnownColumn[];
+  readonly storage: StoredStorage | undefined;
+  readonly sizes: StoredSizes | undefined;
+  readonly layout: StoredLayout | undefined;
+  readonly dflt: JsonValue;
+  readonly attrs: JsonObject;
+  /** The attributes' bytes where they cannot be read. */
+  readonly damagedAttributes: Uint8Array | undefined;
+}
+
+/**
+ * Reads what there is of the array in a folder. What is wrong and not needed goes to `problems`, in words.
+ *
+ * @throws NOT_FOUND where no part of an array is there; INCOMPLETE where something is missing that the caller must tell, and
+ * the codes of damage; BAD_ARGUMENT
+ */
+export async function examineFolder(
+  store: ReadableStore,
+  path: string,
+  told: ToldFacts,
+  problems: string[],
+): Promise<KnownArray> {
+  const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name));
+  const pathOf = (name: string): string => store.describe(joinKey(path, name));
+  /** What a file says; undefined where it is missing or damaged. */
+  const read = async <T>(name: string, bytes: Uint8Array | undefined, parse: (bytes: Uint8Array) => T) => {
+    try {
+      if (bytes !== undefined) return parse(bytes);
+      problems.push(`${pathOf(name)} is missing`);
+    } catch (error) {
+      if (!isFlaw(error) || error.code === "UNSUPPORTED") throw error;
+      problems.push(error.message);
+    }
+    return undefined;
+  };
+  const sizes = await read("meta/sizes", await get("meta/sizes"), (bytes) =>
+    parseSizes(bytes, pathOf("meta/sizes")),
+  );
+  const layout = sizes && parseLayout(sizes.raw, pathOf("meta/sizes"));
+  const text = layout?.storage === undefined ? await get("meta/storage") : encodeJson(layout.storage);
+  const storage = await read("meta/storage", text, (bytes) => parseStorage(bytes, pathOf("meta/storage")));
+  const files = await dataFiles(store, path);
+  if (
+    sizes === undefined &&
+    storage === undefined &&
+    files.superchunk === undefined &&
+    files.carray === undefined
+  )
+    throw new SuperchunkError("NOT_FOUND", "there is no array, nor a part of one", { path: pathOf("") });
+  const isCarray =
+    layout === undefined &&
+    storage?.superchunk === undefined &&
+    (files.carray !== undefined ||
+      (files.superchunk === undefined && storage !== undefined && suggestsCarray(storage.raw)));
+  const shape = told.shape ?? sizes?.shape;
+  if (shape?.length === 0) throw toldBadly("shape", "one or more lengths", shape);
+  const dtype = told.dtype === undefined ? storage?.dtype : parseTold(told.dtype);
+  const sample = await firstChunk(store, isCarray ? files.carray : files.superchunk);
+  if (dtype === undefined) throw noDType(pathOf("meta/storage"), sizes, sample);
+  const declared = storage?.raw["superchunk"] as JsonObject | undefined;
+  const isPlain =
+    isCarray || declared?.["columns"] === false || (files.superchunk !== undefined && !files.columns);
+  const hasColumns = dtype.kind === "struct" && !isPlain;
+  const field =
+    hasColumns && dtype.kind === "struct"
+      ? dtype.fields.find(({ name }) => name === files.column)
+      : undefined;
+  const itemBytes = field === undefined ? dtype.itemSize : fieldSize(field);
+  const given = told.chunklen ?? storage?.chunklen;
+  const rowShape = shape?.slice(1) ?? rowShapeOf(sample, (given ?? 0) * itemBytes, problems);
+  const rowBytes = elementsOf(rowShape) * itemBytes;
+  const chunklen = given ?? chunklenOf(sample, rowBytes, shape?.[0], pathOf("meta/storage"));
+  const attrsName = isCarray ? "__attrs__" : "meta/attributes";
+  const attrsBytes = await get(attrsName);
+  const attrs =
+    attrsBytes === undefined || attrsBytes.length === 0
+      ? {}
+      : await read(attrsName, attrsBytes, (bytes) => parseAttributes(bytes, pathOf(attrsName)));
+  return {
+    kind: isCarray ? "carray" : "blz-superchunk",
+    dtype,
+    rowShape,
+    rows: shape?.[0],
+    chunklen,
+    columns: columnsOf(path, dtype, rowShape, hasColumns),
+    storage,
+    sizes,
+    layout,
+    dflt: storage?.dflt ?? null,
+    attrs: attrs ?? {},
+    damagedAttributes: attrs === undefined ? attrsBytes : undefined,
+  };
+}
+
+function parseAttributes(bytes: Uint8Array, path: string): JsonObject {
+  const value = parseJson(bytes, path);
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+  throw new SuperchunkError("BAD_FIELD", "the attributes are not a JSON object", { path });
+}
+
+function columnsOf(
+  path: string,
+  dtype: DType,
+  rowShape: readonly number[],
+  hasColumns: boolean,
+): KnownColumn[] {
+  const data = joinKey(path, "data");
+  const items = elementsOf(rowShape);
+  if (!hasColumns || dtype.kind !== "struct")
+    return [{ name: undefined, folder: data, dtype, rowBytes: items * dtype.itemSize }];
+  return dtype.fields.map((field) => {
+    checkStoredName(field.name, data, "field");
+    return {
+      name: field.name,
+      folder: joinKey(data, field.name),
+      dtype: field.dtype,
+      rowBytes: items * fieldSize(field),
+    };
+  });
+}
+
+/** Which kinds of files lie in `data`, with the first of each. */
+interface DataFiles {
+  readonly carray: string | undefined;
+  readonly superchunk: string | undefined;
+  /** True where folders of columns lie there, and no superchunk beside them; and the first of them that has one. */
+  readonly columns: boolean;
+  readonly column: string | undefined;
+}
+
+async function dataFiles(store: ReadableStore, path: string): Promise<DataFiles> {
+  const data = joinKey(path, "data");
+  const names = async (folder: string, parse: (name: string) => number | undefined): Promise<number[]> => {
+    const numbers: number[] = [];
+    for await (const { name, kind } of store.list(folder)) {
+      const number = kind === "object" ? parse(name) : undefined;
+      if (number !== undefined) numbers.push(number);
+    }
+    return numbers.sort((a, b) => a - b);
+  };
+  const [chunk] = await names(data, parseCarrayChunkName);
+  const [number] = await names(data, parseSuperchunkName);
+  const carray = chunk === undefined ? undefined : joinKey(data, `__${chunk}.blp`);
+  if (number !== undefined)
+    return { carray, superchunk: joinKey(data, superchunkName(number)), columns: false, column: undefined };
+  let folders = false;
+  for await (const { name, kind } of store.list(data)) {
+    if (kind !== "folder") continue;
+    folders = true;
+    const [first] = await names(joinKey(data, name), parseSuperchunkName);
+    if (first === undefined) continue;
+    return { carray, superchunk: joinKey(data, name, superchunkName(first)), columns: true, column: name };
+  }
+  return { carray, superchunk: undefined, columns: folders, column: undefined };
+}
+
+/** Decoded bytes and typesize of the first chunk that can be read. */
+interface Sample {
+  readonly nbytes: number;
+  readonly typesize: number;
+}
+
+async function firstChunk(store: ReadableStore, key: string | undefined): Promise<Sample | undefined> {
+  if (key === undefined) return undefined;
+  if (/\.blp$/.test(key)) {
+    const size = (await store.stat(key))?.size ?? 0;
+    return readHeaderAt(store, key, PROLOGUE, size);
+  }
+  const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan: false });
+  for (const { offset } of file?.places ?? []) {
+    const header = offset === undefined ? undefined : await readHeaderAt(store, key, offset, file?.size ?? 0);
+    if (header !== undefined) return header;
+  }
+  return undefined;
+}
+
+/** A shape of a row that the bytes of a full chunk allow, where no metadata tell it. */
+function rowShapeOf(sample: Sample | undefined, flatBytes: number, problems: string[]): number[] {
+  const items = sample === undefined || flatBytes === 0 ? 1 : sample.nbytes / flatBytes;
+  if (!Number.isInteger(items) || items <= 1) return [];
+  problems.push(
+    `nothing tells the shape of a row: its ${items} items are taken as one dimension; --shape gives it another`,
+  );
+  return [items];
+}
+
+/** Rows of a chunk, by the first one, where no metadata tell them. */
+function chunklenOf(
+  sample: Sample | undefined,
+  rowBytes: number,
+  rows: number | undefined,
+  path: string,
+): number {
+  const found = sample === undefined || rowBytes === 0 ? undefined : sample.nbytes / rowBytes;
+  if (found !== undefined && Number.isInteger(found) && found >= 1) return found;
+  if (found === undefined && rows !== undefined) return Math.max(1, rows);
+  throw new SuperchunkError(
+    "INCOMPLETE",
+    `nothing tells how many rows a chunk has${found === undefined ? "" : `: the first one has ${sample?.nbytes} bytes, and a row ${rowBytes}`}. Give it with --chunklen, or another --dtype or --shape`,
+    { path, field: "chunklen" },
+  );
+}
+
+function parseTold(dtype: JsonValue): DType {
+  try {
+    return parseDType(dtype, "");
+  } catch (error) {
+    if (!isFlaw(error)) throw error;
+    throw new SuperchunkError("BAD_ARGUMENT", `--dtype: ${error.summary}`, { field: "dtype", found: dtype });
+  }
+}
+
+function toldBadly(field: string, expected: string, found: unknown): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", `${field} must be ${expected}`, { field, expected, found });
+}
+
+function noDType(path: string, sizes: StoredSizes | undefined, sample: Sample | undefined): SuperchunkError {
+  const items = sizes === undefined ? 0 : elementsOf(sizes.shape);
+  const size = items > 0 && sizes?.nbytes !== undefined ? sizes.nbytes / items : sample?.typesize;
+  const hint = size === undefined ? "" : ` (an item has ${size} bytes, it seems)`;
+  return new SuperchunkError(
+    "INCOMPLETE",
+    `nothing tells what the chunks hold${hint}. Give it with --dtype, for example --dtype "<f8"; with --chunklen and --shape too where they are not right otherwise`,
+    { path, field: "dtype" },
+  );
+}

@@ -1,0 +1,168 @@
+/**
+ * Repairs a damaged archive of any dialect: into a copy of the same dialect, or, an array of superchunks, where it lies. Keeps
+ * every chunk that is whole, says which are not, and makes nothing up that the caller did not ask for.
+ */
+import type { LongOptions } from "../../archive/kinds/types.ts";
+import { open } from "../../archive/open/open.ts";
+import { type Hole, type HolePolicy, lengthOf } from "../../archive/salvage/holes.ts";
+import type { ToldFacts } from "../../archive/salvage/known.ts";
+import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { RowSpan } from "../../format/layout.ts";
+import type { JsonValue } from "../../format/types.ts";
+import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
+import type { WriterLock } from "../../write/array/create.ts";
+import { type ArraySurvey, repairInPlace, repairInto } from "../../write/repair/rebuild.ts";
+import type { BackFormat } from "../targets/back-types.ts";
+import { convertBack } from "../targets/convert-back.ts";
+
+export type { Hole, HolePolicy } from "../../archive/salvage/holes.ts";
+
+/** Where the repaired archive goes, and what becomes of its holes. */
+export interface RepairOptions extends LongOptions, ToldFacts {
+  /** A place where nothing is; without it an array of superchunks is repaired where it lies, by one commit. */
+  readonly into?: { readonly store: WritableStore; readonly path: string } | undefined;
+  readonly lock?: (() => Promise<WriterLock>) | undefined;
+  /** Only look: say what is wrong, and what would be gone (default false). */
+  readonly dryRun?: boolean | undefined;
+  /**
+   * What stands where a chunk is missing or damaged: `fill`, a value, so that all rows keep their places; `drop`, nothing, so
+   * that rows move up; `cut`, nothing, nor any row after the first hole. Without it an archive with holes is refused.
+   */
+  readonly holes?: HolePolicy | undefined;
+  /** The value that fills (default: the array's default value, else zeros). */
+  readonly fill?: JsonValue | undefined;
+  /** Search for Blosc headers where nothing else tells where chunks are (default false). */
+  readonly scan?: boolean | undefined;
+  /** Where it lies: remove what was replaced once the result is durable and was read back (default false). */
+  readonly discard?: boolean | undefined;
+}
+
+/** What a repair found and did. */
+export interface RepairReport {
+  /** Rows that the metadata counted; undefined where they could not be read. Of plain bytes the bytes, here and below. */
+  readonly rowsBefore: number | undefined;
+  readonly rows: number;
+  /** What was found wrong, in words, in order. */
+  readonly problems: readonly string[];
+  /** What is gone, in words. */
+  readonly lost: readonly string[];
+  /** Every chunk that is missing or damaged. */
+  readonly holes: readonly Hole[];
+  /** Rows of the result that hold the fill value. */
+  readonly filled: readonly RowSpan[];
+  /** How messages name the folder to which what was replaced went; undefined where nothing was. */
+  readonly setAside: string | undefined;
+}
+
+/** The format in which a dialect is written. */
+const FORMATS: { readonly [dialect in Survey["dialect"]]: BackFormat } = {
+  "bloscpack-1": "bloscpack",
+  "bloscpack-2": "bloscpack",
+  "bloscpack-3": "bloscpack",
+  carray: "bcolz",
+  ctable: "bcolz",
+  "blz-superchunk": "blz",
+};
+
+/**
+ * Repairs the archive at a key of a store, or says what that would do.
+ *
+ * @throws NOT_FOUND; INCOMPLETE where there are holes and `holes` does not say what becomes of them (`details.found` lists
+ * them), and where something is missing that the options must tell; the codes of damage; UNSUPPORTED for what is not an
+ * archive, or cannot be repaired where it lies; CONFLICT, NO_SPACE, IO
+ */
+export async function repairArray(
+  store: ReadableStore,
+  path: string,
+  options: RepairOptions = {},
+): Promise<RepairReport> {
+  const isHere = options.into === undefined && options.dryRun !== true;
+  const lock = isHere && (await isArrayFolder(store, path)) ? await options.lock?.() : undefined;
+  try {
+    const survey = await surveyArchive(store, path, options);
+    const { holes, problems, rowsBefore } = survey;
+    const policy = options.holes ?? "fill";
+    const kept = options.holes === undefined ? survey.rows : lengthOf(survey.kept(policy));
+    const lost = [...holes.map(describeHole), ...cutOff(survey, options.holes), ...survey.lost];
+    const report = { rowsBefore, rows: kept, problems, lost, holes, filled: [], setAside: undefined };
+    if (options.dryRun === true) return report;
+    if (holes.length > 0 && options.holes === undefined) throw refusal(store.describe(path), survey);
+    const { signal, onProgress, discard } = options;
+    const rebuild = { policy, signal, onProgress, discard };
+    if (options.into === undefined) {
+      if (!isSuperchunks(survey)) throw notHere(store.describe(path), survey.dialect);
+      if (!isWritable(store)) throw readOnly(store.describe(path));
+      const isSettled = survey.known.layout?.journal === undefined;
+      if (isSettled && problems.length + lost.length === 0 && (await isReadable(store, path))) return report;
+      const { filled, aside } = await repairInPlace(store, survey, path, rebuild);
+      return { ...report, filled, setAside: aside && store.describe(aside) };
+    }
+    if (isSuperchunks(survey))
+      return {
+        ...report,
+        filled: await repairInto(survey, path, options.into, { ...rebuild, lock: options.lock }),
+      };
+    await convertBack(survey.open(policy), options.into.store, options.into.path, FORMATS[survey.dialect], {
+      signal,
+      onProgress,
+      verify: true,
+    });
+    return report;
+  } finally {
+    await lock?.release();
+  }
+}
+
+/** A hole as a line says it: rows, chunk, file, byte, reason. */
+export function describeHole({ column, chunk, from, to, path, offset, reason }: Hole): string {
+  const rows = to - from === 1 ? `row ${from}` : `rows ${from} to ${to - 1}`;
+  const of = column === undefined ? "" : ` of column "${column}"`;
+  const where = path === "" ? "" : `: ${path}${offset === undefined ? "" : `, byte ${offset}`}`;
+  return `${rows}${of}, chunk ${chunk}${where}: ${reason}`;
+}
+
+/** Rows that are whole, and go because they are behind the first hole. */
+function cutOff({ holes, rows }: Survey, policy: HolePolicy | undefined): string[] {
+  const first = holes.reduce((least, { from }) => Math.min(least, from), rows);
+  if (policy !== "cut" || first >= rows) return [];
+  return [`rows ${first} to ${rows - 1}, all from the first hole on`];
+}
+
+function refusal(path: string, { holes }: Survey): SuperchunkError {
+  const more = holes.length - 1;
+  const [first] = holes;
+  const others = more > 0 ? ` and ${more} more` : "";
+  return new SuperchunkError(
+    "INCOMPLETE",
+    `${first === undefined ? "" : describeHole(first)}${others}. Nothing was written: --holes says what stands there, fill (a value; rows keep their places), drop (rows move up) or cut (rows end there)`,
+    { path, field: "holes", expected: "no holes, or --holes", found: holes },
+  );
+}
+
+function notHere(path: string, found: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `this is a ${found}, and only arrays of superchunks are repaired where they lie; name a DST, which gets all that is whole`,
+    { path, field: "dialect", expected: "blz-superchunk", found },
+  );
+}
+
+function readOnly(path: string): SuperchunkError {
+  return new SuperchunkError("READ_ONLY", "the store cannot write; name a DST", { path });
+}
+
+function isSuperchunks(survey: Survey): survey is ArraySurvey {
+  return survey.dialect === "blz-superchunk" && survey.known !== undefined;
+}
+
+/** True where a reader finds nothing wrong. */
+async function isReadable(store: ReadableStore, path: string): Promise<boolean> {
+  try {
+    const archive = await open(store, path);
+    return (await archive.verify()).ok;
+  } catch (error) {
+    if (isSuperchunkError(error)) return false;
+    throw error;
+  }
+}
