@@ -8,7 +8,7 @@ import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { parseShape } from "../input/shape-text.ts";
-import { formatCount, formatPlural, parseCount } from "../input/units.ts";
+import { formatPlural, parseCount } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
 const HOLES = ["fill", "drop", "cut"] as const;
@@ -67,7 +67,7 @@ Examples:
   superchunk repair broken repaired --holes fill
   superchunk repair broken --in-place --holes cut
   superchunk repair download.blp whole.blp --holes drop
-  superchunk repair old.bcolz repaired.bcolz --dtype "<f8" --chunklen 4096`,
+  superchunk repair old.bcolz repaired.bcolz --dtype "<f8"`,
     )
     .action((path: string, dst: string | undefined, flags: RepairFlags) => repair(path, dst, flags, context));
 }
@@ -118,6 +118,10 @@ async function repair(
       context.message(`filled: ${formatPlural(filled, "row")}; info and verify name them until they are set`);
     if (report.setAside !== undefined)
       context.message(`what was replaced is in ${report.setAside}; remove it when it is not needed any more`);
+    if (dryRun === true && holes === undefined && report.holes.length > 0) {
+      context.message(`${path}: ${refusalText(report.holes)}`);
+      return;
+    }
     const before = rowsBefore === undefined ? "an unknown number" : formatPlural(rowsBefore, "row");
     const verdict = problems.length + lost.length === 0 ? "nothing was wrong; " : "";
     context.message(
@@ -129,9 +133,7 @@ async function repair(
     const found = refusedHoles(error);
     if (found === undefined || json === true) throw error;
     for (const hole of found) context.message(holeLine(hole));
-    context.message(
-      `${path}: ${formatPlural(found.length, "chunk")} ${found.length === 1 ? "is" : "are"} missing or damaged, ${formatCount(rowsIn(found))} rows in all. Nothing was written: --holes fill keeps the places of all rows, drop moves rows up, cut ends the rows at the first hole`,
-    );
+    context.message(`${path}: ${refusalText(found)}`);
     context.note(EXIT.damaged);
   }
 }
@@ -142,8 +144,10 @@ function refusedHoles(error: unknown): readonly Hole[] | undefined {
   return error.details.found as readonly Hole[];
 }
 
-function rowsIn(holes: readonly Hole[]): number {
-  return holes.reduce((sum, { from, to }) => sum + to - from, 0);
+function refusalText(holes: readonly Hole[]): string {
+  const rows = holes.reduce((sum, { from, to }) => sum + to - from, 0);
+  const chunks = `${formatPlural(holes.length, "chunk")} ${holes.length === 1 ? "is" : "are"}`;
+  return `${chunks} missing or damaged, with ${formatPlural(rows, "row")}. Nothing was written: --holes fill keeps the places of all rows, drop moves rows up, cut ends the rows at the first hole`;
 }
 
 /** One line: chunk, rows, file, byte, reason. */

@@ -106,8 +106,9 @@ export function parseFilled(sizes: JsonObject, path: string): Pick<StoredLayout,
   if (stored === undefined) return {};
   let before = 0;
   const filled = listOf(stored, "filled", path).map((span) => {
-    const [from, to] = listOf(span, "filled", path).map((row) => countOf(row, "filled", path));
-    if (from === undefined || to === undefined || from < before || to <= from)
+    const list = listOf(span, "filled", path);
+    const [from, to] = [countIn(list, 0, "filled", path), countIn(list, 1, "filled", path)];
+    if (from < before || to <= from || list.length !== 2)
       throw bad(path, "filled", "[from, to] in order, each behind the one before it", span);
     before = to;
     return { from, to };

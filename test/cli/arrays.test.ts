@@ -568,16 +568,24 @@ describe("repair", () => {
     const files = readdirSync(at("a/data")).sort();
     truncateSync(at(`a/data/${files.at(-1)}`), 30);
     const before = snapshot("a");
-    const dry = await runCli(["repair", at("a"), "--dry-run", "--json"]);
+    const dry = await runCli(["repair", at("a"), "--dry-run", "--holes", "cut", "--json"]);
     expect([dry.code, JSON.parse(dry.out)]).toEqual([
       3,
       expect.objectContaining({ destination: null, dryRun: true, rows: 16, rowsBefore: 20 }),
     ]);
-    expect((await runCli(["repair", at("a"), "--dry-run"])).err).toContain(
+    expect((await runCli(["repair", at("a"), "--dry-run", "--holes", "cut"])).err).toContain(
       "16 rows would be there, 20 rows now",
     );
+    for (const argv of [["--dry-run"], ["--in-place"], [at("b")]]) {
+      const { code, err } = await runCli(["repair", at("a"), ...argv]);
+      expect([code, err]).toEqual([
+        3,
+        expect.stringMatching(/rows 16 to 19.*\n.*1 chunk is missing or damaged/),
+      ]);
+    }
+    expect([snapshot("a"), existsSync(at("b"))]).toEqual([before, false]);
     expect(snapshot("a")).toEqual(before);
-    const { code, err } = await runCli(["repair", at("a"), at("b")]);
+    const { code, err } = await runCli(["repair", at("a"), at("b"), "--holes", "cut"]);
     expect([code, err]).toEqual([3, expect.stringContaining("gone: rows 16 to 19")]);
     expect(err).toContain(`${at("b")}: 16 rows now, 20 rows before`);
     expect(snapshot("a")).toEqual(before);
@@ -604,25 +612,24 @@ describe("repair", () => {
     expect([existsSync(at("none")), existsSync(at("d"))]).toEqual([false, false]);
   });
 
-  it("leaves what is no array of superchunks alone, and says what it is for", async () => {
+  it("repairs only arrays of superchunks where they lie, and takes nothing else for an archive", async () => {
     writeFileSync(at("file"), "no archive");
     await ok(["create", at("carray"), "--as", "carray", "--dtype", "<f8", "--shape", "1000"]);
     await ok(["create", at("table"), "--as", "ctable", "--dtype", '[["x","<f8"]]', "--shape", "1000"]);
+    await ok(["create", at("empty"), "--as", "carray", "--dtype", "<f8"]);
     const before = [snapshot("carray"), snapshot("table")];
-    for (const [name, why] of [
-      ["file", `${at("file")}: there is no array of superchunks`],
-      ["carray", "this is a carray of bcolz"],
-      ["table", "this is a ctable of bcolz"],
-    ] as const)
-      for (const argv of [["--dry-run"], ["--in-place"], [at("d")]]) {
-        const { code, err } = await runCli(["repair", at(name), ...argv]);
-        expect([code, err]).toEqual([1, expect.stringContaining(why)]);
-      }
+    for (const argv of [["--dry-run"], ["--in-place"], [at("d")]]) {
+      const { code, err } = await runCli(["repair", at("file"), ...argv]);
+      expect([code, err]).toEqual([1, expect.stringContaining("it is not an archive")]);
+    }
+    for (const name of ["carray", "table", "empty"]) {
+      const { code, err } = await runCli(["repair", at(name), "--in-place"]);
+      expect([code, err]).toEqual([1, expect.stringContaining("only arrays of superchunks are repaired")]);
+      expect((await runCli(["repair", at(name), "--dry-run"])).code).toBe(0);
+      expect((await runCli(["repair", at(name), at(`${name}-2`)])).code).toBe(0);
+    }
     expect([snapshot("carray"), snapshot("table")]).toEqual(before);
     expect(existsSync(at("d"))).toBe(false);
-    // One without rows has no data file that would tell it.
-    await ok(["create", at("empty"), "--as", "carray", "--dtype", "<f8"]);
-    expect((await runCli(["repair", at("empty"), "--in-place"])).err).toContain("a carray of bcolz");
   });
 });
 

@@ -1,5 +1,5 @@
 /** Files of the names that the examples of the help use, each as its example needs it. */
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
@@ -47,6 +47,10 @@ export async function makeWorld(folder: string): Promise<void> {
   await run("create", at("samples"), "--dtype", "<i2");
   await run("create", at("broken"), "--from", at("prices.npy"), "--chunklen", "500", "--superchunklen", "2");
   rmSync(join(at("broken"), "data", "__3__.bin"));
+  const whole = readFileSync(at("signal.blp"));
+  writeFileSync(at("download.blp"), whole.subarray(0, whole.length >> 1));
+  cpSync(at("prices.bcolz"), at("old.bcolz"), { recursive: true });
+  rmSync(join(at("old.bcolz"), "meta", "storage"));
   for (const year of ["2024", "2025"])
     await run("create", at(`${year}.bcolz`), "--as", "carray", "--from", at("today.npy"));
 

@@ -41,7 +41,7 @@ const PROGRAMS = {
 
 /** Codes that an example may end with besides 0: rows that are gone; a package that this system cannot load. */
 const codesOf = (line: string): readonly number[] =>
-  line.startsWith("superchunk repair") ? [3] : /icechunk/.test(line) ? [0, 1] : [0];
+  line.startsWith("superchunk repair") ? [0, 3] : /icechunk/.test(line) ? [0, 1] : [0];
 
 let folder: string;
 let template: string;

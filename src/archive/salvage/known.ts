@@ -74,9 +74,9 @@ export async function examineFolder(
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name));
   const pathOf = (name: string): string => store.describe(joinKey(path, name));
   /** What a file says; undefined where it is missing or damaged. */
-  const read = async <T>(name: string, bytes: Uint8Array | undefined, parse: (bytes: Uint8Array) => T) => {
+  const read = <S, T>(name: string, stored: S | undefined, parse: (stored: S) => T): T | undefined => {
     try {
-      if (bytes !== undefined) return parse(bytes);
+      if (stored !== undefined) return parse(stored);
       problems.push(`${pathOf(name)} is missing`);
     } catch (error) {
       if (!isFlaw(error) || error.code === "UNSUPPORTED") throw error;
@@ -84,12 +84,12 @@ export async function examineFolder(
     }
     return undefined;
   };
-  const sizes = await read("meta/sizes", await get("meta/sizes"), (bytes) =>
+  const sizes = read("meta/sizes", await get("meta/sizes"), (bytes) =>
     parseSizes(bytes, pathOf("meta/sizes")),
   );
-  const layout = sizes && parseLayout(sizes.raw, pathOf("meta/sizes"));
+  const layout = sizes && read("meta/sizes", sizes.raw, (raw) => parseLayout(raw, pathOf("meta/sizes")));
   const text = layout?.storage === undefined ? await get("meta/storage") : encodeJson(layout.storage);
-  const storage = await read("meta/storage", text, (bytes) => parseStorage(bytes, pathOf("meta/storage")));
+  const storage = read("meta/storage", text, (bytes) => parseStorage(bytes, pathOf("meta/storage")));
   const files = await dataFiles(store, path);
   if (
     sizes === undefined &&
@@ -126,7 +126,7 @@ export async function examineFolder(
   const attrs =
     attrsBytes === undefined || attrsBytes.length === 0
       ? {}
-      : await read(attrsName, attrsBytes, (bytes) => parseAttributes(bytes, pathOf(attrsName)));
+      : read(attrsName, attrsBytes, (bytes) => parseAttributes(bytes, pathOf(attrsName)));
   return {
     kind: isCarray ? "carray" : "blz-superchunk",
     dtype,

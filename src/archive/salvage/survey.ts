@@ -432,8 +432,8 @@ async function surveyFile(given: ReadableStore, key: string, options: SurveyOpti
   const found = await findBloscpackChunks(store, file, told);
   if (found.slots.length === 0 && told !== 0 && file.header === undefined)
     throw new SuperchunkError(
-      "INCOMPLETE",
-      `no chunk was found: ${found.problems.join("; ")}. --scan searches the whole file for chunks`,
+      /\.blp$/i.test(key) ? "INCOMPLETE" : "UNSUPPORTED",
+      `it is not an archive, or no chunk of it was found: ${found.problems.join("; ")}. --scan searches the whole file for chunks`,
       { path },
     );
   problems.push(...found.problems);
