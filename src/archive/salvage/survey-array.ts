@@ -1,0 +1,227 @@
+import type { RowSpan } from "../../format/layout.ts";
+import type { DType, JsonValue } from "../../format/types.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { encodeItem, putRow } from "../../values/item-bytes.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { fieldSize } from "../../values/values.ts";
+import { type ArrayFace, type ArrayFolder, nestedArray, plainArray } from "../kinds/array-folder.ts";
+import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
+import { readHeaderAt } from "./chunk-check.ts";
+import { type FoundColumn, findCarrayChunks, findSuperchunkChunks } from "./columns.ts";
+import {
+  type Hole,
+  type HolePolicy,
+  keptRows,
+  lengthOf,
+  listHoles,
+  type SalvagedColumn,
+  SalvagedSequence,
+} from "./holes.ts";
+import { withInterruptedChanges } from "./interrupted.ts";
+import { examineFolder, type KnownArray, type ToldFacts } from "./known.ts";
+
+/** How a damaged archive is looked through. */
+export interface SurveyOptions extends OpenOptions, ToldFacts {
+  /** Search for Blosc headers where nothing else tells where chunks are (default false). */
+  readonly scan?: boolean | undefined;
+  /** What stands in filled rows (default: the array's default value, else zeros). */
+  readonly fill?: JsonValue | undefined;
+}
+
+/** What was found of a damaged archive. */
+export interface Survey {
+  readonly dialect: Archive["dialect"];
+  readonly kind: Archive["kind"];
+  /** Rows that there should be; of plain bytes the bytes. */
+  readonly rows: number;
+  /** Rows that the metadata count; undefined where they do not tell. */
+  readonly rowsBefore: number | undefined;
+  readonly holes: readonly Hole[];
+  /** What is wrong and can be helped, in words. */
+  readonly problems: readonly string[];
+  /** What is gone besides rows, in words. */
+  readonly lost: readonly string[];
+  /** The array, where it is one folder. */
+  readonly known: KnownArray | undefined;
+  /** The columns' chunks, where it is one folder. */
+  readonly columns: readonly SalvagedColumn[];
+  /** The store as the archive's journal says that it is. */
+  readonly store: ReadableStore;
+  /** Rows that stay by a policy. */
+  kept(policy: HolePolicy): readonly RowSpan[];
+  /** The archive as it is read by a policy. Throws `UNSUPPORTED` where that cannot be. */
+  open(policy: HolePolicy): Archive;
+}
+
+/** An array that is a folder: its columns have one length, and one length of chunks. */
+export async function surveyArray(
+  given: ReadableStore,
+  path: string,
+  options: SurveyOptions,
+): Promise<Survey> {
+  const problems: string[] = [];
+  const lost: string[] = [];
+  const known = await examineFolder(given, path, options, problems);
+  const { rows: told, chunklen, layout, dtype, rowShape } = known;
+  const folders = known.columns.map(({ folder }) => folder);
+  const store = await withInterruptedChanges(given, path, { layout, folders }, { problems, lost });
+  const fill = fillOf(dtype, rowShape, options.fill ?? known.dflt, {
+    problems,
+    isTold: options.fill !== undefined,
+  });
+  const columns: SalvagedColumn[] = [];
+  for (const { name, folder: key, rowBytes } of known.columns) {
+    const nbytes = told === undefined ? undefined : told * rowBytes;
+    const facts = { key, chunkBytes: chunklen * rowBytes, nbytes, scan: options.scan === true };
+    const found =
+      rowBytes === 0
+        ? { slots: [], chunkBytes: 0, unplaced: [], problems: [] }
+        : known.kind === "carray"
+          ? await findCarrayChunks(store, facts)
+          : await findSuperchunkChunks(store, {
+              ...facts,
+              layout,
+              superchunklen: known.storage?.superchunk?.superchunklen,
+            });
+    problems.push(...found.problems);
+    if (found.unplaced.length > 0) lost.push(unplacedText(known, found));
+    columns.push({
+      name,
+      key,
+      found,
+      rowBytes,
+      fill: fieldOf(fill, dtype, name),
+      ...(await encodingOf(store, found)),
+    });
+  }
+  const rows = told ?? Math.max(0, ...columns.map(rowsOf));
+  if (known.damagedAttributes !== undefined) lost.push("the attributes");
+  const holes = listHoles(columns, rows);
+  return {
+    dialect: known.kind,
+    kind: "array",
+    rows,
+    rowsBefore: known.sizes?.shape[0],
+    holes,
+    problems,
+    lost,
+    known,
+    columns,
+    store,
+    kept: (policy) => keptRows(holes, rows, policy),
+    open: (policy) => showArray(store, path, known, columns, keptRows(holes, rows, policy), options),
+  };
+}
+
+/** What is told of data that have no place: files that a carray does not count are left over from a trim, mostly. */
+function unplacedText({ kind, rows }: KnownArray, { unplaced }: FoundColumn): string {
+  const names = nameSome(unplaced);
+  if (kind === "carray") return `files beyond the ${rows} rows that meta/sizes counts: ${names}`;
+  return `superchunks that nothing gives a place: ${names}`;
+}
+
+/** Paths that a report names, of a list. */
+const NAMED = 5;
+
+/** The first few of a list that may be long. */
+export function nameSome(paths: readonly string[]): string {
+  const more = paths.length - NAMED;
+  return `${paths.slice(0, NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+function rowsOf({ found, rowBytes }: SalvagedColumn): number {
+  const last = found.slots.length - 1;
+  const bytes = last < 0 ? 0 : last * found.chunkBytes + (found.slots[last]?.nbytes ?? 0);
+  return rowBytes === 0 ? 0 : Math.floor(bytes / rowBytes);
+}
+
+/** How the whole chunks of a column are compressed: those that are made are so too. */
+export async function encodingOf(
+  store: ReadableStore,
+  { slots }: FoundColumn,
+): Promise<Pick<SalvagedColumn, "encoding" | "checksum">> {
+  const place = slots.find((slot) => slot.place !== undefined)?.place;
+  if (place === undefined) return { encoding: {}, checksum: "None" };
+  const header = await readHeaderAt(store, place.key, place.offset, place.offset + place.available);
+  const encoding =
+    header === undefined
+      ? {}
+      : { cname: header.compressor, shuffle: header.shuffle, typesize: header.typesize };
+  return { encoding, checksum: place.checksum };
+}
+
+/** The value that fills, as one stored item, or as one row where the default value is one. */
+export function fillOf(
+  dtype: DType,
+  rowShape: readonly number[],
+  value: JsonValue,
+  { problems, isTold }: { readonly problems: string[]; readonly isTold: boolean },
+): Uint8Array {
+  if (dtype.kind === "object") return new Uint8Array(0);
+  try {
+    return encodeItem(dtype, value);
+  } catch (error) {
+    if (isTold) throw error;
+  }
+  try {
+    const bytes = new Uint8Array(elementsOf(rowShape) * dtype.itemSize);
+    putRow(new DataView(bytes.buffer), 0, dtype, rowShape, value);
+    return bytes;
+  } catch {
+    problems.push("the default value does not fit the dtype; zeros fill");
+    return new Uint8Array(dtype.itemSize);
+  }
+}
+
+/** What of the value that fills is a column's. */
+function fieldOf(fill: Uint8Array, dtype: DType, name: string | undefined): Uint8Array {
+  if (name === undefined || dtype.kind !== "struct") return fill;
+  const field = dtype.fields.find((each) => each.name === name);
+  return field === undefined ? fill : fill.subarray(field.offset, field.offset + fieldSize(field));
+}
+
+/** The array as it is read with the rows of `kept`. */
+export function showArray(
+  store: ReadableStore,
+  path: string,
+  known: KnownArray,
+  columns: readonly SalvagedColumn[],
+  kept: readonly RowSpan[],
+  options: SurveyOptions,
+): ArrayArchive {
+  const sequences = new Map<string, SalvagedSequence>();
+  let shown = store;
+  for (const column of columns) {
+    const sequence = new SalvagedSequence(shown, column, kept);
+    sequences.set(column.key, sequence);
+    shown = sequence.store;
+  }
+  const rows = lengthOf(kept);
+  const folder: ArrayFolder = {
+    store: shown,
+    path,
+    dtype: known.dtype,
+    shape: [rows, ...known.rowShape],
+    heldRows: rows,
+    chunklen: known.chunklen,
+    clevel: known.storage?.cparams.clevel,
+    dflt: known.dflt,
+    metadata: { sizes: known.sizes?.raw ?? {}, storage: known.storage?.raw ?? {} },
+    warnings: [],
+    verify: options.verify ?? true,
+    decoder: options.decoder,
+  };
+  const face: ArrayFace = {
+    dialect: known.kind,
+    attrs: known.attrs,
+    metadataKeys: [],
+    sequence: (dataFolder) => {
+      const sequence = sequences.get(dataFolder);
+      if (sequence === undefined) throw new RangeError(`no column ${dataFolder}`);
+      return sequence;
+    },
+  };
+  if (known.columns[0]?.name !== undefined && known.dtype.kind === "struct")
+    return nestedArray(folder, known.dtype, face);
+  return plainArray(folder, face);
+}
