@@ -29,7 +29,7 @@ const LEVEL = new Map(LAYERS.flatMap((names, level) => names.map((name) => [name
 /** What `from` may import besides itself. The codec stands alone: it can be read, and shipped, without the rest. */
 function mayImport(from: string, to: string): boolean {
   if (from === to) return true;
-  if (from === "codec") return to === "kernels" || to === "errors";
+  if (from === "codec") return ["kernels", "bytes", "errors"].includes(to);
   if (to === "entry") return from === "cli";
   if (NEIGHBOURS.includes(from) && NEIGHBOURS.includes(to)) return true;
   return (LEVEL.get(to) ?? Number.POSITIVE_INFINITY) < (LEVEL.get(from) ?? -1);

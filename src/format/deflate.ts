@@ -68,7 +68,7 @@ function adler32(bytes: Uint8Array): number {
   for (let from = 0; from < bytes.length; from += ADLER_RUN) {
     const end = Math.min(bytes.length, from + ADLER_RUN);
     for (let i = from; i < end; i++) {
-      low += bytes[i] ?? 0;
+      low += bytes[i] as number;
       high += low;
     }
     low %= ADLER_MODULUS;

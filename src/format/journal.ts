@@ -3,6 +3,7 @@
  * Bytes <-> plain object. @see FORMAT.md [FR]
  */
 
+import { at } from "../bytes/at.ts";
 import { loadDigest } from "../bytes/checksum.ts";
 import { toSafeNumber } from "../bytes/int64.ts";
 import { ByteReader } from "../bytes/reader.ts";
@@ -100,15 +101,15 @@ async function encode({ version, fields }: Form, entries: readonly Entry[]): Pro
   writer.put(0, MAGIC);
   writer.uint32(JOURNAL_HEADER.version.at, version, "version");
   writer.uint32(JOURNAL_HEADER.count.at, entries.length, "count");
-  let at = HEADER_LENGTH;
+  let next = HEADER_LENGTH;
   for (const { values, bytes } of entries) {
     values.forEach((value, i) => {
-      writer.int64(at + 8 * i, value, fields[i] ?? "");
+      writer.int64(next + 8 * i, value, fields[i] ?? "");
     });
-    writer.put(at + head, bytes);
-    at += head + bytes.length;
+    writer.put(next + head, bytes);
+    next += head + bytes.length;
   }
-  writer.put(at, (await loadDigest("sha256"))(writer.bytes.subarray(0, at)));
+  writer.put(next, (await loadDigest("sha256"))(writer.bytes.subarray(0, next)));
   return writer.bytes;
 }
 
@@ -126,17 +127,18 @@ async function decode({ version, fields }: Form, bytes: Uint8Array, path: string
     throw problem("CHECKSUM_MISMATCH", path, end, "sha256", "that of the bytes before it", "another");
   const count = reader.uint32(JOURNAL_HEADER.count.at);
   const entries: Entry[] = [];
-  let at = HEADER_LENGTH;
+  let next = HEADER_LENGTH;
   for (let i = 0; i < count; i++) {
-    const start = at;
+    const start = next;
     const values = fields.map((field, k) => countAt(reader, start + 8 * k, field));
-    at += fields.length * 8;
-    const length = values[values.length - 1] ?? 0;
-    if (length > end - at) throw problem("BAD_FIELD", path, at - 8, "length", `at most ${end - at}`, length);
-    entries.push({ values, bytes: reader.view(at, length) });
-    at += length;
+    next += fields.length * 8;
+    const length = at(values, values.length - 1);
+    if (length > end - next)
+      throw problem("BAD_FIELD", path, next - 8, "length", `next most ${end - next}`, length);
+    entries.push({ values, bytes: reader.view(next, length) });
+    next += length;
   }
-  if (at !== end)
+  if (next !== end)
     throw problem("BAD_FIELD", path, JOURNAL_HEADER.count.at, "count", "all of the bytes", count);
   return entries;
 }

@@ -1,4 +1,5 @@
 /** The offsets table of a `blpk` file: int64 for each chunk and each spare entry. @see FORMAT.md [FO] */
+import { at } from "../bytes/at.ts";
 import { joinSafeNumber } from "../bytes/int64.ts";
 import { SuperchunkError } from "../errors.ts";
 
@@ -138,8 +139,8 @@ function offsetBehindEnd(found: number, at: number, chunk: number, place: Offset
 function checkDistances(offsets: Float64Array, { tableAt, path }: OffsetsPlace): void {
   const sorted = offsets.slice().sort();
   for (let k = 1; k < sorted.length; k++) {
-    const before = sorted[k - 1] ?? 0;
-    const found = sorted[k] ?? 0;
+    const before = at(sorted, k - 1);
+    const found = at(sorted, k);
     if (found >= before + SMALLEST_CHUNK) continue;
     const i = offsets.lastIndexOf(found);
     const expected = `at least ${SMALLEST_CHUNK} bytes from that of chunk ${offsets.indexOf(before)}, which is ${before}`;

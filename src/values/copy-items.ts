@@ -36,7 +36,7 @@ export function copyItems(from: ItemView, to: ItemView, counts: readonly number[
     for (; d >= 0; d--) {
       const axis = axes[d];
       if (axis === undefined) break;
-      const next = (at[d] ?? 0) + 1;
+      const next = (at[d] as number) + 1;
       source += axis.from;
       target += axis.to;
       at[d] = next;
@@ -56,7 +56,7 @@ export function fillItems(item: Uint8Array, to: ItemView, counts: readonly numbe
 
 /** Repeats an item over a whole buffer. */
 export function repeatItem(item: Uint8Array, bytes: Uint8Array): Uint8Array {
-  const first = item[0] ?? 0;
+  const first = item[0] as number;
   if (item.every((byte) => byte === first)) return bytes.fill(first);
   bytes.set(item.subarray(0, bytes.length));
   for (let done = item.length; done < bytes.length; done *= 2) {
@@ -68,7 +68,7 @@ export function repeatItem(item: Uint8Array, bytes: Uint8Array): Uint8Array {
 /** Dimensions of one item go; neighbours that are one run in both layouts become one dimension. */
 function mergeAxes(from: readonly number[], to: readonly number[], counts: readonly number[]): Axis[] {
   const axes = counts
-    .map((count, d): Axis => ({ count, from: from[d] ?? 0, to: to[d] ?? 0 }))
+    .map((count, d): Axis => ({ count, from: from[d] as number, to: to[d] as number }))
     .filter((axis) => axis.count > 1)
     .sort((a, b) => b.to - a.to);
   const merged: Axis[] = [];
@@ -93,14 +93,15 @@ function laneCopier(from: Uint8Array, to: Uint8Array, itemSize: number): RunCopi
   const per = itemSize / lane;
   if (per === 1) {
     return (s, t, { count, from: stepFrom, to: stepTo }) => {
-      for (let i = 0, a = s, b = t; i < count; i++, a += stepFrom, b += stepTo) target[b] = source[a] ?? 0;
+      for (let i = 0, a = s, b = t; i < count; i++, a += stepFrom, b += stepTo)
+        target[b] = source[a] as number;
     };
   }
   return (s, t, { count, from: stepFrom, to: stepTo }) => {
     for (let i = 0; i < count; i++) {
       const a = (s + i * stepFrom) * per;
       const b = (t + i * stepTo) * per;
-      for (let lane = 0; lane < per; lane++) target[b + lane] = source[a + lane] ?? 0;
+      for (let lane = 0; lane < per; lane++) target[b + lane] = source[a + lane] as number;
     }
   };
 }

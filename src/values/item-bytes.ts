@@ -178,11 +178,14 @@ function putBytes(view: DataView, at: number, size: number, value: unknown): voi
   target.set(source);
 }
 
+/** What follows the last character of a text. */
+const PADDING = 0;
+
 function putText(view: DataView, at: number, size: number, little: boolean, value: unknown): void {
   if (typeof value !== "string") throw unfit(value, "a string");
   const points = Array.from(value, (character) => character.codePointAt(0) ?? 0);
   if (points.length * 4 > size) throw unfit(value, `at most ${size / 4} characters`);
-  for (let i = 0; i * 4 < size; i++) view.setUint32(at + i * 4, points[i] ?? 0, little);
+  for (let i = 0; i * 4 < size; i++) view.setUint32(at + i * 4, points[i] ?? PADDING, little);
 }
 
 /** Fields by name, or a list of them in order. */

@@ -81,7 +81,7 @@ function applyRuns(
     const target = item * targetSize;
     for (const { from, to, length, reverse } of runs) {
       for (let i = 0; i < length; i++) {
-        out[target + to + i] = items[source + from + (reverse ? length - 1 - i : i)] ?? 0;
+        out[target + to + i] = items[source + from + (reverse ? length - 1 - i : i)] as number;
       }
     }
   }

@@ -129,7 +129,8 @@ function resolveBound(bound: number, length: number, dimension: number): number 
 /** Strides in elements of a C-ordered array. */
 export function stridesOf(shape: readonly number[]): number[] {
   const strides = new Array<number>(shape.length).fill(1);
-  for (let d = shape.length - 2; d >= 0; d--) strides[d] = (strides[d + 1] ?? 1) * (shape[d + 1] ?? 1);
+  for (let d = shape.length - 2; d >= 0; d--)
+    strides[d] = (strides[d + 1] as number) * (shape[d + 1] as number);
   return strides;
 }
 
@@ -167,11 +168,11 @@ export function* runsOf(extents: readonly Extent[], shape: readonly number[]): G
   }
   let source = 0;
   extents.forEach((extent, d) => {
-    source += extent.start * (strides[d] ?? 1);
+    source += extent.start * (strides[d] as number);
   });
   const outer = extents
     .slice(0, inner)
-    .map((extent, d) => ({ count: extent.count, stride: extent.step * (strides[d] ?? 1), at: 0 }));
+    .map((extent, d) => ({ count: extent.count, stride: extent.step * (strides[d] as number), at: 0 }));
   const room = Math.min(BATCH, elementsOf(outer.map(({ count }) => count)));
   const batch: RunBatch = {
     source: new Float64Array(room),
@@ -207,14 +208,14 @@ export function fortranToC(source: Uint8Array, shape: readonly number[], itemSiz
   const last = shape.length - 1;
   let at = 0;
   const walk = (dimension: number, from: number): void => {
-    const count = shape[dimension] ?? 1;
-    const stride = fStrides[dimension] ?? 1;
+    const count = shape[dimension] as number;
+    const stride = fStrides[dimension] as number;
     for (let i = 0; i < count; i++) {
       const index = from + i * stride;
       if (dimension < last) walk(dimension + 1, index);
       else {
         const begin = index * itemSize;
-        for (let b = 0; b < itemSize; b++) out[at++] = source[begin + b] ?? 0;
+        for (let b = 0; b < itemSize; b++) out[at++] = source[begin + b] as number;
       }
     }
   };

@@ -105,7 +105,7 @@ export class ByteStringArray extends Container<string> {
     let end = item.length;
     while (end > 0 && item[end - 1] === 0) end--;
     let text = "";
-    for (let i = 0; i < end; i++) text += String.fromCharCode(item[i] ?? 0);
+    for (let i = 0; i < end; i++) text += String.fromCharCode(item[i] as number);
     return text;
   }
 }
@@ -278,8 +278,8 @@ export function swapBytes(bytes: Uint8Array, width: number): void {
   for (let at = 0; at + width <= bytes.length; at += width) {
     for (let i = 0; i < half; i++) {
       const other = at + width - 1 - i;
-      const byte = bytes[at + i] ?? 0;
-      bytes[at + i] = bytes[other] ?? 0;
+      const byte = bytes[at + i] as number;
+      bytes[at + i] = bytes[other] as number;
       bytes[other] = byte;
     }
   }
@@ -326,7 +326,7 @@ function numbers(bytes: Uint8Array, kind: "int" | "uint" | "float", size: number
 function widenHalf(halves: Uint16Array): Float32Array {
   const bits = new Uint32Array(halves.length);
   for (let i = 0; i < halves.length; i++) {
-    const half = halves[i] ?? 0;
+    const half = halves[i] as number;
     const sign = (half & 0x8000) << 16;
     const exponent = (half >> 10) & 0x1f;
     const fraction = half & 0x3ff;

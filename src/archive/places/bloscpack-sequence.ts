@@ -1,4 +1,5 @@
 /** The chunk sequence of one Bloscpack file. */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type BlpkFile, readChunkNbytes } from "./blpk-file.ts";
@@ -83,8 +84,8 @@ class BloscpackSequence implements ChunkSequence {
 
 /** The place of the `inFile`-th chunk of a file, which is the `index`-th of the sequence. */
 export function placeInFile(file: BlpkFile, inFile: number, index: number, nbytes: number): PlacedChunk {
-  const offset = file.starts[inFile] ?? 0;
-  const end = file.ends[inFile] ?? file.size;
+  const offset = at(file.starts, inFile);
+  const end = at(file.ends, inFile);
   return {
     index,
     key: file.key,

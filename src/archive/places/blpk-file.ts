@@ -1,6 +1,7 @@
 /**
  * One `blpk` file or superchunk, versions 1 to 4: its header, its metadata section, and where its chunks lie.
  */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
@@ -189,15 +190,15 @@ async function readOffsets(
 /** For each chunk the start of the next one in physical order, or the end of the file. */
 function roomEnds(starts: Float64Array, size: number): Float64Array {
   const ends = new Float64Array(starts.length);
-  if (starts.every((start, i) => i === 0 || start >= (starts[i - 1] ?? 0))) {
+  if (starts.every((start, i) => i === 0 || start >= at(starts, i - 1))) {
     ends.set(starts.subarray(1));
     if (ends.length > 0) ends[ends.length - 1] = size;
     return ends;
   }
   const sorted = starts.slice().sort();
   const next = new Map<number, number>();
-  for (let i = 0; i < sorted.length; i++) next.set(sorted[i] ?? 0, sorted[i + 1] ?? size);
-  for (let i = 0; i < starts.length; i++) ends[i] = next.get(starts[i] ?? 0) ?? size;
+  for (let i = 0; i < sorted.length; i++) next.set(at(sorted, i), sorted[i + 1] ?? size);
+  for (let i = 0; i < starts.length; i++) ends[i] = next.get(at(starts, i)) ?? size;
   return ends;
 }
 
@@ -213,7 +214,7 @@ async function walk(
 ): Promise<{ starts: Float64Array; ends: Float64Array; walked: WalkedChunks }> {
   const count = header.nchunks < 0 ? undefined : header.nchunks;
   const walked = await walkChunks(store, { key, from, size, count, limit, digestLength: digest, signal });
-  const ends = walked.starts.map((start, i) => start + (walked.sizes[i] ?? 0) + digest);
+  const ends = walked.starts.map((start, i) => start + at(walked.sizes, i) + digest);
   return { starts: walked.starts, ends, walked };
 }
 
@@ -224,7 +225,7 @@ export async function readChunkNbytes(
   index: number,
   signal?: AbortSignal,
 ): Promise<number> {
-  const offset = file.starts[index] ?? 0;
+  const offset = at(file.starts, index);
   const bytes = await store.getRange(file.key, { offset, length: 16 }, { signal });
   return decodeStoredHeader(bytes ?? new Uint8Array(0), { path: file.path, chunk: index, offset }).nbytes;
 }

@@ -1,6 +1,7 @@
 /**
  * Finds the chunks of a layout: by number of superchunk, and by what the opened files say of their chunks.
  */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { countChunks, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
@@ -76,12 +77,12 @@ export class LayoutIndex {
     let high = this.#starts.length;
     while (high - low > 1) {
       const middle = (low + high) >>> 1;
-      if ((this.#starts[middle] ?? 0) <= index) low = middle;
+      if (at(this.#starts, middle) <= index) low = middle;
       else high = middle;
     }
     const run = this.#layout.runs[low];
     if (run === undefined || index >= this.nchunks) throw new RangeError(`chunk ${index} of ${this.nchunks}`);
-    const inRun = index - (this.#starts[low] ?? 0);
+    const inRun = index - at(this.#starts, low);
     const file = Math.floor(inRun / run.chunks);
     return { number: run.first + file, inFile: inRun - file * run.chunks, needed: run.chunks };
   }

@@ -4,6 +4,7 @@
  * Foreign folders do not say how many chunks a superchunk holds, and it may differ; so the headers are read in
  * order as far as they are needed, and what was opened is kept within a bound. @see FORMAT.md [FZ]
  */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseSuperchunkName, superchunkName } from "../../format/naming.ts";
 import { joinKey, showListed } from "../../store/key.ts";
@@ -53,7 +54,7 @@ export class SuperchunkSequence implements ChunkSequence {
     const superchunk = this.#superchunkOf(index);
     const file = superchunk === undefined ? undefined : this.#open.get(superchunk);
     if (superchunk === undefined || file === undefined) return undefined;
-    const inFile = index - (this.#firsts[superchunk] ?? 0);
+    const inFile = index - at(this.#firsts, superchunk);
     return placeInFile(file, inFile, index, nbytesOfChunk(index, this.nbytes, this.chunkBytes));
   }
 
@@ -94,12 +95,12 @@ export class SuperchunkSequence implements ChunkSequence {
   /** Position of the superchunk that holds a chunk, as far as the headers have been read. */
   #superchunkOf(index: number): number | undefined {
     const firsts = this.#firsts;
-    if (index < 0 || index >= (firsts[firsts.length - 1] ?? 0)) return undefined;
+    if (index < 0 || index >= at(firsts, firsts.length - 1)) return undefined;
     let low = 0;
     let high = firsts.length - 1;
     while (high - low > 1) {
       const middle = (low + high) >>> 1;
-      if ((firsts[middle] ?? 0) <= index) low = middle;
+      if (at(firsts, middle) <= index) low = middle;
       else high = middle;
     }
     return low;
@@ -120,7 +121,7 @@ export class SuperchunkSequence implements ChunkSequence {
         this.#askAhead(asked, index, signal);
         const file = await this.#openFile(superchunk, signal, asked.get(superchunk));
         this.#keep(superchunk, file);
-        this.#firsts.push((this.#firsts[superchunk] ?? 0) + file.starts.length);
+        this.#firsts.push(at(this.#firsts, superchunk) + file.starts.length);
       }
     });
     this.#scan = turn.catch(() => undefined);
@@ -137,7 +138,7 @@ export class SuperchunkSequence implements ChunkSequence {
     signal: AbortSignal | undefined,
   ): void {
     const next = this.#firsts.length - 1;
-    const read = this.#firsts[next] ?? 0;
+    const read = at(this.#firsts, next);
     const length = read - (this.#firsts[next - 1] ?? read);
     if (this.store.getHead === undefined || length === 0) return;
     const count = Math.min(AHEAD, Math.floor((index - read) / length) + 1);
@@ -165,7 +166,7 @@ export class SuperchunkSequence implements ChunkSequence {
     asked?: Promise<ObjectInfo | undefined>,
   ): Promise<BlpkFile> {
     const key = this.#key(superchunk);
-    const first = this.#firsts[superchunk] ?? 0;
+    const first = at(this.#firsts, superchunk);
     const info = await (asked ?? statFile(this.store, key, { signal }));
     if (info === undefined) throw missing(this.store, key, first, this.nchunks);
     const file = await openSuperchunk(this.store, key, info.size, this.nchunks - first, signal);

@@ -6,6 +6,7 @@
  */
 
 import { fillResult } from "../../bytes/allocate.ts";
+import { at } from "../../bytes/at.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { RunBatch } from "../../values/selection.ts";
 import type { LongOptions } from "../kinds/types.ts";
@@ -125,8 +126,8 @@ export class SequenceReader {
     const isFull = (): boolean => pendingRuns >= BATCH_RUNS || pending.length >= BATCH_CHUNKS;
     for (const batch of batches) {
       for (let i = 0; i < batch.count; i++) {
-        let source = (batch.source[i] ?? 0) * itemSize;
-        let target = (batch.target[i] ?? 0) * itemSize;
+        let source = (batch.source[i] as number) * itemSize;
+        let target = (batch.target[i] as number) * itemSize;
         let left = batch.length * itemSize;
         while (left > 0) {
           const index = Math.floor(source / chunkBytes);
@@ -218,8 +219,8 @@ export class SequenceReader {
     const target = (place: PlacedChunk): Uint8Array | undefined => {
       const runs = ofPlace.get(place);
       if (runs?.source.length !== 1 || runs.bytes !== place.nbytes) return undefined;
-      const at = runs.target[0] ?? 0;
-      return out.subarray(at, at + place.nbytes);
+      const start = at(runs.target, 0);
+      return out.subarray(start, start + place.nbytes);
     };
     async function* places(): AsyncGenerator<readonly PlacedChunk[]> {
       yield wanted.map((runs) => runs.place);
@@ -242,18 +243,18 @@ export class SequenceReader {
     const { blocksize } = head.header;
     for (let first = 0; first < runs.source.length; ) {
       // Runs in the same or in neighbouring blocks are decoded together.
-      const start = runs.source[first] ?? 0;
-      let end = start + (runs.length[first] ?? 0);
+      const start = at(runs.source, first);
+      let end = start + at(runs.length, first);
       let next = first + 1;
       while (
         next < runs.source.length &&
-        Math.floor((runs.source[next] ?? 0) / blocksize) <= Math.floor((end - 1) / blocksize) + 1
+        Math.floor(at(runs.source, next) / blocksize) <= Math.floor((end - 1) / blocksize) + 1
       ) {
-        end = (runs.source[next] ?? 0) + (runs.length[next] ?? 0);
+        end = at(runs.source, next) + at(runs.length, next);
         next++;
       }
       if (next === first + 1) {
-        const target = runs.target[first] ?? 0;
+        const target = at(runs.target, first);
         await readPart(
           store,
           runs.place,

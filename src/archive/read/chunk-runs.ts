@@ -29,9 +29,9 @@ export function countClusters({ source, length }: ChunkRuns): number {
   let clusters = 0;
   let end = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < source.length; i++) {
-    const start = source[i] ?? 0;
+    const start = source[i] as number;
     if (start > end + NEAR || start < end - NEAR) clusters++;
-    end = start + (length[i] ?? 0);
+    end = start + (length[i] as number);
   }
   return clusters;
 }
@@ -46,10 +46,10 @@ export function copyOut(
   out: Uint8Array,
 ): void {
   for (let i = first; i < end; i++) {
-    const source = (runs.source[i] ?? 0) - base;
-    const length = runs.length[i] ?? 0;
-    const target = runs.target[i] ?? 0;
-    if (length <= 16) for (let b = 0; b < length; b++) out[target + b] = from[source + b] ?? 0;
+    const source = (runs.source[i] as number) - base;
+    const length = runs.length[i] as number;
+    const target = runs.target[i] as number;
+    if (length <= 16) for (let b = 0; b < length; b++) out[target + b] = from[source + b] as number;
     else out.set(from.subarray(source, source + length), target);
   }
 }

@@ -1,4 +1,5 @@
 /** A set of chunk indices: one bit each, in pages that are made when one of theirs is added. */
+import { at } from "../../bytes/at.ts";
 
 const PAGE_BITS = 1 << 15;
 
@@ -13,7 +14,7 @@ export class IndexSet {
       this.#pages.set(page, bits);
     }
     const bit = index % PAGE_BITS;
-    bits[bit >> 3] = (bits[bit >> 3] ?? 0) | (1 << (bit & 7));
+    bits[bit >> 3] = at(bits, bit >> 3) | (1 << (bit & 7));
   }
 
   has(index: number): boolean {

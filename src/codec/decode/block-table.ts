@@ -1,6 +1,7 @@
 /**
  * Where the blocks of a chunk lie. Knows the table of block starts behind the header; must not know what blocks contain.
  */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { maxRatioOf } from "../compressors.ts";
 import { blockLength, HEADER_LENGTH, headLength } from "../header.ts";
@@ -76,8 +77,8 @@ export function findBlockRange(
   let from = header.ctbytes;
   let to = 0;
   for (let i = firstBlock; i < endBlock; i++) {
-    from = Math.min(from, starts[i] ?? 0);
-    to = Math.max(to, ends[i] ?? 0);
+    from = Math.min(from, at(starts, i));
+    to = Math.max(to, at(ends, i));
   }
   return { firstBlock, endBlock, offset: from, length: to - from };
 }
@@ -101,8 +102,8 @@ export function checkExpansion(
 ): void {
   const ratio = maxRatioOf(header.compressor);
   for (let i = first; i < end; i++) {
-    const start = starts[i] ?? 0;
-    const size = (ends[i] ?? 0) - start;
+    const start = at(starts, i);
+    const size = at(ends, i) - start;
     const length = blockLength(header, i);
     if (length > size * ratio) {
       throw new SuperchunkError(
@@ -133,11 +134,11 @@ export function checkRange(header: ChunkHeader, start: number, length: number): 
 
 /** Ends of blocks that lie in any order. */
 function findEnds(starts: Uint32Array, ends: Uint32Array, ctbytes: number): void {
-  const order = Uint32Array.from(starts.keys()).sort((a, b) => (starts[a] ?? 0) - (starts[b] ?? 0));
+  const order = Uint32Array.from(starts.keys()).sort((a, b) => at(starts, a) - at(starts, b));
   for (let k = 0; k < order.length; k++) {
-    const block = order[k] ?? 0;
+    const block = at(order, k);
     const next = order[k + 1];
-    const end = next === undefined ? ctbytes : (starts[next] ?? 0);
+    const end = next === undefined ? ctbytes : at(starts, next);
     if (end === starts[block]) throw badStart(Math.max(block, next ?? 0), "a start of its own", end);
     ends[block] = end;
   }

@@ -6,6 +6,7 @@
  * large a chunk is.
  */
 
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "../header.ts";
 import { align, SLACK } from "../kernel-module.ts";
@@ -144,15 +145,16 @@ function decodeInto(
   const { starts, ends } = table;
   const [first, end] = blocksOf(header, start, length);
   let longest = 0;
-  for (let i = first; i < end; i++) longest = Math.max(longest, (ends[i] ?? 0) - (starts[i] ?? 0));
+  for (let i = first; i < end; i++) longest = Math.max(longest, at(ends, i) - at(starts, i));
   const room = align(blockLength(header, first) + SLACK);
   const kernel = takeKernel();
   try {
     if (end - first === 1) {
-      const at = (starts[first] ?? 0) - base;
+      const offset = at(starts, first) - base;
       const from = start - first * header.blocksize;
       const part = { block: first, from, to: from + length };
-      if (decodePart(kernel, header, bytesInMemory(bytes.subarray(at, at + longest)), part, out)) return;
+      if (decodePart(kernel, header, bytesInMemory(bytes.subarray(offset, offset + longest)), part, out))
+        return;
     }
     const scratch = kernel.base;
     const target = scratch + room;
@@ -161,13 +163,13 @@ function decodeInto(
     const decoder = makeBlockDecoder(kernel, header, scratch);
     const { bytes: memory } = kernel.memory;
     for (let i = first; i < end; i++) {
-      const at = starts[i] ?? 0;
-      const size = (ends[i] ?? 0) - at;
-      memory.set(bytes.subarray(at - base, at - base + size), input);
+      const offset = at(starts, i);
+      const size = at(ends, i) - offset;
+      memory.set(bytes.subarray(offset - base, offset - base + size), input);
       const blockStart = i * header.blocksize;
       const from = Math.max(start - blockStart, 0);
       const to = Math.min(start + length - blockStart, blockLength(header, i));
-      const placed = { block: i, src: input, end: input + size, offset: at };
+      const placed = { block: i, src: input, end: input + size, offset };
       decodeBlockInto(decoder, placed, target, from, to, out.subarray(blockStart + from - start));
     }
   } finally {

@@ -2,6 +2,7 @@
  * Decoding without copies: a chunk is read straight into a kernel's memory, decoded there, and handed out as a view.
  * Knows what may be used when; must not know where chunks come from.
  */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "../header.ts";
 import { align, SLACK } from "../kernel-module.ts";
@@ -217,6 +218,6 @@ function decodeBlockRow(
 
 /** Where a block lies; `input` is the address of the chunk's byte 0, or where it would be. */
 function placeBlock({ starts, ends }: BlockTable, block: number, input: number): PlacedBlock {
-  const offset = starts[block] ?? 0;
-  return { block, src: input + offset, end: input + (ends[block] ?? 0), offset };
+  const offset = at(starts, block);
+  return { block, src: input + offset, end: input + at(ends, block), offset };
 }

@@ -42,7 +42,7 @@ export function lookUpLz4(
       bytes = block.read(at, Math.min(out.length, end - at));
       base = at;
     }
-    out[i] = bytes[at - base] ?? 0;
+    out[i] = bytes[at - base] as number;
   }
   return true;
 }
@@ -87,7 +87,7 @@ function walk(block: BlockBytes, start: number, end: number, need: number): numb
       bytes = block.read(at, Math.min(WINDOW, end - at));
       base = at;
     }
-    const distance = (bytes[at - base] ?? 0) | ((bytes[at + 1 - base] ?? 0) << 8);
+    const distance = (bytes[at - base] as number) | ((bytes[at + 1 - base] as number) << 8);
     at += 2;
     if (distance === 0 || distance > decoded) return 0;
     distances[i] = distance;
@@ -110,13 +110,13 @@ function walk(block: BlockBytes, start: number, end: number, need: number): numb
 function sourceOf(index: number, count: number): number {
   let wanted = index;
   for (let i = count - 1; ; i--) {
-    while ((outStarts[i] ?? 0) > wanted) i--;
-    const inSequence = wanted - (outStarts[i] ?? 0);
-    const literals = literalLengths[i] ?? 0;
-    if (inSequence < literals) return (literalStarts[i] ?? 0) + inSequence;
-    const distance = distances[i] ?? 1;
+    while ((outStarts[i] as number) > wanted) i--;
+    const inSequence = wanted - (outStarts[i] as number);
+    const literals = literalLengths[i] as number;
+    if (inSequence < literals) return (literalStarts[i] as number) + inSequence;
+    const distance = distances[i] as number;
     // A match may overlap itself; its bytes then repeat every `distance`.
-    wanted = (outStarts[i] ?? 0) + literals - distance + ((inSequence - literals) % distance);
-    if (wanted >= (outStarts[i] ?? 0)) i++;
+    wanted = (outStarts[i] as number) + literals - distance + ((inSequence - literals) % distance);
+    if (wanted >= (outStarts[i] as number)) i++;
   }
 }

@@ -4,6 +4,7 @@
  * Knows the container; must not know what is added, nor why.
  * @see FORMAT.md [FB]
  */
+import { at } from "../../bytes/at.ts";
 import { readBlockTable } from "../decode/block-table.ts";
 import { decodeRangeSync, readChunkHeader } from "../decode/decode.ts";
 import { encodeSettled } from "../encode/encode.ts";
@@ -89,18 +90,18 @@ interface Blocks {
 function joinBlocks(parts: readonly Blocks[], nbytes: number): Uint8Array<ArrayBuffer> {
   const blocks = parts.flatMap(({ chunk, header, count }) => {
     const { starts, ends } = readBlockTable(chunk, header);
-    return Array.from({ length: count }, (_, i) => chunk.subarray(starts[i] ?? 0, ends[i] ?? 0));
+    return Array.from({ length: count }, (_, i) => chunk.subarray(at(starts, i), at(ends, i)));
   });
-  let at = HEADER_LENGTH + 4 * blocks.length;
-  const out = new Uint8Array(blocks.reduce((length, block) => length + block.length, at));
+  let end = HEADER_LENGTH + 4 * blocks.length;
+  const out = new Uint8Array(blocks.reduce((length, block) => length + block.length, end));
   const view = new DataView(out.buffer);
   out.set(parts[0]?.chunk.subarray(0, HEADER_LENGTH) ?? []);
   view.setUint32(4, nbytes, true);
   view.setUint32(12, out.length, true);
   for (const [i, block] of blocks.entries()) {
-    view.setUint32(HEADER_LENGTH + 4 * i, at, true);
-    out.set(block, at);
-    at += block.length;
+    view.setUint32(HEADER_LENGTH + 4 * i, end, true);
+    out.set(block, end);
+    end += block.length;
   }
   return out;
 }

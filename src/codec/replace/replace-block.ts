@@ -2,6 +2,7 @@
  * Rewrites one block of a chunk. A byte of a shuffled block lies in one of its streams: a stream that is stored is changed
  * where it lies, a compressed one is decoded, changed and encoded, the others are copied. Must not know headers.
  */
+import { at } from "../../bytes/at.ts";
 import type { BlockTable } from "../decode/block-table.ts";
 import {
   type BlockDecoder,
@@ -140,8 +141,8 @@ export class BlockRewriter {
   /** The decoded block: a view of the decoder's memory. */
   #decode(block: number, length: number): Uint8Array {
     const { kernel } = this.#decoder;
-    const start = this.#table.starts[block] ?? 0;
-    const size = (this.#table.ends[block] ?? 0) - start;
+    const start = at(this.#table.starts, block);
+    const size = at(this.#table.ends, block) - start;
     const target = kernel.base + length + SLACK;
     const input = target + length + SLACK;
     kernel.memory.reserve(input + size + SLACK);
@@ -223,18 +224,18 @@ export class BlockRewriter {
   #readStreams(block: number, nstreams: number, streamLength: number): Stream[] {
     const chunk = this.#chunk;
     const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    const end = this.#table.ends[block] ?? 0;
+    const end = at(this.#table.ends, block);
     const streams: Stream[] = [];
-    let at = this.#table.starts[block] ?? 0;
+    let start = at(this.#table.starts, block);
     for (let i = 0; i < nstreams; i++) {
-      const room = end - at - 4;
-      const length = room < 0 ? undefined : view.getInt32(at, true);
+      const room = end - start - 4;
+      const length = room < 0 ? undefined : view.getInt32(start, true);
       if (length === undefined || length < 0 || length > room)
-        throw badStreamLength(block, i, at, room, length);
-      at += 4;
+        throw badStreamLength(block, i, start, room, length);
+      start += 4;
       const isStored = length === streamLength;
-      streams.push({ start: at, length, isStored, changes: 0, isLoaded: false, to: 0 });
-      at += length;
+      streams.push({ start, length, isStored, changes: 0, isLoaded: false, to: 0 });
+      start += length;
     }
     return streams;
   }

@@ -5,6 +5,7 @@
  * Knows which blocks are touched; blocks are rewritten in replace-block.ts.
  * @see FORMAT.md [FB]
  */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { type BlockTable, checkExpansion, readBlockTable } from "../decode/block-table.ts";
 import { decodeSync, readChunkHeader } from "../decode/decode.ts";
@@ -143,13 +144,13 @@ function copyBlock(
   { starts, ends }: BlockTable,
   block: number,
   out: Uint8Array,
-  at: number,
+  target: number,
   end: number,
 ): number | undefined {
-  const bytes = chunk.subarray(starts[block] ?? 0, ends[block] ?? 0);
-  if (at + bytes.length > end) return undefined;
-  out.set(bytes, at);
-  return at + bytes.length;
+  const bytes = chunk.subarray(at(starts, block), at(ends, block));
+  if (target + bytes.length > end) return undefined;
+  out.set(bytes, target);
+  return target + bytes.length;
 }
 
 /** The pieces by block, cut where blocks end, in their order. */

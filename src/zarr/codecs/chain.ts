@@ -4,6 +4,7 @@
  * Knows names and configurations; must not know stores. All transposes in front of a serializer are one permutation.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#codecs
  */
+import { at } from "../../bytes/at.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { hasByteOrder } from "../document/data-type.ts";
 import {
@@ -194,7 +195,7 @@ export function permute<T>(values: readonly T[], order: readonly number[] | unde
 
 /** Inner chunks along each dimension of a shard of the given shape, in the order in which dimensions are stored. */
 export function innerGrid({ chunkShape }: ShardingSerializer, shape: readonly number[]): number[] {
-  return shape.map((n, d) => n / (chunkShape[d] ?? 1));
+  return shape.map((n, d) => n / at(chunkShape, d));
 }
 
 /** The innermost chain, which holds the items. */
@@ -204,7 +205,7 @@ export function leafOf(chain: Chain): Chain & { readonly serializer: BytesSerial
 }
 
 function joinOrders(first: readonly number[] | undefined, second: readonly number[]): readonly number[] {
-  return first === undefined ? second : second.map((d) => first[d] ?? 0);
+  return first === undefined ? second : second.map((d) => at(first, d));
 }
 
 function isIdentity(order: readonly number[]): boolean {

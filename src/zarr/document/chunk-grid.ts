@@ -5,6 +5,7 @@
  * @see https://github.com/zarr-developers/zarr-extensions/tree/main/chunk-grids/rectilinear
  */
 
+import { at } from "../../bytes/at.ts";
 import type { JsonValue } from "../../format/types.ts";
 import type { ItemView } from "../../values/copy-items.ts";
 import type { Extent } from "../../values/selection.ts";
@@ -36,12 +37,12 @@ export interface GridAxis {
 
 /** First item of the chunk at a position of the grid. */
 export function startAt(axes: readonly GridAxis[], position: readonly number[]): number[] {
-  return axes.map((axis, d) => axis.startOf(position[d] ?? 0));
+  return axes.map((axis, d) => axis.startOf(at(position, d)));
 }
 
 /** Shape of the chunk at a position of the grid, with what reaches over the array's end. */
 export function shapeAt(axes: readonly GridAxis[], position: readonly number[]): number[] {
-  return axes.map((axis, d) => axis.lengthOf(position[d] ?? 0));
+  return axes.map((axis, d) => axis.lengthOf(at(position, d)));
 }
 
 /** Positions of a grid. */
@@ -69,15 +70,15 @@ export function irregularAxis(extent: number, lengths: readonly number[]): GridA
   const starts = new Float64Array(lengths.length + 1);
   let count = 0;
   lengths.forEach((length, i) => {
-    starts[i + 1] = (starts[i] ?? 0) + length;
-    if ((starts[i] ?? 0) < extent) count = i + 1;
+    starts[i + 1] = at(starts, i) + length;
+    if (at(starts, i) < extent) count = i + 1;
   });
   const chunkOf = (item: number): number => {
     let low = 0;
     let high = count - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if ((starts[middle] ?? 0) <= item) low = middle;
+      if (at(starts, middle) <= item) low = middle;
       else high = middle - 1;
     }
     return low;
@@ -85,8 +86,8 @@ export function irregularAxis(extent: number, lengths: readonly number[]): GridA
   return {
     extent,
     count,
-    startOf: (chunk) => starts[chunk] ?? 0,
-    lengthOf: (chunk) => lengths[chunk] ?? 0,
+    startOf: (chunk) => at(starts, chunk),
+    lengthOf: (chunk) => at(lengths, chunk),
     chunkOf,
     lengths: [...new Set(lengths)],
   };
@@ -102,7 +103,7 @@ export function parseChunkGrid(
   const inside = below(place, "configuration");
   if (name === "regular") {
     const lengths = asIntegers(configuration["chunk_shape"], 1, below(inside, "chunk_shape"), shape.length);
-    return shape.map((extent, d) => regularAxis(extent, lengths[d] ?? 1));
+    return shape.map((extent, d) => regularAxis(extent, at(lengths, d)));
   }
   if (name !== "rectilinear") {
     throw unsupportedMember(
@@ -113,17 +114,17 @@ export function parseChunkGrid(
   }
   const kind = configuration["kind"] ?? "inline";
   if (kind !== "inline") throw unsupportedMember(below(inside, "kind"), 'is not "inline"', kind);
-  const at = below(inside, "chunk_shapes");
-  const axes = asList(configuration["chunk_shapes"], at);
+  const shapes = below(inside, "chunk_shapes");
+  const axes = asList(configuration["chunk_shapes"], shapes);
   if (axes.length !== shape.length)
-    throw badMember(at, `a list of ${shape.length}, one for each dimension`, axes);
+    throw badMember(shapes, `a list of ${shape.length}, one for each dimension`, axes);
   let room = MAX_IRREGULAR;
   return axes.map((axis, d) => {
-    const here = below(at, String(d));
-    if (!Array.isArray(axis)) return regularAxis(shape[d] ?? 0, asInteger(axis, 1, here));
-    const lengths = parseLengths(axis as readonly JsonValue[], shape[d] ?? 0, room, here);
+    const here = below(shapes, String(d));
+    if (!Array.isArray(axis)) return regularAxis(at(shape, d), asInteger(axis, 1, here));
+    const lengths = parseLengths(axis as readonly JsonValue[], at(shape, d), room, here);
     room -= lengths.length;
-    return irregularAxis(shape[d] ?? 0, lengths);
+    return irregularAxis(at(shape, d), lengths);
   });
 }
 
@@ -179,7 +180,7 @@ export function* segmentsOf(axis: GridAxis, extent: Omit<Extent, "dropped">): Ge
 export function partOfView(view: ItemView, segments: readonly Segment[]): ItemView {
   let { offset } = view;
   segments.forEach(({ target }, d) => {
-    offset += target * (view.strides[d] ?? 0);
+    offset += target * at(view.strides, d);
   });
   return { ...view, offset };
 }
@@ -187,16 +188,16 @@ export function partOfView(view: ItemView, segments: readonly Segment[]): ItemVi
 /** All combinations of one entry from each list, the last one fastest. The list handed out is filled anew each time. */
 export function* combine<T>(lists: readonly (readonly T[])[]): Generator<readonly T[]> {
   if (lists.some((list) => list.length === 0)) return;
-  const at = lists.map(() => 0);
+  const chosen = lists.map(() => 0);
   const current = lists.map((list) => list[0] as T);
   for (;;) {
     yield current;
     let d = lists.length - 1;
     for (; d >= 0; d--) {
       const list = lists[d] ?? [];
-      const next = (at[d] ?? 0) + 1;
-      at[d] = next < list.length ? next : 0;
-      current[d] = list[at[d] ?? 0] as T;
+      const next = at(chosen, d) + 1;
+      chosen[d] = next < list.length ? next : 0;
+      current[d] = list[at(chosen, d)] as T;
       if (next < list.length) break;
     }
     if (d < 0) return;

@@ -5,6 +5,7 @@
  * Knows the documents; must not know stores. @see FORMAT.md [FK]
  */
 
+import { at } from "../../bytes/at.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -155,7 +156,7 @@ export function parseTransformerArray(
     path,
     dtype,
     shape,
-    axes: shape.map((extent, d) => regularAxis(extent, (chunkShape[d] ?? 1) * (perShard?.[d] ?? 1))),
+    axes: shape.map((extent, d) => regularAxis(extent, at(chunkShape, d) * (perShard?.[d] ?? 1))),
     chain,
     fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
     fillValue,

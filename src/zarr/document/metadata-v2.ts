@@ -5,6 +5,7 @@
  * @see https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html
  */
 
+import { at } from "../../bytes/at.ts";
 import { parseDType } from "../../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -65,7 +66,7 @@ export function parseV2Array({ path, document, attributes, name }: V2Node): Arra
     path,
     dtype,
     shape,
-    axes: shape.map((extent, d) => regularAxis(extent, chunks[d] ?? 1)),
+    axes: shape.map((extent, d) => regularAxis(extent, at(chunks, d))),
     chain: v2Chain(dtype, shape.length, object, root),
     fillItem: parseFillValue(dtype, fillValue, below(root, "fill_value")),
     fillValue,

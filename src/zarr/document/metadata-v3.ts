@@ -4,6 +4,7 @@
  * Knows their members; must not know stores.
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
  */
+import { at } from "../../bytes/at.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { parseChain } from "../codecs/chain.ts";
@@ -83,7 +84,7 @@ function parseArray(document: JsonObject, path: string, root: FieldPlace): Array
   const axes = parseChunkGrid(document["chunk_grid"], shape, below(root, "chunk_grid"));
   const chain = parseChain(
     document["codecs"],
-    { dtype, shape: axes.map((axis) => axis.lengths[0] ?? 1), lengths: axes.map((axis) => axis.lengths) },
+    { dtype, shape: axes.map((axis) => at(axis.lengths, 0)), lengths: axes.map((axis) => axis.lengths) },
     below(root, "codecs"),
   );
   const fillValue = document["fill_value"];

@@ -9,6 +9,7 @@ import type {
   ReadOptions,
 } from "../../archive/kinds/types.ts";
 import { fillResult } from "../../bytes/allocate.ts";
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { runPooled } from "../../store/pool.ts";
@@ -125,7 +126,7 @@ export class ZarrArray implements ReadableArray {
 
   /** Uncompressed bytes of as many rows as a chunk has. */
   get chunkBytes(): number {
-    return elementsOf([this.chunkShape[0] ?? 1, ...this.shape.slice(1)]) * this.dtype.itemSize;
+    return elementsOf([at(this.chunkShape, 0), ...this.shape.slice(1)]) * this.dtype.itemSize;
   }
 
   column(name: string): ZarrArray {
@@ -209,7 +210,7 @@ export class ZarrArray implements ReadableArray {
     for await (const stored of listStoredChunks(this.store, this.model, this.reading.cache, options.signal)) {
       const { start, shape, key, offset, nbytes: ctbytes, slot, version } = stored;
       // A shard may have room for chunks that lie outside of the array.
-      if (start.some((first, d) => first >= (this.shape[d] ?? 1))) continue;
+      if (start.some((first, d) => first >= at(this.shape, d))) continue;
       const nbytes = elementsOf(shape) * this.dtype.itemSize;
       const place = { index: indexOf(start), key, offset, nbytes, ctbytes, start, shape, slot, version };
       yield { ...place, ...facts, checksum, digest: undefined };

@@ -1,5 +1,7 @@
 /** How a Zarr array is cut and compressed, and the numbers of its chunks. Knows models; must not read any chunk. */
+
 import type { ReadableSummary } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { type Chain, leafOf, permute } from "../codecs/chain.ts";
 import { countPositions, type GridAxis } from "../document/chunk-grid.ts";
@@ -9,14 +11,14 @@ import type { ArrayModel } from "../document/model.ts";
 export function chunkShapeOf({ chain, axes }: ArrayModel): readonly number[] {
   return innermostShape(
     chain,
-    axes.map((axis) => axis.lengths[0] ?? 1),
+    axes.map((axis) => at(axis.lengths, 0)),
   );
 }
 
 /** Shape of a shard, the first of unequal ones; undefined for an array without. */
 export function shardShapeOf({ chain, axes }: ArrayModel): readonly number[] | undefined {
   if (chain.serializer.kind === "bytes") return undefined;
-  return axes.map((axis) => axis.lengths[0] ?? 1);
+  return axes.map((axis) => at(axis.lengths, 0));
 }
 
 function innermostShape({ serializer, order }: Chain, shape: readonly number[]): readonly number[] {
@@ -28,7 +30,7 @@ function innermostShape({ serializer, order }: Chain, shape: readonly number[]):
     shape.map((_, d) => d),
     order,
   ).forEach((dimension, i) => {
-    turned[dimension] = inner[i] ?? 1;
+    turned[dimension] = at(inner, i);
   });
   return turned;
 }
@@ -61,7 +63,7 @@ export function numberChunks(model: ArrayModel): (start: readonly number[]) => n
   const axes = chunkAxes(model);
   return (start) =>
     axes.reduce((index, { axis, length, count }, d) => {
-      const first = start[d] ?? 0;
+      const first = at(start, d);
       return index * count + (length === undefined ? axis.chunkOf(first) : first / length);
     }, 0);
 }
@@ -72,7 +74,7 @@ export function summaryOf(model: ArrayModel): ReadableSummary {
   const chunkShape = chunkShapeOf(model);
   const shardShape = shardShapeOf(model);
   const unequal = axes.some(({ lengths }) => lengths.length > 1);
-  const isCutByRows = chunkShape.slice(1).every((length, d) => length >= (shape[d + 1] ?? 1));
+  const isCutByRows = chunkShape.slice(1).every((length, d) => length >= at(shape, d + 1));
   const { order, stages } = leafOf(chain);
   const codecs = [...(order === undefined ? [] : ["transpose"]), "bytes", ...stages.map(({ name }) => name)];
   const blosc = stages.find(({ isBlosc }) => isBlosc)?.v3?.["configuration"];

@@ -7,6 +7,7 @@
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { readHead, readPart, readPartNow } from "../../archive/read/block-read.ts";
 import type { ChunkDecoder } from "../../archive/read/chunk-decoder.ts";
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
@@ -261,7 +262,7 @@ function spanOf({ shape, extents }: LeafJob): Span {
   let first = 0;
   let last = 0;
   extents.forEach(({ start, count, step }, d) => {
-    const stride = strides[d] ?? 1;
+    const stride = at(strides, d);
     first += start * stride;
     last += (start + (count - 1) * step) * stride;
   });
@@ -277,9 +278,9 @@ function copySpan({ shape, extents, target, itemSize }: LeafJob, bytes: Uint8Arr
   const strides = stridesOf(shape);
   let offset = -base;
   extents.forEach(({ start }, d) => {
-    offset += start * (strides[d] ?? 1);
+    offset += start * at(strides, d);
   });
-  const from: ItemView = { bytes, offset, strides: extents.map(({ step }, d) => step * (strides[d] ?? 1)) };
+  const from: ItemView = { bytes, offset, strides: extents.map(({ step }, d) => step * at(strides, d)) };
   copyItems(
     from,
     target,

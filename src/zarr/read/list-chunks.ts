@@ -1,5 +1,7 @@
 /** Which chunks of an array exist, and where, without reading any: listing costs a question for each object and its index. */
+
 import type { AbsentChunk } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { shapeAt, startAt } from "../document/chunk-grid.ts";
@@ -55,7 +57,7 @@ export async function* listMissingChunks(
   const walk: Walk = { store, model, cache, signal };
   for await (const { position, isStored } of gridPositions(store, model, signal)) {
     for await (const slot of slotsAt(walk, position, isStored)) {
-      const isOutside = slot.start.some((start, d) => start >= (model.shape[d] ?? 0));
+      const isOutside = slot.start.some((start, d) => start >= at(model.shape, d));
       if (!("version" in slot) && !isOutside) yield slot;
     }
   }
@@ -176,7 +178,7 @@ function* missingIn(
 function shapeInArray({ shape, dimensions }: Piece): readonly number[] {
   const turned = [...shape];
   dimensions.forEach((dimension, d) => {
-    turned[dimension] = shape[d] ?? 1;
+    turned[dimension] = at(shape, d);
   });
   return turned;
 }
@@ -188,19 +190,19 @@ function* innerPieces(
   extent?: readonly number[],
 ): Generator<{ readonly piece: Piece; readonly slot: number }> {
   const dimensions = permute(given, chain.order);
-  const grid = permute(shape, chain.order).map((n, d) => Math.ceil(n / (chunkShape[d] ?? 1)));
+  const grid = permute(shape, chain.order).map((n, d) => Math.ceil(n / at(chunkShape, d)));
   const counts = grid.map((count, d) => {
     const dimension = dimensions[d] ?? d;
-    const room = (extent?.[dimension] ?? Number.POSITIVE_INFINITY) - (start[dimension] ?? 0);
-    return Math.max(0, Math.min(count, Math.ceil(room / (chunkShape[d] ?? 1))));
+    const room = (extent?.[dimension] ?? Number.POSITIVE_INFINITY) - at(start, dimension);
+    return Math.max(0, Math.min(count, Math.ceil(room / at(chunkShape, d))));
   });
   for (const position of positionsOf(counts)) {
     const first = [...start];
     let slot = 0;
     position.forEach((chunk, d) => {
       const dimension = dimensions[d] ?? d;
-      slot = slot * (grid[d] ?? 1) + chunk;
-      first[dimension] = (start[dimension] ?? 0) + chunk * (chunkShape[d] ?? 1);
+      slot = slot * at(grid, d) + chunk;
+      first[dimension] = at(start, dimension) + chunk * at(chunkShape, d);
     });
     yield { piece: { chain: inner, start: first, shape: chunkShape, dimensions }, slot };
   }

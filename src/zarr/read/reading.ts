@@ -4,6 +4,7 @@
  * Knows chains and grids; values are made elsewhere. An index is read once for each shard and kept; that its object
  * is still the same is checked behind the reads, so that bytes of two versions are never mixed.
  */
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -261,12 +262,12 @@ export class ChunkReading {
     const grid = innerGrid(serializer, stored);
     const view: ItemView = { ...target, strides: permute(target.strides, chain.order) };
     const lists = permute(extents, chain.order).map((extent, d) => [
-      ...segmentsOf(regularAxis(stored[d] ?? 1, chunkShape[d] ?? 1), extent),
+      ...segmentsOf(regularAxis(at(stored, d), at(chunkShape, d)), extent),
     ]);
     for (const segments of combine(lists)) {
       let slot = 0;
       segments.forEach(({ chunk }, d) => {
-        slot = slot * (grid[d] ?? 1) + chunk;
+        slot = slot * at(grid, d) + chunk;
       });
       const entry = entries[slot];
       const part = partOfView(view, segments);
@@ -274,10 +275,15 @@ export class ChunkReading {
         this.#fillTarget(segments, part);
         continue;
       }
-      const at: ChunkPlace = { ...place, offset: place.offset + entry.offset, nbytes: entry.nbytes, slot };
-      const job = this.#leafJob(inner, at, chunkShape, segments, part);
+      const inside: ChunkPlace = {
+        ...place,
+        offset: place.offset + entry.offset,
+        nbytes: entry.nbytes,
+        slot,
+      };
+      const job = this.#leafJob(inner, inside, chunkShape, segments, part);
       if (job !== undefined) jobs.push({ ...job, extents: [...job.extents] });
-      else await this.#collect(inner, at, version, chunkShape, [...segments], part, jobs, signal);
+      else await this.#collect(inner, inside, version, chunkShape, [...segments], part, jobs, signal);
     }
   }
 

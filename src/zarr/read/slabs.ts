@@ -1,5 +1,6 @@
 /** How an array is cut to be read from its first value to its last with flat memory. Pure arithmetic. */
 
+import { at } from "../../bytes/at.ts";
 import type { Selection } from "../../values/selection.ts";
 import { elementsOf } from "../../values/selection.ts";
 
@@ -42,7 +43,7 @@ function* slabsBelow(array: SlabbedArray, front: readonly number[]): Generator<S
     for (let i = 0; i < length; i++) yield* slabsBelow(array, [...front, i]);
     return;
   }
-  const step = rowsAtOnce(rowBytes, chunkShape[d] ?? 1);
+  const step = rowsAtOnce(rowBytes, at(chunkShape, d));
   for (let start = 0; start < length; start += step) {
     const stop = Math.min(length, start + step);
     yield { selection: [...fixed, { start, stop, step: 1 }], items: (stop - start) * rowItems };

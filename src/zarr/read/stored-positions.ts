@@ -1,4 +1,5 @@
 /** Which positions of an array's grid have an object, or may have one. Knows keys; must not know what objects hold. */
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -47,7 +48,7 @@ export function* positionsOf(counts: readonly number[]): Generator<readonly numb
     const position = new Array<number>(counts.length).fill(0);
     let rest = index;
     for (let d = counts.length - 1; d >= 0; d--) {
-      const count = counts[d] ?? 1;
+      const count = at(counts, d);
       position[d] = rest % count;
       rest = Math.floor(rest / count);
     }
@@ -97,12 +98,13 @@ async function listPositions(
 
 /** True where keys of chunks begin with the key, as with that of a folder. */
 function hasChunksBelow({ axes, chunkKey }: ArrayModel, key: string, start: readonly number[]): boolean {
-  return start.length < axes.length && chunkKey(axes.map((_, d) => start[d] ?? 0)).startsWith(`${key}/`);
+  const first = [...start, ...new Array<number>(Math.max(0, axes.length - start.length)).fill(0)];
+  return start.length < axes.length && chunkKey(first).startsWith(`${key}/`);
 }
 
 function comparePositions(a: readonly number[], b: readonly number[]): number {
   for (let d = 0; d < a.length; d++) {
-    const difference = (a[d] ?? 0) - (b[d] ?? 0);
+    const difference = at(a, d) - at(b, d);
     if (difference !== 0) return difference;
   }
   return 0;

@@ -2,6 +2,7 @@
 
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
 import { allocate } from "../../bytes/allocate.ts";
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf, stridesOf } from "../../values/selection.ts";
@@ -100,8 +101,8 @@ function onlyChunk(model: ArrayModel, position: readonly number[]): ArrayModel {
     axes: model.axes.map((axis, d) => ({
       ...axis,
       count: 1,
-      startOf: () => axis.startOf(position[d] ?? 0),
-      lengthOf: () => axis.lengthOf(position[d] ?? 0),
+      startOf: () => axis.startOf(at(position, d)),
+      lengthOf: () => axis.lengthOf(at(position, d)),
     })),
     chunkKey: () => model.chunkKey(position),
   };
@@ -118,12 +119,12 @@ async function decodeStored(
   const counts = isWhole ? chunk.shape : countsWithin(chunk, model);
   const bytes = allocate(elementsOf(counts) * itemSize, { path: store.describe(chunk.key) });
   if (bytes.length === 0) return false;
-  const extents = counts.map((count, d) => ({ start: chunk.start[d] ?? 0, count, step: 1 }));
+  const extents = counts.map((count, d) => ({ start: at(chunk.start, d), count, step: 1 }));
   await reading.read(extents, { bytes, offset: 0, strides: stridesOf(counts) }, signal);
   return true;
 }
 
 /** How many of the chunk's items lie in the array, by dimension. */
 function countsWithin({ start, shape }: StoredChunk, model: ArrayModel): readonly number[] {
-  return shape.map((length, d) => Math.max(0, Math.min(length, (model.shape[d] ?? 0) - (start[d] ?? 0))));
+  return shape.map((length, d) => Math.max(0, Math.min(length, at(model.shape, d) - at(start, d))));
 }

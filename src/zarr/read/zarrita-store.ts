@@ -5,6 +5,7 @@
  * crc32c. Behind this store all of that has been done: it gets whole chunks of little-endian values.
  */
 
+import { at } from "../../bytes/at.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import type { ByteRange } from "../../store/types.ts";
@@ -98,8 +99,8 @@ async function readChunk(
   position: readonly number[],
 ): Promise<Uint8Array | undefined> {
   const selection = chunkShape.map((length, d) => {
-    const start = (position[d] ?? 0) * length;
-    return { start, stop: Math.min(start + length, array.shape[d] ?? 0), step: 1 };
+    const start = at(position, d) * length;
+    return { start, stop: Math.min(start + length, at(array.shape, d)), step: 1 };
   });
   if (selection.some(({ start, stop }) => start >= stop)) return undefined;
   const { dtype } = array;

@@ -4,6 +4,7 @@
  * Knows numbers and names; must not know stores. @see FORMAT.md [FK-03]
  */
 
+import { at } from "../../bytes/at.ts";
 import { badArgument } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { elementsOf } from "../../values/selection.ts";
@@ -50,7 +51,7 @@ export class TransformerKeys {
     const { chunksPerShard } = this.#settings;
     let slot = 0;
     const shard = position.map((index, d) => {
-      const per = chunksPerShard[d] ?? 1;
+      const per = at(chunksPerShard, d);
       slot = slot * per + (index % per);
       return Math.floor(index / per);
     });
@@ -75,10 +76,10 @@ export class TransformerKeys {
     const position = [...shard];
     let rest = slot;
     for (let d = position.length - 1; d >= 0; d--) {
-      const per = chunksPerShard[d] ?? 1;
-      position[d] = (shard[d] ?? 0) * per + (rest % per);
+      const per = at(chunksPerShard, d);
+      position[d] = at(shard, d) * per + (rest % per);
       rest = Math.floor(rest / per);
-      if ((position[d] ?? 0) >= (chunkCounts[d] ?? 0)) return undefined;
+      if (at(position, d) >= at(chunkCounts, d)) return undefined;
     }
     return this.#join(position);
   }

@@ -161,11 +161,11 @@ function unscale(from: NumberBytes, to: NumberBytes, scale: number, offset: numb
 
 /** Bits, the highest first, behind a byte with the number of those that only fill the last one. */
 function unpackBits(bytes: Uint8Array, limit: number): Uint8Array {
-  const padding = bytes[0] ?? 0;
-  const count = (bytes.length - 1) * 8 - padding;
-  if (bytes.length === 0 || padding > 7 || count < 0 || count > limit)
+  const [padding] = bytes;
+  const count = padding === undefined ? -1 : (bytes.length - 1) * 8 - padding;
+  if (padding === undefined || padding > 7 || count < 0 || count > limit)
     throw wrongLength("packbits", 1, bytes.length);
-  return Uint8Array.from({ length: count }, (_, i) => ((bytes[1 + (i >> 3)] ?? 0) >> (7 - (i & 7))) & 1);
+  return Uint8Array.from({ length: count }, (_, i) => ((bytes[1 + (i >> 3)] as number) >> (7 - (i & 7))) & 1);
 }
 
 function wrongLength(name: string, itemSize: number, found: number): SuperchunkError {

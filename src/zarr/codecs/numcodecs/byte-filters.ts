@@ -133,7 +133,7 @@ function fletcher32(bytes: Uint8Array): number {
   const fold = (sum: number): number => (sum & 0xffff) + (sum >>> 16);
   const words = Math.ceil(bytes.length / 2);
   for (let word = 0; word < words; word++) {
-    low += ((bytes[2 * word] ?? 0) << 8) | (bytes[2 * word + 1] ?? 0);
+    low += ((bytes[2 * word] as number) << 8) | (bytes[2 * word + 1] as number);
     high += low;
     if ((word + 1) % WORDS_AT_ONCE === 0) {
       low = fold(low);
