@@ -42,6 +42,8 @@ export {
   type RepairReport,
   repairArray,
 } from "./convert/run/repair.ts";
+export { type Compressor, type CreateOptions, create } from "./edit/create.ts";
+export { type EditOptions, edit } from "./edit/edit.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
 export { parseJson, parseJsonInput, stringifyJson } from "./format/json.ts";
@@ -96,41 +98,7 @@ export {
   UnicodeStringArray,
   type ValueContainer,
 } from "./values/values.ts";
-export {
-  type CreateOptions,
-  createArray,
-  openWritable,
-  type WriteOptions,
-  type WriterLock,
-} from "./write/array/create.ts";
-export type { NewColumn } from "./write/array/schema.ts";
-export type { WritableArray } from "./write/array/writable-array.ts";
-export { type AttributeChanges, changeAttributes } from "./write/bcolz/attributes.ts";
-export type { CarrayCompression } from "./write/bcolz/carray-settings.ts";
-export type { CarrayWriteOptions } from "./write/bcolz/carray-steps.ts";
-export {
-  appendToCarray,
-  type CarrayOptions,
-  type CarrayResult,
-  type CarraySource,
-  createCarray,
-  resizeCarray,
-  trimCarray,
-} from "./write/bcolz/carray-write.ts";
-export {
-  type AddColumnOptions,
-  addColumn,
-  deleteColumn,
-  renameColumn,
-} from "./write/bcolz/table-columns.ts";
-export {
-  appendToTable,
-  createTable,
-  type NewTableColumn,
-  resizeTable,
-  type TableResult,
-  trimTable,
-} from "./write/bcolz/table-write.ts";
+export type { WriterLock } from "./write/array/create.ts";
 export { appendToBloscpack, forecastAppend } from "./write/bloscpack/bloscpack-append.ts";
 export type {
   BloscpackAppendOptions,
@@ -148,15 +116,23 @@ export {
   compressArray,
   compressBytes,
 } from "./write/bloscpack/bloscpack-write.ts";
+export type {
+  AttributeChanges,
+  CompactPlan,
+  DeletePlan,
+  Editable,
+  EditFormat,
+  NewColumn,
+  ResizePlan,
+  SetPlan,
+} from "./write/editable.ts";
 export {
   compactFile,
   type SetChunkOptions,
   type SetChunkResult,
   setChunk,
 } from "./write/in-place/set-chunk.ts";
-export type { Deletion } from "./write/layout/deletion.ts";
 export type { Reserve } from "./write/layout/reserve.ts";
-export type { SettingPlan } from "./write/layout/setting-plan.ts";
 export type { CompressionOptions, CutOptions, ReserveOptions } from "./write/layout/settings.ts";
 export type { NpySource } from "./write/rows/npy-rows.ts";
 export type { RowSource } from "./write/rows/rows.ts";

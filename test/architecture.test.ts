@@ -16,13 +16,13 @@ const LAYERS = [
   ["values"],
   ["archive"],
   ["write", "zarr"],
-  ["open", "convert", "view", "dual", "references"],
+  ["edit", "open", "convert", "view", "dual", "references"],
   ["entry", "node"],
   ["cli"],
 ];
 
 /** Layers of one level that know one another; all others do not. */
-const NEIGHBOURS = ["open", "convert", "view", "dual", "references"];
+const NEIGHBOURS = ["edit", "open", "convert", "view", "dual", "references"];
 
 const LEVEL = new Map(LAYERS.flatMap((names, level) => names.map((name) => [name, level] as const)));
 

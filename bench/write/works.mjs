@@ -14,8 +14,10 @@ import {
 } from "node:fs";
 import { open as openFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createArray as createIn, open } from "../../dist/src/index.js";
-import { createArray, FileStore, openWritable } from "../../dist/src/node/index.js";
+import { open } from "../../dist/src/index.js";
+import { FileStore } from "../../dist/src/node/index.js";
+import { createArray, openWritable } from "../../dist/src/node/write.js";
+import { createArray as createIn } from "../../dist/src/write/array/create.js";
 import { randomNumbers } from "../codec/samples.mjs";
 import { median } from "../report.mjs";
 

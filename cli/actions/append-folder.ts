@@ -3,18 +3,13 @@
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import type { PublishPolicy } from "../../src/dual/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { encoderOf } from "../../src/node/index.ts";
-import type { CarrayWriteOptions } from "../../src/write/bcolz/carray-steps.ts";
-import { appendToCarray } from "../../src/write/bcolz/carray-write.ts";
-import { appendToTable } from "../../src/write/bcolz/table-write.ts";
 import type { Context } from "../context.ts";
 import { appendStream, mirrorPolicy } from "../input/published-rows.ts";
 import { drawnRows, openAppendedRows } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 import { lengthOf } from "./append-file.ts";
 import { checkRows, columnInputs, rowBytesOf } from "./append-rows.ts";
-import { noteBehind, withRoot } from "./writable-root.ts";
-import { carrayLock, tableLock, withLock, withStore } from "./writing.ts";
+import { withRoot } from "./writable-root.ts";
 
 /** Options of an append to a folder. */
 export interface FolderFlags {
@@ -47,15 +42,7 @@ export async function appendToArray(
   const empty = rowBytes === 0 ? (input.npy?.shape[0] ?? 0) : 0;
   let rows: number;
   if (flags.dryRun === true) rows = before + (rowBytes === 0 ? empty : lengthOf(input) / rowBytes);
-  else if (archive.dialect === "carray") {
-    rows = await withLock(carrayLock(path), flags.breakLock, () =>
-      withStore(
-        path,
-        async (store, key) => (await appendToCarray(store, key, source, optionsOf(context))).rows,
-      ),
-    );
-    noteBehind(path, context);
-  } else
+  else
     rows = await withRoot(path, { breakLock, publish: mirrorPolicy(publish) }, context, async (array) => {
       await appendStream(array, source, publish);
       if (empty > 0) await array.resize(array.length + empty);
@@ -79,21 +66,14 @@ export async function appendToColumns(
     const rows =
       flags.dryRun === true
         ? table.length + sources.rows()
-        : await withLock(tableLock(path), flags.breakLock, () =>
-            withStore(
-              path,
-              async (store, key) => (await appendToTable(store, key, sources.data, optionsOf(context))).rows,
-            ),
-          );
-    if (flags.dryRun !== true) noteBehind(path, context);
+        : await withRoot(path, { breakLock: flags.breakLock }, context, async (edited) => {
+            await edited.append(sources.data, { signal: context.signal });
+            return edited.length;
+          });
     await report(path, rows, table.length, flags, context);
   } finally {
     sources.finish();
   }
-}
-
-function optionsOf({ signal }: Context): CarrayWriteOptions {
-  return { encoder: encoderOf(), signal };
 }
 
 async function report(

@@ -1,13 +1,8 @@
 /** Changes of columns as they are typed, and what they do to a table of bcolz and to an array with column folders. */
 import { InvalidArgumentError } from "commander";
-import type { TableArchive } from "../../src/archive/kinds/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
-import { encoderOf } from "../../src/node/index.ts";
-import type { WritableStore } from "../../src/store/types.ts";
-import type { WritableArray } from "../../src/write/array/writable-array.ts";
-import { defaultRowOf } from "../../src/write/bcolz/carray-settings.ts";
-import { addColumn, deleteColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
+import type { Editable } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import type { Input } from "../input/input.ts";
 import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
@@ -58,9 +53,9 @@ interface OpenedColumn {
   readonly values: AsyncIterable<Uint8Array> | undefined;
 }
 
-/** Makes one change of an array with column folders. */
-export async function changeArray(
-  array: WritableArray,
+/** Makes one change of a table, or of an array with column folders. */
+export async function changeColumns(
+  array: Editable,
   change: ColumnChange,
   flags: NewColumnFlags,
   context: Context,
@@ -71,40 +66,8 @@ export async function changeArray(
   await array.addColumn({ name: change.name, ...facts, ...defaultOf(facts.dtype, flags) }, values);
 }
 
-/** Makes one change of a table of bcolz. */
-export async function changeTable(
-  store: WritableStore,
-  key: string,
-  table: TableArchive,
-  change: ColumnChange,
-  flags: NewColumnFlags,
-  context: Context,
-): Promise<void> {
-  const options = { encoder: encoderOf(), signal: context.signal };
-  if (change.kind === "rename") return renameColumn(store, key, change.name, change.to, options);
-  if (change.kind === "delete") return deleteColumn(store, key, change.name, options);
-  const { dtype, shape, values } = await openColumn(change, [table.length], flags, context);
-  const { dflt = null } = defaultOf(dtype, flags);
-  const data = values ?? repeatRow(defaultRowOf(dtype, shape, dflt), table.length);
-  await addColumn(store, key, { name: change.name, dtype, rowShape: shape, data }, { ...options, dflt });
-}
-
-function defaultOf(dtype: DType, { dflt }: NewColumnFlags): { readonly dflt?: JsonValue } {
-  return dflt === undefined ? {} : { dflt: storedTimes(dtype, dflt) };
-}
-
-/** Bytes made at once. */
-const BATCH_BYTES = 1 << 20;
-
-/** A row, so many times. */
-export function* repeatRow(row: Uint8Array, rows: number): Generator<Uint8Array> {
-  if (row.length === 0) return;
-  const batch = Math.max(1, Math.floor(BATCH_BYTES / row.length));
-  for (let left = rows; left > 0; left -= batch) {
-    const bytes = new Uint8Array(Math.min(left, batch) * row.length);
-    for (let at = 0; at < bytes.length; at += row.length) bytes.set(row, at);
-    yield bytes;
-  }
+function defaultOf(dtype: DType, { dflt }: NewColumnFlags): { readonly fillValue?: JsonValue } {
+  return dflt === undefined ? {} : { fillValue: storedTimes(dtype, dflt) };
 }
 
 async function openColumn(

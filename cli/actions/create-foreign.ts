@@ -8,6 +8,7 @@ import type { DType, Field, JsonValue } from "../../src/format/types.ts";
 import { encoderOf, FileStore } from "../../src/node/index.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { defaultRowOf } from "../../src/write/bcolz/carray-settings.ts";
+import { repeatRow } from "../../src/write/bcolz/carray-steps.ts";
 import { type CarrayOptions, createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { createTable, type NewTableColumn } from "../../src/write/bcolz/table-write.ts";
 import { clearPlace } from "../../src/write/layout/clear-place.ts";
@@ -19,7 +20,6 @@ import { drawnRows, openRows, type RowsTarget } from "../input/rows-input.ts";
 import { startProgress } from "../output/progress.ts";
 import { storedTimes } from "../values/time-value.ts";
 import { columnInputs, rowBytesOf } from "./append-rows.ts";
-import { repeatRow } from "./column-changes.ts";
 import { carrayLock, tableLock, withLock } from "./writing.ts";
 
 /** What is to be made, beside its rows. */

@@ -4,9 +4,7 @@ import { join } from "node:path";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { LINK_RECORD } from "../../src/format/naming.ts";
-import { openArchive, openWritable } from "../../src/node/index.ts";
-import type { WritePathOptions } from "../../src/node/write.ts";
-import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import { type Editable, type EditPathOptions, edit, openArchive } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 
 /** Opens an array of superchunks to be read. Throws `UNSUPPORTED` for other archives, and the codes of opening. */
@@ -22,7 +20,7 @@ export async function openRoot(path: string, context: Context): Promise<ArrayArc
 }
 
 /**
- * Works with the array at a path, open for writing; where the work fails, what waits is given up. Superfluous files that
+ * Works with what lies at a path, open for editing; where the work fails, what waits is given up. Superfluous files that
  * could not be removed are told on stderr, and that the Zarr view of a linked array is not that of the array any more.
  *
  * @throws UNSUPPORTED for other archives; CONFLICT where another writer holds the lock, unless `breakLock`;
@@ -30,14 +28,17 @@ export async function openRoot(path: string, context: Context): Promise<ArrayArc
  */
 export async function withRoot<T>(
   path: string,
-  options: Pick<WritePathOptions, "breakLock" | "modify" | "mirrorCosts" | "publish">,
+  options: EditPathOptions,
   context: Context,
-  work: (array: WritableArray) => Promise<T>,
+  work: (array: Editable) => Promise<T>,
 ): Promise<T> {
-  await (await openRoot(path, context)).close();
-  const array = await openWritable(path, { ...options, signal: context.signal });
+  const array = await edit(path, { ...options, signal: context.signal });
   try {
     const result = await work(array);
+    if (options.readOnly === true) {
+      await array.abandon();
+      return result;
+    }
     await array.close();
     for (const warning of array.warnings) context.message(`${path}: ${warning}`);
     noteBehind(path, context, ' ("superchunk compact" first, after values were set or rows deleted)');

@@ -1,9 +1,7 @@
 /** `superchunk attrs`: shows, sets and removes the user attributes of an array or a table. */
 import type { Command } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
-import { openArchive, openWritable } from "../../src/node/index.ts";
-import { changeAttributes } from "../../src/write/bcolz/attributes.ts";
-import { carrayLock, tableLock, withLock, withStore } from "../actions/writing.ts";
+import { edit, openArchive } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/attribute-text.ts";
 import { openPath, type Subject } from "../input/opening.ts";
@@ -64,13 +62,7 @@ async function change(
   remove: readonly string[],
   breakLock: boolean | undefined,
 ): Promise<void> {
-  const isTable = archive.kind === "table";
-  if (isTable || archive.dialect === "carray") {
-    return withLock(isTable ? tableLock(path) : carrayLock(path), breakLock, () =>
-      withStore(path, (store, key) => changeAttributes(store, key, { set: Object.fromEntries(set), remove })),
-    );
-  }
-  if (archive.dialect !== "blz-superchunk" || archive.kind !== "array") {
+  if (archive.dialect !== "blz-superchunk" && archive.dialect !== "carray" && archive.kind !== "table") {
     throw new SuperchunkError(
       "UNSUPPORTED",
       archive.dialect.startsWith("zarr")
@@ -82,15 +74,11 @@ async function change(
   const missing = remove.find((name) => !Object.hasOwn(archive.attrs, name));
   if (missing !== undefined)
     throw new SuperchunkError("NOT_FOUND", `there is no attribute "${missing}"`, { path, field: missing });
-  const writer = await openWritable(path, { breakLock });
-  try {
-    await writer.setAttributes({
-      ...Object.fromEntries(remove.map((name) => [name, undefined])),
-      ...Object.fromEntries(set),
-    });
-  } finally {
-    await writer.close();
-  }
+  await using edited = await edit(path, { breakLock });
+  await edited.setAttributes({
+    ...Object.fromEntries(remove.map((name) => [name, undefined])),
+    ...Object.fromEntries(set),
+  });
 }
 
 function collectName(text: string, before: readonly string[] = []): readonly string[] {

@@ -7,14 +7,12 @@ import type { DType, JsonValue } from "../../src/format/types.ts";
 import { openArchive } from "../../src/node/index.ts";
 import {
   type ColumnChange,
-  changeArray,
-  changeTable,
+  changeColumns,
   describeChange,
   parseAdded,
   parseRenamed,
 } from "../actions/column-changes.ts";
 import { withRoot } from "../actions/writable-root.ts";
-import { tableLock, withLock, withStore } from "../actions/writing.ts";
 import type { Context } from "../context.ts";
 import { parseDTypeText } from "../input/array-options.ts";
 import { parseValue } from "../input/attribute-text.ts";
@@ -101,25 +99,16 @@ async function change(
 ): Promise<void> {
   const archive = await openArchive(path, { signal: context.signal });
   try {
-    if (archive.kind === "table") {
-      await withLock(tableLock(path), flags.breakLock, () =>
-        withStore(path, async (store, key) => {
-          for (const each of changes) {
-            await changeTable(store, key, archive, each, flags, context);
-            done.push(each);
-          }
-        }),
-      );
-      return;
-    }
-    if (archive.dialect !== "blz-superchunk" || archive.kind !== "array" || archive.dtype.kind !== "struct")
+    const hasColumns =
+      archive.kind === "table" || (archive.kind === "array" && archive.dtype.kind === "struct");
+    if (!hasColumns || (archive.dialect !== "blz-superchunk" && archive.dialect !== "ctable"))
       throw noColumnFolders(path, archive);
   } finally {
     await archive.close();
   }
   await withRoot(path, { breakLock: flags.breakLock }, context, async (array) => {
     for (const each of changes) {
-      await changeArray(array, each, flags, context);
+      await changeColumns(array, each, flags, context);
       done.push(each);
     }
   });

@@ -1,8 +1,7 @@
 /** `superchunk delete`: takes rows out of an array; those behind them move up. */
 import { type Command, InvalidArgumentError } from "commander";
-import type { WritableArray } from "../../src/write/array/writable-array.ts";
-import { type Deletion, planDeletion } from "../../src/write/layout/deletion.ts";
-import { openRoot, withRoot } from "../actions/writable-root.ts";
+import type { DeletePlan, Editable } from "../../src/index.ts";
+import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
 import { parseSelection } from "../input/slice-text.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
@@ -26,7 +25,7 @@ export function addDelete(program: Command, context: Context): void {
   program
     .command("delete")
     .description("take rows out of an array; the rows behind them move up, and are written anew")
-    .argument("<root>", "folder of an array of superchunks")
+    .argument("<root>", "folder of an array or a table, or Bloscpack file of an array")
     .requiredOption("--rows <a:b>", "rows from A up to, without, B; -1 is the last row", parseRows)
     .option("--dry-run", "say how much would be written anew, and change nothing")
     .option("--break-lock", "take the lock from whoever holds it")
@@ -47,10 +46,9 @@ Examples:
 
 async function remove(root: string, flags: DeleteFlags, context: Context): Promise<void> {
   if (flags.dryRun === true) {
-    const archive = await openRoot(root, context);
-    const { shape, dtype } = archive;
-    await archive.close();
-    const plan = planDeletion(root, shape, dtype.itemSize, ...boundsOf(flags.rows, shape[0] ?? 0));
+    const plan = await withRoot(root, { readOnly: true }, context, (array) =>
+      array.planDelete(...boundsOf(flags.rows, array.length)),
+    );
     if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan, bytesWritten: 0 });
     else context.message(`${root}: ${describe(plan, "would be", "would be")}`);
     return;
@@ -66,13 +64,13 @@ async function remove(root: string, flags: DeleteFlags, context: Context): Promi
 }
 
 async function removeFrom(
-  array: WritableArray,
+  array: Editable,
   root: string,
   flags: DeleteFlags,
   context: Context,
-): Promise<{ readonly plan: Deletion; readonly bytesWritten: number }> {
+): Promise<{ readonly plan: DeletePlan; readonly bytesWritten: number }> {
   const [start, end] = boundsOf(flags.rows, array.length);
-  const plan = planDeletion(root, array.shape, array.dtype.itemSize, start, end);
+  const plan = await array.planDelete(start, end);
   // Whoever waits is to know for what.
   if (plan.rowsRewritten > 0 && context.io.stderr.isTTY === true)
     context.message(`${root}: ${describe(plan, "is to be", "are to be")}`);
@@ -86,7 +84,7 @@ async function removeFrom(
 }
 
 /** `one` and `many` are the verb for one row and for another number of them. */
-function describe(plan: Deletion, one: string, many: string): string {
+function describe(plan: DeletePlan, one: string, many: string): string {
   const { start, end, rowsDeleted, rowsRewritten, nbytesRewritten } = plan;
   const which = rowsDeleted === 0 ? "" : rowsDeleted === 1 ? ` (${start})` : ` (${start} to ${end - 1})`;
   return `${formatPlural(rowsDeleted, "row")}${which} ${rowsDeleted === 1 ? one : many} deleted, and ${formatPlural(rowsRewritten, "row")} behind (${formatSize(nbytesRewritten)} uncompressed) written anew`;

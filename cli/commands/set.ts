@@ -3,12 +3,11 @@ import type { Command } from "commander";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import type { DType } from "../../src/format/types.ts";
+import type { Editable, SetPlan } from "../../src/index.ts";
 import { putItem } from "../../src/values/item-bytes.ts";
 import type { Selection } from "../../src/values/selection.ts";
 import { type Extent, elementsOf, resolveSelection } from "../../src/values/selection.ts";
 import { cutPieces } from "../../src/write/bloscpack/cut-pieces.ts";
-import type { SettingPlan } from "../../src/write/layout/setting-plan.ts";
-import { planSet, type SetTarget } from "../actions/set-plan.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
 import { parseValue } from "../input/attribute-text.ts";
@@ -17,6 +16,11 @@ import { drawnRows, openRows } from "../input/rows-input.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { storedTimes } from "../values/time-value.ts";
+
+/** Where values are set: an array, or nowhere. */
+type SetTarget = Pick<Editable, "dtype" | "shape"> & {
+  set(selection: Selection, values: Uint8Array): Promise<void>;
+};
 
 interface SetFlags {
   readonly slice: string;
@@ -36,7 +40,7 @@ export function addSet(program: Command, context: Context): void {
   program
     .command("set")
     .description("change the values of a part of an array")
-    .argument("<root>", "folder of an array of superchunks")
+    .argument("<root>", "folder of an array or a table, or Bloscpack file of an array")
     .argument("[input]", '.npy file with as many values, or with one for all; "-" reads one from stdin')
     .requiredOption("--slice <slice>", "which values, in numpy's syntax: 5, 0:10, ::2, 0:10,3")
     .option("--value <json>", "one value for all, instead of INPUT")
@@ -80,20 +84,28 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
     if (input === undefined) await target.set(selection, oneItem(root, target.dtype, value ?? ""));
     else await setFrom(target, selection, extents, input, context);
   };
-  if (flags.dryRun === true) {
-    const plan = await planSet(root, flags.inPlace === true, { selectionOf, fill }, context);
-    if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan, bytesWritten: 0 });
-    else context.message(`${root}: ${describe(plan, flags)}`);
-    return;
-  }
-  const modify = flags.inPlace === true ? "in-place" : "patch";
-  const result = await withRoot(root, { breakLock: flags.breakLock, modify }, context, async (array) => {
+  const dryRun = flags.dryRun === true;
+  const options = {
+    breakLock: flags.breakLock,
+    readOnly: dryRun,
+    ...(flags.inPlace === true ? { modify: "in-place" as const } : {}),
+  };
+  const result = await withRoot(root, options, context, async (array) => {
     const selection = selectionOf(array.shape);
-    const plan = array.planSetting(selection);
+    const plan = await array.planSet(selection);
+    if (dryRun) {
+      await fill({ dtype: array.dtype, shape: array.shape, set: async () => undefined }, selection);
+      return { ...plan, bytesWritten: 0 };
+    }
     await fill(array, selection);
     await array.flush();
     return { ...plan, bytesWritten: array.bytesWritten };
   });
+  if (dryRun) {
+    if (flags.json === true) await context.json({ path: root, dryRun, ...result });
+    else context.message(`${root}: ${describe(result, flags)}`);
+    return;
+  }
   if (flags.json === true) await context.json({ path: root, dryRun: false, ...result });
   else
     context.message(
@@ -102,10 +114,11 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
 }
 
 function describe(
-  { valuesSet, chunksRewritten, nbytesRewritten, superchunks }: SettingPlan,
+  { valuesSet, chunksRewritten, nbytesRewritten, superchunks }: SetPlan,
   { inPlace }: SetFlags,
 ): string {
-  const chunks = `${formatPlural(chunksRewritten, "chunk")} of ${formatPlural(superchunks, "superchunk")} (${formatSize(nbytesRewritten)} uncompressed)`;
+  const where = superchunks === undefined ? "" : ` of ${formatPlural(superchunks, "superchunk")}`;
+  const chunks = `${formatPlural(chunksRewritten, "chunk")}${where} (${formatSize(nbytesRewritten)} uncompressed)`;
   const how = inPlace === true ? "changed in place" : "written anew";
   return `${formatPlural(valuesSet, "value")} would be set, and ${chunks} ${how}`;
 }

@@ -69,6 +69,13 @@ export function parseRowsAndShape(text: string): readonly number[] {
   );
 }
 
+/** A number of rows, or a shape. Throws commander's `InvalidArgumentError`. */
+export function parseShape(text: string): readonly number[] {
+  const shape = parseRowsAndShape(text);
+  if (shape.every((length) => length >= 0)) return shape;
+  throw new InvalidArgumentError("Expected a whole number of rows, 0 or more, or a shape such as 1000,3.");
+}
+
 /** A dtype as numpy spells it: `<f8`, `int32`, or the list of fields as JSON. Throws commander's `InvalidArgumentError`. */
 export function parseDTypeText(text: string): DType {
   try {

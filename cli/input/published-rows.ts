@@ -1,8 +1,8 @@
 /** Rows of a stream that become visible while more are on their way. */
 import { InvalidArgumentError } from "commander";
 import type { PublishPolicy } from "../../src/dual/types.ts";
+import type { Editable } from "../../src/node/index.ts";
 import { elementsOf } from "../../src/values/selection.ts";
-import type { WritableArray } from "../../src/write/array/writable-array.ts";
 
 /** What `--publish` says, in the help. */
 export const PUBLISH_HELP =
@@ -23,13 +23,13 @@ export function mirrorPolicy(policy: PublishPolicy | undefined): "flush" | "full
 
 /** Appends a stream of bytes; with a policy it is flushed in between, at ends of rows. Throws as `append` and `flush`. */
 export async function appendStream(
-  array: WritableArray,
+  array: Editable,
   source: AsyncIterable<Uint8Array>,
   policy: PublishPolicy | undefined,
 ): Promise<void> {
   const rowBytes = elementsOf(array.shape.slice(1)) * array.dtype.itemSize;
   if (policy === undefined || rowBytes === 0) return array.append(source);
-  const fullRows = array.chunkLength * array.superchunkLength;
+  const fullRows = (array.chunkLength ?? 1) * (array.superchunkLength ?? 1);
   let shown = { rows: array.length, at: performance.now() };
   let rest = new Uint8Array(0);
   for await (const piece of source) {

@@ -1,5 +1,5 @@
 /** numpy dtypes as archives spell them: names, type strings, Python reprs, JSON lists. @see FORMAT.md [FD] */
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { badDType, parseScalarDType } from "./dtype-scalar.ts";
 import {
   type FieldBudget,
@@ -23,6 +23,18 @@ export { formatDType, pythonDType } from "./dtype-text.ts";
  */
 export function parseDType(stored: JsonValue, path: string): DType {
   return parseNested(stored, path, 0, { left: MAX_FIELDS });
+}
+
+/** A dtype that a caller gives: parsed, or as numpy spells it. Throws `BAD_ARGUMENT`, `UNSUPPORTED`, `LIMIT`. */
+export function givenDType(given: JsonValue | DType): DType {
+  if (typeof given === "object" && given !== null && "kind" in given && "itemSize" in given)
+    return given as DType;
+  try {
+    return parseDType(given as JsonValue, "dtype");
+  } catch (error) {
+    if (!isSuperchunkError(error, "BAD_FIELD")) throw error;
+    throw new SuperchunkError("BAD_ARGUMENT", error.summary, { ...error.details, path: "dtype" });
+  }
 }
 
 function parseNested(stored: JsonValue, path: string, depth: number, budget: FieldBudget): DType {

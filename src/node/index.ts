@@ -5,7 +5,9 @@
  */
 
 export { slice } from "../values/selection.ts";
+export type { Editable } from "../write/editable.ts";
 export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
+export { type CreatePathOptions, create, type EditPathOptions, edit } from "./edit.ts";
 export type { FileStoreOptions } from "./fs/fs-reader.ts";
 export { FileStore } from "./fs/fs-store.ts";
 export { type RepositoryOptions, toIcechunkPrefix } from "./icechunk/icechunk-options.ts";
@@ -32,15 +34,7 @@ export { type ServedView, type ServeOptions, serveView } from "./serve/serve.ts"
 export { loadNativeBlosc, type NativeBlosc } from "./threads/native-blosc.ts";
 export type { BloscChoice } from "./threads/thread-messages.ts";
 export { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
-export {
-  type CreatePathOptions,
-  createArray,
-  type MirrorPathOptions,
-  openWritable,
-  type RepairPathOptions,
-  repairArray,
-  type WritePathOptions,
-} from "./write.ts";
+export { type MirrorPathOptions, type RepairPathOptions, repairArray } from "./write.ts";
 export {
   createZarr,
   type OpenZarrPathOptions,

@@ -12,6 +12,7 @@ import {
   openWritable as openIn,
   type WriteOptions,
 } from "../write/array/create.ts";
+import type { MirrorMaker } from "../write/array/mirror.ts";
 import type { WritableArray } from "../write/array/writable-array.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";
@@ -129,17 +130,21 @@ function writing(
         },
       };
     },
-    ...(isS3Address(path)
-      ? {}
-      : {
-          mirror:
-            options.mirror ??
-            liveViews({
-              files: store instanceof FileStore ? dualFilesOf(store) : dualFiles(resolve(path)),
-              publish: options.publish,
-              costs: options.mirrorCosts,
-              all: options.looksAtAll,
-            }),
-        }),
+    mirror: options.mirror ?? mirrorOf(store, path, options),
   };
+}
+
+/** What keeps an array at a path a Zarr array as well; undefined in S3, where files have one name. */
+export function mirrorOf(
+  store: WritableStore,
+  path: string,
+  { publish, mirrorCosts, looksAtAll }: MirrorPathOptions,
+): MirrorMaker | undefined {
+  if (isS3Address(path)) return undefined;
+  return liveViews({
+    files: store instanceof FileStore ? dualFilesOf(store) : dualFiles(resolve(path)),
+    publish,
+    costs: mirrorCosts,
+    all: looksAtAll,
+  });
 }

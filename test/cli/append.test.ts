@@ -6,7 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import { createArray, openArchive } from "../../src/node/index.ts";
+import { openArchive } from "../../src/node/index.ts";
+import { createArray } from "../../src/node/write.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { runCli } from "./harness.ts";
 

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { appendStream, parsePublish } from "../../cli/input/published-rows.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import { createArray, FileStore } from "../../src/node/index.ts";
+import { FileStore } from "../../src/node/index.ts";
+import { createArray } from "../../src/node/write.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { runCli } from "./harness.ts";
 

@@ -11,15 +11,21 @@ const numbers = (first, count) =>
 const doubles = (first, count) =>
   new Uint8Array(Float64Array.from({ length: count }, (_, i) => first + i).buffer);
 
+async function changed(change) {
+  const array = await core.edit(store, "a");
+  await change(array);
+  await array.close();
+}
+
 const KINDS = {
   carray: {
-    append: (first, count) => core.appendToCarray(store, "a", numbers(first, count)),
-    resize: (rows) => core.resizeCarray(store, "a", rows),
+    append: (first, count) => changed((array) => array.append(numbers(first, count))),
+    resize: (rows) => changed((array) => array.resize(rows)),
   },
   ctable: {
     append: (first, count) =>
-      core.appendToTable(store, "a", { id: numbers(first, count), price: doubles(first, count) }),
-    resize: (rows) => core.resizeTable(store, "a", rows),
+      changed((array) => array.append({ id: numbers(first, count), price: doubles(first, count) })),
+    resize: (rows) => changed((array) => array.resize(rows)),
   },
   bloscpack: {
     append: (first, count) => core.appendToBloscpack(store, "a.blp", numbers(first, count), { grow: true }),

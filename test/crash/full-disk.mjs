@@ -12,10 +12,11 @@ const { core, node } = await import(entry);
 const numbers = (first, count) =>
   Int32Array.from({ length: count }, (_, i) => ((first + i) * 2654435761) | 0);
 const bytes = (first, count) => new Uint8Array(numbers(first, count).buffer);
-const INT = core.parseDType("<i4", "");
+const made = async (options) =>
+  (await node.create(join(disk, "a"), { format: "bcolz", chunkLength: 1024, ...options })).close();
 
 async function withRoot(path, work) {
-  const array = await node.openWritable(path, { threads: 0 });
+  const array = await node.edit(path, { threads: 0 });
   try {
     await work(array);
     await array.close();
@@ -31,28 +32,26 @@ const KINDS = {
   superchunks: {
     make: async () =>
       (
-        await node.createArray(at("a"), { dtype: "<i4", chunklen: 1024, superchunklen: 4, threads: 0 })
+        await node.create(at("a"), { dtype: "<i4", chunkLength: 1024, superchunkLength: 4, threads: 0 })
       ).close(),
     append: (first, count) => withRoot(at("a"), (array) => array.append(numbers(first, count))),
     open: () => node.open(at("a")),
   },
   carray: {
-    make: () => core.createCarray(store, "a", { dtype: INT, data: bytes(0, 0) }, { chunklen: 1024 }),
-    append: (first, count) => core.appendToCarray(store, "a", bytes(first, count)),
+    make: () => made({ dtype: "<i4" }),
+    append: (first, count) => withRoot(at("a"), (array) => array.append(bytes(first, count))),
     open: () => node.open(at("a")),
   },
   ctable: {
     make: () =>
-      core.createTable(
-        store,
-        "a",
-        ["x", "y"].map((name) => ({ name, dtype: INT, data: bytes(0, 0) })),
-        {
-          chunklen: 1024,
-        },
-      ),
+      made({
+        dtype: [
+          ["x", "<i4"],
+          ["y", "<i4"],
+        ],
+      }),
     append: (first, count) =>
-      core.appendToTable(store, "a", { x: bytes(first, count), y: bytes(first, count) }),
+      withRoot(at("a"), (array) => array.append({ x: bytes(first, count), y: bytes(first, count) })),
     open: async () => (await node.open(at("a"))).column("y"),
   },
   bloscpack: {

@@ -1,4 +1,5 @@
 /** Real processes, killed at random moments of changing what bcolz and bloscpack read. */
+
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,11 +8,12 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArrayArchive, BytesArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore, open } from "../../src/node/index.ts";
-import { appendToCarray, createCarray } from "../../src/write/bcolz/carray-write.ts";
-import { appendToTable, createTable } from "../../src/write/bcolz/table-write.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { createTable } from "../../src/write/bcolz/table-write.ts";
 import { appendToBloscpack } from "../../src/write/bloscpack/bloscpack-append.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { seeCarray, seeTable } from "../write/bcolz/bcolz-rules.ts";
+import { appendToCarray, appendToTable } from "../write/foreign-support.ts";
 import { bundleLibrary } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";

@@ -187,7 +187,7 @@ const OPERATIONS: readonly [string, Start, Operation, WriteOptions?][] = [
     "adding a column",
     NESTED,
     (array) =>
-      array.addColumn({ name: "w", dtype: { kind: "int", itemSize: 2, byteOrder: "little" }, dflt: 3 }),
+      array.addColumn({ name: "w", dtype: { kind: "int", itemSize: 2, byteOrder: "little" }, fillValue: 3 }),
   ],
   ["renaming a column", NESTED, (array) => array.renameColumn("y", "why")],
   ["deleting a column", NESTED, (array) => array.deleteColumn("x")],

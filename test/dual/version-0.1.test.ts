@@ -4,7 +4,8 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { FileStore, link, openWritable, unlink, verifyLinkAt } from "../../src/node/index.ts";
+import { FileStore, link, unlink, verifyLinkAt } from "../../src/node/index.ts";
+import { openWritable } from "../../src/node/write.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 
 interface Entry {

@@ -1,12 +1,8 @@
 /** Random archives of every kind that can be written, with the bytes that they hold, which nothing here reads back. */
-import {
-  appendToCarray,
-  compressArray,
-  createArray,
-  createCarray,
-  createTable,
-  parseDType,
-} from "superchunk";
+import { compressArray, edit, parseDType } from "superchunk";
+import { createArray } from "../../dist/src/write/array/create.js";
+import { createCarray } from "../../dist/src/write/bcolz/carray-write.js";
+import { createTable } from "../../dist/src/write/bcolz/table-write.js";
 
 /** What an array may hold: numbers, texts, dates, raw bytes, structs with sub-arrays, in both byte orders. */
 const TYPES = [
@@ -152,7 +148,9 @@ async function makeCarray(store, path, values, choices) {
   const options = { chunklen: 1 + below(pick([3, 20, 70])), cparams: compression(choices), attrs };
   values.made = options;
   await createCarray(store, path, { dtype, rowShape, data: part(0) }, options);
-  for (const i of [1, 2]) await appendToCarray(store, path, part(i));
+  const array = await edit(store, path);
+  for (const i of [1, 2]) await array.append(part(i));
+  await array.close();
 }
 
 async function makeSuperchunks(store, path, values, choices) {

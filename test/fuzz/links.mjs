@@ -4,7 +4,7 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { open } from "superchunk";
-import { FileStore, link, openWritable, openZarr, unlink, verifyLinkAt } from "superchunk/node";
+import { edit, FileStore, link, openZarr, unlink, verifyLinkAt } from "superchunk/node";
 import { openZarr as openZarrIn } from "superchunk/zarr";
 import { makeArchive, makeTable, randomItems, setRows } from "./archives.mjs";
 import { compare } from "./conversions.mjs";
@@ -92,7 +92,7 @@ async function changeLinked(place, choices, steps, how) {
   if (other !== undefined) throw new Error(`of a view that is behind it says ${other.code} ${other.message}`);
   await compare("the view behind", await openZarr(place.view), shown);
   steps.push("compact");
-  const array = await openWritable(place.path);
+  const array = await edit(place.path);
   await array.compact();
   await array.close();
   steps.push("link");
@@ -129,7 +129,7 @@ async function change(place, choices, steps) {
   const rowBytes = values.rowShape.reduce((product, n) => product * n, values.dtype.itemSize);
   const what = pick(["append", "append", "set", "delete", "cut", "compact", "attributes"]);
   steps.push(what);
-  const array = await openWritable(place.path);
+  const array = await edit(place.path);
   const resized = (bytes) => {
     values.bytes = Uint8Array.from(bytes); // a Buffer's slices share its bytes
     values.rows = bytes.length / rowBytes;

@@ -1,7 +1,7 @@
 /** Archives joined where a short chunk lies in the middle, read by every reader of Zarr v3 that knows the grid. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { createArray } from "../../src/node/index.ts";
+import { createArray } from "../../src/node/write.ts";
 import { runCommand } from "./command.ts";
 import { lastLines } from "./program.ts";
 import type { SuiteContext } from "./suite.ts";

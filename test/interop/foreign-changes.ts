@@ -1,11 +1,12 @@
 /** Carrays and tables of bcolz's own making that we change in every way, as bcolz sees them afterwards. */
+
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { FileStore } from "../../src/node/index.ts";
-import { changeAttributes } from "../../src/write/bcolz/attributes.ts";
-import { appendToCarray, createCarray, resizeCarray } from "../../src/write/bcolz/carray-write.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { addColumn, deleteColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
-import { createTable, resizeTable } from "../../src/write/bcolz/table-write.ts";
+import { createTable } from "../../src/write/bcolz/table-write.ts";
+import { appendToCarray, changeAttributes, resizeCarray, resizeTable } from "../write/foreign-support.ts";
 import { dtypeOf, hash, someBytes } from "./foreign-data.ts";
 import type { PeerName } from "./peers.ts";
 import type { SuiteContext } from "./suite.ts";

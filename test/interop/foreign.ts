@@ -3,6 +3,7 @@
  *
  * Files are compared byte for byte where the chunks are equal; that they are is sure for level 0, which only stores.
  */
+
 import { copyFile, cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { decodeHeader } from "../../src/format/header.ts";
@@ -10,18 +11,20 @@ import { decodeSectionHeader } from "../../src/format/metadata.ts";
 import type { JsonInput } from "../../src/format/types.ts";
 import { FileStore, open } from "../../src/node/index.ts";
 import { chooseChunklen } from "../../src/write/bcolz/carray-settings.ts";
-import {
-  appendToCarray,
-  createCarray,
-  resizeCarray,
-  trimCarray,
-} from "../../src/write/bcolz/carray-write.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { addColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
-import { appendToTable, createTable, trimTable } from "../../src/write/bcolz/table-write.ts";
+import { createTable } from "../../src/write/bcolz/table-write.ts";
 import { appendToBloscpack } from "../../src/write/bloscpack/bloscpack-append.ts";
 import type { BloscpackAppendOptions } from "../../src/write/bloscpack/bloscpack-append-plan.ts";
 import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
+import {
+  appendToCarray,
+  appendToTable,
+  resizeCarray,
+  trimCarray,
+  trimTable,
+} from "../write/foreign-support.ts";
 import type { Job } from "./answers.ts";
 import type { Checks } from "./checks.ts";
 import { inCOrder, listFiles } from "./foreign-cases.ts";

@@ -3,7 +3,8 @@
  * to other chunks: they get right values or errors, and never a wrong value.
  */
 import { join } from "node:path";
-import { createArray, openWritable, verifyLinkAt } from "../../src/node/index.ts";
+import { verifyLinkAt } from "../../src/node/index.ts";
+import { createArray, openWritable } from "../../src/node/write.ts";
 import type { CutOptions } from "../../src/write/layout/settings.ts";
 import type { Suite } from "./suite.ts";
 

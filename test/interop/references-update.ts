@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { readdir, utimes } from "node:fs/promises";
 import { join } from "node:path";
-import { createArray, openWritable } from "../../src/node/index.ts";
+import { createArray, openWritable } from "../../src/node/write.ts";
 import { runCommands } from "./commands.ts";
 import type { Environment } from "./environments.ts";
 import type { NodeCommand } from "./newer-node.ts";

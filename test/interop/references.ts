@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { cp, truncate, unlink, utimes } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { createArray } from "../../src/node/index.ts";
+import { createArray } from "../../src/node/write.ts";
 import { type Fixture, loadFixtures } from "../fixtures/manifest.ts";
 import { runCommands } from "./commands.ts";
 import { prepareEnvironment } from "./environments.ts";

@@ -1,11 +1,12 @@
 /** Linked archives as references: one to each file, read as the shards that they are. */
+
 import { cp, mkdtemp, readFile, rm, stat, truncate } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
-import { createArray } from "../../src/node/index.ts";
 import { openReferences } from "../../src/node/references.ts";
+import { createArray } from "../../src/node/write.ts";
 import { runCli } from "../cli/harness.ts";
 import { sha256 } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture } from "../fixtures/manifest.ts";

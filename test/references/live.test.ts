@@ -3,7 +3,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createArray, openReferences } from "../../src/node/index.ts";
+import { openReferences } from "../../src/node/index.ts";
+import { createArray } from "../../src/node/write.ts";
 import { runCli } from "../cli/harness.ts";
 import { readThroughView } from "../view/read-view.ts";
 

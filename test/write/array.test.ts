@@ -84,7 +84,7 @@ test("a deletion is planned, told as it goes, and not begun where it is aborted"
   const store = new MemoryStore();
   const array = await createArray(store, "", { dtype: "<i4", shape: [0, 2], chunklen: 4, superchunklen: 2 });
   await array.append(Int32Array.from({ length: 80 }, (_, i) => i));
-  expect(array.planDeletion(5, 8)).toEqual({
+  expect(await array.planDelete(5, 8)).toEqual({
     start: 5,
     end: 8,
     rowsBefore: 40,
@@ -93,8 +93,12 @@ test("a deletion is planned, told as it goes, and not begun where it is aborted"
     rowsRewritten: 32,
     nbytesRewritten: 256,
   });
-  expect(array.planDeletion(8, 8)).toMatchObject({ rowsDeleted: 0, rowsRewritten: 0, nbytesRewritten: 0 });
-  expect(() => array.planDeletion(5, 41)).toThrow(/rows 5:41 are not within the 40 rows/);
+  expect(await array.planDelete(8, 8)).toMatchObject({
+    rowsDeleted: 0,
+    rowsRewritten: 0,
+    nbytesRewritten: 0,
+  });
+  await expect(array.planDelete(5, 41)).rejects.toThrow(/rows 5:41 are not within the 40 rows/);
   await expect(array.deleteRows(-1, 2)).rejects.toMatchObject({
     code: "BAD_ARGUMENT",
     details: { field: "rows" },

@@ -92,7 +92,7 @@ test("where names are told apart, such columns are made, added and renamed", asy
   const array = await made(store, "A");
   await array.renameColumn("A", "B");
   await array.renameColumn("a", "A");
-  await array.addColumn({ name: "b", dtype: INT, dflt: 7 });
+  await array.addColumn({ name: "b", dtype: INT, fillValue: 7 });
   await array.close();
   expect(await columnOf(store, "A")).toEqual([1, 2, 3]);
   expect(await columnOf(store, "B")).toEqual([-1, -2, -3]);

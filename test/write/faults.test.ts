@@ -8,7 +8,8 @@ import { open as openIn } from "../../src/archive/open/open.ts";
 import { decodeHeader } from "../../src/format/header.ts";
 import { parseLayout } from "../../src/format/layout.ts";
 import type { JsonObject } from "../../src/format/types.ts";
-import * as node from "../../src/node/index.ts";
+import { open as openPath } from "../../src/node/index.ts";
+import * as node from "../../src/node/write.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
@@ -349,7 +350,7 @@ describe("in a folder", () => {
     const array = await node.createArray(path, { ...OPTIONS, shape: 3, overwrite: true });
     expect(array.length).toBe(3);
     await array.close();
-    expect(((await node.open(path)) as ArrayArchive).shape).toEqual([3]);
+    expect(((await openPath(path)) as ArrayArchive).shape).toEqual([3]);
   });
 
   test("nothing is made where there is nothing to open", async () => {
@@ -372,14 +373,14 @@ describe("in a folder", () => {
         await expect(node.openWritable(path, { breakLock: true })).rejects.toMatchObject({
           code: "READ_ONLY",
         });
-        const reader = (await node.open(path)) as ArrayArchive;
+        const reader = (await openPath(path)) as ArrayArchive;
         expect([...new Int32Array((await reader.getBytes()).slice().buffer)]).toEqual(Array(9).fill(0));
         await reader.close();
         for (const part of all) fs.chmodSync(part, 0o755);
         await array.flush();
       });
       await array.close();
-      const values = (await ((await node.open(path)) as ArrayArchive).getBytes()).slice();
+      const values = (await ((await openPath(path)) as ArrayArchive).getBytes()).slice();
       expect([...new Int32Array(values.buffer)]).toEqual([...Array(9).fill(0), ...ramp(0, 50)]);
     },
   );
@@ -396,7 +397,7 @@ describe("in a folder", () => {
       });
       for (let i = 0; i < 20; i++) await array.append(ramp(i * 33_333, 33_333));
       await array.close();
-      const reader = (await node.open(path)) as ArrayArchive;
+      const reader = (await openPath(path)) as ArrayArchive;
       const bytes = await reader.getBytes();
       expect(new Int32Array(bytes.buffer, bytes.byteOffset, 666_660).every((value, i) => value === i)).toBe(
         true,

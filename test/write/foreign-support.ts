@@ -1,5 +1,11 @@
 /** What the tests of this folder share. */
+
+import type { LongOptions } from "../../src/archive/kinds/types.ts";
+import { edit } from "../../src/edit/edit.ts";
 import { type ErrorCode, SuperchunkError } from "../../src/errors.ts";
+import type { JsonObjectInput } from "../../src/format/types.ts";
+import type { WritableStore } from "../../src/store/types.ts";
+import type { AttributeChanges, Editable } from "../../src/write/editable.ts";
 
 /** Bytes that tell their places: no two thousand in a row are alike. */
 export function numbered(length: number, from = 0): Uint8Array {
@@ -25,3 +31,59 @@ export async function rejectionOf(
   }
   throw new Error("nothing was thrown");
 }
+
+/** Rows there are, and rows that came. */
+export interface Changed {
+  readonly rows: number;
+  readonly rowsAppended: number;
+}
+
+/** Opens, changes and closes; what failed is given up. */
+export async function changed(
+  store: WritableStore,
+  path: string,
+  change: (array: Editable) => Promise<unknown>,
+): Promise<Changed> {
+  const array = await edit(store, path);
+  const { length } = array;
+  try {
+    await change(array);
+    await array.close();
+  } catch (error) {
+    await array.abandon();
+    throw error;
+  }
+  return { rows: array.length, rowsAppended: array.length - length };
+}
+
+export const appendToCarray = (
+  store: WritableStore,
+  path: string,
+  rows: unknown,
+  options?: LongOptions,
+): Promise<Changed> => changed(store, path, (array) => array.append(rows, options));
+export const appendToTable: typeof appendToCarray = appendToCarray;
+
+export const resizeCarray = (
+  store: WritableStore,
+  path: string,
+  rows: number,
+  options?: LongOptions,
+): Promise<Changed> => changed(store, path, (array) => array.resize(rows, options));
+export const resizeTable: typeof resizeCarray = resizeCarray;
+
+export const trimCarray = (store: WritableStore, path: string, count: number): Promise<Changed> =>
+  changed(store, path, (array) => array.resize(array.length - count));
+export const trimTable: typeof trimCarray = trimCarray;
+
+export const changeAttributes = (
+  store: WritableStore,
+  path: string,
+  { set = {}, remove = [] }: { readonly set?: JsonObjectInput; readonly remove?: readonly string[] },
+): Promise<Changed> => {
+  const changes: AttributeChanges = {
+    ...Object.fromEntries(remove.map((name) => [name, undefined])),
+    ...set,
+  };
+  return changed(store, path, (array) => array.setAttributes(changes));
+};

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
-  createArray,
   createZarr,
   link,
   open,
@@ -15,6 +14,7 @@ import {
   unlink,
   verifyLinkAt,
 } from "../../src/node/index.ts";
+import { createArray } from "../../src/node/write.ts";
 
 let folder: string;
 const at = (name: string): string => join(folder, name);

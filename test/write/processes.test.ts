@@ -8,7 +8,8 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
-import { createArray, open } from "../../src/node/index.ts";
+import { open } from "../../src/node/index.ts";
+import { createArray } from "../../src/node/write.ts";
 import { bundleWriting } from "../crash/bundle.ts";
 import { SEED } from "../crash/random.ts";
 

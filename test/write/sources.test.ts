@@ -264,7 +264,7 @@ test("columns are read without the others, added, renamed and deleted, each unde
     1, 2, 3, 4, 5, 5,
   ]);
   await array.addColumn({ name: "c", dtype: parseDType("<f8", "") }, Float64Array.of(0, 1, 2, 3, 4, 5));
-  await array.addColumn({ name: "d", dtype: parseDType("|u1", ""), dflt: 9, shape: [2] });
+  await array.addColumn({ name: "d", dtype: parseDType("|u1", ""), fillValue: 9, shape: [2] });
   await array.renameColumn("b", "text");
   await array.deleteColumn("a");
   // The generation that was opened had a column that is gone.
@@ -294,7 +294,7 @@ test("columns are read without the others, added, renamed and deleted, each unde
     code: "UNSAFE_PATH",
   });
   // A name that was used before is used anew.
-  await array.addColumn({ name: "a", dtype: parseDType("<i2", ""), dflt: 3 });
+  await array.addColumn({ name: "a", dtype: parseDType("<i2", ""), fillValue: 3 });
   await array.close();
   const again = (await open(store)) as ArrayArchive;
   expect([...(((await again.column("a").get()) as ArraySlice).data as Int16Array)]).toEqual(

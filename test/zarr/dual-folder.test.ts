@@ -4,15 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
-import {
-  createArray,
-  createZarr,
-  FileStore,
-  link,
-  openZarr,
-  openZarrWriter,
-  unlink,
-} from "../../src/node/index.ts";
+import { createZarr, FileStore, link, openZarr, openZarrWriter, unlink } from "../../src/node/index.ts";
+import { createArray } from "../../src/node/write.ts";
 import { createTable } from "../../src/write/bcolz/table-write.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarrWriter as openWriterIn } from "../../src/zarr/write/create.ts";

@@ -5,14 +5,19 @@
 
 import { copyOf } from "../../archive/journal/redo.ts";
 import type { LongOptions } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
 import { countChunks, type Run } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
+import { encodeItem } from "../../values/item-bytes.ts";
+import { elementsOf } from "../../values/selection.ts";
 import { type ColumnLayout, joinField } from "../layout/columns.ts";
 import { appendRun } from "../layout/runs.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
+import { reshapeRows } from "../rows/reshape-rows.ts";
 import type { ArrayWriter } from "./array-writer.ts";
+import { grow } from "./changes.ts";
 import { commitStorage } from "./storage-commit.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
@@ -138,7 +143,7 @@ async function foldAll(
   await writer.recommit({ runs, patches: [], ...(walkable ? { isMoved: false } : {}) });
 }
 
-/** Writes all rows anew with other settings, and commits. */
+/** Writes all rows again with other settings, also another shape of a row, and commits. */
 export async function recode(
   writer: ArrayWriter,
   settings: ArraySettings,
@@ -155,16 +160,25 @@ export async function recode(
     await writer.rollBack();
     writer.restart(settings);
     await writer.prepare();
+    const { dtype } = before;
+    const isReshaped = settings.rowShape.join() !== before.rowShape.join();
+    const reshaping = {
+      before: before.rowShape,
+      after: settings.rowShape,
+      fill: encodeItem(dtype, before.dflt),
+    };
+    const heldBytes = elementsOf(before.rowShape) * dtype.itemSize;
     if (writer.rowBytes === 0) writer.appendNothing(rows);
-    for (let index = 0; writer.rowBytes > 0 && index * before.chunklen < rows; index++) {
+    else if (heldBytes === 0) await grow(writer, rows, options);
+    for (let index = 0; heldBytes > 0 && writer.rowBytes > 0 && index * before.chunklen < rows; index++) {
       options.signal?.throwIfAborted();
       const decoded = await source.decoded(index);
       const held = Math.min(before.chunklen, rows - index * before.chunklen);
-      const items = new Uint8Array(held * writer.rowBytes);
+      const items = new Uint8Array(held * heldBytes);
       columns.forEach((column, i) => {
-        joinField(decoded[i] ?? new Uint8Array(0), column, items, before.dtype.itemSize);
+        joinField(at(decoded, i), column, items, dtype.itemSize);
       });
-      await writer.append(items);
+      await writer.append(isReshaped ? reshapeRows(items, reshaping) : items);
       options.onProgress?.({
         done: (index * before.chunklen + held) * writer.rowBytes,
         total: rows * writer.rowBytes,

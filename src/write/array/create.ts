@@ -61,6 +61,8 @@ export interface WriteOptions {
    */
   readonly modify?: "patch" | "in-place" | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Writes nothing, and takes no lock (default false): for plans. */
+  readonly readOnly?: boolean | undefined;
   /** Keeps arrays that were made with `zarr` Zarr arrays; without it they are opened for reading only. */
   readonly mirror?: MirrorMaker | undefined;
 }
@@ -169,13 +171,15 @@ export async function openWritable(
   try {
     await refuseSymbolic(store, path, { signal: options.signal });
     const { settings, committed, sizes, isForeign } = await readWritable(store, path, options);
-    assertMirror(store, path, settings, options);
+    const { readOnly = false } = options;
+    if (!readOnly || options.modify === "in-place") assertMirror(store, path, settings, options);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), options)) ?? {};
     const root = new ArrayRoot(store, path, sizes);
     const writer = new ArrayWriter(root, settings, committed, options);
+    if (options.modify === "in-place") await refuseInPlace(store, path, settings);
+    if (readOnly) return new WritableArray(writer, attrs, undefined, true);
     if (isForeign) await writer.recommit({});
     await recover(writer);
-    if (options.modify === "in-place") await refuseInPlace(store, path, settings);
     if (settings.zarr) writer.files.mirror = await options.mirror?.open(writer, attrs);
     return new WritableArray(writer, attrs, lock);
   } catch (error) {

@@ -3,11 +3,13 @@
  * array must be folded. @see FORMAT.md [FG-07]
  */
 import { SuperchunkError } from "../../errors.ts";
+import { givenDType } from "../../format/dtype.ts";
 import { superchunkName } from "../../format/naming.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
+import type { NewColumn } from "../editable.ts";
 import { assertApart } from "../layout/column-places.ts";
 import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
@@ -17,20 +19,12 @@ import { giveName } from "./compact.ts";
 import { commitStorage } from "./storage-commit.ts";
 import { type StoredChunk, totalLength } from "./superchunk-file.ts";
 
-/** A column to be added. */
-export interface NewColumn {
-  readonly name: string;
-  readonly dtype: DType;
-  /** Dimensions of a sub-array; default none. */
-  readonly shape?: readonly number[] | undefined;
-  /** Default value. */
-  readonly dflt?: JsonValue | undefined;
-}
-
 /** Adds a column behind the others, with as many rows of `values`, or all of the default. */
 export async function addColumn(writer: ArrayWriter, column: NewColumn, values: unknown): Promise<void> {
   const fields = fieldsOf(writer);
-  const { name, dtype, shape = [], dflt = null } = column;
+  const { name, shape = [] } = column;
+  const dtype = givenDType(column.dtype);
+  const dflt = (column.fillValue ?? null) as JsonValue;
   if (fields.some((field) => field.name === name)) throw taken(name);
   const settings = withFields(writer, [...fields, { name, dtype, shape, offset: 0 }], (dflts) => [
     ...dflts,

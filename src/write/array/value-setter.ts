@@ -5,15 +5,11 @@
  */
 
 import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
-import { joinBytes } from "../../bytes/join.ts";
 import type { ByteEdit } from "../../codec/types.ts";
-import { SuperchunkError } from "../../errors.ts";
 import { withoutSpan } from "../../format/layout.ts";
-import { putItem } from "../../values/item-bytes.ts";
 import type { Extent, Selection } from "../../values/selection.ts";
-import { elementsOf, resolveSelection, runsOf } from "../../values/selection.ts";
-import { applyEdits, columnEdits, isCovered } from "../rows/edits.ts";
-import { itemsOf, readRows } from "../rows/rows.ts";
+import { elementsOf, resolveSelection } from "../../values/selection.ts";
+import { applyEdits, collectItems, columnEdits, editsOf, isCovered } from "../rows/edits.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
@@ -39,32 +35,16 @@ export class ValueSetter {
   async set(selection: Selection | null | undefined, values: unknown): Promise<void> {
     const writer = this.#writer;
     const { dtype, rowShape, chunklen } = writer.settings;
-    const { itemSize } = dtype;
     const shape = [writer.rows, ...rowShape];
     const extents = resolveSelection(selection, shape);
     const count = elementsOf(extents.map((extent) => extent.count));
-    const items = await collectItems(writer, values, count);
+    const items = await collectItems(values, dtype, count);
     if (count === 0 || writer.rowBytes === 0) return;
     this.#noteSet(extents, rowShape);
-    const isOne = items.length === itemSize;
-    const one = items.slice(0, itemSize);
-    const chunkBytes = chunklen * writer.rowBytes;
-    for (const batch of runsOf(extents, shape)) {
-      for (let i = 0; i < batch.count; i++) {
-        let at = (batch.source[i] ?? 0) * itemSize;
-        let from = (batch.target[i] ?? 0) * itemSize;
-        let left = batch.length * itemSize;
-        while (left > 0) {
-          const index = Math.floor(at / chunkBytes);
-          const inChunk = at - index * chunkBytes;
-          const length = Math.min(left, chunkBytes - inChunk);
-          this.#add(index, { at: inChunk, bytes: isOne ? one : items.slice(from, from + length), length });
-          if (this.#bytes > MAX_BYTES || this.#count > MAX_EDITS) await this.#spill(false);
-          at += length;
-          from += length;
-          left -= length;
-        }
-      }
+    const bytes = { shape, itemSize: dtype.itemSize, chunkBytes: chunklen * writer.rowBytes };
+    for (const { index, edit } of editsOf(bytes, extents, items)) {
+      this.#add(index, edit);
+      if (this.#bytes > MAX_BYTES || this.#count > MAX_EDITS) await this.#spill(false);
     }
   }
 
@@ -208,36 +188,4 @@ class PatchGroup {
   async publish(): Promise<void> {
     if (this.length > 0) await this.#writer.publishPatch(this.#chunks, this.#columns);
   }
-}
-
-/** The bytes of `count` items, or of one for all. */
-async function collectItems(writer: ArrayWriter, values: unknown, count: number): Promise<Uint8Array> {
-  const { dtype } = writer.settings;
-  const facts = { dtype, rowShape: [] };
-  let items = itemsOf(values, facts);
-  if (items === undefined && isIterable(values) && !(dtype.kind === "complex" && isPair(values))) {
-    const parts: Uint8Array[] = [];
-    for await (const part of readRows(values, facts)) parts.push(part);
-    items = joinBytes(parts);
-  }
-  if (items === undefined) {
-    items = new Uint8Array(dtype.itemSize);
-    putItem(new DataView(items.buffer), 0, dtype, values);
-  }
-  if (items.length === count * dtype.itemSize || items.length === dtype.itemSize) return items;
-  throw new SuperchunkError(
-    "BAD_ARGUMENT",
-    `${items.length / dtype.itemSize} values were given for the ${count} that are selected`,
-    { field: "values", expected: count, found: items.length / dtype.itemSize },
-  );
-}
-
-function isIterable(value: unknown): boolean {
-  return (
-    typeof value === "object" && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value)
-  );
-}
-
-function isPair(value: unknown): boolean {
-  return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number");
 }

@@ -4,33 +4,47 @@
  * @see FORMAT.md [FG]
  */
 
+import { requireOneName } from "../../archive/journal/journal.ts";
 import type { ArrayArchive, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
 import { showGeneration } from "../../archive/open/open-live-array.ts";
 import { readGeneration } from "../../archive/places/generation.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import type { DType, JsonInput, JsonObject } from "../../format/types.ts";
+import type { DType, JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { Selected } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { changeMembers } from "../attributes.ts";
 import { scratchBeside } from "../bloscpack/chunk-spool.ts";
-import { type Deletion, planDeletion } from "../layout/deletion.ts";
-import { planSetting, type SettingPlan } from "../layout/setting-plan.ts";
-import { type CutOptions, settleSettings } from "../layout/settings.ts";
+import {
+  type AttributeChanges,
+  attempt,
+  Editable,
+  type NewColumn,
+  type ResizePlan,
+  type SetPlan,
+  shapeOf,
+} from "../editable.ts";
+import { superchunkKeys } from "../layout/columns.ts";
+import { planSetting, superchunksOf } from "../layout/setting-plan.ts";
+import { type CutOptions, optionsOf, settleSettings } from "../layout/settings.ts";
+import { OperationLine } from "../operation-line.ts";
 import { countNpyRows, type NpySource, readNpyRows } from "../rows/npy-rows.ts";
-import { itemsOf, type RowSource, readRows } from "../rows/rows.ts";
+import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter } from "./array-writer.ts";
-import { changeAttributes } from "./attributes.ts";
 import { deleteRows, grow, shrink } from "./changes.ts";
 import { fold, recode, settleNames } from "./compact.ts";
-import { OperationLine } from "./operation-line.ts";
-import { addColumn, deleteColumn, type NewColumn, renameColumn } from "./schema.ts";
+import { addColumn, deleteColumn, renameColumn } from "./schema.ts";
 import { commitStorage } from "./storage-commit.ts";
 import { foldMany, tidy } from "./tidy.ts";
 import { ValueSetter } from "./value-setter.ts";
 
 const DONE = Promise.resolve();
 
-export class WritableArray {
+export class WritableArray extends Editable {
+  readonly kind = "array";
+  readonly format = "blz";
+  protected readonly reasons: Readonly<Record<string, string>> = {};
   readonly #writer: ArrayWriter;
   readonly #lock: { release(): Promise<void> } | undefined;
   readonly #line: OperationLine;
@@ -42,10 +56,19 @@ export class WritableArray {
   #isUnsure = false;
   #shown: { readonly sizes: Uint8Array | undefined; readonly array: ArrayArchive } | undefined;
 
-  constructor(writer: ArrayWriter, attrs: JsonObject, lock?: { release(): Promise<void> }) {
+  readonly #isReadOnly: boolean;
+
+  constructor(
+    writer: ArrayWriter,
+    attrs: JsonObject,
+    lock?: { release(): Promise<void> },
+    isReadOnly = false,
+  ) {
+    super();
     this.#writer = writer;
     this.#attrs = attrs;
     this.#lock = lock;
+    this.#isReadOnly = isReadOnly;
     this.#line = new OperationLine(this.store.describe(this.path), (error) => this.#explain(error));
   }
 
@@ -56,26 +79,26 @@ export class WritableArray {
   get path(): string {
     return this.#writer.root.path;
   }
-  get dtype(): DType {
+  override get dtype(): DType {
     return this.#writer.settings.dtype;
   }
   /** Rows that wait for `flush` included. */
-  get shape(): readonly number[] {
+  override get shape(): readonly number[] {
     return [this.#writer.rows, ...this.#writer.settings.rowShape];
   }
   /** Rows. */
-  get length(): number {
+  override get length(): number {
     return this.#writer.rows;
   }
   /** Rows of a chunk. */
-  get chunkLength(): number {
+  override get chunkLength(): number {
     return this.#writer.settings.chunklen;
   }
   /** Chunks of a full superchunk. */
-  get superchunkLength(): number {
+  override get superchunkLength(): number {
     return this.#writer.settings.superchunklen;
   }
-  get columnNames(): readonly string[] {
+  override get columnNames(): readonly string[] {
     return this.#writer.columns.flatMap(({ name }) => (name === undefined ? [] : [name]));
   }
   /** User attributes. */
@@ -87,11 +110,11 @@ export class WritableArray {
     return this.#writer.committed.layout.generation;
   }
   /** Bytes of superchunks written since it was opened. */
-  get bytesWritten(): number {
+  override get bytesWritten(): number {
     return this.#writer.files.sessionBytes;
   }
   /** What could not be cleared up or put in order, in words: no row depends on it, and the next writer tries again. */
-  get warnings(): readonly string[] {
+  override get warnings(): readonly string[] {
     return this.#writer.root.warnings;
   }
 
@@ -103,7 +126,7 @@ export class WritableArray {
    * NO_SPACE, IO (the rows that `length` counts are kept, and `flush` tries again: of a whole source all, of a stream
    * those that had come)
    */
-  append(source: RowSource): Promise<void> {
+  override append(source: unknown): Promise<void> {
     try {
       if (this.#takeNow(source)) return DONE;
     } catch (error) {
@@ -146,35 +169,64 @@ export class WritableArray {
   }
 
   /**
-   * Makes the array `rows` long: cuts rows off, or adds rows of the default value. Durable when resolved. Where it is
+   * Gives another number of rows, or another shape: then all chunks are written again. Durable when resolved. Where it is
    * aborted, nothing has changed.
+   *
+   * @throws UNSUPPORTED for another shape of a row of an array that is kept a Zarr array as well
    */
-  resize(rows: number, options: LongOptions = {}): Promise<void> {
-    if (!(Number.isSafeInteger(rows) && rows >= 0)) return Promise.reject(badRows("rows", rows, "0 or more"));
+  override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
     return this.#change(async (writer) => {
+      const [rows = 0, ...rowShape] = shapeOf(given, this.shape);
+      if (rowShape.join() !== writer.settings.rowShape.join()) await this.#reshape(rowShape, options);
       if (rows > writer.rows) await grow(writer, rows, options);
       else if (rows < writer.rows) await shrink(writer, rows);
     });
   }
 
-  /** What {@link deleteRows} would do to the rows of now, those that wait included. Throws `BAD_ARGUMENT`. */
-  planDeletion(start: number, end: number): Deletion {
-    const { rows, settings } = this.#writer;
-    const path = this.store.describe(this.path);
-    return planDeletion(path, [rows, ...settings.rowShape], settings.dtype.itemSize, start, end);
+  /** Before it the array must have no other plan. */
+  async #reshape(rowShape: readonly number[], options: LongOptions): Promise<void> {
+    const writer = this.#writer;
+    const { settings } = writer;
+    if (writer.files.mirror !== undefined)
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        "the folder of the array is a Zarr array as well, whose chunks would get another shape under names that readers know; unlink it first, or convert it",
+        { path: this.store.describe(this.path), field: "shape", found: rowShape },
+      );
+    const { dtype, hasColumns, dflt, revision, zarr } = settings;
+    const base = { dtype, rowShape, hasColumns, dflt, revision: revision + 1, zarr };
+    await recode(writer, settleSettings(base, optionsOf(settings)), options);
+  }
+
+  override planResize(given: number | readonly number[]): Promise<ResizePlan> {
+    return attempt(() => {
+      const { chunklen, dtype } = this.#writer.settings;
+      const shapeBefore = this.shape;
+      const shape = shapeOf(given, shapeBefore);
+      const [rows = 0, ...rowShape] = shape;
+      const [rowsBefore = 0, ...before] = shapeBefore;
+      const isMoved = rowShape.join() !== before.join();
+      const moved = isMoved ? Math.min(rows, rowsBefore) : rows < rowsBefore ? rows % chunklen : 0;
+      return {
+        shapeBefore,
+        shape,
+        chunksRewritten: Math.ceil(moved / chunklen),
+        nbytesRewritten: moved * elementsOf(before) * dtype.itemSize,
+      };
+    });
   }
 
   /**
-   * Takes the rows `[start, end)` out; those behind them move up, and are written anew: {@link planDeletion} tells before
-   * how much that is. Durable when resolved. Resolves with the rows that were written anew. Where it is aborted, nothing
-   * has changed; progress is told in uncompressed bytes.
+   * Takes the rows `[start, end)` out; those after them move up, and are written again: {@link planDelete} says how much that
+   * is. Durable when resolved. Resolves with the rows that were written again. Where it is aborted, nothing has changed;
+   * progress is in uncompressed bytes.
    *
    * @throws BAD_ARGUMENT for rows that are not there
    */
-  async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+  override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
     let moved = 0;
     await this.#change(async (writer) => {
-      const { rowsDeleted, rowsRewritten } = this.planDeletion(start, end);
+      const { rowsDeleted, rowsRewritten } = await this.planDelete(start, end);
       moved = rowsRewritten;
       if (rowsDeleted === 0) return;
       if (rowsRewritten === 0) await shrink(writer, start);
@@ -187,7 +239,7 @@ export class WritableArray {
    * Sets the selected values, to as many values or all to one. Changes are collected, and count once `flush` has
    * returned; rows that wait are committed first. Throws `BAD_ARGUMENT`.
    */
-  set(selection: Selection | null, values: unknown): Promise<void> {
+  override set(selection: Selection | null, values: unknown): Promise<void> {
     return this.#run(async () => {
       if (this.#setter === undefined) {
         await this.#commit();
@@ -198,16 +250,21 @@ export class WritableArray {
     });
   }
 
-  /** What {@link set} would write anew of the rows of now. Throws `BAD_ARGUMENT`. */
-  planSetting(selection: Selection | null): SettingPlan {
+  override planSet(selection: Selection | null): Promise<SetPlan> {
     const { settings, committed } = this.#writer;
     const { dtype, chunklen } = settings;
     const facts = { shape: this.shape, itemSize: dtype.itemSize, chunklen, layout: committed.layout };
-    return planSetting(facts, selection);
+    return attempt(async () => {
+      const plan = planSetting(facts, selection);
+      if (this.#writer.changes === undefined) return plan;
+      for (const key of superchunkKeys(this.#writer.columns, superchunksOf(facts, selection)))
+        await requireOneName(this.store, key);
+      return plan;
+    });
   }
 
   /** The selected values, those that wait included: they are committed first. A scalar where every entry is an integer. */
-  get<const S extends Selection | null | undefined = null>(
+  override get<const S extends Selection | null | undefined = null>(
     selection?: S,
     options: LongOptions = {},
   ): Promise<Selected<S>> {
@@ -215,7 +272,7 @@ export class WritableArray {
   }
 
   /** The same as bytes: C order, stored byte order. */
-  getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
+  override getBytes(selection?: Selection | null, options: LongOptions = {}): Promise<Uint8Array> {
     return this.#read((array) => array.getBytes(selection, options));
   }
 
@@ -228,26 +285,27 @@ export class WritableArray {
    * Changes attributes: a value sets, undefined deletes; the others stay as they are written. Durable when resolved.
    * `new JsonFloat(1)` is `1.0` for Python, the number 1 is its integer.
    */
-  setAttributes(changes: { readonly [name: string]: JsonInput | undefined }): Promise<void> {
+  override setAttributes(changes: AttributeChanges): Promise<void> {
     return this.#run(async () => {
       const { root, files, committed } = this.#writer;
-      this.#attrs = await changeAttributes(root, changes);
+      await root.assertOurs();
+      this.#attrs = await changeMembers(root.store, root.key("meta/attributes"), changes);
       await files.mirror?.setAttributes(this.#attrs, committed);
     });
   }
 
   /** Adds a column, with as many rows of `values`, or all of the default. Durable when resolved. */
-  addColumn(column: NewColumn, values?: RowSource): Promise<void> {
+  override addColumn(column: NewColumn, values?: unknown): Promise<void> {
     return this.#alter((writer) => addColumn(writer, column, values));
   }
 
   /** Gives a column another name. Durable when resolved. */
-  renameColumn(from: string, to: string): Promise<void> {
+  override renameColumn(from: string, to: string): Promise<void> {
     return this.#alter((writer) => renameColumn(writer, from, to));
   }
 
   /** Removes a column. Durable when resolved. */
-  deleteColumn(name: string): Promise<void> {
+  override deleteColumn(name: string): Promise<void> {
     return this.#alter((writer) => deleteColumn(writer, name));
   }
 
@@ -255,7 +313,7 @@ export class WritableArray {
    * Leaves the plain layout of the BLZ document: full superchunks and one last one, in order, of version 3 and without
    * reserve. With other settings all chunks are encoded anew. Durable when resolved.
    */
-  compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
+  override compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
     return this.#run(async () => {
       await this.#commit();
       const writer = this.#writer;
@@ -286,6 +344,7 @@ export class WritableArray {
 
   /** Commits what waits, leaves the plain layout where that is cheap, and gives up the lock. */
   async close(): Promise<void> {
+    if (this.#isReadOnly) return this.abandon();
     if (this.#line.isClosed) return this.#ended;
     await this.#end(async () => {
       await this.#commit();
@@ -312,12 +371,8 @@ export class WritableArray {
     return outcome;
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
-
   /** Takes rows into memory where nothing else has to be done; true where it did. */
-  #takeNow(source: RowSource): boolean {
+  #takeNow(source: unknown): boolean {
     if (!this.#line.isFree || this.#setter !== undefined) return false;
     const writer = this.#writer;
     const items = itemsOf(source, writer.settings);
@@ -414,14 +469,6 @@ export class WritableArray {
     }
     return this.#shown.array;
   }
-}
-
-function badRows(field: string, found: unknown, expected: string): SuperchunkError {
-  return new SuperchunkError("BAD_ARGUMENT", `${field} ${String(found)} must be ${expected}`, {
-    field,
-    expected,
-    found,
-  });
 }
 
 /** Makes a change of settings or columns, which a mirror shows when it is made. */

@@ -19,6 +19,8 @@ export interface CarrayState {
   readonly archive: ArrayArchive;
   readonly settings: CarraySettings;
   readonly sizes: StoredSizes;
+  /** The text of `meta/sizes`. */
+  readonly sizesText: string;
   /** Of `meta/sizes` when it was read. */
   readonly sizesVersion: string;
   readonly rows: number;
@@ -81,6 +83,7 @@ export async function readCarray(
     path,
     archive,
     sizes,
+    sizesText: new TextDecoder().decode(sizesBytes),
     sizesVersion: info.version,
     rows: sizes.shape[0] ?? 0,
     settings: {

@@ -4,20 +4,23 @@
  * @see FORMAT.md [FA-09] [FA-10]
  */
 
-import type { LongOptions } from "../../archive/kinds/types.ts";
+import type { LongOptions, Progress } from "../../archive/kinds/types.ts";
 import { PROLOGUE } from "../../archive/places/carray-sequence.ts";
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader, headerOfVersion1 } from "../../format/header.ts";
 import { memberText } from "../../format/json-members.ts";
-import { parseCarrayChunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
+import { repeatItem } from "../../values/copy-items.ts";
+import { elementsOf } from "../../values/selection.ts";
 import type { BloscpackCompression } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces } from "../bloscpack/cut-pieces.ts";
 import { encodePieces } from "../bloscpack/encode-pieces.ts";
-import type { CarraySettings } from "./carray-settings.ts";
+import { type CarraySettings, defaultRowOf } from "./carray-settings.ts";
 import { type CarrayState, chunkKey, chunksOf } from "./carray-state.ts";
+import { chunksFrom, commitRedo, dropStaged, type RedoColumn, stagedKey } from "./redo.ts";
 
 /** Options of all that writes carrays. */
 export interface CarrayWriteOptions extends LongOptions, Pick<BloscpackCompression, "encoder"> {}
@@ -67,16 +70,6 @@ export async function cleanShrunk(
     });
   for (const index of await chunksFrom(store, path, chunksOf(rows, chunklen)))
     await store.delete(chunkKey(path, index));
-}
-
-/** Numbers of the chunk files that are there, from one on, the last first. */
-async function chunksFrom(store: WritableStore, path: string, first: number): Promise<number[]> {
-  const found: number[] = [];
-  for await (const { name } of store.list(joinKey(path, "data"))) {
-    const index = parseCarrayChunkName(name);
-    if (index !== undefined && index >= first) found.push(index);
-  }
-  return found.sort((a, b) => b - a);
 }
 
 /** Writes the chunk files of an append: the rows of a short last chunk and those behind it. */
@@ -158,7 +151,7 @@ async function* wholeRows(pieces: AsyncIterable<Uint8Array>, rowBytes: number): 
     if (piece.length % rowBytes !== 0) {
       throw new SuperchunkError(
         "BAD_ARGUMENT",
-        `the bytes to append are no whole rows: a row has ${rowBytes} bytes, and ${piece.length % rowBytes} are left over`,
+        `the bytes to append end inside a row: a row has ${rowBytes} bytes, and ${piece.length % rowBytes} are left over`,
         { field: "data", expected: `a multiple of ${rowBytes}`, found: piece.length },
       );
     }
@@ -170,15 +163,168 @@ async function* onePiece(piece: Uint8Array): AsyncGenerator<Uint8Array> {
   if (piece.length > 0) yield piece;
 }
 
+/** A carray with the name that its column has in a table. */
+export interface NamedState {
+  readonly name: string | undefined;
+  readonly state: CarrayState;
+}
+
+/**
+ * Appends rows to all columns: for each its bytes. Durable when resolved.
+ *
+ * @throws BAD_ARGUMENT where the lengths differ; nothing has been appended then. CONFLICT where another writer was faster
+ */
+export async function appendRows(
+  columns: readonly NamedState[],
+  sources: readonly PutSource[],
+  options: CarrayWriteOptions,
+): Promise<void> {
+  const staged: StagedRows[] = [];
+  try {
+    for (const [i, { state }] of columns.entries())
+      staged.push(await stageAppend(state, at(sources, i), options));
+    checkLengths(
+      columns.map(({ name = "" }) => name),
+      staged.map(({ rowsAppended }) => rowsAppended),
+    );
+  } catch (error) {
+    for (const [i, { keys }] of staged.entries())
+      for (const key of keys)
+        await at(columns, i)
+          .state.store.delete(key)
+          .catch(() => undefined);
+    throw error;
+  }
+  if (staged.every(({ rowsAppended }) => rowsAppended === 0)) return;
+  // The first column's `sizes` is the commit of a table.
+  for (let i = columns.length - 1; i >= 0; i--) await commitRows(at(columns, i).state, at(staged, i));
+}
+
+/** Throws `BAD_ARGUMENT` where columns have different lengths. */
+export function checkLengths(names: readonly string[], lengths: readonly number[]): void {
+  const other = lengths.findIndex((length) => length !== lengths[0]);
+  if (other < 0) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the columns have different lengths: "${names[0]}" ${lengths[0]} rows, "${names[other]}" ${lengths[other]}`,
+    { field: at(names, other), expected: lengths[0], found: lengths[other] },
+  );
+}
+
+/**
+ * Makes all columns `rows` long: cuts rows off, or appends each column's default value. What was cut off never shows again.
+ * Columns may differ in length.
+ */
+export async function resizeRows(
+  states: readonly CarrayState[],
+  rows: number,
+  options: CarrayWriteOptions,
+): Promise<void> {
+  // Of a table the first column is cut first, and grows last: its length is the table's.
+  const cut = states.filter((state) => state.rows > rows);
+  const tails: Uint8Array[] = [];
+  for (const state of cut) tails.push(await commitShrink(state, rows, options));
+  for (const [i, state] of cut.entries()) await cleanShrunk(state, rows, at(tails, i), options);
+  const { onProgress, ...rest } = options;
+  const grown = states.filter((state) => state.rows < rows);
+  const total = grown.reduce((sum, state) => sum + (rows - state.rows) * state.settings.rowBytes, 0);
+  let before = 0;
+  for (const state of grown.reverse()) {
+    const count = rows - state.rows;
+    const progress = onProgress && (({ done }: Progress) => onProgress({ done: before + done, total }));
+    const data = repeatRow(
+      defaultRowOf(state.settings.dtype, state.settings.rowShape, state.settings.dflt),
+      count,
+    );
+    await commitRows(state, await stageAppend(state, data, { ...rest, onProgress: progress }));
+    before += count * state.settings.rowBytes;
+  }
+}
+
+/** Rows made at once, in bytes. */
+const BATCH = 1 << 20;
+
+/** A row, so many times. */
+export function* repeatRow(row: Uint8Array, rows: number): Generator<Uint8Array> {
+  if (row.length === 0) return;
+  const batch = Math.max(1, Math.floor(BATCH / row.length));
+  for (let left = rows; left > 0; left -= batch)
+    yield repeatItem(row, new Uint8Array(Math.min(left, batch) * row.length));
+}
+
+/** New chunks for a carray: in order, each whole but the last. */
+export interface StagedChange {
+  /** Numbers of the chunks, or of the first where they follow one another. */
+  readonly indices?: readonly number[];
+  readonly first?: number;
+  /** Their decoded bytes. A piece may be used again once the next is asked for. */
+  readonly pieces: AsyncIterable<Uint8Array>;
+  /** Rows that stay right while chunks get their places. */
+  readonly meanwhile: number;
+  /** Rows then, and their shape where it changes. */
+  readonly rows: number;
+  readonly rowShape?: readonly number[];
+}
+
+/** Puts other chunks into the places of all columns, wholly or not at all. @see docs/writing.md [FA-12] */
+export async function stageChunks(
+  store: WritableStore,
+  path: string,
+  changes: readonly (StagedChange & { readonly state: CarrayState })[],
+  options: CarrayWriteOptions,
+): Promise<void> {
+  const columns: RedoColumn[] = [];
+  try {
+    for (const [i, change] of changes.entries()) {
+      const { state, pieces, indices, first = 0, meanwhile, rows, rowShape } = change;
+      const settings = {
+        ...state.settings,
+        ...(rowShape === undefined ? {} : withRowShape(state.settings, rowShape)),
+      };
+      let cbytes = state.sizes.cbytes ?? 0;
+      let count = 0;
+      for await (const { chunk } of encodePieces(pieces, settings.encode, options.encoder)) {
+        const index = indices === undefined ? first + count : at(indices, count);
+        count++;
+        const old = await store.stat(chunkKey(state.path, index), options);
+        cbytes += chunk.length - (old === undefined ? 0 : old.size - PROLOGUE);
+        await store.put(stagedKey(path, i, index), [FILE_HEADER, chunk], {
+          stablePieces: true,
+          durable: store.sync === undefined,
+        });
+      }
+      const { raw } = state.sizes;
+      const meta = state.sizesText;
+      columns.push({
+        folder: state.path.slice(path.length).replace(/^\//, ""),
+        before: meta,
+        meanwhile: meanwhile === state.rows ? meta : sizesText(raw, state.settings, meanwhile, cbytes),
+        after: sizesText(raw, settings, rows, Math.max(0, cbytes)),
+      });
+    }
+  } catch (error) {
+    await dropStaged(store, path).catch(() => undefined); // the first error is the one that counts
+    throw error;
+  }
+  await commitRedo(store, path, columns);
+}
+
+function withRowShape({ dtype }: CarraySettings, rowShape: readonly number[]): Partial<CarraySettings> {
+  return { rowShape, rowBytes: elementsOf(rowShape) * dtype.itemSize };
+}
+
 /** `meta/sizes` for so many rows: other members stay as they are. */
-export function sizesBytes(
+export function sizesBytes(...facts: Parameters<typeof sizesText>): Uint8Array {
+  return utf8(sizesText(...facts));
+}
+
+function sizesText(
   raw: JsonObject,
-  { rowShape, rowBytes }: CarraySettings,
+  { rowShape, rowBytes }: Pick<CarraySettings, "rowShape" | "rowBytes">,
   rows: number,
   cbytes: number,
-): Uint8Array {
-  const sizes = { ...raw, shape: [rows, ...rowShape], nbytes: rows * rowBytes, cbytes };
-  return utf8(`${memberText(sizes)}\n`);
+): string {
+  return `${memberText({ ...raw, shape: [rows, ...rowShape], nbytes: rows * rowBytes, cbytes })}\n`;
 }
 
 /** A text as it is stored. */

@@ -1,9 +1,4 @@
-/**
- * Makes carrays, appends to them, cuts and enlarges them, so that bcolz 1.2 and bcolz-zipline go on opening them.
- *
- * bcolz counts rows by `meta/sizes` alone, and takes from the last chunk no more than that: hence the order of the steps. One
- * writer at a time. @see FORMAT.md [FA-09] [FA-10]
- */
+/** Makes carrays that bcolz 1.2 and bcolz-zipline open. `meta/sizes` comes last: without it there is none. @see FORMAT.md [FA-08] */
 import { SuperchunkError } from "../../errors.ts";
 import { memberText } from "../../format/json-members.ts";
 import type { DType, JsonObjectInput, JsonValue } from "../../format/types.ts";
@@ -21,17 +16,8 @@ import {
   storageText,
   typesizeOf,
 } from "./carray-settings.ts";
-import { type CarrayState, chunkKey, claimCarray } from "./carray-state.ts";
-import {
-  type CarrayWriteOptions,
-  cleanShrunk,
-  commitRows,
-  commitShrink,
-  sizesBytes,
-  stageAppend,
-  stageRows,
-  utf8,
-} from "./carray-steps.ts";
+import { chunkKey } from "./carray-state.ts";
+import { type CarrayWriteOptions, sizesBytes, stageRows, utf8 } from "./carray-steps.ts";
 
 /** Options of {@link createCarray}. */
 export interface CarrayOptions extends CarrayWriteOptions {
@@ -120,83 +106,4 @@ export async function createCarray(
   const cbytes = staged.cbytes + chunklen * rowBytes;
   await store.put(sizesKey, sizesBytes({}, settings, staged.rows, cbytes), { ifAbsent: true });
   return { rows: staged.rows, rowsAppended: staged.rows };
-}
-
-/**
- * Appends rows. Durable when resolved.
- *
- * @throws BAD_ARGUMENT where the bytes are no whole rows; CONFLICT where another writer was faster; NOT_FOUND,
- * UNSUPPORTED, and the codes of damage
- */
-export async function appendToCarray(
-  store: WritableStore,
-  path: string,
-  data: PutSource,
-  options: CarrayWriteOptions = {},
-): Promise<CarrayResult> {
-  const state = await claimCarray(store, path, options);
-  const staged = await stageAppend(state, data, options);
-  if (staged.rowsAppended > 0) await commitRows(state, staged);
-  return { rows: staged.rows, rowsAppended: staged.rowsAppended };
-}
-
-/** Cuts off the last `count` rows, as bcolz's `trim`. @throws as {@link resizeCarray} */
-export async function trimCarray(
-  store: WritableStore,
-  path: string,
-  count: number,
-  options: CarrayWriteOptions = {},
-): Promise<CarrayResult> {
-  const state = await claimCarray(store, path, options);
-  return resizeState(state, state.rows - checkCount("count", count, 0, state.rows), options);
-}
-
-/**
- * Makes the array `rows` long: cuts rows off, or appends default values. What was cut off never shows again.
- *
- * @throws BAD_ARGUMENT, CONFLICT, NOT_FOUND, UNSUPPORTED, and the codes of damage
- */
-export async function resizeCarray(
-  store: WritableStore,
-  path: string,
-  rows: number,
-  options: CarrayWriteOptions = {},
-): Promise<CarrayResult> {
-  checkCount("rows", rows, 0, Number.MAX_SAFE_INTEGER);
-  return resizeState(await claimCarray(store, path, options), rows, options);
-}
-
-/** The same for a carray that has been read. */
-export async function resizeState(
-  state: CarrayState,
-  rows: number,
-  options: CarrayWriteOptions,
-): Promise<CarrayResult> {
-  const result = { rows, rowsAppended: rows - state.rows };
-  if (rows >= state.rows) {
-    const total = (rows - state.rows) * state.settings.rowBytes;
-    const { onProgress } = options;
-    const staged = await stageAppend(state, defaultRows(state.settings, rows - state.rows), {
-      ...options,
-      ...(onProgress === undefined ? {} : { onProgress: ({ done }) => onProgress({ done, total }) }),
-    });
-    if (staged.rowsAppended > 0) await commitRows(state, staged);
-    return result;
-  }
-  const tail = await commitShrink(state, rows, options);
-  await cleanShrunk(state, rows, tail, options);
-  return result;
-}
-
-/** Rows made at once, in bytes. */
-const BATCH = 1 << 20;
-
-function* defaultRows(settings: CarraySettings, rows: number): Generator<Uint8Array> {
-  if (rows === 0) return;
-  const { dtype, rowShape, rowBytes, dflt } = settings;
-  const row = defaultRowOf(dtype, rowShape, dflt);
-  const batch = Math.max(1, Math.min(rows, Math.floor(BATCH / rowBytes)));
-  const bytes = new Uint8Array(batch * rowBytes);
-  for (let at = 0; at < bytes.length; at += rowBytes) bytes.set(row, at);
-  for (let left = rows; left > 0; left -= batch) yield bytes.subarray(0, Math.min(left, batch) * rowBytes);
 }

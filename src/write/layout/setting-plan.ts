@@ -4,18 +4,7 @@ import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import type { StoredLayout } from "../../format/layout.ts";
 import type { Selection } from "../../values/selection.ts";
 import { type Extent, elementsOf, resolveSelection } from "../../values/selection.ts";
-
-/** What setting a selection does. */
-export interface SettingPlan {
-  /** Values that are selected. */
-  readonly valuesSet: number;
-  /** Chunks that hold one of them: they are written anew, of columns all. */
-  readonly chunksRewritten: number;
-  /** Their uncompressed bytes. */
-  readonly nbytesRewritten: number;
-  /** Superchunks that these chunks are in now. */
-  readonly superchunks: number;
-}
+import type { SetPlan } from "../editable.ts";
 
 /** What of an array decides what is written. */
 export interface SettingFacts {
@@ -27,7 +16,10 @@ export interface SettingFacts {
 }
 
 /** Plans setting a selection of values. Throws `BAD_ARGUMENT` for one that does not fit the shape. */
-export function planSetting(facts: SettingFacts, selection: Selection | null): SettingPlan {
+export function planSetting(
+  facts: SettingFacts,
+  selection: Selection | null,
+): SetPlan & { readonly superchunks: number } {
   const { shape, itemSize, chunklen } = facts;
   const [rows = 0, ...rowShape] = shape;
   const extents = resolveSelection(selection, shape);
@@ -60,7 +52,7 @@ function listChunks({ shape, itemSize, chunklen }: SettingFacts, extents: readon
 }
 
 /** The chunks that hold a row of the extent, in order, each once. */
-function* touchedChunks({ start, step, count }: Extent, chunklen: number): Generator<number> {
+export function* touchedChunks({ start, step, count }: Extent, chunklen: number): Generator<number> {
   for (let i = 0; i < count; ) {
     const chunk = Math.floor((start + i * step) / chunklen);
     yield chunk;

@@ -1,6 +1,106 @@
 /** Changes of decoded bytes: in whole items of an array, or in one of its columns. Must not know where chunks lie. */
+
+import { joinBytes } from "../../bytes/join.ts";
 import type { ByteEdit } from "../../codec/types.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { DType } from "../../format/types.ts";
+import { putItem } from "../../values/item-bytes.ts";
+import { type Extent, runsOf } from "../../values/selection.ts";
 import { type ColumnLayout, splitField } from "../layout/columns.ts";
+import { itemsOf, readRows } from "./rows.ts";
+
+/** A change in one chunk. */
+export interface ChunkEdit {
+  readonly index: number;
+  readonly edit: ByteEdit;
+}
+
+/** An array's chunks as one run of bytes. Sizes in bytes. */
+export interface EditedBytes {
+  readonly shape: readonly number[];
+  readonly itemSize: number;
+  /** Of every chunk but the last. */
+  readonly chunkBytes: number;
+}
+
+/** The changes by which the selected items become these: as many, or one for all. */
+export function* editsOf(
+  { shape, itemSize, chunkBytes }: EditedBytes,
+  extents: readonly Extent[],
+  items: Uint8Array,
+): Generator<ChunkEdit> {
+  const isOne = items.length === itemSize;
+  const one = items.slice(0, itemSize);
+  for (const batch of runsOf(extents, shape)) {
+    for (let i = 0; i < batch.count; i++) {
+      let at = (batch.source[i] ?? 0) * itemSize;
+      let from = (batch.target[i] ?? 0) * itemSize;
+      let left = batch.length * itemSize;
+      while (left > 0) {
+        const index = Math.floor(at / chunkBytes);
+        const inChunk = at - index * chunkBytes;
+        const length = Math.min(left, chunkBytes - inChunk);
+        // One value is repeated from its start, which a chunk that cuts items in two does not begin with.
+        const bytes = isOne ? turned(one, from) : items.slice(from, from + length);
+        yield { index, edit: { at: inChunk, bytes, length } };
+        at += length;
+        from += length;
+        left -= length;
+      }
+    }
+  }
+}
+
+/** The item as it is read from one of its bytes on. */
+function turned(item: Uint8Array, from: number): Uint8Array {
+  const at = from % item.length;
+  return at === 0 ? item : joinBytes([item.subarray(at), item.subarray(0, at)]);
+}
+
+/** The bytes of `count` items, or of one for all. Throws `BAD_ARGUMENT` for another number of values. */
+export async function collectItems(values: unknown, dtype: DType, count: number): Promise<Uint8Array> {
+  const facts = { dtype, rowShape: [] };
+  let items = itemsOf(values, facts);
+  if (
+    items === undefined &&
+    (isColumns(values, dtype) || isIterable(values)) &&
+    !(dtype.kind === "complex" && isPair(values))
+  ) {
+    const parts: Uint8Array[] = [];
+    for await (const part of readRows(values, facts)) parts.push(part);
+    items = joinBytes(parts);
+  }
+  if (items === undefined) {
+    items = new Uint8Array(dtype.itemSize);
+    putItem(new DataView(items.buffer), 0, dtype, values);
+  }
+  if (items.length === count * dtype.itemSize || items.length === dtype.itemSize) return items;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `${items.length / dtype.itemSize} values were given for the ${count} that are selected`,
+    { field: "values", expected: count, found: items.length / dtype.itemSize },
+  );
+}
+
+/** True for `{ name: list }` of a struct's fields, and not for one struct. */
+function isColumns(values: unknown, dtype: DType): boolean {
+  if (dtype.kind !== "struct" || typeof values !== "object" || values === null || isIterable(values))
+    return false;
+  return dtype.fields.every(({ name, shape }) => {
+    const value = (values as Record<string, unknown>)[name];
+    return shape.length === 0 && (Array.isArray(value) || ArrayBuffer.isView(value));
+  });
+}
+
+function isIterable(value: unknown): boolean {
+  return (
+    typeof value === "object" && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value)
+  );
+}
+
+function isPair(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === "number");
+}
 
 /** Makes the changes, in order. */
 export function applyEdits(edits: readonly ByteEdit[], target: Uint8Array): void {

@@ -3,23 +3,26 @@
  * Knows the forms; must not know where the rows go.
  */
 
+import { at } from "../../bytes/at.ts";
 import { IS_LITTLE_ENDIAN } from "../../bytes/byte-order.ts";
 import { joinBytes } from "../../bytes/join.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import { putRow } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
-import { ComplexArray, swapBytes, type TypedValues } from "../../values/values.ts";
+import { ComplexArray, fieldSize, swapBytes, type TypedValues } from "../../values/values.ts";
 
 /**
  * Rows. A typed array of the dtype's kind and size holds values; `Uint8Array` and `ArrayBuffer` hold items as they are
  * stored. A list or an iterable holds rows (values, nested lists for rows with dimensions) or parts of any of these
- * forms; raw parts need not end on rows. Bytes are always items as stored, also where the dtype's values are bytes.
+ * forms; raw parts need not end on rows. Bytes are always items as stored, also where the dtype's values are bytes. Rows of a
+ * struct are objects with its fields, or lists of them; a plain object `{ name: rows }` gives them column by column.
  */
 export type RowSource =
   | TypedValues
   | ArrayBuffer
   | { readonly data: TypedValues; readonly shape: readonly number[] }
+  | Readonly<Record<string, unknown>>
   | Iterable<unknown>
   | AsyncIterable<unknown>
   | ReadableStream<unknown>;
@@ -42,6 +45,65 @@ export function itemsOf(source: unknown, { dtype }: RowFacts): Uint8Array | unde
   if ("bytes" in source && source.bytes instanceof Uint8Array && "get" in source) return source.bytes;
   if ("data" in source && "shape" in source) return itemsOf(source.data, { dtype, rowShape: [] });
   return undefined;
+}
+
+/**
+ * The columns of a plain object `{ name: rows }`, in the order of the fields of a struct; undefined for any other source.
+ *
+ * @throws BAD_ARGUMENT naming a column that is missing, or that the struct does not have
+ */
+export function columnSources(
+  source: unknown,
+  dtype: DType,
+): readonly AsyncGenerator<Uint8Array>[] | undefined {
+  if (dtype.kind !== "struct" || typeof source !== "object" || source === null) return undefined;
+  if (Object.getPrototypeOf(source) !== Object.prototype || isLists(source)) return undefined;
+  const names = dtype.fields.map(({ name }) => name);
+  const unknown = Object.keys(source).find((name) => !names.includes(name));
+  const missing = names.find((name) => !Object.hasOwn(source, name));
+  if (unknown !== undefined || missing !== undefined) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      unknown === undefined
+        ? `there are no values for the column "${missing}"`
+        : `there is no column "${unknown}"; there are ${names.join(", ")}`,
+      { field: unknown ?? missing ?? "", expected: names },
+    );
+  }
+  return dtype.fields.map(({ name, dtype: own, shape }) =>
+    readRows((source as Record<string, unknown>)[name], { dtype: own, rowShape: shape }),
+  );
+}
+
+/** True for a container of values, or a stream, that is a plain object as well. */
+function isLists(source: object): boolean {
+  const isSlice = "data" in source && "shape" in source && Array.isArray(source.shape);
+  return isSlice || Symbol.iterator in source || Symbol.asyncIterator in source || "getReader" in source;
+}
+
+/** The columns as items of the struct. Throws `BAD_ARGUMENT` where their lengths differ. */
+async function joinColumns(
+  columns: readonly AsyncGenerator<Uint8Array>[],
+  { fields, itemSize }: Extract<DType, { kind: "struct" }>,
+): Promise<Uint8Array> {
+  let items: Uint8Array | undefined;
+  for (const [i, field] of fields.entries()) {
+    const parts: Uint8Array[] = [];
+    for await (const part of at(columns, i)) parts.push(part.slice());
+    const bytes = joinBytes(parts);
+    const fieldBytes = fieldSize(field);
+    const rows = bytes.length / fieldBytes;
+    items ??= new Uint8Array(rows * itemSize);
+    if (rows * itemSize !== items.length)
+      throw badArgument(
+        field.name,
+        `${rows} rows`,
+        `${items.length / itemSize}, as "${at(fields, 0).name}" has`,
+      );
+    for (let row = 0; row < rows; row++)
+      items.set(bytes.subarray(row * fieldBytes, (row + 1) * fieldBytes), row * itemSize + field.offset);
+  }
+  return items ?? new Uint8Array(0);
 }
 
 /** Pieces of items in order; the pieces end on rows. Throws `BAD_ARGUMENT`. */
@@ -67,6 +129,11 @@ async function* readItems(source: unknown, facts: RowFacts): AsyncGenerator<Uint
   const items = itemsOf(source, facts);
   if (items !== undefined) {
     yield items;
+    return;
+  }
+  const columns = facts.dtype.kind === "struct" ? columnSources(source, facts.dtype) : undefined;
+  if (columns !== undefined && facts.dtype.kind === "struct") {
+    yield await joinColumns(columns, facts.dtype);
     return;
   }
   const batch = new RowBatch(facts);

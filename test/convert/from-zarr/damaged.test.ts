@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../../src/format/npy.ts";
-import { createArray } from "../../../src/node/index.ts";
+import { createArray } from "../../../src/node/write.ts";
 import { runCli } from "../../cli/harness.ts";
 
 let folder: string;

@@ -7,15 +7,8 @@ import { linkArchive } from "../../../src/dual/link.ts";
 import type { DualFiles, LinkSite } from "../../../src/dual/types.ts";
 import { unlinkArchive } from "../../../src/dual/undo.ts";
 import { dualFiles } from "../../../src/node/dual/files.ts";
-import {
-  createArray,
-  FileStore,
-  link,
-  open,
-  openWritable,
-  unlink,
-  verifyLinkAt,
-} from "../../../src/node/index.ts";
+import { FileStore, link, open, unlink, verifyLinkAt } from "../../../src/node/index.ts";
+import { createArray, openWritable } from "../../../src/node/write.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
 import { copyOf, hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
 

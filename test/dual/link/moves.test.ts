@@ -2,7 +2,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createArray, link, openWritable, unlink, verifyLinkAt } from "../../../src/node/index.ts";
+import { link, unlink, verifyLinkAt } from "../../../src/node/index.ts";
+import { createArray, openWritable } from "../../../src/node/write.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
 import { hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
 

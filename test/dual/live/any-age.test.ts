@@ -201,7 +201,7 @@ class Schedule {
         if (array.columnNames.includes(to)) return;
         const values = this.#values(array.length);
         this.readers.note(new Map([[to, values]]));
-        await array.addColumn({ name: to, dtype: INT, dflt: FILL }, values);
+        await array.addColumn({ name: to, dtype: INT, fillValue: FILL }, values);
       },
     };
   }

@@ -3,15 +3,8 @@ import * as fs from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { beginLive } from "../../../src/dual/live.ts";
-import {
-  createArray,
-  link,
-  open,
-  openWritable,
-  planLinkAt,
-  unlink,
-  verifyLinkAt,
-} from "../../../src/node/index.ts";
+import { link, open, planLinkAt, unlink, verifyLinkAt } from "../../../src/node/index.ts";
+import { createArray, openWritable } from "../../../src/node/write.ts";
 import { openWritable as openIn } from "../../../src/write/array/create.ts";
 import { runCli } from "../../cli/harness.ts";
 import { makeNoise } from "../../codec/encode-data.ts";

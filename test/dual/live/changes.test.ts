@@ -2,15 +2,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import {
-  createArray,
-  link,
-  open,
-  openWritable,
-  repairArray,
-  unlink,
-  verifyLinkAt,
-} from "../../../src/node/index.ts";
+import { link, open, repairArray, unlink, verifyLinkAt } from "../../../src/node/index.ts";
+import { createArray, openWritable } from "../../../src/node/write.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createArray as createIn, openWritable as openIn } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";

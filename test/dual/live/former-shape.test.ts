@@ -1,6 +1,7 @@
 /** Readers that hold the document of an earlier time, while rows go and come again. */
 import { expect, test } from "vitest";
-import { createArray, verifyLinkAt } from "../../../src/node/index.ts";
+import { verifyLinkAt } from "../../../src/node/index.ts";
+import { createArray } from "../../../src/node/write.ts";
 import { randomFrom } from "../../crash/random.ts";
 import { type Document, readByDocument, readDocument } from "./foreign-reader.ts";
 import { temporaryFolder } from "./support.ts";

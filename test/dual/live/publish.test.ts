@@ -2,7 +2,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createArray, openWritable, verifyLinkAt } from "../../../src/node/index.ts";
+import { verifyLinkAt } from "../../../src/node/index.ts";
+import { createArray, openWritable } from "../../../src/node/write.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
 import { readForeign } from "./foreign-reader.ts";
 import { ramp, temporaryFolder } from "./support.ts";

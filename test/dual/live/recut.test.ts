@@ -84,12 +84,12 @@ const appendRows = (first: number, count: number): Step => [
 ];
 const COLUMN_STEPS: readonly Step[] = [
   appendRows(100, 30),
-  ["add w", (array) => array.addColumn({ name: "w", dtype: INT, dflt: 5 }, ramp(40, 30))],
+  ["add w", (array) => array.addColumn({ name: "w", dtype: INT, fillValue: 5 }, ramp(40, 30))],
   appendRows(200, 7),
   ["rename a", (array) => array.renameColumn("a", "b")],
   ["delete w", (array) => array.deleteColumn("w")],
   compact({ chunklen: 5, superchunklen: 4 }),
-  ["add w again", (array) => array.addColumn({ name: "w", dtype: INT, dflt: 6 })],
+  ["add w again", (array) => array.addColumn({ name: "w", dtype: INT, fillValue: 6 })],
   ["rename back", (array) => array.renameColumn("b", "a")],
   appendRows(300, 15),
   ["delete v", (array) => array.deleteColumn("v")],

@@ -3,7 +3,8 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { ArrayArchive, ArraySlice } from "../../../src/archive/kinds/types.ts";
-import { createArray, open, openWritable, unlink, verifyLinkAt } from "../../../src/node/index.ts";
+import { open, unlink, verifyLinkAt } from "../../../src/node/index.ts";
+import { createArray, openWritable } from "../../../src/node/write.ts";
 import { temporaryFolder } from "./support.ts";
 
 const ROWS = Array.from({ length: 9 }, (_, i) => i);

@@ -2,14 +2,9 @@
 import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
-import {
-  createArray as createAt,
-  locateTarget,
-  open,
-  openWritable,
-  S3Store,
-} from "../../../src/node/index.ts";
+import { locateTarget, open, S3Store } from "../../../src/node/index.ts";
 import { parseS3Address } from "../../../src/node/s3/s3-address.ts";
+import { createArray as createAt, openWritable } from "../../../src/node/write.ts";
 import { HttpStore } from "../../../src/store/http.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { runPooled } from "../../../src/store/pool.ts";

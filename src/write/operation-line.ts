@@ -1,5 +1,5 @@
 /** The operations on an array that is written, one behind another. Must not know what they do. */
-import { SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../errors.ts";
 
 export class OperationLine {
   readonly #name: string;

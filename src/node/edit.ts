@@ -1,0 +1,105 @@
+/** `create` and `edit` for paths and `s3:` addresses: with locks, threads that encode, and Zarr views that are kept. */
+import * as fs from "node:fs";
+import { join, resolve } from "node:path";
+import type { CompressorName } from "../codec/types.ts";
+import { type CreateOptions, create as createIn } from "../edit/create.ts";
+import { type EditOptions, edit as editIn, formatAt } from "../edit/edit.ts";
+import { SuperchunkError } from "../errors.ts";
+import type { WritableStore } from "../store/types.ts";
+import type { WriterLock } from "../write/array/create.ts";
+import type { Editable } from "../write/editable.ts";
+import { acquireLock, type LockOptions } from "./fs/lock.ts";
+import {
+  closeOnFailure,
+  isS3Address,
+  locateFileTarget,
+  locateTarget,
+  type WritableLocation,
+} from "./locate.ts";
+import { useNativeDigests } from "./threads/native-digest.ts";
+import { isSlow } from "./threads/thread-encoder.ts";
+import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
+import { type MirrorPathOptions, mirrorOf } from "./write.ts";
+
+/** Options of {@link edit}. */
+export interface EditPathOptions extends EditOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
+
+/** Options of {@link create}. */
+export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOptions, MirrorPathOptions {}
+
+/**
+ * Opens what lies at a path, or at an `s3:` address, for editing. `close` or `await using` gives up the lock.
+ *
+ * @throws as `edit` of the core; CONFLICT where another writer holds the lock, unless `breakLock`; UNSUPPORTED for formats of
+ * other programs in S3, which has no locks
+ */
+export async function edit(path: string, options: EditPathOptions = {}): Promise<Editable> {
+  const location = locateEdited(path);
+  return closeOnFailure(
+    location.store,
+    editIn(location.store, location.path, await settle(path, location, options)),
+  );
+}
+
+/**
+ * Makes something at a path, or at an `s3:` address, and opens it for editing.
+ *
+ * @throws as `create` of the core, and as {@link edit}
+ */
+export async function create(path: string, options: CreatePathOptions): Promise<Editable> {
+  const isFile = options.format === "bloscpack";
+  const location = isFile ? locateFileTarget(path) : locateTarget(path);
+  const settled = await settle(path, location, options, options.format ?? "blz");
+  return closeOnFailure(location.store, createIn(location.store, location.path, { ...options, ...settled }));
+}
+
+/** The place of something that is there: a file, or a folder as the root of its store. */
+function locateEdited(path: string): WritableLocation {
+  if (/^https?:\/\//i.test(path))
+    throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
+  const isFile = !isS3Address(path) && fs.statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  return isFile ? locateFileTarget(path) : locateTarget(path);
+}
+
+/** What a path alone settles. The store belongs to what is opened: it is closed with the lock. */
+async function settle(
+  path: string,
+  { store, path: key }: WritableLocation,
+  options: EditPathOptions,
+  made?: string,
+): Promise<EditOptions> {
+  useNativeDigests();
+  const { threads, readOnly } = options;
+  const isRemote = isS3Address(path);
+  const format = made ?? (await formatAt(store, key, options));
+  if (isRemote && format !== "blz" && format !== "zarr" && readOnly !== true)
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      'in S3 only arrays of superchunks and Zarr arrays are changed: there are no locks, and the formats of other programs have nothing else to tell two writers apart. Change a copy on disk, or "superchunk convert --to blz" it into the bucket',
+      { path },
+    );
+  const choice = (cname: CompressorName | undefined) => (isSlow(cname) ? encoderOf(options) : undefined);
+  const take = isRemote
+    ? undefined
+    : (options.lock ?? ((name: string) => acquireLock(join(folderOf(path, key), name), options)));
+  return {
+    ...options,
+    encoder: options.encoder ?? (threads === undefined && format === "blz" ? choice : encoderOf(options)),
+    lock: async (name) => closing(store, await take?.(name)),
+    mirror: format === "blz" ? (options.mirror ?? mirrorOf(store, path, options)) : undefined,
+  };
+}
+
+/** The folder on disk that is the root of the store. */
+function folderOf(path: string, key: string): string {
+  return key === "" ? resolve(path) : resolve(path, "..");
+}
+
+function closing(store: WritableStore, lock: WriterLock | undefined): WriterLock {
+  return {
+    async release() {
+      await store.close?.();
+      await lock?.release();
+    },
+  };
+}

@@ -1,0 +1,539 @@
+/**
+ * A carray or a table of bcolz that is open for editing: a list of carrays of one length, of which a table has a name for each.
+ * bcolz 1.2 and bcolz-zipline read the result of every verb, and between the steps never a wrong value.
+ * @see FORMAT.md [FA-09] [FA-10] [FA-12] [FT-05]
+ */
+
+import { readAttributes } from "../../archive/kinds/array-folder.ts";
+import type { LongOptions } from "../../archive/kinds/types.ts";
+import { refuseSymbolic } from "../../archive/places/linked.ts";
+import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
+import { givenDType } from "../../format/dtype.ts";
+import type { DType, Field, JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { PutSource, WritableStore } from "../../store/types.ts";
+import { type Selected, selectedOf } from "../../values/selected.ts";
+import type { Selection } from "../../values/selection.ts";
+import { elementsOf, resolveSelection } from "../../values/selection.ts";
+import { toValues } from "../../values/values.ts";
+import { changeMembers } from "../attributes.ts";
+import { checkCount } from "../bloscpack/bloscpack-options.ts";
+import { cutPieces } from "../bloscpack/cut-pieces.ts";
+import {
+  type AttributeChanges,
+  Editable,
+  type NewColumn,
+  planDeletion,
+  type ResizePlan,
+  type SetPlan,
+  shapeOf,
+} from "../editable.ts";
+import { type ColumnLayout, joinField, splitField } from "../layout/columns.ts";
+import { touchedChunks } from "../layout/setting-plan.ts";
+import { OperationLine } from "../operation-line.ts";
+import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
+import { reshapeRows } from "../rows/reshape-rows.ts";
+import { columnSources, itemsOf, readRows } from "../rows/rows.ts";
+import { defaultRowOf } from "./carray-settings.ts";
+import { type CarrayState, claimCarray, readCarray } from "./carray-state.ts";
+import { appendRows, repeatRow, resizeRows, type StagedChange, stageChunks } from "./carray-steps.ts";
+import { finishRedo } from "./redo.ts";
+import { addColumn, deleteColumn, renameColumn } from "./table-columns.ts";
+import { readTable } from "./table-state.ts";
+
+/** How a carray or a table is opened. */
+export interface BcolzOptions {
+  readonly encoder?: ChunkEncoder | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Takes no lock and writes nothing: for plans. */
+  readonly readOnly?: boolean | undefined;
+  /** Released by `close`. */
+  readonly lock?: { release(): Promise<void> } | undefined;
+}
+
+interface Column extends ColumnLayout {
+  readonly state: CarrayState;
+}
+
+/** Bytes of rows, and of changes, that wait in memory. */
+const MAX_WAITING = 8 << 20;
+const MAX_EDITS = 1 << 18;
+/** Bytes that are read at once where rows move. */
+const READ_BYTES = 4 << 20;
+
+const REASONS = {
+  compact: "carrays have nothing to compact: each chunk is a file of its own",
+};
+const NO_COLUMNS = "a carray has no columns; a table has (create one of a structured dtype)";
+
+export class BcolzArray extends Editable {
+  readonly format = "bcolz";
+  readonly kind: "array" | "table";
+  readonly store: WritableStore;
+  readonly path: string;
+  protected readonly reasons: Readonly<Record<string, string>>;
+  readonly #options: BcolzOptions;
+  readonly #line: OperationLine;
+  #columns: readonly Column[] = [];
+  #dtype: DType = { kind: "void", itemSize: 0, byteOrder: "none" };
+  #attrs: JsonObject = {};
+  /** Whole items that wait to be appended, and their bytes. */
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+  /** For each column the changes that wait, by chunk. */
+  #edits: Map<number, ByteEdit[]>[] = [];
+  #editCount = 0;
+  #editBytes = 0;
+
+  private constructor(store: WritableStore, path: string, isTable: boolean, options: BcolzOptions) {
+    super();
+    this.store = store;
+    this.path = path;
+    this.kind = isTable ? "table" : "array";
+    this.#options = options;
+    this.reasons = isTable
+      ? REASONS
+      : { ...REASONS, addColumn: NO_COLUMNS, renameColumn: NO_COLUMNS, deleteColumn: NO_COLUMNS };
+    this.#line = new OperationLine(store.describe(path), (error) => Promise.reject(error));
+  }
+
+  /**
+   * Opens a carray or a table, and finishes what an interrupted writer began.
+   *
+   * @throws NOT_FOUND; CONFLICT where it is linked by symbolic links, or another program wrote over an interrupted change;
+   * LIMIT, UNSUPPORTED, and the codes of damage
+   */
+  static async open(store: WritableStore, path: string, options: BcolzOptions = {}): Promise<BcolzArray> {
+    const isTable = (await store.stat(joinKey(path, "__rootdirs__"), options)) !== undefined;
+    const array = new BcolzArray(store, path, isTable, options);
+    if (options.readOnly !== true) await array.#recover();
+    await array.#read();
+    return array;
+  }
+
+  get attrs(): JsonObject {
+    return this.#attrs;
+  }
+  override get dtype(): DType {
+    return this.#dtype;
+  }
+  override get shape(): readonly number[] {
+    const waiting = this.#waitingBytes === 0 ? 0 : this.#waitingBytes / this.#itemBytes;
+    return [this.#rows + waiting, ...this.#rowShape];
+  }
+  override get columnNames(): readonly string[] {
+    return this.#columns.flatMap(({ name }) => (name === undefined ? [] : [name]));
+  }
+
+  /** Rows that count. Of a table whose columns differ, those of the shortest. */
+  get #rows(): number {
+    return Math.min(...this.#columns.map(({ state }) => state.rows));
+  }
+  get #rowShape(): readonly number[] {
+    return this.kind === "table" ? [] : (this.#columns[0]?.state.settings.rowShape ?? []);
+  }
+  /** Bytes of a row of all columns. */
+  get #itemBytes(): number {
+    return elementsOf(this.#rowShape) * this.#dtype.itemSize;
+  }
+
+  /**
+   * Appends rows. Typed arrays, bytes and lists wait in memory until there are 8 MiB or `flush` comes; the rows of a stream
+   * count all together when this resolves, those of a stream for a table piece by piece.
+   *
+   * @throws BAD_ARGUMENT for values that do not fit, and for columns that are missing, unknown or of different lengths: none of
+   * the rows are appended then; CONFLICT where another writer was faster
+   */
+  override append(values: unknown, options: LongOptions = {}): Promise<void> {
+    return this.#run(async () => {
+      await this.#commitEdits(options);
+      const facts = { dtype: this.#dtype, rowShape: this.#rowShape };
+      const columns = this.kind === "table" ? columnSources(values, this.#dtype) : undefined;
+      if (columns !== undefined) {
+        await this.#commitRows(options);
+        return this.#appendAll(columns, options);
+      }
+      const items = itemsOf(values, facts);
+      if (items !== undefined) return this.#take(items, options);
+      const rows = readRows(values, facts);
+      if (this.kind === "table" || Array.isArray(values)) {
+        for await (const piece of rows) await this.#take(piece, options);
+        return;
+      }
+      await this.#commitRows(options);
+      await this.#appendAll([rows], options);
+    });
+  }
+
+  /** Sets the selected values. The changes wait until there are many or `flush` comes. Throws `BAD_ARGUMENT`. */
+  override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
+    return this.#run(async () => {
+      await this.#commitRows(options);
+      const shape = this.shape;
+      const { itemSize } = this.#dtype;
+      const extents = resolveSelection(selection, shape);
+      const count = elementsOf(extents.map((extent) => extent.count));
+      const items = await collectItems(values, this.#dtype, count);
+      if (count === 0) return;
+      for (const [i, column] of this.#columns.entries()) {
+        const part = new Uint8Array((items.length / itemSize) * column.fieldBytes);
+        splitField(items, itemSize, column, part, 0);
+        const { chunklen, rowBytes } = column.state.settings;
+        const bytes = { shape, itemSize: column.fieldBytes, chunkBytes: chunklen * rowBytes };
+        for (const { index, edit } of editsOf(bytes, extents, part)) this.#note(i, index, edit);
+      }
+      if (this.#editBytes > MAX_WAITING || this.#editCount > MAX_EDITS) await this.#commitEdits(options);
+    });
+  }
+
+  /**
+   * Gives another number of rows, or a carray another shape: then all chunks are written again, and bcolz sees no rows
+   * until they are.
+   */
+  override resize(shape: number | readonly number[], options: LongOptions = {}): Promise<void> {
+    return this.#run(async () => {
+      await this.#commit(options);
+      const [rows = 0, ...rowShape] = shapeOf(shape, this.shape);
+      if (rowShape.join() !== this.#rowShape.join()) await this.#reshape(rowShape, options);
+      if (rows === this.#rows) return;
+      await resizeRows(this.#states, checkCount("rows", rows, 0, Number.MAX_SAFE_INTEGER), {
+        ...this.#long(options),
+      });
+      await this.#read();
+    });
+  }
+
+  override async planResize(given: number | readonly number[]): Promise<ResizePlan> {
+    const shapeBefore = this.shape;
+    const shape = shapeOf(given, shapeBefore);
+    const isMoved = shape.slice(1).join() !== shapeBefore.slice(1).join();
+    const [rows = 0] = shape;
+    const [rowsBefore = 0] = shapeBefore;
+    let [chunksRewritten, nbytesRewritten] = [0, 0];
+    for (const { state } of this.#columns) {
+      const { chunklen, rowBytes } = state.settings;
+      const kept = Math.min(rows, rowsBefore);
+      const first = isMoved || rows === rowsBefore ? (isMoved ? 0 : kept) : kept - (kept % chunklen);
+      chunksRewritten += Math.ceil(kept / chunklen) - Math.ceil(first / chunklen);
+      nbytesRewritten += (kept - first) * rowBytes;
+    }
+    return { shapeBefore, shape, chunksRewritten, nbytesRewritten };
+  }
+
+  /** Where a kill interrupts it, the next writer finishes it; meanwhile `start` rows are there. */
+  override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+    return this.#run(async () => {
+      await this.#commit(options);
+      const path = this.store.describe(this.path);
+      const plan = planDeletion(path, this.shape, this.#dtype.itemSize, start, end);
+      if (plan.rowsDeleted === 0) return 0;
+      if (plan.rowsRewritten === 0) await resizeRows(this.#states, start, this.#long(options));
+      else {
+        const progress = this.#counted(plan.nbytesRewritten, options);
+        await this.#stage(options, ({ state }) => {
+          const { chunklen, rowBytes } = state.settings;
+          const first = Math.floor(start / chunklen);
+          const bytes = (async function* () {
+            yield* readBytes(state, first * chunklen * rowBytes, start * rowBytes, options);
+            yield* progress(readBytes(state, end * rowBytes, plan.rowsBefore * rowBytes, options));
+          })();
+          const pieces = cutPieces(bytes, chunklen * rowBytes, options.signal);
+          return { first, pieces, meanwhile: start, rows: plan.rows };
+        });
+      }
+      await this.#read();
+      return plan.rowsRewritten;
+    });
+  }
+
+  override setAttributes(changes: AttributeChanges): Promise<void> {
+    return this.#run(async () => {
+      this.#attrs = await changeMembers(this.store, joinKey(this.path, "__attrs__"), changes);
+    });
+  }
+
+  override addColumn({ name, dtype, shape = [], fillValue }: NewColumn, values?: unknown): Promise<void> {
+    if (this.kind === "array") return this.refuse("addColumn");
+    return this.#changeColumns(async () => {
+      const parsed = givenDType(dtype);
+      const dflt = (fillValue ?? null) as JsonValue;
+      const data =
+        values === undefined
+          ? repeatRow(defaultRowOf(parsed, shape, dflt), this.#rows)
+          : readRows(values, { dtype: parsed, rowShape: shape });
+      const column = { name, dtype: parsed, rowShape: shape, data };
+      await addColumn(this.store, this.path, column, { ...this.#long({}), dflt });
+    });
+  }
+
+  override renameColumn(from: string, to: string): Promise<void> {
+    if (this.kind === "array") return this.refuse("renameColumn");
+    return this.#changeColumns(() => renameColumn(this.store, this.path, from, to));
+  }
+
+  override deleteColumn(name: string): Promise<void> {
+    if (this.kind === "array") return this.refuse("deleteColumn");
+    return this.#changeColumns(() => deleteColumn(this.store, this.path, name));
+  }
+
+  override async planSet(selection: Selection | null): Promise<SetPlan> {
+    const extents = resolveSelection(selection, this.shape);
+    const [first] = extents;
+    const valuesSet = elementsOf(extents.map(({ count }) => count));
+    let [chunksRewritten, nbytesRewritten] = [0, 0];
+    for (const { state } of valuesSet === 0 || first === undefined ? [] : this.#columns) {
+      const { chunklen, rowBytes } = state.settings;
+      for (const chunk of first === undefined ? [] : touchedChunks(first, chunklen)) {
+        chunksRewritten++;
+        nbytesRewritten += Math.min(chunklen, this.#rows - chunk * chunklen) * rowBytes;
+      }
+    }
+    return { valuesSet, chunksRewritten, nbytesRewritten };
+  }
+
+  override get<const S extends Selection | null | undefined = null>(
+    selection?: S,
+    options: LongOptions = {},
+  ): Promise<Selected<S>> {
+    return this.#run(async () => {
+      await this.#commit(options);
+      if (this.kind === "array") return this.#first.archive.get<S>(selection, options);
+      const extents = resolveSelection(selection ?? null, this.shape);
+      const bytes = await this.#readItems(selection ?? null, options);
+      const data = toValues(bytes, this.#dtype, elementsOf(extents.map(({ count }) => count)));
+      return selectedOf(data, extents);
+    });
+  }
+
+  override getBytes(selection: Selection | null = null, options: LongOptions = {}): Promise<Uint8Array> {
+    return this.#run(async () => {
+      await this.#commit(options);
+      return this.#readItems(selection, options);
+    });
+  }
+
+  flush(): Promise<void> {
+    return this.#run(() => this.#commit({}));
+  }
+
+  async close(): Promise<void> {
+    if (this.#line.isClosed) return;
+    await this.#line.end(() => this.#commit({})).finally(() => this.#options.lock?.release());
+  }
+
+  async abandon(): Promise<void> {
+    if (this.#line.isClosed) return;
+    await this.#line.end(async () => undefined).finally(() => this.#options.lock?.release());
+  }
+
+  get #first(): CarrayState {
+    const [column] = this.#columns;
+    if (column !== undefined) return column.state;
+    throw new RangeError("the columns were not read");
+  }
+
+  get #states(): readonly CarrayState[] {
+    return this.#columns.map(({ state }) => state);
+  }
+
+  #long(options: LongOptions): LongOptions & { readonly encoder: ChunkEncoder | undefined } {
+    return { ...options, encoder: this.#options.encoder };
+  }
+
+  #run<T>(operation: () => Promise<T>): Promise<T> {
+    return this.#line.run(operation);
+  }
+
+  /** Finishes what was interrupted, and cuts columns that an interrupted append left longer than the shortest. */
+  async #recover(): Promise<void> {
+    const { store, path } = this;
+    await refuseSymbolic(store, path, this.#options);
+    await finishRedo(store, path, this.#options);
+    await store.removeLeftovers?.(path, this.#options);
+    const states: CarrayState[] = [];
+    for (const { folder } of await this.#folders())
+      states.push(await claimCarray(store, folder, this.#options));
+    const rows = Math.min(...states.map((state) => state.rows));
+    if (states.some((state) => state.rows !== rows)) await resizeRows(states, rows, this.#long({}));
+  }
+
+  async #folders(): Promise<readonly { readonly name: string | undefined; readonly folder: string }[]> {
+    if (this.kind === "array") return [{ name: undefined, folder: this.path }];
+    return (await readTable(this.store, this.path, this.#options)).columns;
+  }
+
+  /** Reads what the array is now. */
+  async #read(): Promise<void> {
+    const columns: Column[] = [];
+    let offset = 0;
+    for (const { name, folder } of await this.#folders()) {
+      const state = await readCarray(this.store, folder, this.#options);
+      const { dtype, rowBytes } = state.settings;
+      const fieldBytes = this.kind === "table" ? rowBytes : dtype.itemSize;
+      columns.push({ name, folder, itemSize: dtype.itemSize, rowBytes, offset, fieldBytes, state });
+      offset += fieldBytes;
+    }
+    this.#columns = columns;
+    const fields = columns.map(({ name = "", offset: at, state: { settings } }): Field => {
+      return { name, dtype: settings.dtype, shape: settings.rowShape, offset: at };
+    });
+    this.#dtype =
+      this.kind === "array"
+        ? this.#first.settings.dtype
+        : { kind: "struct", itemSize: offset, byteOrder: "none", fields };
+    this.#edits = columns.map(() => new Map());
+    const key = joinKey(this.path, "__attrs__");
+    this.#attrs = (await readAttributes(this.store, key, this.#options)) ?? {};
+  }
+
+  async #changeColumns(change: () => Promise<void>): Promise<void> {
+    return this.#run(async () => {
+      await this.#commit({});
+      await change();
+      await this.#read();
+    });
+  }
+
+  /** Takes whole items into memory. */
+  async #take(items: Uint8Array, options: LongOptions): Promise<void> {
+    if (items.length % this.#itemBytes !== 0)
+      throw badArgument("source", `${items.length} bytes`, `whole rows of ${this.#itemBytes} bytes`);
+    if (items.length === 0) return;
+    this.#waiting.push(items.slice());
+    this.#waitingBytes += items.length;
+    if (this.#waitingBytes > MAX_WAITING) await this.#commitRows(options);
+  }
+
+  #note(column: number, index: number, edit: ByteEdit): void {
+    const chunks = this.#edits[column];
+    const edits = chunks?.get(index);
+    if (edits === undefined) chunks?.set(index, [edit]);
+    else edits.push(edit);
+    this.#editCount++;
+    this.#editBytes += edit.bytes.length;
+  }
+
+  async #commit(options: LongOptions): Promise<void> {
+    await this.#commitRows(options);
+    await this.#commitEdits(options);
+  }
+
+  async #commitRows(options: LongOptions): Promise<void> {
+    if (this.#waiting.length === 0) return;
+    const items = this.#waiting;
+    const { itemSize } = this.#dtype;
+    const sources = this.#columns.map((column) => {
+      if (this.kind === "array") return items;
+      return items.map((piece) => {
+        const part = new Uint8Array((piece.length / itemSize) * column.fieldBytes);
+        splitField(piece, itemSize, column, part, 0);
+        return part;
+      });
+    });
+    await this.#appendAll(sources, options);
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+  }
+
+  async #appendAll(sources: readonly PutSource[], options: LongOptions): Promise<void> {
+    await appendRows(this.#columns, sources, this.#long(options));
+    const edits = this.#edits;
+    await this.#read();
+    this.#edits = edits;
+  }
+
+  /** Writes the chunks that changes fall into, all at once. */
+  async #commitEdits(options: LongOptions): Promise<void> {
+    if (this.#editCount === 0) return;
+    await this.#stage(options, (column, i) => {
+      const { state } = column;
+      const chunkBytes = state.settings.chunklen * state.settings.rowBytes;
+      const chunks = this.#edits[i] ?? new Map<number, ByteEdit[]>();
+      const indices = [...chunks.keys()].sort((a, b) => a - b);
+      const pieces = (async function* () {
+        for (const index of indices) {
+          const end = Math.min((index + 1) * chunkBytes, state.rows * state.settings.rowBytes);
+          const bytes = await state.archive.readBytes(index * chunkBytes, end, options);
+          applyEdits(chunks.get(index) ?? [], bytes);
+          yield bytes;
+        }
+      })();
+      return { indices, pieces, meanwhile: state.rows, rows: state.rows };
+    });
+    [this.#editCount, this.#editBytes] = [0, 0];
+    await this.#read();
+  }
+
+  async #reshape(rowShape: readonly number[], options: LongOptions): Promise<void> {
+    if (this.kind === "table")
+      throw badArgument("shape", `[${rowShape.join(", ")}]`, "rows alone: a table has no others");
+    const { settings, rows } = this.#first;
+    if (elementsOf(rowShape) === 0)
+      throw new SuperchunkError("UNSUPPORTED", "bcolz knows no rows without bytes", {
+        path: this.store.describe(this.path),
+        field: "shape",
+        found: rowShape,
+      });
+    if (Array.isArray(settings.dflt) && settings.dtype.kind !== "complex")
+      throw new SuperchunkError("UNSUPPORTED", "the default value is one for a row of the shape of now", {
+        path: this.store.describe(this.path),
+        field: "dflt",
+      });
+    const fill = defaultRowOf(settings.dtype, [], settings.dflt);
+    const reshaping = { before: settings.rowShape, after: rowShape, fill };
+    const progress = this.#counted(rows * settings.rowBytes, options);
+    await this.#stage(options, ({ state }) => {
+      const { chunklen, rowBytes } = settings;
+      const pieces = (async function* () {
+        const bytes = progress(readBytes(state, 0, rows * rowBytes, options));
+        for await (const chunk of cutPieces(bytes, chunklen * rowBytes, options.signal))
+          yield reshapeRows(chunk, reshaping);
+      })();
+      return { first: 0, pieces, meanwhile: 0, rows, rowShape };
+    });
+    await this.#read();
+  }
+
+  #stage(options: LongOptions, change: (column: Column, i: number) => StagedChange): Promise<void> {
+    const changes = this.#columns.map((column, i) => ({ state: column.state, ...change(column, i) }));
+    return stageChunks(this.store, this.path, changes, this.#long(options));
+  }
+
+  /** Counts bytes on their way, of all columns together. */
+  #counted(
+    total: number,
+    { onProgress }: LongOptions,
+  ): (pieces: AsyncIterable<Uint8Array>) => AsyncGenerator<Uint8Array> {
+    let done = 0;
+    return async function* (pieces) {
+      for await (const piece of pieces) {
+        yield piece;
+        done += piece.length;
+        onProgress?.({ done, total });
+      }
+    };
+  }
+
+  async #readItems(selection: Selection | null, options: LongOptions): Promise<Uint8Array> {
+    if (this.kind === "array") return this.#first.archive.getBytes(selection, options);
+    const count = elementsOf(resolveSelection(selection, this.shape).map((extent) => extent.count));
+    const items = new Uint8Array(count * this.#dtype.itemSize);
+    for (const column of this.#columns)
+      joinField(await column.state.archive.getBytes(selection, options), column, items, this.#dtype.itemSize);
+    return items;
+  }
+}
+
+/** The bytes of a carray from one on, in pieces. */
+async function* readBytes(
+  { archive }: CarrayState,
+  start: number,
+  end: number,
+  options: LongOptions,
+): AsyncGenerator<Uint8Array> {
+  for (let at = start; at < end; at += READ_BYTES) {
+    options.signal?.throwIfAborted();
+    yield await archive.readBytes(at, Math.min(end, at + READ_BYTES), { signal: options.signal });
+  }
+}

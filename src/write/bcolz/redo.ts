@@ -1,0 +1,181 @@
+/**
+ * Changes of chunks in the middle of a carray, or of all columns of a table, wholly or not at all.
+ *
+ * The new chunk files wait in the folder `__redo__`; putting `__redo__/commit` there is the commit. After it the files are
+ * copied to their places, and what an interruption leaves undone, the next writer does. bcolz does not know the folder: while
+ * rows move, `meta/sizes` counts only those before them, so that it reads fewer rows, and never wrong ones.
+ * @see docs/writing.md [FA-12]
+ */
+import { copyOf } from "../../archive/journal/redo.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { parseSizes, parseStorage } from "../../format/folder.ts";
+import { parseJson, stringifyJson } from "../../format/json.ts";
+import { parseCarrayChunkName } from "../../format/naming.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { StoreOptions, WritableStore } from "../../store/types.ts";
+
+const FOLDER = "__redo__";
+const VERSION = 1;
+
+/** What becomes of one carray: the texts that its `meta/sizes` has one after the other. */
+export interface RedoColumn {
+  /** Folder of the carray, below that of the table; `""` for a carray alone. */
+  readonly folder: string;
+  readonly before: string;
+  /** While chunks get their places; the same as `before` where no row moves. */
+  readonly meanwhile: string;
+  readonly after: string;
+}
+
+/** Key of a new chunk file while it waits: that of chunk `index` of the column at this place. */
+export function stagedKey(path: string, column: number, index: number): string {
+  return joinKey(path, FOLDER, String(column), `__${index}.blp`);
+}
+
+/** Commits the staged chunks of a carray or a table, and puts them in their places. The chunks need not be durable yet. */
+export async function commitRedo(
+  store: WritableStore,
+  path: string,
+  columns: readonly RedoColumn[],
+): Promise<void> {
+  const keys: string[] = [];
+  for (const i of columns.keys()) keys.push(...(await stagedKeys(store, path, i)));
+  await store.sync?.(keys);
+  const text = stringifyJson({ version: VERSION, columns: columns.map((column) => ({ ...column })) });
+  await store.put(joinKey(path, FOLDER, "commit"), encode(text), { durable: true });
+  await finishRedo(store, path);
+}
+
+/**
+ * Finishes what a commit began, in this session or one that was interrupted, and removes staged chunks without a commit. Done
+ * twice it changes nothing more.
+ *
+ * @throws CONFLICT where another program has changed the array since; nothing is changed or removed then
+ */
+export async function finishRedo(
+  store: WritableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<void> {
+  const key = joinKey(path, FOLDER, "commit");
+  const bytes = await store.get(key, options);
+  if (bytes === undefined) {
+    await dropStaged(store, path);
+    return;
+  }
+  const columns = parseRedo(bytes, store.describe(key));
+  for (const column of columns) await assertOurs(store, path, column);
+  // The first column's rows are the table's: it is cut first, and grows last.
+  for (const { folder, before, meanwhile } of columns)
+    if ((await sizesOf(store, path, folder)) === before) await putSizes(store, path, folder, meanwhile);
+  for (const [i, { folder }] of columns.entries()) await place(store, path, i, folder);
+  for (const { folder, after } of [...columns].reverse()) await putSizes(store, path, folder, after);
+  for (const { folder, after } of columns) await removeBehind(store, joinKey(path, folder), after);
+  await store.sync?.([]);
+  await store.delete(key);
+  await dropStaged(store, path);
+}
+
+/** Copies the staged chunks of a column to their places. They stay until the commit is removed: so any step can be done again. */
+async function place(store: WritableStore, path: string, column: number, folder: string): Promise<void> {
+  for (const from of await stagedKeys(store, path, column)) {
+    const to = joinKey(path, folder, "data", from.slice(from.lastIndexOf("/") + 1));
+    await store.put(to, copyOf(store, from), { durable: true });
+  }
+}
+
+async function stagedKeys(store: WritableStore, path: string, column: number): Promise<string[]> {
+  const folder = joinKey(path, FOLDER, String(column));
+  const keys: string[] = [];
+  for await (const { name, kind } of store.list(folder))
+    if (kind === "object" && parseCarrayChunkName(name) !== undefined) keys.push(joinKey(folder, name));
+  return keys;
+}
+
+/** Removes chunks that wait for no commit. */
+export async function dropStaged(store: WritableStore, path: string): Promise<void> {
+  const folders: string[] = [];
+  for await (const { name, kind } of store.list(joinKey(path, FOLDER)))
+    if (kind === "folder") folders.push(name);
+  for (const name of folders) {
+    const folder = joinKey(path, FOLDER, name);
+    await store.removeLeftovers?.(folder);
+    for (const key of await stagedKeys(store, path, Number(name))) await store.delete(key);
+    await store.delete(folder);
+  }
+  if (folders.length > 0) await store.delete(joinKey(path, FOLDER));
+}
+
+/** Removes the chunk files that `sizes` does not count any more. */
+async function removeBehind(store: WritableStore, folder: string, sizes: string): Promise<void> {
+  const storageKey = joinKey(folder, "meta/storage");
+  const storage = await store.get(storageKey);
+  if (storage === undefined) return;
+  const { chunklen } = parseStorage(storage, store.describe(storageKey));
+  const [rows = 0] = parseSizes(encode(sizes), store.describe(joinKey(folder, "meta/sizes"))).shape;
+  for (const index of await chunksFrom(store, folder, Math.ceil(rows / chunklen)))
+    await store.delete(joinKey(folder, "data", `__${index}.blp`));
+}
+
+/** Numbers of the chunk files of a carray that are there, from one on, the last first. */
+export async function chunksFrom(store: WritableStore, folder: string, first: number): Promise<number[]> {
+  const found: number[] = [];
+  for await (const { name } of store.list(joinKey(folder, "data"))) {
+    const index = parseCarrayChunkName(name);
+    if (index !== undefined && index >= first) found.push(index);
+  }
+  return found.sort((a, b) => b - a);
+}
+
+async function putSizes(store: WritableStore, path: string, folder: string, sizes: string): Promise<void> {
+  if ((await sizesOf(store, path, folder)) === sizes) return;
+  await store.put(joinKey(path, folder, "meta/sizes"), encode(sizes), { durable: true });
+}
+
+async function sizesOf(store: WritableStore, path: string, folder: string): Promise<string> {
+  const bytes = await store.get(joinKey(path, folder, "meta/sizes"));
+  return new TextDecoder().decode(bytes);
+}
+
+async function assertOurs(store: WritableStore, path: string, column: RedoColumn): Promise<void> {
+  const { folder, before, meanwhile, after } = column;
+  const found = await sizesOf(store, path, folder);
+  if ([before, meanwhile, after].includes(found)) return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    `a change was interrupted, and another program has written to the array since: the change cannot be finished. Its chunks are in the folder ${FOLDER}; keep the folder elsewhere if you need them, and remove it from here`,
+    {
+      path: store.describe(joinKey(path, folder, "meta/sizes")),
+      field: "shape",
+      expected: [before, meanwhile, after],
+      found,
+    },
+  );
+}
+
+function parseRedo(bytes: Uint8Array, path: string): readonly RedoColumn[] {
+  const bad = (found: unknown): SuperchunkError =>
+    new SuperchunkError("BAD_FIELD", "the record of an interrupted change cannot be read", { path, found });
+  let record: JsonObject;
+  try {
+    record = parseJson(bytes, path) as JsonObject;
+  } catch (error) {
+    throw isSuperchunkError(error) ? bad(error.message) : error;
+  }
+  if (record["version"] !== VERSION) throw bad(record["version"]);
+  const columns = record["columns"];
+  if (!Array.isArray(columns)) throw bad(columns);
+  return (columns as JsonObject[]).map((column) => {
+    const [folder, before, meanwhile, after] = ["folder", "before", "meanwhile", "after"].map((name) => {
+      const value = column[name];
+      if (typeof value === "string") return value;
+      throw bad(column);
+    });
+    return { folder: folder ?? "", before: before ?? "", meanwhile: meanwhile ?? "", after: after ?? "" };
+  });
+}
+
+function encode(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}

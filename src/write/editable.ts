@@ -1,0 +1,263 @@
+/**
+ * What can be done to an array, a table, a file or a group that is open for editing: one set of verbs for all formats.
+ *
+ * A format overrides the verbs that it has. What it cannot do stays as it is here: `UNSUPPORTED`, with the reason. Must not know
+ * any format.
+ */
+import type { LongOptions } from "../archive/kinds/types.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
+import type { DType, JsonInput, JsonObject, JsonValue } from "../format/types.ts";
+import type { WritableStore } from "../store/types.ts";
+import type { Selected } from "../values/selected.ts";
+import type { Selection } from "../values/selection.ts";
+import { elementsOf } from "../values/selection.ts";
+import type { CutOptions } from "./layout/settings.ts";
+
+/** The formats that can be edited, as `create` names them. */
+export type EditFormat = "blz" | "bcolz" | "bloscpack" | "zarr";
+
+/** Changes of user attributes: a value sets one, undefined removes it. `new JsonFloat(1)` is `1.0` for Python. */
+export type AttributeChanges = Readonly<Record<string, JsonInput | undefined>>;
+
+/** A column to be added. */
+export interface NewColumn {
+  readonly name: string;
+  /** As numpy spells it, or parsed. */
+  readonly dtype: JsonValue | DType;
+  /** Dimensions of one value; default none. */
+  readonly shape?: readonly number[] | undefined;
+  /** Default value; default zero, empty, NaT. */
+  readonly fillValue?: unknown;
+}
+
+/** What `resize` does. */
+export interface ResizePlan {
+  readonly shapeBefore: readonly number[];
+  readonly shape: readonly number[];
+  /** Chunks (of Zarr: chunks or shards) that are encoded and written again, in each column. */
+  readonly chunksRewritten: number;
+  /** Their uncompressed bytes. */
+  readonly nbytesRewritten: number;
+}
+
+/** What `set` does. */
+export interface SetPlan {
+  /** Values that are selected. */
+  readonly valuesSet: number;
+  /** Chunks that hold one of them: they are written again, in each column. */
+  readonly chunksRewritten: number;
+  /** Their uncompressed bytes. */
+  readonly nbytesRewritten: number;
+  /** Superchunks that these chunks are in now; of arrays of superchunks only. */
+  readonly superchunks?: number;
+}
+
+/** What `deleteRows` does. */
+export interface DeletePlan {
+  /** The first row that goes, and the first row after it that stays. */
+  readonly start: number;
+  readonly end: number;
+  readonly rowsBefore: number;
+  /** Rows that stay. */
+  readonly rows: number;
+  readonly rowsDeleted: number;
+  /** Rows after the deleted ones: they are written again. */
+  readonly rowsRewritten: number;
+  /** Their uncompressed bytes. */
+  readonly nbytesRewritten: number;
+}
+
+/** What `compact` does. */
+export interface CompactPlan {
+  /** Other settings were chosen: every chunk is decoded and encoded again. */
+  readonly isRecoded: boolean;
+  /** It is a Zarr array as well, whose shards are written again too. */
+  readonly isShownAnew: boolean;
+  /** Superchunks that there will be, by the settings of now. */
+  readonly superchunks: number;
+  readonly superchunksWritten: number;
+  /** Superchunks that stay as they are under another name. */
+  readonly superchunksRenamed: number;
+  /** Stored bytes of the whole array. */
+  readonly cbytes: number;
+}
+
+/**
+ * Something that is open for editing. `append` and `set` may wait in memory and count at the latest when `flush` or `close`
+ * has resolved; every other verb is durable when it resolves. One writer at a time.
+ */
+export abstract class Editable implements AsyncDisposable {
+  abstract readonly kind: "array" | "table" | "bytes" | "group";
+  abstract readonly format: EditFormat;
+  abstract readonly store: WritableStore;
+  /** Key of the file or the folder in its store. */
+  abstract readonly path: string;
+  /** User attributes (metadata of a Bloscpack file). */
+  abstract readonly attrs: JsonObject;
+  /** Why this format lacks a verb. */
+  protected abstract readonly reasons: Readonly<Record<string, string>>;
+
+  /** Of an item; of a table a struct with a field for each column. Throws `UNSUPPORTED` for a group. */
+  get dtype(): DType {
+    throw this.unsupported("dtype");
+  }
+  /** Rows that wait for `flush` included. Throws `UNSUPPORTED` for a group. */
+  get shape(): readonly number[] {
+    throw this.unsupported("shape");
+  }
+  /** Rows. */
+  get length(): number {
+    return this.shape[0] ?? 1;
+  }
+  /** Rows of a chunk, where chunks end on rows. */
+  get chunkLength(): number | undefined {
+    return undefined;
+  }
+  /** Chunks of a full superchunk, in the format that has superchunks. */
+  get superchunkLength(): number | undefined {
+    return undefined;
+  }
+  /** Bytes of superchunks, chunk files or shards written since it was opened, as far as the format counts them. */
+  get bytesWritten(): number {
+    return 0;
+  }
+  /** Names of the columns that can be read alone; of a group those of its members that are known. */
+  get columnNames(): readonly string[] {
+    return [];
+  }
+  /** What could not be cleared up, in words: no value depends on it. */
+  get warnings(): readonly string[] {
+    return [];
+  }
+
+  /** Appends rows along the first dimension. */
+  append(_values: unknown, _options?: LongOptions): Promise<void> {
+    return this.refuse("append");
+  }
+  /** Sets the selected values: to as many values, or all to one. */
+  set(_selection: Selection | null, _values: unknown, _options?: LongOptions): Promise<void> {
+    return this.refuse("set");
+  }
+  /** Gives another shape, or another number of rows: cuts off, or adds the default value. */
+  resize(_shape: number | readonly number[], _options?: LongOptions): Promise<void> {
+    return this.refuse("resize");
+  }
+  /** Takes the rows `[start, end)` out; those after them move up. Resolves with the rows that were written again. */
+  deleteRows(_start: number, _end: number, _options?: LongOptions): Promise<number> {
+    return this.refuse("deleteRows");
+  }
+  /** Changes user attributes; the others stay as they are written. */
+  setAttributes(_changes: AttributeChanges): Promise<void> {
+    return this.refuse("setAttributes");
+  }
+  /** Adds a column after the others, with as many rows of `values`, or all of the default. */
+  addColumn(_column: NewColumn, _values?: unknown): Promise<void> {
+    return this.refuse("addColumn");
+  }
+  /** Gives a column another name. */
+  renameColumn(_from: string, _to: string): Promise<void> {
+    return this.refuse("renameColumn");
+  }
+  /** Removes a column; the last one stays. */
+  deleteColumn(_name: string): Promise<void> {
+    return this.refuse("deleteColumn");
+  }
+  /** Brings the stored form in order, and with other settings encodes all chunks again. */
+  compact(_changes?: CutOptions, _options?: LongOptions): Promise<void> {
+    return this.refuse("compact");
+  }
+  /** The selected values, those that wait included. */
+  get<const S extends Selection | null | undefined = null>(
+    _selection?: S,
+    _options?: LongOptions,
+  ): Promise<Selected<S>> {
+    return this.refuse("get");
+  }
+  /** The same as bytes: C order, stored byte order. */
+  getBytes(_selection?: Selection | null, _options?: LongOptions): Promise<Uint8Array> {
+    return this.refuse("getBytes");
+  }
+
+  /** What {@link resize} would do. Writes nothing. */
+  planResize(_shape: number | readonly number[]): Promise<ResizePlan> {
+    return this.refuse("resize");
+  }
+  /** What {@link set} would do. Writes nothing. */
+  planSet(_selection: Selection | null): Promise<SetPlan> {
+    return this.refuse("set");
+  }
+  /** What {@link deleteRows} would do. Writes nothing. */
+  planDelete(start: number, end: number): Promise<DeletePlan> {
+    const path = this.store.describe(this.path);
+    return attempt(() => planDeletion(path, this.shape, this.dtype.itemSize, start, end));
+  }
+
+  /** Makes durable all that waits. */
+  abstract flush(): Promise<void>;
+  /** Flushes, and gives up the lock. */
+  abstract close(): Promise<void>;
+  /** Gives up what waits since the last flush, and the lock. */
+  abstract abandon(): Promise<void>;
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** The error for a verb that the format lacks. */
+  protected unsupported(verb: string): SuperchunkError {
+    const reason = this.reasons[verb] ?? `a ${this.kind} of the format "${this.format}" has none`;
+    return new SuperchunkError("UNSUPPORTED", `${verb}: ${reason}`, {
+      path: this.store.describe(this.path),
+      field: verb,
+    });
+  }
+
+  protected refuse(verb: string): Promise<never> {
+    return Promise.reject(this.unsupported(verb));
+  }
+}
+
+/** Runs what may throw at once; a promise of its result. */
+export async function attempt<T>(work: () => T | Promise<T>): Promise<T> {
+  return work();
+}
+
+/** Rows of another length for the same row shape, or a whole shape. Throws `BAD_ARGUMENT` for what is not one. */
+export function shapeOf(given: number | readonly number[], before: readonly number[]): readonly number[] {
+  const shape = typeof given === "number" ? [given, ...before.slice(1)] : given;
+  if (shape.length === before.length && shape.every((n) => Number.isSafeInteger(n) && n >= 0)) return shape;
+  throw badArgument(
+    "shape",
+    typeof given === "number" ? given : `[${given.join(", ")}]`,
+    `rows, or a shape of ${before.length} ${before.length === 1 ? "length" : "lengths"}, 0 or more`,
+  );
+}
+
+/** Plans taking out the rows `[start, end)`. Throws `BAD_ARGUMENT` for rows that are not there: nothing is guessed. */
+export function planDeletion(
+  path: string,
+  shape: readonly number[],
+  itemSize: number,
+  start: number,
+  end: number,
+): DeletePlan {
+  const [rows = 0, ...rowShape] = shape;
+  const areWhole = Number.isSafeInteger(start) && Number.isSafeInteger(end);
+  if (!areWhole || start < 0 || end < start || end > rows) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `rows ${start}:${end} are not within the ${rows} ${rows === 1 ? "row" : "rows"} of the array`,
+      { path, field: "rows", expected: `0 to ${rows}`, found: `${start}:${end}` },
+    );
+  }
+  const rowsRewritten = end === start ? 0 : rows - end;
+  return {
+    start,
+    end,
+    rowsBefore: rows,
+    rows: rows - (end - start),
+    rowsDeleted: end - start,
+    rowsRewritten,
+    nbytesRewritten: rowsRewritten * elementsOf(rowShape) * itemSize,
+  };
+}

@@ -1,0 +1,160 @@
+/** The same verbs mean the same for every format: compared with a model in memory, and read by `open`. */
+import { describe, expect, it } from "vitest";
+import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { type CreateOptions, create } from "../../src/edit/create.ts";
+import { edit } from "../../src/edit/edit.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import type { Editable } from "../../src/write/editable.ts";
+import { randomFrom } from "../crash/random.ts";
+import { rejectionOf } from "../write/foreign-support.ts";
+
+const FORMATS = ["blz", "bcolz"] as const;
+const SMALL = { chunkLength: 8 } as const;
+
+/** All values of an array that is closed, as its reader sees them. */
+async function valuesOf(store: MemoryStore, path = "a"): Promise<number[]> {
+  const archive = (await open(store, path)) as ArrayArchive;
+  expect((await archive.verify()).findings).toEqual([]);
+  const { data } = (await archive.get()) as { data: Int32Array };
+  return [...data];
+}
+
+async function made(format: (typeof FORMATS)[number], options: Partial<CreateOptions> = {}) {
+  const store = new MemoryStore();
+  const array = await create(store, "a", { format, dtype: "int32", ...SMALL, ...options });
+  return { store, array };
+}
+
+describe.each(FORMATS)("%s", (format) => {
+  it("any sequence of append, set, resize and deleteRows gives what it gives in memory", async () => {
+    for (let seed = 0; seed < 6; seed++) {
+      const random = randomFrom(seed);
+      const below = (n: number): number => Math.floor(random() * n);
+      const { store, array } = await made(format, { fillValue: -1 });
+      let editor: Editable = array;
+      let model: number[] = [];
+      for (let step = 0; step < 25; step++) {
+        const kind = below(6);
+        if (kind <= 1 || model.length === 0) {
+          const rows = Array.from({ length: 1 + below(30) }, () => below(1e6));
+          await editor.append(below(2) === 0 ? Int32Array.from(rows) : rows);
+          model.push(...rows);
+        } else if (kind === 2) {
+          const start = below(model.length);
+          const indices = model.map((_, i) => i).filter((i) => i >= start && (i - start) % 3 === 0);
+          const values = indices.map(() => below(1e6));
+          await editor.set([{ start, stop: null, step: 3 }], values);
+          for (const [i, index] of indices.entries()) model[index] = values[i] ?? 0;
+        } else if (kind === 3) {
+          const rows = below(model.length + 20);
+          await editor.resize(rows);
+          model = Array.from({ length: rows }, (_, i) => model[i] ?? -1);
+        } else if (kind === 4) {
+          const start = below(model.length + 1);
+          const end = start + below(model.length - start + 1);
+          const plan = await editor.planDelete(start, end);
+          expect(await editor.deleteRows(start, end)).toBe(plan.rowsRewritten);
+          model.splice(start, end - start);
+        } else {
+          await editor.close();
+          expect(await valuesOf(store)).toEqual(model);
+          editor = await edit(store, "a");
+        }
+        expect(editor.shape).toEqual([model.length]);
+      }
+      const { data } = (await editor.get()) as { data: Int32Array };
+      expect([...data]).toEqual(model);
+      await editor.close();
+      expect(await valuesOf(store)).toEqual(model);
+    }
+  });
+
+  it("another shape of a row keeps the values that both shapes have", async () => {
+    const { store, array } = await made(format, { shape: [0, 3], fillValue: 9 });
+    await array.append(Int32Array.from({ length: 60 }, (_, i) => i));
+    expect(await array.planResize([20, 2])).toEqual({
+      shapeBefore: [20, 3],
+      shape: [20, 2],
+      chunksRewritten: 3,
+      nbytesRewritten: 240,
+    });
+    await array.resize([20, 2]);
+    expect([...((await array.get([4])) as { data: Int32Array }).data]).toEqual([12, 13]);
+    await array.resize([21, 4]);
+    expect([...((await array.get([{ start: 19, stop: 21, step: 1 }])) as { data: Int32Array }).data]).toEqual(
+      [57, 58, 9, 9, 9, 9, 9, 9],
+    );
+    await array.close();
+    expect((await valuesOf(store)).length).toBe(84);
+    expect((await rejectionOf((await edit(store, "a")).resize([1, 2, 3]))).code).toBe("BAD_ARGUMENT");
+  });
+
+  it("attributes are set and removed, and stay", async () => {
+    const { store, array } = await made(format, { attrs: { a: 1, b: "x" } });
+    await array.setAttributes({ b: undefined, c: [1, 2] });
+    expect(array.attrs).toEqual({ a: 1, c: [1, 2] });
+    await array.close();
+    expect((await open(store, "a")).attrs).toEqual({ a: 1, c: [1, 2] });
+  });
+
+  it("columns come from objects of columns or lists of rows, and a missing or unknown field is named", async () => {
+    const store = new MemoryStore();
+    const dtype = [
+      ["id", "<i4"],
+      ["price", "<f8"],
+    ];
+    await using table = await create(store, "a", { format, dtype, ...SMALL });
+    await table.append({ id: Int32Array.of(1, 2), price: Float64Array.of(0.5, 1.5) });
+    await table.append([{ id: 3, price: 2.5 }, [4, 3.5]]);
+    await table.set([1], { id: 20, price: 9 });
+    await table.set([{ start: 2, stop: 4, step: 1 }], { id: [3, 4], price: Float64Array.of(2.5, 3.5) });
+    await table.flush();
+    const archive = (await open(store, "a")) as ArrayArchive | TableArchive;
+    const column = async (name: string) => [
+      ...((await archive.column(name).get()) as { data: Int32Array }).data,
+    ];
+    expect([await column("id"), await column("price")]).toEqual([
+      [1, 20, 3, 4],
+      [0.5, 9, 2.5, 3.5],
+    ]);
+    const none = await rejectionOf(table.append({ id: Int32Array.of(1) }));
+    expect([none.code, none.details.field]).toEqual(["BAD_ARGUMENT", "price"]);
+    const other = await rejectionOf(table.append({ id: [1], price: [1], cost: [1] }));
+    expect([other.code, other.details.field]).toEqual(["BAD_ARGUMENT", "cost"]);
+    await table.addColumn({ name: "volume", dtype: "<u2", fillValue: 7 });
+    await table.renameColumn("price", "cost");
+    await table.deleteColumn("id");
+    expect(table.columnNames).toEqual(["cost", "volume"]);
+    expect(table.length).toBe(4);
+  });
+
+  it("a plan writes nothing and takes no lock, and writing through it is READ_ONLY", async () => {
+    const { store, array } = await made(format);
+    await array.append(Int32Array.from({ length: 20 }, (_, i) => i));
+    await array.close();
+    const plans = await edit(store, "a", {
+      readOnly: true,
+      lock: () => Promise.reject(new Error("no lock is asked for")),
+    });
+    expect(await plans.planSet([{ start: 0, stop: 9, step: 1 }])).toMatchObject({
+      valuesSet: 9,
+      chunksRewritten: 2,
+      nbytesRewritten: 64,
+    });
+    expect(await plans.planDelete(5, 10)).toMatchObject({ rowsDeleted: 5, rowsRewritten: 10, rows: 15 });
+    expect(await plans.planResize(3)).toMatchObject({ shape: [3], shapeBefore: [20] });
+    expect((await rejectionOf(plans.resize(3))).code).toBe("READ_ONLY");
+    await plans.close();
+    expect(await valuesOf(store)).toEqual(Array.from({ length: 20 }, (_, i) => i));
+  });
+});
+
+it("what a format lacks is UNSUPPORTED, with the verb and the reason", async () => {
+  const { array } = await made("bcolz");
+  const error = await rejectionOf(array.addColumn({ name: "x", dtype: "<i4" }));
+  expect([error.code, error.details.field]).toEqual(["UNSUPPORTED", "addColumn"]);
+  expect(error.message).toMatch(/a carray has no columns; a table has/);
+  const other = create(new MemoryStore(), "a", { format: "bcolz", dtype: "<i4", checksum: "md5" });
+  expect((await rejectionOf(other)).message).toMatch(/the format "bcolz" has no such option/);
+});
