@@ -60,7 +60,8 @@ async function resize(
   }
   const [rowsBefore = 0] = plan.shapeBefore;
   const [rows = 0] = plan.shape;
-  if (json === true) return context.json({ path, dryRun, rowsBefore, rows, ...plan });
+  if (json === true)
+    return context.json({ path, dryRun, rowsBefore, rows, ...(dryRun || shape.length > 1 ? plan : {}) });
   if (shape.length > 1) {
     const verb = dryRun ? "would be" : "is";
     const cost = `${formatPlural(plan.chunksRewritten, "chunk")} (${formatSize(plan.nbytesRewritten)} uncompressed)`;

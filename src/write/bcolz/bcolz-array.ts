@@ -85,6 +85,7 @@ export class BcolzArray extends Editable {
   #edits: Map<number, ByteEdit[]>[] = [];
   #editCount = 0;
   #editBytes = 0;
+  #written = 0;
 
   private constructor(store: WritableStore, path: string, isTable: boolean, options: BcolzOptions) {
     super();
@@ -121,6 +122,10 @@ export class BcolzArray extends Editable {
   override get shape(): readonly number[] {
     const waiting = this.#waitingBytes === 0 ? 0 : this.#waitingBytes / this.#itemBytes;
     return [this.#rows + waiting, ...this.#rowShape];
+  }
+  /** Of chunk files that were set or moved. */
+  override get bytesWritten(): number {
+    return this.#written;
   }
   override get columnNames(): readonly string[] {
     return this.#columns.flatMap(({ name }) => (name === undefined ? [] : [name]));
@@ -302,7 +307,7 @@ export class BcolzArray extends Editable {
       const extents = resolveSelection(selection ?? null, this.shape);
       const bytes = await this.#readItems(selection ?? null, options);
       const data = toValues(bytes, this.#dtype, elementsOf(extents.map(({ count }) => count)));
-      return selectedOf(data, extents);
+      return selectedOf<S>(data, extents);
     });
   }
 
@@ -495,9 +500,9 @@ export class BcolzArray extends Editable {
     await this.#read();
   }
 
-  #stage(options: LongOptions, change: (column: Column, i: number) => StagedChange): Promise<void> {
+  async #stage(options: LongOptions, change: (column: Column, i: number) => StagedChange): Promise<void> {
     const changes = this.#columns.map((column, i) => ({ state: column.state, ...change(column, i) }));
-    return stageChunks(this.store, this.path, changes, this.#long(options));
+    this.#written += await stageChunks(this.store, this.path, changes, this.#long(options));
   }
 
   /** Counts bytes on their way, of all columns together. */

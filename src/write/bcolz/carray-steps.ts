@@ -266,13 +266,14 @@ export interface StagedChange {
   readonly rowShape?: readonly number[];
 }
 
-/** Puts other chunks into the places of all columns, wholly or not at all. @see docs/writing.md [FA-12] */
+/** Puts other chunks into the places of all columns, wholly or not at all. Resolves with their bytes. @see docs/writing.md [FA-12] */
 export async function stageChunks(
   store: WritableStore,
   path: string,
   changes: readonly (StagedChange & { readonly state: CarrayState })[],
   options: CarrayWriteOptions,
-): Promise<void> {
+): Promise<number> {
+  let written = 0;
   const columns: RedoColumn[] = [];
   try {
     for (const [i, change] of changes.entries()) {
@@ -288,10 +289,11 @@ export async function stageChunks(
         count++;
         const old = await store.stat(chunkKey(state.path, index), options);
         cbytes += chunk.length - (old === undefined ? 0 : old.size - PROLOGUE);
-        await store.put(stagedKey(path, i, index), [FILE_HEADER, chunk], {
+        const { size } = await store.put(stagedKey(path, i, index), [FILE_HEADER, chunk], {
           stablePieces: true,
           durable: store.sync === undefined,
         });
+        written += size;
       }
       const { raw } = state.sizes;
       const meta = state.sizesText;
@@ -307,6 +309,7 @@ export async function stageChunks(
     throw error;
   }
   await commitRedo(store, path, columns);
+  return written;
 }
 
 function withRowShape({ dtype }: CarraySettings, rowShape: readonly number[]): Partial<CarraySettings> {
