@@ -10,7 +10,7 @@ import { refuseSymbolic } from "../../archive/places/linked.ts";
 import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
-import type { DType, Field, JsonObject, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { type Selected, selectedOf } from "../../values/selected.ts";
@@ -29,14 +29,14 @@ import {
   type SetPlan,
   shapeOf,
 } from "../editable.ts";
-import { type ColumnLayout, joinField, splitField } from "../layout/columns.ts";
-import { touchedChunks } from "../layout/setting-plan.ts";
+import { joinField, splitField } from "../layout/columns.ts";
 import { OperationLine } from "../operation-line.ts";
 import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
 import { reshapeRows } from "../rows/reshape-rows.ts";
 import { columnSources, itemsOf, readRows } from "../rows/rows.ts";
+import { type Column, planColumnsResize, planColumnsSet, readBytes, readColumns } from "./bcolz-columns.ts";
 import { defaultRowOf } from "./carray-settings.ts";
-import { type CarrayState, claimCarray, readCarray } from "./carray-state.ts";
+import { type CarrayState, claimCarray } from "./carray-state.ts";
 import { appendRows, repeatRow, resizeRows, type StagedChange, stageChunks } from "./carray-steps.ts";
 import { finishRedo } from "./redo.ts";
 import { addColumn, deleteColumn, renameColumn } from "./table-columns.ts";
@@ -52,15 +52,9 @@ export interface BcolzOptions {
   readonly lock?: { release(): Promise<void> } | undefined;
 }
 
-interface Column extends ColumnLayout {
-  readonly state: CarrayState;
-}
-
 /** Bytes of rows, and of changes, that wait in memory. */
 const MAX_WAITING = 8 << 20;
 const MAX_EDITS = 1 << 18;
-/** Bytes that are read at once where rows move. */
-const READ_BYTES = 4 << 20;
 
 const REASONS = {
   compact: "carrays have nothing to compact: each chunk is a file of its own",
@@ -209,21 +203,8 @@ export class BcolzArray extends Editable {
     });
   }
 
-  override async planResize(given: number | readonly number[]): Promise<ResizePlan> {
-    const shapeBefore = this.shape;
-    const shape = shapeOf(given, shapeBefore);
-    const isMoved = shape.slice(1).join() !== shapeBefore.slice(1).join();
-    const [rows = 0] = shape;
-    const [rowsBefore = 0] = shapeBefore;
-    let [chunksRewritten, nbytesRewritten] = [0, 0];
-    for (const { state } of this.#columns) {
-      const { chunklen, rowBytes } = state.settings;
-      const kept = Math.min(rows, rowsBefore);
-      const first = isMoved || rows === rowsBefore ? (isMoved ? 0 : kept) : kept - (kept % chunklen);
-      chunksRewritten += Math.ceil(kept / chunklen) - Math.ceil(first / chunklen);
-      nbytesRewritten += (kept - first) * rowBytes;
-    }
-    return { shapeBefore, shape, chunksRewritten, nbytesRewritten };
+  override async planResize(shape: number | readonly number[]): Promise<ResizePlan> {
+    return planColumnsResize(this.#columns, this.shape, shapeOf(shape, this.shape));
   }
 
   /** Where a kill interrupts it, the next writer finishes it; meanwhile `start` rows are there. */
@@ -283,18 +264,7 @@ export class BcolzArray extends Editable {
   }
 
   override async planSet(selection: Selection | null): Promise<SetPlan> {
-    const extents = resolveSelection(selection, this.shape);
-    const [first] = extents;
-    const valuesSet = elementsOf(extents.map(({ count }) => count));
-    let [chunksRewritten, nbytesRewritten] = [0, 0];
-    for (const { state } of valuesSet === 0 || first === undefined ? [] : this.#columns) {
-      const { chunklen, rowBytes } = state.settings;
-      for (const chunk of first === undefined ? [] : touchedChunks(first, chunklen)) {
-        chunksRewritten++;
-        nbytesRewritten += Math.min(chunklen, this.#rows - chunk * chunklen) * rowBytes;
-      }
-    }
-    return { valuesSet, chunksRewritten, nbytesRewritten };
+    return planColumnsSet(this.#columns, resolveSelection(selection, this.shape));
   }
 
   override get<const S extends Selection | null | undefined = null>(
@@ -370,23 +340,9 @@ export class BcolzArray extends Editable {
 
   /** Reads what the array is now. */
   async #read(): Promise<void> {
-    const columns: Column[] = [];
-    let offset = 0;
-    for (const { name, folder } of await this.#folders()) {
-      const state = await readCarray(this.store, folder, this.#options);
-      const { dtype, rowBytes } = state.settings;
-      const fieldBytes = this.kind === "table" ? rowBytes : dtype.itemSize;
-      columns.push({ name, folder, itemSize: dtype.itemSize, rowBytes, offset, fieldBytes, state });
-      offset += fieldBytes;
-    }
+    const { columns, dtype } = await readColumns(this.store, await this.#folders(), this.#options);
     this.#columns = columns;
-    const fields = columns.map(({ name = "", offset: at, state: { settings } }): Field => {
-      return { name, dtype: settings.dtype, shape: settings.rowShape, offset: at };
-    });
-    this.#dtype =
-      this.kind === "array"
-        ? this.#first.settings.dtype
-        : { kind: "struct", itemSize: offset, byteOrder: "none", fields };
+    this.#dtype = dtype;
     this.#edits = columns.map(() => new Map());
     const key = joinKey(this.path, "__attrs__");
     this.#attrs = (await readAttributes(this.store, key, this.#options)) ?? {};
@@ -527,18 +483,5 @@ export class BcolzArray extends Editable {
     for (const column of this.#columns)
       joinField(await column.state.archive.getBytes(selection, options), column, items, this.#dtype.itemSize);
     return items;
-  }
-}
-
-/** The bytes of a carray from one on, in pieces. */
-async function* readBytes(
-  { archive }: CarrayState,
-  start: number,
-  end: number,
-  options: LongOptions,
-): AsyncGenerator<Uint8Array> {
-  for (let at = start; at < end; at += READ_BYTES) {
-    options.signal?.throwIfAborted();
-    yield await archive.readBytes(at, Math.min(end, at + READ_BYTES), { signal: options.signal });
   }
 }
