@@ -13,7 +13,6 @@ import { joinKey } from "../store/key.ts";
 import { nameDimensions } from "../zarr/document/dimension-names.ts";
 import { consolidate, encodeDocument } from "../zarr/document/zarr-metadata.ts";
 import { parseChunkKey, readCell } from "./view-array.ts";
-import { MadeChunks } from "./view-cache.ts";
 import type { ViewNode, ViewOptions, ViewReadOptions } from "./view-types.ts";
 
 const NEVER = new AbortController().signal;
@@ -143,4 +142,33 @@ function typeName(type: JsonValue | undefined): string {
   if (typeof type === "string") return type;
   const name = (type as { readonly name?: JsonValue } | null | undefined)?.name;
   return typeof name === "string" ? name : "unknown";
+}
+
+/** Bytes of made chunks that are kept. */
+const KEPT_BYTES = 32 * 1024 * 1024;
+
+/** Remembers bytes by a name; what was asked for longest ago is forgotten first. */
+class MadeChunks {
+  readonly #chunks = new Map<string, Uint8Array>();
+  #bytes = 0;
+
+  /** The bytes, which must not be written. */
+  find(name: string): Uint8Array | undefined {
+    const bytes = this.#chunks.get(name);
+    if (bytes === undefined) return undefined;
+    this.#chunks.delete(name);
+    this.#chunks.set(name, bytes);
+    return bytes;
+  }
+
+  keep(name: string, bytes: Uint8Array): void {
+    if (bytes.length > KEPT_BYTES / 2 || this.#chunks.has(name)) return;
+    this.#chunks.set(name, bytes);
+    this.#bytes += bytes.length;
+    for (const [oldest, { length }] of this.#chunks) {
+      if (this.#bytes <= KEPT_BYTES) return;
+      this.#chunks.delete(oldest);
+      this.#bytes -= length;
+    }
+  }
 }

@@ -3,6 +3,7 @@
  *
  * Knows how positions in Zarr's grid become chunks of the archive; must not know documents or other arrays.
  */
+import { at } from "../bytes/at.ts";
 import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
@@ -12,7 +13,7 @@ import { chunksOfCells } from "../convert/sources/chunk-source.ts";
 /** A number as Zarr writes it into a key: without sign and leading zeros. */
 const INDEX = /^(?:0|[1-9]\d{0,15})$/;
 
-/** Number of the cell that the parts of a key behind the array's path name; undefined where there is none. */
+/** Number of the cell that the parts of a key after the array's path name; undefined where there is none. */
 export function parseChunkKey(job: ArrayJob, parts: readonly string[]): number | undefined {
   const { layout, source, type } = job;
   const [prefix, ...indices] = parts;
@@ -32,7 +33,7 @@ export function parseChunkKey(job: ArrayJob, parts: readonly string[]): number |
 function cellAt(cells: CellGrid, position: readonly number[]): number | undefined {
   let cell = 0;
   for (const [axis, index] of position.entries()) {
-    const count = axis < cells.axis ? (cells.shape[axis] ?? 1) : axis === cells.axis ? cells.along : 1;
+    const count = axis < cells.axis ? at(cells.shape, axis) : axis === cells.axis ? cells.along : 1;
     if (index >= count) return undefined;
     cell = cell * count + index;
   }
@@ -42,7 +43,7 @@ function cellAt(cells: CellGrid, position: readonly number[]): number | undefine
 /** A chunk as a view hands it out. */
 export interface ReadCell {
   readonly bytes: Uint8Array;
-  /** It is not the archive's own chunk, but was filled up or compressed anew. */
+  /** It is not the archive's own chunk, but was filled up or compressed again. */
   readonly isMade: boolean;
 }
 

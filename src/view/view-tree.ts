@@ -1,5 +1,5 @@
 /**
- * Many archives as one hierarchy: opened when they are asked for, opened anew when they change.
+ * Many archives as one hierarchy: opened when they are asked for, opened again when they change.
  *
  * Knows which archive a key belongs to; must not know chunks.
  */
@@ -83,7 +83,7 @@ function onlyZarr(path: string): SuperchunkError {
 /**
  * Shows many archives as one Zarr v3 hierarchy: a group for each folder, its metadata consolidated (unless there
  * are more than 5,000 nodes below it). Archives that cannot be read are left out of it, and reading them throws why.
- * An archive that was changed by a writer is opened anew. Throws `BAD_ARGUMENT` where two entries have one node.
+ * An archive that was changed by a writer is opened again. Throws `BAD_ARGUMENT` where two entries have one node.
  */
 export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions = {}): ZarrView {
   return new TreeView(entries, options);
@@ -195,8 +195,8 @@ class TreeView implements ZarrView {
       const mayBeOld = isSuperchunkError(error) && (error.isDamage || error.code === "STALE");
       if (!mayBeOld || options.signal?.aborted === true) throw error;
       const known = this.#opened.get(entry.node);
-      const anew = known !== undefined && (await known.view) !== view ? known.view : this.#reopen(entry);
-      return (await anew).get(key, options);
+      const reopened = known !== undefined && (await known.view) !== view ? known.view : this.#reopen(entry);
+      return (await reopened).get(key, options);
     }
   }
 
@@ -261,7 +261,7 @@ class TreeView implements ZarrView {
         for (const [path, document] of (await this.#open(entry, true)).documents())
           documents.set(joinKey(node, path), document);
       } catch (error) {
-        // One damaged archive does not hide the others; who reads it is told.
+        // One damaged archive does not hide the others; a reader of it gets its error.
         if (!isSuperchunkError(error)) throw error;
       }
     });

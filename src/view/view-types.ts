@@ -28,7 +28,7 @@ export interface ViewNode {
   /** Path in the view, without a leading `/`; `""` is the root. */
   readonly path: string;
   readonly kind: "array" | "group";
-  /** How messages name the archive behind it; absent for folders. */
+  /** How messages name its archive; absent for folders. */
   readonly source?: string;
   /** In items; arrays only. */
   readonly shape?: readonly number[];

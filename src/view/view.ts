@@ -17,7 +17,7 @@ import type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from
  * Shows an opened archive as a Zarr v3 array, or a group with an array for each column, at the root of a store.
  *
  * Chunks are handed out as they lie in the archive, headers and digests checked; a short last chunk is filled up and
- * chunks that do not end on rows are compressed anew, when they are asked for. Reads throw `UNSUPPORTED` for what
+ * chunks that do not end on rows are compressed again, when they are asked for. Reads throw `UNSUPPORTED` for what
  * Zarr cannot hold, and the codes of damage. Works wherever the archive's store does, in a browser too.
  */
 export function zarrView(archive: Archive | ZarrArray | ZarrGroup, options: ViewOptions = {}): ZarrView {
@@ -69,7 +69,7 @@ class SingleView implements ZarrView {
   }
 }
 
-/** The path in a key of zarrita's, with or without a leading `/`; undefined where it is no plain path. */
+/** The path in a key of zarrita's, with or without a leading `/`; undefined where it is not a plain path. */
 export function parseViewKey(key: string): string | undefined {
   const path = key.startsWith("/") ? key.slice(1) : key;
   try {

@@ -155,7 +155,7 @@ describe("virtualize --shards --concat", () => {
       return `${code} ${err}`;
     };
     expect(await refused(short, whole)).toMatch(
-      /^1 superchunk: .*short: its last file is no whole shard: it has 15 of 40 rows, and another archive follows; refer to the chunks one by one/,
+      /^1 superchunk: .*short: its last file is not a whole shard: it has 15 of 40 rows, and another archive follows; refer to the chunks one by one/,
     );
     expect(await refused(whole, other)).toMatch(
       /^1 superchunk: .*other: its files are shards of 5 chunks of 10 items, and those of .*whole are of 4 chunks of 10 items/,

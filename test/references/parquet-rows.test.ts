@@ -1,6 +1,6 @@
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { expect, it } from "vitest";
-import { decodeParquetRows } from "../../src/references/kerchunk/parquet-rows.ts";
+import { decodeParquetRows } from "../../src/references/kerchunk/kerchunk-index.ts";
 
 const PATHS = ["a", "b", null, "b", "c", null, "d"];
 

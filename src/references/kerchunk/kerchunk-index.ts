@@ -3,13 +3,16 @@
  *
  * Knows both forms; must not know where objects lie. Nothing that a set says is believed before it is used.
  */
-import { SuperchunkError } from "../../errors.ts";
+
+import type { ColumnData } from "hyparquet";
+import { at } from "../../bytes/at.ts";
+import { decodeStreamSync, prepare } from "../../codec/index.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { Guard } from "../plan/types.ts";
 import { fromBase64 } from "./base64.ts";
 import { chunkCounts } from "./kerchunk-parquet.ts";
-import { decodeParquetRows, type ParquetRows } from "./parquet-rows.ts";
 
 /** A place in an object; without a length, all of it. */
 export interface StoredReference {
@@ -51,7 +54,7 @@ export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
   } catch (cause) {
     throw new SuperchunkError("BAD_FIELD", "this is not JSON, so no set of references", { path, cause });
   }
-  if (!isObject(set)) throw bad(path, "refs", "the set of references is no object", set);
+  if (!isObject(set)) throw bad(path, "refs", "the set of references is not an object", set);
   if (set.templates !== undefined || set.gen !== undefined) {
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -60,7 +63,7 @@ export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
     );
   }
   const refs = set.refs === undefined ? set : set.refs;
-  if (!isObject(refs)) throw bad(path, "refs", "refs is no object", refs);
+  if (!isObject(refs)) throw bad(path, "refs", "refs is not an object", refs);
   if (set.refs !== undefined && set.version !== 1) {
     throw new SuperchunkError("UNSUPPORTED", `references of version ${String(set.version)} are not read`, {
       path,
@@ -71,7 +74,7 @@ export function parseKerchunkJson(text: string, path: string): ReferenceIndex {
   }
   // In a bare object it is a key of the store.
   const guards = set.refs === undefined ? undefined : set.guards;
-  if (guards !== undefined && !isObject(guards)) throw bad(path, "guards", "guards is no object", guards);
+  if (guards !== undefined && !isObject(guards)) throw bad(path, "guards", "guards is not an object", guards);
   return new JsonIndex(
     refs as Readonly<Record<string, unknown>>,
     guards as Readonly<Record<string, unknown>> | undefined,
@@ -127,7 +130,7 @@ class JsonIndex implements ReferenceIndex {
     const guards = this.#guards;
     if (guards === undefined || !Object.hasOwn(guards, location)) return undefined;
     const value = guards[location];
-    if (!Array.isArray(value)) throw bad(this.#path, "guards", "a guard is no list", value);
+    if (!Array.isArray(value)) throw bad(this.#path, "guards", "a guard is not a list", value);
     const [size, modified, etag] = value as readonly unknown[];
     return toGuard(size, modified, etag, this.#path);
   }
@@ -154,7 +157,7 @@ export async function openKerchunkParquet(
     throw new SuperchunkError("BAD_FIELD", "this is not JSON", { path, cause });
   }
   const { metadata } = document;
-  if (!isObject(metadata)) throw bad(path, "metadata", "metadata is no object", metadata);
+  if (!isObject(metadata)) throw bad(path, "metadata", "metadata is not an object", metadata);
   const recordSize = count(document.record_size, path, "record_size");
   if (recordSize === 0) throw bad(path, "record_size", "record_size is 0", 0);
   return new ParquetIndex(store, prefix, metadata as Readonly<Record<string, unknown>>, recordSize);
@@ -202,7 +205,7 @@ class ParquetIndex implements ReferenceIndex {
     if (raw instanceof Uint8Array) return raw.slice();
     const location = rows.value("path", at);
     if (location === null || location === undefined) return undefined;
-    if (typeof location !== "string") throw bad(path, "path", "is no text", location);
+    if (typeof location !== "string") throw bad(path, "path", "is not a string", location);
     const length = count(rows.value("size", at), path, "size");
     const guarded = rows.value("object_size", at);
     return {
@@ -256,7 +259,7 @@ class ParquetIndex implements ReferenceIndex {
   }
 }
 
-/** Chunks of an array along each axis; undefined where its document does not tell. */
+/** Chunks of an array along each axis; undefined where its document does not say. */
 function gridOf({ shape, chunks }: Readonly<Record<string, unknown>>): readonly number[] | undefined {
   if (!isCounts(shape) || !isCounts(chunks) || shape.length !== chunks.length) return undefined;
   return chunkCounts({ shape, chunk_grid: { configuration: { chunk_shape: chunks } } });
@@ -267,7 +270,7 @@ function rowsIn(array: Readonly<Record<string, unknown>>): number | undefined {
   return gridOf(array)?.reduce((rows, n) => rows * n, 1);
 }
 
-/** Row of a chunk in the files of its array; undefined for what is no chunk of it. */
+/** Row of a chunk in the files of its array; undefined for what is not a chunk of it. */
 function rowOf(name: string, array: Readonly<Record<string, unknown>>): number | undefined {
   const grid = gridOf(array);
   if (grid === undefined) return undefined;
@@ -277,7 +280,7 @@ function rowOf(name: string, array: Readonly<Record<string, unknown>>): number |
     return undefined;
   let row = 0;
   for (const [axis, part] of parts.entries()) {
-    const n = grid[axis] ?? 0;
+    const n = at(grid, axis);
     if (Number(part) >= n) return undefined;
     row = row * n + Number(part);
   }
@@ -303,7 +306,7 @@ function toGuard(size: unknown, modified: unknown, etag: unknown, path: string):
 function count(value: unknown, path: string, field: string): number {
   const number = typeof value === "bigint" ? Number(value) : value;
   if (Number.isSafeInteger(number) && (number as number) >= 0) return number as number;
-  throw bad(path, field, "a count is no whole number from 0 on", value);
+  throw bad(path, field, "a count is not a whole number from 0 on", value);
 }
 
 function isObject(value: unknown): value is object {
@@ -316,4 +319,51 @@ function bad(path: string, field: string, reason: string, found: unknown): Super
     field,
     found: typeof found === "object" ? typeof found : found,
   });
+}
+
+/** The rows of one file. */
+export class ParquetRows {
+  /** Rows of the file. */
+  readonly count: number;
+  readonly #columns: ReadonlyMap<string, readonly ColumnData[]>;
+
+  constructor(pieces: readonly ColumnData[]) {
+    const columns = new Map<string, ColumnData[]>();
+    let count = 0;
+    for (const piece of pieces) {
+      const column = columns.get(piece.columnName);
+      if (column === undefined) columns.set(piece.columnName, [piece]);
+      else column.push(piece);
+      count = Math.max(count, piece.rowEnd);
+    }
+    this.#columns = columns;
+    this.count = count;
+  }
+
+  /** The value of a column in a row; undefined where there is none. */
+  value(column: string, row: number): unknown {
+    const piece = this.#columns.get(column)?.find(({ rowStart, rowEnd }) => row >= rowStart && row < rowEnd);
+    return piece?.columnData[row - piece.rowStart];
+  }
+}
+
+/** Decodes a file. Throws `BAD_FIELD` for what is no Parquet; `path` is what messages call it. */
+export async function decodeParquetRows(bytes: Uint8Array, path: string): Promise<ParquetRows> {
+  const [{ parquetRead }] = await Promise.all([import("hyparquet"), prepare("zstd")]);
+  const pieces: ColumnData[] = [];
+  try {
+    await parquetRead({
+      file: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer,
+      utf8: false,
+      compressors: { ZSTD: (input, length) => decodeStreamSync("zstd", input, length) },
+      onChunk: (piece) => void pieces.push(piece),
+    });
+  } catch (cause) {
+    if (isSuperchunkError(cause)) throw cause;
+    throw new SuperchunkError("BAD_FIELD", "this file of references is not Parquet that can be read", {
+      path,
+      cause,
+    });
+  }
+  return new ParquetRows(pieces);
 }

@@ -3,15 +3,18 @@
  *
  * Our guards stand beside them in a member of their own, which other readers pass over. @see FORMAT.md [FV-01]
  */
+
+import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
-import type { JsonObject } from "../../format/types.ts";
+import { keepFloats } from "../../format/json-float.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { chunkKey } from "../../zarr/document/zarr-metadata.ts";
+import { chunkKey, chunkShapeOf } from "../../zarr/document/zarr-metadata.ts";
 import { PackedTexts } from "../plan/packed-texts.ts";
 import type { ReferenceItem } from "../plan/reference-stream.ts";
 import { toBase64 } from "./base64.ts";
-import { toZarr2, ZGROUP, zarr2ChunkKey } from "./zarr2-documents.ts";
 
 /** Characters that are put together before they are handed on. */
 const PIECE = 1 << 16;
@@ -107,3 +110,76 @@ export function documentsOf(
     [joinKey(node, ".zattrs"), zattrs],
   ];
 }
+
+/** The two documents of an array. */
+interface Zarr2Documents {
+  readonly zarray: JsonObject;
+  readonly zattrs: JsonObject;
+}
+
+const SHUFFLES: Readonly<Record<string, number>> = { noshuffle: 0, shuffle: 1, bitshuffle: 2 };
+
+/** The group document of Zarr v2. */
+const ZGROUP: JsonObject = { zarr_format: 2 };
+
+/**
+ * The documents of an array whose Zarr v3 document is `document`. Throws `UNSUPPORTED` for what Zarr v2 cannot say:
+ * a rectilinear grid, and Fortran order where items have dimensions of their own.
+ */
+function toZarr2(job: ArrayJob, document: JsonObject): Zarr2Documents {
+  const grid = (document["chunk_grid"] as { readonly name: string }).name;
+  const { archive } = job.source;
+  const path = archive.store.describe(archive.path);
+  if (grid !== "regular")
+    throw new SuperchunkError("UNSUPPORTED", "Zarr v2 has no rectilinear grid; write references of Zarr v3", {
+      path,
+      field: "chunk_grid",
+    });
+  const reversed = job.layout?.reversed === true;
+  if (reversed && job.type.itemShape.length > 0) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "Zarr v2 has no word for Fortran order of items that are arrays; write references of Zarr v3",
+      { path, field: "order" },
+    );
+  }
+  const { cname, clevel, shuffle } = job.blosc;
+  const names = document["dimension_names"];
+  const attributes = (document["attributes"] ?? {}) as JsonObject;
+  return {
+    zarray: {
+      zarr_format: 2,
+      shape: document["shape"] ?? [],
+      chunks: chunkShapeOf(document),
+      dtype: typeOf(job),
+      compressor: { id: "blosc", cname, clevel, shuffle: SHUFFLES[shuffle] ?? 1, blocksize: 0 },
+      // No chunk is missing; and xarray takes a fill value for "no data", which the archive's default is not.
+      fill_value: null,
+      order: reversed ? "F" : "C",
+      filters: null,
+      dimension_separator: ".",
+    },
+    zattrs: keepFloats(
+      { ...(names === undefined ? {} : { _ARRAY_DIMENSIONS: names }), ...attributes },
+      attributes,
+    ),
+  };
+}
+
+/** Key of a chunk below its array. */
+export function zarr2ChunkKey(index: readonly number[]): string {
+  return index.length === 0 ? "0" : index.join(".");
+}
+
+/** numpy's spelling of the data type that the Zarr v3 document names. */
+function typeOf({ type, source }: ArrayJob): JsonValue {
+  if (type.original === undefined) return formatDType(source.dtype);
+  const code = ORIGINALS[String(type.dataType)];
+  if (code === undefined) throw new RangeError(`no type string for ${String(type.dataType)}`);
+  const configuration = type.bytesCodec["configuration"] as { readonly endian?: string } | undefined;
+  const order = code.endsWith("1") ? "|" : configuration?.endian === "big" ? ">" : "<";
+  return `${order}${code}`;
+}
+
+/** Data types that portable conversions make of others. */
+const ORIGINALS: Readonly<Record<string, string>> = { int64: "i8", uint32: "u4", uint8: "u1" };

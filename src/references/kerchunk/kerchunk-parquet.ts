@@ -4,6 +4,7 @@
  * Rows count the chunks of the array in C order. Guards stand in columns of their own, which other readers pass over.
  * hyparquet and hyparquet-writer do the encoding. @see FORMAT.md [FV-02]
  */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -103,7 +104,7 @@ class ArrayRows {
   }
 
   async add(chunk: PlannedChunk): Promise<void> {
-    const row = chunk.index.reduce((sum, at, axis) => sum * (this.#counts[axis] ?? 1) + at, 0);
+    const row = chunk.index.reduce((sum, place, axis) => sum * at(this.#counts, axis) + place, 0);
     const number = Math.floor(row / this.#size);
     let record = this.#records.get(number);
     if (record === undefined) {
@@ -145,7 +146,7 @@ function fillRow(record: RowFile, at: number, chunk: PlannedChunk): void {
 export function chunkCounts(document: JsonObject): number[] {
   const shape = document["shape"] as readonly number[];
   const grid = document["chunk_grid"] as { configuration: { chunk_shape: readonly number[] } };
-  return shape.map((n, axis) => Math.ceil(n / (grid.configuration.chunk_shape[axis] ?? 1)));
+  return shape.map((n, axis) => Math.ceil(n / at(grid.configuration.chunk_shape, axis)));
 }
 
 async function encodeRecord(record: RowFile): Promise<Uint8Array> {

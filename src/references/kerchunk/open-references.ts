@@ -117,7 +117,7 @@ export async function openIndex(
   path: string,
   options: StoreOptions,
 ): Promise<ReferenceIndex> {
-  // A folder is no object; stores that cannot tell find no object there either.
+  // A folder is not an object; stores without folders find no object there either.
   const text = path === "" ? undefined : await store.get(path, options);
   if (text === undefined) return openKerchunkParquet(store, path, options);
   return parseKerchunkJson(new TextDecoder().decode(text), store.describe(path));

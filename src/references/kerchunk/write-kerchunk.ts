@@ -5,6 +5,7 @@
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
+import { MemoryStore } from "../../store/memory.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import { chunkKey } from "../../zarr/document/zarr-metadata.ts";
 import type { OpenContainer } from "../containers/container-reader.ts";
@@ -14,11 +15,9 @@ import type { ReferencePlan } from "../plan/plan.ts";
 import type { ReferencedArray } from "../plan/planned-array.ts";
 import { type ReferenceItem, type StreamSettings, streamReferences } from "../plan/reference-stream.ts";
 import type { ReferenceCounts } from "../plan/types.ts";
-import { excerptKerchunkJson } from "./kerchunk-excerpt.ts";
-import { formatKerchunkJson, type ReferenceFormat } from "./kerchunk-json.ts";
+import { formatKerchunkJson, type ReferenceFormat, zarr2ChunkKey } from "./kerchunk-json.ts";
 import { writeKerchunkParquet } from "./kerchunk-parquet.ts";
 import { assertSame, containersKey, openReferences } from "./open-references.ts";
-import { zarr2ChunkKey } from "./zarr2-documents.ts";
 
 /** How a set of kerchunk references is written. */
 export interface KerchunkOptions extends StoreOptions, Pick<StreamSettings, "onFailure"> {
@@ -235,4 +234,51 @@ async function assertFree(
   throw new SuperchunkError("CONFLICT", "there is a set of references already; remove it, or overwrite it", {
     path: target.describe(key),
   });
+}
+
+/** Bytes that are read at a time. */
+const WINDOW = 1 << 20;
+
+/** A store with a set of only the `wanted` keys of the set at `path`, and their guards. */
+async function excerptKerchunkJson(
+  store: ReadableStore,
+  path: string,
+  wanted: ReadonlySet<string>,
+  options: StoreOptions,
+): Promise<ReadableStore> {
+  const refs: Record<string, unknown> = {};
+  const guards: Record<string, unknown> = {};
+  const locations = new Set<string>();
+  for await (const line of linesOf(store, path, options)) {
+    const match = /^("(?:[^"\\]|\\.)*"):(.*?),?$/s.exec(line);
+    if (match === null) continue;
+    const [, quoted = "", value = ""] = match;
+    const name = JSON.parse(quoted) as string;
+    if (wanted.has(name)) {
+      const reference = JSON.parse(value) as unknown;
+      refs[name] = reference;
+      if (Array.isArray(reference)) locations.add(String(reference[0]));
+    } else if (locations.has(name)) guards[name] = JSON.parse(value);
+  }
+  const excerpt = new MemoryStore();
+  const text = JSON.stringify({ version: 1, refs, guards });
+  await excerpt.put(path, new TextEncoder().encode(text));
+  return excerpt;
+}
+
+async function* linesOf(store: ReadableStore, path: string, options: StoreOptions): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (let offset = 0; ; offset += WINDOW) {
+    const bytes = await store.getRange(path, { offset, length: WINDOW }, options);
+    if (bytes === undefined)
+      throw new SuperchunkError("NOT_FOUND", "the set of references has vanished", {
+        path: store.describe(path),
+      });
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+    if (bytes.length < WINDOW) break;
+  }
+  yield rest;
 }

@@ -1,21 +1,22 @@
 /**
- * Several archives as one array: their chunks one behind the other along the first dimension.
+ * Several archives as one array: their chunks one after the other along the first dimension.
  *
  * Regular where every chunk but the very last has the same rows; else a rectilinear grid, where that is asked for.
  * Must not know the forms in which references are written.
  */
 
+import { at } from "../../bytes/at.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { LengthRun } from "../../zarr/document/unequal-cells.ts";
 import { chunkShapeOf, withLengths } from "../../zarr/document/zarr-metadata.ts";
-import { joinLinked } from "./join-linked.ts";
-import { JoinedArray } from "./joined-array.ts";
 import { LinkedArray } from "./linked-array.ts";
 import { type ReferencePlan, rowsOf } from "./plan.ts";
-import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
+import { grownChunks, PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
+import type { GuardedObject } from "./scanned-objects.ts";
+import type { PlannedChunk, ReferenceCounts } from "./types.ts";
 
 /**
  * Joins the plans of several archives, in their order: arrays of the same path become one. All must have the same
@@ -96,7 +97,7 @@ function joinedDocument(
   rows: readonly LengthRun[] | number | undefined,
 ): JsonObject {
   const [, ...others] = first.document["shape"] as readonly number[];
-  const length = arrays.reduce((sum, { document }) => sum + ((document["shape"] as number[])[0] ?? 0), 0);
+  const length = arrays.reduce((sum, { document }) => sum + at(document["shape"] as number[], 0), 0);
   const { chunkDocument } = first.job;
   const [, ...chunk] = chunkShapeOf(chunkDocument);
   const regular = {
@@ -145,7 +146,7 @@ function assertAlike(first: ReferencedArray, other: ReferencedArray): void {
   }
 }
 
-/** Members as they must agree: payloads tell their own compression, which may differ from chunk to chunk. */
+/** Members as they must agree: payloads name their own compression, which may differ from chunk to chunk. */
 function settled({ chunkDocument }: ArrayJob, member: string): JsonObject[string] {
   const value = chunkDocument[member] ?? null;
   if (member !== "codecs") return value;
@@ -160,7 +161,135 @@ function shortInTheMiddle(arrays: readonly ReferencedArray[]): SuperchunkError {
   const { archive } = (arrays[Math.max(0, at)] ?? arrays[0])?.job.source ?? {};
   return new SuperchunkError(
     "UNSUPPORTED",
-    "its chunks have other rows than those of the archives before and behind it, and a regular grid has no short chunk in the middle; join with a rectilinear grid, or convert by copying",
+    "its chunks have other rows than those of the archives before and after it, and a regular grid has no short chunk in the middle; join with a rectilinear grid, or convert by copying",
     { path: archive?.store.describe(archive.path) ?? "", field: "concat" },
   );
+}
+
+/** Joins arrays that agree in all but their lengths. Throws `UNSUPPORTED`, with the reason, where their shards make no grid. */
+function joinLinked(node: string, arrays: readonly LinkedArray[]): ReferencedArray {
+  const filled = arrays.filter(({ count }) => count > 0);
+  const first = filled[0] ?? arrays[0];
+  if (first === undefined) throw new RangeError(`no arrays at ${node}`);
+  const [, ...others] = first.document["shape"] as readonly number[];
+  const rows = filled.reduce((sum, { job }) => sum + at(job.source.shape, 0), 0);
+  const document = { ...first.document, shape: [rows, ...others] };
+  let shard = 0;
+  const parts = filled.map((array, i) => {
+    assertSameShards(first.job, array.job);
+    if (i < filled.length - 1) assertWholeShards(array.job);
+    const part = array.placedAt(document, shard);
+    shard += array.count;
+    return part;
+  });
+  return new JoinedArray(node, document, first.job, parts, first.sampledBytes);
+}
+
+const OTHERWISE = "refer to the chunks one by one, without --shards, or convert by copying";
+
+function assertSameShards(first: ArrayJob, job: ArrayJob): void {
+  const [expected, found] = [shardsOf(first), shardsOf(job)];
+  if (expected === found) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `its files are shards of ${found}, and those of ${pathOf(first)} are of ${expected}, but an array has shards of one shape; ${OTHERWISE}`,
+    { path: pathOf(job), field: "shards", expected, found },
+  );
+}
+
+function assertWholeShards(job: ArrayJob): void {
+  const rows = at(job.source.shape, 0);
+  const perShard = job.layout === undefined ? 1 : at(job.layout.shards.shape, 0);
+  if (rows % perShard === 0) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `its last file is not a whole shard: it has ${rows % perShard} of ${perShard} rows, and another archive follows; ${OTHERWISE}`,
+    { path: pathOf(job), field: "shards", expected: perShard, found: rows % perShard },
+  );
+}
+
+/** `4 chunks of 10 x 3 items`. */
+function shardsOf({ layout }: ArrayJob): string {
+  if (layout === undefined) return "nothing";
+  const { capacity, shape, cells } = layout.shards;
+  const chunk = shape.map((n, axis) => n / at(cells, axis));
+  return `${capacity} ${capacity === 1 ? "chunk" : "chunks"} of ${chunk.join(" x ")} items`;
+}
+
+function pathOf({ source: { archive } }: ArrayJob): string {
+  return archive.store.describe(archive.path);
+}
+
+/** Arrays of several archives as one. */
+class JoinedArray implements ReferencedArray {
+  readonly node: string;
+  readonly document: JsonObject;
+  readonly job: ArrayJob;
+  readonly sampledBytes?: number;
+  readonly #parts: readonly ReferencedArray[];
+
+  /** The `parts` have the chunks at their places in this array. */
+  constructor(
+    node: string,
+    document: JsonObject,
+    job: ArrayJob,
+    parts: readonly ReferencedArray[],
+    sampledBytes?: number,
+  ) {
+    this.node = node;
+    this.document = document;
+    this.job = job;
+    this.#parts = parts;
+    if (sampledBytes !== undefined) this.sampledBytes = sampledBytes;
+  }
+
+  get count(): number {
+    return this.#parts.reduce((sum, { count }) => sum + count, 0);
+  }
+
+  async *chunks(counts: ReferenceCounts, first = 0): AsyncGenerator<PlannedChunk> {
+    let start = 0;
+    for (const part of this.#parts) {
+      if (first < start + part.count) yield* part.chunks(counts, Math.max(0, first - start));
+      start += part.count;
+    }
+  }
+
+  positionOf(cell: number): readonly number[] {
+    const { part, start } = this.#partOf(cell);
+    return part.positionOf(cell - start);
+  }
+
+  sample(cell: number): Promise<Uint8Array> {
+    const { part, start } = this.#partOf(cell);
+    return part.sample(cell - start);
+  }
+
+  async *recheck(): AsyncGenerator<GuardedObject> {
+    for (const part of this.#parts) yield* part.recheck();
+  }
+
+  chunksOf(before: JsonObject): number | undefined {
+    return grownChunks(before, this.document, this.count, chunkRows(this.document));
+  }
+
+  async firstInObject(cell: number): Promise<number> {
+    const { part, start } = this.#partOf(cell);
+    return start + (await part.firstInObject(cell - start));
+  }
+
+  #partOf(cell: number): { readonly part: ReferencedArray; readonly start: number } {
+    let start = 0;
+    for (const part of this.#parts) {
+      if (cell < start + part.count) return { part, start };
+      start += part.count;
+    }
+    throw new RangeError(`${this.node} has no chunk ${cell}`);
+  }
+}
+
+/** Rows of a chunk in a regular grid. */
+function chunkRows(document: JsonObject): number | undefined {
+  const grid = document["chunk_grid"] as { readonly name: string };
+  return grid.name === "regular" ? chunkShapeOf(document)[0] : undefined;
 }

@@ -13,8 +13,8 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { nameDimensions } from "../../zarr/document/dimension-names.ts";
 import { shardIndexLength } from "../../zarr/read/shard-index.ts";
-import { isColumnOf } from "./documents.ts";
 import type { PlanOptions, ReferencePlan } from "./plan.ts";
+import { isColumnOf } from "./plan.ts";
 import { grownChunks, type ReferencedArray } from "./planned-array.ts";
 import { type GuardedObject, ScannedObjects } from "./scanned-objects.ts";
 import type { ChunkReference, ReferenceCounts } from "./types.ts";
@@ -41,10 +41,17 @@ export async function planLinkedReferences(
       const path = joinKey(node, job.node);
       const document = nameDimensions(job.document, path, isColumnOf(job, linked.groups));
       const shards = linked.shards.filter((shard) => shard.job === job);
-      return new LinkedArray(path, document, job, shards, options);
+      return new LinkedArray({ node: path, document, job, shards }, options);
     }),
     notes: linked.notes,
   };
+}
+
+/** The data files of one array, and where they belong. */
+interface LinkedFiles extends Pick<ReferencedArray, "node" | "document" | "job"> {
+  readonly shards: readonly LinkedShard[];
+  /** Shards of a joined array before these (default 0). */
+  readonly firstShard?: number;
 }
 
 /** An array whose chunks, as references go, are shards. */
@@ -56,17 +63,9 @@ export class LinkedArray implements ReferencedArray {
   readonly #objects: ScannedObjects;
   readonly #signal: AbortSignal;
   readonly #options: PlanOptions;
-  /** Shards of a joined array in front of these. */
   readonly #firstShard: number;
 
-  constructor(
-    node: string,
-    document: JsonObject,
-    job: ArrayJob,
-    shards: readonly LinkedShard[],
-    options: PlanOptions,
-    firstShard = 0,
-  ) {
+  constructor({ node, document, job, shards, firstShard = 0 }: LinkedFiles, options: PlanOptions) {
     this.node = node;
     this.document = document;
     this.job = job;
@@ -77,16 +76,17 @@ export class LinkedArray implements ReferencedArray {
     this.#firstShard = firstShard;
   }
 
-  /** The same shards in an array that several are joined to, behind `firstShard` others along the first dimension. */
+  /** The same shards in an array that several are joined to, after `firstShard` others along the first dimension. */
   placedAt(document: JsonObject, firstShard: number): LinkedArray {
-    return new LinkedArray(this.node, document, this.job, this.#shards, this.#options, firstShard);
+    const { node, job } = this;
+    return new LinkedArray({ node, document, job, shards: this.#shards, firstShard }, this.#options);
   }
 
   get count(): number {
     return this.#shards.length;
   }
 
-  /** The index stands at the end of a file, whatever its size. */
+  /** The index is at the end of a file, whatever its size. */
   get sampledBytes(): number {
     return shardIndexLength(this.job.layout?.shards.capacity ?? 0);
   }

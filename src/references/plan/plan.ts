@@ -3,8 +3,10 @@
  *
  * Knows archives and Zarr's documents; must not know the forms in which references are written.
  */
+
 import { requireSettled } from "../../archive/journal/array-journal.ts";
 import type { Archive } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { type ConversionJobs, planJobs } from "../../convert/plan/conversion-jobs.ts";
 import type { LayoutOptions } from "../../convert/plan/convert-options.ts";
@@ -16,7 +18,6 @@ import { joinKey } from "../../store/key.ts";
 import { nameDimensions } from "../../zarr/document/dimension-names.ts";
 import type { LengthRun } from "../../zarr/document/unequal-cells.ts";
 import { withLengths } from "../../zarr/document/zarr-metadata.ts";
-import { isColumnOf } from "./documents.ts";
 import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
 
 /** What decides what is referenced, and how. */
@@ -67,7 +68,7 @@ export async function planReferences(archive: Archive, options: PlanOptions = {}
   };
 }
 
-/** Throws `UNSUPPORTED` where chunks would have to be compressed anew: that is a copy, not references. */
+/** Throws `UNSUPPORTED` where chunks would have to be compressed again: that is a copy, not references. */
 export function assertReferable({ recodes, source: { archive } }: ArrayJob): void {
   if (recodes === undefined) return;
   throw new SuperchunkError(
@@ -82,7 +83,7 @@ export function rowsOf({ layout, source }: ArrayJob): readonly LengthRun[] {
   if (layout === undefined || source.shape.length === 0) return [];
   const { cells, reversed } = layout;
   const isCutHere = cells.axis === 0 && (!reversed || source.shape.length === 1);
-  const rows = source.shape[0] ?? 0;
+  const rows = at(source.shape, 0);
   if (!isCutHere) return [{ length: reversed ? rows : 1, times: reversed ? 1 : rows }];
   const last = cellItems(cells, cells.count - 1) / cells.inner;
   const whole = { length: cells.length, times: cells.count - 1 };
@@ -102,4 +103,10 @@ function notesOf({ notes, arrays }: ConversionJobs): string[] {
     ...notes,
     ...arrays.flatMap((job) => job.notes.map((note) => (job.node === "" ? note : `${job.node}: ${note}`))),
   ];
+}
+
+/** The node's name in documents: a job's own path below the archive's. */
+export function isColumnOf(job: ArrayJob, groups: ReadonlyMap<string, JsonObject>): boolean {
+  const parent = job.node.includes("/") ? job.node.slice(0, job.node.lastIndexOf("/")) : "";
+  return job.node !== "" && groups.has(parent);
 }

@@ -3,7 +3,9 @@
  *
  * Headers are read and checked, payloads are not. Must not know the forms in which references are written.
  */
+
 import type { ChunkInfo } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "../../convert/plan/array-job.ts";
@@ -59,7 +61,7 @@ export interface ReferencedArray {
 
 /** Where the chunks of an archive lie in an array that several are joined to. */
 export interface JoinedPlace {
-  /** Chunks of the array in front of them. */
+  /** Chunks of the array before them. */
   readonly firstRow: number;
   /** Uncompressed bytes of a whole chunk. */
   readonly cellBytes: number;
@@ -68,7 +70,7 @@ export interface JoinedPlace {
 
 /**
  * Chunks that the state of an array had whose document is `before`, of `count` now; `rows` of a chunk along the first
- * axis, where that is how the array grows. Undefined where it is no earlier state.
+ * axis, where that is how the array grows. Undefined where it is not an earlier state.
  */
 export function grownChunks(
   before: JsonObject,
@@ -84,9 +86,9 @@ export function grownChunks(
   const grown = now["shape"] as readonly number[];
   const shape = before["shape"] as readonly number[] | undefined;
   if (!Array.isArray(shape) || shape.length !== grown.length) return undefined;
-  if (shape.some((n, axis) => (axis === 0 ? n > (grown[0] ?? 0) : n !== grown[axis]))) return undefined;
+  if (shape.some((n, axis) => (axis === 0 ? n > at(grown, 0) : n !== grown[axis]))) return undefined;
   if (shape[0] === grown[0]) return count;
-  return rows === undefined ? undefined : Math.ceil((shape[0] ?? 0) / rows);
+  return rows === undefined ? undefined : Math.ceil(at(shape, 0) / rows);
 }
 
 /** An array of one archive. */
@@ -141,7 +143,7 @@ export class PlannedArray implements ReferencedArray {
     const { archive } = this.job.source;
     const { signal } = this.#options;
     this.#objects.clear();
-    // Chunks come behind their objects, and those of several objects may come at once.
+    // Chunks come after their objects, and those of several objects may come at once.
     const objects = new Map<string, LocatedObject>();
     const onObject = (key: string, info?: ObjectInfo): Promise<void> | void => {
       if (info === undefined) return this.#objects.look(key).then((object) => void objects.set(key, object));
@@ -205,7 +207,7 @@ export class PlannedArray implements ReferencedArray {
   }
 
   /**
-   * Chunks that an earlier state of this array had, as its document tells: those before are still the same chunks.
+   * Chunks that an earlier state of this array had, as its document says: those before are still the same chunks.
    * Undefined where the document is that of another array, or of one that was longer.
    */
   chunksOf(before: JsonObject): number | undefined {

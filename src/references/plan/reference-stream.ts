@@ -1,5 +1,5 @@
 /**
- * References to many archives as one stream: documents before their chunks, objects and their guards behind them.
+ * References to many archives as one stream: documents before their chunks, objects and their guards after them.
  *
  * Knows the order of things; must not know the forms in which references are written.
  */
@@ -39,7 +39,7 @@ export interface StreamSettings {
 }
 
 /**
- * The pieces of all plans. Every object is compared again behind the archive's chunks, so that none is guarded by
+ * The pieces of all plans. Every object is compared again after the archive's chunks, so that none is guarded by
  * what it was while a writer was at work; throws `STALE` where one has changed, and `INCOMPLETE` where all archives
  * are left out.
  */

@@ -59,7 +59,7 @@ export class ScannedObjects {
     this.#seen = new SeenObjects(store);
   }
 
-  /** Begins anew. */
+  /** Forgets every object. */
   clear(): void {
     this.#seen = new SeenObjects(this.#store);
     this.#keys.clear();
@@ -71,7 +71,7 @@ export class ScannedObjects {
     return this.#add(key, location, await this.#seen.see(key, { signal: this.#options.signal }));
   }
 
-  /** Takes in what was told of an object with its first bytes. Throws `UNSUPPORTED` for one without a location or a guard. */
+  /** Takes note of what a store said of an object with its first bytes. Throws `UNSUPPORTED` for one without a location or a guard. */
   note(key: string, info: ObjectInfo): LocatedObject {
     this.#seen.note(info);
     return this.#add(key, this.#locate(key), info);

@@ -1,4 +1,4 @@
-/** Virtual references: what says where a chunk of a Zarr array lies in an object that nobody copied. Types only. */
+/** Virtual references: what says where a chunk of a Zarr array lies in an object that was not copied. Types only. */
 
 /** What an object was when its chunks were found: readers refuse an object that no longer is. */
 export interface Guard {
@@ -27,7 +27,7 @@ export interface ChunkReference {
   readonly guard: Guard | undefined;
 }
 
-/** A chunk that is stored beside the references: filled up, compressed anew, or small enough. */
+/** A chunk that is stored beside the references: filled up, compressed again, or small enough. */
 export interface NativeChunk {
   readonly kind: "native";
   readonly node: string;
