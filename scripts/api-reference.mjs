@@ -12,7 +12,13 @@ import { installTools, toolsFolder } from "./tools/install.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 installTools();
 const typedoc = join(toolsFolder, "node_modules", "typedoc", "bin", "typedoc");
-const { status } = spawnSync(process.execPath, [typedoc, "--logLevel", "Error"], {
+const { exports: entries } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+/** The source of each entry, from the file that it is built to. */
+const sources = Object.values(entries)
+  .filter((entry) => typeof entry !== "string")
+  .map((entry) => join(root, entry.default.replace("./dist/", "").replace(/\.js$/, ".ts")));
+const options = ["--logLevel", "Error", ...sources.flatMap((source) => ["--entryPoints", source])];
+const { status } = spawnSync(process.execPath, [typedoc, ...options], {
   cwd: toolsFolder,
   stdio: "inherit",
 });
@@ -21,7 +27,6 @@ if (status !== 0) process.exit(status ?? 1);
 const pages = readdirSync(join(root, "docs", "api")).map((name) =>
   readFileSync(join(root, "docs", "api", name), "utf8").replaceAll("\\", ""),
 );
-const { exports: entries } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 let names = 0;
 const missing = [];
 for (const entry of Object.values(entries)) {

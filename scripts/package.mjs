@@ -15,8 +15,15 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const out = join(root, "package");
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
-/** The public entries: the name of the file in the package, by the source that `package.json` names. */
-const ENTRIES = { index: "index", node: "node/index", zarr: "zarr", blosc: "codec/index" };
+/** The public entries: for the name of each file in the package, its source below `src`, as `package.json` has it. */
+const ENTRIES = Object.fromEntries(
+  Object.entries(manifest.exports)
+    .filter(([, entry]) => typeof entry !== "string")
+    .map(([name, entry]) => [
+      name === "." ? "index" : name.slice(2),
+      entry.default.replace("./dist/src/", "").replace(/\.js$/, ""),
+    ]),
+);
 
 /** The folder of the types for TypeScript before 5.7. */
 const OLDER = "types-before-5.7";
@@ -96,10 +103,9 @@ function writeManifest() {
     bin: { superchunk: "./dist/cli.js" },
     files: ["dist", "docs", "FORMAT.md", "CHANGELOG.md", "THIRD_PARTY_NOTICES.md"],
     exports: {
-      ".": entry("index"),
-      "./node": entry("node"),
-      "./zarr": entry("zarr"),
-      "./blosc": entry("blosc"),
+      ...Object.fromEntries(
+        Object.keys(ENTRIES).map((name) => [name === "index" ? "." : `./${name}`, entry(name)]),
+      ),
       "./package.json": "./package.json",
     },
   };
