@@ -107,9 +107,9 @@ export async function findBloscpackChunks(
     if (chunk !== undefined) lengths.set(i, chunk.nbytes);
   }
   const last = places.length - 1;
-  const own = [...lengths].find(([i]) => i < last || last === 0)?.[1] ?? 0;
-  const chunkBytes = stated !== undefined && stated.chunkSize > 0 && last > 0 ? stated.chunkSize : own;
   const stateLast = stated !== undefined && stated.lastChunk >= 0 ? stated.lastChunk : undefined;
+  const own = [...lengths].find(([i]) => i < last || last === 0)?.[1] ?? told ?? stateLast ?? 0;
+  const chunkBytes = stated !== undefined && stated.chunkSize > 0 && last > 0 ? stated.chunkSize : own;
   const lastBytes = told === undefined ? stateLast : told - last * chunkBytes;
   const candidates = places.map(({ offset, flaw }, i): Candidate => {
     if (flaw !== undefined) return { flaw };

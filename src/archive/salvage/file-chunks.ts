@@ -21,6 +21,9 @@ const MAX_TABLE = 8 << 20;
 const WINDOW = 1 << 20;
 const SECTION_HEADER = 32;
 const ENTRY = 8;
+/** Entries of a table that are read at a time. */
+const BATCH = 4096;
+const OPEN_BRACE = 0x7b;
 
 /** What the caller knows of the file. */
 export interface FileFacts {
@@ -120,7 +123,7 @@ class Search {
       this.#problems.push("the header does not count its chunks");
     if (this.#header?.offsets === true && !leads && total !== 0)
       this.#problems.push("the offsets lead to no chunk; chunks are taken in the order in which they lie");
-    const places = leads ? await this.#byTable(table.offsets, total) : await this.#byWalk(from, total);
+    const places = leads ? await this.#byTable(table.offsets, total) : await this.#inOrder(from, total);
     return {
       ...this.#file,
       header: this.#header,
@@ -157,6 +160,7 @@ class Search {
   async #readMetadata(at: number): Promise<number> {
     const { path } = this.#file;
     const head = await this.#read(at, SECTION_HEADER);
+    if (this.#header === undefined && head[0] === OPEN_BRACE) return this.#endOfJson(at);
     const isSection = head.length >= 8 && metadataKind(head) === "bloscpack";
     if (this.#header === undefined ? !isSection : !this.#header.metadata) return at;
     let end = at;
@@ -179,6 +183,17 @@ class Search {
     return Math.min(end, this.#file.size);
   }
 
+  /** Where the JSON text that begins at a byte ends, where no header tells it; the byte itself where it has no end. */
+  async #endOfJson(at: number): Promise<number> {
+    const text = new TextDecoder("latin1").decode(await this.#read(at, WINDOW));
+    let depth = 0;
+    for (const { 0: part, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}]/gs)) {
+      if (part === "{") depth++;
+      else if (part === "}" && --depth === 0) return at + index + 1;
+    }
+    return at;
+  }
+
   /**
    * The table of offsets at a byte: for each chunk its offset, undefined where the entry leads to no place in the file.
    * `end`: where the first chunk of a file in order starts; undefined where there is no table.
@@ -193,10 +208,9 @@ class Search {
     let count = header?.nchunks ?? -1;
     let end: number | undefined;
     if (count < 0 || count + spare > fits) {
-      // The first chunk of a file in order starts where the table ends: its offset tells how long that is.
-      const first = (await this.#entries(at, 1))[0] ?? 0;
-      const isTable = first > at && (first - at) % ENTRY === 0 && (await this.#isChunk(first));
-      if (isTable) {
+      // A chunk starts where the table ends: the lowest offset tells how long that is.
+      const first = await this.#lowestEntry(at, fits);
+      if (first !== undefined && (await this.#isChunk(first))) {
         end = first;
         count = (first - at) / ENTRY;
       } else if (header === undefined) return { offsets: [], end: undefined };
@@ -216,6 +230,15 @@ class Search {
       while (offsets.length > 0 && offsets.at(-1) === undefined) offsets.pop();
     }
     return { offsets, end: end ?? at };
+  }
+
+  /** The lowest offset in a table of unknown length, where it can be where that ends. */
+  async #lowestEntry(at: number, fits: number): Promise<number | undefined> {
+    let lowest = this.#file.size;
+    for (let i = 0; i < fits && at + i * ENTRY < lowest; i += BATCH)
+      for (const [j, entry] of (await this.#entries(at + i * ENTRY, BATCH)).entries())
+        if (at + (i + j) * ENTRY < lowest && entry > at) lowest = Math.min(lowest, entry);
+    return lowest < this.#file.size && (lowest - at) % ENTRY === 0 ? lowest : undefined;
   }
 
   async #entries(at: number, count: number): Promise<number[]> {
@@ -287,8 +310,8 @@ class Search {
       }
       const before = places[i - 1]?.offset;
       const next = before === undefined ? undefined : await this.#endOf(before);
-      const isThere =
-        next !== undefined && next < this.#file.size && !taken.has(next) && (await this.#isChunk(next));
+      const mayWalk = next !== undefined && next < this.#file.size && !taken.has(next);
+      const isThere = mayWalk && this.#header?.version !== 4 && (await this.#isChunk(next));
       if (isThere) this.#problems.push(`chunk ${i} has no offset; it was found where the one before it ends`);
       places.push(isThere ? { offset: next } : { flaw: this.#lost(i, next) });
     }
@@ -314,6 +337,31 @@ class Search {
       path,
       ...(at === undefined ? {} : { offset: at }),
     };
+  }
+
+  /**
+   * Chunks in the order in which they lie. Where that cannot be their order, none has a place: in a file of version 4 only the
+   * offsets tell it, and in any file only the last chunk may be shorter.
+   */
+  async #inOrder(from: number, total: number | undefined): Promise<FilePlace[]> {
+    // Entries of -1 that no field counts may follow a table.
+    const isThere = this.#header?.offsets !== true || (await this.#isChunk(from));
+    const start = isThere ? from : ((await this.#endOfTable(from)) ?? from);
+    const places = await this.#byWalk(start, total);
+    const lengths: number[] = [];
+    for (const { offset } of places) {
+      if (offset === undefined) continue;
+      const header = await readHeaderAt(this.#store, this.#file.key, offset, this.#file.size);
+      lengths.push(header?.nbytes ?? 0);
+    }
+    const most = Math.max(...lengths);
+    const isOrder = this.#header?.version !== 4 && lengths.slice(0, -1).every((length) => length === most);
+    if (isOrder || lengths.length < 2) return places;
+    this.#problems.push("the chunks do not lie in their order, and nothing else tells it");
+    return places.map(({ offset }, i) => {
+      if (offset !== undefined) this.#unplaced.push(offset);
+      return { flaw: this.#lost(i, undefined) };
+    });
   }
 
   /** Chunk after chunk; what is behind a header that cannot be read has no place, unless a search finds it. */

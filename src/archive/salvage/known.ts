@@ -24,7 +24,7 @@ import { encodeJson } from "../places/generation.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { findFileChunks } from "./file-chunks.ts";
 
-/** What the caller says of an archive whose metadata are damaged. */
+/** What the caller says of an archive whose metadata are damaged: what can be read of them goes first. */
 export interface ToldFacts {
   /** numpy's type string, or a list of fields. */
   readonly dtype?: JsonValue | undefined;
@@ -103,9 +103,9 @@ export async function examineFolder(
     storage?.superchunk === undefined &&
     (files.carray !== undefined ||
       (files.superchunk === undefined && storage !== undefined && suggestsCarray(storage.raw)));
-  const shape = told.shape ?? sizes?.shape;
+  const shape = sizes?.shape ?? told.shape;
   if (shape?.length === 0) throw toldBadly("shape", "one or more lengths", shape);
-  const dtype = told.dtype === undefined ? storage?.dtype : parseTold(told.dtype);
+  const dtype = storage?.dtype ?? (told.dtype === undefined ? undefined : parseTold(told.dtype));
   const sample = await firstChunk(store, isCarray ? files.carray : files.superchunk);
   if (dtype === undefined) throw noDType(pathOf("meta/storage"), sizes, sample);
   const declared = storage?.raw["superchunk"] as JsonObject | undefined;
@@ -117,7 +117,7 @@ export async function examineFolder(
       ? dtype.fields.find(({ name }) => name === files.column)
       : undefined;
   const itemBytes = field === undefined ? dtype.itemSize : fieldSize(field);
-  const given = told.chunklen ?? storage?.chunklen;
+  const given = storage?.chunklen ?? told.chunklen;
   const rowShape = shape?.slice(1) ?? rowShapeOf(sample, (given ?? 0) * itemBytes, problems);
   const rowBytes = elementsOf(rowShape) * itemBytes;
   const chunklen = given ?? chunklenOf(sample, rowBytes, shape?.[0], pathOf("meta/storage"));

@@ -114,11 +114,10 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   };
 }
 
-/** Metadata of a file as they are, with what the caller says. */
+/** Metadata of a file as they are; what the caller says where they do not describe an array. */
 function toldMetadata(stored: JsonObject, { dtype, shape }: ToldFacts): JsonObject {
-  if (dtype === undefined && shape === undefined) return stored;
-  const told = dtype ?? stored["dtype"] ?? "|u1";
-  const parsed = formatDType(parseDType(told, "--dtype"));
+  if ((dtype === undefined && shape === undefined) || isNumpy(stored)) return stored;
+  const parsed = formatDType(parseDType(dtype ?? "|u1", "--dtype"));
   return {
     order: "C",
     ...stored,

@@ -1,0 +1,375 @@
+/** Every archive of the corpus, damaged in every way: what is whole is saved, and all that is not is named. */
+import * as fs from "node:fs";
+import { join, relative } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import type {
+  Archive,
+  ArrayArchive,
+  ChunkedArchive,
+  ChunkInfo,
+  TableArchive,
+} from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { decode } from "../../src/codec/index.ts";
+import { type Hole, repairArray } from "../../src/convert/run/repair.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { formatDType } from "../../src/format/dtype.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { type Fixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
+
+/** Archives of chunks; one has no values that may be read, and one was never finished. */
+const archives = loadArchives().filter(
+  ({ path, refuse }) => !refuse && path !== "blz-superchunk/aborted" && path !== "carray/bcolz-object",
+);
+
+/** A file's archive lies under this key. */
+const FILE = "archive.blp";
+
+interface Column {
+  readonly name: string | undefined;
+  readonly chunks: readonly ChunkInfo[];
+  readonly chunkBytes: number;
+  readonly rowBytes: number;
+  /** Decoded bytes in stored order. */
+  readonly bytes: Uint8Array;
+}
+
+/** An archive as it was before. */
+interface Whole {
+  readonly key: string;
+  readonly image: ReadonlyMap<string, Uint8Array>;
+  readonly columns: readonly Column[];
+  readonly told: { readonly dtype?: never; readonly shape?: readonly number[]; readonly chunklen?: number };
+}
+
+async function load(fixture: Fixture): Promise<Whole> {
+  const image = new Map<string, Uint8Array>();
+  const isFile = fs.statSync(fixture.file).isFile();
+  if (isFile) image.set(FILE, new Uint8Array(fs.readFileSync(fixture.file)));
+  else
+    for (const entry of fs.readdirSync(fixture.file, { recursive: true, withFileTypes: true })) {
+      const path = join(entry.parentPath, entry.name);
+      if (entry.isFile()) image.set(relative(fixture.file, path), new Uint8Array(fs.readFileSync(path)));
+    }
+  const key = isFile ? FILE : "";
+  const archive = await open(new MemoryStore(image), key);
+  const leaves = leavesOf(archive);
+  const columns: Column[] = [];
+  for (const [name, leaf] of leaves) {
+    const chunks: ChunkInfo[] = [];
+    for await (const chunk of leaf.listChunks()) chunks.push(chunk);
+    const rows = "shape" in leaf ? ((leaf as ArrayArchive).shape[0] ?? 1) : leaf.nbytes;
+    const order = "order" in leaf ? (leaf as ArrayArchive).order : "C";
+    const dimensions = "shape" in leaf ? (leaf as ArrayArchive).shape : [leaf.nbytes];
+    const stored = order === "F" ? (dimensions.at(-1) ?? 1) : rows;
+    const bytes = await leaf.readBytes(0, leaf.nbytes);
+    columns.push({
+      name,
+      chunks,
+      chunkBytes: leaf.chunkBytes,
+      rowBytes: leaf.nbytes / Math.max(1, stored),
+      bytes,
+    });
+  }
+  // The column whose metadata come first among the files: its storage is what is removed.
+  const storage = [...image.keys()].find((name) => name.endsWith("meta/storage")) ?? "";
+  const first = (leaves.find(([name]) => storage.startsWith(`${name}/`))?.[1] ??
+    leaves[0]?.[1]) as ArrayArchive;
+  const told =
+    archive.kind === "array"
+      ? {
+          dtype: formatDType(archive.dtype) as never,
+          ...(isFile ? { shape: archive.shape } : { chunklen: archive.chunkLength }),
+        }
+      : archive.kind === "table"
+        ? { dtype: formatDType(first.dtype) as never, chunklen: first.chunkLength }
+        : {};
+  return { key, image, columns, told: told as Whole["told"] };
+}
+
+function leavesOf(archive: Archive): (readonly [string | undefined, ChunkedArchive])[] {
+  if (archive.kind === "bytes") return [[undefined, archive]];
+  const names = archive.kind === "table" ? archive.names : archive.columnNames;
+  if (names.length === 0) return [[undefined, archive as ArrayArchive]];
+  return names.map((name) => [name, archive.column(name)]);
+}
+
+/** What a damage does to the archive: the objects that are left, and what cannot be known of the chunks any more. */
+interface Damage {
+  readonly image: ReadonlyMap<string, Uint8Array>;
+  /** The caller has to tell what the chunks hold. */
+  readonly tells?: boolean;
+  /** No chunk of these files has a place any more. */
+  readonly unplaced?: string;
+}
+
+type Kind =
+  | "flipped byte"
+  | "cut file"
+  | "cut file, late"
+  | "chunk file removed"
+  | "header zeroed"
+  | "offsets zeroed"
+  | "sizes removed"
+  | "storage removed";
+
+/** The same numbers at every run. */
+function pick(fixture: Fixture, salt: number, length: number): number {
+  let hash = salt;
+  for (const letter of fixture.path) hash = (Math.imul(hash, 31) + letter.charCodeAt(0)) >>> 0;
+  return hash % Math.max(1, length);
+}
+
+function damageOf(kind: Kind, fixture: Fixture, whole: Whole): Damage | undefined {
+  const all = whole.columns.flatMap(({ chunks }) => chunks);
+  const chunk = all[pick(fixture, 1, all.length)];
+  const edit = (key: string, change: (bytes: Uint8Array) => Uint8Array | undefined): Damage["image"] => {
+    const image = new Map(whole.image);
+    const bytes = change((image.get(key) ?? new Uint8Array(0)).slice());
+    if (bytes === undefined) image.delete(key);
+    else image.set(key, bytes);
+    return image;
+  };
+  const metadata = (name: string): string | undefined =>
+    [...whole.image.keys()].find((key) => key.endsWith(`meta/${name}`));
+  if (kind === "sizes removed" || kind === "storage removed") {
+    const key = metadata(kind === "sizes removed" ? "sizes" : "storage");
+    if (key === undefined) return undefined;
+    return { image: edit(key, () => undefined), tells: kind === "storage removed" };
+  }
+  if (chunk === undefined) return undefined;
+  const file = whole.image.get(chunk.key) ?? new Uint8Array(0);
+  const version = file[4] ?? 0;
+  const isOrdered = all.every(({ key, offset }, i) => {
+    const before = all[i - 1];
+    return before === undefined || before.key !== key || before.offset < offset;
+  });
+  switch (kind) {
+    case "flipped byte": {
+      const at = chunk.offset + 16 + pick(fixture, 2, chunk.ctbytes - 16);
+      return { image: edit(chunk.key, (bytes) => bytes.fill((bytes[at] ?? 0) ^ 0x10, at, at + 1)) };
+    }
+    case "cut file":
+    case "cut file, late": {
+      const isLate = kind === "cut file, late";
+      const at = isLate ? file.length - 1 - pick(fixture, 4, file.length / 4) : pick(fixture, 3, file.length);
+      const first = Math.min(...all.filter(({ key }) => key === chunk.key).map(({ offset }) => offset));
+      return {
+        image: edit(chunk.key, (bytes) => bytes.subarray(0, at)),
+        tells: whole.key !== "" && at < first,
+      };
+    }
+    case "chunk file removed":
+      return whole.key === "" ? { image: edit(chunk.key, () => undefined) } : undefined;
+    case "header zeroed":
+      return { image: edit(chunk.key, (bytes) => bytes.fill(0, 0, version === 1 ? 16 : 32)) };
+    case "offsets zeroed": {
+      const offsets = version > 1 && ((file[5] ?? 0) & 1) === 1;
+      if (!offsets) return undefined;
+      const { chunks = [] } = whole.columns.find((column) => column.chunks.includes(chunk)) ?? {};
+      const own = chunks.filter(({ key }) => key === chunk.key);
+      const table =
+        file.length === 0
+          ? -1
+          : findTable(
+              file,
+              own.map(({ offset }) => offset),
+            );
+      return {
+        image: edit(chunk.key, (bytes) => bytes.fill(0, table, table + 8 * own.length)),
+        ...(isOrdered ? {} : { unplaced: chunk.key }),
+      };
+    }
+  }
+}
+
+/** Where a file has the offsets, as one run of bytes. */
+function findTable(file: Uint8Array, offsets: readonly number[]): number {
+  const entries = new BigInt64Array(offsets.map(BigInt));
+  return Buffer.from(file).indexOf(Buffer.from(entries.buffer));
+}
+
+/** Whether a chunk is there as it was; with other bytes that decode, and no digest, nothing tells that it is not. */
+async function stateOf(
+  chunk: ChunkInfo,
+  whole: Whole,
+  { image, unplaced }: Damage,
+): Promise<"whole" | "gone" | "other"> {
+  if (chunk.key === unplaced) return "gone";
+  const length = chunk.ctbytes + (chunk.digest?.length ?? 0) / 2;
+  const bytesIn = (files: ReadonlyMap<string, Uint8Array>): Uint8Array =>
+    (files.get(chunk.key) ?? new Uint8Array(0)).subarray(chunk.offset, chunk.offset + length);
+  const [before, after] = [bytesIn(whole.image), bytesIn(image)];
+  if (Buffer.from(before).equals(Buffer.from(after))) return "whole";
+  if (chunk.checksum !== "None" || after.length < length) return "gone";
+  try {
+    await decode(after, { expectedNbytes: chunk.nbytes });
+    return "other";
+  } catch (error) {
+    if (isSuperchunkError(error)) return "gone";
+    throw error;
+  }
+}
+
+const KINDS: readonly Kind[] = [
+  "flipped byte",
+  "cut file",
+  "cut file, late",
+  "chunk file removed",
+  "header zeroed",
+  "offsets zeroed",
+  "sizes removed",
+  "storage removed",
+];
+
+/** Chunks saved, and chunks that can be, of each dialect and damage. */
+const table = new Map<string, { saved: number; savable: number; archives: number }>();
+
+describe.each(KINDS)("%s", (kind) => {
+  test.each(archives.map((fixture) => [fixture.path, fixture] as const))(
+    "%s: every whole chunk is saved, all others are named",
+    async (_, fixture) => {
+      const whole = await load(fixture);
+      const damage = damageOf(kind, fixture, whole);
+      if (damage === undefined) {
+        expect(KINDS).toContain(kind);
+        return;
+      }
+      const source = new MemoryStore(damage.image);
+      const target = new MemoryStore();
+      const told = damage.tells === true ? whole.told : {};
+      const states = new Map<ChunkInfo, "whole" | "gone" | "other">();
+      for (const { chunks } of whole.columns)
+        for (const chunk of chunks) states.set(chunk, await stateOf(chunk, whole, damage));
+      const savable = [...states.values()].filter((state) => state === "whole").length;
+      const row = table.get(`${fixture.dialect} | ${kind}`) ?? { saved: 0, savable: 0, archives: 0 };
+      table.set(`${fixture.dialect} | ${kind}`, row);
+      row.archives++;
+      row.savable += savable;
+      let holes: readonly Hole[];
+      try {
+        ({ holes } = await repairArray(source, whole.key, {
+          ...told,
+          into: { store: target, path: whole.key },
+          holes: "fill",
+        }));
+      } catch (error) {
+        // Where nothing is left there is nothing to make a copy of.
+        if (savable > 0) throw error;
+        expect(isSuperchunkError(error) && error.isDamage).toBe(true);
+        return;
+      }
+      const repaired = new Map(leavesOf(await open(target, whole.key)));
+      for (const { name, chunks, chunkBytes, rowBytes, bytes } of whole.columns) {
+        const leaf = repaired.get(name);
+        expect(leaf?.nbytes ?? -1, name).toBeGreaterThanOrEqual(kind === "sizes removed" ? bytes.length : 0);
+        const found = (await leaf?.readBytes(0, leaf.nbytes)) ?? new Uint8Array(0);
+        const named = holes.filter((hole) => hole.column === name);
+        for (const chunk of chunks) {
+          const state = states.get(chunk);
+          const start = chunk.index * chunkBytes;
+          const end = Math.min(bytes.length, start + chunk.nbytes);
+          const isNamed = named.some(
+            ({ from, to }) => from * rowBytes < end && start < to * rowBytes && from * rowBytes <= start,
+          );
+          if (state === "gone") {
+            // What is behind the last chunk that is counted has no rows that could be named.
+            if (start < found.length) expect(isNamed, `chunk ${chunk.index} is named`).toBe(true);
+            continue;
+          }
+          expect(
+            named.some((hole) => hole.chunk === chunk.index),
+            `chunk ${chunk.index} is not named`,
+          ).toBe(false);
+          if (state === "other") continue;
+          const isEqual = Buffer.from(found.subarray(start, end)).equals(
+            Buffer.from(bytes.subarray(start, end)),
+          );
+          const isMixed = named.some(({ from, to }) => from * rowBytes < end && start < to * rowBytes);
+          if (!isMixed) expect(isEqual, `chunk ${chunk.index} of ${name ?? "the archive"}`).toBe(true);
+          row.saved++;
+        }
+      }
+    },
+  );
+});
+
+afterAll(() => {
+  const lines = [...table].map(
+    ([name, { saved, savable, archives: count }]) =>
+      `${name.padEnd(40)} ${String(count).padStart(3)} archives ${String(saved).padStart(4)} / ${savable}`,
+  );
+  process.stdout.write(`\nchunks saved / savable\n${lines.sort().join("\n")}\n`);
+  for (const [name, { saved, savable }] of table) expect(saved, name).toBe(savable);
+});
+
+describe("a header in the middle of a file without offsets", () => {
+  const damaged = async (): Promise<MemoryStore> => {
+    const { image, columns } = await load(findFixture("bloscpack-3/sum-md5.blp"));
+    const bytes = (image.get(FILE) ?? new Uint8Array(0)).slice();
+    const [, second] = columns[0]?.chunks ?? [];
+    return new MemoryStore([[FILE, bytes.fill(0xff, second?.offset, (second?.offset ?? 0) + 16)]]);
+  };
+
+  test("ends the walk, and nothing is guessed unasked", async () => {
+    const { holes, problems } = await repairArray(await damaged(), FILE, { dryRun: true });
+    expect(holes.map(({ chunk }) => chunk)).toEqual([1, 2]);
+    expect(problems.join()).toMatch(/is not a chunk.*--scan/);
+  });
+
+  test("costs one chunk where a search is asked for, and the report says that it was one", async () => {
+    const { holes, problems } = await repairArray(await damaged(), FILE, { dryRun: true, scan: true });
+    expect(holes.map(({ chunk, from, to }) => [chunk, from, to])).toEqual([[1, 4096, 8192]]);
+    expect(problems.join()).toMatch(/a search found a chunk at byte \d+/);
+  });
+});
+
+test("a table whose columns are of different lengths keeps all rows, or those that all columns have", async () => {
+  const { image } = await load(findFixture("ctable/bzl-mixed"));
+  const source = new MemoryStore(image);
+  const table = (await open(source)) as TableArchive;
+  const whole = await table.column("a").getBytes();
+  const short = new Map(image);
+  for (const key of image.keys()) if (/^b\/data\/__[34]\.blp$/.test(key)) short.delete(key);
+  short.set("b/meta/sizes", new TextEncoder().encode('{"shape": [48], "nbytes": 384}'));
+  for (const [holes, rows] of [
+    ["fill", 70],
+    ["drop", 48],
+    ["cut", 48],
+  ] as const) {
+    const target = new MemoryStore();
+    const report = await repairArray(new MemoryStore(short), "", {
+      into: { store: target, path: "t" },
+      holes,
+    });
+    expect(report.holes.map(({ column, from, to }) => [column, from, to])).toEqual([["b", 48, 70]]);
+    const saved = (await open(target, "t")) as TableArchive;
+    expect(saved.length).toBe(rows);
+    expect(await saved.column("a").getBytes()).toEqual(whole.slice(0, (whole.length / 70) * rows));
+  }
+});
+
+test("a column that is gone is named, and the others are saved; without names they come in order", async () => {
+  const { image } = await load(findFixture("ctable/bzl-mixed"));
+  const without = new Map([...image].filter(([key]) => !key.startsWith("b/") && key !== "__rootdirs__"));
+  without.set("__rootdirs__", image.get("__rootdirs__") ?? new Uint8Array(0));
+  const target = new MemoryStore();
+  const { lost } = await repairArray(new MemoryStore(without), "", { into: { store: target, path: "t" } });
+  expect(lost).toEqual([expect.stringMatching(/^column "b": .*there is no array/)]);
+  expect(((await open(target, "t")) as TableArchive).names).toEqual(["a", "flag"]);
+  without.delete("__rootdirs__");
+  without.set("__attrs__", new TextEncoder().encode("{}"));
+  const { problems } = await repairArray(new MemoryStore(without), "", {
+    into: { store: target, path: "u" },
+  });
+  expect(problems.join()).toContain("in the order of their names");
+  expect(((await open(target, "u")) as TableArchive).names).toEqual(["a", "flag"]);
+});
+
+test("an extra chunk file beyond the rows that count is named, and not taken for rows", async () => {
+  const { image } = await load(findFixture("carray/blz-f8"));
+  const more = new Map(image).set("data/__9.blp", image.get("data/__0.blp") ?? new Uint8Array(0));
+  const { rows, lost, holes } = await repairArray(new MemoryStore(more), "", { dryRun: true });
+  expect({ rows, holes }).toEqual({ rows: 700, holes: [] });
+  expect(lost).toEqual([expect.stringContaining("__9.blp")]);
+});
