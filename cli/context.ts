@@ -5,17 +5,66 @@ import { describeFailure, EXIT } from "./failure.ts";
 import { type Io, Output } from "./output/output.ts";
 import { printable } from "./values/cell-text.ts";
 
+/** Settings that an address of S3 may have after its `?`. Whatever else stands there may be a token. */
+const S3_SETTINGS: ReadonlySet<string> = new Set(["endpoint", "region", "anonymous"]);
+
+/**
+ * Takes secrets out of what is printed: user and password, and the query, of each address among the arguments. Commands
+ * name archives as they were typed, and a log must not have the key to them.
+ */
+function hiderOf(argv: readonly string[]): (text: string) => string {
+  const secrets = new Map<string, string>();
+  for (const typed of argv) {
+    const [, scheme = "", authority = "", query = ""] =
+      /^([a-z][a-z0-9+.-]*):\/{1,2}([^/?#]*)[^?#]*(\?[^#]*)?/i.exec(typed) ?? [];
+    const user = authority.slice(0, authority.lastIndexOf("@") + 1);
+    const names = [...new URLSearchParams(query).keys()];
+    const isOpen =
+      scheme.toLowerCase() === "s3" &&
+      !query.includes("@") &&
+      !/%40/.test(query) &&
+      names.every((name) => S3_SETTINGS.has(name));
+    const hidden = [
+      ...(user === "" ? [] : [[user, "***@"] as const]),
+      ...(query.length < 2 || isOpen ? [] : [[query, "?…"] as const]),
+    ];
+    if (hidden.length === 0) continue;
+    // As it was typed, as JSON has it in strings, and as a URL spells it.
+    for (const [secret, shown] of hidden)
+      for (const form of [secret, JSON.stringify(secret).slice(1, -1), encodeURI(secret), decodedOr(secret)])
+        secrets.set(form, shown);
+    if (!URL.canParse(typed)) continue;
+    const { username, password, search } = new URL(typed);
+    if (username !== "" || password !== "")
+      secrets.set(`${username}${password === "" ? "" : `:${password}`}@`, "***@");
+    if (search.length > 1 && !isOpen) secrets.set(search, "?…");
+  }
+  if (secrets.size === 0) return (text) => text;
+  return (text) => [...secrets].reduce((rest, [secret, shown]) => rest.replaceAll(secret, shown), text);
+}
+
+function decodedOr(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** One run of the command. */
 export class Context {
   readonly io: Io;
+  /** Takes the secrets of the arguments out of a text for people. */
+  readonly hide: (text: string) => string;
   readonly out: Output;
   readonly signal: AbortSignal;
   /** 0 until something is noted. */
   exitCode: number = EXIT.done;
 
-  constructor(io: Io) {
-    this.io = io;
-    this.out = new Output(io.stdout, io.signal);
+  constructor(io: Io, argv: readonly string[] = []) {
+    this.hide = hiderOf(argv);
+    this.io = { ...io, hide: this.hide };
+    this.out = new Output(io.stdout, io.signal, this.hide);
     this.signal = io.signal;
   }
 
@@ -26,7 +75,7 @@ export class Context {
 
   /** A line for people on stderr. */
   message(text: string): void {
-    this.io.stderr.write(`superchunk: ${printable(text)}\n`);
+    this.io.stderr.write(`superchunk: ${printable(this.hide(text))}\n`);
   }
 
   /** The one line of an error on stderr. */

@@ -21,7 +21,7 @@ Example:
 
 /** Runs `superchunk` with the arguments behind its name. Resolves with the exit code. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {
-  const context = new Context(io);
+  const context = new Context(io, argv);
   try {
     const program = await buildProgram(context, argv[0]);
     await program.parseAsync([...argv], { from: "user" });
@@ -54,7 +54,7 @@ async function reportFailure(error: unknown, argv: readonly string[], context: C
   if (error instanceof Interruption) context.message("interrupted");
   else context.failure(error);
   if (argv.includes("--debug") && error instanceof Error)
-    context.io.stderr.write(`${debugText(error).split("\n").map(printable).join("\n")}\n`);
+    context.io.stderr.write(`${context.hide(debugText(error)).split("\n").map(printable).join("\n")}\n`);
   if (argv.includes("--json")) await reportJson(error, context);
 }
 
@@ -95,8 +95,8 @@ async function buildProgram(context: Context, first: string | undefined): Promis
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void context.out.text(text),
-      writeErr: (text) => void context.io.stderr.write(text),
-      outputError: (text, write) => write(`${printable(usageLine(text, program))}\n`),
+      writeErr: (text) => void context.io.stderr.write(context.hide(text)),
+      outputError: (text, write) => write(`${printable(context.hide(usageLine(text, program)))}\n`),
     })
     .helpCommand("help [command]", "print the help of a command");
   for (const add of await loadCommands(first)) add(program, context);

@@ -16,6 +16,8 @@ export interface Io {
   readonly stdout: TerminalStream;
   readonly stderr: TerminalStream;
   readonly signal: AbortSignal;
+  /** Takes secrets out of a text for people. */
+  readonly hide?: (text: string) => string;
 }
 
 /** Thrown when the reader of stdout has gone: the command ends quietly, as done. */
@@ -41,14 +43,16 @@ function escapeJson(character: string): string {
 export class Output {
   readonly #stream: TerminalStream;
   readonly #signal: AbortSignal;
+  readonly #hide: (text: string) => string;
   readonly isTerminal: boolean;
   /** True once anything has been printed. */
   started = false;
   #pending = "";
   #failure: Error | undefined;
 
-  /** Printing ends with the reason of `signal` once that is aborted. */
-  constructor(stream: TerminalStream, signal: AbortSignal) {
+  /** Printing ends with the reason of `signal` once that is aborted. `hide` takes secrets out of text. */
+  constructor(stream: TerminalStream, signal: AbortSignal, hide: (text: string) => string = (text) => text) {
+    this.#hide = hide;
     this.#stream = stream;
     this.#signal = signal;
     this.isTerminal = stream.isTTY === true;
@@ -65,7 +69,8 @@ export class Output {
   /** Prints text; returns a promise only where it has to be waited for. What would steer a terminal is escaped on one. */
   text(text: string): Promise<void> | undefined {
     this.started = true;
-    this.#pending += this.isTerminal ? text.replace(STEERING, escapeJson) : text;
+    const open = this.#hide(text);
+    this.#pending += this.isTerminal ? open.replace(STEERING, escapeJson) : open;
     return this.#pending.length >= BUFFERED ? this.flush() : undefined;
   }
 

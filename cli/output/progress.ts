@@ -38,6 +38,8 @@ export function startProgress(io: Io, verb: string, about: BarAbout = {}): Progr
   const dumb = process.env["TERM"] === "dumb" || process.env["CI"] !== undefined;
   if (io.stderr.isTTY !== true || dumb) return { onProgress: undefined, finish: () => {} };
   const begun = now();
+  const { hide = (text: string): string => text } = io;
+  const shown = about.name === undefined ? about : { ...about, name: hide(about.name) };
   let drawn = Number.NEGATIVE_INFINITY;
   let visible = false;
   return {
@@ -47,7 +49,9 @@ export function startProgress(io: Io, verb: string, about: BarAbout = {}): Progr
       drawn = time;
       visible = true;
       // A terminal without a size says 0.
-      const line = drawBar(verb, progress, (time - begun) / 1000, io.stderr.columns || 80, about);
+      const { label } = progress;
+      const open = label === undefined ? progress : { ...progress, label: hide(label) };
+      const line = drawBar(verb, open, (time - begun) / 1000, io.stderr.columns || 80, shown);
       io.stderr.write(`\r${line}\x1b[K`);
     },
     finish: () => {

@@ -130,7 +130,8 @@ function unknownScheme(scheme: string, location: string): SuperchunkError {
   return new SuperchunkError(
     "UNSUPPORTED",
     `addresses that start with ${scheme}:// are not known; give a path, or an http(s):// or s3:// address`,
-    { path: location.replace(/\?.*$/s, "") },
+    // Neither a password nor a token.
+    { path: location.replace(/\?.*$/s, "").replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1") },
   );
 }
 
@@ -143,9 +144,21 @@ function locateS3(location: string): Location {
 
 /** The last part of the URL's path is the key, so that an archive that is a file has one. */
 function locateUrl(location: string): Location {
-  const url = new URL(location);
+  const url = URL.canParse(location) ? new URL(location) : undefined;
+  if (url === undefined || !isEncoded(url.pathname))
+    // The address is not repeated: it may hold a password.
+    throw new SuperchunkError("BAD_ARGUMENT", "the http(s):// address is not a valid URL", { field: "path" });
   const parts = url.pathname.split("/").filter((part) => part !== "");
   const key = parts.pop() ?? "";
   url.pathname = `/${parts.map((part) => `${part}/`).join("")}`;
   return { store: withCoalescing(new HttpStore(url.href)), path: decodeURIComponent(key) };
+}
+
+function isEncoded(path: string): boolean {
+  try {
+    decodeURIComponent(path);
+    return true;
+  } catch {
+    return false;
+  }
 }

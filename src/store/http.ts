@@ -335,7 +335,8 @@ function parseBase(base: string | URL): URL {
     "BAD_ARGUMENT",
     "an HTTP store needs a base URL that begins with http:// or https://",
     {
-      found: url === undefined ? String(base) : url.protocol,
+      // The rest may hold a password.
+      found: url?.protocol ?? "not a URL",
     },
   );
 }
