@@ -111,7 +111,13 @@ function partsOf(archive: Subject, column: string | undefined): Omit<Part, "path
     return [{ column: undefined, archive }];
   }
   const chosen = column === undefined ? names : [column];
-  return chosen.map((name) => ({ column: name, archive: archive.column(name) }));
+  return chosen.flatMap((name) => columnParts(name, archive.column(name)));
+}
+
+/** A column, or the columns of a nested one. */
+function columnParts(name: string, archive: ReadableArray): Omit<Part, "path">[] {
+  if (archive.columnNames.length === 0) return [{ column: name, archive }];
+  return archive.columnNames.flatMap((inner) => columnParts(`${name}/${inner}`, archive.column(inner)));
 }
 
 /**

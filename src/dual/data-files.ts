@@ -61,6 +61,10 @@ export async function listFiles(
   guess: FormerSizes | undefined,
   signal: AbortSignal | undefined,
 ): Promise<DataFiles> {
+  if (archive.chunkStarts !== undefined) {
+    const path = archive.store.describe(archive.path);
+    throw unlinkable(path, "its chunks are of unequal lengths, and those of a Zarr shard are not");
+  }
   const guessed = guess === undefined ? undefined : await guessFiles(archive, guess, signal);
   const files = guessed ?? (await readFiles(archive, signal));
   files.forEach((file, i) => {

@@ -7,9 +7,10 @@ import { digestLength } from "../../src/format/checksums.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
 import { encodeSection } from "../../src/format/metadata.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { convertArchive, openZarrArray } from "../../src/zarr.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
 import { rejectionOf, utf8 } from "../format/hex.ts";
-import { ABC, makeFile, openFile, openFolder, stored, textOf } from "../format/small-archives.ts";
+import { ABC, jsonOf, makeFile, openFile, openFolder, stored, textOf } from "../format/small-archives.ts";
 import { loadFolder } from "./memory-archive.ts";
 
 const readable = loadArchives().filter((row) => !row.refuse);
@@ -270,5 +271,115 @@ describe("[FD-05] Python objects are checked, though they are not read", () => {
     expect(await verify(store, "")).toEqual([false, "CHECKSUM_MISMATCH 1"]);
     await store.delete("data/__1__.bin");
     expect((await verify(store, ""))[0]).toBe(false);
+  });
+});
+
+describe("legal archives that were called damaged", () => {
+  const words = ["abc", "defgh", "", "i", "jklmno"];
+  const text = words.join("");
+
+  for (const spare of [undefined, 2])
+    test(`[FS-04] chunks of unequal lengths are read, ${spare === undefined ? "walked" : "by their offsets"}`, async () => {
+      const chunks = words.map((word) => stored(utf8(word)));
+      const parts = {
+        chunks,
+        chunkSize: -1,
+        checksum: "crc32",
+        ...(spare === undefined ? {} : { spare }),
+      } as const;
+      for (const bytes of [await makeFile(parts), await makeFile({ ...parts, lastChunk: -1 })]) {
+        const archive = await openFile(bytes);
+        expect(archive).toMatchObject({ nbytes: text.length, nchunks: 5 });
+        expect([...(archive.chunkStarts ?? [])]).toEqual([0, 3, 8, 8, 9, 15]);
+        const report = await archive.verify();
+        expect(report).toMatchObject({ ok: true, chunks: 5, nbytes: 15, digests: 5, findings: [] });
+        for (let start = 0; start <= text.length; start++)
+          for (let end = start; end <= text.length; end++)
+            expect(new TextDecoder().decode(await archive.readBytes(start, end))).toBe(
+              text.slice(start, end),
+            );
+        expect((await listOf(archive.listChunks())).map(({ nbytes }) => nbytes)).toEqual([3, 5, 0, 1, 6]);
+        let streamed = "";
+        for await (const piece of archive.streamBytes()) streamed += new TextDecoder().decode(piece);
+        expect(streamed).toBe(text);
+      }
+    });
+
+  test("[FS-04] where chunk-size says a length, another one is BAD_FIELD still", async () => {
+    const chunks = words.map((word) => stored(utf8(word)));
+    expect((await rejectionOf(textOf(await makeFile({ chunks, chunkSize: 6 })))).code).toBe("BAD_FIELD");
+  });
+
+  test("[FS-04] an array of unequal chunks becomes Zarr, its chunks copied in a rectilinear grid or cut again", async () => {
+    const values = [[1, 2], [3, 4, 5, 6], [7]];
+    const chunks = values.map((list) => stored(Uint8Array.from(list)));
+    const section = await encodeSection({ dtype: "'|u1'", shape: [7], order: "C", container: "numpy" });
+    const bytes = await makeFile({ chunks, chunkSize: -1, spare: 1, section });
+    const array = await openFile(bytes);
+    if (array.kind !== "array") throw new Error(array.kind);
+    for (const grid of ["regular", "rectilinear"] as const) {
+      const store = new MemoryStore();
+      const report = await convertArchive(array as ArrayArchive, store, "z", { grid });
+      const zarr = await openZarrArray(store, "z");
+      expect(await zarr.getBytes()).toEqual(Uint8Array.from(values.flat()));
+      expect(report.chunksCopied).toBe(grid === "rectilinear" ? 3 : 0);
+    }
+  });
+
+  async function nested(): Promise<MemoryStore> {
+    const file = async (
+      list: readonly (readonly number[])[],
+      ctor: (values: readonly number[]) => ArrayBufferView,
+    ) =>
+      makeFile({
+        chunks: list.map((values) => stored(new Uint8Array(ctor(values).buffer as ArrayBuffer), 1)),
+        spare: 0,
+      });
+    const dtype = [
+      ["id", "<i4"],
+      [
+        "group",
+        [
+          ["x", "<i2"],
+          ["deep", [["y", "<f8"]]],
+        ],
+      ],
+    ];
+    const i4 = (values: readonly number[]) => Int32Array.from(values);
+    const i2 = (values: readonly number[]) => Int16Array.from(values);
+    const f8 = (values: readonly number[]) => Float64Array.from(values);
+    return new MemoryStore([
+      ["meta/sizes", utf8('{"shape": [3], "nbytes": 42, "cbytes": 100}')],
+      ["meta/storage", utf8(JSON.stringify({ dtype, chunklen: 2, cparams: {}, dflt: 0, expectedlen: 3 }))],
+      ["meta/attributes", utf8("{}")],
+      ["data/id/__1__.bin", await file([[1, 2], [3]], i4)],
+      ["data/group/x/__1__.bin", await file([[10, 20], [30]], i2)],
+      ["data/group/deep/y/__1__.bin", await file([[0.5, 1.5], [2.5]], f8)],
+    ]);
+  }
+
+  test("[FZ-04] a nested dtype inside a nested dtype: folders in folders are found, listed, verified and read", async () => {
+    const store = await nested();
+    expect(await listOf(findArchives(store, ""))).toEqual([{ path: "", kind: "folder" }]);
+    const archive = (await open(store, "")) as ArrayArchive;
+    expect(archive.columnNames).toEqual(["id", "group"]);
+    expect(archive.column("group").columnNames).toEqual(["x", "deep"]);
+    expect(await jsonOf(archive.column("group/deep/y"))).toEqual([0.5, 1.5, 2.5]);
+    expect(await jsonOf(archive)).toEqual([
+      [1, [10, [0.5]]],
+      [2, [20, [1.5]]],
+      [3, [30, [2.5]]],
+    ]);
+    expect(await archive.verify()).toMatchObject({ ok: true, chunks: 6, nbytes: 42 });
+    await store.delete("data/group/deep/y/__1__.bin");
+    const { findings } = await (await open(store, "")).verify();
+    expect(findings.filter(({ severity }) => severity === "error")).toMatchObject([{ code: "INCOMPLETE" }]);
+  });
+
+  test("[FZ-04] in Zarr it is a group in a group", async () => {
+    const store = new MemoryStore();
+    await convertArchive((await open(await nested(), "")) as ArrayArchive, store, "z", {});
+    const zarr = await openZarrArray(store, "z/group/deep/y");
+    expect(new Float64Array((await zarr.getBytes()).slice().buffer)).toEqual(Float64Array.of(0.5, 1.5, 2.5));
   });
 });

@@ -136,6 +136,9 @@ export async function readAttributes(
 /** Makes the sequence of chunks in a folder: `shape` and `row` (bytes) are the array's or the column's own. */
 export type SequenceMaker = (dataFolder: string, rowBytes: number) => ChunkSequence;
 
+/** By field: the structs that lie in folders of their own fields, and those within them. [FZ-04] */
+export type ColumnGroups = ReadonlyMap<string, ColumnGroups>;
+
 /** What an array shows beside its folder's metadata. */
 export interface ArrayFace {
   readonly dialect: "carray" | "blz-superchunk";
@@ -180,13 +183,30 @@ function oneColumn(
   return new PlainArray(parts, { dtype, shape, order: "C", fillValue, chunkLength: chunklen });
 }
 
-/** The array whose fields lie in a folder each. */
+/** The array whose fields lie in a folder each; those of `groups` in folders of their own fields again. */
 export function nestedArray(
   folder: ArrayFolder,
-  dtype: Extract<DType, { kind: "struct" }>,
+  dtype: StructDType,
   face: ArrayFace,
+  groups: ColumnGroups = new Map(),
 ): NestedArray {
-  const { store, path, shape, dflt } = folder;
+  return columnsIn({ folder, face, dtype, shape: folder.shape, dflt: folder.dflt, groups }, "data");
+}
+
+type StructDType = Extract<DType, { kind: "struct" }>;
+
+/** An array of column folders, or a field of one. */
+interface ColumnsPart {
+  readonly folder: ArrayFolder;
+  readonly face: ArrayFace;
+  readonly dtype: StructDType;
+  readonly shape: readonly number[];
+  readonly dflt: JsonValue | undefined;
+  readonly groups: ColumnGroups;
+}
+
+function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, data: string): NestedArray {
+  const { store, path } = folder;
   const columns = new Map<string, ArrayArchive>();
   // What is said of the rows is said once.
   const ownFolder = { ...folder, warnings: [], filled: undefined };
@@ -194,11 +214,24 @@ export function nestedArray(
   dtype.fields.forEach((field, i) => {
     checkStoredName(field.name, store.describe(joinKey(path, "meta/storage")), "dtype");
     const fill = Array.isArray(dflt) ? (dflt[i] as JsonValue | undefined) : undefined;
-    const data = joinKey(path, "data", field.name);
-    columns.set(
-      field.name,
-      oneColumn(ownFolder, ownData, field.dtype, [...shape, ...field.shape], data, fill),
-    );
+    const own = joinKey(data, field.name);
+    const ownShape = [...shape, ...field.shape];
+    const inner = groups.get(field.name);
+    const column =
+      inner !== undefined && field.dtype.kind === "struct"
+        ? columnsIn(
+            {
+              folder: ownFolder,
+              face: ownData,
+              dtype: field.dtype,
+              shape: ownShape,
+              dflt: fill,
+              groups: inner,
+            },
+            own,
+          )
+        : oneColumn(ownFolder, ownData, field.dtype, ownShape, joinKey(path, own), fill);
+    columns.set(field.name, column);
   });
   if (dtype.fields.reduce((sum, field) => sum + fieldSize(field), 0) === 0) {
     throw new SuperchunkError("BAD_FIELD", "the dtype has no fields, but data lie in column folders", {

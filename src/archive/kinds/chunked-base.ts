@@ -4,7 +4,7 @@ import type { RowSpan } from "../../format/layout.ts";
 import type { Dialect, JsonObject } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
-import { type ChunkSequence, nbytesOfChunk } from "../places/sequence.ts";
+import { type ChunkSequence, chunkAt, nbytesOfChunk } from "../places/sequence.ts";
 import { readHead } from "../read/block-read.ts";
 import { SequenceReader } from "../read/byte-reader.ts";
 import type { ChunkDecoder } from "../read/chunk-decoder.ts";
@@ -62,6 +62,7 @@ export abstract class ChunkedBase {
   readonly nbytes: number;
   readonly nchunks: number;
   readonly chunkBytes: number;
+  readonly chunkStarts: Float64Array | undefined;
   protected readonly parts: ArchiveParts;
   protected readonly reader: SequenceReader;
 
@@ -76,6 +77,7 @@ export abstract class ChunkedBase {
     this.nbytes = parts.sequence.nbytes;
     this.nchunks = parts.sequence.nchunks;
     this.chunkBytes = parts.sequence.chunkBytes;
+    this.chunkStarts = parts.sequence.starts;
     this.reader = new SequenceReader(parts.sequence, parts.verify, parts.decoder);
   }
 
@@ -127,7 +129,7 @@ export abstract class ChunkedBase {
   /** Makes sure that a large result is not allocated on the word of a damaged header. */
   protected async proveRoom(length: number, end: number, signal: AbortSignal | undefined): Promise<void> {
     if (length <= UNPROVEN_RESULT) return;
-    const last = Math.floor((end - 1) / this.chunkBytes);
+    const last = chunkAt(this.parts.sequence, end - 1);
     const [place] = await this.parts.sequence.places(last, last + 1, signal);
     if (place !== undefined) await readHead(this.store, place, signal);
     if (length > 0xffff_ffff) {
@@ -181,7 +183,10 @@ export abstract class ChunkedBase {
     let done = 0;
     for await (const { place, bytes } of this.reader.scan(0, this.nchunks, { signal: options.signal, own })) {
       // A table's shorter column can end inside a chunk of this one.
-      const shown = nbytesOfChunk(place.index, this.nbytes, this.chunkBytes);
+      const shown =
+        this.chunkStarts === undefined
+          ? nbytesOfChunk(place.index, this.nbytes, this.chunkBytes)
+          : bytes.length;
       yield shown < bytes.length ? bytes.subarray(0, shown) : bytes;
       done += shown;
       options.onProgress?.({ done, total: this.nbytes });

@@ -91,9 +91,13 @@ export class NestedArray implements ArrayArchive {
     );
   }
 
+  /** A column; `group/x` is column `x` of column `group`, for no name has a `/` in it. */
   column(name: string): ArrayArchive {
     const column = this.#parts.columns.get(name);
     if (column !== undefined) return column;
+    const end = name.indexOf("/");
+    const group = end < 0 ? undefined : this.#parts.columns.get(name.slice(0, end));
+    if (group !== undefined && group.columnNames.length > 0) return group.column(name.slice(end + 1));
     throw new SuperchunkError("NOT_FOUND", `no column "${name}"; there are ${this.columnNames.join(", ")}`, {
       path: this.store.describe(this.path),
       field: name,

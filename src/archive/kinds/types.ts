@@ -304,8 +304,13 @@ interface ArchiveBase extends ReadableBase {
 /** Values in one linear sequence of bytes, cut into chunks. Common to arrays and plain bytes. */
 export interface ChunkedArchive extends ArchiveBase {
   readonly nchunks: number;
-  /** Uncompressed bytes of every chunk but the last, which may be shorter. */
+  /** Uncompressed bytes of every chunk but the last, which may be shorter; of the longest where `chunkStarts` is there. */
   readonly chunkBytes: number;
+  /**
+   * Of a file whose chunks have unequal lengths (chunk-size -1): the first uncompressed byte of each, and the end. Absent
+   * elsewhere. [FS-04]
+   */
+  readonly chunkStarts?: Float64Array | undefined;
   /** Reads the first file's and the first chunk's header to learn how the archive is compressed. */
   summary(options?: OpenOptions): Promise<ChunkSummary>;
   /** Decoded bytes in stored byte order and stored memory order, `[start, end)`. */

@@ -5,9 +5,9 @@
  * Must not know what the chunks are. @see FORMAT.md [FA-01]
  */
 import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
-import type { JsonObject } from "../../format/types.ts";
+import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { type ArrayFolder, readAttributes } from "../kinds/array-folder.ts";
+import { type ArrayFolder, type ColumnGroups, readAttributes } from "../kinds/array-folder.ts";
 import type { OpenOptions } from "../kinds/types.ts";
 import { statFile } from "./stored-size.ts";
 
@@ -16,6 +16,8 @@ export interface FoundLayout {
   readonly layout: "carray" | "blz-superchunk" | "nested";
   readonly attrs: JsonObject;
   readonly attrsKey: string;
+  /** The fields that lie in folders of fields again, of a nested layout. */
+  readonly groups?: ColumnGroups;
 }
 
 /**
@@ -52,8 +54,13 @@ export async function findLayout(folder: ArrayFolder, options: OpenOptions): Pro
   if (await exists(superchunkName(1))) return asSuperchunks("blz-superchunk");
   const [column] = folder.dtype.kind === "struct" ? folder.dtype.fields : [];
   if (column !== undefined) {
-    checkStoredName(column.name, store.describe(joinKey(path, "meta/storage")), "dtype");
-    if (await exists(column.name, superchunkName(1))) return asSuperchunks("nested");
+    const storagePath = store.describe(joinKey(path, "meta/storage"));
+    const hasData = async (parts: readonly string[]): Promise<boolean> => {
+      checkStoredName(parts.at(-1) ?? "", storagePath, "dtype");
+      return exists(...parts, superchunkName(1));
+    };
+    const groups = await findGroups(folder.dtype, [], hasData);
+    if (groups !== undefined) return { ...(await asSuperchunks("nested")), groups };
   }
   if (suggested === "superchunks" && (await hasChunkFile())) return asCarray();
   // No rows, so no data: what only bcolz and BLZ 0.6 write tells a carray.
@@ -61,6 +68,28 @@ export async function findLayout(folder: ArrayFolder, options: OpenOptions): Pro
   const found = isDeclared || attrs !== undefined ? undefined : await read(keys.carray);
   if (found !== undefined) return { layout: "carray", attrs: found, attrsKey: keys.carray };
   return asSuperchunks("blz-superchunk");
+}
+
+/**
+ * The structs among the fields that lie in folders of their own fields; undefined where the first field has no data in either
+ * form. `parts`: the folder below `data`. [FZ-04]
+ */
+async function findGroups(
+  dtype: DType,
+  parts: readonly string[],
+  hasData: (parts: readonly string[]) => Promise<boolean>,
+): Promise<ColumnGroups | undefined> {
+  if (dtype.kind !== "struct") return undefined;
+  const groups = new Map<string, ColumnGroups>();
+  for (const [i, field] of dtype.fields.entries()) {
+    const own = [...parts, field.name];
+    const isAsked = i === 0 || field.dtype.kind === "struct";
+    if (!isAsked || (await hasData(own))) continue;
+    const inner = await findGroups(field.dtype, own, hasData);
+    if (inner !== undefined) groups.set(field.name, inner);
+    else if (i === 0) return undefined;
+  }
+  return groups;
 }
 
 /** BLZ 0.6 writes `bparams`, bcolz `quantize`; both mean one chunk a file, but in documents of others. */

@@ -25,7 +25,7 @@ export async function openArrayFolder(
 ): Promise<ArrayArchive> {
   if (hasLayout(found)) return openLiveArray(store, path, found, options);
   const folder = readFolder(store, path, found, options, rows);
-  const { layout, attrs, attrsKey } = await findLayout(folder, options);
+  const { layout, attrs, attrsKey, groups } = await findLayout(folder, options);
   const face: ArrayFace = {
     dialect: layout === "carray" ? "carray" : "blz-superchunk",
     attrs,
@@ -48,6 +48,7 @@ export async function openArrayFolder(
       );
     },
   };
-  if (layout === "nested" && folder.dtype.kind === "struct") return nestedArray(folder, folder.dtype, face);
+  if (layout === "nested" && folder.dtype.kind === "struct")
+    return nestedArray(folder, folder.dtype, face, groups);
   return plainArray(folder, face);
 }

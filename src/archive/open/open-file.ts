@@ -110,14 +110,15 @@ function numpyArray(parts: ArchiveParts, path: string): ArrayArchive {
   const dtype = parseDType(stored, path);
   const shape = dimensions;
   const expected = elementsOf(shape) * dtype.itemSize;
-  const { nbytes, chunkBytes, nchunks } = parts.sequence;
+  const { nbytes, chunkBytes, nchunks, starts } = parts.sequence;
   if (dtype.kind !== "object" && expected !== nbytes) {
     throw fail("shape", `one of ${nbytes} bytes, as nchunks, chunk-size and last-chunk count`, shape);
   }
   const storedShape = order === "F" ? [...shape].reverse() : shape;
   const row = elementsOf(storedShape.slice(1)) * dtype.itemSize;
   const whole = nchunks === 1 ? storedShape[0] : undefined;
-  const chunkLength = whole ?? (row > 0 && chunkBytes % row === 0 ? chunkBytes / row : undefined);
+  const isCutInRows = starts === undefined && row > 0 && chunkBytes % row === 0;
+  const chunkLength = whole ?? (isCutInRows ? chunkBytes / row : undefined);
   const own = Object.entries(metadata).filter(([key]) => !ARRAY_KEYS.has(key));
   const attrs = keepFloats(Object.fromEntries(own), metadata);
   return new PlainArray(

@@ -1,9 +1,10 @@
 /** The chunk sequence of one Bloscpack file. */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type BlpkFile, readChunkNbytes } from "./blpk-file.ts";
-import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
+import { type ChunkSequence, nbytesOfChunk, type PlacedChunk, startOfChunk } from "./sequence.ts";
 
 /** Makes the sequence; finds out the sizes that the header does not tell. */
 export async function bloscpackSequence(
@@ -12,6 +13,8 @@ export async function bloscpackSequence(
   signal?: AbortSignal,
 ): Promise<ChunkSequence> {
   const nchunks = file.starts.length;
+  const starts = await unequalStarts(store, file, signal);
+  if (starts !== undefined) return new BloscpackSequence(store, file, starts);
   const { chunkBytes, lastBytes } = await chunkSizes(store, file, nchunks, signal);
   const nbytes = nchunks === 0 ? 0 : (nchunks - 1) * chunkBytes + lastBytes;
   if (!Number.isSafeInteger(nbytes)) {
@@ -21,7 +24,45 @@ export async function bloscpackSequence(
       { path: file.path, offset: 8, field: "chunk-size", found: chunkBytes },
     );
   }
-  return new BloscpackSequence(store, file, nbytes, chunkBytes);
+  return new BloscpackSequence(store, file, { nbytes, chunkBytes });
+}
+
+/** Headers that are read at a time, where only they tell how long the chunks are. */
+const AT_ONCE = 16;
+
+/**
+ * First decoded byte of each chunk, and the end, where the header says that chunks may be of unequal lengths (chunk-size -1) and
+ * they are; else undefined. Every chunk's header is read where no walk has. [FS-02] [FS-04]
+ */
+async function unequalStarts(
+  store: ReadableStore,
+  file: BlpkFile,
+  signal: AbortSignal | undefined,
+): Promise<Float64Array | undefined> {
+  const { header, walked, starts: offsets, path } = file;
+  const nchunks = offsets.length;
+  const isUnknown = header.version === 1 || header.chunkSize < 0;
+  if (!isUnknown || nchunks < 2) return undefined;
+  const sizes = walked?.nbytes.slice(0, nchunks) ?? new Float64Array(nchunks);
+  if (walked === undefined) {
+    const read = async (index: number, call: AbortSignal | undefined): Promise<void> => {
+      sizes[index] = await readChunkNbytes(store, file, index, call);
+    };
+    await runPooled(offsets.keys(), AT_ONCE, read, signal);
+  }
+  if (header.version !== 1 && header.lastChunk >= 0) sizes[nchunks - 1] = header.lastChunk;
+  const [first = 0] = sizes;
+  const last = sizes.at(-1) ?? 0;
+  if (first > 0 && last <= first && sizes.subarray(0, -1).every((size) => size === first)) return undefined;
+  const starts = new Float64Array(nchunks + 1);
+  for (const [i, size] of sizes.entries()) starts[i + 1] = (starts[i] ?? 0) + size;
+  if (Number.isSafeInteger(starts[nchunks])) return starts;
+  throw new SuperchunkError("BAD_FIELD", "the chunks decode to more bytes than a file can hold", {
+    path,
+    offset: 8,
+    field: "chunk-size",
+    found: starts[nchunks],
+  });
 }
 
 async function chunkSizes(
@@ -54,19 +95,30 @@ class BloscpackSequence implements ChunkSequence {
   readonly chunkBytes: number;
   readonly nchunks: number;
   readonly hasChecksums: boolean;
+  readonly starts: Float64Array | undefined;
   readonly #file: BlpkFile;
 
-  constructor(store: ReadableStore, file: BlpkFile, nbytes: number, chunkBytes: number) {
+  /** `cut`: equal chunks, the last perhaps shorter, or where unequal ones start. */
+  constructor(
+    store: ReadableStore,
+    file: BlpkFile,
+    cut: { readonly nbytes: number; readonly chunkBytes: number } | Float64Array,
+  ) {
     this.store = store;
-    this.nbytes = nbytes;
-    this.chunkBytes = chunkBytes;
+    this.starts = cut instanceof Float64Array ? cut : undefined;
+    this.nbytes = cut instanceof Float64Array ? (cut.at(-1) ?? 0) : cut.nbytes;
+    this.chunkBytes = cut instanceof Float64Array ? longestOf(cut) : cut.chunkBytes;
     this.nchunks = file.starts.length;
     this.hasChecksums = file.header.version > 1;
     this.#file = file;
   }
 
   placeNow(index: number): PlacedChunk {
-    return placeInFile(this.#file, index, index, nbytesOfChunk(index, this.nbytes, this.chunkBytes));
+    const nbytes =
+      this.starts === undefined
+        ? nbytesOfChunk(index, this.nbytes, this.chunkBytes)
+        : startOfChunk(this, index + 1) - startOfChunk(this, index);
+    return placeInFile(this.#file, index, index, nbytes);
   }
 
   async places(first: number, end: number): Promise<readonly PlacedChunk[]> {
@@ -80,6 +132,10 @@ class BloscpackSequence implements ChunkSequence {
   async leftovers(): Promise<readonly string[]> {
     return [];
   }
+}
+
+function longestOf(starts: Float64Array): number {
+  return starts.reduce((longest, start, i) => Math.max(longest, start - (starts[i - 1] ?? start)), 0);
 }
 
 /** The place of the `inFile`-th chunk of a file, which is the `index`-th of the sequence. */

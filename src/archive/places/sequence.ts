@@ -23,6 +23,11 @@ export interface ChunkSequence {
   /** Decoded bytes of every chunk but the last, which may be shorter; 0 where there is nothing. */
   readonly chunkBytes: number;
   readonly nchunks: number;
+  /**
+   * Where chunks are of unequal lengths: the first decoded byte of each, and the end. `chunkBytes` is the longest one's then.
+   * Absent where all but the last are as long as one another.
+   */
+  readonly starts?: Float64Array | undefined;
   /** Places of the chunks `[first, end)`, in order. Throws where the tables that tell them are damaged or missing. */
   places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]>;
   /** The place of one chunk, if it is known without reading. */
@@ -92,4 +97,28 @@ export class PickleSequence implements ChunkSequence {
 /** Decoded bytes of chunk `index` in a run of `nbytes` bytes cut every `chunkBytes`. */
 export function nbytesOfChunk(index: number, nbytes: number, chunkBytes: number): number {
   return Math.max(0, Math.min(chunkBytes, nbytes - index * chunkBytes));
+}
+
+/** The chunk of a sequence that holds decoded byte `at`, which is below `nbytes`. */
+export function chunkAt(
+  { starts, chunkBytes }: Pick<ChunkSequence, "starts" | "chunkBytes">,
+  at: number,
+): number {
+  if (starts === undefined) return Math.floor(at / chunkBytes);
+  let low = 0;
+  let high = starts.length - 1;
+  while (high - low > 1) {
+    const middle = (low + high) >>> 1;
+    if ((starts[middle] as number) <= at) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Where chunk `index` of a sequence starts in its decoded bytes. */
+export function startOfChunk(
+  { starts, chunkBytes }: Pick<ChunkSequence, "starts" | "chunkBytes">,
+  index: number,
+): number {
+  return starts === undefined ? index * chunkBytes : (starts[index] as number);
 }

@@ -10,7 +10,7 @@ import { at } from "../../bytes/at.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { RunBatch } from "../../values/selection.ts";
 import type { LongOptions } from "../kinds/types.ts";
-import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
+import { type ChunkSequence, chunkAt, type PlacedChunk, startOfChunk } from "../places/sequence.ts";
 import { readHead, readPart, readPartNow } from "./block-read.ts";
 import { type ChunkDecoder, callingThread, type DecodedChunk } from "./chunk-decoder.ts";
 import { type FetchedChunk, fetchChunks } from "./chunk-fetch.ts";
@@ -83,8 +83,8 @@ export class SequenceReader {
   readNow(start: number, end: number): Uint8Array | undefined {
     const { sequence } = this;
     if (sequence.store.readIntoSync === undefined) return undefined;
-    const index = Math.floor(start / sequence.chunkBytes);
-    const inChunk = start - index * sequence.chunkBytes;
+    const index = chunkAt(sequence, start);
+    const inChunk = start - startOfChunk(sequence, index);
     const place = sequence.placeNow(index);
     if (place === undefined || inChunk + end - start > place.nbytes) return undefined;
     if (!this.#mayReadBlocks(place)) return undefined;
@@ -110,7 +110,7 @@ export class SequenceReader {
     out: Uint8Array,
     options: LongOptions = {},
   ): Promise<void> {
-    const { chunkBytes } = this.sequence;
+    const { sequence } = this;
     const pending: ChunkRuns[] = [];
     let pendingRuns = 0;
     let done = 0;
@@ -130,13 +130,13 @@ export class SequenceReader {
         let target = (batch.target[i] as number) * itemSize;
         let left = batch.length * itemSize;
         while (left > 0) {
-          const index = Math.floor(source / chunkBytes);
-          const inChunk = source - index * chunkBytes;
-          const length = Math.min(left, chunkBytes - inChunk);
+          const index = chunkAt(sequence, source);
+          const inChunk = source - startOfChunk(sequence, index);
+          const length = Math.min(left, startOfChunk(sequence, index + 1) - source);
           let runs = pending[pending.length - 1];
           if (runs === undefined || runs.index !== index) {
             if (isFull()) await flush();
-            const place = this.sequence.placeNow(index);
+            const place = sequence.placeNow(index);
             runs = { index, place, isNew: false, source: [], target: [], length: [], bytes: 0 };
             pending.push(runs);
           }

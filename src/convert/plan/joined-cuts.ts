@@ -65,16 +65,22 @@ function fittingChunks(archive: SourceArray["archive"], chunkBytes: number, isLa
 
 /** True where the chunks of a part are as long as cells; one that is alone may be shorter. */
 function hasCellLength(
-  { nbytes, nchunks, chunkBytes: own }: SourceArray["archive"],
+  { nbytes, nchunks, chunkBytes: own, chunkStarts }: SourceArray["archive"],
   chunkBytes: number,
 ): boolean {
+  if (chunkStarts !== undefined) return false;
   return own === chunkBytes || (nchunks === 1 && nbytes <= chunkBytes);
 }
 
 /** Rows of each chunk; undefined where a chunk ends within a row. */
 function lengthsOf(parts: readonly SourceArray[]): readonly LengthRun[] | undefined {
   const lengths: LengthRun[] = [];
-  for (const { archive, dtype, shape } of parts) {
+  for (const { archive, dtype, shape, uneven } of parts) {
+    if (uneven !== undefined) {
+      if (uneven.lengths === undefined) return undefined;
+      lengths.push(...uneven.lengths);
+      continue;
+    }
     const { nbytes, nchunks, chunkBytes } = archive;
     const rowBytes = shape.slice(1).reduce((bytes, n) => bytes * n, dtype.itemSize);
     if (nchunks > 1 && chunkBytes % rowBytes !== 0) return undefined;

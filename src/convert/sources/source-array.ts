@@ -14,6 +14,7 @@ export type SourceArchive = Pick<
   | "nbytes"
   | "nchunks"
   | "chunkBytes"
+  | "chunkStarts"
   | "summary"
   | "readBytes"
   | "encodedChunks"
@@ -61,7 +62,32 @@ export function sourceOfArray(archive: ArrayArchive, options: LayoutOptions): So
     );
   }
   const { dtype, shape, order, fillValue, attrs, chunkLength } = archive;
-  return { archive, dtype, shape, order, fillValue, attrs, chunkLength };
+  const stored = order === "F" ? [...shape].reverse() : shape;
+  return { archive, dtype, shape, order, fillValue, attrs, chunkLength, ...unevenOf(archive, dtype, stored) };
+}
+
+/** What is said of an archive whose chunks are of unequal lengths. `stored`: the shape in the order of storage. */
+function unevenOf(
+  { chunkStarts, nchunks }: ChunkedArchive,
+  { itemSize }: DType,
+  stored: readonly number[],
+): { readonly uneven?: UnevenChunks } {
+  if (chunkStarts === undefined || nchunks < 2) return {};
+  const rowBytes = stored.slice(1).reduce((bytes, n) => bytes * n, itemSize);
+  const isCutInRows = rowBytes > 0 && chunkStarts.every((start) => start % rowBytes === 0);
+  const lengths = Array.from(chunkStarts.subarray(1), (end, i) => ({
+    length: (end - (chunkStarts[i] ?? 0)) / rowBytes,
+    times: 1,
+  }));
+  // An empty chunk is no cell of any grid.
+  const isGrid = isCutInRows && lengths.every(({ length }) => length > 0);
+  return {
+    uneven: {
+      reason: "its chunks are of unequal lengths, which Zarr's regular grid has not (--grid rectilinear has)",
+      copies: [],
+      lengths: isGrid ? lengths : undefined,
+    },
+  };
 }
 
 /** Plain bytes as an array: uint8, or what `dtype` and `shape` say. Throws `BAD_ARGUMENT` where sizes disagree. */
@@ -86,8 +112,19 @@ export function sourceOfBytes(archive: BytesArchive, options: LayoutOptions): So
   }
   const rowBytes = shape.slice(1).reduce((total, n) => total * n, dtype.itemSize);
   const rows = archive.chunkBytes / rowBytes;
-  const chunkLength = Number.isInteger(rows) && rows > 0 ? rows : undefined;
-  return { archive, dtype, shape, order: "C", fillValue: undefined, attrs: archive.attrs, chunkLength };
+  const uneven = unevenOf(archive, dtype, shape);
+  const isCutInRows = uneven.uneven === undefined && Number.isInteger(rows) && rows > 0;
+  const chunkLength = isCutInRows ? rows : undefined;
+  return {
+    archive,
+    dtype,
+    shape,
+    order: "C",
+    fillValue: undefined,
+    attrs: archive.attrs,
+    chunkLength,
+    ...uneven,
+  };
 }
 
 function badArgument(

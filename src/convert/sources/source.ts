@@ -99,12 +99,15 @@ export interface BytesAs {
   readonly shape?: readonly number[] | undefined;
 }
 
+const UNEQUAL = "its chunks are of unequal lengths";
+
 /** An array, or a column. Reads its first header. */
 export async function describeColumn(name: string, source: BackArray): Promise<BackColumn> {
   const archive = isArchive(source) && source.columnNames.length === 0 ? source : undefined;
   const found = source instanceof ZarrArray ? copyableChunks(source) : "its fields are stored apart";
   const ofZarr = typeof found === "string" ? undefined : found;
   const chunks = archive === undefined ? ofZarr : chunksOfArchive(archive, archive.chunkLength);
+  const whyNot = chunks === undefined && typeof found === "string" ? found : undefined;
   return {
     name,
     dtype: source.dtype,
@@ -115,7 +118,7 @@ export async function describeColumn(name: string, source: BackArray): Promise<B
     fillValue: source instanceof ZarrArray ? storedDefault(source) : source.fillValue,
     isFillInexact: source instanceof ZarrArray && !isDefaultExact(source),
     chunks,
-    whyRecoded: chunks === undefined && typeof found === "string" ? found : undefined,
+    whyRecoded: archive?.chunkStarts === undefined ? whyNot : UNEQUAL,
     settings: source instanceof ZarrArray ? settingsOfZarr(source) : ((await archive?.summary()) ?? {}),
     path: source.store.describe(source.path),
     stream: (options) => source.streamBytes(options),
@@ -123,7 +126,12 @@ export async function describeColumn(name: string, source: BackArray): Promise<B
   };
 }
 
-function chunksOfArchive(archive: ChunkedArchive, chunkLength: number | undefined): OfferedChunks {
+/** The chunks as they can be copied; undefined where they are of unequal lengths. */
+function chunksOfArchive(
+  archive: ChunkedArchive,
+  chunkLength: number | undefined,
+): OfferedChunks | undefined {
+  if (archive.chunkStarts !== undefined) return undefined;
   const { chunkBytes, nchunks } = archive;
   return {
     chunkLength,
@@ -176,7 +184,7 @@ export async function describeBytes(
       archive,
       Number.isInteger(chunkLength) && chunkLength > 0 ? chunkLength : undefined,
     ),
-    whyRecoded: undefined,
+    whyRecoded: archive.chunkStarts === undefined ? undefined : UNEQUAL,
     settings: await archive.summary(),
     path,
     stream: (options) => archive.streamBytes(options),

@@ -228,6 +228,13 @@ function describe(archive: ArrayArchive | BytesArchive): {
   itemSize: number;
   fillValue: JsonValue;
 } {
+  if (archive.chunkStarts !== undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "the archive's chunks are of unequal lengths, so they cannot be copied; convert it to Zarr v3",
+      { path: archive.store.describe(archive.path), field: "chunks", found: "unequal lengths" },
+    );
+  }
   if (archive.kind === "bytes") {
     const rows = Math.max(1, archive.chunkBytes);
     return { shape: [archive.nbytes], dataType: "|u1", rows, itemSize: 1, fillValue: 0 };

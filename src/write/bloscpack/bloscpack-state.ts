@@ -67,6 +67,13 @@ export async function readState(
       { path, offset: 4, field: "version", expected: "3 or 4", found: header.version },
     );
   }
+  if (archive.chunkStarts !== undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "nothing is appended to a file whose chunks are of unequal lengths; decompress it and compress it again, which makes them equal",
+      { path, offset: 8, field: "chunk-size", expected: "one size for all chunks", found: header.chunkSize },
+    );
+  }
   const section = header.metadata ? await readSection(source, key, options) : undefined;
   const { nchunks, nbytes, chunkBytes } = archive;
   const lastStart = nchunks === 0 ? 0 : (nchunks - 1) * chunkBytes;

@@ -64,7 +64,8 @@ export async function planAdoption(
   if (sizes === undefined && storageBytes === undefined)
     throw new SuperchunkError("NOT_FOUND", "there is no array", where);
   const found = { sizes, storage: storageBytes };
-  const { dialect, dtype, shape, columnNames } = await openArrayFolder(store, path, found, options);
+  const opened = await openArrayFolder(store, path, found, options);
+  const { dialect, dtype, shape, columnNames } = opened;
   if (dialect !== "blz-superchunk") {
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -76,6 +77,8 @@ export async function planAdoption(
   const storagePath = store.describe(joinKey(path, "meta/storage"));
   const storage = parseStorage(storageBytes ?? new Uint8Array(0), storagePath);
   if (storage.superchunk !== undefined) throw mustBeCopied(store, path, "meta/sizes lost its layout");
+  if (columnNames.some((name) => opened.column(name).columnNames.length > 0))
+    throw mustBeCopied(store, path, "fields of its fields lie in folders of their own");
   const [rows = 0, ...rowShape] = shape;
   const hasColumns = columnNames.length > 0;
   const columns = layOutColumns(path, { dtype, rowShape, hasColumns });
