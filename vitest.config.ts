@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
 import type { Reporter } from "vitest/node";
@@ -52,6 +53,7 @@ export default defineConfig(({ mode }) => {
   };
   return {
     test: {
+      maxWorkers: availableParallelism(),
       reporters: ["default", sayScope(scope)],
       projects: [
         {

@@ -1,5 +1,5 @@
 /** The examples of a document, as they are typed: blocks of JavaScript as modules, lines of shell as commands. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -22,8 +22,37 @@ export function makeFolder(): string {
   return mkdtempSync(join(tmpdir(), "examples-"));
 }
 
+const EXTERNAL = ["koffi", "@aws-sdk/client-s3", "@earthmover/icechunk"];
+const ENTRIES = new Map([
+  ["superchunk", "index"],
+  ["superchunk/node", "node/index"],
+  ["superchunk/zarr", "zarr"],
+  ["superchunk/blosc", "codec/index"],
+]);
+
+/** The package's entries, built once for all examples of a process. */
+let built: Promise<string> | undefined;
+async function buildEntries(): Promise<string> {
+  const folder = makeFolder();
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  await build({
+    entryPoints: [...ENTRIES.values()].map((name) => ({ in: source(`${name}.ts`), out: name })),
+    outdir: folder,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    splitting: true,
+    platform: "node",
+    format: "esm",
+    packages: "external",
+  });
+  symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "junction");
+  return folder;
+}
+
 /** Runs JavaScript as a module of a user of the package; resolves with what it exports. */
 export async function runModule(code: string): Promise<Record<string, unknown>> {
+  built ??= buildEntries();
+  const entries = await built;
   const folder = makeFolder();
   try {
     const { outputFiles } = await build({
@@ -32,13 +61,17 @@ export async function runModule(code: string): Promise<Record<string, unknown>> 
       write: false,
       platform: "node",
       format: "esm",
-      external: ["koffi", "@aws-sdk/client-s3", "@earthmover/icechunk"],
-      alias: {
-        "superchunk/node": source("node/index.ts"),
-        "superchunk/zarr": source("zarr.ts"),
-        "superchunk/blosc": source("codec/index.ts"),
-        superchunk: source("index.ts"),
-      },
+      external: EXTERNAL,
+      plugins: [
+        {
+          name: "the package",
+          setup: ({ onResolve }) =>
+            onResolve({ filter: /^superchunk(?:\/|$)/ }, ({ path }) => {
+              const url = pathToFileURL(join(entries, `${ENTRIES.get(path) ?? path}.mjs`));
+              return { path: url.href, external: true };
+            }),
+        },
+      ],
     });
     const file = join(folder, "example.mjs");
     writeFileSync(file, outputFiles[0]?.contents ?? "");

@@ -8,6 +8,7 @@ import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
+import { sweep } from "../scope.ts";
 import { loadFolder, type MemoryArchive } from "./memory-archive.ts";
 
 const readable = loadArchives().filter((row) => !row.refuse);
@@ -57,8 +58,8 @@ describe.each(readable)("$path, cut short", (row) => {
     const whole = await decodeAll(await open(store, path));
     let errors = 0;
     for (const [key, bytes] of oneOfEachKind(files)) {
-      const step = Math.max(1, Math.floor(bytes.length / 30));
-      for (let length = 0; length < bytes.length; length += length < 64 ? 1 : step) {
+      const step = Math.max(1, Math.floor(bytes.length / sweep(30, 6)));
+      for (let length = 0; length < bytes.length; length += length < 64 ? sweep(1, 7) : step) {
         await store.put(key, bytes.subarray(0, length));
         const result = await outcome(store, path);
         if (typeof result === "string") {
@@ -99,7 +100,7 @@ describe.each(readable.filter((row) => row.kind !== "table"))("$path, one byte f
     let tried = 0;
     for (const [key, bytes] of files) {
       if (!/\.(blp|bin)$/.test(key)) continue;
-      for (let at = 0; at < Math.min(bytes.length, sealed ? 400 : 32); at++) {
+      for (let at = 0; at < Math.min(bytes.length, sealed ? 400 : 32); at += sweep(1, 7)) {
         const damaged = bytes.slice();
         damaged[at] = (damaged[at] ?? 0) ^ 0xff;
         await store.put(key, damaged);

@@ -8,6 +8,7 @@ import {
   prepareEncode,
 } from "../../src/codec/index.ts";
 import fc from "../property.ts";
+import { sweep } from "../scope.ts";
 import { COMPRESSORS, makeTexture, options, SHUFFLES, textures } from "./textures.ts";
 
 beforeAll(async () => {
@@ -36,7 +37,7 @@ describe("whatever the data and the settings", () => {
         const part = decodeRangeSync(chunk, start, length);
         expect(Buffer.compare(part, data.subarray(start, start + length))).toBe(0);
       }),
-      { numRuns: 1500 },
+      { numRuns: sweep(1500, 150) },
     );
   });
 
@@ -44,7 +45,7 @@ describe("whatever the data and the settings", () => {
     "%s of every typesize from 1 to 255 and every count of elements around tiles is undone",
     (shuffle) => {
       const wrong: string[] = [];
-      for (let typesize = 1; typesize <= 255; typesize++) {
+      for (let typesize = 1; typesize <= 255; typesize += typesize < 17 ? 1 : sweep(1, 17)) {
         for (const count of [8, 15, 16, 17, 24, 120, 128, 136, 200]) {
           for (const tail of [0, typesize - 1]) {
             // Few values, so that blocks compress and the filter is not lost by storing.

@@ -8,6 +8,7 @@ import {
   prepareEncode,
   type Shuffle,
 } from "../../src/codec/index.ts";
+import { sample } from "../scope.ts";
 import { DATA } from "./encode-data.ts";
 
 type SizeRow = [
@@ -41,12 +42,13 @@ beforeAll(async () => {
 
 describe("against c-blosc 1.21", () => {
   test("buffers are cut into the same blocks and streams: the first 12 bytes of chunks are its", () => {
-    const found = reference.headers.map(([cname, typesize, clevel, shuffle, nbytes, blocksize]) => {
+    const headers = sample(reference.headers, 80);
+    const found = headers.map(([cname, typesize, clevel, shuffle, nbytes, blocksize]) => {
       const chunk = encodeSync(new Uint8Array(nbytes), { cname, typesize, clevel, shuffle, blocksize });
       return Buffer.from(chunk.subarray(0, 12)).toString("hex");
     });
     expect(reference.headers.length).toBeGreaterThan(500);
-    expect(found).toEqual(reference.headers.map((row) => row[6]));
+    expect(found).toEqual(headers.map((row) => row[6]));
   });
 
   const kinds = [...new Set(reference.sizes.map((row) => row[0]))];
@@ -57,7 +59,7 @@ describe("against c-blosc 1.21", () => {
       const data = DATA[kind]?.(reference.length);
       if (data === undefined) throw new Error(`no data ${kind}`);
       const larger: unknown[] = [];
-      for (const [, typesize, cname, shuffle, clevel, size] of rows) {
+      for (const [, typesize, cname, shuffle, clevel, size] of sample(rows, 19)) {
         const chunk = encodeSync(data, { cname, typesize, clevel, shuffle });
         // Where next to nothing is left (zstd 1.5.7 and 1.5.6 differ there), a thousandth of the data counts.
         const limit = Math.max(1.05 * size, size + data.length / 1000);

@@ -10,6 +10,7 @@ import {
 } from "../../src/codec/index.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import fc from "../property.ts";
+import { sweep } from "../scope.ts";
 import { errorOf, FLAGS, makeChunk } from "./chunk-maker.ts";
 import { DATA, makeNoise } from "./encode-data.ts";
 import { listProducers, readFixtureChunks } from "./fixture-chunks.ts";
@@ -74,7 +75,7 @@ describe("whatever the chunk, the settings and the edits", () => {
           expect(Buffer.compare(chunk, before)).toBe(0);
         },
       ),
-      { numRuns: 1500 },
+      { numRuns: sweep(1500, 150) },
     );
   });
 

@@ -12,13 +12,14 @@ import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { createTable } from "../../src/write/bcolz/table-write.ts";
 import { appendToBloscpack } from "../../src/write/bloscpack/bloscpack-append.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
+import { sweep } from "../scope.ts";
 import { seeCarray, seeTable } from "../write/bcolz/bcolz-rules.ts";
 import { appendToCarray, appendToTable } from "../write/foreign-support.ts";
 import { bundleLibrary } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
 
-const KILLS = Number(process.env["KILLS"] ?? 100) / 4;
+const KILLS = Number(process.env["KILLS"] ?? sweep(100, 16)) / 4;
 
 let folder: string;
 let entry: string;
@@ -144,7 +145,8 @@ test.each(KINDS)(
     await make(store);
     const random = randomFrom(7);
     let seen = 0;
-    for (let kill = 0; kill < KILLS; kill++) {
+    // On a busy machine some are killed before they change anything: those are no proof.
+    for (let kill = 0; kill < KILLS || seen <= KILLS / 10; kill++) {
       const { done, doing } = await changeAndKill(path, kind, random() * 40);
       const rows = await look(store, path);
       expect([done, doing], `kill ${kill}`).toContain(rows);

@@ -8,11 +8,12 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { STAGE } from "../../src/node/fs/fs-direct.ts";
 import { open } from "../../src/node/index.ts";
 import { createArray, openWritable } from "../../src/node/write.ts";
+import { sweep } from "../scope.ts";
 import { bundleWriting } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
 
-const KILLS = Number(process.env["KILLS"] ?? 100);
+const KILLS = Number(process.env["KILLS"] ?? sweep(100, 10));
 
 let folder: string;
 let entry: string;

@@ -11,10 +11,14 @@ import {
   type WriteOptions,
 } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
+import { sweep } from "../scope.ts";
 import { type Contents, checkImage, contentsOf, type Image, imageOf } from "./images.ts";
 import { randomFrom } from "./random.ts";
 
-const SEEDS = 3;
+const SEEDS = sweep(3, 1);
+
+/** Steps between two power cuts. */
+const STRIDE = sweep(1, 3);
 
 type Operation = (array: WritableArray) => Promise<void>;
 
@@ -222,7 +226,7 @@ describe("a power cut before any step leaves the old or the new rows", () => {
       const anew = await read(await imageOf(whole));
       let seenOld = 0;
       let seenNew = 0;
-      for (let failAt = 1, isDone = false; !isDone; failAt++) {
+      for (let failAt = 1, isDone = false; !isDone; failAt += STRIDE) {
         for (let seed = 0; seed < SEEDS; seed++) {
           const random = randomFrom(failAt * 1000 + seed);
           const store = new VolatileStore(base, { failAt, random });
@@ -247,12 +251,12 @@ test("a power cut during recovery leaves the same rows, whatever the recovery wa
   expect(swept.length).toBe(names.length);
   for (const [, start, operation, options] of swept) {
     const base = await prepare(start);
-    for (let failAt = 2; failAt < 60; failAt += 3) {
+    for (let failAt = 2; failAt < 60; failAt += 3 * STRIDE) {
       const store = new VolatileStore(base, { failAt, random: randomFrom(failAt) });
       if (!(await runUntilPowerCut(store, operation, options))) break;
       const image = store.image();
       const contents = await read(image);
-      for (let again = 1, isDone = false; !isDone; again++) {
+      for (let again = 1, isDone = false; !isDone; again += STRIDE) {
         const second = new VolatileStore(image, { failAt: again, random: randomFrom(again) });
         isDone = !(await runUntilPowerCut(second, async () => undefined));
         await checkImage(second.image(), [contents], `recovery, power cut before step ${again} of ${failAt}`);

@@ -9,6 +9,7 @@ import { parsePythonLiteral } from "../../src/format/python-literal.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
 import { loadFixtures } from "../fixtures/manifest.ts";
 import fc from "../property.ts";
+import { sweep } from "../scope.ts";
 import { errorOf } from "./hex.ts";
 
 const parse = (stored: JsonValue): DType => parseDType(stored, "meta/storage");
@@ -308,7 +309,7 @@ describe("Python literals", () => {
           expect(isSuperchunkError(error)).toBe(true);
         }
       }),
-      { numRuns: 3000 },
+      { numRuns: sweep(3000, 300) },
     );
   });
 });

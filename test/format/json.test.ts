@@ -14,6 +14,7 @@ import { JsonFloat, keepFloats } from "../../src/format/json-float.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import fc from "../property.ts";
+import { sweep } from "../scope.ts";
 import { errorOf, hex, utf8 } from "./hex.ts";
 
 const parse = (text: string): JsonValue => parseJson(text, "meta/sizes");
@@ -172,7 +173,7 @@ describe("reading", () => {
           }
         },
       ),
-      { numRuns: 2000 },
+      { numRuns: sweep(2000, 200) },
     );
     expect.hasAssertions();
   });

@@ -10,6 +10,7 @@ import { loadFolder } from "../archive/memory-archive.ts";
 import { checkImage, contentsOf, type Image, imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { findFixture, loadArchives } from "../fixtures/manifest.ts";
+import { sweep } from "../scope.ts";
 
 const ROWS = 7;
 const ROOTS = loadArchives().filter(({ dialect, refuse }) => dialect === "blz-superchunk" && !refuse);
@@ -87,8 +88,8 @@ describe.each(["i8-2d-crc32", "nested", "u4-spare-offsets"])("a power cut while 
     await writer.abandon();
     const allowed = [await read(base), await read(await imageOf(whole))];
     let cuts = 0;
-    for (let failAt = 1, isDone = false; !isDone; failAt++) {
-      for (let seed = 0; seed < 2; seed++) {
+    for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 3)) {
+      for (let seed = 0; seed < sweep(2, 1); seed++) {
         const store = new VolatileStore(base, { failAt, random: randomFrom(failAt * 100 + seed) });
         try {
           const array = await openWritable(store, "");
@@ -102,7 +103,7 @@ describe.each(["i8-2d-crc32", "nested", "u4-spare-offsets"])("a power cut while 
         await checkImage(store.image(), allowed, `power cut before step ${failAt}, seed ${seed}`);
       }
     }
-    expect(cuts).toBeGreaterThan(4);
+    expect(cuts).toBeGreaterThan(sweep(4, 1));
   });
 });
 

@@ -8,8 +8,9 @@ import { type Interceptor, interceptStore } from "../../src/store/wrappers/inter
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
+import { sweep } from "../scope.ts";
 
-const SCHEDULES = Number(process.env["SCHEDULES"] ?? 2000);
+const SCHEDULES = Number(process.env["SCHEDULES"] ?? sweep(2000, 150));
 
 /** Lets one actor at a time make its next store call. */
 class Scheduler {

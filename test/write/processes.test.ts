@@ -12,9 +12,10 @@ import { open } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { bundleWriting } from "../crash/bundle.ts";
 import { SEED } from "../crash/random.ts";
+import { sweep } from "../scope.ts";
 
 /** Steps of the writer, at least: it goes on until the reader has seen enough of them, however slow that is. */
-const STEPS = 150;
+const STEPS = sweep(150, 50);
 const GENERATIONS = 6;
 
 let folder: string;

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { ShardingTransformer } from "../../src/zarr/transformer/transformer-store.ts";
 import fc from "../property.ts";
+import { sweep } from "../scope.ts";
 
 const [ROWS, COLUMNS] = [5, 7];
 const PREFIX = "data/root/a";
@@ -135,7 +136,7 @@ test.each(["/", "."] as const)(
           }
         },
       ),
-      { numRuns: 150 },
+      { numRuns: sweep(150, 15) },
     );
   },
 );
@@ -190,7 +191,7 @@ test("calls at once, of several stores on the same objects, lose nothing and mix
         for (const [at, bytes] of map) expect(await store.get(at)).toEqual(bytes);
       },
     ),
-    { numRuns: 30 },
+    { numRuns: sweep(30, 10) },
   );
 });
 

@@ -9,6 +9,7 @@ import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
 import fc from "../property.ts";
+import { sweep } from "../scope.ts";
 import { Model, SPECIFICATIONS } from "./arrays.ts";
 
 const [ROWS, COLUMNS] = [13, 17];
@@ -95,7 +96,7 @@ describe.each(Object.entries(SPECIFICATIONS))("%s", (_, spec: ZarrSpecification)
           expect(await timesListed(await openZarrArray(store, "a"))).toEqual(model.values.map(() => 1));
         },
       ),
-      { numRuns: 40 },
+      { numRuns: sweep(40, 10) },
     );
   });
 

@@ -7,6 +7,7 @@ import { MemoryStore } from "../../../src/store/memory.ts";
 import { openZarrArray } from "../../../src/zarr/read/open.ts";
 import { convertJoined, planJoinedConversion } from "../../../src/zarr.ts";
 import fc from "../../property.ts";
+import { sweep } from "../../scope.ts";
 import { putBloscpack } from "./make-archive.ts";
 import { documentAt } from "./read-back.ts";
 
@@ -74,7 +75,7 @@ describe("archives of any rows and chunks, joined", () => {
           expect(result.chunksCopied).toBeGreaterThanOrEqual(fitting);
         },
       ),
-      { numRuns: 150 },
+      { numRuns: sweep(150, 15) },
     );
   });
 
@@ -96,7 +97,7 @@ describe("archives of any rows and chunks, joined", () => {
         for (const [k, chunk] of isUnequal ? chunks.entries() : [])
           expect(await target.get(width === 1 ? `c/${k}` : `c/${k}/0`)).toEqual(chunk);
       }),
-      { numRuns: 150 },
+      { numRuns: sweep(150, 15) },
     );
   });
 });

@@ -4,6 +4,7 @@ import { parseDType } from "../../../src/format/dtype.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { convertArchive, planConversion, verifyConversion } from "../../../src/zarr.ts";
 import fc from "../../property.ts";
+import { sweep } from "../../scope.ts";
 import { putBloscpack, putCarray, putRaw } from "./make-archive.ts";
 import { documentAt, keysOf, readWithZarrita } from "./read-back.ts";
 
@@ -54,7 +55,7 @@ describe("any cut of any shape in any order", () => {
           expect(result.chunksCopied + result.chunksPadded + result.chunksRecoded).toBe(plan?.chunks);
         },
       ),
-      { numRuns: 100 },
+      { numRuns: sweep(100, 10) },
     );
   });
 

@@ -4,6 +4,7 @@ import { shardPieces } from "../../../src/convert/targets/shard-writer.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { decodeShardIndex, encodeShardIndex, shardIndexLength } from "../../../src/zarr/read/shard-index.ts";
 import fc from "../../property.ts";
+import { sweep } from "../../scope.ts";
 
 const filled = (length: number, byte: number): Uint8Array => new Uint8Array(length).fill(byte);
 
@@ -78,7 +79,9 @@ describe("shard", () => {
     expect(open.entries.slice(6)).toEqual([undefined, undefined]);
     const found: Uint8Array[] = [];
     for await (const chunk of readShardChunks(store, open, [0, 1, 2, 3, 4, 5])) found.push(chunk.slice());
-    expect(found).toEqual(chunks);
+    expect(found.map((chunk, i) => Buffer.compare(chunk, chunks[i] ?? filled(0, 0)))).toEqual(
+      chunks.map(() => 0),
+    );
     await expect(collect(readShardChunks(store, open, [6]))).rejects.toMatchObject({ code: "INCOMPLETE" });
   });
 
@@ -122,7 +125,7 @@ describe("many chunks of any size", () => {
           expect(k).toBe(chunks.length);
         },
       ),
-      { numRuns: 30 },
+      { numRuns: sweep(30, 10) },
     );
   });
 });

@@ -5,7 +5,11 @@ import { describe, expect, test } from "vitest";
 import { isSuperchunkError } from "../../../src/errors.ts";
 import { link, openArchive, planLinkAt, unlink, verifyLinkAt } from "../../../src/node/index.ts";
 import { type Fixture, loadArchives } from "../../fixtures/manifest.ts";
+import { sweep } from "../../scope.ts";
 import { copyOf, hashOfZarr, sha256, snapshot } from "./support.ts";
+
+const KINDS = ["hard", "symbolic", "copy"] as const;
+type LinkKind = (typeof KINDS)[number];
 
 /** Why archives are refused, by the part of the message that says it. */
 const REFUSED: Readonly<Record<string, string>> = {
@@ -14,7 +18,12 @@ const REFUSED: Readonly<Record<string, string>> = {
   "carray/bcolz-i4-snappy": "zarr-python cannot decode Blosc chunks with snappy",
 };
 
-const rows = loadArchives().filter(({ refuse }) => !refuse);
+const rows = loadArchives()
+  .filter(({ refuse }) => !refuse)
+  .map((row, i) => ({
+    ...row,
+    kinds: sweep<readonly LinkKind[]>(KINDS, KINDS.slice(i % KINDS.length, (i % KINDS.length) + 1)),
+  }));
 
 async function hashOfArchive(path: string, column: string | undefined): Promise<string> {
   const archive = await openArchive(path);
@@ -59,22 +68,21 @@ describe.each(rows)("$path", (row) => {
     return;
   }
 
-  test.each(["hard", "symbolic", "copy"] as const)(
-    "%s: three views are right, and unlink restores every byte and mode",
-    async (kind) => {
-      const copy = copyOf(row.file);
-      const folder = join(copy, "..");
-      const before = snapshot(folder);
-      const isFile = fs.statSync(copy).isFile();
-      const root = isFile ? `${copy}.zarr` : copy;
-      const destination = isFile ? root : undefined;
+  test.each(row.kinds)("%s: three views are right, and unlink restores every byte and mode", async (kind) => {
+    const copy = copyOf(row.file);
+    const folder = join(copy, "..");
+    const before = snapshot(folder);
+    const isFile = fs.statSync(copy).isFile();
+    const root = isFile ? `${copy}.zarr` : copy;
+    const destination = isFile ? root : undefined;
 
-      const plan = await planLinkAt(copy, destination, { kind });
-      expect(snapshot(folder)).toEqual(before);
-      const result = await link(copy, destination, { kind });
-      expect(result.files).toEqual(plan.files);
-      expect(result.done).toBe(false);
+    const plan = await planLinkAt(copy, destination, { kind });
+    expect(snapshot(folder)).toEqual(before);
+    const result = await link(copy, destination, { kind });
+    expect(result.files).toEqual(plan.files);
+    expect(result.done).toBe(false);
 
+<<<<<<< HEAD
       for (const column of columnsOf(root)) {
         const hash = await hashOfArchive(row.file, column);
         expect(await hashOfArchive(copy, column)).toBe(hash);
@@ -87,14 +95,27 @@ describe.each(rows)("$path", (row) => {
       await opened.close();
       expect(ok).toBe(true);
       expect(await verifyLinkAt(root)).toEqual([]);
+=======
+    for (const column of columnsOf(root)) {
+      const hash = await hashOfArchive(row.file, column);
+      expect(await hashOfArchive(copy, column)).toBe(hash);
+      // A link out of the folder is followed by other readers only.
+      if (kind !== "symbolic" || !isFile)
+        expect(await hashOfZarr(root, column ?? "", bigEndianSize(row))).toBe(hash);
+    }
+    const opened = await open(copy);
+    const { ok } = await opened.verify();
+    await opened.close();
+    expect(ok).toBe(true);
+    expect(await verifyLinkAt(root)).toEqual([]);
+>>>>>>> 5541702 (Let sweeps take a sample of their cases in npm test, and tests use all processors)
 
-      const linked = snapshot(folder);
-      expect((await link(copy, destination, { kind })).done).toBe(true);
-      expect(snapshot(folder)).toEqual(linked);
+    const linked = snapshot(folder);
+    expect((await link(copy, destination, { kind })).done).toBe(true);
+    expect(snapshot(folder)).toEqual(linked);
 
-      const undone = await unlink(root);
-      expect(undone.files).toBe(result.files.length);
-      expect(snapshot(folder)).toEqual(before);
-    },
-  );
+    const undone = await unlink(root);
+    expect(undone.files).toBe(result.files.length);
+    expect(snapshot(folder)).toEqual(before);
+  });
 });

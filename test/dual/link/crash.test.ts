@@ -10,6 +10,7 @@ import { dualFiles } from "../../../src/node/dual/files.ts";
 import { FileStore, link, open, unlink, verifyLinkAt } from "../../../src/node/index.ts";
 import { createArray, openWritable } from "../../../src/node/write.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
+import { sweep } from "../../scope.ts";
 import { copyOf, hashOfZarr, sha256, snapshot, temporaryFolder } from "./support.ts";
 
 class Outage extends Error {}
@@ -93,7 +94,7 @@ describe.each(ROOTS)("%s, %s", (path) => {
   test("[FL-04] a link broken off at any step leaves the archive readable, and the next call completes it", async () => {
     const hash = await hashOf(source);
     let steps = 0;
-    for (let done = false; !done; steps++) {
+    for (let done = false; !done; steps += sweep(1, 3)) {
       const copy = copyOf(source);
       const before = snapshot(copy);
       const { site } = failingSite(copy, steps);
@@ -123,7 +124,7 @@ describe.each(ROOTS)("%s, %s", (path) => {
   test("[FL-05] an unlink broken off at any step is completed by the next call, or linked again", async () => {
     const hash = await hashOf(source);
     let steps = 0;
-    for (let done = false; !done; steps++) {
+    for (let done = false; !done; steps += sweep(1, 3)) {
       const copy = copyOf(source);
       const before = snapshot(copy);
       await link(copy);

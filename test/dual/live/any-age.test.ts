@@ -11,11 +11,12 @@ import type { CreateOptions } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
 import type { CutOptions } from "../../../src/write/layout/settings.ts";
 import { randomFrom } from "../../crash/random.ts";
+import { sweep } from "../../scope.ts";
 import { blzValues, Readers, sorted, zarrValues } from "./readers.ts";
 import { closeStores, copyOf, createWatched, isOutage, openWatched, temporaryFolder } from "./support.ts";
 
-const SCHEDULES = Number(process.env["SCHEDULES"] ?? 6);
-const STEPS = 40;
+const SCHEDULES = Number(process.env["SCHEDULES"] ?? sweep(6, 3));
+const STEPS = sweep(40, 18);
 const MOST_ROWS = 80;
 const INT: DType = { kind: "int", itemSize: 4, byteOrder: "little" };
 const FILL = -1;
@@ -319,7 +320,7 @@ test.each(Array.from({ length: SCHEDULES }, (_, i) => i))(
     await readers.checkNow("at the end", values);
     expect(sorted(await zarrValues(root))).toEqual(sorted(values));
     expect(await verifyLinkAt(root)).toEqual([]);
-    expect(right).toBeGreaterThan(100);
+    expect(right).toBeGreaterThan(2 * STEPS);
     await closeStores();
     vi.restoreAllMocks();
   },

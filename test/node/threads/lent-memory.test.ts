@@ -21,6 +21,7 @@ import type { ThreadTuning } from "../../../src/node/threads/thread-decoder.ts";
 import type { DecodeJob, Reply } from "../../../src/node/threads/thread-messages.ts";
 import type { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { repositoryRoot } from "../../fixtures/manifest.ts";
+import { sweep } from "../../scope.ts";
 import { chunkPath, LARGER, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 
@@ -223,7 +224,7 @@ it("memory of a reading that was stopped stays until the threads are done with i
 it("threads are not ended while they load koffi, which would take the process down", async () => {
   await decoderWith(withKoffi);
   for (const name of ["left.js", "ended.js"]) {
-    for (let milliseconds = 20; milliseconds < 80; milliseconds += 6) {
+    for (let milliseconds = 20; milliseconds < 80; milliseconds += sweep(6, 30)) {
       const args = [join(withKoffi.folder, name), ramp, String(milliseconds)];
       await expect(promisify(execFile)(process.execPath, args)).rejects.toMatchObject({
         code: 7,
