@@ -117,7 +117,8 @@ describe.skipIf(process.platform === "win32")("the help", () => {
     mkdirSync(work);
     // Only what the line names: all of it takes longer to copy than the example to run.
     for (const each of readdirSync(template))
-      if (local.includes(each)) cpSync(join(template, each), join(work, each), { recursive: true });
+      if (local.includes(each) || (each === "data" && local.includes("bundles.json")))
+        cpSync(join(template, each), join(work, each), { recursive: true });
     if (name === "columns")
       cpSync(join(template, "noted.bcolz"), join(work, "trades.bcolz"), { recursive: true });
     const words = Array.from(local.matchAll(/"([^"]*)"|(\S+)/g), ([, quoted, plain = ""]) => quoted ?? plain);
