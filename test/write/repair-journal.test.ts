@@ -86,11 +86,7 @@ describe("repair of an array on which a change in place was interrupted", () => 
   test("in place: nothing is lost, also where the power goes on the way, and no journal is left", async () => {
     let cuts = 0;
     for (const [i, image] of pending.entries()) {
-<<<<<<< HEAD
-      for (let failAt = 1, isDone = false; !isDone; failAt += 4 + (i % 3)) {
-=======
-      for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 5) + (i % 3)) {
->>>>>>> 5541702 (Let sweeps take a sample of their cases in npm test, and tests use all processors)
+      for (let failAt = 1, isDone = false; !isDone; failAt += sweep(1, 4) + (i % 3)) {
         const dying = new VolatileStore(image, { failAt, random: randomFrom(failAt) });
         try {
           await repairArray(dying, "", { holes: "cut" });
