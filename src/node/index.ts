@@ -4,6 +4,7 @@
  * @module
  */
 
+export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 export { slice } from "../values/selection.ts";
 export type { Editable } from "../write/editable.ts";
 export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
