@@ -43,7 +43,7 @@ export interface DataFile {
 /** What a list of files is worth. */
 export interface DataFiles {
   readonly files: readonly DataFile[];
-  /** Compressed sizes are those that the offsets leave room for: {@link proveFiles} tells whether they are right. */
+  /** Compressed sizes are those that the offsets leave room for: {@link proveFiles} says whether they are right. */
   readonly isGuessed: boolean;
 }
 
@@ -51,7 +51,7 @@ export interface DataFiles {
 export type FormerSizes = ReadonlyMap<string, number>;
 
 /**
- * The files in the order of their chunks. With `guess`, chunk headers are not read where an offsets table can tell the same,
+ * The files in the order of their chunks. With `guess`, chunk headers are not read where an offsets table can say the same,
  * and what it says of the files' ends.
  *
  * @throws UNSUPPORTED where a file's chunks are not one run, or what no Zarr reader decodes; the codes of damage

@@ -4,7 +4,6 @@
  * documents that are there say of their shards. @see FORMAT.md [FY-01]
  */
 
-import { at } from "../bytes/at.ts";
 import { addAttributes, describeValues } from "../convert/plan/zarr-attributes.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { digestLength } from "../format/checksums.ts";
@@ -17,7 +16,7 @@ import type { ColumnLayout } from "../write/layout/columns.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
 import { mapDType, type ZarrType } from "../zarr/document/zarr-dtype.ts";
-import { arrayDocument, consolidate, encodeDocument, groupDocument } from "../zarr/document/zarr-metadata.ts";
+import { arrayDocument, encodeNodes, groupDocument } from "../zarr/document/zarr-metadata.ts";
 import type { LiveColumn } from "./column-shards.ts";
 import { isNodePath } from "./state.ts";
 import type { ShardForm } from "./types.ts";
@@ -74,17 +73,12 @@ export class LiveDocuments {
   /** Keys and bytes for so many rows, in the order in which they are published: the root's last. */
   list(rows: number, attrs: JsonObject): (readonly [key: string, bytes: Uint8Array])[] {
     const isGroup = this.#settings.hasColumns;
-    const documents = this.#nodes.map((node) => this.#document(node, rows, isGroup ? {} : attrs));
-    const order = this.#nodes.map(({ column }) => column.node);
-    const listed = order.map(
-      (node, i) =>
-        [joinKey(this.#archive.path, node, "zarr.json"), encodeDocument(at(documents, i))] as const,
+    const arrays = new Map(
+      this.#nodes.map((node) => [node.column.node, this.#document(node, rows, isGroup ? {} : attrs)]),
     );
-    if (!isGroup) return listed;
-    const { attributes } = addAttributes(attrs, { column_order: order });
-    const below = order.map((node, i) => [node, at(documents, i)] as const);
-    const root = consolidate(groupDocument(attributes), below);
-    return [...listed, [joinKey(this.#archive.path, "zarr.json"), encodeDocument(root)]];
+    const { attributes } = addAttributes(attrs, { column_order: [...arrays.keys()] });
+    const groups = new Map(isGroup ? [["", groupDocument(attributes)]] : []);
+    return encodeNodes(groups, arrays).map(([key, bytes]) => [joinKey(this.#archive.path, key), bytes]);
   }
 
   #node(layout: ColumnLayout, index: number, names: ReadonlyMap<string, string>): Node {
@@ -163,7 +157,7 @@ function unsupported(path: string, reason: string): SuperchunkError {
   );
 }
 
-/** What two documents must have in common so that chunks are read alike by both: JSON of it; undefined for no document of ours. */
+/** JSON of what two documents must have in common so that both read chunks alike; undefined for a document that is not ours. */
 function itemOf(document: JsonValue | undefined): string | undefined {
   const [sharding] = listAt(document, "codecs");
   const inner = memberOf(sharding, "configuration");
@@ -198,7 +192,7 @@ export function isAlike(a: JsonValue | undefined, b: JsonValue | undefined): boo
   return one?.[0] !== undefined && one[0] === other?.[0] && one[1] === other?.[1];
 }
 
-/** A member of an object; undefined where there is none, or no object. */
+/** A member of an object; undefined where there is none, or where the value is not an object. */
 export function memberOf(value: JsonValue | undefined, name: string): JsonValue | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
   return (value as JsonObject)[name];

@@ -134,8 +134,8 @@ export class LiveView implements ArrayMirror {
 
   async admit(settings: ArraySettings, isFree = false): Promise<ArraySettings> {
     const { root } = this.#writer;
-    const shown = this.#documents.forms;
-    const admitted = await admitForms(root, settings, { shown, former: this.#state.forms, isFree });
+    const published = this.#documents.forms;
+    const admitted = await admitForms(root, settings, { published, old: this.#state.forms, isFree });
     if (admitted.forms.length > Math.max(1, this.#state.forms.length))
       await this.#putState({ ...this.#state, forms: admitted.forms });
     return admitted.settings;

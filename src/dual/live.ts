@@ -39,20 +39,20 @@ const IDLE_VIEW: ArrayMirror = {
   close: async () => undefined,
 };
 
-/** Makes mirrors of arrays on a file system. */
+/** Makes and opens live views of arrays on a file system. */
 export function liveViews(options: LiveViewOptions): MirrorMaker {
   const begin = async (writer: ArrayWriter, attrs: JsonObject): Promise<LiveView> => {
     checkPolicy(options.publish);
     const { store, path } = writer.root;
     let state = await readLiveState(store, path);
     if (state === undefined) {
-      // Before anything else: what it tells can be removed.
+      // Before anything else: what the state names can be removed.
       state = { high: 0, published: undefined, forms: [] };
       await store.put(joinKey(path, LIVE_STATE), encodeLiveState(state), { durable: true });
     }
-    const mirror = new LiveView(writer, attrs, state, options);
-    await mirror.start();
-    return mirror;
+    const view = new LiveView(writer, attrs, state, options);
+    await view.start();
+    return view;
   };
   return {
     check: async (place, settings) => {
@@ -69,7 +69,7 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
   };
 }
 
-/** Throws `BAD_ARGUMENT` for words and numbers that say no time. */
+/** Throws `BAD_ARGUMENT` for words and numbers that are not a time. */
 function checkPolicy(publish: PublishPolicy | undefined): void {
   if (publish === undefined || publish === "flush" || publish === "full") return;
   const seconds: unknown = typeof publish === "object" ? publish?.everySeconds : undefined;
@@ -79,13 +79,13 @@ function checkPolicy(publish: PublishPolicy | undefined): void {
   throw badArgument("publish", found, '"flush", "full", or { everySeconds } of 0 or more');
 }
 
-/** Opens mirrored arrays to be made plain ones: what is not right is left so. */
+/** Opens live arrays that are to become plain ones: what is wrong with their views stays wrong. */
 export function idleViews(files: DualFiles): MirrorMaker {
   return { ...liveViews({ files }), open: async () => IDLE_VIEW };
 }
 
 /**
- * Looks whether a mirrored array can get other settings; writes nothing.
+ * Looks whether a live array can get other settings; writes nothing.
  *
  * @throws UNSUPPORTED, CONFLICT as {@link admitForms}
  */
@@ -96,26 +96,26 @@ export async function checkChange(
   isFree: boolean,
 ): Promise<void> {
   const { store, path } = place;
-  const shown = new LiveDocuments(place, before, layOutColumns(path, before)).forms;
-  const former = (await readLiveState(store, path))?.forms ?? [];
-  await admitForms(place, wanted, { shown, former, isFree });
+  const published = new LiveDocuments(place, before, layOutColumns(path, before)).forms;
+  const old = (await readLiveState(store, path))?.forms ?? [];
+  await admitForms(place, wanted, { published, old, isFree });
 }
 
 /** What went, and what stays. */
 export interface RemovedView {
   /** Shards that went. */
   readonly shards: number;
-  /** Paths of Zarr arrays and groups below the array that are others'. */
+  /** Paths of Zarr arrays and groups below the array that other programs made. */
   readonly left: readonly string[];
 }
 
 /**
- * Removes the documents, the root's first, the shards, and the state: the array is none of Zarr any more. `own` are the
- * nodes of its columns. The data files stay as they are, and so does what others put below, consolidated or not.
+ * Removes the documents, the root's first, the shards, and the state: the array is not a Zarr array any more. `own` are the
+ * nodes of its columns. The data files stay as they are, and so does what other programs put below, consolidated or not.
  */
 async function removeView(store: WritableStore, path: string, own: readonly string[]): Promise<RemovedView> {
   const root = joinKey(path, "zarr.json");
-  const forms = await formerForms(store, path);
+  const forms = await oldForms(store, path);
   const nodes = new Set(own);
   const others = new Set((await nodesOf(store, root)).filter((node) => node !== "" && !nodes.has(node)));
   for (const { node } of forms) {
@@ -144,8 +144,8 @@ async function removeView(store: WritableStore, path: string, own: readonly stri
 }
 
 /**
- * Makes a mirrored array a plain one: what is visible as Zarr goes, then the array says that it is none. Resolves with
- * what went and what stays. The superchunks get the permission to be written to back; the index behind their chunks stays.
+ * Makes a live array a plain one: what is visible as Zarr goes, then the array says that it is a plain one. Resolves with
+ * what went and what stays. The superchunks can be written to again; the index after their chunks stays.
  */
 export async function endLive(writer: ArrayWriter, files: DualFiles): Promise<RemovedView> {
   const { root } = writer;
@@ -171,15 +171,15 @@ function* range(first: number, count: number): Generator<number> {
   for (let i = 0; i < count; i++) yield first + i;
 }
 
-/** Paths of the arrays that a root's document tells of; `""` where it is the one, or tells of none. */
+/** Paths of the arrays that a root's document lists; `""` where it is the only one, or lists none. */
 async function nodesOf(store: WritableStore, root: string): Promise<string[]> {
   const { document } = (await readDocument(store, root)) ?? {};
-  const told = memberOf(memberOf(document, "consolidated_metadata"), "metadata");
-  const nodes = typeof told === "object" && told !== null ? Object.keys(told) : [""];
+  const listed = memberOf(memberOf(document, "consolidated_metadata"), "metadata");
+  const nodes = typeof listed === "object" && listed !== null ? Object.keys(listed) : [""];
   return nodes.filter(isNodePath);
 }
 
-/** False also for a name that no object of the store can have, or that leads out of it. */
+/** False, too, for a name that no object of the store can have, or that leads out of it. */
 async function isThere(store: WritableStore, key: string): Promise<boolean> {
   try {
     return (await store.stat(key)) !== undefined;
@@ -204,8 +204,8 @@ async function columnNodes(store: WritableStore, path: string): Promise<readonly
   return order.filter((node): node is string => typeof node === "string" && isNodePath(node));
 }
 
-/** Forms that were shown once, with notes where shards were. A damaged state, or a newer one, tells of none. */
-async function formerForms(store: WritableStore, path: string): Promise<readonly ShardForm[]> {
+/** Forms that were published once, with notes where shards were. A damaged state, or a newer one, lists none. */
+async function oldForms(store: WritableStore, path: string): Promise<readonly ShardForm[]> {
   try {
     return (await readLiveState(store, path))?.forms ?? [];
   } catch (error) {
@@ -237,7 +237,7 @@ export interface LivePlan {
   readonly documents: readonly string[];
   /** Full superchunks that there will be, each of them a shard. */
   readonly full: number;
-  /** Superchunks of them, and the open end, that are written anew once by copying their chunks. */
+  /** Superchunks of them, and the open end, that are written once more, by copying their chunks. */
   readonly rewritten: number;
   /** Chunks of the open end, which is a shard of its own. */
   readonly open: number;
@@ -279,8 +279,8 @@ export async function planLive(
 }
 
 /**
- * Says of an array that is open for writing that it keeps itself a Zarr array from the next opening on. Broken off, it is a
- * plain array, some of whose superchunks have an index behind their chunks.
+ * Says of an array that is open for writing that it keeps itself a Zarr array from the next opening on. If this is
+ * interrupted, it is a plain array, some of whose superchunks have an index after their chunks.
  *
  * @throws CONFLICT where it is linked, or a Zarr array is in the way; UNSUPPORTED for what Zarr cannot hold as it is stored
  */
@@ -304,7 +304,7 @@ export async function beginLive(
   }
 }
 
-/** What an array is made with that keeps itself a Zarr array, checked, and which of its superchunks are shards already. */
+/** The settings of the live array, checked, its documents, and which of its superchunks are shards already. */
 async function prepare(
   writer: ArrayWriter,
   files: DualFiles,

@@ -16,51 +16,51 @@ import { ColumnView, type LiveColumn, type ViewPlace } from "./column-shards.ts"
 import { isAlike, isOfForm, LiveDocuments, readDocument } from "./documents.ts";
 import type { ShardForm } from "./types.ts";
 
-/** Superchunk lengths that are tried. */
+/** Superchunk lengths that are tried, one after the other. */
 const MAX_TRIES = 1000;
 
-/** What is shown, and was. */
+/** Forms that are published, and were. */
 export interface KnownForms {
-  readonly shown: readonly ShardForm[];
-  readonly former: readonly ShardForm[];
+  readonly published: readonly ShardForm[];
+  readonly old: readonly ShardForm[];
   /** The superchunk length may be another one. */
   readonly isFree: boolean;
 }
 
 /**
- * The settings that an array can be shown with, and every form that its shards then may have.
+ * The settings that a live array can have, and every form that its shards may have then.
  *
- * @throws UNSUPPORTED for what Zarr cannot hold as it is stored, and for shards that readers of former ones would take for these;
+ * @throws UNSUPPORTED for what Zarr cannot hold as it is stored, and for shards that readers of old documents would take for others;
  * CONFLICT where something is in the way
  */
 export async function admitForms(
   place: { readonly store: WritableStore; readonly path: string },
   settings: ArraySettings,
-  { shown, former: past, isFree }: KnownForms,
+  { published, old, isFree }: KnownForms,
 ): Promise<{ readonly settings: ArraySettings; readonly forms: readonly ShardForm[] }> {
-  const known = joinForms(past, shown);
+  const known = joinForms(old, published);
   const { store, path } = place;
   for (let tries = 0; ; tries++) {
     const chosen = { ...settings, superchunklen: settings.superchunklen + tries };
     const { forms } = new LiveDocuments(place, chosen, layOutColumns(path, chosen));
     const clash = forms
-      .map((form) => ({ form, former: findMistaken(form, known) }))
-      .find(({ former }) => former !== undefined);
-    if (clash?.former === undefined) {
+      .map((form) => ({ form, other: findMistaken(form, known) }))
+      .find(({ other }) => other !== undefined);
+    if (clash?.other === undefined) {
       for (const { node } of forms) {
-        if (shown.some((each) => each.node === node)) continue;
-        const isFormer = known.some((each) => each.node === node);
-        if (!isFormer || (await isForeign(store, path, node, known)))
+        if (published.some((each) => each.node === node)) continue;
+        const isKnown = known.some((each) => each.node === node);
+        if (!isKnown || (await isForeign(store, path, node, known)))
           await assertFree(store, joinKey(path, node));
       }
       return { settings: chosen, forms: joinForms(known, forms) };
     }
     if (!isFree || tries >= MAX_TRIES)
-      throw mistakenShards(store.describe(joinKey(path, clash.form.node)), clash.form, clash.former);
+      throw mistakenShards(store.describe(joinKey(path, clash.form.node)), clash.form, clash.other);
   }
 }
 
-function mistakenShards(path: string, form: ShardForm, former: ShardForm): SuperchunkError {
+function mistakenShards(path: string, form: ShardForm, other: ShardForm): SuperchunkError {
   const { node, capacity, item } = form;
   const way =
     node === ""
@@ -68,14 +68,14 @@ function mistakenShards(path: string, form: ShardForm, former: ShardForm): Super
       : "Choose another superchunklen, or another name for the column";
   return new SuperchunkError(
     "UNSUPPORTED",
-    `Zarr readers may still hold a zarr.json that says ${former.capacity} chunks of another kind for each of these shards, and would take the new ones for them. ${way}; or, once there are no readers, "superchunk unlink", change it, and "superchunk link --live"`,
-    { path, field: node === "" ? "superchunklen" : "columns", expected: former.item, found: item },
+    `Zarr readers may still hold a zarr.json that says ${other.capacity} chunks of another kind for each of these shards, and would take the new ones for them. ${way}; or, once there are no readers, "superchunk unlink", change it, and "superchunk link --live"`,
+    { path, field: node === "" ? "superchunklen" : "columns", expected: other.item, found: item },
   );
 }
 
-/** A form that was shown under the same keys, and would be taken for this one. */
-function findMistaken(form: ShardForm, former: readonly ShardForm[]): ShardForm | undefined {
-  return former.find(
+/** A form that was published under the same keys, and would be taken for this one. */
+function findMistaken(form: ShardForm, known: readonly ShardForm[]): ShardForm | undefined {
+  return known.find(
     ({ node, dimensions, capacity, item }) =>
       node === form.node &&
       (dimensions !== form.dimensions || (capacity === form.capacity && item !== form.item)),
@@ -103,7 +103,7 @@ export async function assertFree(store: WritableStore, path: string): Promise<vo
 }
 
 /**
- * Removes the documents, the root's first, where one of them tells of other chunks than `documents`, whose last one is the
+ * Removes the documents, the root's first, where one of them describes other chunks than `documents`, whose last one is the
  * root's: a reader that opens the array while its shards change gets an error, and a crash leaves none that is half right.
  */
 export async function removeUnlikeDocuments(
@@ -129,7 +129,7 @@ export async function removeUnlikeDocuments(
 const OTHER_DOCUMENTS: readonly string[] = [".zarray", ".zgroup"];
 
 /**
- * True where another program put an array or a group at the place of a former column: what lies there says other than any of
+ * True where another program put an array or a group at the place of an old column: what lies there says other than any of
  * these forms, which the shards of a live view had.
  */
 export async function isForeign(

@@ -12,8 +12,7 @@ import { indexSlot, shardCells } from "../convert/plan/grid.ts";
 import { assertConvertible } from "../convert/run/convert.ts";
 import { shardKey } from "../convert/targets/shard-keys.ts";
 import type { JsonObject } from "../format/types.ts";
-import { joinKey } from "../store/key.ts";
-import { consolidate, encodeDocument } from "../zarr/document/zarr-metadata.ts";
+import { encodeNodes } from "../zarr/document/zarr-metadata.ts";
 import { type DataFile, describeOddities, type FormerSizes, listFiles, unlinkable } from "./data-files.ts";
 import type { LinkOptions } from "./types.ts";
 
@@ -44,12 +43,12 @@ export interface LinkedArchive {
   /** Keys and bytes, in the order in which they are published: the root's last. */
   readonly documents: readonly (readonly [key: string, bytes: Uint8Array])[];
   readonly notes: readonly string[];
-  /** Files of which only the offsets were read, to be proven right. */
+  /** Files of which only the offsets were read, which are still to be confirmed. */
   readonly guessed: readonly DataFile[];
 }
 
 /**
- * Plans all of an archive. With `guess`, chunk headers are left to `proveFiles` where the offsets can tell the same.
+ * Plans all of an archive. With `guess`, chunk headers are left to `proveFiles` where the offsets can say the same.
  *
  * @throws UNSUPPORTED where it cannot be linked, saying why; what reading its headers throws
  */
@@ -88,10 +87,10 @@ export async function planShards(
     shards.push(...placeShards(own, files));
   }
   const { groups } = first;
-  return { shards, jobs: planned, groups, documents: listDocuments(first, documents), notes, guessed };
+  return { shards, jobs: planned, groups, documents: encodeNodes(groups, documents), notes, guessed };
 }
 
-/** Chunks of each file, if the first one counts them right: then the first plan is the last one. Undefined where nothing tells. */
+/** Chunks of each file, if the first one counts them right: then the first plan is the last one. Undefined where nothing says so. */
 async function likelyCapacity(
   archive: Archive,
   signal: AbortSignal | undefined,
@@ -100,19 +99,6 @@ async function likelyCapacity(
   const [place] = await archive.chunkPlaces(0, 1, { signal });
   const counted = place?.header?.nchunks ?? 0;
   return counted < 1 ? undefined : Math.min(counted, archive.nchunks);
-}
-
-/** The archive's groups and arrays as documents: arrays, then groups from the innermost to the root. */
-function listDocuments(
-  { groups }: ConversionJobs,
-  arrays: ReadonlyMap<string, JsonObject>,
-): (readonly [string, Uint8Array])[] {
-  const below = [...groups, ...arrays].filter(([node]) => node !== "");
-  const ordered = [...arrays, ...[...groups].reverse()];
-  return ordered.map(([node, document]) => [
-    joinKey(node, "zarr.json"),
-    encodeDocument(node === "" && groups.has("") ? consolidate(document, below) : document),
-  ]);
 }
 
 function placeShards(job: ArrayJob, files: readonly DataFile[]): LinkedShard[] {

@@ -60,7 +60,7 @@ export interface Survey {
 
 /**
  * Looks at everything; `before` is the record of a link, complete or not, that is there. With `guess`, sizes of chunks are
- * taken from offsets where these can tell.
+ * taken from the offsets where these can say them.
  *
  * @throws UNSUPPORTED, CONFLICT and the codes of damage, as linking does
  */

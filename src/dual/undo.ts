@@ -74,7 +74,7 @@ export async function undoFiles(
   const found = [];
   for (const file of recorded) {
     const facts = await findFile(site, kind, file);
-    // Found out while the shard's name still tells which file is the one that was linked.
+    // Found out while the shard's name still shows which file was linked.
     const former = facts === undefined ? undefined : await findFormer(site, kind, file, facts);
     found.push({ file, facts, former });
   }
@@ -128,7 +128,7 @@ export function placesOf({ path, link }: Pick<RecordedFile, "path" | "link">): {
  * over the index, or another file in its place.
  *
  * A record may be anybody's, and name any file: what it says of one counts where its tail is an index that leads to the chunks of that very
- * file, where the shard is another name of it, which nobody gets from a download, where it lies in the record's own folder, or where the caller asked for that very file
+ * file, where the shard is another name of it, which no download makes, where it lies in the record's own folder, or where the caller asked for that very file
  * (`isAsked`).
  */
 export async function findFormer(
@@ -157,7 +157,7 @@ export async function findFormer(
       if (isProven) return { size, mode, replaced: false };
     }
   }
-  // While a link is being made its file has no shard yet; a hard link that is another file by now tells a replacement.
+  // While a link is being made its file has no shard yet; a hard link that is another file by now means that the data file was replaced.
   const isSame = shard === undefined || kind === "symbolic" || isNamed;
   if (!isSame) return { ...asIs, replaced: true };
   if (!isTrusted) return { ...asIs, replaced: false, isUnproven: true };

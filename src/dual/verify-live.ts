@@ -31,7 +31,7 @@ export async function verifyLive(
     const note = (code: string, text: string, at: string): void => {
       const message = isCurrent
         ? `${text}; ${REPAIR}`
-        : `${text}; a writer is at work, or was killed. The next one brings it right`;
+        : `${text}; a writer is at work, or was killed. The next one repairs it`;
       findings.push({ severity: isCurrent ? "error" : "warning", code, message, path: at });
     };
     if (state === undefined) note("LINK", "it is not there", store.describe(joinKey(path, LIVE_STATE)));

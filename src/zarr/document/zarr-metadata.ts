@@ -5,6 +5,7 @@
 
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
 import { type LengthRun, mergeRuns } from "./unequal-cells.ts";
 
 /** The settings of the `blosc` codec. Readers take the payload's own header; this is what they would write. */
@@ -98,6 +99,21 @@ export function consolidate(
 /** The bytes of a document as it is stored. */
 export function encodeDocument(document: JsonObject): Uint8Array {
   return new TextEncoder().encode(stringifyJson(document, { indent: 2 }));
+}
+
+/**
+ * The documents of a hierarchy by key, as they are stored, in the order in which they are published: arrays, then groups from
+ * the innermost to the root. A group at the root has all other documents consolidated. `groups` has outer ones first.
+ */
+export function encodeNodes(
+  groups: ReadonlyMap<string, JsonObject>,
+  arrays: ReadonlyMap<string, JsonObject>,
+): (readonly [key: string, bytes: Uint8Array])[] {
+  const below = [...groups, ...arrays].filter(([node]) => node !== "");
+  return [...arrays, ...[...groups].reverse()].map(([node, document]) => [
+    joinKey(node, "zarr.json"),
+    encodeDocument(node === "" && groups.has("") ? consolidate(document, below) : document),
+  ]);
 }
 
 /** Key of a chunk or shard below its array. */
