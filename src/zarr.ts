@@ -1,40 +1,34 @@
 /** The bridge to Zarr: the entry `superchunk/zarr`. */
 
 export type {
+  ArrayRun,
+  ChunkAction,
+  ChunkRun,
+  ColumnArray,
+  ColumnTable,
   ConversionPlan,
+  ConvertEntry,
+  ConvertFormat,
   ConvertOptions,
   ConvertResult,
+  ConvertSource,
+  Destination,
   LayoutOptions,
+  NodeFailure,
+  OpenedSource,
+  PlanEntry,
   PlannedAction,
   PlannedArray,
-} from "./convert/plan/convert-options.ts";
-export { convertJoined, planJoinedConversion } from "./convert/plan/joined-jobs.ts";
-export { planZarrConversion, type ZarrPlanOptions } from "./convert/plan/zarr-jobs.ts";
-export { convertArchive, planConversion } from "./convert/run/convert.ts";
+  Receipt,
+  SourceItem,
+  SourceLocation,
+  SourceResult,
+} from "./convert/pipeline.ts";
+export { convert, planConversion } from "./convert/run/convert.ts";
 export { assertApart } from "./convert/run/destination.ts";
-export { convertTree, isArchive, planTree } from "./convert/run/tree.ts";
-export type { TreeEntry, TreePlanEntry, TreeResult } from "./convert/run/tree-types.ts";
 export { type ConversionCheck, verifyConversion } from "./convert/run/verify-conversion.ts";
-export { convertZarr, type ZarrConvertOptions, type ZarrConvertResult } from "./convert/run/zarr-convert.ts";
-export { type BackJob, findBackJobs } from "./convert/sources/back-sources.ts";
-export type { BackArray, BackSource, BackTable } from "./convert/sources/source.ts";
+export { isArchive } from "./convert/sources/items.ts";
 export { zarrSource } from "./convert/sources/zarr-source.ts";
-export type { BackFormat, BackOptions, BackResult } from "./convert/targets/back-types.ts";
-export { convertBack } from "./convert/targets/convert-back.ts";
-export {
-  type BackEntry,
-  type BackPlan,
-  type BackTreeOptions,
-  type BackTreeResult,
-  convertBackTree,
-  planBackTree,
-} from "./convert/targets/convert-back-tree.ts";
-export { convertTransformer, type TransformerConversion } from "./convert/targets/transformer-convert.ts";
-export {
-  exportToTransformer,
-  type TransformerExport,
-  type TransformerExportOptions,
-} from "./convert/targets/transformer-export.ts";
 export {
   type ContainerCredentials,
   type OpenContainer,

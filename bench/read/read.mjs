@@ -12,7 +12,6 @@ import { FileSystemStore } from "@zarrita/storage";
 import * as zarr from "zarrita";
 import { Blosc } from "../../dist/src/codec/index.js";
 import { FileStore, loadNativeBlosc, open } from "../../dist/src/node/index.js";
-import { convertArchive } from "../../dist/src/zarr.js";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 import { LARGE, makeBloscpack, makeCarray } from "./arrays.mjs";
 
@@ -33,7 +32,7 @@ const manyFile = await makeBloscpack(join(folder, "many-100k.blp"), many);
 const manyFolder = await makeCarray(join(folder, "many-100k"), many);
 const shards = join(folder, "prices-1GB-blocks.zarr");
 if (!existsSync(join(shards, "zarr.json")))
-  await convertArchive(await open(blocked), new FileStore(shards), "", { overwrite: true });
+  await convert(await open(blocked), { store: new FileStore(shards) }, { overwrite: true });
 
 /** GB per second of one scan. */
 async function scanOnce(archive, read) {

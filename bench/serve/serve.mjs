@@ -9,7 +9,6 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { FileStore, open } from "../../dist/src/node/index.js";
-import { convertArchive } from "../../dist/src/zarr.js";
 import { LARGE, makeCarray } from "../read/arrays.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 import { startNginx } from "./nginx.mjs";
@@ -22,7 +21,7 @@ const source = await makeCarray(join(folder, "prices-1GB"), LARGE);
 const copy = join(folder, "view-copy.zarr");
 const archive = await open(source);
 if (!existsSync(join(copy, "zarr.json")))
-  await convertArchive(archive, new FileStore(copy), "", { resume: existsSync(copy) });
+  await convert(archive, { store: new FileStore(copy) }, { resume: existsSync(copy) });
 const { nchunks } = archive;
 /** The last one is short: it is made, and not a file's bytes. */
 const whole = nchunks - 1;

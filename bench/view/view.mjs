@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as zarr from "zarrita";
 import { FileStore, open } from "../../dist/src/node/index.js";
-import { convertArchive, zarrView } from "../../dist/src/zarr.js";
+import { zarrView } from "../../dist/src/zarr.js";
 import { LARGE, makeCarray } from "../read/arrays.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 
@@ -14,7 +14,7 @@ const folder = workFolder();
 const source = await makeCarray(join(folder, "prices-1GB"), LARGE);
 const copy = join(folder, "view-copy.zarr");
 if (!existsSync(join(copy, "zarr.json")))
-  await convertArchive(await open(source), new FileStore(copy), "", { resume: existsSync(copy) });
+  await convert(await open(source), { store: new FileStore(copy) }, { resume: existsSync(copy) });
 
 const archive = await open(source);
 const view = zarrView(archive);

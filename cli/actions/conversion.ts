@@ -1,80 +1,28 @@
-/** Runs `convert`: from flags to the library's options, from its results to lines and JSON. */
+/** Runs `convert`: finds what is typed, hands it to the library with the options, and prints what became of it. */
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import type { Archive } from "../../src/archive/kinds/types.ts";
+import { findArchives } from "../../src/archive/open/discover.ts";
+import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
-import { stringifyJson } from "../../src/format/json.ts";
-import type { JsonValue } from "../../src/format/types.ts";
-import { locateTarget } from "../../src/node/index.ts";
-import type { WritableStore } from "../../src/store/types.ts";
+import { decoderOf, type Location, locate, locateTarget } from "../../src/node/index.ts";
+import { locateFileTarget } from "../../src/node/locate.ts";
+import { type Mount, MountedStore } from "../../src/store/mounted.ts";
+import type { ReadableStore } from "../../src/store/types.ts";
 import {
   assertApart,
-  type ConversionPlan,
-  type ConvertOptions,
   type ConvertResult,
-  convertArchive,
-  convertJoined,
-  convertZarr,
-  type PlannedArray,
+  type ConvertSource,
+  convert,
+  isArchive,
   planConversion,
-  planJoinedConversion,
-  planZarrConversion,
-  type ZarrConvertResult,
 } from "../../src/zarr.ts";
 import type { ConvertFlags } from "../commands/convert.ts";
 import type { Context } from "../context.ts";
-import { EXIT } from "../failure.ts";
 import { type Found, findAt } from "../input/opening.ts";
-import { openInOrder } from "../input/ordered-archives.ts";
-import { formatCount, formatPlural, formatSize } from "../input/units.ts";
-import { resultLine, toOptions, writeReport } from "../output/convert-report.ts";
-import { noteFailures, tellFailures } from "../output/failed-archives.ts";
-import { alignRows, shapeText } from "../output/layout.ts";
+import { printPlans, printResult, toOptions, writeReport } from "../output/convert-report.ts";
+import { noteFailures } from "../output/failed-archives.ts";
 import { startProgress } from "../output/progress.ts";
-import { printable } from "../values/cell-text.ts";
-import { convertMany, isOneArchive } from "./tree-conversion.ts";
-
-/** Converts one archive, or several and whole trees, as typed. */
-export async function convertTo(
-  sources: readonly string[],
-  destination: string,
-  flags: ConvertFlags,
-  context: Context,
-): Promise<void> {
-  for (const source of sources) await refuseOverlap(source, destination);
-  const [only] = sources;
-  if (only === undefined) return;
-  if (flags.concat === true) return concatenate(sources, destination, flags, context);
-  const found = sources.length > 1 ? undefined : await findOne(only, context.signal);
-  if (found === undefined) return convertMany(sources, destination, flags, context);
-  const { archive, node } = found;
-  try {
-    if (node !== undefined) refuseLayout(flags);
-    const conversion: OneConversion =
-      archive === undefined
-        ? {
-            plan: (options) => planZarrConversion(node, options),
-            run: (target, options) => convertZarr(node, target, "", { ...options, skipFailed: true }),
-          }
-        : {
-            plan: (options) => planConversion(archive, options),
-            run: (target, options) => convertArchive(archive, target, "", options),
-          };
-    await convertOne(conversion, only, destination, flags, context);
-  } finally {
-    await (archive === undefined ? node.store.close?.() : archive.close());
-  }
-}
-
-/** Undefined for a folder in which archives may lie. */
-async function findOne(source: string, signal: AbortSignal): Promise<Found | undefined> {
-  try {
-    return await findAt(source, { signal });
-  } catch (error) {
-    if (/^https?:/i.test(source) || !isSuperchunkError(error)) throw error;
-    if (error.code === "UNSUPPORTED" && !(await isOneArchive(source))) return undefined;
-    throw error;
-  }
-}
 
 /** Options that cut an archive's chunks, for which an array of Zarr has no use: its chunks stay as they are. */
 const LAYOUT = {
@@ -88,80 +36,249 @@ const LAYOUT = {
   column: "--column",
 } as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
-function refuseLayout(flags: ConvertFlags): void {
-  for (const [name, option] of Object.entries(LAYOUT)) {
-    if (flags[name as keyof typeof LAYOUT] === undefined) continue;
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `${option} is for archives; chunks of Zarr stay as they are when they become Zarr v3`,
-      { field: option },
-    );
-  }
-}
+/** Options of `convert` that only Zarr v3 has a use for. */
+const ZARR_ONLY = {
+  shardSize: "--shard-size",
+  chunksPerShard: "--chunks-per-shard",
+  grid: "--grid",
+  portable: "--portable",
+  dimensionNames: "--dimension-names",
+  concat: "--concat",
+} as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
-/** What becomes one array or one group. */
-interface OneConversion {
-  plan(options: ConvertOptions): Promise<ConversionPlan>;
-  run(target: WritableStore, options: ConvertOptions): Promise<ConvertResult & Partial<ZarrConvertResult>>;
-}
+/** Options of `convert` that hierarchies of the older transformer have no use for. */
+const NOT_TRANSFORMER = {
+  shardSize: "--shard-size",
+  grid: "--grid",
+  portable: "--portable",
+  dtype: "--dtype",
+  shape: "--shape",
+  dimensionNames: "--dimension-names",
+  concat: "--concat",
+  dryRun: "--dry-run",
+  resume: "--resume",
+  overwrite: "--overwrite",
+  report: "--report",
+} as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
-/** Converts archives, joined along the first dimension. */
-async function concatenate(
-  sources: readonly string[],
+/** Converts one source, or several and whole trees, as typed. */
+export async function convertTo(
+  paths: readonly string[],
   destination: string,
   flags: ConvertFlags,
   context: Context,
 ): Promise<void> {
-  const { archives, close } = await openInOrder(sources, context.signal);
+  refuseFlags(paths, flags);
+  for (const path of paths) await refuseOverlap(path, destination);
+  const found = await openSources(paths, flags, context);
   try {
-    const conversion: OneConversion = {
-      plan: (options) => planJoinedConversion(archives, options),
-      run: (target, options) => convertJoined(archives, target, "", options),
-    };
-    await convertOne(conversion, sources.join(", "), destination, flags, context);
+    if (flags.dryRun === true) await plan(found, destination, flags, context);
+    else await run(found, destination, flags, context);
   } finally {
-    await close();
+    await found.close();
   }
 }
 
-async function convertOne(
-  conversion: OneConversion,
-  source: string,
+/** Refuses what the format has no use for. Throws `BAD_ARGUMENT`. */
+function refuseFlags(paths: readonly string[], flags: ConvertFlags): void {
+  const { to } = flags;
+  if (to === "zarr") return;
+  if (to === "zarr3-transformer") {
+    if (paths.length > 1)
+      throw new SuperchunkError("BAD_ARGUMENT", "--to zarr3-transformer takes one archive at a time", {
+        field: "src",
+      });
+    refuseAll(flags, NOT_TRANSFORMER, (option) => `${option} is not for --to zarr3-transformer`);
+    return;
+  }
+  refuseAll(flags, ZARR_ONLY, (option) => `${option} is for --to zarr, not for --to ${to}`);
+}
+
+function refuseAll(
+  flags: ConvertFlags,
+  options: Partial<Record<keyof ConvertFlags, string>>,
+  message: (option: string) => string,
+): void {
+  for (const [name, option] of Object.entries(options)) {
+    if (flags[name as keyof ConvertFlags] !== undefined)
+      throw new SuperchunkError("BAD_ARGUMENT", message(option), { field: option });
+  }
+}
+
+/** What is converted, and what releases it. */
+interface FoundSources {
+  readonly source: ConvertSource;
+  /** How results name it. */
+  readonly name: string;
+  /** True for folders in which several may be found. */
+  readonly isTree: boolean;
+  close(): Promise<void>;
+}
+
+/** One archive or node as it is; folders and several sources as all that lies in them; with `--concat`, all as one. */
+async function openSources(
+  paths: readonly string[],
+  flags: ConvertFlags,
+  { signal }: Context,
+): Promise<FoundSources> {
+  const name = paths.join(", ");
+  if (flags.concat === true) {
+    const { archives, store } = await openInOrder(paths, signal);
+    return { source: archives, name, isTree: false, close: () => store.close() };
+  }
+  const [only] = paths;
+  const found = paths.length > 1 || only === undefined ? undefined : await findOne(only, flags, signal);
+  if (found !== undefined) {
+    const { archive, node } = found;
+    if (node !== undefined && flags.to === "zarr")
+      refuseAll(
+        flags,
+        LAYOUT,
+        (option) => `${option} is for archives; chunks of Zarr stay as they are when they become Zarr v3`,
+      );
+    if (archive !== undefined) return { source: archive, name, isTree: false, close: () => archive.close() };
+    return { source: node, name, isTree: false, close: async () => node.store.close?.() };
+  }
+  const { store, path } = await locateAll(paths);
+  const isHierarchy = flags.to === "zarr";
+  return {
+    source: { store, path },
+    name: isHierarchy ? store.describe(path) : name,
+    isTree: true,
+    close: async () => store.close?.(),
+  };
+}
+
+/** Undefined for a folder in which archives may lie. */
+async function findOne(path: string, { to }: ConvertFlags, signal: AbortSignal): Promise<Found | undefined> {
+  try {
+    return await findAt(path, { signal, ...(to === "zarr" ? {} : { decoder: decoderOf({}) }) });
+  } catch (error) {
+    if (to === "zarr3-transformer" || !isSuperchunkError(error, "UNSUPPORTED") || /^https?:/i.test(path))
+      throw error;
+    if (to !== "zarr") return undefined;
+    const { store, path: key } = await locate(path);
+    try {
+      if (await isArchive(store, key)) throw error;
+      return undefined;
+    } finally {
+      await store.close?.();
+    }
+  }
+}
+
+/** One folder as it is; several sources as the entries of one folder, under their own names. */
+async function locateAll(paths: readonly string[]): Promise<Location> {
+  const [only] = paths;
+  if (paths.length === 1 && only !== undefined) return locate(only);
+  const mounts = new Map<string, Mount>();
+  for (const path of paths) {
+    const name = nameOf(path);
+    if (mounts.has(name)) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `two sources have the name "${name}", under which each would be in the result; convert them one by one`,
+        { path, field: "src" },
+      );
+    }
+    mounts.set(name, await locate(path));
+  }
+  return { store: new MountedStore(mounts), path: "" };
+}
+
+function nameOf(path: string): string {
+  if (!/^(?:https?|s3):\/\//i.test(path)) return basename(resolve(path));
+  return decodeURIComponent(new URL(path).pathname.split("/").findLast((part) => part !== "") ?? "archive");
+}
+
+/** Opens the archives as they are typed, and those of a folder in the order of their names, all in one store. */
+async function openInOrder(
+  paths: readonly string[],
+  signal: AbortSignal,
+): Promise<{
+  readonly archives: readonly Archive[];
+  readonly store: ReadableStore & { close(): Promise<void> };
+}> {
+  const mounts = new Map<string, Mount>();
+  // Names may be the same: archives of one name for each year, in a folder each.
+  for (const [i, path] of paths.entries()) mounts.set(`${i}`, await locate(path));
+  const store = new MountedStore(mounts);
+  try {
+    const archives: Archive[] = [];
+    for (const name of mounts.keys()) {
+      const keys: string[] = [];
+      if (await isArchive(store, name, { signal })) keys.push(name);
+      else
+        for await (const { path, error } of findArchives(store, name, { signal })) {
+          if (error !== undefined) throw error;
+          keys.push(path);
+        }
+      if (keys.length === 0)
+        throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
+          path: store.describe(name),
+        });
+      for (const key of keys.sort()) archives.push(await open(store, key, { signal, decoder: decoderOf() }));
+    }
+    return { archives, store };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+async function plan(
+  { source, isTree }: FoundSources,
   destination: string,
   flags: ConvertFlags,
   context: Context,
 ): Promise<void> {
-  if (flags.dryRun === true)
-    return printPlan(await conversion.plan(toOptions(flags, context)), flags, context);
-  const { store: target } = locateTarget(destination);
-  const bar = startProgress(context.io, "convert");
+  const path = flags.to === "zarr" ? "" : locateFileTarget(destination).path;
+  const entries = planConversion(source, { path }, toOptions(flags, context));
+  await printPlans(entries, { destination, isTree, flags }, context);
+}
+
+async function run(
+  { source, name, isTree }: FoundSources,
+  destination: string,
+  flags: ConvertFlags,
+  context: Context,
+): Promise<void> {
+  const { report, to, json } = flags;
+  const isFolder = to === "zarr" || to === "zarr3-transformer";
+  const target = isFolder ? locateTarget(destination) : locateFileTarget(destination);
+  const bar = startProgress(context.io, "convert", isTree ? { unit: "archives" } : {});
   try {
-    const result = await conversion.run(target, {
-      ...toOptions(flags, context),
-      onProgress: bar.onProgress,
-    });
+    const options = { ...toOptions(flags, context), skipFailed: true, onProgress: bar.onProgress };
+    const done = await convert(source, target, options);
     bar.finish();
-    const entry = { path: source, node: "", status: "converted", result };
-    const { failures = [] } = result;
-    const failed = failures.map((failure) => ({ ...failure, status: "failed" }));
-    if (flags.report !== undefined) await writeReport(flags.report, [entry, ...failed]);
-    noteFailures(failures, context);
-    if (flags.json === true) await context.json({ source, destination, ...result });
-    else await printResult(result, context);
+    const result = to === "zarr" && !isTree ? named(done, name) : done;
+    if (report !== undefined) await writeReport(report, result.entries);
+    noteFailures(result.entries, context);
+    if (json === true) {
+      const { chunksCopied: copied, chunksPadded: padded } = result;
+      const counts = to === "zarr3-transformer" ? { copied, padded } : {};
+      await context.json({ source: name, destination, format: to, ...result, ...counts });
+    } else await printResult(result, { to, isTree }, context);
   } catch (error) {
-    if (flags.report !== undefined && isSuperchunkError(error)) {
+    if (report !== undefined && !isTree && isSuperchunkError(error)) {
       const { code, message } = error;
-      await writeReport(flags.report, [{ path: source, node: "", status: "failed", code, message }]);
+      await writeReport(report, [{ path: name, node: "", status: "failed", code, message }]);
     }
     throw error;
   } finally {
     bar.finish();
-    await target.close?.();
+    await target.store.close?.();
   }
 }
 
+/** The only source is named as it was typed. */
+function named(result: ConvertResult, name: string): ConvertResult {
+  const [first, ...others] = result.entries;
+  return first === undefined ? result : { ...result, entries: [{ ...first, path: name }, ...others] };
+}
+
 /** Throws `CONFLICT` where the destination is the source, lies in it, or contains it. */
-export async function refuseOverlap(source: string, destination: string): Promise<void> {
+async function refuseOverlap(source: string, destination: string): Promise<void> {
   const [from, to] = await Promise.all([source, destination].map(realLocation));
   if (from !== undefined && to !== undefined) assertApart(from, to);
 }
@@ -176,48 +293,4 @@ async function realLocation(path: string): Promise<string> {
     const parent = dirname(full);
     return parent === full ? full : join(await realLocation(parent), basename(full));
   }
-}
-
-/** The one line that a conversion ends with, and above it what is worth knowing. */
-async function printResult(
-  result: ConvertResult & Partial<ZarrConvertResult>,
-  context: Context,
-): Promise<void> {
-  for (const { from, to } of result.renamed) context.message(`note: ${from} is named ${to}`);
-  for (const note of result.notes) context.message(`note: ${note}`);
-  const { failures = [] } = result;
-  tellFailures(failures, "not converted", context);
-  const failed = failures.length > 0 ? `, ${formatPlural(failures.length, "array")} not converted` : "";
-  await context.out.line(`${resultLine(result)}${failed}`);
-}
-
-/** What `--dry-run` prints. Refusals are noted as failures: the conversion would end with one. */
-async function printPlan(plan: ConversionPlan, flags: ConvertFlags, context: Context): Promise<void> {
-  if (plan.arrays.some((array) => array.action === "refuse")) context.note(EXIT.failed);
-  if (flags.json === true) return context.json(plan);
-  const header = ["array", "action", "shape", "chunks", "shards", "size", "data type"];
-  const rows = plan.arrays.map((array) => [
-    array.node === "" ? "/" : `/${printable(array.node)}`,
-    array.action,
-    array.shape === undefined ? "-" : shapeText(array.shape),
-    formatCount(array.chunks),
-    formatCount(array.shards),
-    formatSize(array.nbytes),
-    dataTypeText(array),
-  ]);
-  for (const line of alignRows([header, ...rows], new Set([3, 4, 5]), context.out.columns))
-    await context.out.line(line);
-  for (const { node, reason, notes } of plan.arrays) {
-    const name = node === "" ? "" : `${printable(node)}: `;
-    const told = reason === undefined || notes.some((note) => note.includes(reason));
-    for (const remark of [...(told ? [] : [reason]), ...notes])
-      await context.out.line(`${name}${printable(remark)}`);
-  }
-}
-
-function dataTypeText({ dataType }: PlannedArray): string {
-  if (dataType === undefined) return "-";
-  if (typeof dataType === "string") return printable(dataType);
-  const name = (dataType as { readonly name?: JsonValue } | null)?.name;
-  return printable(typeof name === "string" ? name : stringifyJson(dataType));
 }

@@ -3,8 +3,6 @@ import { type Command, Option } from "commander";
 import { SuperchunkError } from "../../src/errors.ts";
 import { refuseEmptyPath } from "../../src/node/locate.ts";
 import { convertTo } from "../actions/conversion.ts";
-import { convertToTransformer } from "../actions/transformer-conversion.ts";
-import { convertBackTo } from "../actions/way-back.ts";
 import type { Context } from "../context.ts";
 import { parseShape } from "../input/shape-text.ts";
 import { parseCount, parseSize } from "../input/units.ts";
@@ -109,10 +107,7 @@ Examples:
         );
       }
       for (const path of paths) refuseEmptyPath(path);
-      if (flags.to === "zarr3-transformer") return convertToTransformer(sources, destination, flags, context);
-      return flags.to === "zarr"
-        ? convertTo(sources, destination, flags, context)
-        : convertBackTo(sources, destination, flags.to, flags, context);
+      return convertTo(sources, destination, flags, context);
     });
 }
 

@@ -1,32 +1,36 @@
-/** What every way of `convert` shares: flags as options, the line it ends with, the report. */
+/** What `convert` prints and writes: plans, results, the report. */
 import { writeFile } from "node:fs/promises";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { stringifyJson } from "../../src/format/json.ts";
 import type { DType, JsonValue } from "../../src/format/types.ts";
 import { encoderOf } from "../../src/node/index.ts";
-import type { ConvertOptions, ConvertResult } from "../../src/zarr.ts";
+import type {
+  ConversionPlan,
+  ConvertOptions,
+  ConvertResult,
+  PlanEntry,
+  PlannedArray,
+} from "../../src/zarr.ts";
 import type { ConvertFlags } from "../commands/convert.ts";
 import type { Context } from "../context.ts";
-import { formatCount, formatDuration, formatExactSize, formatPlural } from "../input/units.ts";
+import { EXIT } from "../failure.ts";
+import { formatCount, formatDuration, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
+import { printable } from "../values/cell-text.ts";
+import { noteFailures, tellFailures } from "./failed-archives.ts";
+import { JsonArray } from "./json-array.ts";
+import { alignRows, shapeText } from "./layout.ts";
 
-/** The library's options. Throws `BAD_ARGUMENT` for a dtype that is none. */
+/** The library's options. Throws `BAD_ARGUMENT` for a dtype that cannot be read. */
 export function toOptions(flags: ConvertFlags, context: Context): ConvertOptions {
+  const { to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, column } = flags;
+  const { recode, verify, resume, overwrite } = flags;
   return {
-    signal: context.signal,
-    shardSize: flags.shardSize,
-    chunksPerShard: flags.chunksPerShard,
-    grid: flags.grid,
-    portable: flags.portable,
+    ...{ to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, columns: column },
+    ...{ recode, verify, resume, overwrite },
     dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
-    shape: flags.shape,
-    dimensionNames: flags.dimensionNames,
-    columns: flags.column,
-    recode: flags.recode,
-    verify: flags.verify,
-    resume: flags.resume,
-    overwrite: flags.overwrite,
     encoder: encoderOf(),
+    signal: context.signal,
   };
 }
 
@@ -38,20 +42,50 @@ function readDType(text: string): DType {
     throw new SuperchunkError(
       "BAD_ARGUMENT",
       `${error.summary}; give for example "<f8", ">i4" or "datetime64[ns]"`,
-      {
-        path: "--dtype",
-        field: "dtype",
-        found: text,
-        cause: error,
-      },
+      { path: "--dtype", field: "dtype", found: text, cause: error },
     );
   }
 }
 
+/** What is printed, beside the result itself. */
+interface PrintSettings {
+  readonly to: ConvertFlags["to"];
+  readonly isTree: boolean;
+}
+
+/** The one line that a conversion ends with, and above it what is worth knowing. */
+export async function printResult(
+  result: ConvertResult,
+  { to, isTree }: PrintSettings,
+  context: Context,
+): Promise<void> {
+  const { notes, renamed, failures, converted, failed } = result;
+  const isMany = isTree && to === "zarr";
+  if (isMany) {
+    if (notes.length > 0) context.message(`${formatPlural(notes.length, "note")}: --json lists them`);
+    if (renamed.length > 0)
+      context.message(`${formatPlural(renamed.length, "name")} changed: --json lists them`);
+  } else {
+    for (const { from, to: name } of renamed) context.message(`note: ${from} is named ${name}`);
+    for (const note of notes) context.message(`note: ${note}`);
+  }
+  tellFailures(
+    result.entries.filter(({ status }) => status === "failed"),
+    "not converted",
+    context,
+  );
+  if (isMany) {
+    const rest = failed > 0 ? `, ${formatCount(failed)} failed` : "";
+    await context.out.line(`${formatPlural(converted, "archive")} converted${rest}: ${zarrLine(result)}`);
+  } else if (to === "zarr") {
+    const left = failures.length > 0 ? `, ${formatPlural(failures.length, "array")} not converted` : "";
+    await context.out.line(`${zarrLine(result)}${left}`);
+  } else await context.out.line(`converted ${otherWords(result, to).join(", ")}`);
+}
+
 /** `8 chunks copied, 0 recoded, 13,204 bytes (12.9 KiB), 1 shard, 0.12 seconds`. */
-export function resultLine(result: Omit<ConvertResult, "notes" | "renamed">): string {
-  const { chunksCopied, chunksPadded, chunksRecoded, bytesWritten, shards, shardsKept, seconds, verified } =
-    result;
+function zarrLine(result: ConvertResult): string {
+  const { chunksCopied, chunksPadded, chunksRecoded, bytesWritten, shards, shardsKept, seconds } = result;
   const words = [
     `${formatPlural(chunksCopied, "chunk")} copied`,
     ...(chunksPadded > 0 ? [`${formatCount(chunksPadded)} padded`] : []),
@@ -59,12 +93,130 @@ export function resultLine(result: Omit<ConvertResult, "notes" | "renamed">): st
     formatExactSize(bytesWritten),
     `${formatPlural(shards, "shard")}${shardsKept > 0 ? ` (${formatCount(shardsKept)} kept)` : ""}`,
     formatDuration(seconds),
-    ...(verified ? ["verified"] : []),
+    ...(result.verified ? ["verified"] : []),
   ];
   return words.join(", ");
+}
+
+function otherWords(result: ConvertResult, to: ConvertFlags["to"]): readonly string[] {
+  const { arrays, nbytes, chunksCopied, chunksPadded, chunksRecoded, seconds, kept, failed } = result;
+  const verified = result.verified ? ["verified"] : [];
+  const copied = `${formatPlural(chunksCopied, "chunk")} copied`;
+  if (to === "zarr3-transformer")
+    return [formatPlural(arrays, "array"), copied, `${formatCount(chunksPadded)} padded`, ...verified];
+  return [
+    formatPlural(arrays, "array"),
+    formatSize(nbytes),
+    ...(chunksCopied + chunksRecoded === 0 ? [] : [copied, `${formatCount(chunksRecoded)} compressed anew`]),
+    formatDuration(seconds),
+    ...verified,
+    ...(kept > 0 ? [`${formatCount(kept)} kept of an earlier run`] : []),
+    ...(failed > 0 ? [`${formatCount(failed)} failed`] : []),
+  ];
 }
 
 /** Writes what became of each archive. */
 export async function writeReport(path: string, archives: readonly unknown[]): Promise<void> {
   await writeFile(path, `${stringifyJson({ archives } as unknown as JsonValue, { indent: 2 })}\n`);
+}
+
+/** What `--dry-run` prints. Refusals are noted as failures: the conversion would end with one. */
+export async function printPlans(
+  entries: AsyncIterable<PlanEntry>,
+  about: { readonly destination: string; readonly isTree: boolean; readonly flags: ConvertFlags },
+  context: Context,
+): Promise<void> {
+  const { destination, isTree, flags } = about;
+  if (flags.to !== "zarr") return printColumnPlans(entries, destination, flags, context);
+  const list = isTree && flags.json === true ? new JsonArray(context.out) : undefined;
+  for await (const entry of entries) {
+    noteEntry(entry, context);
+    if (list !== undefined) await list.add(entry);
+    else if (isTree || entry.plan === undefined) await context.out.line(planLine(entry));
+    else if (flags.json === true) await context.json(entry.plan);
+    else await printPlan(entry.plan, context);
+  }
+  await list?.end();
+}
+
+function noteEntry(entry: PlanEntry, context: Context): void {
+  noteFailures([entry], context);
+  if (entry.plan?.arrays.some(({ action }) => action === "refuse") === true) context.note(EXIT.failed);
+}
+
+async function printPlan(plan: ConversionPlan, context: Context): Promise<void> {
+  const header = ["array", "action", "shape", "chunks", "shards", "size", "data type"];
+  const rows = plan.arrays.map((array) => [
+    array.node === "" ? "/" : `/${printable(array.node)}`,
+    array.action,
+    array.shape === undefined ? "-" : shapeText(array.shape),
+    formatCount(array.chunks),
+    formatCount(array.shards),
+    formatSize(array.nbytes),
+    dataTypeText(array),
+  ]);
+  for (const line of alignRows([header, ...rows], new Set([3, 4, 5]), context.out.columns))
+    await context.out.line(line);
+  for (const { node, reason, notes } of plan.arrays) {
+    const name = node === "" ? "" : `${printable(node)}: `;
+    const isTold = reason === undefined || notes.some((note) => note.includes(reason));
+    for (const remark of [...(isTold ? [] : [reason]), ...notes])
+      await context.out.line(`${name}${printable(remark)}`);
+  }
+}
+
+function dataTypeText({ dataType }: PlannedArray): string {
+  if (dataType === undefined) return "-";
+  if (typeof dataType === "string") return printable(dataType);
+  const name = (dataType as { readonly name?: JsonValue } | null)?.name;
+  return printable(typeof name === "string" ? name : stringifyJson(dataType));
+}
+
+/** `copy    22.1 MiB  prices.blp -> /prices.blp`, with the reason for all that is not copied. */
+function planLine({ path, node, plan, code, message }: PlanEntry): string {
+  const names = `${printable(path)} -> /${printable(node)}`;
+  if (plan === undefined)
+    return `${"refuse".padEnd(7)} ${"-".padStart(10)}  ${names}: ${printable(message ?? "")} (${code})`;
+  const actions = new Set(plan.arrays.map((array) => array.action));
+  const action =
+    (["refuse", "recode", "mixed", "copy", "empty"] as const).find((each) => actions.has(each)) ?? "empty";
+  const reasons = new Set(plan.arrays.flatMap((array) => (array.reason === undefined ? [] : [array.reason])));
+  const why = reasons.size === 0 ? "" : `: ${printable([...reasons].join("; "))}`;
+  return `${action.padEnd(7)} ${formatSize(plan.nbytes).padStart(10)}  ${names}${why}`;
+}
+
+/** Plans of files and folders, one after the other, in a table. */
+async function printColumnPlans(
+  entries: AsyncIterable<PlanEntry>,
+  destination: string,
+  flags: ConvertFlags,
+  context: Context,
+): Promise<void> {
+  const all: (Omit<PlanEntry, "plan"> & { readonly arrays: readonly PlannedArray[] })[] = [];
+  for await (const entry of entries) {
+    noteEntry(entry, context);
+    const { plan, ...rest } = entry;
+    all.push({ ...rest, arrays: plan?.arrays ?? [] });
+  }
+  if (flags.json === true) return context.json({ destination, format: flags.to, entries: all });
+  const header = ["source", "action", "shape", "chunks", "size", "destination"];
+  const rows = all.flatMap(({ path, arrays, code, message }) =>
+    code === undefined
+      ? arrays.map(({ source, action, shape, chunks, nbytes, node }) => [
+          printable(source),
+          action,
+          shapeText(shape ?? []),
+          formatCount(chunks),
+          formatSize(nbytes),
+          printable(node),
+        ])
+      : [[printable(path), "refuse", "-", "-", "-", `${code}: ${printable(message ?? "")}`]],
+  );
+  for (const line of alignRows([header, ...rows], new Set([3, 4]), context.out.columns))
+    await context.out.line(line);
+  for (const { arrays, notes } of all) {
+    for (const { source, reason } of arrays)
+      if (reason !== undefined) await context.out.line(`${printable(source)}: ${printable(reason)}`);
+    for (const note of notes) await context.out.line(printable(note));
+  }
 }

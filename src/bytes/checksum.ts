@@ -86,6 +86,22 @@ export async function crc32c(...pieces: readonly Uint8Array[]): Promise<number> 
   return (await loadCrc32c())(pieces);
 }
 
+/** A crc32c of bytes that come piece by piece. */
+export interface RunningCrc32c {
+  update(piece: Uint8Array): void;
+  /** The sum as an unsigned number; nothing may follow. */
+  digest(): number;
+}
+
+/** A crc32c with a state of its own, for bytes that are not all there at once. */
+export async function startCrc32c(): Promise<RunningCrc32c> {
+  const hasher = (await createCRC32(CRC32C_POLYNOMIAL)).init();
+  return {
+    update: (piece) => void hasher.update(piece),
+    digest: () => new DataView(hasher.digest("binary").buffer).getUint32(0),
+  };
+}
+
 function raw(hasher: IHasher): DigestFunction {
   return (bytes) => hasher.init().update(bytes).digest("binary");
 }

@@ -7,9 +7,8 @@
 import { requireSettled } from "../archive/journal/array-journal.ts";
 import type { Archive } from "../archive/kinds/types.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
-import { type ConversionJobs, planJobs } from "../convert/plan/conversion-jobs.ts";
+import { assertConvertible, type ConversionJobs, planJobs } from "../convert/plan/conversion-jobs.ts";
 import { indexSlot, shardCells } from "../convert/plan/grid.ts";
-import { assertConvertible } from "../convert/run/convert.ts";
 import { shardKey } from "../convert/targets/shard-keys.ts";
 import type { JsonObject } from "../format/types.ts";
 import { encodeNodes } from "../zarr/document/zarr-metadata.ts";

@@ -72,8 +72,8 @@ async function makeWholeLastChunk(shard: LinkedShard, signal: AbortSignal): Prom
   const last = shard.first + shard.chunks.length - 1;
   const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
   const cells = { first: last, end: last + 1 };
-  for await (const chunk of chunksOfCells(job, layout, cells, counts, signal, () => {}, encodeHere))
-    if (counts.padded > 0) return chunk;
+  const work = { job, layout, counts, signal, encoder: encodeHere, onChunk: () => {} };
+  for await (const chunk of chunksOfCells(work, cells)) if (counts.padded > 0) return chunk;
   return undefined;
 }
 

@@ -6,7 +6,7 @@
  * ones have ended.
  */
 export async function runPooled<T>(
-  items: Iterable<T>,
+  items: Iterable<T> | AsyncIterable<T>,
   limit: number,
   work: (item: T, signal: AbortSignal) => Promise<void>,
   outer?: AbortSignal,
@@ -15,13 +15,15 @@ export async function runPooled<T>(
   const forward = (): void => inner.abort(outer?.reason);
   outer?.throwIfAborted();
   outer?.addEventListener("abort", forward, { once: true });
-  const queue = items[Symbol.iterator]();
+  const queue = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
   const failures: unknown[] = [];
   const worker = async (): Promise<void> => {
     while (!inner.signal.aborted) {
-      const next = queue.next();
-      if (next.done === true) return;
       try {
+        // Work on what is there at once begins at once.
+        const asked = queue.next();
+        const next = asked instanceof Promise ? await asked : asked;
+        if (next.done === true || inner.signal.aborted) return;
         await work(next.value, inner.signal);
       } catch (error) {
         failures.push(error);
@@ -33,6 +35,7 @@ export async function runPooled<T>(
     await Promise.all(Array.from({ length: Math.max(1, limit) }, worker));
   } finally {
     outer?.removeEventListener("abort", forward);
+    await queue.return?.();
   }
   outer?.throwIfAborted();
   if (failures.length > 0) throw failures[0];

@@ -63,14 +63,8 @@ export async function readCell(
   const range = { first: cell, end: cell + 1 };
   const { readInto } = job.source.archive.store;
   for await (const bytes of chunksOfCells(
-    job,
-    layout,
+    { job, layout, counts, signal, encoder, buffers, onChunk: () => undefined },
     range,
-    counts,
-    signal,
-    () => undefined,
-    encoder,
-    buffers,
   )) {
     const isMade = counts.copied === 0;
     // Nothing else is read into the buffer that it lies in, but that may be far larger, or another's.

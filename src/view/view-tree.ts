@@ -7,7 +7,7 @@
 import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
 import { findArchives } from "../archive/open/discover.ts";
 import { open } from "../archive/open/open.ts";
-import { MOST_CONSOLIDATED } from "../convert/run/tree-run.ts";
+import { MOST_CONSOLIDATED } from "../convert/run/conversion.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
 import { isZarrFolder } from "../open/find-readables.ts";

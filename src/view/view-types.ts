@@ -1,7 +1,7 @@
 /** What a view of archives as Zarr is to those who read through it. Types only. */
 
 import type { ChunkEncoder } from "../codec/types.ts";
-import type { LayoutOptions } from "../convert/plan/convert-options.ts";
+import type { LayoutOptions } from "../convert/pipeline.ts";
 import type { ErrorCode } from "../errors.ts";
 import type { StoreOptions } from "../store/types.ts";
 

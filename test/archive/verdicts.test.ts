@@ -7,7 +7,7 @@ import { digestLength } from "../../src/format/checksums.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
 import { encodeSection } from "../../src/format/metadata.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { convertArchive, openZarrArray } from "../../src/zarr.ts";
+import { convert, openZarrArray } from "../../src/zarr.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
 import { rejectionOf, utf8 } from "../format/hex.ts";
 import { ABC, jsonOf, makeFile, openFile, openFolder, stored, textOf } from "../format/small-archives.ts";
@@ -319,7 +319,7 @@ describe("legal archives that were called damaged", () => {
     if (array.kind !== "array") throw new Error(array.kind);
     for (const grid of ["regular", "rectilinear"] as const) {
       const store = new MemoryStore();
-      const report = await convertArchive(array as ArrayArchive, store, "z", { grid });
+      const report = await convert(array as ArrayArchive, { store, path: "z" }, { grid });
       const zarr = await openZarrArray(store, "z");
       expect(await zarr.getBytes()).toEqual(Uint8Array.from(values.flat()));
       expect(report.chunksCopied).toBe(grid === "rectilinear" ? 3 : 0);
@@ -378,7 +378,7 @@ describe("legal archives that were called damaged", () => {
 
   test("[FZ-04] in Zarr it is a group in a group", async () => {
     const store = new MemoryStore();
-    await convertArchive((await open(await nested(), "")) as ArrayArchive, store, "z", {});
+    await convert((await open(await nested(), "")) as ArrayArchive, { store, path: "z" }, {});
     const zarr = await openZarrArray(store, "z/group/deep/y");
     expect(new Float64Array((await zarr.getBytes()).slice().buffer)).toEqual(Float64Array.of(0.5, 1.5, 2.5));
   });

@@ -1,13 +1,14 @@
 /** The commands that read, on Zarr arrays and groups: the corpus, damaged copies, Zarr v2, and addresses. */
+
 import { createHash } from "node:crypto";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { convertArchive } from "../../src/convert/run/convert.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
+import { convert } from "../../src/zarr.ts";
 import { openFixture } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, corpusFolder, loadFixtures, parseExactJson } from "../fixtures/manifest.ts";
 import { serveObjects } from "../store/server.ts";
@@ -118,7 +119,7 @@ test("ls lists hierarchies as trees, groups first, and counts missing chunks", a
 test("a group of columns is shown like a table, its arrays by name, locally and over HTTP", async () => {
   const folder = await makeFolder();
   const table = await openFixture("ctable/bcolz-daily-equities");
-  await convertArchive(table, new FileStore(folder), "");
+  await convert(table, { store: new FileStore(folder) });
   const original = join(corpusFolder, "ctable", "bcolz-daily-equities");
   const part = ["--slice", "3:9", "--format", "csv"];
   const expected = (await runCli(["cat", original, ...part])).out;

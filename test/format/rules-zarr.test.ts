@@ -1,8 +1,8 @@
 /** The rules of FORMAT.md about what archives become in Zarr v3. */
+
 import { describe, expect, it } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { decode } from "../../src/codec/index.ts";
-import { convertArchive } from "../../src/convert/run/convert.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { parseJson } from "../../src/format/json.ts";
 import type { JsonValue } from "../../src/format/types.ts";
@@ -11,6 +11,7 @@ import { nameNodes } from "../../src/zarr/document/node-names.ts";
 import { mapDType } from "../../src/zarr/document/zarr-dtype.ts";
 import { arrayDocument } from "../../src/zarr/document/zarr-metadata.ts";
 import { decodeShardIndex, encodeShardIndex, shardIndexLength } from "../../src/zarr/read/shard-index.ts";
+import { convert } from "../../src/zarr.ts";
 import { errorOf, hex, rejectionOf, toHex, utf8 } from "./hex.ts";
 
 const map = (dtype: string, options: { portable?: boolean; fillValue?: JsonValue } = {}) =>
@@ -171,7 +172,7 @@ describe("documents and shards", () => {
       ["data/__1.blp", chunk("03 00")],
     ]);
     const target = new MemoryStore();
-    await convertArchive(await open(source), target, "z");
+    await convert(await open(source), { store: target, path: "z" });
     const document = parseJson((await target.get("z/zarr.json")) ?? "", "zarr.json") as {
       [key: string]: JsonValue;
     };

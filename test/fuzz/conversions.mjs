@@ -1,15 +1,7 @@
 /** Random archives to Zarr and back: at every stop the values, types and attributes are those that went in. */
 import { isDeepStrictEqual } from "node:util";
 import { MemoryStore, open, parseDType } from "superchunk";
-import {
-  convertArchive,
-  convertBack,
-  convertJoined,
-  convertZarr,
-  exportToTransformer,
-  openZarr,
-  zarrSource,
-} from "superchunk/zarr";
+import { convert, openZarr, zarrSource } from "superchunk/zarr";
 import { makeArchive, makeTable } from "./archives.mjs";
 import { makeZarr2, makeZarr3 } from "./zarr-arrays.mjs";
 import { choicesFrom } from "./zarr-chains.mjs";
@@ -59,7 +51,7 @@ export async function fuzzWayBack(seed) {
     await compare("the Zarr array", node, values);
     await wayBack(store, node, values, choices, "a", step);
     await step("to Zarr v3", async () => {
-      await convertZarr(node, store, "c", { verify: choices.below(2) === 0 });
+      await convert(node, { store, path: "c" }, { verify: choices.below(2) === 0 });
       const converted = await openZarr(store, "c");
       await compare("Zarr v3", converted, values);
       assertSame("its fill value", itemOf(converted), itemOf(node));
@@ -96,26 +88,30 @@ async function roundTrip(store, values, choices) {
     }
   };
   await step("to Zarr", async () => {
-    await convertArchive(archive, store, "z", layout);
+    await convert(archive, { store, path: "z" }, layout);
     const node = await openZarr(store, "z");
     await compare("Zarr", node, values, layout);
     if (layout.portable) return;
     await wayBack(store, node, values, choices, "z", step);
   });
   await step("to the transformer", async () => {
-    await exportToTransformer(archive, store, "t", "a", { chunksPerShard: pick([undefined, 1, 3]) });
+    await convert(
+      archive,
+      { store, path: "t", node: "a" },
+      { to: "zarr3-transformer", chunksPerShard: pick([undefined, 1, 3]) },
+    );
     const node = await openZarr(store, "t/a");
     await compare("the transformer", node, values);
     await wayBack(store, node, values, choices, "t", step);
     await step("from the transformer to Zarr", async () => {
-      await convertZarr(node, store, "tz", { verify: below(2) === 0 });
+      await convert(node, { store, path: "tz" }, { verify: below(2) === 0 });
       await compare("Zarr by the transformer", await openZarr(store, "tz"), values);
     });
   });
   await step("joined", async () => {
     if (Array.isArray(values) || values.shape.length === 0) return;
     const others = [archive, archive, archive].slice(0, 1 + below(3));
-    await convertJoined(others, store, "j", layout);
+    await convert(others, { store, path: "j" }, layout);
     const whole = Uint8Array.from(others.flatMap(() => [...values.bytes]));
     const shape = [values.shape[0] * others.length, ...values.shape.slice(1)];
     await compare("joined", await openZarr(store, "j"), { ...values, bytes: whole, shape }, layout);
@@ -126,7 +122,11 @@ async function wayBack(store, node, values, choices, from, step) {
   for (const format of ["blz", "bcolz", "bloscpack", "npy"]) {
     await step(`${from} back to ${format}`, async () => {
       const key = `${from}-${format}`;
-      await convertBack(await zarrSource(node), store, key, format, { verify: choices.below(2) === 0 });
+      await convert(
+        await zarrSource(node),
+        { store, path: key },
+        { to: format, verify: choices.below(2) === 0 },
+      );
       if (format === "npy") return compareNpy(store, key, values);
       if (format === "bloscpack" && (Array.isArray(values) || node.kind === "group")) return;
       const archive = await open(store, key);
@@ -134,7 +134,7 @@ async function wayBack(store, node, values, choices, from, step) {
       if (format === "blz" && Array.isArray(values))
         values = values.map((column) => ({ ...column, attrs: {} }));
       await compare(format, archive, values);
-      await convertArchive(archive, store, `${key}-z`);
+      await convert(archive, { store, path: `${key}-z` });
       const again = await openZarr(store, `${key}-z`);
       await compare(`Zarr by ${format}`, again, values);
       if (

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { open } from "superchunk";
 import { FileStore, link } from "superchunk/node";
-import { convertArchive, convertBack, exportToTransformer, openZarr, zarrSource } from "superchunk/zarr";
+import { convert, openZarr, zarrSource } from "superchunk/zarr";
 import { run } from "../../dist/cli/run.js";
 import { makeArchive, makeTable } from "./archives.mjs";
 import { assertEqual, snapshot } from "./links.mjs";
@@ -56,11 +56,16 @@ async function makeSubject(home, kind, choices) {
     else if (kind === "blz" || kind === "sharded" || kind === "transformer") {
       await makeArchive(store, "from", choices);
       const from = await open(store, "from");
-      if (kind === "sharded") await convertArchive(from, store, NAME, { chunksPerShard: 3 });
-      else if (kind === "transformer") await exportToTransformer(from, store, NAME, "a", {});
+      if (kind === "sharded") await convert(from, { store, path: NAME }, { chunksPerShard: 3 });
+      else if (kind === "transformer")
+        await convert(from, { store, path: NAME, node: "a" }, { to: "zarr3-transformer" });
       else {
-        await convertArchive(from, store, "between");
-        await convertBack(await zarrSource(await openZarr(store, "between")), store, NAME, "blz");
+        await convert(from, { store, path: "between" });
+        await convert(
+          await zarrSource(await openZarr(store, "between")),
+          { store, path: NAME },
+          { to: "blz" },
+        );
       }
       for (const name of ["from", "between"]) fs.rmSync(join(home, name), { recursive: true, force: true });
     } else await makeArchive(store, NAME, choices, kind === "linkedCarray" ? "carray" : "superchunks");

@@ -1,11 +1,12 @@
 /** Zarr arrays that came back are read by the programs whose formats they came back in, with the values of their producers. */
+
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { open } from "../../src/archive/open/open.ts";
-import { convertBack } from "../../src/convert/targets/convert-back.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { convert } from "../../src/zarr.ts";
 import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
 import type { PeerName } from "./peers.ts";
 import type { Suite } from "./suite.ts";
@@ -38,7 +39,7 @@ async function makeOdd(folder: string): Promise<void> {
     const options = { typesize, chunkSize: 16_000 };
     await compressArray({ dtype, shape: [10_000], data }, store, `odd-${typesize}.blp`, options);
     const source = await open(store, `odd-${typesize}.blp`);
-    await convertBack(source, store, `odd-${typesize}`, "bcolz", { verify: true });
+    await convert(source, { store, path: `odd-${typesize}` }, { to: "bcolz", verify: true });
   }
 }
 
@@ -53,7 +54,7 @@ export const wayBack: Suite = {
       for (const row of rows) {
         const key = `${format}/${row.path.replaceAll("/", "-")}`;
         const array = await openZarrArray(new FileStore(row.file), row.arrayPath);
-        await convertBack(array, new FileStore(folder), key, format, { verify: true });
+        await convert(array, { store: new FileStore(folder), path: key }, { to: format, verify: true });
       }
     }
     await makeOdd(folder);

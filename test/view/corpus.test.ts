@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { convertArchive, findViewEntries, type ZarrView, zarrTreeView, zarrView } from "../../src/zarr.ts";
+import { convert, findViewEntries, type ZarrView, zarrTreeView, zarrView } from "../../src/zarr.ts";
 import { corpusStore, documentAt, openFixture, sha256 } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { documentOf, isBig, readStruct, readThroughView } from "./read-view.ts";
@@ -43,7 +43,7 @@ describe("every archive of the corpus", () => {
     async (path) => {
       const view = zarrView(await openFixture(path));
       const store = new MemoryStore();
-      await convertArchive(await openFixture(path), store, "");
+      await convert(await openFixture(path), { store });
       for (const { path: node } of await allNodes(view)) {
         const converted = await documentAt(store, node === "" ? "zarr.json" : `${node}/zarr.json`);
         const shown = await documentOf(view, node);

@@ -1,11 +1,12 @@
 /** Filters and codecs of numcodecs: chunks that it encoded decode to what it decodes them to. */
+
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { convertZarr } from "../../src/convert/run/zarr-convert.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { openZarrWriter } from "../../src/zarr/write/create.ts";
+import { convert } from "../../src/zarr.ts";
 
 interface Chunk {
   readonly dtype: string;
@@ -139,7 +140,7 @@ describe("chunks of numcodecs", () => {
     for (const [, chunk] of CASES) {
       const store = await version2(chunk);
       const target = new MemoryStore();
-      await convertZarr(await openZarrArray(store, "a"), target, "b");
+      await convert(await openZarrArray(store, "a"), { store: target, path: "b" });
       const array = await openZarrArray(target, "b");
       const expected = chunk.dtype.startsWith(">")
         ? new Uint8Array(Buffer.from(fromText(chunk.decoded)).swap32())

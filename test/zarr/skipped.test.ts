@@ -1,14 +1,15 @@
 /** Of a Zarr group, what cannot be converted is left out and told, as archives of a folder are. */
+
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
-import { planZarrConversion } from "../../src/convert/plan/zarr-jobs.ts";
-import { convertZarr } from "../../src/convert/run/zarr-convert.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarr } from "../../src/zarr/read/open.ts";
+import { convert } from "../../src/zarr.ts";
 import { runCli } from "../cli/harness.ts";
+import { planOne } from "../convert/to-zarr/plan-one.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
@@ -59,10 +60,10 @@ async function makeFolder(): Promise<string> {
 test("arrays of a group that cannot be converted are left out, if so asked, with nothing of them at the destination", async () => {
   const root = await openZarr(await makeStore(), "g");
   const target = new MemoryStore();
-  await expect(convertZarr(root, target, "z")).rejects.toMatchObject({ code: "BAD_FIELD" });
+  await expect(convert(root, { store: target, path: "z" })).rejects.toMatchObject({ code: "BAD_FIELD" });
   expect(await keysOf(target)).toEqual([]);
 
-  const result = await convertZarr(root, target, "z", { skipFailed: true, verify: true });
+  const result = await convert(root, { store: target, path: "z" }, { skipFailed: true, verify: true });
   expect(result).toMatchObject({ arrays: 2, groups: 2, verified: true });
   expect(result.failures.map(({ node, code }) => [node, code]).sort()).toEqual([
     ["below/odd", "BAD_FIELD"],
@@ -74,7 +75,7 @@ test("arrays of a group that cannot be converted are left out, if so asked, with
     new TextDecoder().decode(await target.get("z/zarr.json")),
   ) as { consolidated_metadata: { metadata: object } };
   expect(Object.keys(consolidated.metadata)).toEqual(["below", "below/good", "good"]);
-  const { arrays } = await planZarrConversion(root);
+  const { arrays } = await planOne(root);
   expect(arrays.map(({ node, action }) => `${node} ${action}`).sort()).toEqual([
     "below/good copy",
     "below/odd refuse",
@@ -89,7 +90,7 @@ test("where no array of a group can be converted, the first reason ends it, and 
   for (const key of [".zgroup", "names/.zarray"]) await store.put(key, OBJECTS[key] ?? text(""));
   const target = new MemoryStore();
   await expect(
-    convertZarr(await openZarr(store, ""), target, "", { skipFailed: true }),
+    convert(await openZarr(store, ""), { store: target }, { skipFailed: true }),
   ).rejects.toMatchObject({
     code: "UNSUPPORTED",
   });
@@ -123,9 +124,13 @@ test("the command goes on past them, names each, and ends with the code of the w
 });
 
 test("numbers of attributes that JSON does not have become their names, and are told with their attribute", async () => {
-  const result = await convertZarr(await openZarr(await makeStore(), "g"), new MemoryStore(), "z", {
-    skipFailed: true,
-  });
+  const result = await convert(
+    await openZarr(await makeStore(), "g"),
+    { store: new MemoryStore(), path: "z" },
+    {
+      skipFailed: true,
+    },
+  );
   expect(result.notes).toEqual([
     expect.stringContaining('the attribute "scale" holds NaN'),
     expect.stringContaining('good: the attribute "range" holds Infinity'),

@@ -1,10 +1,11 @@
 /** Arrays that promise far more than is stored: what looks at them takes as long as what is stored. */
+
 import { expect, test } from "vitest";
 import { compareZarr } from "../../src/convert/run/zarr-compare.ts";
-import { convertZarr } from "../../src/convert/run/zarr-convert.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
+import { convert } from "../../src/zarr.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 
 const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
@@ -40,7 +41,7 @@ test("a conversion of an array of 2^40 chunks is compared by what is stored, and
   const store = await makeSparse();
   const source = await openZarrArray(store, "s");
   expect(await source.countMissing()).toBe(2 ** 40 - 4);
-  const result = await convertZarr(source, store, "t", { verify: true });
+  const result = await convert(source, { store, path: "t" }, { verify: true });
   expect(result).toMatchObject({ chunksCopied: 4, verified: true });
   const compare = async (): Promise<void> => compareZarr(source, await openZarrArray(store, "t"), {});
   await compare();

@@ -1,10 +1,9 @@
 /** The sharding storage transformer: the draft's store interface, documents of zarr 2.18, and the ways in and out. */
+
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open as openIn } from "../../src/archive/open/open.ts";
-import { convertTransformer } from "../../src/convert/targets/transformer-convert.ts";
-import { exportToTransformer } from "../../src/convert/targets/transformer-export.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore, openArchive } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -14,6 +13,7 @@ import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpac
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { createTransformerArray } from "../../src/zarr/transformer/transformer-create.ts";
 import { ShardingTransformer } from "../../src/zarr/transformer/transformer-store.ts";
+import { convert } from "../../src/zarr.ts";
 import { loadFolder } from "../archive/memory-archive.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, findFixture, loadFixtures } from "../fixtures/manifest.ts";
@@ -161,7 +161,7 @@ const rows = loadFixtures("zarr3-transformer").filter((row): row is ArrayFixture
 test.each(rows)("$path becomes sharding_indexed by copying payloads", async (row) => {
   const source = new FileStore(row.file);
   const target = new MemoryStore();
-  const done = await convertTransformer(source, "", target, "z");
+  const done = await convert(await openZarr(source, ""), { store: target, path: "z" });
   expect(done).toMatchObject({ arrays: 1, shards: row.chunks["shards_stored"] });
   const from = await openZarrArray(source, row.arrayPath);
   const to = await openZarrArray(target, `z/${row.arrayPath}`);
@@ -187,7 +187,11 @@ test("a Bloscpack file becomes transformer shards by copying its chunks", async 
     if (archive.order === "F" && archive.shape.length > 1) continue;
     if (archive.shape.length === 0) continue;
     const target = new MemoryStore();
-    const { copied, padded } = await exportToTransformer(archive, target, "", "a", { chunksPerShard: 2 });
+    const { chunksCopied: copied, chunksPadded: padded } = await convert(
+      archive,
+      { store: target, node: "a" },
+      { to: "zarr3-transformer", chunksPerShard: 2 },
+    );
     const array = await openZarrArray(target, "a");
     expect(sha256(await array.getBytes())).toBe(
       findFixture(row.path).kind === "array" ? (row as ArrayFixture).sha256 : "",
@@ -209,10 +213,12 @@ test("an empty Bloscpack file becomes a transformer array without shards, which 
   ] as const) {
     const archive = await openIn(store, `${key}.blp`);
     if (archive.kind === "table") throw new TypeError(archive.kind);
-    expect(await exportToTransformer(archive, store, "t", key)).toEqual({
+    expect(
+      await convert(archive, { store, path: "t", node: key }, { to: "zarr3-transformer" }),
+    ).toMatchObject({
       arrays: 1,
-      copied: 0,
-      padded: 0,
+      chunksCopied: 0,
+      chunksPadded: 0,
       verified: false,
     });
     const array = await openZarrArray(store, `t/${key}`);
@@ -227,7 +233,7 @@ test("a table becomes a group of transformer arrays; what cannot be copied is re
   if (table.kind !== "table") throw new TypeError(table.kind);
   const target = new MemoryStore();
   const columns = table.names.slice(0, 2);
-  const result = await exportToTransformer(table, target, "", "", { columns });
+  const result = await convert(table, { store: target }, { to: "zarr3-transformer", columns });
   expect(result.arrays).toBe(2);
   for (const name of columns) {
     const bytes = await (await openZarrArray(target, name)).getBytes();
@@ -235,13 +241,19 @@ test("a table becomes a group of transformer arrays; what cannot be copied is re
   }
   const group = await openZarr(target);
   expect(group).toMatchObject({ kind: "group", attrs: { column_order: columns } });
-  await expect(exportToTransformer(table, target, "", "")).rejects.toMatchObject({ code: "CONFLICT" });
-  await expect(exportToTransformer(table, target, "", "x", { columns: ["no"] })).rejects.toMatchObject({
+  await expect(convert(table, { store: target }, { to: "zarr3-transformer" })).rejects.toMatchObject({
+    code: "CONFLICT",
+  });
+  await expect(
+    convert(table, { store: target, node: "x" }, { to: "zarr3-transformer", columns: ["no"] }),
+  ).rejects.toMatchObject({
     code: "NOT_FOUND",
   });
   const fields = await openArchive(findFixture("blz-superchunk/nested").file);
   const empty = new MemoryStore();
-  await expect(exportToTransformer(fields, empty, "", "a")).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  await expect(
+    convert(fields, { store: empty, node: "a" }, { to: "zarr3-transformer" }),
+  ).rejects.toMatchObject({ code: "UNSUPPORTED" });
   expect(await empty.get("zarr.json")).toBeUndefined();
 });
 
@@ -249,7 +261,9 @@ test("what was exported is read back and compared where asked; an array with oth
   const row = findFixture("carray/bcolz-f8-chunks");
   const archive = await openArchive(row.file);
   const sound = new MemoryStore();
-  expect(await exportToTransformer(archive, sound, "", "a", { verify: true })).toMatchObject({
+  expect(
+    await convert(archive, { store: sound, node: "a" }, { to: "zarr3-transformer", verify: true }),
+  ).toMatchObject({
     verified: true,
   });
   // An archive whose values are others when they are read for the comparison than its chunks hold.
@@ -261,12 +275,16 @@ test("what was exported is read back and compared where asked; an array with oth
     },
   });
   const fresh = new MemoryStore();
-  await expect(exportToTransformer(changed, fresh, "", "a", { verify: true })).rejects.toMatchObject({
+  await expect(
+    convert(changed, { store: fresh, node: "a" }, { to: "zarr3-transformer", verify: true }),
+  ).rejects.toMatchObject({
     code: "BAD_FIELD",
     details: { field: "values" },
   });
   expect(await keysOf(fresh)).toEqual([]);
-  await expect(exportToTransformer(changed, sound, "", "b", { verify: true })).rejects.toMatchObject({
+  await expect(
+    convert(changed, { store: sound, node: "b" }, { to: "zarr3-transformer", verify: true }),
+  ).rejects.toMatchObject({
     code: "BAD_FIELD",
   });
   expect((await keysOf(sound)).filter((key) => key.startsWith("meta/"))).toEqual(["meta/root/a.array.json"]);
@@ -274,7 +292,9 @@ test("what was exported is read back and compared where asked; an array with oth
 
 test("Python objects are refused by their name", async () => {
   const archive = await openArchive(findFixture("carray/bcolz-object").file);
-  await expect(exportToTransformer(archive, new MemoryStore(), "", "a")).rejects.toMatchObject({
+  await expect(
+    convert(archive, { store: new MemoryStore(), node: "a" }, { to: "zarr3-transformer" }),
+  ).rejects.toMatchObject({
     code: "UNSUPPORTED",
     details: { field: "dtype" },
   });
@@ -320,7 +340,9 @@ test("[FK-06] an attribute that would be taken for filters is refused before any
   await createCarray(source, "", { dtype, data: new Uint8Array(64) }, { chunklen: 8, attrs });
   const target = new MemoryStore();
   const details = { field: "attributes.filters" };
-  await expect(exportToTransformer(await openIn(source), target, "", "a")).rejects.toMatchObject({
+  await expect(
+    convert(await openIn(source), { store: target, node: "a" }, { to: "zarr3-transformer" }),
+  ).rejects.toMatchObject({
     code: "UNSUPPORTED",
     details,
   });
@@ -429,10 +451,18 @@ test("a table with a damaged column leaves nothing where it was to go, and what 
   await source.put(`${last}/data/${key}`, bytes(1, 2, 3));
   const damaged = await openIn(source);
   const target = new MemoryStore();
-  await expect(exportToTransformer(damaged, target, "new", "")).rejects.toMatchObject({ isDamage: true });
+  await expect(
+    convert(damaged, { store: target, path: "new" }, { to: "zarr3-transformer" }),
+  ).rejects.toMatchObject({ isDamage: true });
   expect(await collect(target.list("new"))).toEqual([]);
-  await exportToTransformer(table.column(table.names[0] ?? ""), target, "old", "kept");
-  await expect(exportToTransformer(damaged, target, "old", "table")).rejects.toMatchObject({
+  await convert(
+    table.column(table.names[0] ?? ""),
+    { store: target, path: "old", node: "kept" },
+    { to: "zarr3-transformer" },
+  );
+  await expect(
+    convert(damaged, { store: target, path: "old", node: "table" }, { to: "zarr3-transformer" }),
+  ).rejects.toMatchObject({
     isDamage: true,
   });
   expect((await (await openZarrArray(target, "old/kept")).verify()).ok).toBe(true);
@@ -445,7 +475,7 @@ test("an attribute that is a whole float is still one after conversion", async (
       key,
       new TextEncoder().encode(text.replace('"attributes":{}', '"attributes":{"scale":1.0}')),
     );
-  await convertTransformer(store, "scalar", store, "v3");
+  await convert(await openZarr(store, "scalar"), { store, path: "v3" });
   const document = new TextDecoder().decode(await store.get("v3/zarr.json"));
   expect(document.replace(/\s/g, "")).toContain('"attributes":{"scale":1.0}');
 });

@@ -8,9 +8,9 @@ import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/zarr-metadata.ts";
+import type { LayoutOptions } from "../pipeline.ts";
 import type { SourceArray } from "../sources/source-array.ts";
 import { type CellCopies, copyAll, countCopies } from "./cell-copies.ts";
-import type { LayoutOptions } from "./convert-options.ts";
 import {
   type CellGrid,
   cellItems,

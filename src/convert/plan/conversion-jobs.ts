@@ -5,14 +5,16 @@
  */
 import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
 import { groupDocument } from "../../zarr/document/zarr-metadata.ts";
+import type { ChunkRun, ConversionPlan, LayoutOptions, PlannedArray } from "../pipeline.ts";
 import { type SourceArray, sourceOfArray, sourceOfBytes } from "../sources/source-array.ts";
-import { type ArrayJob, planArray } from "./array-job.ts";
-import { countCopies } from "./cell-copies.ts";
-import type { ConversionPlan, LayoutOptions, PlannedArray } from "./convert-options.ts";
+import { type ArrayJob, type JobLayout, planArray } from "./array-job.ts";
+import { cellSegments, countCopies } from "./cell-copies.ts";
+import { mayBePadded } from "./chunk-fit.ts";
 import { addAttributes } from "./zarr-attributes.ts";
 
 /** An array that cannot be converted, and why. */
@@ -60,7 +62,12 @@ export async function planJobs(
   return { archive, ...found };
 }
 
-/** What a plan tells its user. */
+/** Throws the first refusal, so that nothing is written where not all can be. */
+export function assertConvertible({ refused: [first] }: ConversionJobs): void {
+  if (first !== undefined) throw first.error;
+}
+
+/** The plan as JSON. */
 export function describeJobs({ archive, arrays, refused, groups, renamed }: ConversionJobs): ConversionPlan {
   const planned = [...arrays.map(describeJob), ...refused.map(describeRefused)];
   return {
@@ -141,16 +148,8 @@ function chosen(
   return columns === undefined ? names : names.filter((column) => columns.includes(column));
 }
 
-function describeJob({
-  node,
-  source,
-  type,
-  document,
-  chunkDocument,
-  layout,
-  recodes,
-  notes,
-}: ArrayJob): PlannedArray {
+function describeJob(job: ArrayJob): PlannedArray {
+  const { node, source, type, document, chunkDocument, layout, recodes, notes } = job;
   const { archive, shape } = source;
   return {
     node,
@@ -163,8 +162,34 @@ function describeJob({
     shape: [...shape, ...type.itemShape],
     ...(document["data_type"] === undefined ? {} : { dataType: document["data_type"] }),
     ...shapesIn(layout?.unequal === true ? chunkDocument : document),
+    ...(layout === undefined ? {} : { runs: chunkRuns(job, layout) }),
     notes,
   };
+}
+
+/** What becomes of the chunks, as far as metadata tell: a chunk whose own header says otherwise is recoded all the same. */
+function chunkRuns(job: ArrayJob, layout: JobLayout): readonly ChunkRun[] {
+  const { count } = layout.cells;
+  const isRecoded = actionOf(layout, job.recodes) === "recode";
+  const runs: ChunkRun[] = [];
+  for (const { first, end, chunk } of cellSegments(layout.copies, { first: 0, end: count })) {
+    if (chunk === undefined || isRecoded) {
+      const reason = job.recodes === undefined ? {} : { reason: job.recodes };
+      runs.push({ first, count: end - first, action: "recode", ...reason });
+      continue;
+    }
+    const isPadded = end === count && mayBePadded(job, layout, count - 1);
+    if (end - first > Number(isPadded))
+      runs.push({ first, count: end - first - Number(isPadded), action: "copy" });
+    if (isPadded)
+      runs.push({
+        first: count - 1,
+        count: 1,
+        action: "restream",
+        reason: "the last chunk is short: its blocks are copied, and filled up to a whole chunk",
+      });
+  }
+  return runs;
 }
 
 function actionOf(layout: ArrayJob["layout"], recodes: string | undefined): PlannedArray["action"] {
@@ -196,4 +221,45 @@ function describeRefused({ node, source: { archive }, error }: RefusedArray): Pl
     shards: 0,
     notes: [],
   };
+}
+
+/** Objects whose change means that an archive has changed; those that exist count. */
+const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__"];
+
+/**
+ * What makes a source the same source: enough to refuse going on with a conversion of something else. A chunk replaced
+ * without any metadata changing is not noticed; its header and digest are checked when it is copied all the same.
+ */
+export async function fingerprintSource(
+  jobs: ConversionJobs,
+  options: OpenOptions = {},
+): Promise<JsonObject> {
+  const { archive } = jobs;
+  const arrays: JsonObject[] = [];
+  for (const { node, source } of [...jobs.arrays, ...jobs.refused]) {
+    arrays.push({ node, ...(await fingerprintArray(source, options)) });
+  }
+  return {
+    location: archive.store.describe(archive.path),
+    dialect: archive.dialect,
+    kind: archive.kind,
+    arrays,
+  };
+}
+
+async function fingerprintArray(
+  { archive, dtype, shape }: SourceArray,
+  { signal }: OpenOptions,
+): Promise<JsonObject> {
+  const objects: Record<string, string> = {};
+  for (const { store, path } of archive.joinedFrom ?? [archive]) {
+    for (const name of METADATA) {
+      const key = joinKey(path, name);
+      if (key === "") continue;
+      const info = await store.stat(key, { signal });
+      const own = archive.joinedFrom === undefined ? name : store.describe(key);
+      if (info !== undefined) objects[own] = `${info.size} ${info.version}`;
+    }
+  }
+  return { dtype: formatDType(dtype), shape, nchunks: archive.nchunks, nbytes: archive.nbytes, objects };
 }

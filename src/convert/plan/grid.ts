@@ -5,6 +5,7 @@
  * borders of a grid in C order, cell `k` is chunk `k` and bytes can be copied. Knows shapes only; must not know
  * dtypes, codecs or stores.
  */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { type LengthRun, UnequalCells } from "../../zarr/document/unequal-cells.ts";
 
@@ -63,7 +64,7 @@ function product(values: readonly number[]): number {
 }
 
 function makeGrid(shape: readonly number[], axis: number, length: number): CellGrid {
-  const along = Math.ceil((shape[axis] ?? 1) / length);
+  const along = Math.ceil(at(shape, axis) / length);
   const inner = product(shape.slice(axis + 1));
   return { shape, axis, length, along, inner, count: product(shape.slice(0, axis)) * along };
 }
@@ -78,7 +79,7 @@ export function cellItems(cells: CellGrid, index: number): number {
   const { axis, length, along, inner, shape, unequal } = cells;
   if (unequal !== undefined) return unequal.lengthOf(index) * inner;
   const isLast = (index + 1) % along === 0;
-  return (isLast ? (shape[axis] ?? 1) - (along - 1) * length : length) * inner;
+  return (isLast ? at(shape, axis) - (along - 1) * length : length) * inner;
 }
 
 /** Items in front of cell `index`. */
@@ -86,12 +87,12 @@ export function cellStart(cells: CellGrid, index: number): number {
   const { axis, length, along, inner, shape, unequal } = cells;
   if (unequal !== undefined) return unequal.startOf(index) * inner;
   const row = Math.floor(index / along);
-  return (row * (shape[axis] ?? 1) + (index % along) * length) * inner;
+  return (row * at(shape, axis) + (index % along) * length) * inner;
 }
 
 /** Items of the last cell along the axis that is cut. */
 export function lastLength({ shape, axis, length, along, unequal }: CellGrid): number {
-  return unequal?.lengthOf(along - 1) ?? (shape[axis] ?? 1) - (along - 1) * length;
+  return unequal?.lengthOf(along - 1) ?? at(shape, axis) - (along - 1) * length;
 }
 
 /** The grid with cells of the given lengths along the first axis; they are as long as `shape` together. */
@@ -113,10 +114,10 @@ export function fullCellItems(cells: CellGrid): number {
  */
 export function matchCells(shape: readonly number[], chunkItems: number): CellGrid | undefined {
   if (!Number.isSafeInteger(chunkItems) || chunkItems < 1) return undefined;
-  if (chunkItems >= product(shape)) return makeGrid(shape, 0, shape[0] ?? 1);
+  if (chunkItems >= product(shape)) return makeGrid(shape, 0, at(shape, 0));
   let inner = product(shape);
   for (let axis = 0; axis < shape.length; axis++) {
-    const extent = shape[axis] ?? 1;
+    const extent = at(shape, axis);
     inner /= extent;
     if (inner > chunkItems) continue;
     const length = chunkItems / inner;
@@ -135,11 +136,11 @@ export function chooseCells(shape: readonly number[], itemSize: number, target: 
   let inner = product(shape) * itemSize;
   let axis = 0;
   for (; axis < shape.length - 1; axis++) {
-    inner /= shape[axis] ?? 1;
+    inner /= at(shape, axis);
     if (inner <= target) break;
   }
   if (axis === shape.length - 1) inner = itemSize;
-  const length = Math.min(shape[axis] ?? 1, Math.max(1, Math.floor(target / inner)));
+  const length = Math.min(at(shape, axis), Math.max(1, Math.floor(target / inner)));
   return makeGrid(shape, axis, length);
 }
 
@@ -169,16 +170,16 @@ export function planShards(cells: CellGrid, itemSize: number, sizing: ShardSizin
   let axis = 0;
   let behind = cells.count;
   for (; axis <= cells.axis; axis++) {
-    behind /= counts[axis] ?? 1;
+    behind /= at(counts, axis);
     if (behind <= wanted) break;
   }
-  const extent = counts[axis] ?? 1;
+  const extent = at(counts, axis);
   const step = Math.min(extent, Math.max(1, Math.floor(wanted / behind)));
   const along = Math.ceil(extent / step);
   const cell = cellShape(cells);
   const perAxis = counts.map((n, i) => (i < axis ? 1 : i === axis ? step : n));
   return {
-    shape: cell.map((n, i) => n * (perAxis[i] ?? 1)),
+    shape: cell.map((n, i) => n * at(perAxis, i)),
     cells: perAxis,
     grid: counts.map((n, i) => (i < axis ? n : i === axis ? along : 1)),
     capacity: step * behind,
@@ -216,7 +217,7 @@ export function indexSlot(shards: ShardGrid, k: number, reversed: boolean): numb
   const position = unravel(k, shards.cells);
   let slot = 0;
   for (let axis = position.length - 1; axis >= 0; axis--) {
-    slot = slot * (shards.cells[axis] ?? 1) + (position[axis] ?? 0);
+    slot = slot * at(shards.cells, axis) + at(position, axis);
   }
   return slot;
 }
@@ -225,7 +226,7 @@ function unravel(index: number, shape: readonly number[]): number[] {
   const position = new Array<number>(shape.length).fill(0);
   let rest = index;
   for (let axis = shape.length - 1; axis >= 0; axis--) {
-    const n = shape[axis] ?? 1;
+    const n = at(shape, axis);
     position[axis] = rest % n;
     rest = Math.floor(rest / n);
   }

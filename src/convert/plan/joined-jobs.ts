@@ -1,22 +1,21 @@
 /**
  * The conversion of several archives as one: arrays of the same name become one, along the first dimension.
  *
- * Chunks are copied where they lie on the borders of one grid, and made anew where a short one in front of them has
+ * Chunks are copied where they lie on the borders of one grid, and recoded where a short one before them has
  * moved them off. Must not write.
  */
+
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import type { WritableStore } from "../../store/types.ts";
-import { assertConvertible, convertJobs } from "../run/convert.ts";
-import { assertApart } from "../run/destination.ts";
+import type { LayoutOptions } from "../pipeline.ts";
 import { JoinedSource } from "../sources/joined-source.ts";
 import type { SourceArchive, SourceArray } from "../sources/source-array.ts";
 import { type ArrayJob, planArray } from "./array-job.ts";
-import { type ConversionJobs, describeJobs, planJobs } from "./conversion-jobs.ts";
-import type { ConversionPlan, ConvertOptions, ConvertResult, LayoutOptions } from "./convert-options.ts";
+import { assertConvertible, type ConversionJobs, planJobs } from "./conversion-jobs.ts";
 import { findJoinedCuts } from "./joined-cuts.ts";
 
 /**
@@ -25,7 +24,7 @@ import { findJoinedCuts } from "./joined-cuts.ts";
  * Throws `BAD_ARGUMENT` where they have other arrays, types or further dimensions than the first, `UNSUPPORTED` for
  * arrays without dimensions or in Fortran order, and for chunks that do not fit with `recode: false`.
  */
-async function planJoined(
+export async function planJoined(
   archives: readonly Archive[],
   options: LayoutOptions & OpenOptions,
 ): Promise<ConversionJobs> {
@@ -61,9 +60,9 @@ async function joinJobs(
   options: LayoutOptions & OpenOptions,
 ): Promise<ArrayJob> {
   for (const part of parts) assertAlike(first.source, part);
-  const filled = parts.filter(({ shape }) => (shape[0] ?? 0) > 0);
+  const filled = parts.filter(({ shape }) => at(shape, 0) > 0);
   const [head = first.source] = filled;
-  const rows = filled.reduce((sum, { shape }) => sum + (shape[0] ?? 0), 0);
+  const rows = filled.reduce((sum, { shape }) => sum + at(shape, 0), 0);
   const { uneven, chunkBytes } =
     filled.length === 0 ? { uneven: undefined, chunkBytes: head.archive.chunkBytes } : findJoinedCuts(filled);
   const joined: SourceArray = {
@@ -129,27 +128,4 @@ function unlike(path: string, what: string, expected: string, found: string): Su
     `it ${what}, so that they cannot be joined: ${expected} is expected, and ${found} is there`,
     { path, field: "concat", expected, found },
   );
-}
-
-/**
- * Converts several archives of one store into one Zarr v3 array, or a group of arrays, at `prefix` of a store: their
- * rows one behind the other, in the order given. Chunks are copied where they lie on the borders of a grid of
- * the first one's chunks, and all of them with `grid: "rectilinear"`; notes tell how many are not, and why. Throws as `convertArchive`, and `BAD_ARGUMENT` where the archives differ.
- */
-export async function convertJoined(
-  archives: readonly Archive[],
-  target: WritableStore,
-  prefix: string,
-  options: ConvertOptions = {},
-): Promise<ConvertResult> {
-  for (const { store, path } of archives) if (store === target) assertApart(path, prefix);
-  return convertJobs(await planJoined(archives, options), target, prefix, options);
-}
-
-/** What `convertJoined` would do, without writing anything. */
-export async function planJoinedConversion(
-  archives: readonly Archive[],
-  options: LayoutOptions & OpenOptions = {},
-): Promise<ConversionPlan> {
-  return describeJobs(await planJoined(archives, options));
 }

@@ -1,24 +1,16 @@
 /**
- * The place where a conversion goes: is it free, may it be replaced, does an unfinished conversion lie there.
+ * The place where a hierarchy goes: is it free, may it be replaced, does an unfinished conversion lie there.
  *
- * Knows stores and the record of a conversion; must not know archives.
+ * Knows stores; must not know archives.
  */
 import { SuperchunkError } from "../../errors.ts";
-import { parseJson, stringifyJson } from "../../format/json.ts";
-import type { JsonObject } from "../../format/types.ts";
+import { stringifyJson } from "../../format/json.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
+import { RECORD_NAME } from "./record.ts";
 
-/** Name of the record that lies beside an unfinished conversion. */
-const RECORD_NAME = ".superchunk-convert.json";
 /** Entry names by which a folder shows that it holds Zarr, of this version or the one before. */
 const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarray", RECORD_NAME]);
-
-/** What an unfinished conversion leaves behind, so that only the same one goes on with it. */
-export interface ConversionRecord {
-  readonly source: JsonObject;
-  readonly options: JsonObject;
-}
 
 /** How to treat what lies at the destination. */
 export interface DestinationOptions extends StoreOptions {
@@ -26,11 +18,8 @@ export interface DestinationOptions extends StoreOptions {
   readonly overwrite?: boolean | undefined;
 }
 
-/** What was found: nothing, or an unfinished conversion to go on with. */
-export type DestinationState = "fresh" | "unfinished";
-
 /**
- * Looks whether a conversion can go there at all, before its source is: {@link prepareDestination} without the record.
+ * Looks whether a hierarchy can go there at all, before its source is looked at.
  * Throws `CONFLICT` where something lies there that may not be replaced, `BAD_ARGUMENT` for contradicting options.
  */
 export async function checkDestination(
@@ -69,39 +58,19 @@ export async function checkDestination(
   return "taken";
 }
 
-/**
- * Makes the destination ready and leaves the record there. Throws `CONFLICT` where something lies there that may
- * not be replaced or gone on with, `BAD_ARGUMENT` for contradicting options.
- */
-export async function prepareDestination(
+/** Empties a taken hierarchy that is being replaced. Should this end halfway, it can be replaced again, and never be resumed. */
+export async function emptyDestination(
   store: WritableStore,
   prefix: string,
-  record: ConversionRecord,
-  options: DestinationOptions = {},
-): Promise<DestinationState> {
-  const { resume = false, signal } = options;
-  const isTaken = (await checkDestination(store, prefix, options)) === "taken";
-  if (isTaken && resume) {
-    const difference = await compareRecord(store, prefix, record, signal);
-    if (difference !== "same") throw conflict(store.describe(prefix), DIFFERENCES[difference]);
-    return "unfinished";
-  }
-  if (isTaken) {
-    // Replaceable again, and never to be resumed, should this end halfway.
-    await store.put(joinKey(prefix, RECORD_NAME), encode(stringifyJson({ replacing: true })), { signal });
-    await store.delete(joinKey(prefix, "zarr.json"), { signal });
-    await deleteTree(store, prefix, new Set([joinKey(prefix, RECORD_NAME)]), signal);
-  }
-  await putRecord(store, prefix, record, { signal });
-  return "fresh";
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const mark = new TextEncoder().encode(stringifyJson({ replacing: true }));
+  await store.put(joinKey(prefix, RECORD_NAME), mark, { signal });
+  await store.delete(joinKey(prefix, "zarr.json"), { signal });
+  await deleteTree(store, prefix, new Set([joinKey(prefix, RECORD_NAME)]), signal);
 }
 
-/** Removes the record: the conversion is finished. */
-export async function finishDestination(store: WritableStore, prefix: string): Promise<void> {
-  await store.delete(joinKey(prefix, RECORD_NAME));
-}
-
-/** Objects that are deleted before a folder is listed anew. */
+/** Objects that are deleted before a folder is listed again. */
 const BATCH = 1000;
 
 /**
@@ -163,62 +132,6 @@ export function assertApart(source: string, destination: string): void {
         ? "lies inside of the source"
         : "contains the source";
   throw conflict(destination, `the destination ${how} (${source}); name another`);
-}
-
-/** Leaves the record at a place that is known to be ours. */
-export async function putRecord(
-  store: WritableStore,
-  prefix: string,
-  record: ConversionRecord,
-  options: { readonly durable?: boolean; readonly signal?: AbortSignal | undefined } = {},
-): Promise<void> {
-  await store.put(joinKey(prefix, RECORD_NAME), encode(recordText(record)), options);
-}
-
-/** The part in which a stored record differs from this one; `"none"` where there is none that can be read. */
-export async function compareRecord(
-  store: ReadableStore,
-  prefix: string,
-  record: ConversionRecord,
-  signal?: AbortSignal,
-): Promise<"same" | "source" | "options" | "none"> {
-  const key = joinKey(prefix, RECORD_NAME);
-  const bytes = await store.get(key, { signal });
-  const stored = bytes && readRecord(bytes, store.describe(key));
-  if (stored === undefined) return "none";
-  const wanted = parseJson(recordText(record), key) as JsonObject;
-  for (const part of ["source", "options"] as const) {
-    if (stringifyJson(stored[part] ?? null) !== stringifyJson(wanted[part] ?? null)) return part;
-  }
-  return "same";
-}
-
-/** A record that cannot be read, as a power loss may leave it, counts as none. */
-function readRecord(bytes: Uint8Array, path: string): JsonObject | undefined {
-  try {
-    const stored = parseJson(bytes, path);
-    return typeof stored === "object" && stored !== null && !Array.isArray(stored)
-      ? (stored as JsonObject)
-      : undefined;
-  } catch (error) {
-    if (error instanceof SuperchunkError && error.isDamage) return undefined;
-    throw error;
-  }
-}
-
-const DIFFERENCES = {
-  source:
-    "the unfinished conversion there has another source, or the source has changed since; overwrite starts anew",
-  options: "the unfinished conversion there was started with other options; overwrite starts anew",
-  none: "there is no unfinished conversion to go on with; the destination was finished, or made by something else",
-} as const;
-
-function recordText({ source, options }: ConversionRecord): string {
-  return stringifyJson({ format: "superchunk-convert", version: 1, source, options });
-}
-
-function encode(text: string): Uint8Array {
-  return new TextEncoder().encode(text);
 }
 
 async function entryNames(

@@ -1,20 +1,7 @@
 /** What is told of one archive or array that failed among many, and what is no fault of it. */
 import { isUnfollowed } from "../../archive/open/discover.ts";
-import { type ErrorCode, isSuperchunkError, type SuperchunkError } from "../../errors.ts";
-
-/** How a failure is reported. */
-export interface Failure {
-  readonly code: ErrorCode;
-  readonly message: string;
-}
-
-/** A node that was left out of a conversion. */
-export interface NodeFailure extends Failure {
-  /** Its path in the destination, below the conversion's own. */
-  readonly node: string;
-  /** How messages name the source. */
-  readonly path: string;
-}
+import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
+import type { Failure } from "../pipeline.ts";
 
 /**
  * Code and message of the failure of what was found at `where`. A link that is not followed is no damage: its code is

@@ -1,23 +1,23 @@
 /**
- * How the objects of a conversion reach the store: shards before the documents that make them visible, also
- * after a power loss.
+ * How the objects of a conversion reach the store: data before the documents that make it visible, also after a power
+ * loss.
  *
  * Knows the order and what is durable when; must not know what the objects hold.
  */
-import type { PutSource, WritableStore } from "../../store/types.ts";
+import type { ObjectInfo, PutOptions, PutSource, WritableStore } from "../../store/types.ts";
 
 /** Takes the objects of conversions. */
 export interface Publisher {
-  /** Puts a shard. Resolves with its bytes. */
-  putShard(key: string, source: PutSource, signal?: AbortSignal): Promise<number>;
-  /** Puts a document, behind all shards put so far. Resolves with its bytes. */
+  /** Puts an object with data. */
+  putObject(key: string, source: PutSource, options: PutOptions): Promise<ObjectInfo>;
+  /** Puts a document, after all objects put so far. Resolves with its bytes. */
   putDocument(key: string, bytes: Uint8Array, signal?: AbortSignal): Promise<number>;
 }
 
 /** Every object is durable when its call resolves: for few large ones. */
 export function publishDirectly(store: WritableStore): Publisher {
   return {
-    putShard: async (key, source, signal) => (await store.put(key, source, { signal })).size,
+    putObject: (key, source, options) => store.put(key, source, options),
     putDocument: async (key, bytes, signal) => (await store.put(key, bytes, { signal })).size,
   };
 }
@@ -27,7 +27,7 @@ const MOST_WAITING = 2000;
 const MOST_WAITING_BYTES = 256 * 1024 * 1024;
 
 /**
- * Collects small objects and makes them durable together: documents wait until the shards put before them are.
+ * Collects small objects and makes them durable together: documents wait until the objects put before them are.
  * For many small conversions, most of whose time would be waiting for single syncs. Needs a store with `sync`.
  */
 export class BatchPublisher implements Publisher {
@@ -41,11 +41,11 @@ export class BatchPublisher implements Publisher {
     this.#store = store;
   }
 
-  async putShard(key: string, source: PutSource, signal?: AbortSignal): Promise<number> {
-    const { size } = await this.#store.put(key, source, { signal, durable: false });
+  async putObject(key: string, source: PutSource, options: PutOptions): Promise<ObjectInfo> {
+    const info = await this.#store.put(key, source, { ...options, durable: false });
     this.#written.push(key);
-    this.#bytes += size;
-    return size;
+    this.#bytes += info.size;
+    return info;
   }
 
   async putDocument(key: string, bytes: Uint8Array): Promise<number> {

@@ -13,8 +13,8 @@ import type { JsonValue } from "../../format/types.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import type { WriterLock } from "../../write/array/create.ts";
 import { type ArraySurvey, repairInPlace, repairInto } from "../../write/repair/rebuild.ts";
-import type { BackFormat } from "../targets/back-types.ts";
-import { convertBack } from "../targets/convert-back.ts";
+import type { ConvertFormat } from "../pipeline.ts";
+import { convert } from "./convert.ts";
 
 export type { Hole, HolePolicy } from "../../archive/salvage/holes.ts";
 
@@ -56,7 +56,7 @@ export interface RepairReport {
 }
 
 /** The format in which a dialect is written. */
-const FORMATS: { readonly [dialect in Survey["dialect"]]: BackFormat } = {
+const FORMATS: { readonly [dialect in Survey["dialect"]]: ConvertFormat } = {
   "bloscpack-1": "bloscpack",
   "bloscpack-2": "bloscpack",
   "bloscpack-3": "bloscpack",
@@ -103,11 +103,8 @@ export async function repairArray(
         ...report,
         filled: await repairInto(survey, path, options.into, { ...rebuild, lock: options.lock }),
       };
-    await convertBack(survey.open(policy), options.into.store, options.into.path, FORMATS[survey.dialect], {
-      signal,
-      onProgress,
-      verify: true,
-    });
+    const to = FORMATS[survey.dialect];
+    await convert(survey.open(policy), options.into, { to, signal, onProgress, verify: true });
     return report;
   } finally {
     await lock?.release();

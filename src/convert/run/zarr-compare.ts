@@ -4,6 +4,7 @@
  * What neither has is the fill value, which is compared once: an array can promise more than anybody reads. Must not write.
  */
 
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { ItemTransform } from "../../values/item-transform.ts";
 import { resolveSelection } from "../../values/selection.ts";
@@ -12,7 +13,7 @@ import { countPositions, shapeAt, startAt } from "../../zarr/document/chunk-grid
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { slabsOf } from "../../zarr/read/slabs.ts";
 import { storedPositions } from "../../zarr/read/stored-positions.ts";
-import { firstDifference } from "../targets/verify-back.ts";
+import { firstDifference } from "./compare.ts";
 
 /** The source's items become those of the copy by `transform`. */
 export interface ZarrComparison {
@@ -62,7 +63,7 @@ async function storedBoxes(
       if ((await store.stat(model.chunkKey(position), { signal })) === undefined) continue;
       const start = startAt(model.axes, position);
       const reach = shapeAt(model.axes, position).map((length, d) =>
-        Math.min(length, (shape[d] ?? 0) - (start[d] ?? 0)),
+        Math.min(length, at(shape, d) - at(start, d)),
       );
       boxes.set([...start, ...reach].join(), { start, shape: reach });
       if (boxes.size >= most) return undefined;
@@ -82,7 +83,7 @@ async function* valuesIn(
   for (const { selection } of slabsOf({ shape, chunkShape, itemSize: dtype.itemSize })) {
     const extents = resolveSelection(selection, shape);
     const moved = extents.map((extent, d) => {
-      const first = (start[d] ?? 0) + extent.start;
+      const first = at(start, d) + extent.start;
       return { start: first, stop: first + extent.count, step: 1 };
     });
     yield inOrder(array, await array.getBytes(moved, { signal }), transform);

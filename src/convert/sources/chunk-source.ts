@@ -1,76 +1,65 @@
 /**
- * The encoded chunks of a shard, taken from an archive: copied with their headers checked, or made anew.
+ * The encoded chunks of a shard, taken from an archive: copied with their headers checked, or recoded.
  *
  * Knows archives and the codec; must not know where the chunks go.
  */
+import type { ChunkPlace } from "../../archive/kinds/types.ts";
 import { decode, decodeHeader, encodeAhead, extendChunk } from "../../codec/index.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
+import type { ChunkCounts } from "../pipeline.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "../plan/array-job.ts";
 import { cellSegments } from "../plan/cell-copies.ts";
 import { fitOf, rowBytesOfCell } from "../plan/chunk-fit.ts";
 import { type CellRange, cellItems, cellStart } from "../plan/grid.ts";
-import { placeFailure } from "../run/chunk-failure.ts";
+import { placeFailure } from "./chunk-failure.ts";
 
-/** Source bytes that are decoded at a time when chunks are made anew. */
+/** Source bytes that are decoded at a time when chunks are recoded. */
 const BATCH = 8 * 1024 * 1024;
 
-/** What happened to the chunks so far. */
-export interface ChunkCounts {
-  copied: number;
-  padded: number;
-  recoded: number;
-  /** Chunks whose typesize is not the item size of their array: readable, and odd. */
-  oddTypesize: number;
+/** The chunks that are taken, and for whom. */
+export interface ChunkWork {
+  readonly job: ArrayJob;
+  readonly layout: JobLayout;
+  readonly counts: ChunkCounts;
+  readonly encoder: ChunkEncoder;
+  readonly signal: AbortSignal;
+  /** Called with the uncompressed bytes of each chunk that is done. */
+  readonly onChunk: (nbytes: number) => void;
+  /** See `encodedChunks`. */
+  readonly buffers?: Uint8Array[] | undefined;
 }
 
-/** Called with the uncompressed bytes of each chunk that is done. */
-export type OnChunk = (nbytes: number) => void;
-
-/** The chunks of the given cells, in order. Each is valid until the next one is asked for. `buffers`: see `encodedChunks`. */
-export async function* chunksOfCells(
-  job: ArrayJob,
-  layout: JobLayout,
-  range: CellRange,
-  counts: ChunkCounts,
-  signal: AbortSignal,
-  onChunk: OnChunk,
-  encoder: ChunkEncoder,
-  buffers?: Uint8Array[],
-): AsyncGenerator<Uint8Array> {
-  for (const { first, end, chunk } of cellSegments(layout.copies, range)) {
+/** The chunks of the given cells, in order. Each is valid until the next one is asked for. */
+export async function* chunksOfCells(work: ChunkWork, range: CellRange): AsyncGenerator<Uint8Array> {
+  for (const { first, end, chunk } of cellSegments(work.layout.copies, range)) {
     const cells = { first, end };
-    if (chunk === undefined) yield* recodeChunks(job, layout, cells, counts, signal, onChunk, encoder);
-    else yield* copyChunks(job, layout, cells, chunk, counts, signal, onChunk, encoder, buffers);
+    if (chunk === undefined) yield* recodeChunks(work, cells);
+    else yield* copyChunks(work, cells, chunk);
   }
 }
 
 async function* copyChunks(
-  job: ArrayJob,
-  layout: JobLayout,
+  work: ChunkWork,
   { first, end }: CellRange,
   chunk: number,
-  counts: ChunkCounts,
-  signal: AbortSignal,
-  onChunk: OnChunk,
-  encoder: ChunkEncoder,
-  buffers: Uint8Array[] | undefined,
 ): AsyncGenerator<Uint8Array> {
+  const { job, layout, counts, signal, buffers } = work;
   const { archive } = job.source;
   const shift = chunk - first;
   let index = first;
   for await (const { place, bytes } of archive.encodedChunks(chunk, end + shift, { signal, buffers })) {
     const header = decodeHeader(bytes, bytes.length);
-    checkHeader(job, layout, index, index + shift, place.key, header);
+    checkHeader(work, index, { ...place, index: index + shift }, header);
     if (isOdd(job, header.typesize)) counts.oddTypesize++;
     const fit = fitOf(job, layout, index, header);
     counts[fit]++;
     if (fit === "copied") yield bytes;
     else {
-      const fitting = fitTo(job, bytesOfCell(job, layout, index), bytes, header, encoder);
+      const fitting = fitTo(work, bytesOfCell(job, layout, index), bytes, header);
       yield await placeFailure(archive.store, place, fitting);
     }
-    onChunk(cellItems(layout.cells, index) * job.source.dtype.itemSize);
+    work.onChunk(cellItems(layout.cells, index) * job.source.dtype.itemSize);
     index++;
   }
   if (index !== end) throw missing(job, end - first, index - first);
@@ -87,37 +76,28 @@ function isOdd({ source: { archive, dtype } }: ArrayJob, typesize: number): bool
 
 /** Only a chunk with fewer rows than a whole one may differ from them: it may be as long as a whole one. */
 function checkHeader(
-  job: ArrayJob,
-  layout: JobLayout,
-  index: number,
-  chunk: number,
-  key: string,
+  { job, layout }: ChunkWork,
+  cell: number,
+  { key, index: chunk }: Pick<ChunkPlace, "key" | "index">,
   header: ChunkHeader,
 ): void {
   const { archive } = job.source;
-  const needed = rowBytesOfCell(job, layout, index);
+  const needed = rowBytesOfCell(job, layout, cell);
   const most = Math.max(needed, archive.chunkBytesAt?.(chunk) ?? archive.chunkBytes);
   if (header.nbytes >= needed && header.nbytes <= most) return;
   throw new SuperchunkError(
     "BAD_FIELD",
     `nbytes at byte 4 of the chunk is ${header.nbytes}, but the array's metadata asks for ${needed}; run "superchunk verify"`,
-    {
-      path: archive.store.describe(key),
-      chunk,
-      field: "nbytes",
-      expected: needed,
-      found: header.nbytes,
-    },
+    { path: archive.store.describe(key), chunk, field: "nbytes", expected: needed, found: header.nbytes },
   );
 }
 
-/** A chunk made anew: a short one as a whole one, its rows, then the fill value; one with too many rows without them. */
+/** A chunk made again: a short one as a whole one, its rows, then the fill value; one with too many rows without them. */
 async function fitTo(
-  job: ArrayJob,
+  { job, encoder }: ChunkWork,
   cellBytes: number,
   bytes: Uint8Array,
   header: ChunkHeader,
-  encoder: ChunkEncoder,
 ): Promise<Uint8Array> {
   const settings = settingsOf(job, header);
   const fillItem = job.type.fill.item;
@@ -151,13 +131,8 @@ function settingsOf(job: ArrayJob, header?: ChunkHeader): EncodeOptions {
 }
 
 async function* recodeChunks(
-  job: ArrayJob,
-  layout: JobLayout,
+  { job, layout, counts, signal, onChunk, encoder }: ChunkWork,
   { first, end }: CellRange,
-  counts: ChunkCounts,
-  signal: AbortSignal,
-  onChunk: OnChunk,
-  encoder: ChunkEncoder,
 ): AsyncGenerator<Uint8Array> {
   async function* wholeCells(): AsyncGenerator<Uint8Array> {
     let cell = first;

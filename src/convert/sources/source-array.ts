@@ -3,8 +3,8 @@ import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/k
 import { SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { LengthRun } from "../../zarr/document/unequal-cells.ts";
+import type { LayoutOptions } from "../pipeline.ts";
 import type { CellCopies } from "../plan/cell-copies.ts";
-import type { LayoutOptions } from "../plan/convert-options.ts";
 
 /** What is read of an archive. */
 export type SourceArchive = Pick<

@@ -4,15 +4,15 @@ import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { COLUMN_ORDER, orderNames, type ZarrGroup } from "../../zarr/read/group.ts";
+import type { ColumnArray, ColumnTable } from "../pipeline.ts";
 import { assertSkippable } from "../run/failure.ts";
-import type { BackArray, BackTable } from "./source.ts";
 
 /**
  * A Zarr array or group to be converted back. Columns are in the order of the attribute `column_order`, else of their names.
  *
  * @throws UNSUPPORTED for a group without arrays, or with groups in it
  */
-export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<BackArray | BackTable> {
+export async function zarrSource(node: ZarrArray | ZarrGroup): Promise<ColumnArray | ColumnTable> {
   if (node.kind === "array") return node;
   const path = node.store.describe(node.path);
   const columns = new Map<string, ZarrArray>();

@@ -7,11 +7,10 @@
 import { requireSettled } from "../../archive/journal/array-journal.ts";
 import type { Archive } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/at.ts";
+import type { LayoutOptions } from "../../convert/pipeline.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
-import { type ConversionJobs, planJobs } from "../../convert/plan/conversion-jobs.ts";
-import type { LayoutOptions } from "../../convert/plan/convert-options.ts";
+import { assertConvertible, type ConversionJobs, planJobs } from "../../convert/plan/conversion-jobs.ts";
 import { cellItems, fullCellItems } from "../../convert/plan/grid.ts";
-import { assertConvertible } from "../../convert/run/convert.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";

@@ -1,4 +1,5 @@
-/** Cells of unequal lengths along the first axis, one behind the other. Pure. */
+/** Cells of unequal lengths along the first axis, one after the other. Pure. */
+import { at } from "../../bytes/at.ts";
 
 /** Cells of one length that follow one another along an axis, in items. */
 export interface LengthRun {
@@ -45,14 +46,14 @@ export class UnequalCells {
 
   /** Items of a cell along the axis. */
   lengthOf(cell: number): number {
-    return this.runs[this.#runOf(cell)]?.length ?? 0;
+    return at(this.runs, this.#runOf(cell)).length;
   }
 
   /** Items in front of a cell along the axis. */
   startOf(cell: number): number {
     const run = this.#runOf(cell);
-    const { cell: first, item } = this.#starts[run] ?? { cell: 0, item: 0 };
-    return item + (cell - first) * (this.runs[run]?.length ?? 0);
+    const { cell: first, item } = at(this.#starts, run);
+    return item + (cell - first) * at(this.runs, run).length;
   }
 
   #runOf(cell: number): number {
@@ -60,7 +61,7 @@ export class UnequalCells {
     let high = this.#starts.length - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if ((this.#starts[middle]?.cell ?? 0) <= cell) low = middle;
+      if (at(this.#starts, middle).cell <= cell) low = middle;
       else high = middle - 1;
     }
     return low;

@@ -1,16 +1,16 @@
-/** Blosc chunks of Zarr arrays go over byte for byte; what cannot is made anew, with the same values. */
 import { describe, expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { encode, info } from "../../../src/codec/index.ts";
-import { convertArchive } from "../../../src/convert/run/convert.ts";
 import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
-import { convertBack, planBack } from "../../../src/convert/targets/convert-back.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import type { ReadableStore } from "../../../src/store/types.ts";
 import { compressArray } from "../../../src/write/bloscpack/bloscpack-write.ts";
 import type { ZarrArray } from "../../../src/zarr/read/array.ts";
 import { openZarr, openZarrArray } from "../../../src/zarr/read/open.ts";
 import { createZarr, type ZarrSpecification } from "../../../src/zarr/write/create.ts";
+/** Blosc chunks of Zarr arrays go over byte for byte; what cannot is made anew, with the same values. */
+import { convert } from "../../../src/zarr.ts";
+import { planOne } from "../to-zarr/plan-one.ts";
 import { corpusStore, openFixture, sha256 } from "../to-zarr/read-back.ts";
 
 const LITTLE = { name: "bytes", configuration: { endian: "little" } };
@@ -77,7 +77,7 @@ describe.each([
 ])("of %s", (_, specification) => {
   test.each(FORMATS)("whole chunks are the same bytes in %s, and all values are", async (format) => {
     const { store, array } = await makeArray(specification);
-    const result = await convertBack(array, store, "back", format, { verify: true });
+    const result = await convert(array, { store, path: "back" }, { to: format, verify: true });
     const whole = await payloads(array);
     const rowBytes = specification.shape.slice(1).reduce((product, n) => product * n, 4);
     const found = await chunksOf(store, "back", rowBytes);
@@ -116,7 +116,7 @@ test("a short last chunk of a rectilinear grid is copied too", async () => {
     );
   await store.put("z/zarr.json", json(document));
   const array = await openZarrArray(store, "z");
-  const result = await convertBack(array, store, "back", "blz", { verify: true });
+  const result = await convert(array, { store, path: "back" }, { to: "blz", verify: true });
   expect(result).toMatchObject({ chunksCopied: 3, chunksRecoded: 0 });
 });
 
@@ -143,7 +143,7 @@ test.each(FORMATS)(
     await store.put("z/0", chunk);
     await store.put("z/2", chunk);
     const array = await openZarrArray(store, "z");
-    const result = await convertBack(array, store, "back", format, { verify: true });
+    const result = await convert(array, { store, path: "back" }, { to: format, verify: true });
     expect(result).toMatchObject({ chunksCopied: 2, chunksRecoded: 1 });
     const found = await chunksOf(store, "back", 4);
     expect(found.get(0)).toEqual(chunk);
@@ -157,8 +157,8 @@ test.each(FORMATS)(
 
 test("chunks of a storage transformer's hierarchy are told apart by what they are made with", async () => {
   const array = await openZarrArray(corpusStore, "zarr3-transformer/i4-1d/arr");
-  const [plan] = await planBack(array, "x", "blz");
-  const result = await convertBack(array, new MemoryStore(), "x", "blz", { verify: true });
+  const [plan] = (await planOne(array, { to: "blz" })).arrays;
+  const result = await convert(array, { store: new MemoryStore(), path: "x" }, { to: "blz", verify: true });
   expect(plan?.action).toBe(result.chunksCopied > 0 ? "copy" : "recode");
   expect(result.nbytes).toBe(2000);
 });
@@ -182,13 +182,15 @@ describe.each([
     "are recoded to %s with the same values, the plan says why, and recode: false refuses",
     async (format) => {
       const { store, array } = await makeArray({ ...rows, ...change });
-      const [plan] = await planBack(array, "back", format);
+      const [plan] = (await planOne(array, { to: format })).arrays;
       expect(plan).toMatchObject({ action: "recode", reason: expect.stringContaining(reason) as string });
-      await expect(convertBack(array, store, "back", format, { recode: false })).rejects.toMatchObject({
+      await expect(
+        convert(array, { store, path: "back" }, { to: format, recode: false }),
+      ).rejects.toMatchObject({
         code: "UNSUPPORTED",
         message: expect.stringContaining(reason) as string,
       });
-      const result = await convertBack(array, store, "back", format, { verify: true });
+      const result = await convert(array, { store, path: "back" }, { to: format, verify: true });
       expect(result).toMatchObject({ chunksCopied: 0 });
       const back = await open(store, "back");
       if (back.kind !== "array") throw new TypeError(back.kind);
@@ -204,7 +206,7 @@ test("a damaged payload is not carried on, and nothing is left of the result", a
   const bytes = payload.slice();
   bytes.set([1, 2, 3, 4], 4);
   await store.put("z/c/3/0", bytes);
-  await expect(convertBack(array, store, "back", "blz")).rejects.toMatchObject({
+  await expect(convert(array, { store, path: "back" }, { to: "blz" })).rejects.toMatchObject({
     details: { path: store.describe("z/c/3/0") },
   });
   for await (const { name } of store.list("back")) expect(name).toBe("nothing");
@@ -217,10 +219,12 @@ test.each(["bcolz", "blz"] as const)(
     const source = await openFixture("ctable/bcolz-daily-equities");
     if (source.kind !== "table") throw new TypeError(source.kind);
     const store = new MemoryStore();
-    await convertArchive(source, store, "zarr");
-    const result = await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", format, {
-      verify: true,
-    });
+    await convert(source, { store, path: "zarr" });
+    const result = await convert(
+      await zarrSource(await openZarr(store, "zarr")),
+      { store, path: "back" },
+      { to: format, verify: true },
+    );
     // 226 rows in chunks of 64: three whole ones and a short one in each of 7 columns.
     expect(result).toMatchObject({ chunksCopied: 21, chunksRecoded: 7 });
   },
@@ -229,7 +233,7 @@ test.each(["bcolz", "blz"] as const)(
 test("[FA-08] chunks whose typesize bcolz does not expect are made anew for it, the plan says why, and recode: false refuses", async () => {
   const { store, array } = await makeArray(rows);
   // bcolz 1.2 looks up rows by the typesize of the dtype: with another one in the chunk a slice of it is wrong.
-  await convertBack(array, store, "source", "bloscpack");
+  await convert(array, { store, path: "source" }, { to: "bloscpack" });
   const blp = await open(store, "source");
   if (blp.kind !== "array") throw new TypeError(blp.kind);
   const wrong = new MemoryStore();
@@ -240,14 +244,20 @@ test("[FA-08] chunks whose typesize bcolz does not expect are made anew for it, 
   });
   const odd = await open(wrong, "odd");
   if (odd.kind !== "array") throw new TypeError(odd.kind);
-  const [plan] = await planBack(odd, "back", "bcolz");
+  const [plan] = (await planOne(odd, { to: "bcolz" })).arrays;
   expect(plan).toMatchObject({ action: "recode", reason: expect.stringContaining("needs 4") as string });
-  await expect(convertBack(odd, wrong, "back", "bcolz", { recode: false })).rejects.toMatchObject({
+  await expect(
+    convert(odd, { store: wrong, path: "back" }, { to: "bcolz", recode: false }),
+  ).rejects.toMatchObject({
     code: "UNSUPPORTED",
   });
-  expect(await convertBack(odd, wrong, "back", "bcolz", { verify: true })).toMatchObject({ chunksCopied: 0 });
+  expect(await convert(odd, { store: wrong, path: "back" }, { to: "bcolz", verify: true })).toMatchObject({
+    chunksCopied: 0,
+  });
   for (const chunk of (await chunksOf(wrong, "back", 24)).values()) expect(info(chunk).typesize).toBe(4);
-  expect(await convertBack(odd, wrong, "copy", "bloscpack")).toMatchObject({ chunksRecoded: 0 });
+  expect(await convert(odd, { store: wrong, path: "copy" }, { to: "bloscpack" })).toMatchObject({
+    chunksRecoded: 0,
+  });
 });
 
 test("[FA-08] columns of the same bytes and another type do not get one another's chunks", async () => {
@@ -267,7 +277,11 @@ test("[FA-08] columns of the same bytes and another type do not get one another'
     });
     await array.setBytes(null, new Uint8Array(isPair ? 320 : 160).fill(7));
   }
-  await convertBack(await zarrSource(await openZarr(store, "g")), store, "back", "bcolz", { verify: true });
+  await convert(
+    await zarrSource(await openZarr(store, "g")),
+    { store, path: "back" },
+    { to: "bcolz", verify: true },
+  );
   for (const chunk of (await chunksOf(store, "back/c", 8)).values()) expect(info(chunk).typesize).toBe(8);
   for (const chunk of (await chunksOf(store, "back/a", 4)).values()) expect(info(chunk).typesize).toBe(4);
 });
@@ -283,11 +297,11 @@ test.each(["bcolz", "blz"] as const)(
     ] as const)
       await (await createZarr(store, `g/${name}`, { ...rows, shape: [length, 6] })).set(null, 1);
     const source = await zarrSource(await openZarr(store, "g"));
-    await expect(convertBack(source, store, "back", format)).rejects.toMatchObject({
+    await expect(convert(source, { store, path: "back" }, { to: format })).rejects.toMatchObject({
       code: "UNSUPPORTED",
       message: expect.stringContaining("50, 30") as string,
     });
-    expect(await planBack(source, "back", format)).toMatchObject([
+    expect((await planOne(source, { to: format })).arrays).toMatchObject([
       { action: "refuse" },
       { action: "refuse" },
     ]);
@@ -306,12 +320,16 @@ test("[FA-08] strings of a Zarr array are made anew for bcolz, which shuffles th
     null,
     Uint8Array.from({ length: 200 }, (_, i) => 97 + (i % 23)),
   );
-  expect(await planBack(array, "back", "bcolz")).toMatchObject([{ action: "recode" }]);
-  await expect(convertBack(array, store, "back", "bcolz", { recode: false })).rejects.toMatchObject({
-    code: "UNSUPPORTED",
-  });
-  const result = await convertBack(array, store, "back", "bcolz", { verify: true });
+  expect((await planOne(array, { to: "bcolz" })).arrays).toMatchObject([{ action: "recode" }]);
+  await expect(convert(array, { store, path: "back" }, { to: "bcolz", recode: false })).rejects.toMatchObject(
+    {
+      code: "UNSUPPORTED",
+    },
+  );
+  const result = await convert(array, { store, path: "back" }, { to: "bcolz", verify: true });
   expect(result).toMatchObject({ chunksCopied: 0, chunksRecoded: 4 });
   for (const chunk of (await chunksOf(store, "back", 5)).values()) expect(info(chunk).typesize).toBe(1);
-  expect(await convertBack(array, store, "copy", "bloscpack")).toMatchObject({ chunksCopied: 4 });
+  expect(await convert(array, { store, path: "copy" }, { to: "bloscpack" })).toMatchObject({
+    chunksCopied: 4,
+  });
 });

@@ -1,16 +1,16 @@
 /** Every archive of the corpus is converted into every format of the way back, and read again: the values are the same. */
+
 import { describe, expect, test } from "vitest";
 import type { Archive, ArrayArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
-import type { BackFormat } from "../../../src/convert/targets/back-types.ts";
-import { convertBack } from "../../../src/convert/targets/convert-back.ts";
 import { formatDType } from "../../../src/format/dtype.ts";
 import { decodeNpyHeader, npyHeaderLength } from "../../../src/format/npy-header.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
+import { type ConvertFormat, convert } from "../../../src/zarr.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { openFixture, sha256 } from "../to-zarr/read-back.ts";
 
-const FORMATS: readonly BackFormat[] = ["npy", "bloscpack", "bcolz", "blz"];
+const FORMATS: readonly ConvertFormat[] = ["npy", "bloscpack", "bcolz", "blz"];
 const rows = loadArchives().filter(({ refuse }) => !refuse);
 
 /** The values of an archive, by column. */
@@ -25,7 +25,7 @@ async function valuesOf(archive: Archive): Promise<Record<string, string>> {
 }
 
 /** Formats that have no such thing, and the error that says so. */
-function whyNot(archive: Archive, format: BackFormat): string | undefined {
+function whyNot(archive: Archive, format: ConvertFormat): string | undefined {
   if (archive.kind !== "array") return undefined;
   if (archive.shape.length === 0 && (format === "bcolz" || format === "blz")) return "without dimensions";
   if (format === "bcolz" && archive.dtype.kind === "struct" && archive.columnNames.length === 0)
@@ -48,7 +48,7 @@ describe.each(rows)("$path", ({ path }) => {
     const key = isTable || format === "bcolz" || format === "blz" ? "out" : "out.file";
     const refusal = whyNot(source, format);
     if (refusal !== undefined) {
-      await expect(convertBack(source, store, key, format)).rejects.toMatchObject({
+      await expect(convert(source, { store, path: key }, { to: format })).rejects.toMatchObject({
         code: "UNSUPPORTED",
         message: expect.stringContaining(refusal) as string,
       });
@@ -57,7 +57,7 @@ describe.each(rows)("$path", ({ path }) => {
       expect(left).toEqual([]);
       return;
     }
-    const result = await convertBack(source, store, key, format);
+    const result = await convert(source, { store, path: key }, { to: format });
     expect(result.nbytes).toBe(source.nbytes);
     const expected = await valuesOf(source);
     if (format === "npy") {
@@ -87,7 +87,7 @@ async function bytesOf(archive: Archive): Promise<Uint8Array> {
   throw new TypeError(archive.kind);
 }
 
-function compareArrays(source: ArrayArchive, back: ArrayArchive, format: BackFormat): void {
+function compareArrays(source: ArrayArchive, back: ArrayArchive, format: ConvertFormat): void {
   expect(back.shape).toEqual(source.shape);
   if (source.columnNames.length === 0) expect(formatDType(back.dtype)).toEqual(formatDType(source.dtype));
   if (format !== "bloscpack" && source.fillValue !== undefined && source.columnNames.length === 0)
@@ -104,7 +104,7 @@ test("chunks are copied byte for byte where the cuts are the same", async () => 
   for await (const { bytes } of source.encodedChunks()) chunks.push(sha256(bytes));
   for (const format of ["bloscpack", "bcolz", "blz"] as const) {
     const store = new MemoryStore();
-    const result = await convertBack(source, store, "out", format);
+    const result = await convert(source, { store, path: "out" }, { to: format });
     expect(result).toMatchObject({ chunksCopied: chunks.length, chunksRecoded: 0 });
     const back = await open(store, "out");
     if (back.kind !== "array") throw new TypeError(back.kind);
@@ -118,9 +118,11 @@ test("what is there is kept, unless it is to be replaced", async () => {
   const source = await openFixture("carray/blz-f8");
   for (const format of FORMATS) {
     const store = new MemoryStore();
-    await convertBack(source, store, "out", format);
-    await expect(convertBack(source, store, "out", format)).rejects.toMatchObject({ code: "CONFLICT" });
-    await convertBack(source, store, "out", format, { overwrite: true });
+    await convert(source, { store, path: "out" }, { to: format });
+    await expect(convert(source, { store, path: "out" }, { to: format })).rejects.toMatchObject({
+      code: "CONFLICT",
+    });
+    await convert(source, { store, path: "out" }, { to: format, overwrite: true });
     if (format !== "npy") expect(await valuesOf(await open(store, "out"))).toEqual(await valuesOf(source));
   }
 });
@@ -145,7 +147,7 @@ test("a source that turns out damaged leaves nothing behind", async () => {
   });
   for (const format of ["bloscpack", "bcolz", "blz"] as const) {
     const store = new MemoryStore();
-    await expect(convertBack(damaged, store, "out", format)).rejects.toThrow("damaged");
+    await expect(convert(damaged, { store, path: "out" }, { to: format })).rejects.toThrow("damaged");
     await expect(open(store, "out")).rejects.toMatchObject({ code: "NOT_FOUND" });
   }
 });

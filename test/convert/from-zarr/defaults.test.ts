@@ -1,12 +1,12 @@
 /** Fill values of items that are lists themselves: a complex number is one value, not a row of two. */
+
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { convertArchive } from "../../../src/convert/run/convert.ts";
 import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
-import { convertBack } from "../../../src/convert/targets/convert-back.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { openZarr, openZarrArray } from "../../../src/zarr/read/open.ts";
 import { createZarr } from "../../../src/zarr/write/create.ts";
+import { convert } from "../../../src/zarr.ts";
 
 test.each([2, 3])("complex numbers in rows of %i go to bcolz and back with their fill value", async (n) => {
   const store = new MemoryStore();
@@ -14,8 +14,12 @@ test.each([2, 3])("complex numbers in rows of %i go to bcolz and back with their
   await createZarr(store, "z", { shape: [5, n], dataType, chunkShape: [2, n], fillValue: [0.5, -2] });
   const zarr = await openZarrArray(store, "z");
   for (const format of ["bcolz", "blz"] as const) {
-    await convertBack(await zarrSource(await openZarr(store, "z")), store, format, format, { verify: true });
-    await convertArchive(await open(store, format), store, `${format}-z`);
+    await convert(
+      await zarrSource(await openZarr(store, "z")),
+      { store, path: format },
+      { to: format, verify: true },
+    );
+    await convert(await open(store, format), { store, path: `${format}-z` });
     const again = await openZarrArray(store, `${format}-z`);
     expect(again.model.fillItem).toEqual(zarr.model.fillItem);
     expect(await again.getBytes()).toEqual(await zarr.getBytes());
@@ -30,7 +34,11 @@ test.each([2, 3])(
     await store.put("t/zarr.json", new TextEncoder().encode(JSON.stringify(group)));
     const spec = { shape: [5, n], dataType: "complex128", chunkShape: [2, n], fillValue: [0.5, -2] };
     await createZarr(store, "t/c", spec);
-    await convertBack(await zarrSource(await openZarr(store, "t")), store, "back", "blz", { verify: true });
+    await convert(
+      await zarrSource(await openZarr(store, "t")),
+      { store, path: "back" },
+      { to: "blz", verify: true },
+    );
     const back = await open(store, "back");
     const pair = [0.5, -2];
     expect(back).toMatchObject({ kind: "array", shape: [5], fillValue: [new Array(n).fill(pair)] });
@@ -50,7 +58,9 @@ test("a group with a column of structs is refused by bcolz before anything is wr
     await put(`t/${name}/.zarray`, { shape: [5], chunks: [2], dtype, ...stored });
   }
   const node = await openZarr(store, "t");
-  await expect(convertBack(await zarrSource(node), store, "back", "bcolz")).rejects.toMatchObject({
+  await expect(
+    convert(await zarrSource(node), { store, path: "back" }, { to: "bcolz" }),
+  ).rejects.toMatchObject({
     code: "UNSUPPORTED",
     message: expect.stringContaining("no column of a structured dtype"),
   });

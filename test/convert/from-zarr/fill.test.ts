@@ -1,26 +1,26 @@
 /** The fill value of a Zarr array is the default value of the archive that it becomes, whatever its document's spelling, and comes back. */
+
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { convertArchive } from "../../../src/convert/run/convert.ts";
 import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
-import { convertBack } from "../../../src/convert/targets/convert-back.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
 import type { JsonValue } from "../../../src/format/types.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { encodeItem } from "../../../src/values/item-bytes.ts";
 import { openZarr, openZarrArray } from "../../../src/zarr/read/open.ts";
 import { createZarr } from "../../../src/zarr/write/create.ts";
+import { convert } from "../../../src/zarr.ts";
 
 async function convertOne(store: MemoryStore): Promise<unknown> {
   const zarr = await openZarrArray(store, "zarr");
-  await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", "blz");
+  await convert(await zarrSource(await openZarr(store, "zarr")), { store, path: "back" }, { to: "blz" });
   const back = await open(store, "back");
   if (back.kind !== "array") throw new TypeError(back.kind);
   expect(await back.getBytes()).toEqual(await zarr.getBytes());
   if (back.fillValue !== undefined && back.dtype.kind !== "struct")
     expect(encodeItem(back.dtype, back.fillValue)).toEqual(zarr.model.fillItem);
   if (back.columnNames.length === 0) {
-    await convertArchive(back, store, "again");
+    await convert(back, { store, path: "again" });
     const { model } = await openZarrArray(store, "again");
     const isTurned = zarr.dialect === "zarr2" && zarr.dtype.byteOrder === "big";
     expect(isTurned ? model.fillItem.slice().reverse() : model.fillItem).toEqual(zarr.model.fillItem);
@@ -86,7 +86,7 @@ test.each([
     await createZarr(store, "zarr", { shape: [5], dataType, chunkShape: [2], fillValue });
     const source = await zarrSource(await openZarr(store, "zarr"));
     for (const format of ["blz", "bcolz"] as const) {
-      const { notes } = await convertBack(source, store, format, format);
+      const { notes } = await convert(source, { store, path: format }, { to: format });
       expect(notes).toEqual([expect.stringContaining("the fill value becomes NaN")]);
     }
   },
@@ -101,11 +101,10 @@ test.each(["npy", "bloscpack"] as const)(
       ["plus", 0],
     ] as const) {
       await createZarr(store, path, { shape: [5], dataType: "float64", chunkShape: [2], fillValue });
-      const { notes } = await convertBack(
+      const { notes } = await convert(
         await zarrSource(await openZarr(store, path)),
-        store,
-        `${path}.x`,
-        format,
+        { store, path: `${path}.x` },
+        { to: format },
       );
       expect(notes.map((note) => note.replace(/^.*: the/, "the"))).toEqual(
         path === "plus" ? [] : [expect.stringContaining("the fill value not carried over")],

@@ -1,20 +1,21 @@
 /** Several sources come back side by side: trees, tables, failures at the end, and a broken-off run is gone on with. */
+
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { type BackJob, findBackJobs } from "../../../src/convert/sources/back-sources.ts";
-import type { BackFormat } from "../../../src/convert/targets/back-types.ts";
-import {
-  type BackTreeOptions,
-  type BackTreeResult,
-  convertBackTree,
-} from "../../../src/convert/targets/convert-back-tree.ts";
 import { SuperchunkError } from "../../../src/errors.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createZarr, type ZarrSpecification } from "../../../src/zarr/write/create.ts";
+import {
+  type ConvertFormat,
+  type ConvertOptions,
+  type ConvertResult,
+  convert,
+  type SourceItem,
+} from "../../../src/zarr.ts";
 import { runCli } from "../../cli/harness.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
 import { keysOf } from "../to-zarr/read-back.ts";
@@ -58,20 +59,20 @@ async function makeHierarchy(): Promise<MemoryStore> {
   return store;
 }
 
-function convert(
+function convertCase(
   store: MemoryStore,
   target: MemoryStore,
-  format: BackFormat,
-  options: BackTreeOptions = {},
-): Promise<BackTreeResult> {
-  return convertBackTree(findBackJobs(store, "h"), target, "dst", format, { sources: ["h"], ...options });
+  format: ConvertFormat,
+  options: ConvertOptions = {},
+): Promise<ConvertResult> {
+  return convert({ store, path: "h" }, { store: target, path: "dst" }, { to: format, ...options });
 }
 
 test.each(["bcolz", "blz"] as const)(
   "a group of groups becomes a tree of arrays and tables as %s",
   async (format) => {
     const target = new MemoryStore();
-    const result = await convert(await makeHierarchy(), target, format, { verify: true });
+    const result = await convertCase(await makeHierarchy(), target, format, { verify: true });
     expect(result).toMatchObject({ converted: 3, failed: 0, arrays: 4, verified: true });
     expect(result.notes).toContainEqual(
       expect.stringContaining("attributes of the group are not carried over"),
@@ -92,7 +93,7 @@ test.each([
   ["bloscpack", ".blp"],
 ] as const)("as %s arrays are files, and tables folders of files", async (format, ending) => {
   const target = new MemoryStore();
-  await convert(await makeHierarchy(), target, format);
+  await convertCase(await makeHierarchy(), target, format);
   expect((await keysOf(target)).sort()).toEqual(
     ["one", "other", "table/a", "table/b"].map((name) => `dst/${name}${ending}`),
   );
@@ -101,22 +102,22 @@ test.each([
 test("a run that was broken off is gone on with, and only by the same one", async () => {
   const store = await makeHierarchy();
   const whole = new MemoryStore();
-  await convert(store, whole, "bcolz");
+  await convertCase(store, whole, "bcolz");
   const target = new MemoryStore();
   const abort = new AbortController();
-  const first = convert(store, target, "bcolz", {
+  const first = convertCase(store, target, "bcolz", {
     signal: abort.signal,
     onProgress: ({ done }) => done === 2 && abort.abort(new Error("enough")),
   });
   await expect(first).rejects.toThrow("enough");
   // What a kill in the middle of the last one would leave.
   await target.put("dst/table/b/data/__0.blp", Uint8Array.of(1, 2, 3));
-  await expect(convert(store, target, "bcolz")).rejects.toMatchObject({ code: "CONFLICT" });
-  await expect(convert(store, target, "bcolz", { resume: true, columns: ["a"] })).rejects.toMatchObject({
+  await expect(convertCase(store, target, "bcolz")).rejects.toMatchObject({ code: "CONFLICT" });
+  await expect(convertCase(store, target, "bcolz", { resume: true, columns: ["a"] })).rejects.toMatchObject({
     code: "CONFLICT",
     message: expect.stringContaining("other options") as string,
   });
-  const result = await convert(store, target, "bcolz", { resume: true });
+  const result = await convertCase(store, target, "bcolz", { resume: true });
   expect(result).toMatchObject({ kept: 2, converted: 1, failed: 0 });
   expect(await keysOf(target)).toEqual(await keysOf(whole));
 });
@@ -125,12 +126,12 @@ test("a source that changed since it was converted is not passed over", async ()
   const store = await makeHierarchy();
   const target = new MemoryStore();
   const abort = new AbortController();
-  const first = convert(store, target, "blz", { signal: abort.signal, onProgress: () => abort.abort() });
+  const first = convertCase(store, target, "blz", { signal: abort.signal, onProgress: () => abort.abort() });
   await expect(first).rejects.toThrow();
   const document = await store.get("h/one/zarr.json");
   if (document === undefined) throw new TypeError("no document");
   await store.put("h/one/zarr.json", document);
-  const result = await convert(store, target, "blz", { resume: true });
+  const result = await convertCase(store, target, "blz", { resume: true });
   expect(result.entries.find(({ node }) => node === "one")).toMatchObject({
     status: "failed",
     code: "CONFLICT",
@@ -144,13 +145,13 @@ test("what is not ours at the destination is never deleted, resumed or not", asy
   const target = new MemoryStore();
   await target.put("dst/table/notes.txt", Uint8Array.of(1));
   const abort = new AbortController();
-  const first = convert(store, target, "blz", {
+  const first = convertCase(store, target, "blz", {
     signal: abort.signal,
     onProgress: ({ done }) => done === 2 && abort.abort(new Error("enough")),
   });
   await expect(first).rejects.toThrow("enough");
   for (const flags of [{ resume: true }, { overwrite: true }]) {
-    const result = await convert(store, target, "blz", flags);
+    const result = await convertCase(store, target, "blz", flags);
     expect(result.entries.find(({ node }) => node === "table")).toMatchObject({ code: "CONFLICT" });
     expect(await target.get("dst/table/notes.txt")).toEqual(Uint8Array.of(1));
   }
@@ -245,11 +246,11 @@ test.each(["bcolz", "npy"] as const)(
 test("what a run left halfway is still known when the next one is broken off before it gets there", async () => {
   const store = await makeHierarchy();
   const whole = new MemoryStore();
-  await convert(store, whole, "bcolz");
+  await convertCase(store, whole, "bcolz");
   const target = new MemoryStore();
-  const stopAfter = (count: number, flags: BackTreeOptions): Promise<BackTreeResult> => {
+  const stopAfter = (count: number, flags: ConvertOptions): Promise<ConvertResult> => {
     const abort = new AbortController();
-    return convert(store, target, "bcolz", {
+    return convertCase(store, target, "bcolz", {
       ...flags,
       signal: abort.signal,
       onProgress: ({ done }) => done === count && abort.abort(new Error("enough")),
@@ -259,7 +260,7 @@ test("what a run left halfway is still known when the next one is broken off bef
   await target.put("dst/table/b/data/__0.blp", Uint8Array.of(1, 2, 3));
   await expect(stopAfter(1, { resume: true })).rejects.toThrow("enough");
   await expect(stopAfter(1, { resume: true })).rejects.toThrow("enough");
-  expect(await convert(store, target, "bcolz", { resume: true })).toMatchObject({ kept: 2, failed: 0 });
+  expect(await convertCase(store, target, "bcolz", { resume: true })).toMatchObject({ kept: 2, failed: 0 });
   expect(await keysOf(target)).toEqual(await keysOf(whole));
 });
 
@@ -267,15 +268,15 @@ test("a record with a damaged list of what was begun counts as one of nothing be
   const store = await makeHierarchy();
   const target = new MemoryStore();
   const key = ".dst.superchunk-convert.json";
-  const settings = { format: "blz", columns: null, dtype: null, shape: null, recode: true };
-  await target.put(key, json({ sources: ["h"], options: settings, done: {}, begun: 5 }));
-  expect(await convert(store, target, "blz", { resume: true })).toMatchObject({ converted: 3 });
+  const settings = { to: "blz", columns: null, dtype: null, shape: null, recode: true };
+  await target.put(key, json({ sources: ["memory:h"], options: settings, done: {}, begun: 5 }));
+  expect(await convertCase(store, target, "blz", { resume: true })).toMatchObject({ converted: 3 });
 });
 
 test("of thousands of sources no more than some dozen are opened at a time, and entries keep their order", async () => {
   let active = 0;
   let most = 0;
-  async function* jobs(): AsyncGenerator<BackJob> {
+  async function* jobs(): AsyncGenerator<SourceItem> {
     for (let i = 0; i < 3000; i++) {
       const open = async (): Promise<never> => {
         most = Math.max(most, ++active);
@@ -286,7 +287,11 @@ test("of thousands of sources no more than some dozen are opened at a time, and 
       yield { path: `p${i}`, node: `n${i}`, fingerprint: async () => null, open, notes: [] };
     }
   }
-  const result = await convertBackTree(jobs(), new MemoryStore(), "dst", "npy", { sources: ["p"] });
+  const result = await convert(
+    { items: jobs(), names: ["p"] },
+    { store: new MemoryStore(), path: "dst" },
+    { to: "npy" },
+  );
   expect(result.entries.map(({ path }) => path)).toEqual(Array.from({ length: 3000 }, (_, i) => `p${i}`));
   expect(most).toBeGreaterThan(8);
   expect(most).toBeLessThanOrEqual(64);

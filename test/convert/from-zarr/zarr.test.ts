@@ -1,17 +1,17 @@
 /** Archives that became Zarr come back: values, attributes and fill values are those of the archive. */
+
 import * as fs from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { convertArchive } from "../../../src/convert/run/convert.ts";
 import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
-import { convertBack } from "../../../src/convert/targets/convert-back.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
 import { JsonFloat } from "../../../src/format/json-float.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { openZarr } from "../../../src/zarr/read/open.ts";
+import { convert } from "../../../src/zarr.ts";
 import { runCli } from "../../cli/harness.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
 import { openFixture, sha256 } from "../to-zarr/read-back.ts";
@@ -35,8 +35,12 @@ test.each([
   const source = await openFixture(path);
   if (source.kind !== "array") throw new TypeError(source.kind);
   const store = new MemoryStore();
-  await convertArchive(source, store, "zarr");
-  const result = await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", format);
+  await convert(source, { store, path: "zarr" });
+  const result = await convert(
+    await zarrSource(await openZarr(store, "zarr")),
+    { store, path: "back" },
+    { to: format },
+  );
   expect(result).toMatchObject({ arrays: 1, nbytes: source.nbytes });
   const back = await open(store, "back");
   if (back.kind !== "array") throw new TypeError(back.kind);
@@ -51,8 +55,8 @@ test.each(["bcolz", "blz"] as const)(
     const source = await openFixture("ctable/bcolz-daily-equities");
     if (source.kind !== "table") throw new TypeError(source.kind);
     const store = new MemoryStore();
-    await convertArchive(source, store, "zarr");
-    await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", format);
+    await convert(source, { store, path: "zarr" });
+    await convert(await zarrSource(await openZarr(store, "zarr")), { store, path: "back" }, { to: format });
     const back = await open(store, "back");
     if (back.kind === "bytes") throw new TypeError(back.kind);
     const names = back.kind === "table" ? back.names : back.columnNames;
@@ -103,13 +107,13 @@ test("rows without bytes keep their number in superchunks, and are refused by bc
     await store.put(`${name}/.zarray`, new TextEncoder().encode(text));
   }
   const source = async (name: string) => zarrSource(await openZarr(store, name));
-  await convertBack(await source("none"), store, "back", "blz", { verify: true });
+  await convert(await source("none"), { store, path: "back" }, { to: "blz", verify: true });
   expect(await open(store, "back")).toMatchObject({ shape: [3, 0, 2] });
   for (const [name, reason] of [
     ["none", "rows without bytes"],
     ["struct", "a structured dtype"],
   ] as const)
-    await expect(convertBack(await source(name), store, "no", "bcolz")).rejects.toMatchObject({
+    await expect(convert(await source(name), { store, path: "no" }, { to: "bcolz" })).rejects.toMatchObject({
       code: "UNSUPPORTED",
       message: expect.stringMatching(
         new RegExp(`^${store.describe(name)}: .*${reason}.*convert it to blz`),
@@ -126,7 +130,7 @@ test.each(["blz", "bcolz", "bloscpack"] as const)(
       "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}},
       "chunk_key_encoding": {"name": "default"}, "codecs": ["bytes"], "attributes": ${stringifyJson(attributes)}}`;
     await store.put("zarr/zarr.json", new TextEncoder().encode(document));
-    await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", format);
+    await convert(await zarrSource(await openZarr(store, "zarr")), { store, path: "back" }, { to: format });
     const back = await open(store, "back");
     expect(stringifyJson(back.attrs)).toBe(stringifyJson(attributes));
   },

@@ -3,7 +3,7 @@ import { isSuperchunkError } from "../../../src/errors.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
 import type { JsonObject } from "../../../src/format/types.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { convertArchive, planConversion, verifyConversion } from "../../../src/zarr.ts";
+import { type ConvertOptions, convert, verifyConversion } from "../../../src/zarr.ts";
 import {
   type ArrayFixture,
   type Fixture,
@@ -11,6 +11,7 @@ import {
   findFixture,
   loadArchives,
 } from "../../fixtures/manifest.ts";
+import { planOne } from "./plan-one.ts";
 import { documentAt, openFixture, readWithZarrita, sha256 } from "./read-back.ts";
 
 const archives = loadArchives();
@@ -21,12 +22,16 @@ function isBig(dtype: FixtureDType | null): boolean {
   return typeof dtype === "string" && dtype.startsWith(">");
 }
 
-async function convert(fixture: Fixture, options: Parameters<typeof convertArchive>[3] = {}) {
+async function convertCase(fixture: Fixture, options: ConvertOptions = {}) {
   const store = new MemoryStore();
-  const result = await convertArchive(await openFixture(fixture.path), store, "out", {
-    verify: true,
-    ...options,
-  });
+  const result = await convert(
+    await openFixture(fixture.path),
+    { store, path: "out" },
+    {
+      verify: true,
+      ...options,
+    },
+  );
   return { store, result };
 }
 
@@ -56,7 +61,7 @@ describe("every archive of the corpus", () => {
     "%s has in Zarr the values that its producer wrote, as zarrita reads them",
     async (path) => {
       const fixture = findFixture(path) as ArrayFixture;
-      const { store } = await convert(fixture, { portable: true });
+      const { store } = await convertCase(fixture, { portable: true });
       const nested =
         (await store.get("out/zarr.json")) !== undefined &&
         (await documentAt(store, "out/zarr.json"))["node_type"] === "group";
@@ -75,7 +80,7 @@ describe("every archive of the corpus", () => {
     async (path) => {
       const fixture = findFixture(path);
       if (fixture.kind !== "table") throw new Error("not a table");
-      const { store, result } = await convert(fixture, { portable: true });
+      const { store, result } = await convertCase(fixture, { portable: true });
       const group = await documentAt(store, "out/zarr.json");
       expect(group["attributes"]).toMatchObject({ ...fixture.attrs, column_order: fixture.names });
       for (const name of fixture.names) {
@@ -92,7 +97,7 @@ describe("every archive of the corpus", () => {
   it.each(readable.map(({ path }) => path))(
     "%s keeps its values with numpy's own data types",
     async (path) => {
-      const { store, result } = await convert(findFixture(path));
+      const { store, result } = await convertCase(findFixture(path));
       expect(result.verified).toBe(true);
       const check = await verifyConversion(await openFixture(path), store, "out");
       expect(check.nbytes).toBe(result.nbytes);
@@ -105,7 +110,7 @@ describe("every archive of the corpus", () => {
     async (path) => {
       const store = new MemoryStore();
       const failure = await openFixture(path)
-        .then((archive) => convertArchive(archive, store, "out"))
+        .then((archive) => convert(archive, { store, path: "out" }))
         .catch((error: unknown) => error);
       expect(isSuperchunkError(failure)).toBe(true);
       expect(await store.get("out/zarr.json")).toBeUndefined();
@@ -136,8 +141,8 @@ describe("copying", () => {
     "carray/bzl-f4-3d",
     "ctable/bcolz-daily-equities",
   ])("%s goes over without recompressing more than a short last chunk", async (path) => {
-    const plan = await planConversion(await openFixture(path));
-    const { result } = await convert(findFixture(path), { recode: false });
+    const plan = await planOne(await openFixture(path));
+    const { result } = await convertCase(findFixture(path), { recode: false });
     expect(plan.arrays.every(({ action }) => action === "copy")).toBe(true);
     expect(result.chunksRecoded).toBe(0);
     expect(result.chunksPadded).toBeLessThanOrEqual(result.arrays);
@@ -149,7 +154,7 @@ describe("copying", () => {
   it("names the archives of the corpus that are recoded, and why", async () => {
     const recoded: Record<string, string | undefined> = {};
     for (const { path } of readable) {
-      const { arrays } = await planConversion(await openFixture(path));
+      const { arrays } = await planOne(await openFixture(path));
       for (const { action, node, reason } of arrays)
         if (action === "recode") recoded[`${path}:${node}`] = reason;
     }

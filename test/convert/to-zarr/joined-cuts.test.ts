@@ -5,10 +5,11 @@ import type { Archive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { openZarrArray } from "../../../src/zarr/read/open.ts";
-import { convertJoined, planJoinedConversion } from "../../../src/zarr.ts";
+import { convert } from "../../../src/zarr.ts";
 import fc from "../../property.ts";
 import { sweep } from "../../scope.ts";
 import { putBloscpack } from "./make-archive.ts";
+import { planOne } from "./plan-one.ts";
 import { documentAt } from "./read-back.ts";
 
 const RECTILINEAR = { grid: "rectilinear" } as const;
@@ -63,7 +64,7 @@ describe("archives of any rows and chunks, joined", () => {
         async (cut, width, chunksPerShard) => {
           const { archives, values } = await archivesOf(cut, width);
           const target = new MemoryStore();
-          const result = await convertJoined(archives, target, "", { chunksPerShard, verify: true });
+          const result = await convert(archives, { store: target }, { chunksPerShard, verify: true });
           expect(await valuesIn(target)).toEqual(values);
           const rows = cut.find((part) => part.rows > part.chunk)?.chunk ?? Number.POSITIVE_INFINITY;
           let first = 0;
@@ -84,7 +85,7 @@ describe("archives of any rows and chunks, joined", () => {
       fc.asyncProperty(parts, fc.constantFrom(1, 3), async (cut, width) => {
         const { archives, values } = await archivesOf(cut, width);
         const target = new MemoryStore();
-        const result = await convertJoined(archives, target, "", { ...RECTILINEAR, verify: true });
+        const result = await convert(archives, { store: target }, { ...RECTILINEAR, verify: true });
         expect(await valuesIn(target)).toEqual(values);
         const chunks = await chunksOf(archives);
         expect(result).toMatchObject({
@@ -111,9 +112,9 @@ describe("what is said of chunks off the grid", () => {
     const note =
       "2 of 5 chunks are copied, and 3 are compressed anew: the last chunk of memory:part0.blp is short, with 10 rows " +
       "in all, and Zarr's regular grid has no short chunk in the middle";
-    const [plan] = (await planJoinedConversion(archives)).arrays;
+    const [plan] = (await planOne(archives)).arrays;
     expect(plan).toMatchObject({ action: "mixed", chunks: 5, chunkShape: [4], notes: [note] });
-    const result = await convertJoined(archives, new MemoryStore(), "");
+    const result = await convert(archives, { store: new MemoryStore() });
     expect(result).toMatchObject({
       chunksCopied: 2,
       chunksRecoded: 3,
@@ -126,11 +127,11 @@ describe("what is said of chunks off the grid", () => {
       { rows: 10, chunk: 4 },
       { rows: 9, chunk: 3 },
     ]);
-    const [plan] = (await planJoinedConversion(archives, RECTILINEAR)).arrays;
+    const [plan] = (await planOne(archives, RECTILINEAR)).arrays;
     expect(plan).toMatchObject({ action: "copy", chunks: 6 });
     expect(plan?.notes).toEqual([expect.stringMatching(/unequal lengths.*array\.rectilinear_chunks/)]);
     const target = new MemoryStore();
-    await convertJoined(archives, target, "", RECTILINEAR);
+    await convert(archives, { store: target }, RECTILINEAR);
     expect((await documentAt(target, "zarr.json"))["chunk_grid"]).toEqual({
       name: "rectilinear",
       configuration: { kind: "inline", chunk_shapes: [[[4, 2], 2, [3, 3]]] },
@@ -143,10 +144,10 @@ describe("what is said of chunks off the grid", () => {
     for (const key of ["a.blp", "b.blp"])
       await putBloscpack(store, key, bytes, 16, { dtype: "<i4", shape: [6, 3] });
     const archives = await Promise.all(["a.blp", "b.blp"].map((key) => open(store, key)));
-    const [plan] = (await planJoinedConversion(archives, RECTILINEAR)).arrays;
+    const [plan] = (await planOne(archives, RECTILINEAR)).arrays;
     expect(plan).toMatchObject({ action: "recode" });
     const target = new MemoryStore();
-    await convertJoined(archives, target, "", { ...RECTILINEAR, verify: true });
+    await convert(archives, { store: target }, { ...RECTILINEAR, verify: true });
     expect((await valuesIn(target)).slice(17, 20)).toEqual([17, 0, 1]);
   });
 
@@ -157,17 +158,25 @@ describe("what is said of chunks off the grid", () => {
     ]);
     const target = new MemoryStore();
     const abort = new AbortController();
-    const broken = convertJoined(archives, target, "", {
-      chunksPerShard: 1,
-      signal: abort.signal,
-      onProgress: ({ done }) => done > 60 && abort.abort(new Error("enough")),
-    });
+    const broken = convert(
+      archives,
+      { store: target },
+      {
+        chunksPerShard: 1,
+        signal: abort.signal,
+        onProgress: ({ done }) => done > 60 && abort.abort(new Error("enough")),
+      },
+    );
     await expect(broken).rejects.toThrow("enough");
-    const result = await convertJoined(archives, target, "", {
-      chunksPerShard: 1,
-      resume: true,
-      verify: true,
-    });
+    const result = await convert(
+      archives,
+      { store: target },
+      {
+        chunksPerShard: 1,
+        resume: true,
+        verify: true,
+      },
+    );
     expect(result.shardsKept).toBeGreaterThan(0);
     expect(await valuesIn(target)).toEqual(values);
   });

@@ -1,4 +1,5 @@
 /** Several archives converted to one array: values one behind the other, chunks copied where the grid allows it. */
+
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +10,7 @@ import { encode } from "../../../src/codec/index.ts";
 import { isSuperchunkError } from "../../../src/errors.ts";
 import { FileStore } from "../../../src/node/index.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { convertJoined } from "../../../src/zarr.ts";
+import { convert } from "../../../src/zarr.ts";
 import { runCli } from "../../cli/harness.ts";
 import { corpusFolder, findFixture } from "../../fixtures/manifest.ts";
 import { putBloscpack, putCarray } from "./make-archive.ts";
@@ -103,7 +104,7 @@ describe("archives joined along the first dimension", () => {
   ])("%s", async (_, counts, settings, wanted) => {
     const { archives } = await archivesOf(counts, settings);
     const target = new MemoryStore();
-    const result = await convertJoined(archives, target, "", { verify: true, shardSize: 64 });
+    const result = await convert(archives, { store: target }, { verify: true, shardSize: 64 });
     expect(result).toMatchObject({ arrays: 1, verified: true, ...wanted });
     const total = counts.reduce((sum, n) => sum + n, 0);
     expect(await valuesOf(target)).toEqual(Array.from({ length: total }, (_, i) => i));
@@ -118,7 +119,7 @@ describe("archives joined along the first dimension", () => {
     }
     const archives = await Promise.all([0, 1, 2, 3].map((i) => open(store, `c${i}`)));
     const target = new MemoryStore();
-    const result = await convertJoined(archives, target, "", { verify: true });
+    const result = await convert(archives, { store: target }, { verify: true });
     expect(result).toMatchObject({ chunksCopied: 3, chunksRecoded: 0 });
     expect(await valuesOf(target)).toEqual([100, 101, 102, 103, 104, 105, 106, 107, 300, 301, 302, 303]);
   });
@@ -128,7 +129,7 @@ describe("archives joined along the first dimension", () => {
     if (fixture.kind !== "table") throw new Error("no table");
     const one = await openFixture(fixture.path);
     const target = new MemoryStore();
-    const result = await convertJoined([one, one], target, "", { verify: true });
+    const result = await convert([one, one], { store: target }, { verify: true });
     expect(result).toMatchObject({ arrays: 7, groups: 1, verified: true });
     for (const name of fixture.names) {
       const both = await readWithZarrita(target, name);
@@ -141,7 +142,7 @@ describe("archives joined along the first dimension", () => {
   it("are refused, with the archive and the reason, where no copy is possible and none may be made anew", async () => {
     const { archives } = await archivesOf([6, 8]);
     const target = new MemoryStore();
-    const error = await failure(convertJoined(archives, target, "", { recode: false }));
+    const error = await failure(convert(archives, { store: target }, { recode: false }));
     expect(error.code).toBe("UNSUPPORTED");
     expect(error.message).toContain("the last chunk of memory:part0.blp is short, with 6 rows in all");
     expect(await target.stat("zarr.json")).toBeUndefined();
@@ -161,7 +162,7 @@ describe("archives joined along the first dimension", () => {
     await store.put("c0/data/__1.blp", Buffer.concat([trimmed, whole]));
     const target = new MemoryStore();
     const archives = await Promise.all(["c0", "c1"].map((key) => open(store, key)));
-    await convertJoined(archives, target, "", { verify: true });
+    await convert(archives, { store: target }, { verify: true });
     expect(await valuesOf(target)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   });
 
@@ -172,7 +173,7 @@ describe("archives joined along the first dimension", () => {
     const { store, archives } = await archivesOf([8]);
     await putBloscpack(store, "other.blp", new Uint8Array(32), 16, { dtype: "<i4", shape: [8], ...settings });
     const target = new MemoryStore();
-    const error = await failure(convertJoined([...archives, await open(store, "other.blp")], target, ""));
+    const error = await failure(convert([...archives, await open(store, "other.blp")], { store: target }));
     expect(error).toMatchObject({
       code: "BAD_ARGUMENT",
       details: { path: "memory:other.blp", field: "concat" },
@@ -185,25 +186,29 @@ describe("archives joined along the first dimension", () => {
     const [array] = archives;
     if (array === undefined) throw new Error("no archive");
     const table = await openFixture("ctable/bcolz-daily-equities");
-    expect((await failure(convertJoined([array, table], new MemoryStore(), ""))).code).toBe("BAD_ARGUMENT");
-    expect((await failure(convertJoined([], new MemoryStore(), ""))).code).toBe("BAD_ARGUMENT");
+    expect((await failure(convert([array, table], { store: new MemoryStore() }))).code).toBe("BAD_ARGUMENT");
+    expect((await failure(convert([], { store: new MemoryStore() }))).code).toBe("BAD_ARGUMENT");
   });
 
   it("are not gone on with after one of them has changed", async () => {
     const { store, archives } = await archivesOf([8, 8]);
     const target = new MemoryStore();
     const abort = new AbortController();
-    const broken = convertJoined(archives, target, "", {
-      shardSize: 16,
-      signal: abort.signal,
-      onProgress: () => abort.abort(new Error("enough")),
-    });
+    const broken = convert(
+      archives,
+      { store: target },
+      {
+        shardSize: 16,
+        signal: abort.signal,
+        onProgress: () => abort.abort(new Error("enough")),
+      },
+    );
     await expect(broken).rejects.toThrow("enough");
     await putBloscpack(store, "part1.blp", new Uint8Array(32).fill(7), 16, { dtype: "<i4", shape: [8] });
     const again = await Promise.all(["part0.blp", "part1.blp"].map((key) => open(store, key)));
-    const error = await failure(convertJoined(again, target, "", { shardSize: 16, resume: true }));
+    const error = await failure(convert(again, { store: target }, { shardSize: 16, resume: true }));
     expect(error.code).toBe("CONFLICT");
-    await convertJoined(again, target, "", { shardSize: 16, overwrite: true, verify: true });
+    await convert(again, { store: target }, { shardSize: 16, overwrite: true, verify: true });
     expect((await valuesOf(target)).slice(6, 10)).toEqual([6, 7, 0x07070707, 0x07070707]);
   });
 });

@@ -2,10 +2,11 @@ import { describe, expect, it } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { convertArchive, planConversion, verifyConversion } from "../../../src/zarr.ts";
+import { convert, verifyConversion } from "../../../src/zarr.ts";
 import fc from "../../property.ts";
 import { sweep } from "../../scope.ts";
 import { putBloscpack, putCarray, putRaw } from "./make-archive.ts";
+import { planOne } from "./plan-one.ts";
 import { documentAt, keysOf, readWithZarrita } from "./read-back.ts";
 
 const numbers = (count: number): Uint8Array =>
@@ -46,12 +47,12 @@ describe("any cut of any shape in any order", () => {
           });
           const target = new MemoryStore();
           const archive = await open(source, "x.blp");
-          const result = await convertArchive(archive, target, "", { chunksPerShard, verify: true });
+          const result = await convert(archive, { store: target }, { chunksPerShard, verify: true });
           expect(await readWithZarrita(target, "")).toEqual(
             order === "F" ? toCOrder(bytes, shape, 2) : bytes,
           );
           await verifyConversion(archive, target, "", { chunksPerShard });
-          const [plan] = (await planConversion(archive, { chunksPerShard })).arrays;
+          const [plan] = (await planOne(archive, { chunksPerShard })).arrays;
           expect(result.chunksCopied + result.chunksPadded + result.chunksRecoded).toBe(plan?.chunks);
         },
       ),
@@ -70,10 +71,14 @@ describe("any cut of any shape in any order", () => {
         order,
       });
       const target = new MemoryStore();
-      const result = await convertArchive(await open(store, "x.blp"), target, "", {
-        recode: false,
-        chunksPerShard: 3,
-      });
+      const result = await convert(
+        await open(store, "x.blp"),
+        { store: target },
+        {
+          recode: false,
+          chunksPerShard: 3,
+        },
+      );
       expect(result).toMatchObject({
         chunksRecoded: 0,
         chunksPadded: 0,
@@ -87,7 +92,7 @@ describe("any cut of any shape in any order", () => {
     const store = new MemoryStore();
     await putBloscpack(store, "x.blp", numbers(1), 2, { dtype: "<u2", shape: [] });
     const target = new MemoryStore();
-    const result = await convertArchive(await open(store, "x.blp"), target, "", { verify: true });
+    const result = await convert(await open(store, "x.blp"), { store: target }, { verify: true });
     expect(result).toMatchObject({ chunksCopied: 1, shards: 1 });
     expect(await readWithZarrita(target, "")).toEqual(numbers(1));
     expect((await documentAt(target, "zarr.json"))["codecs"]).toMatchObject([
@@ -105,7 +110,7 @@ describe("any cut of any shape in any order", () => {
       dflt: -1.5,
     });
     const target = new MemoryStore();
-    const result = await convertArchive(await open(store, "a"), target, "");
+    const result = await convert(await open(store, "a"), { store: target });
     expect(result).toMatchObject({ chunksCopied: 1, chunksPadded: 1 });
     const document = await documentAt(target, "zarr.json");
     expect(document["fill_value"]).toBe(-1.5);
@@ -127,7 +132,7 @@ describe("chunks that readers would not take", () => {
       encodeChunk: { 2: { cname: "snappy" } },
     });
     const target = new MemoryStore();
-    const result = await convertArchive(await open(store, "x.blp"), target, "", { verify: true });
+    const result = await convert(await open(store, "x.blp"), { store: target }, { verify: true });
     expect(result).toMatchObject({ chunksCopied: 3, chunksRecoded: 1 });
     expect(await readWithZarrita(target, "")).toEqual(bytes);
   });
@@ -139,7 +144,7 @@ describe("chunks that readers would not take", () => {
       shape: [4000],
       encode: { typesize: 2, cname: "snappy" },
     });
-    const result = await convertArchive(await open(store, "x.blp"), new MemoryStore(), "", { recode: false });
+    const result = await convert(await open(store, "x.blp"), { store: new MemoryStore() }, { recode: false });
     expect(result).toMatchObject({ chunksCopied: 4, chunksRecoded: 0 });
     expect(result.notes.join()).toContain("snappy");
   });
@@ -153,7 +158,7 @@ describe("chunks that readers would not take", () => {
       encodeChunk: { 1: { typesize: 4 } },
     });
     const target = new MemoryStore();
-    const result = await convertArchive(await open(store, "x.blp"), target, "");
+    const result = await convert(await open(store, "x.blp"), { store: target });
     expect(result.notes).toEqual([expect.stringContaining("1 chunks have another typesize")]);
     expect(await readWithZarrita(target, "")).toEqual(numbers(4000));
   });
@@ -163,7 +168,7 @@ describe("chunks that readers would not take", () => {
     await putBloscpack(store, "x.blp", numbers(60), 14, { dtype: "<u2", shape: [6, 10] });
     const target = new MemoryStore();
     await expect(
-      convertArchive(await open(store, "x.blp"), target, "", { recode: false }),
+      convert(await open(store, "x.blp"), { store: target }, { recode: false }),
     ).rejects.toMatchObject({
       code: "UNSUPPORTED",
       summary:
@@ -179,7 +184,7 @@ describe("chunks that readers would not take", () => {
     for (let at = 0; at < big.length; at += 8) big.subarray(at, at + 8).reverse();
     await putBloscpack(store, "x.blp", big, 16, { dtype: ">c16", shape: [2] });
     const target = new MemoryStore();
-    expect(await convertArchive(await open(store, "x.blp"), target, "", { verify: true })).toMatchObject({
+    expect(await convert(await open(store, "x.blp"), { store: target }, { verify: true })).toMatchObject({
       chunksRecoded: 1,
       chunksCopied: 0,
     });
@@ -208,7 +213,7 @@ describe("plain bytes", () => {
     const store = new MemoryStore();
     await putRaw(store, "x.blp", numbers(60));
     const target = new MemoryStore();
-    await convertArchive(await open(store, "x.blp"), target, "", { dtype, shape: [6, 10] });
+    await convert(await open(store, "x.blp"), { store: target }, { dtype, shape: [6, 10] });
     expect(await documentAt(target, "zarr.json")).toMatchObject({ data_type: "uint16", shape: [6, 10] });
     expect(await readWithZarrita(target, "")).toEqual(numbers(60));
   });
@@ -222,7 +227,7 @@ describe("plain bytes", () => {
     const store = new MemoryStore();
     await putRaw(store, "x.blp", numbers(60));
     await expect(
-      convertArchive(await open(store, "x.blp"), new MemoryStore(), "", options),
+      convert(await open(store, "x.blp"), { store: new MemoryStore() }, options),
     ).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
   });
 
@@ -230,7 +235,7 @@ describe("plain bytes", () => {
     const store = new MemoryStore();
     await putBloscpack(store, "x.blp", numbers(60), 40, { dtype: "<u2", shape: [60] });
     await expect(
-      convertArchive(await open(store, "x.blp"), new MemoryStore(), "", { dtype }),
+      convert(await open(store, "x.blp"), { store: new MemoryStore() }, { dtype }),
     ).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
   });
 });

@@ -3,14 +3,14 @@
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
-import { convertBack } from "../../../src/convert/targets/convert-back.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createArray } from "../../../src/write/array/create.ts";
 import { openZarr, openZarrArray } from "../../../src/zarr/read/open.ts";
-import { convertArchive, planConversion, verifyConversion } from "../../../src/zarr.ts";
+import { convert, verifyConversion } from "../../../src/zarr.ts";
 import fc from "../../property.ts";
 import { sweep } from "../../scope.ts";
 import { putBloscpack, putCarray } from "./make-archive.ts";
+import { planOne } from "./plan-one.ts";
 import { documentAt, keysOf } from "./read-back.ts";
 
 const GRID = { grid: "rectilinear" } as const;
@@ -31,7 +31,7 @@ test("any cut of any shape in any order has the same values, and nothing is padd
         const archive = await open(source, "x.blp");
         if (archive.kind !== "array") throw new TypeError(archive.kind);
         const target = new MemoryStore();
-        const result = await convertArchive(archive, target, "", { ...GRID, verify: true });
+        const result = await convert(archive, { store: target }, { ...GRID, verify: true });
         expect(result.chunksPadded).toBe(0);
         const array = await openZarrArray(target);
         expect(await array.getBytes()).toEqual(await archive.getBytes());
@@ -51,10 +51,10 @@ test("[FH-06] the chunks of an array that was appended to are copied byte for by
   await array.close();
   const archive = await open(store, "a");
   if (archive.kind !== "array") throw new TypeError(archive.kind);
-  const [plan] = (await planConversion(archive, GRID)).arrays;
+  const [plan] = (await planOne(archive, GRID)).arrays;
   expect(plan).toMatchObject({ action: "copy", chunks: 4, chunkShape: [100, 3] });
   expect(plan?.notes).toEqual([expect.stringContaining("array.rectilinear_chunks")]);
-  const result = await convertArchive(archive, store, "zarr", GRID);
+  const result = await convert(archive, { store, path: "zarr" }, GRID);
   expect(result).toMatchObject({ chunksCopied: 4, chunksPadded: 0, chunksRecoded: 0 });
   expect((await documentAt(store, "zarr/zarr.json"))["chunk_grid"]).toEqual({
     name: "rectilinear",
@@ -65,7 +65,11 @@ test("[FH-06] the chunks of an array that was appended to are copied byte for by
     expect(await store.get(`zarr/c/${k++}/0`)).toEqual(bytes.slice());
   expect(k).toBe(4);
 
-  const back = await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", "blz");
+  const back = await convert(
+    await zarrSource(await openZarr(store, "zarr")),
+    { store, path: "back" },
+    { to: "blz" },
+  );
   expect(back).toMatchObject({ arrays: 1, nbytes: archive.nbytes });
   const again = await open(store, "back");
   if (again.kind !== "array") throw new TypeError(again.kind);
@@ -86,7 +90,7 @@ test("chunks of many lengths in the middle come back as superchunks of one", asy
     },
   });
   await zarr.set(null, values);
-  await convertBack(await zarrSource(await openZarr(store, "zarr")), store, "back", "blz");
+  await convert(await zarrSource(await openZarr(store, "zarr")), { store, path: "back" }, { to: "blz" });
   const back = await open(store, "back");
   if (back.kind !== "array") throw new TypeError(back.kind);
   expect(new Float64Array((await back.getBytes()).slice().buffer)).toEqual(values);
@@ -102,7 +106,7 @@ test("rows of a last chunk that do not count are cut off, not carried over", asy
     new TextEncoder().encode(sizes.replace("[20]", "[18]").replace("40", "36")),
   );
   const archive = await open(store, "c");
-  const result = await convertArchive(archive, store, "zarr", { ...GRID, verify: true });
+  const result = await convert(archive, { store, path: "zarr" }, { ...GRID, verify: true });
   expect(result).toMatchObject({ chunksCopied: 2, chunksRecoded: 1, chunksPadded: 0 });
   expect(await (await openZarrArray(store, "zarr")).getBytes()).toEqual(numbers(20).slice(0, 36));
 });
@@ -111,8 +115,8 @@ test("an array without a short chunk gets the shards that it always gets", async
   const store = new MemoryStore();
   await putBloscpack(store, "x.blp", numbers(64), 32, { dtype: "<u2", shape: [64] });
   const archive = await open(store, "x.blp");
-  await convertArchive(archive, store, "plain");
-  await convertArchive(archive, store, "unequal", GRID);
+  await convert(archive, { store, path: "plain" });
+  await convert(archive, { store, path: "unequal" }, GRID);
   for (const key of ["zarr.json", "c/0"])
     expect(await store.get(`unequal/${key}`)).toEqual(await store.get(`plain/${key}`));
   expect((await keysOf(store)).filter((key) => key.startsWith("unequal/"))).toHaveLength(2);

@@ -5,8 +5,9 @@ import { isSuperchunkError } from "../../../src/errors.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { withCounting } from "../../../src/store/wrappers/counting.ts";
 import { withFaults } from "../../../src/store/wrappers/faulty.ts";
-import { assertApart, type ConvertOptions, convertArchive } from "../../../src/zarr.ts";
+import { assertApart, type ConvertOptions, convert } from "../../../src/zarr.ts";
 import { putCarray } from "./make-archive.ts";
+import { planOne } from "./plan-one.ts";
 import { documentAt, keysOf, openFixture, readWithZarrita } from "./read-back.ts";
 
 const values = new Uint8Array(Float64Array.from({ length: 1000 }, (_, i) => i / 7).buffer);
@@ -35,7 +36,7 @@ async function dieAt(
     counts: "writes",
   });
   try {
-    await convertArchive(archive, faulty.store, "out", { chunksPerShard: 3, ...options });
+    await convert(archive, { store: faulty.store, path: "out" }, { chunksPerShard: 3, ...options });
   } catch (error) {
     if (!faulty.failed()) throw error;
     return true;
@@ -58,7 +59,11 @@ describe("a conversion that dies", () => {
       const started = (await target.get(RECORD)) !== undefined;
       const finished = !started && (await target.get("out/zarr.json")) !== undefined;
       if (!finished)
-        await convertArchive(archive, target, "out", { chunksPerShard: 3, resume: true, verify: true });
+        await convert(
+          archive,
+          { store: target, path: "out" },
+          { chunksPerShard: 3, resume: true, verify: true },
+        );
       expect(await readWithZarrita(target, "out")).toEqual(values);
       expect(await target.get(RECORD)).toBeUndefined();
     }
@@ -72,14 +77,18 @@ describe("a conversion that dies", () => {
     // At the document, behind the record and four shards.
     await dieAt(archive, target, 6);
     await target.delete("out/c/1");
-    const result = await convertArchive(archive, target, "out", { chunksPerShard: 3, resume: true });
+    const result = await convert(
+      archive,
+      { store: target, path: "out" },
+      { chunksPerShard: 3, resume: true },
+    );
     expect(result).toMatchObject({ shards: 4, shardsKept: 3, chunksCopied: 3 });
   });
 
   it("of a table never shows the group before its columns, and keeps finished columns", async () => {
     const archive = await openFixture("ctable/bcolz-mixed");
     const whole = new MemoryStore();
-    await convertArchive(archive, whole, "out");
+    await convert(archive, { store: whole, path: "out" });
     const wanted = await keysOf(whole);
     for (let failAt = 1; ; failAt++) {
       const target = new MemoryStore();
@@ -88,7 +97,11 @@ describe("a conversion that dies", () => {
         expect((await keysOf(target)).filter((key) => key !== RECORD)).toEqual(wanted);
       }
       if ((await target.get(RECORD)) === undefined && failAt > 1) continue;
-      await convertArchive(archive, target, "out", { chunksPerShard: 100, resume: true, verify: true });
+      await convert(
+        archive,
+        { store: target, path: "out" },
+        { chunksPerShard: 100, resume: true, verify: true },
+      );
       expect(await keysOf(target)).toEqual(wanted);
     }
   });
@@ -100,20 +113,20 @@ describe("resuming", () => {
     const target = new MemoryStore();
     await dieAt(archive, target, 4);
     await expect(
-      convertArchive(archive, target, "out", { chunksPerShard: 2, resume: true }),
+      convert(archive, { store: target, path: "out" }, { chunksPerShard: 2, resume: true }),
     ).rejects.toMatchObject({
       code: "CONFLICT",
       message: expect.stringContaining("other options"),
     });
     await putCarray(store, "a", values.subarray(0, 7200), 100, { dtype: "float64", shape: [900] });
     await expect(
-      convertArchive(await open(store, "a"), target, "out", { chunksPerShard: 3, resume: true }),
+      convert(await open(store, "a"), { store: target, path: "out" }, { chunksPerShard: 3, resume: true }),
     ).rejects.toMatchObject({
       code: "CONFLICT",
       message: expect.stringContaining("source has changed"),
     });
     const foreign = new MemoryStore([["out/notes.txt", Uint8Array.of(1)]]);
-    await expect(convertArchive(archive, foreign, "out", { resume: true })).rejects.toMatchObject({
+    await expect(convert(archive, { store: foreign, path: "out" }, { resume: true })).rejects.toMatchObject({
       code: "CONFLICT",
     });
   });
@@ -121,7 +134,7 @@ describe("resuming", () => {
   it("of nothing starts anew", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore();
-    expect(await convertArchive(archive, target, "out", { resume: true })).toMatchObject({
+    expect(await convert(archive, { store: target, path: "out" }, { resume: true })).toMatchObject({
       shardsKept: 0,
       chunksCopied: 10,
     });
@@ -132,13 +145,13 @@ describe("a destination that exists", () => {
   it("is refused, and left as it is", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore([["out/zarr.json", Uint8Array.of(1)]]);
-    await expect(convertArchive(archive, target, "out")).rejects.toMatchObject({
+    await expect(convert(archive, { store: target, path: "out" })).rejects.toMatchObject({
       code: "CONFLICT",
       details: { path: "memory:out" },
     });
     expect(await target.get("out/zarr.json")).toEqual(Uint8Array.of(1));
     const file = new MemoryStore([["out", Uint8Array.of(1)]]);
-    await expect(convertArchive(archive, file, "out", { overwrite: true })).rejects.toMatchObject({
+    await expect(convert(archive, { store: file, path: "out" }, { overwrite: true })).rejects.toMatchObject({
       code: "CONFLICT",
     });
   });
@@ -146,8 +159,8 @@ describe("a destination that exists", () => {
   it("is replaced by overwrite, with nothing of the old left", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore();
-    await convertArchive(await openFixture("ctable/bcolz-mixed"), target, "out");
-    await convertArchive(archive, target, "out", { overwrite: true });
+    await convert(await openFixture("ctable/bcolz-mixed"), { store: target, path: "out" });
+    await convert(archive, { store: target, path: "out" }, { overwrite: true });
     expect(await keysOf(target)).toEqual(["out/c/0", "out/zarr.json"]);
     expect(await readWithZarrita(target, "out")).toEqual(values);
   });
@@ -155,16 +168,18 @@ describe("a destination that exists", () => {
   it("is not replaced where it is not Zarr: overwrite does not delete other people's files", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore([["out/thesis.tex", Uint8Array.of(1)]]);
-    await expect(convertArchive(archive, target, "out", { overwrite: true })).rejects.toMatchObject({
-      code: "CONFLICT",
-    });
+    await expect(convert(archive, { store: target, path: "out" }, { overwrite: true })).rejects.toMatchObject(
+      {
+        code: "CONFLICT",
+      },
+    );
     expect(await keysOf(target)).toEqual(["out/thesis.tex"]);
   });
 
   it("is not touched by overwrite where the source cannot be converted", async () => {
     const target = new MemoryStore([["out/zarr.json", Uint8Array.of(1)]]);
     await expect(
-      convertArchive(await openFixture("carray/bcolz-object"), target, "out", { overwrite: true }),
+      convert(await openFixture("carray/bcolz-object"), { store: target, path: "out" }, { overwrite: true }),
     ).rejects.toMatchObject({ code: "UNSUPPORTED" });
     expect(await target.get("out/zarr.json")).toEqual(Uint8Array.of(1));
   });
@@ -173,13 +188,13 @@ describe("a destination that exists", () => {
     const { archive } = await makeSource();
     for (let failAt = 1; ; failAt++) {
       const target = new MemoryStore();
-      await convertArchive(await openFixture("carray/bcolz-i8-2d-attrs"), target, "out");
+      await convert(await openFixture("carray/bcolz-i8-2d-attrs"), { store: target, path: "out" });
       if (!(await dieAt(archive, target, failAt, { overwrite: true }))) break;
       const document = await target.get("out/zarr.json");
       if (document !== undefined && (await documentAt(target, "out/zarr.json"))["data_type"] === "float64") {
         expect(await readWithZarrita(target, "out")).toEqual(values);
       }
-      await convertArchive(archive, target, "out", { chunksPerShard: 3, overwrite: true });
+      await convert(archive, { store: target, path: "out" }, { chunksPerShard: 3, overwrite: true });
       expect(await readWithZarrita(target, "out")).toEqual(values);
       expect(await keysOf(target)).toEqual(["out/c/0", "out/c/1", "out/c/2", "out/c/3", "out/zarr.json"]);
     }
@@ -188,7 +203,7 @@ describe("a destination that exists", () => {
   it("inside of the source, around it, or the source itself is refused", async () => {
     const { store, archive } = await makeSource();
     for (const prefix of ["a", "a/zarr", ""]) {
-      await expect(convertArchive(archive, store, prefix, { overwrite: true })).rejects.toMatchObject({
+      await expect(convert(archive, { store, path: prefix }, { overwrite: true })).rejects.toMatchObject({
         code: "CONFLICT",
       });
     }
@@ -200,7 +215,7 @@ describe("a destination that exists", () => {
   it("resume and overwrite together are refused", async () => {
     const { archive } = await makeSource();
     await expect(
-      convertArchive(archive, new MemoryStore(), "out", { resume: true, overwrite: true }),
+      convert(archive, { store: new MemoryStore(), path: "out" }, { resume: true, overwrite: true }),
     ).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
   });
 });
@@ -217,9 +232,13 @@ describe("damage while converting", () => {
         damaged[at] = (damaged[at] ?? 0) ^ bit;
         await store.put(key, damaged);
         const target = new MemoryStore();
-        const failure: unknown = await convertArchive(await open(store, "a"), target, "out", {
-          verify: true,
-        }).catch((error: unknown) => error);
+        const failure: unknown = await convert(
+          await open(store, "a"),
+          { store: target, path: "out" },
+          {
+            verify: true,
+          },
+        ).catch((error: unknown) => error);
         if (failure instanceof Error) {
           expect(isSuperchunkError(failure)).toBe(true);
           expect(await target.get("out/zarr.json")).toBeUndefined();
@@ -234,7 +253,9 @@ describe("damage while converting", () => {
     const { store, archive } = await makeSource();
     await store.delete("a/data/__7.blp");
     const target = new MemoryStore();
-    const failure: unknown = await convertArchive(archive, target, "out").catch((error: unknown) => error);
+    const failure: unknown = await convert(archive, { store: target, path: "out" }).catch(
+      (error: unknown) => error,
+    );
     expect(failure).toMatchObject({ code: "INCOMPLETE", message: expect.stringContaining("__7.blp") });
     expect(await target.get("out/zarr.json")).toBeUndefined();
   });
@@ -243,10 +264,12 @@ describe("damage while converting", () => {
     const { archive } = await makeSource();
     const target = new MemoryStore();
     const faulty = withFaults(target, { failAt: 3, kind: "no-space", counts: "writes" });
-    await expect(convertArchive(archive, faulty.store, "out", { chunksPerShard: 3 })).rejects.toMatchObject({
+    await expect(
+      convert(archive, { store: faulty.store, path: "out" }, { chunksPerShard: 3 }),
+    ).rejects.toMatchObject({
       code: "NO_SPACE",
     });
-    await convertArchive(archive, target, "out", { chunksPerShard: 3, resume: true });
+    await convert(archive, { store: target, path: "out" }, { chunksPerShard: 3, resume: true });
     expect(await readWithZarrita(target, "out")).toEqual(values);
   });
 
@@ -254,7 +277,7 @@ describe("damage while converting", () => {
     const { archive } = await makeSource();
     const { verifyConversion } = await import("../../../src/zarr.ts");
     const target = new MemoryStore();
-    await convertArchive(archive, target, "out");
+    await convert(archive, { store: target, path: "out" });
     const shard = (await target.get("out/c/0")) ?? new Uint8Array();
     for (let at = 0; at < shard.length; at += 97) {
       const damaged = shard.slice();
@@ -276,7 +299,7 @@ describe("running", () => {
   it("counts the bytes that are there in the end, however many shards are written at a time", async () => {
     const { archive } = await makeSource();
     const target = new MemoryStore();
-    const result = await convertArchive(archive, target, "out", { chunksPerShard: 1 });
+    const result = await convert(archive, { store: target, path: "out" }, { chunksPerShard: 1 });
     const stored = await Promise.all(
       (await keysOf(target)).map(async (key) => (await target.get(key))?.length ?? 0),
     );
@@ -289,30 +312,37 @@ describe("running", () => {
   it("tells its progress up to the whole, and ends with the signal's reason when aborted", async () => {
     const { archive } = await makeSource();
     const seen: number[] = [];
-    await convertArchive(archive, new MemoryStore(), "out", {
-      chunksPerShard: 3,
-      onProgress: ({ done, total }) => seen.push(done / total),
-    });
+    await convert(
+      archive,
+      { store: new MemoryStore(), path: "out" },
+      {
+        chunksPerShard: 3,
+        onProgress: ({ done, total }) => seen.push(done / total),
+      },
+    );
     expect(seen.at(-1)).toBe(1);
     expect(seen).toEqual([...seen].sort((a, b) => a - b));
     const abort = new AbortController();
     const reason = new Error("enough");
     const target = new MemoryStore();
     await expect(
-      convertArchive(archive, target, "out", {
-        signal: abort.signal,
-        chunksPerShard: 1,
-        onProgress: () => abort.abort(reason),
-      }),
+      convert(
+        archive,
+        { store: target, path: "out" },
+        {
+          signal: abort.signal,
+          chunksPerShard: 1,
+          onProgress: () => abort.abort(reason),
+        },
+      ),
     ).rejects.toBe(reason);
     expect(await target.get("out/zarr.json")).toBeUndefined();
   });
 
   it("plans without writing, and reads no more of each array than its metadata and first header", async () => {
     const { store } = await makeSource();
-    const { planConversion } = await import("../../../src/zarr.ts");
     const counted = withCounting(store);
-    const plan = await planConversion(await open(counted.store, "a"), { chunksPerShard: 3 });
+    const plan = await planOne(await open(counted.store, "a"), { chunksPerShard: 3 });
     expect(plan).toMatchObject({
       kind: "array",
       groups: [],

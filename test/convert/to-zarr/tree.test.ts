@@ -3,7 +3,7 @@ import * as zarr from "zarrita";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { withCounting } from "../../../src/store/wrappers/counting.ts";
 import { withFaults } from "../../../src/store/wrappers/faulty.ts";
-import { convertTree, isArchive, planTree } from "../../../src/zarr.ts";
+import { convert, isArchive, planConversion } from "../../../src/zarr.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { putCarray, putRaw } from "./make-archive.ts";
 import { corpusStore, documentAt, keysOf, readWithZarrita, zarritaStore } from "./read-back.ts";
@@ -27,7 +27,11 @@ async function makeTree(count = 6): Promise<MemoryStore> {
 describe("a folder of archives", () => {
   it("becomes one hierarchy, every archive at the path that it had", async () => {
     const target = new MemoryStore();
-    const result = await convertTree(await makeTree(), "in", target, "out", { verify: true });
+    const result = await convert(
+      { store: await makeTree(), path: "in" },
+      { store: target, path: "out" },
+      { verify: true },
+    );
     expect(result).toMatchObject({
       converted: 7,
       failed: 0,
@@ -58,13 +62,15 @@ describe("a folder of archives", () => {
     const target = new MemoryStore();
     await target.put("out/zarr.json", Uint8Array.of(1));
     const { store, counts } = withCounting(await makeTree());
-    await expect(convertTree(store, "in", target, "out")).rejects.toMatchObject({ code: "CONFLICT" });
+    await expect(convert({ store, path: "in" }, { store: target, path: "out" })).rejects.toMatchObject({
+      code: "CONFLICT",
+    });
     expect(counts.log).toEqual([]);
   });
 
   it("has its metadata consolidated in the root, as zarrita and zarr-python read it", async () => {
     const target = new MemoryStore();
-    await convertTree(await makeTree(), "in", target, "");
+    await convert({ store: await makeTree(), path: "in" }, { store: target });
     const root = await documentAt(target, "zarr.json");
     const { kind, must_understand, metadata } = root["consolidated_metadata"] as {
       kind: string;
@@ -95,7 +101,7 @@ describe("a folder of archives", () => {
     await source.put("in/minutes/even/2.bcolz/meta/sizes", Uint8Array.of(123));
     await source.put("in/bad.blp", Uint8Array.of(98, 108, 112));
     const target = new MemoryStore();
-    const result = await convertTree(source, "in", target, "out");
+    const result = await convert({ store: source, path: "in" }, { store: target, path: "out" });
     expect(result).toMatchObject({ converted: 5, failed: 3 });
     const failed = result.entries.filter(({ status }) => status === "failed");
     expect(failed.map(({ path, code }) => [path, code])).toEqual([
@@ -114,9 +120,9 @@ describe("a folder of archives", () => {
   });
 
   it("that dies at any write never has a root before all is there, and resuming completes it", async () => {
-    const source = await makeTree(3);
+    const source = await makeTree(4);
     const whole = new MemoryStore();
-    await convertTree(source, "in", whole, "out");
+    await convert({ store: source, path: "in" }, { store: whole, path: "out" });
     const wanted = await keysOf(whole);
     let deaths = 0;
     for (let failAt = 1; ; failAt += 2) {
@@ -127,13 +133,19 @@ describe("a folder of archives", () => {
         counts: "writes",
       });
       // A dead process is an I/O error to each archive: only the store's death tells.
-      await convertTree(source, "in", faulty.store, "out").catch(() => undefined);
+      await convert({ store: source, path: "in" }, { store: faulty.store, path: "out" }).catch(
+        () => undefined,
+      );
       if (!faulty.failed()) break;
       deaths++;
       const keys = await keysOf(target);
       if (keys.includes("out/zarr.json")) expect(keys).toEqual(expect.arrayContaining(wanted));
       if (keys.includes("out/zarr.json") && !keys.includes("out/.superchunk-convert.json")) continue;
-      await convertTree(source, "in", target, "out", { resume: true, verify: true });
+      await convert(
+        { store: source, path: "in" },
+        { store: target, path: "out" },
+        { resume: true, verify: true },
+      );
       expect(await keysOf(target)).toEqual(wanted);
     }
     expect(deaths).toBeGreaterThan(10);
@@ -141,7 +153,9 @@ describe("a folder of archives", () => {
 
   it("stops at once where the destination is full", async () => {
     const target = withFaults(new MemoryStore(), { failAt: 4, kind: "no-space", counts: "writes" });
-    await expect(convertTree(await makeTree(), "in", target.store, "out")).rejects.toMatchObject({
+    await expect(
+      convert({ store: await makeTree(), path: "in" }, { store: target.store, path: "out" }),
+    ).rejects.toMatchObject({
       code: "NO_SPACE",
     });
   });
@@ -154,7 +168,9 @@ describe("a folder of archives", () => {
   });
 
   it("without archives is NOT_FOUND", async () => {
-    await expect(convertTree(new MemoryStore(), "in", new MemoryStore(), "out")).rejects.toMatchObject({
+    await expect(
+      convert({ store: new MemoryStore(), path: "in" }, { store: new MemoryStore(), path: "out" }),
+    ).rejects.toMatchObject({
       code: "NOT_FOUND",
     });
   });
@@ -163,7 +179,7 @@ describe("a folder of archives", () => {
     const source = await makeTree(2);
     await source.put("in/bad.blp", Uint8Array.of(98));
     const planned: (string | undefined)[] = [];
-    for await (const { node, plan, code } of planTree(source, "in"))
+    for await (const { node, plan, code } of planConversion({ store: source, path: "in" }))
       planned.push(`${node} ${code ?? plan?.arrays[0]?.action}`);
     expect(planned).toEqual([
       "bad.blp TRUNCATED",
@@ -178,7 +194,7 @@ describe("a folder of archives", () => {
     for (const name of ["A", "a", "__b"])
       await putCarray(source, name, values(1), 20, { dtype: "float64", shape: [50] });
     const target = new MemoryStore();
-    const result = await convertTree(source, "", target, "");
+    const result = await convert({ store: source, path: "" }, { store: target });
     expect(result.renamed).toEqual([
       { from: "__b", to: "%5F%5Fb" },
       { from: "a", to: "a~2" },
@@ -188,7 +204,7 @@ describe("a folder of archives", () => {
 
   it("may be the corpus, Zarr included: all but the two archives that must be refused", async () => {
     const target = new MemoryStore();
-    const result = await convertTree(corpusStore, "", target, "");
+    const result = await convert({ store: corpusStore, path: "" }, { store: target });
     const refused = loadArchives()
       .filter(({ refuse }) => refuse)
       .map(({ path }) => path);

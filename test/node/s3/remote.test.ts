@@ -1,4 +1,5 @@
 /** Archives over a network: what reading them costs, and the command on addresses of HTTP and S3. */
+
 import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
@@ -11,7 +12,7 @@ import { runPooled } from "../../../src/store/pool.ts";
 import type { WritableStore } from "../../../src/store/types.ts";
 import { withHeads } from "../../../src/store/wrappers/heads.ts";
 import { createArray } from "../../../src/write/array/create.ts";
-import { convertArchive } from "../../../src/zarr.ts";
+import { convert } from "../../../src/zarr.ts";
 import { loadFolder } from "../../archive/memory-archive.ts";
 import { runCli } from "../../cli/harness.ts";
 import { putBloscpack } from "../../convert/to-zarr/make-archive.ts";
@@ -248,7 +249,7 @@ describe("in S3", () => {
     ]);
     expect([result.err, result.code]).toEqual(["", 0]);
     const local = new MemoryStore();
-    await convertArchive(await openFixture(path), local, "");
+    await convert(await openFixture(path), { store: local });
     const { store } = locateTarget(`s3://${s3.bucket}/out/one.zarr`);
     expect(await keysOf(store)).toEqual(await keysOf(local));
     for (const key of await keysOf(local))

@@ -1,4 +1,5 @@
 /** Chunks that threads encode are those of the calling thread, in order. */
+
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
@@ -11,7 +12,7 @@ import { ThreadEncoder, worthUnasked } from "../../../src/node/threads/thread-en
 import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { createArray, openWritable } from "../../../src/node/write.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { convertArchive } from "../../../src/zarr.ts";
+import { convert } from "../../../src/zarr.ts";
 import { loadFolder } from "../../archive/memory-archive.ts";
 import { findFixture } from "../../fixtures/manifest.ts";
 import { type Bundles, bundle } from "./bundle.ts";
@@ -106,8 +107,8 @@ it.each(["carray/bcolz-i4-snappy", "bloscpack-3/array-f4-3d-fortran.blp"])(
         return encoder.encode(data, options);
       },
     };
-    await convertArchive(await open(store, path), alone, "", {});
-    await convertArchive(await open(store, path), threaded, "", { encoder: counted });
+    await convert(await open(store, path), { store: alone }, {});
+    await convert(await open(store, path), { store: threaded }, { encoder: counted });
     expect(await contents(threaded)).toEqual(await contents(alone));
     expect(calls).toBeGreaterThan(0);
   },

@@ -1,66 +1,30 @@
 /**
- * What is converted back: archives and Zarr nodes as one kind of thing, columns of rows.
+ * Archives and Zarr nodes as one kind of thing, columns of rows, for targets that write values in order.
  *
- * Knows what every source has in common; must not know what it becomes.
+ * Knows what every source has in common; must not know what it becomes. The default value of an archive is what its
+ * `meta/storage` says as `dflt`. Zarr's documents spell fill values by version and data type (base64, hexadecimal bits,
+ * objects); what counts is the item that they come down to. @see FORMAT.md [FD]
  */
-import type {
-  Archive,
-  ArrayArchive,
-  BytesArchive,
-  ChunkedArchive,
-  LongOptions,
-} from "../../archive/kinds/types.ts";
+import type { ArrayArchive, BytesArchive, ChunkedArchive, LongOptions } from "../../archive/kinds/types.ts";
+import { isEqual } from "../../bytes/equal.ts";
 import type { CompressorName, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";
-import type { ReadableStore } from "../../store/types.ts";
-import type { Selection } from "../../values/selection.ts";
+import { encodeItem } from "../../values/item-bytes.ts";
+import { toValues } from "../../values/values.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
-import { type CopyingEncoder, offerChunks } from "../targets/copying-encoder.ts";
-import { isDefaultExact, storedDefault } from "../targets/fill-words.ts";
-import { copyableChunks, zarrTypesize } from "./zarr-chunks.ts";
-
-/** An array of any format, as far as it takes to write its values. */
-export interface BackArray {
-  readonly kind: "array";
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  readonly nbytes: number;
-  readonly attrs: JsonObject;
-  readonly fillValue: JsonValue | undefined;
-  streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
-  getBytes(selection?: Selection | null, options?: LongOptions): Promise<Uint8Array>;
-}
-
-/** Arrays of one length side by side. */
-export interface BackTable {
-  readonly kind: "table";
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly attrs: JsonObject;
-  readonly names: readonly string[];
-  column(name: string): BackArray;
-}
-
-/** What can be converted back. */
-export type BackSource = Archive | BackArray | BackTable;
-
-/** Chunks that a writer may take over as they are, in stored order. */
-export interface OfferedChunks {
-  /** Rows of a chunk, where chunks end on rows. */
-  readonly chunkLength: number | undefined;
-  /** Decoded bytes of every chunk but the last, which may be shorter. */
-  readonly chunkBytes: number;
-  readonly nchunks: number;
-  /** The decoded bytes of all, each chunk offered to the encoder before. */
-  offer(encoder: CopyingEncoder, signal: AbortSignal | undefined): AsyncIterable<Uint8Array>;
-}
+import type { ColumnArray } from "../pipeline.ts";
+import {
+  type CopyingEncoder,
+  copyableChunks,
+  type OfferedChunks,
+  offerChunks,
+  zarrTypesize,
+} from "./offered-chunks.ts";
 
 /** How the source is compressed, as far as it tells. */
-export interface BackSettings {
+export interface ColumnSettings {
   readonly cname?: CompressorName;
   readonly clevel?: number;
   readonly shuffle?: Shuffle;
@@ -69,7 +33,7 @@ export interface BackSettings {
 }
 
 /** One array to be written. */
-export interface BackColumn {
+export interface Column {
   /** Empty for an array that is not a column. */
   readonly name: string;
   readonly dtype: DType;
@@ -84,13 +48,41 @@ export interface BackColumn {
   readonly chunks: OfferedChunks | undefined;
   /** Why no chunk can be copied, if so. */
   readonly whyRecoded: string | undefined;
-  readonly settings: BackSettings;
+  readonly settings: ColumnSettings;
   /** How messages name it. */
   readonly path: string;
   /** C order. */
   stream(options: LongOptions): AsyncIterable<Uint8Array>;
   /** Rows `[start, stop)` as bytes, C order. */
   rows(start: number, stop: number, signal: AbortSignal | undefined): Promise<Uint8Array>;
+}
+
+/** True where the chunks of an array are its rows in C order, as folders have them. */
+export function isCutByRows({ chunks, order }: Column): boolean {
+  return chunks?.chunkLength !== undefined && order === "C";
+}
+
+/** The rows of an array in C order, its chunks offered to the encoder where they are rows. */
+export function rowsOf(
+  column: Column,
+  encoder: CopyingEncoder,
+  signal: AbortSignal | undefined,
+): AsyncIterable<Uint8Array> {
+  const offered = isCutByRows(column) ? column.chunks?.offer(encoder, signal) : undefined;
+  return offered ?? column.stream({ signal });
+}
+
+/** Settings of compression, for writers. */
+export function compressionOf({
+  cname,
+  clevel,
+  shuffle,
+}: ColumnSettings): Pick<ColumnSettings, "cname" | "clevel" | "shuffle"> {
+  return {
+    ...(cname === undefined ? {} : { cname }),
+    ...(clevel === undefined ? {} : { clevel }),
+    ...(shuffle === undefined ? {} : { shuffle }),
+  };
 }
 
 /** What bytes are to be taken for. */
@@ -102,7 +94,7 @@ export interface BytesAs {
 const UNEQUAL = "its chunks are of unequal lengths";
 
 /** An array, or a column. Reads its first header. */
-export async function describeColumn(name: string, source: BackArray): Promise<BackColumn> {
+export async function describeColumn(name: string, source: ColumnArray): Promise<Column> {
   const archive = isArchive(source) && source.columnNames.length === 0 ? source : undefined;
   const found = source instanceof ZarrArray ? copyableChunks(source) : "its fields are stored apart";
   const ofZarr = typeof found === "string" ? undefined : found;
@@ -142,9 +134,9 @@ function chunksOfArchive(
 }
 
 /** What the array's blosc codec is configured for, and the typesize of the chunks that are offered. */
-function settingsOfZarr({ model, dtype }: ZarrArray): BackSettings {
+function settingsOfZarr({ model, dtype }: ZarrArray): ColumnSettings {
   const blosc = leafOf(model.chain).stages.find(({ isBlosc }) => isBlosc);
-  const { cname, clevel, shuffle } = (blosc?.v3?.["configuration"] ?? {}) as BackSettings;
+  const { cname, clevel, shuffle } = (blosc?.v3?.["configuration"] ?? {}) as ColumnSettings;
   return {
     ...(cname === undefined ? {} : { cname }),
     ...(clevel === undefined ? {} : { clevel }),
@@ -157,7 +149,7 @@ function settingsOfZarr({ model, dtype }: ZarrArray): BackSettings {
 export async function describeBytes(
   archive: BytesArchive,
   { dtype: given, shape }: BytesAs,
-): Promise<BackColumn> {
+): Promise<Column> {
   const dtype: DType = given ?? { kind: "uint", itemSize: 1, byteOrder: "none" };
   const items = archive.nbytes / dtype.itemSize;
   const dimensions = shape ?? [items];
@@ -192,6 +184,36 @@ export async function describeBytes(
   };
 }
 
-function isArchive(source: BackArray): source is ArrayArchive {
+function isArchive(source: ColumnArray): source is ArrayArchive {
   return "encodedChunks" in source;
+}
+
+/** The default value of an archive with the array's values; null where the array has none (Zarr v2's null). */
+function storedDefault({ model: { fillItem, fillValue, dtype } }: ZarrArray): JsonValue {
+  if (fillValue === null) return null;
+  const values = toValues(fillItem.slice(), dtype, 1);
+  return wordsOf("get" in values ? values.get(0) : values[0], dtype);
+}
+
+/** False where the words stand for another item than the array's: JSON has one NaN, without a sign and a payload. */
+function isDefaultExact(array: ZarrArray): boolean {
+  const words = storedDefault(array);
+  const { dtype, fillItem } = array.model;
+  return words === null || isEqual(encodeItem(dtype, words), fillItem);
+}
+
+function wordsOf(value: unknown, dtype: DType): JsonValue {
+  if (typeof value === "number") return Number.isFinite(value) ? value : String(value);
+  if (typeof value === "bigint") {
+    const number = Number(value);
+    return Number.isSafeInteger(number) ? number : value;
+  }
+  if (typeof value === "boolean" || typeof value === "string") return value;
+  // Raw bytes are characters of Latin-1, as those of S are.
+  if (value instanceof Uint8Array) return Array.from(value, (byte) => String.fromCharCode(byte)).join("");
+  if (dtype.kind === "struct" && !Array.isArray(value)) {
+    const fields = value as Readonly<Record<string, unknown>>;
+    return dtype.fields.map((field) => wordsOf(fields[field.name], field.dtype));
+  }
+  return (value as readonly unknown[]).map((part) => wordsOf(part, dtype));
 }

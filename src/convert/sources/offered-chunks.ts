@@ -1,17 +1,102 @@
 /**
- * Blosc chunks of a Zarr array as they are stored, for writers that take them over.
+ * Chunks of a source that a writer may take over as they are.
  *
- * Knows when an array's chunks are its rows in order; must not know who writes them.
+ * An encoder hands out the chunks of the source where the writer asks for the same bytes: then nothing is compressed
+ * again, and every copied chunk has been decoded once, so that damage is not carried on. So no writer knows of copying,
+ * and none can copy a chunk that does not fit. Knows when an array's chunks are its rows in order; must not know who writes them.
  */
-import { info } from "../../codec/index.ts";
+
+import type { ChunkedArchive } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
+import { isEqual } from "../../bytes/equal.ts";
+import { decode, info } from "../../codec/index.ts";
+import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import { hasByteOrder } from "../../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../../zarr/read/array.ts";
-import type { CopyingEncoder } from "../targets/copying-encoder.ts";
-import type { OfferedChunks } from "./source.ts";
+import { placeFailure } from "./chunk-failure.ts";
+
+/** Chunks that a writer may take over as they are, in stored order. */
+export interface OfferedChunks {
+  /** Rows of a chunk, where chunks end on rows. */
+  readonly chunkLength: number | undefined;
+  /** Decoded bytes of every chunk but the last, which may be shorter. */
+  readonly chunkBytes: number;
+  readonly nchunks: number;
+  /** The decoded bytes of all, each chunk offered to the encoder before. */
+  offer(encoder: CopyingEncoder, signal: AbortSignal | undefined): AsyncIterable<Uint8Array>;
+}
+
+/** Chunks that may wait for the writer to ask for them. */
+const MOST_WAITING = 64;
+
+/** A chunk of the source, and what it decodes to. */
+interface OfferedChunk {
+  readonly items: Uint8Array;
+  readonly chunk: Uint8Array;
+}
+
+/** Gives out offered chunks for the bytes that they decode to, and encodes what was not offered. */
+export class CopyingEncoder implements ChunkEncoder {
+  readonly parallel: number;
+  /** Chunks that went over unchanged, and chunks that were made. */
+  copied = 0;
+  recoded = 0;
+  readonly #encoder: ChunkEncoder;
+  readonly #needsTypesize: boolean;
+  #offered: OfferedChunk[] = [];
+
+  /** `needsTypesize`: a chunk with elements of another size than the writer asks for is made anew. */
+  constructor(encoder: ChunkEncoder, { needsTypesize = false }: { needsTypesize?: boolean } = {}) {
+    this.#encoder = encoder;
+    this.#needsTypesize = needsTypesize;
+    // Writers ask at once where one at a time is enough, and then not here.
+    this.parallel = Math.max(2, encoder.parallel);
+  }
+
+  /** A chunk that the writer may ask for. Neither array must be written to afterwards. */
+  offer(items: Uint8Array, chunk: Uint8Array): void {
+    if (this.#offered.length >= MOST_WAITING) this.#offered.shift();
+    this.#offered.push({ items, chunk });
+  }
+
+  async encode(data: Uint8Array, options: EncodeOptions): Promise<Uint8Array> {
+    // Compared, not counted: a writer that cuts elsewhere must never get another chunk.
+    const found = this.#offered.findIndex(
+      ({ items, chunk }) =>
+        isEqual(items, data) && !(this.#needsTypesize && info(chunk).typesize !== options.typesize),
+    );
+    const offered = this.#offered[found];
+    if (offered === undefined) {
+      this.recoded++;
+      return this.#encoder.encode(data, options);
+    }
+    this.#offered = this.#offered.slice(found + 1);
+    this.copied++;
+    return offered.chunk;
+  }
+}
+
+/** The decoded bytes of all chunks in stored order, each chunk offered to the encoder before. */
+export async function* offerChunks(
+  archive: ChunkedArchive,
+  encoder: CopyingEncoder,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  let left = archive.nbytes;
+  for await (const { place, bytes } of archive.encodedChunks(0, archive.nchunks, { signal })) {
+    const chunk = bytes.slice();
+    const items = await placeFailure(archive.store, place, decode(chunk));
+    // The last chunk of a carray may hold more rows than count.
+    const shown = items.length > left ? items.subarray(0, left) : items;
+    if (shown.length === items.length) encoder.offer(items, chunk);
+    left -= shown.length;
+    yield shown;
+  }
+}
 
 /** Bytes that are read at a time; the next ones are asked for meanwhile. */
 const RUN_BYTES = 8 << 20;
@@ -34,7 +119,7 @@ export function copyableChunks(array: ZarrArray): OfferedChunks | string {
     return "items are stored in big-endian order, and the array's type is little-endian";
   if (rowShape.some((length, d) => chunkShape[d + 1] !== length))
     return "chunks are cut along more than the first dimension";
-  const chunkLength = chunkShape[0] ?? 1;
+  const chunkLength = at(chunkShape, 0);
   if (array.shardShape === undefined && !isEven(array, chunkLength)) return "chunks are of unequal length";
   const rowBytes = rowShape.reduce((product, n) => product * n, dtype.itemSize);
   return {
@@ -105,7 +190,7 @@ async function* missingRows(
   end: number,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array> {
-  const step = array.chunkShape[0] ?? 1;
+  const step = at(array.chunkShape, 0);
   for (let at = start; at < end; at += step)
     yield await array.getBytes([{ start: at, stop: Math.min(end, at + step), step: 1 }], { signal });
 }

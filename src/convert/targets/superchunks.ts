@@ -1,91 +1,62 @@
-/** Arrays and tables as folders: carray, ctable, superchunks. Must not know where values come from. */
-
+/** Folders of numbered superchunks: arrays, and tables as arrays of structs whose fields are stored apart. */
+import { at } from "../../bytes/at.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { createArray } from "../../write/array/create.ts";
-import { type CarrayOptions, createCarray } from "../../write/bcolz/carray-write.ts";
-import { createTable } from "../../write/bcolz/table-write.ts";
-import type { BackColumn, BackSettings, BackTable } from "../sources/source.ts";
-import type { BackRun } from "./back-types.ts";
-import { CopyingEncoder } from "./copying-encoder.ts";
-
-/** bcolz 1.2 finds rows by the typesize that it would have given to Blosc; a chunk with another one gives it wrong values. */
-const BCOLZ = { needsTypesize: true } as const;
+import type { ColumnTable } from "../pipeline.ts";
+import { type Column, compressionOf, isCutByRows, rowsOf } from "../sources/columns.ts";
+import type { CopyingEncoder } from "../sources/offered-chunks.ts";
+import { whyNotRows } from "./bcolz.ts";
+import { type ColumnFormat, isFolderDocument, type PieceContext } from "./column-target.ts";
 
 /** Bytes of rows of a table that are put together at a time, about. */
 const BATCH_BYTES = 4 << 20;
 
-/** True where the chunks of an array are its rows in C order, as folders have them. */
-export function isCutByRows({ chunks, order }: BackColumn): boolean {
-  return chunks?.chunkLength !== undefined && order === "C";
-}
+/** Arrays of superchunks. */
+export const BLZ: ColumnFormat = {
+  format: "blz",
+  isDocument: isFolderDocument,
+
+  whyRecoded(piece) {
+    const reason = whyNotRows(piece);
+    if (reason !== undefined) return reason;
+    const isMixed = piece.table !== undefined && commonChunkLength(piece.columns) === undefined;
+    return isMixed ? "the chunks of its columns are of different lengths" : undefined;
+  },
+
+  whyRefused({ columns }) {
+    return columns.some(({ shape }) => shape.length === 0)
+      ? "an array without dimensions has no rows, as superchunks would have it; convert it to npy or bloscpack"
+      : undefined;
+  },
+
+  async write({ key, columns, table }, context) {
+    if (table !== undefined) await writeStructs(context, table, columns, key);
+    else await writeArray(context, at(columns, 0), key);
+  },
+};
 
 /** The length of the chunks of all columns, where that is one and they can be copied. */
-export function commonChunkLength(columns: readonly BackColumn[]): number | undefined {
+function commonChunkLength(columns: readonly Column[]): number | undefined {
   const lengths = new Set(columns.map(({ chunks }) => chunks?.chunkLength));
   const rows = new Set(columns.map(({ shape }) => shape[0]));
   const [length] = lengths;
   return lengths.size === 1 && rows.size === 1 && columns.every(isCutByRows) ? length : undefined;
 }
 
-/** An array as bcolz has it. */
-export async function writeCarray(run: BackRun, column: BackColumn, key: string): Promise<void> {
-  const { encoder, data } = rowsOf(run, column, new CopyingEncoder(run.encoder, BCOLZ));
-  const { dtype, shape, attrs } = column;
-  await createCarray(
-    run.target,
-    key,
-    { dtype, rowShape: shape.slice(1), data },
-    { ...carrayOptions(run, column, encoder), attrs },
-  );
-  run.count(column, encoder);
-}
-
-/** A table as bcolz has it. */
-export async function writeCtable(
-  run: BackRun,
-  table: BackTable,
-  columns: readonly BackColumn[],
-  key: string,
-): Promise<void> {
-  // One encoder for all: it compares bytes, so that columns are not mixed up.
-  const encoder = new CopyingEncoder(run.encoder, BCOLZ);
-  const sources = columns.map((column) => {
-    const { cparams, chunklen, expectedlen, dflt } = carrayOptions(run, column, encoder);
-    const { name, dtype, shape, attrs } = column;
-    return {
-      name,
-      dtype,
-      rowShape: shape.slice(1),
-      data: rowsOf(run, column, encoder).data,
-      options: {
-        cparams,
-        chunklen,
-        expectedlen,
-        dflt,
-        ...(Object.keys(attrs).length === 0 ? {} : { attrs }),
-      },
-    };
-  });
-  const { signal } = run.options;
-  await createTable(run.target, key, sources, { attrs: table.attrs, encoder, signal });
-  columns.forEach((column, i) => {
-    run.count(column, i === 0 ? encoder : undefined);
-  });
-}
-
 /** An array of superchunks. */
-export async function writeSuperchunks(run: BackRun, column: BackColumn, key: string): Promise<void> {
-  const { encoder, data } = rowsOf(run, column);
+async function writeArray(context: PieceContext, column: Column, key: string): Promise<void> {
+  const encoder = context.copying();
+  const data = context.watch(rowsOf(column, encoder, context.signal));
   const { dtype, shape, attrs, chunks, settings } = column;
   const chunkLength = chunks?.chunkLength;
   // Rows without bytes cannot be counted by what is appended.
   const isCounted = column.nbytes > 0;
-  const array = await createArray(run.target, key, {
+  const array = await createArray(context.store, key, {
     dtype,
-    shape: [isCounted ? 0 : (shape[0] ?? 0), ...shape.slice(1)],
-    dflt: oneFill(run, column),
+    shape: [isCounted ? 0 : at(shape, 0), ...shape.slice(1)],
+    dflt: oneFill(context, column),
     attrs,
-    // Fields apart would cut the chunks of a struct anew.
+    // Fields apart would cut the chunks of a struct in other places.
     ...(chunks === undefined ? {} : { columns: false }),
     cparams: compressionOf(settings),
     ...(chunkLength === undefined ? {} : { chunklen: chunkLength }),
@@ -94,20 +65,19 @@ export async function writeSuperchunks(run: BackRun, column: BackColumn, key: st
       : { checksum: settings.checksum }),
     expectedlen: shape[0],
     encoder,
-    signal: run.options.signal,
+    signal: context.signal,
   });
   await finish(array, async () => (isCounted ? array.append(data) : undefined));
-  run.count(column, encoder);
 }
 
 /** A table as one array of structs, each field a folder. */
-export async function writeStructs(
-  run: BackRun,
-  table: BackTable,
-  columns: readonly BackColumn[],
+async function writeStructs(
+  context: PieceContext,
+  table: ColumnTable,
+  columns: readonly Column[],
   key: string,
 ): Promise<void> {
-  const rows = Math.min(...columns.map(({ shape }) => shape[0] ?? 0));
+  const rows = Math.min(...columns.map(({ shape }) => at(shape, 0)));
   const fields: Field[] = [];
   let itemSize = 0;
   for (const { name, dtype, shape } of columns) {
@@ -118,11 +88,11 @@ export async function writeStructs(
   const dtype: DType = { kind: "struct", itemSize, byteOrder: "none", fields };
   const [first] = columns;
   for (const { name, attrs } of columns)
-    if (Object.keys(attrs).length > 0) run.note(`${name}: attributes of columns are not carried over`);
+    if (Object.keys(attrs).length > 0) context.note(`${name}: attributes of columns are not carried over`);
   const fills = columns.map(rowFill);
   const chunklen = commonChunkLength(columns);
-  const encoder = new CopyingEncoder(run.encoder);
-  const array = await createArray(run.target, key, {
+  const encoder = context.copying();
+  const array = await createArray(context.store, key, {
     dtype,
     shape: 0,
     dflt: columns.some(({ fillValue }) => (fillValue ?? null) === null) ? null : fills,
@@ -131,12 +101,13 @@ export async function writeStructs(
     ...(chunklen === undefined ? {} : { chunklen }),
     expectedlen: rows,
     encoder,
-    signal: run.options.signal,
+    signal: context.signal,
   });
   const parts =
-    chunklen === undefined ? batchesOf(run, columns, rows, itemSize) : chunkRows(run, columns, encoder);
+    chunklen === undefined
+      ? batchesOf(context, columns, rows, itemSize)
+      : chunkRows(context, columns, encoder);
   await finish(array, async () => {
-    let at = 0;
     for await (const { bytes, count } of parts) {
       const items = new Uint8Array(count * itemSize);
       fields.forEach(({ offset }, i) => {
@@ -144,12 +115,8 @@ export async function writeStructs(
         if (own !== undefined) interleave(items, own, itemSize, offset, count);
       });
       await array.append(items);
-      at += count;
-      run.options.onProgress?.({ done: at * itemSize, total: rows * itemSize });
+      context.advance(items.length);
     }
-  });
-  columns.forEach((column, i) => {
-    run.count(column, i === 0 ? encoder : undefined);
   });
 }
 
@@ -160,24 +127,24 @@ interface RowPart {
 }
 
 async function* batchesOf(
-  { options: { signal } }: BackRun,
-  columns: readonly BackColumn[],
+  { signal }: PieceContext,
+  columns: readonly Column[],
   rows: number,
   itemSize: number,
 ): AsyncGenerator<RowPart> {
   const batch = Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, itemSize)));
-  for (let at = 0; at < rows; at += batch) {
-    const end = Math.min(rows, at + batch);
+  for (let start = 0; start < rows; start += batch) {
+    const end = Math.min(rows, start + batch);
     const bytes: Uint8Array[] = [];
-    for (const column of columns) bytes.push(await column.rows(at, end, signal));
-    yield { count: end - at, bytes };
+    for (const column of columns) bytes.push(await column.rows(start, end, signal));
+    yield { count: end - start, bytes };
   }
 }
 
 /** Chunk by chunk, each offered; the chunks of all columns have the same rows. */
 async function* chunkRows(
-  { options: { signal } }: BackRun,
-  columns: readonly BackColumn[],
+  { signal }: PieceContext,
+  columns: readonly Column[],
   encoder: CopyingEncoder,
 ): AsyncGenerator<RowPart> {
   const streams = columns.flatMap(({ chunks }) =>
@@ -200,40 +167,18 @@ async function* chunkRows(
   }
 }
 
-function carrayOptions({ options }: BackRun, column: BackColumn, encoder: CopyingEncoder): CarrayOptions {
-  return {
-    cparams: compressionOf(column.settings),
-    chunklen: column.chunks?.chunkLength,
-    expectedlen: column.shape[0],
-    dflt: column.fillValue,
-    encoder,
-    signal: options.signal,
-  };
-}
-
-/** Rows in C order, their chunks offered where they are stored so. */
-function rowsOf(
-  run: BackRun,
-  column: BackColumn,
-  encoder: CopyingEncoder = new CopyingEncoder(run.encoder),
-): { encoder: CopyingEncoder; data: AsyncIterable<Uint8Array> } {
-  const { signal } = run.options;
-  const offered = isCutByRows(column) ? column.chunks?.offer(encoder, signal) : undefined;
-  return { encoder, data: run.watch(offered ?? column.stream({ signal }), column) };
-}
-
 /** The fill value of an item. blz 0.6 keeps one for a row: a nested list. */
-function oneFill(run: BackRun, { fillValue, dtype, path }: BackColumn): JsonValue | undefined {
+function oneFill(context: PieceContext, { fillValue, dtype, path }: Column): JsonValue | undefined {
   if (dtype.kind === "struct" || !Array.isArray(fillValue)) return fillValue;
   if (dtype.kind === "complex" && isPair(fillValue)) return fillValue;
   const [first, ...others] = flatten(fillValue as readonly JsonValue[]);
   if (others.every((other) => other === first)) return first;
-  run.note(`${path}: the fill value differs within a row, and is not carried over`);
+  context.note(`${path}: the fill value differs within a row, and is not carried over`);
   return undefined;
 }
 
 /** The same as the default value of a field: a list that is one item is not taken for a row of items. */
-function rowFill({ fillValue = null, dtype, shape }: BackColumn): JsonValue {
+function rowFill({ fillValue = null, dtype, shape }: Column): JsonValue {
   const isList = dtype.kind === "struct" || (dtype.kind === "complex" && isPair(fillValue));
   if (!isList || !Array.isArray(fillValue) || shape.length < 2) return fillValue;
   return shape
@@ -247,18 +192,6 @@ function isPair(value: JsonValue): boolean {
 
 function flatten(values: readonly JsonValue[]): JsonValue[] {
   return values.flatMap((value) => (Array.isArray(value) ? flatten(value as readonly JsonValue[]) : [value]));
-}
-
-function compressionOf({
-  cname,
-  clevel,
-  shuffle,
-}: BackSettings): Pick<BackSettings, "cname" | "clevel" | "shuffle"> {
-  return {
-    ...(cname === undefined ? {} : { cname }),
-    ...(clevel === undefined ? {} : { clevel }),
-    ...(shuffle === undefined ? {} : { shuffle }),
-  };
 }
 
 /** Puts a column's bytes into rows of structs. */

@@ -1,0 +1,397 @@
+/**
+ * The one road of everything that carries data from one format to another: source, plan, tasks, run, verify, finish.
+ *
+ * A source says what is there. A target says what becomes of it: which chunks it copies, restreams or recodes, which
+ * objects it makes, and which documents make them visible. The runner (`run/`) does the rest for all of them: it finds
+ * and opens sources, keeps the record that a later run resumes from, runs the tasks, compares values where asked, and
+ * publishes the documents. Types only.
+ */
+import type { Archive, LongOptions } from "../archive/kinds/types.ts";
+import type { ChunkEncoder } from "../codec/types.ts";
+import type { ErrorCode, SuperchunkError } from "../errors.ts";
+import type { DType, JsonObject, JsonValue } from "../format/types.ts";
+import type { ReadableStore, WritableStore } from "../store/types.ts";
+import type { Selection } from "../values/selection.ts";
+import type { Renaming } from "../zarr/document/node-names.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
+import type { ShardSizing } from "./plan/grid.ts";
+
+/** The formats that can be written. */
+export type ConvertFormat = "zarr" | "zarr3-transformer" | "npy" | "bloscpack" | "bcolz" | "blz";
+
+/** What decides the bytes of a Zarr result. */
+export interface LayoutOptions extends ShardSizing {
+  /**
+   * `rectilinear`: an array whose last chunk is short gets a grid of unequal chunks, each an object. Then nothing is
+   * padded, and nothing is recoded where archives are joined. Few readers know such grids. Default `regular`.
+   */
+  readonly grid?: "regular" | "rectilinear" | undefined;
+  /** Only data types that every Zarr v3 reader takes: dates as int64, strings and structs with an extra dimension. */
+  readonly portable?: boolean | undefined;
+  /** For archives of plain bytes: what the bytes are; default uint8. */
+  readonly dtype?: DType | undefined;
+  /** For archives of plain bytes: how the values are arranged, in C order; default one dimension. */
+  readonly shape?: readonly number[] | undefined;
+  /** Names of the dimensions; default those of the attribute `_ARRAY_DIMENSIONS`. */
+  readonly dimensionNames?: readonly (string | null)[] | undefined;
+  /** False: refuse (`UNSUPPORTED`) where chunks cannot be copied, instead of recoding them. Default true. */
+  readonly recode?: boolean | undefined;
+  /** Of tables and nested arrays, only these columns. Default all. */
+  readonly columns?: readonly string[] | undefined;
+}
+
+/** What a conversion makes, and how. */
+export interface ConvertOptions extends LayoutOptions, LongOptions {
+  /** The format to write. Default `zarr`: Zarr v3 with shards. */
+  readonly to?: ConvertFormat | undefined;
+  /** Go on with an unfinished conversion of the same source with the same options. */
+  readonly resume?: boolean | undefined;
+  /** Replace what an earlier conversion made. */
+  readonly overwrite?: boolean | undefined;
+  /** Read the whole result back and compare it with the source, before it becomes visible. */
+  readonly verify?: boolean | undefined;
+  /** What encodes chunks that cannot be copied (default: the calling thread). */
+  readonly encoder?: ChunkEncoder | undefined;
+  /**
+   * Of a Zarr group, go on past arrays that cannot be read or converted: they are left out, and `failures` names them.
+   * Default false: the first of them is thrown. In a folder of sources they are always left out.
+   */
+  readonly skipFailed?: boolean | undefined;
+  /** Called for each object that is made. Asking for receipts costs a checksum of all bytes written. */
+  readonly onReceipt?: ((receipt: Receipt) => void) | undefined;
+}
+
+/** A place in a store: one source, or a folder of sources. */
+export interface SourceLocation {
+  readonly store: ReadableStore;
+  /** Key in the store; `""` is its root. */
+  readonly path: string;
+}
+
+/**
+ * What can be converted: an opened archive or Zarr node, columns that the caller describes, several archives (they are
+ * joined along the first dimension), a place at which all archives and Zarr nodes are found, or sources that the caller lists.
+ */
+export type ConvertSource =
+  | OpenedSource
+  | readonly Archive[]
+  | SourceLocation
+  | { readonly items: AsyncIterable<SourceItem>; readonly names: readonly string[] };
+
+/** Where a conversion goes. */
+export interface Destination {
+  readonly store: WritableStore;
+  /** Key of the file or folder to make; default `""`, the store's root. */
+  readonly path?: string | undefined;
+  /** For `zarr3-transformer`: the path of the node in the hierarchy at `path`; default its root. */
+  readonly node?: string | undefined;
+}
+
+/** One source, opened. */
+export type OpenedSource = Archive | JoinedArchives | ZarrArray | ZarrGroup | ColumnArray | ColumnTable;
+
+/** An array of any format, as far as it takes to write its values. */
+export interface ColumnArray {
+  readonly kind: "array";
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly nbytes: number;
+  readonly attrs: JsonObject;
+  readonly fillValue: JsonValue | undefined;
+  streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
+  getBytes(selection?: Selection | null, options?: LongOptions): Promise<Uint8Array>;
+}
+
+/** Arrays of one length side by side. */
+export interface ColumnTable {
+  readonly kind: "table";
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly names: readonly string[];
+  column(name: string): ColumnArray;
+}
+
+/** Archives of one store that become one, their rows one after the other. */
+export interface JoinedArchives {
+  readonly kind: "joined";
+  readonly archives: readonly Archive[];
+}
+
+/** One source of a conversion, found and not opened yet. */
+export interface SourceItem {
+  /** How messages name it. */
+  readonly path: string;
+  /** Path below the destination; `""` is that itself. Without the extension of a file. */
+  readonly node: string;
+  /** Its path in the source, where `node` had to be another. */
+  readonly renamedFrom?: string;
+  /** What is lost besides, in words. */
+  readonly notes: readonly string[];
+  open(signal?: AbortSignal): Promise<OpenedSource>;
+  /** What changes when the source does, where the target does not look closer. */
+  fingerprint?(): Promise<JsonValue>;
+}
+
+/** What happens to a run of chunks: bytes go over as they lie; compressed streams go over, with new ones beside; decoded and encoded. */
+export type ChunkAction = "copy" | "restream" | "recode";
+
+/** Chunks of the result that follow one another and get the same treatment. */
+export interface ChunkRun {
+  readonly first: number;
+  readonly count: number;
+  readonly action: ChunkAction;
+  /** Why they are not copied. */
+  readonly reason?: string;
+}
+
+/** What becomes of an array: copied chunk by chunk, some chunks or all recoded, only described (no values), or refused. */
+export type PlannedAction = "copy" | "mixed" | "recode" | "empty" | "refuse";
+
+/** One array of a {@link ConversionPlan}. */
+export interface PlannedArray {
+  /** Path in the destination, below the conversion's own; `""` is that itself. For files and folders: the key. */
+  readonly node: string;
+  /** How messages name the source. */
+  readonly source: string;
+  readonly action: PlannedAction;
+  /** Why chunks are recoded, or the array is refused. */
+  readonly reason?: string;
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
+  /** Chunks in the result. */
+  readonly chunks: number;
+  readonly shards: number;
+  /** In items of the result; absent where refused. */
+  readonly shape?: readonly number[];
+  readonly dataType?: JsonValue;
+  readonly chunkShape?: readonly number[];
+  readonly shardShape?: readonly number[];
+  /** For each run of chunks what happens to it; absent where that shows only as chunks are read. */
+  readonly runs?: readonly ChunkRun[];
+  /** What could not be carried over, in words. */
+  readonly notes: readonly string[];
+}
+
+/** What a conversion of one source would do: JSON, and a pure function of the source and the options. */
+export interface ConversionPlan {
+  readonly source: string;
+  /** `array`: a single array; `group`: an array for each column. */
+  readonly kind: "array" | "group";
+  readonly arrays: readonly PlannedArray[];
+  /** Paths of the groups, the outermost first. */
+  readonly groups: readonly string[];
+  readonly renamed: readonly Renaming[];
+  /** Uncompressed bytes of all arrays. */
+  readonly nbytes: number;
+}
+
+/** What would become of one source: its plan, or why it has none. */
+export interface PlanEntry {
+  readonly path: string;
+  /** Path below the destination. */
+  readonly node: string;
+  readonly notes: readonly string[];
+  readonly plan?: ConversionPlan;
+  readonly code?: ErrorCode;
+  readonly message?: string;
+}
+
+/** How a failure is reported. */
+export interface Failure {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** A node that was left out of a conversion. */
+export interface NodeFailure extends Failure {
+  /** Its path in the destination, below the conversion's own. */
+  readonly node: string;
+  /** How messages name the source. */
+  readonly path: string;
+}
+
+/** What became of one source. */
+export interface ConvertEntry {
+  /** How messages name the source. */
+  readonly path: string;
+  /** Its path in the destination, below the conversion's own. */
+  readonly node: string;
+  /** `kept`: an earlier run had converted it. */
+  readonly status: "converted" | "kept" | "failed";
+  readonly code?: ErrorCode;
+  readonly message?: string;
+  readonly result?: SourceResult;
+}
+
+/** What the conversion of one source did. */
+export interface SourceResult {
+  readonly arrays: number;
+  readonly groups: number;
+  /** Chunks whose bytes went over unchanged. */
+  readonly chunksCopied: number;
+  /** Short last chunks that were filled up to a whole one, as Zarr wants it. */
+  readonly chunksPadded: number;
+  /** Chunks that were decoded and encoded again. */
+  readonly chunksRecoded: number;
+  readonly shards: number;
+  /** Shards of them that an earlier, unfinished run had made. */
+  readonly shardsKept: number;
+  /** Bytes of objects and documents written. */
+  readonly bytesWritten: number;
+  /** Uncompressed bytes converted. */
+  readonly nbytes: number;
+  readonly seconds: number;
+  /** True where the result was read back and compared. */
+  readonly verified: boolean;
+  /** What could not be carried over, in words. */
+  readonly notes: readonly string[];
+  readonly renamed: readonly Renaming[];
+}
+
+/** What a conversion did: sums over the sources that were converted, and an entry for each source. */
+export interface ConvertResult extends SourceResult {
+  readonly converted: number;
+  readonly kept: number;
+  readonly failed: number;
+  /** In the order of the sources. */
+  readonly entries: readonly ConvertEntry[];
+  /** Nodes of Zarr groups that were left out, with `skipFailed`. */
+  readonly failures: readonly NodeFailure[];
+}
+
+/** The making of one object of the result. JSON: another process can run it from the plan. */
+export interface Task {
+  /** Key of the object. */
+  readonly key: string;
+  /** What part of the array it holds, in the target's own count: a shard's number, a position in a grid. */
+  readonly part: readonly number[];
+  /** Uncompressed bytes, for progress. */
+  readonly nbytes: number;
+}
+
+/** Proof that an object was made. */
+export interface Receipt {
+  readonly key: string;
+  /** Stored bytes. */
+  readonly size: number;
+  /** Of the stored bytes, as 8 hexadecimal digits. */
+  readonly crc32c: string;
+}
+
+/** What happened to chunks so far. */
+export interface ChunkCounts {
+  copied: number;
+  padded: number;
+  recoded: number;
+  /** Chunks whose typesize is not the item size of their array: readable, and odd. */
+  oddTypesize: number;
+}
+
+/** What a task works with. */
+export interface TaskContext {
+  /** The destination. What is put there as a document stays unseen until the array was compared. */
+  readonly store: WritableStore;
+  readonly encoder: ChunkEncoder;
+  readonly signal: AbortSignal | undefined;
+  readonly counts: ChunkCounts;
+  /** Says that uncompressed bytes are done. */
+  advance(nbytes: number): void;
+  /** Says what is lost, in words. */
+  note(text: string): void;
+}
+
+/** A document: an object that makes others visible. */
+export interface Document {
+  readonly key: string;
+  readonly bytes: Uint8Array;
+}
+
+/** One array (or a table that is one object) on its way. It becomes visible when its documents are published. */
+export interface ArrayRun {
+  /** Path below the source's own place. */
+  readonly node: string;
+  /** How messages name its source. */
+  readonly path: string;
+  /** Arrays that it stands for: the columns of a table. */
+  readonly arrays: number;
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
+  readonly notes: readonly string[];
+  /** Key of the file or folder in the destination that is its own. */
+  readonly root: string;
+  /** True where its objects are shards, which a later run keeps one by one. */
+  readonly keepsTasks: boolean;
+  tasks(signal: AbortSignal | undefined): Iterable<Task> | AsyncIterable<Task>;
+  /** Makes the task's object: atomic, and the same when it is run again. False where there is nothing to make. */
+  run(task: Task, context: TaskContext): Promise<boolean>;
+  /** What makes it visible, where that is known before: an array whose documents are there is finished. */
+  readonly documents: readonly Document[];
+  /** Compares every value with the source. Throws `BAD_FIELD` where one differs, and the codes of damage. */
+  compare(store: ReadableStore, signal: AbortSignal | undefined): Promise<void>;
+}
+
+/** A node that cannot be opened or converted. */
+export interface FailedNode {
+  readonly path: string;
+  /** How messages name it. */
+  readonly source: string;
+  readonly error: SuperchunkError;
+}
+
+/** One source at one place, planned by a target; nothing is written yet. */
+export interface SourceRun {
+  readonly plan: ConversionPlan;
+  readonly arrays: readonly ArrayRun[];
+  /** Why it cannot be converted as a whole; thrown before anything is written. */
+  readonly refusal: SuperchunkError | undefined;
+  /** Nodes that are left out. */
+  readonly failed: readonly FailedNode[];
+  readonly notes: readonly string[];
+  /** Arrays that fail are left out, and the others go on. */
+  readonly skipsFailed: boolean;
+  /** What changes when the source does. */
+  fingerprint(): Promise<JsonValue>;
+  /**
+   * Throws `CONFLICT` where something lies in its place, or removes that where it may. Returns folders that are not there
+   * yet: they are deleted where the source fails. Of a hierarchy the runner does that.
+   */
+  claim?(store: WritableStore): Promise<readonly string[]>;
+  /** Documents of groups, the innermost first, without the nodes that were left out. */
+  groups(left: ReadonlySet<string>): readonly Document[];
+  /** Documents by path below the source's own, for the one that repeats them all. */
+  described(left: ReadonlySet<string>): Iterable<readonly [node: string, document: JsonObject]>;
+}
+
+/** Where one source goes. */
+export interface Place {
+  /** Key of the conversion's destination. */
+  readonly destination: string;
+  /** Path below it. */
+  readonly node: string;
+  /** The key of both. */
+  readonly key: string;
+  /** Path of the node in a hierarchy of the older transformer at `destination`. */
+  readonly inHierarchy: string;
+}
+
+/** A format that can be written. */
+export interface Target {
+  readonly format: ConvertFormat;
+  /**
+   * True: the destination is one hierarchy. It is taken, resumed and replaced as a whole, the record lies in it, and
+   * folders become groups. False: each source gets a file or folder of its own, beside what is there.
+   */
+  readonly isHierarchy: boolean;
+  /** Extension of its files; undefined: folders. */
+  readonly ending?: string | undefined;
+  /** The options that decide the result, as the record keeps them. */
+  settings(options: ConvertOptions): JsonObject;
+  /** True for objects that make others visible: they are published last, and never before a comparison that was asked for. */
+  isDocument(key: string): boolean;
+  /** Plans a source. Reads metadata and first headers only. Throws what reading throws; a refusal is a member of the result. */
+  plan(source: OpenedSource, place: Place, options: ConvertOptions): Promise<SourceRun>;
+}

@@ -1,0 +1,218 @@
+/**
+ * The destination as the tasks of an array see it: data goes to its place, documents wait.
+ *
+ * What is put as a document is read back through this store, and reaches the destination only with {@link publish}: after
+ * the comparison, where one was asked for. So no target can show what was not compared. A target whose object is data and
+ * document in one (a single file) has it under another name meanwhile.
+ */
+import { crc32c, startCrc32c } from "../../bytes/checksum.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { joinKey, splitKey } from "../../store/key.ts";
+import { MemoryStore } from "../../store/memory.ts";
+import type {
+  ListEntry,
+  ObjectHead,
+  ObjectInfo,
+  PutOptions,
+  PutSource,
+  StoreOptions,
+  WritableStore,
+} from "../../store/types.ts";
+import { interceptStore, type StoreCall } from "../../store/wrappers/intercept.ts";
+import type { Receipt } from "../pipeline.ts";
+import type { Publisher } from "./publisher.ts";
+
+/** How what is put reaches the destination. */
+export interface ConversionStoreOptions {
+  isDocument(key: string): boolean;
+  /** Whole files get their names only when they are published. */
+  readonly hidesFiles: boolean;
+  readonly publisher: Publisher;
+  readonly onReceipt: ((receipt: Receipt) => void) | undefined;
+}
+
+/** A store that holds documents back. */
+export interface ConversionStore {
+  readonly store: WritableStore;
+  /** Stored bytes that reached the destination. */
+  written(): number;
+  /** Gives the destination the documents: those of members first, in a folder the one that commits it last. */
+  publish(signal: AbortSignal | undefined): Promise<void>;
+  /** Removes files that have not got their names. */
+  discard(): Promise<void>;
+}
+
+/** Bytes that are copied at a time where a store cannot rename. */
+const COPY = 4 << 20;
+
+/** The destination with documents held back. */
+export function holdDocuments(inner: WritableStore, options: ConversionStoreOptions): ConversionStore {
+  const { isDocument, hidesFiles, publisher, onReceipt } = options;
+  const held = new MemoryStore();
+  const documents = new Set<string>();
+  /** Files by their key, under the name that they have meanwhile. */
+  const hidden = new Map<string, string>();
+  /** Of what was made and is still there. */
+  const receipts = new Map<string, Receipt>();
+  let written = 0;
+
+  const putObject = async (key: string, source: PutSource, put: PutOptions): Promise<ObjectInfo> => {
+    let place = key;
+    if (hidesFiles) {
+      if (put.ifAbsent === true) await refuseTaken(inner, key);
+      place = hiddenKey(key);
+      hidden.set(key, place);
+    }
+    const { pieces, sum } =
+      onReceipt === undefined ? { pieces: source, sum: undefined } : await summed(source);
+    // A hidden file that an earlier run left is ours.
+    const info = await publisher.putObject(place, pieces, hidesFiles ? { ...put, ifAbsent: false } : put);
+    written += info.size;
+    if (sum !== undefined) receipts.set(key, { key, size: info.size, crc32c: hexadecimal(sum()) });
+    return info;
+  };
+
+  const call = async (
+    { method, key, args }: StoreCall,
+    proceed: () => Promise<unknown>,
+  ): Promise<unknown> => {
+    if (method === "put") {
+      const [, source, put = {}] = args as [string, PutSource, PutOptions?];
+      if (!isDocument(key)) return putObject(key, source, put);
+      if (put.ifAbsent === true && !documents.has(key)) await refuseTaken(inner, key);
+      documents.add(key);
+      return held.put(key, source, put);
+    }
+    if (method === "delete") {
+      receipts.delete(key);
+      if (documents.delete(key)) return held.delete(key);
+    }
+    if (method === "sync") {
+      const [keys, sync] = args as [readonly string[], StoreOptions?];
+      const stored = keys.filter((each) => !documents.has(each)).map((each) => hidden.get(each) ?? each);
+      return inner.sync?.(stored, sync);
+    }
+    if (method === "getHeads") {
+      const [keys, length, head] = args as [readonly string[], number, StoreOptions?];
+      const one = async (each: string): Promise<ObjectHead | undefined> => {
+        if (!documents.has(each)) return (await inner.getHeads?.([each], length, head))?.[0];
+        const bytes = await held.getRange(each, { offset: 0, length });
+        return bytes && { bytes, info: await held.stat(each) };
+      };
+      return keys.some((each) => documents.has(each)) ? Promise.all(keys.map(one)) : proceed();
+    }
+    if (documents.has(key)) return applyTo(held, method, args);
+    const place = hidden.get(key);
+    return place === undefined ? proceed() : applyTo(inner, method, [place, ...args.slice(1)]);
+  };
+
+  const store = interceptStore(inner, {
+    onCall: <T>(each: StoreCall, proceed: () => Promise<T>) => call(each, proceed) as Promise<T>,
+    onSync: (each, proceed) => {
+      const { method, key, args } = each;
+      if (documents.has(key)) return applyTo(held, method, args) as ReturnType<typeof proceed>;
+      const place = hidden.get(key);
+      return place === undefined
+        ? proceed()
+        : (applyTo(inner, method, [place, ...args.slice(1)]) as ReturnType<typeof proceed>);
+    },
+    onList: () => undefined,
+  });
+
+  async function* list(folder: string, listing?: StoreOptions): AsyncGenerator<ListEntry> {
+    const seen = new Set<string>();
+    for await (const entry of held.list(folder, listing)) {
+      seen.add(entry.name);
+      yield entry;
+    }
+    for await (const entry of inner.list(folder, listing)) if (!seen.has(entry.name)) yield entry;
+  }
+
+  return {
+    store: Object.assign(store, { list }),
+    written: () => written,
+    async publish(signal) {
+      for (const [key, place] of hidden) {
+        await moveObject(inner, place, key, signal);
+        hidden.delete(key);
+      }
+      for (const key of [...documents].sort(membersFirst)) {
+        const bytes = await held.get(key);
+        if (bytes === undefined) continue;
+        written += await publisher.putDocument(key, bytes, signal);
+        documents.delete(key);
+        if (onReceipt !== undefined)
+          receipts.set(key, { key, size: bytes.length, crc32c: hexadecimal(await crc32c(bytes)) });
+      }
+      for (const receipt of receipts.values()) onReceipt?.(receipt);
+    },
+    async discard() {
+      for (const place of hidden.values()) await inner.delete(place);
+    },
+  };
+}
+
+/** The name of a file that is not published yet. */
+export function hiddenKey(key: string): string {
+  const { folder, name } = splitKey(key);
+  return joinKey(folder, `.${name}.superchunk-unverified`);
+}
+
+/** The order of documents: deep ones first; in a folder `sizes`, which commits an array, and then what names columns. */
+function membersFirst(a: string, b: string): number {
+  const rank = (key: string): number =>
+    key.endsWith("__rootdirs__") ? 2 : key.endsWith("meta/sizes") || key.endsWith("zarr.json") ? 1 : 0;
+  // A folder's `meta/` is no member of it.
+  const depth = (key: string): number => key.replace(/(?:^|\/)meta\/(?=[^/]+$)/, "/").split("/").length;
+  return depth(b) - depth(a) || rank(a) - rank(b) || (a < b ? -1 : 1);
+}
+
+/** Calls a method of a store by its name. */
+function applyTo(store: WritableStore, method: StoreCall["method"], args: readonly unknown[]): unknown {
+  const act: unknown = store[method];
+  return typeof act === "function" ? Reflect.apply(act, store, args) : undefined;
+}
+
+async function refuseTaken(store: WritableStore, key: string): Promise<void> {
+  if ((await store.stat(key)) === undefined) return;
+  throw new SuperchunkError("CONFLICT", "the object exists already", { path: store.describe(key) });
+}
+
+/** Gives a file its name. */
+async function moveObject(
+  store: WritableStore,
+  from: string,
+  to: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (store.rename !== undefined) {
+    await store.rename(from, to, { signal });
+    await store.sync?.([to], { signal });
+    return;
+  }
+  const size = (await store.stat(from, { signal }))?.size;
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    for (let offset = 0; size !== undefined && offset < size; offset += COPY) {
+      const bytes = await store.getRange(from, { offset, length: COPY }, { signal });
+      if (bytes !== undefined) yield bytes;
+    }
+  }
+  await store.put(to, pieces(), { signal });
+  await store.delete(from, { signal });
+}
+
+/** The same bytes, and their crc32c once they were read. */
+async function summed(source: PutSource): Promise<{ pieces: PutSource; sum: () => number }> {
+  const running = await startCrc32c();
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    for await (const piece of source instanceof Uint8Array ? [source] : source) {
+      running.update(piece);
+      yield piece;
+    }
+  }
+  return { pieces: pieces(), sum: () => running.digest() };
+}
+
+function hexadecimal(sum: number): string {
+  return sum.toString(16).padStart(8, "0");
+}

@@ -1,0 +1,285 @@
+/**
+ * One planned source: its tasks, the comparison, and then what makes it visible.
+ *
+ * Of each array the objects come first, then the comparison where it was asked for, then its documents; groups follow
+ * their members. Knows the order; must not know formats.
+ */
+
+import { isEqual } from "../../bytes/equal.ts";
+import { encodeHere } from "../../codec/index.ts";
+import { runPooled } from "../../store/pool.ts";
+import type { WritableStore } from "../../store/types.ts";
+import type {
+  ArrayRun,
+  ChunkCounts,
+  ConvertOptions,
+  FailedNode,
+  SourceResult,
+  SourceRun,
+  Target,
+  Task,
+} from "../pipeline.ts";
+import { type ConversionStore, holdDocuments } from "./conversion-store.ts";
+import { deleteTree } from "./destination.ts";
+import { assertSkippable } from "./failure.ts";
+import type { Publisher } from "./publisher.ts";
+
+/** Objects that are made at a time: while one is being synced, others are read and written. */
+const TASKS_AT_ONCE = 4;
+
+/** What is shared by all sources of a conversion. */
+export interface RunContext {
+  readonly target: Target;
+  readonly store: WritableStore;
+  readonly options: ConvertOptions;
+  readonly publisher: Publisher;
+}
+
+/**
+ * What of an earlier run is kept: arrays whose documents are there, and of others the objects; only the former where
+ * objects may be there without being durable.
+ */
+export type Kept = "nothing" | "arrays" | "tasks";
+
+/** How one source is run. */
+export interface RunSettings {
+  readonly keep: Kept;
+  /** Deletes what lies at a key, and forgets what was to be published there. */
+  discard(key: string): Promise<void>;
+  readonly signal: AbortSignal | undefined;
+  /** Called with uncompressed bytes, done and in all. */
+  readonly onProgress: (done: number, total: number, label: string) => void;
+}
+
+/** What was done, and what was left out. */
+export interface SourceOutcome {
+  readonly result: SourceResult;
+  readonly failed: readonly FailedNode[];
+}
+
+/** An array while its tasks run. */
+interface ArrayState {
+  readonly run: ArrayRun;
+  readonly store: ConversionStore;
+  readonly pending: Set<Promise<unknown>>;
+  /** True where an earlier run has published it. */
+  readonly isFinished: boolean;
+  isPublished: boolean;
+  /** Uncompressed bytes that were told as done. */
+  done: number;
+  shards: number;
+  kept: number;
+  readonly counts: ChunkCounts;
+  error: unknown;
+}
+
+/** A task, or with none of it the end of its array. */
+interface Step {
+  readonly state: ArrayState;
+  readonly task: Task | undefined;
+}
+
+/** Runs a planned source at a place that is ready. Throws what a task throws, but for arrays that may be left out. */
+export async function runSource(
+  run: SourceRun,
+  context: RunContext,
+  settings: RunSettings,
+): Promise<SourceOutcome> {
+  const started = performance.now();
+  const execution = new SourceExecution(run, context, settings);
+  const take = (step: Step, signal: AbortSignal): Promise<void> => execution.take(step, signal);
+  try {
+    await runPooled(execution.steps(), TASKS_AT_ONCE, take, settings.signal);
+    return await execution.finish(started);
+  } catch (error) {
+    if (!context.target.isHierarchy) await execution.undo().catch(() => undefined); // the first error is the one to tell
+    throw error;
+  }
+}
+
+class SourceExecution {
+  readonly #run: SourceRun;
+  readonly #context: RunContext;
+  readonly #settings: RunSettings;
+  readonly #states: ArrayState[] = [];
+  readonly #notes: string[] = [];
+  readonly #total: number;
+  #done = 0;
+  #written = 0;
+
+  constructor(run: SourceRun, context: RunContext, settings: RunSettings) {
+    this.#run = run;
+    this.#context = context;
+    this.#settings = settings;
+    this.#total = run.arrays.reduce((sum, { nbytes }) => sum + nbytes, 0);
+  }
+
+  async *steps(): AsyncGenerator<Step> {
+    for (const run of this.#run.arrays) {
+      const state = await this.#begin(run);
+      for await (const task of run.tasks(this.#settings.signal)) yield { state, task };
+      yield { state, task: undefined };
+    }
+  }
+
+  async #begin(run: ArrayRun): Promise<ArrayState> {
+    const { target, store, options, publisher } = this.#context;
+    const held = holdDocuments(store, {
+      isDocument: target.isDocument,
+      hidesFiles: options.verify === true && target.ending !== undefined,
+      publisher,
+      onReceipt: options.onReceipt,
+    });
+    const state: ArrayState = {
+      run,
+      store: held,
+      pending: new Set(),
+      isFinished: this.#settings.keep !== "nothing" && (await this.#isPublished(run)),
+      isPublished: false,
+      done: 0,
+      shards: 0,
+      kept: 0,
+      counts: { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 },
+      error: undefined,
+    };
+    this.#states.push(state);
+    return state;
+  }
+
+  /** True where the array's documents are there, whole. */
+  async #isPublished({ documents }: ArrayRun): Promise<boolean> {
+    const { store } = this.#context;
+    for (const { key, bytes } of documents)
+      if (!isEqual(await store.get(key, { signal: this.#settings.signal }), bytes)) return false;
+    return documents.length > 0;
+  }
+
+  /** Runs a step. The failure of an array that may be left out is kept until the end of the array. */
+  async take({ state, task }: Step, signal: AbortSignal): Promise<void> {
+    if (task !== undefined && state.error !== undefined) return;
+    const work = task === undefined ? this.#end(state, signal) : this.#make(state, task, signal);
+    if (task !== undefined) state.pending.add(work);
+    try {
+      await work;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!this.#run.skipsFailed) throw error;
+      state.error ??= assertSkippable(error);
+    } finally {
+      state.pending.delete(work);
+    }
+  }
+
+  async #make(state: ArrayState, task: Task, signal: AbortSignal): Promise<void> {
+    const { run, counts } = state;
+    const { store } = this.#context;
+    const mayBeThere = state.isFinished || (run.keepsTasks && this.#settings.keep === "tasks");
+    const isThere = mayBeThere && (await store.stat(task.key, { signal })) !== undefined;
+    if (state.isFinished && !isThere) return;
+    if (isThere) {
+      state.kept++;
+      this.#advance(state, task.nbytes);
+    } else {
+      const isMade = await run.run(task, {
+        store: state.store.store,
+        encoder: this.#context.options.encoder ?? encodeHere,
+        signal,
+        counts,
+        advance: (nbytes) => this.#advance(state, nbytes),
+        note: (text) => void this.#notes.push(text),
+      });
+      if (!isMade) return;
+    }
+    if (run.keepsTasks) state.shards++;
+  }
+
+  /** All tasks of the array were taken: compares, publishes. */
+  async #end(state: ArrayState, signal: AbortSignal): Promise<void> {
+    await Promise.allSettled(state.pending);
+    if (state.error !== undefined) return;
+    signal.throwIfAborted();
+    const { run, store } = state;
+    const { verify } = this.#context.options;
+    if (!state.isFinished)
+      for (const { key, bytes } of run.documents) await store.store.put(key, bytes, { signal });
+    try {
+      if (verify === true) await run.compare(store.store, signal);
+    } catch (error) {
+      await store.discard().catch(() => undefined); // the first error is the one to tell
+      throw error;
+    }
+    await store.publish(signal);
+    state.isPublished = true;
+    this.#advance(state, run.nbytes - state.done);
+  }
+
+  #advance(state: ArrayState, nbytes: number): void {
+    state.done += nbytes;
+    this.#done += nbytes;
+    if (nbytes > 0 || state.run.nbytes === 0)
+      this.#settings.onProgress(this.#done, this.#total, state.run.path);
+  }
+
+  /** Removes what was made: files that have their names, and folders that are not whole. */
+  async undo(): Promise<void> {
+    const { store, target } = this.#context;
+    for (const { run, store: held, isPublished } of this.#states) {
+      await held.discard();
+      if (target.ending === undefined) {
+        if (!isPublished) await deleteAt(store, run.root);
+      } else if (isPublished) await store.delete(run.root);
+    }
+  }
+
+  /** Removes what was left out, and publishes the groups. */
+  async finish(started: number): Promise<SourceOutcome> {
+    const { publisher, options } = this.#context;
+    const { signal } = this.#settings;
+    const failed = [...this.#run.failed];
+    for (const { run, error } of this.#states) {
+      if (error === undefined) continue;
+      failed.push({ path: run.node, source: run.path, error: assertSkippable(error) });
+      await this.#settings.discard(run.node);
+    }
+    const left = new Set(failed.map(({ path }) => path));
+    const groups = this.#run.groups(left);
+    for (const { key, bytes } of groups) this.#written += await publisher.putDocument(key, bytes, signal);
+    const whole = this.#states.filter(({ error }) => error === undefined);
+    const sum = (pick: (state: ArrayState) => number): number =>
+      whole.reduce((total, state) => total + pick(state), 0);
+    const odd = sum(({ counts }) => counts.oddTypesize);
+    return {
+      failed,
+      result: {
+        arrays: sum(({ run }) => run.arrays),
+        groups: groups.length,
+        chunksCopied: sum(({ counts }) => counts.copied),
+        chunksPadded: sum(({ counts }) => counts.padded),
+        chunksRecoded: sum(({ counts }) => counts.recoded),
+        shards: sum(({ shards }) => shards),
+        shardsKept: sum(({ kept }) => kept),
+        bytesWritten: this.#written + sum(({ store }) => store.written()),
+        nbytes: sum(({ run }) => run.nbytes),
+        seconds: (performance.now() - started) / 1000,
+        verified: options.verify === true,
+        notes: [
+          ...this.#run.notes,
+          ...whole.flatMap(({ run }) => run.notes),
+          ...this.#notes,
+          ...(odd === 0
+            ? []
+            : [
+                `${odd} chunks have another typesize in their header than their items have bytes; they are copied as they are`,
+              ]),
+        ],
+        renamed: this.#run.plan.renamed,
+      },
+    };
+  }
+}
+
+/** Deletes a file or a folder. */
+export async function deleteAt(store: WritableStore, key: string): Promise<void> {
+  if (key !== "" && (await store.stat(key)) !== undefined) await store.delete(key);
+  else await deleteTree(store, key, new Set());
+}

@@ -1,0 +1,190 @@
+/** Finds the sources of a conversion below a folder, and gives each its place in the destination. */
+
+import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
+import { type FoundArchive, findArchives } from "../../archive/open/discover.ts";
+import { open } from "../../archive/open/open.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { JsonValue } from "../../format/types.ts";
+import { isZarrFolder } from "../../open/find-readables.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore, StoreOptions } from "../../store/types.ts";
+import { namePaths } from "../../zarr/document/node-names.ts";
+import type { ZarrArray } from "../../zarr/read/array.ts";
+import type { ZarrGroup } from "../../zarr/read/group.ts";
+import { openZarr } from "../../zarr/read/open.ts";
+import type { SourceItem, SourceLocation } from "../pipeline.ts";
+import { isTableGroup, zarrSource } from "./zarr-source.ts";
+
+/** Objects whose change means that an archive has changed; those that exist count. */
+const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__", "__rootdirs__"];
+
+/** True where `path` is an archive itself; false for a folder of archives. Needs a store that can list for folders. */
+export async function isArchive(
+  store: ReadableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<boolean> {
+  if (path !== "" && (await store.stat(path, options)) !== undefined) return true;
+  try {
+    for await (const found of findArchives(store, path, options)) return found.path === path;
+  } catch (error) {
+    // Stores that cannot list, as HTTP's, hold no folders of archives that could be found.
+    if (isSuperchunkError(error, "UNSUPPORTED")) return true;
+    throw error;
+  }
+  return false;
+}
+
+/**
+ * Every archive and every outermost Zarr node at or below a place, in the order of the keys. Names stay as they are,
+ * extensions included, but for what Zarr reserves (see `node-names.ts`).
+ */
+export async function* findNodes(
+  { store, path }: SourceLocation,
+  options: OpenOptions,
+): AsyncGenerator<SourceItem> {
+  const found = new Map<string, FoundArchive>();
+  for await (const each of findArchives(store, path, { signal: options.signal, isOther: isZarrFolder }))
+    found.set(each.path, each);
+  const named = namePaths([...found.keys()].map((key) => below(key, path)));
+  for (const [key, { kind, error }] of [...found].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const own = (signal?: AbortSignal): OpenOptions => ({ ...options, signal });
+    const from = below(key, path);
+    const node = named.get(from) ?? from;
+    yield {
+      path: store.describe(key),
+      node,
+      ...(node === from ? {} : { renamedFrom: from }),
+      notes: [],
+      open(signal) {
+        if (error !== undefined) return Promise.reject(error);
+        return kind === "other" ? openZarr(store, key, own(signal)) : open(store, key, own(signal));
+      },
+    };
+  }
+}
+
+/** Path of a key below a folder. */
+function below(key: string, folder: string): string {
+  return key === folder ? "" : folder === "" ? key : key.slice(folder.length + 1);
+}
+
+/** All that lies at or below a place, in the order of names: archives, Zarr arrays, groups that are tables. */
+export async function* findColumns(
+  { store, path }: SourceLocation,
+  options: OpenOptions,
+): AsyncGenerator<SourceItem> {
+  for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
+    const node = below(found.path, path);
+    if (found.kind === "other")
+      yield* zarrItems({ store, path: found.path, node }, () => openZarr(store, found.path, options));
+    else if (found.error === undefined)
+      yield archiveItem(store, found.path, node, () => open(store, found.path, options));
+    else yield failedItem(store.describe(found.path), node, found.error);
+  }
+}
+
+/** An archive as a source. */
+export function archiveItem(
+  store: ReadableStore,
+  path: string,
+  node: string,
+  openArchive: () => Promise<Archive>,
+): SourceItem {
+  const keys = METADATA.map((name) => joinKey(path, name));
+  return {
+    path: store.describe(path),
+    node: node.replace(/\.(?:blp|bcolz|blz)$/i, ""),
+    fingerprint: () => versionsOf(store, keys),
+    open: openArchive,
+    notes: [],
+  };
+}
+
+/** The arrays of a node, and its groups that are tables; others become folders. */
+export async function* zarrItems(
+  at: SourceLocation & { readonly node: string },
+  openNode: () => Promise<ZarrArray | ZarrGroup>,
+  lost: readonly string[] = [],
+): AsyncGenerator<SourceItem> {
+  const { store, path, node } = at;
+  let found: ZarrArray | ZarrGroup;
+  let isWhole: boolean;
+  try {
+    found = await openNode();
+    isWhole = found.kind === "array" || (await isTableGroup(found));
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    yield failedItem(store.describe(path), node, error);
+    return;
+  }
+  if (isWhole) {
+    const source = zarrSource(found);
+    source.catch(() => undefined); // thrown when it is opened
+    yield {
+      path: store.describe(path),
+      node: node.replace(/\.zarr$/i, ""),
+      fingerprint: async () => fingerprintZarr(found),
+      open: () => source,
+      notes: lost,
+    };
+    return;
+  }
+  if (found.kind === "array") return;
+  const group = found;
+  let notes = [
+    ...lost,
+    ...(Object.keys(group.attrs).length > 0
+      ? [`${store.describe(path)}: attributes of the group are not carried over: a folder has none`]
+      : []),
+  ];
+  for (const name of await group.members()) {
+    const member = { store, path: joinKey(path, name), node: joinKey(node, name) };
+    yield* zarrItems(member, () => group.open(name), notes);
+    notes = [];
+  }
+}
+
+/** What was found and cannot be opened. */
+function failedItem(path: string, node: string, error: SuperchunkError): SourceItem {
+  return { path, node, notes: [], open: () => Promise.reject(error) };
+}
+
+/** All sources, sorted out before anything is written: no two may go to the same place. Throws `NOT_FOUND`, `BAD_ARGUMENT`. */
+export async function collectItems(
+  items: AsyncIterable<SourceItem>,
+  missing: SuperchunkError,
+): Promise<SourceItem[]> {
+  const all: SourceItem[] = [];
+  const byNode = new Map<string, string>();
+  for await (const item of items) {
+    const other = byNode.get(item.node);
+    if (other !== undefined) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `${other} would go to the same place, "${item.node}"; convert one of them by itself`,
+        { path: item.path, field: "src" },
+      );
+    }
+    byNode.set(item.node, item.path);
+    all.push(item);
+  }
+  if (all.length === 0) throw missing;
+  return all;
+}
+
+async function fingerprintZarr(node: ZarrArray | ZarrGroup): Promise<JsonValue> {
+  if (node.kind === "array") return versionsOf(node.store, node.model.metadataKeys);
+  const all: JsonValue[] = [];
+  for (const name of await node.members()) all.push(await fingerprintZarr(await node.open(name)));
+  return all;
+}
+
+async function versionsOf(store: ReadableStore, keys: readonly string[]): Promise<JsonValue> {
+  const versions: Record<string, string> = {};
+  for (const key of keys) {
+    const info = key === "" ? undefined : await store.stat(key);
+    if (info !== undefined) versions[key] = `${info.size} ${info.version}`;
+  }
+  return versions;
+}

@@ -1,0 +1,98 @@
+/** bcolz's folders: carrays, and ctables. */
+import { at } from "../../bytes/at.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { typesizeOf } from "../../write/bcolz/carray-settings.ts";
+import { type CarrayOptions, createCarray } from "../../write/bcolz/carray-write.ts";
+import { createTable } from "../../write/bcolz/table-write.ts";
+import type { ColumnTable } from "../pipeline.ts";
+import { type Column, compressionOf, isCutByRows, rowsOf } from "../sources/columns.ts";
+import type { CopyingEncoder } from "../sources/offered-chunks.ts";
+import { type ColumnFormat, isFolderDocument, type Piece, type PieceContext } from "./column-target.ts";
+
+/** bcolz 1.2 finds rows by the typesize that it would have given to Blosc; a chunk with another one gives it wrong values. */
+const NEEDS_TYPESIZE = { needsTypesize: true } as const;
+
+/** Carrays and ctables. */
+export const BCOLZ: ColumnFormat = {
+  format: "bcolz",
+  isDocument: isFolderDocument,
+
+  whyRecoded(piece) {
+    const reason = whyNotRows(piece);
+    if (reason !== undefined) return reason;
+    for (const { dtype, settings } of piece.columns) {
+      const needed = typesizeOf(dtype);
+      if (settings.typesize !== undefined && settings.typesize !== needed)
+        return `its chunks are of elements of ${settings.typesize} bytes, by which bcolz would find wrong rows; it needs ${needed}`;
+    }
+    return undefined;
+  },
+
+  whyRefused({ columns, table }) {
+    for (const { dtype, shape } of columns) {
+      if (shape.length === 0)
+        return "an array without dimensions has no rows, as bcolz would have it; convert it to npy or bloscpack";
+      if (dtype.kind === "struct")
+        return `bcolz opens no ${table === undefined ? "array" : "column"} of a structured dtype; convert it to blz, npy or bloscpack`;
+      if (elementsOf(shape.slice(1)) * dtype.itemSize === 0)
+        return "bcolz knows no rows without bytes; convert it to blz, npy or bloscpack";
+    }
+    return undefined;
+  },
+
+  async write({ key, columns, table }, context) {
+    if (table !== undefined) await writeTable(context, table, columns, key);
+    else await writeArray(context, at(columns, 0), key);
+  },
+};
+
+/** Why the chunks of columns cannot be those of a folder, if so. */
+export function whyNotRows({ columns }: Piece): string | undefined {
+  const column = columns.find(({ chunks }) => chunks === undefined);
+  if (column !== undefined) return column.whyRecoded ?? "its chunks cannot be copied";
+  return columns.every(isCutByRows) ? undefined : "its chunks are not rows in C order";
+}
+
+async function writeArray(context: PieceContext, column: Column, key: string): Promise<void> {
+  const encoder = context.copying(NEEDS_TYPESIZE);
+  const { dtype, shape, attrs } = column;
+  const data = context.watch(rowsOf(column, encoder, context.signal));
+  const options = { ...carrayOptions(context, column, encoder), attrs };
+  await createCarray(context.store, key, { dtype, rowShape: shape.slice(1), data }, options);
+}
+
+async function writeTable(
+  context: PieceContext,
+  table: ColumnTable,
+  columns: readonly Column[],
+  key: string,
+): Promise<void> {
+  const { signal } = context;
+  // One encoder for all: it compares bytes, so that columns are not mixed up.
+  const encoder = context.copying(NEEDS_TYPESIZE);
+  const sources = columns.map((column) => {
+    const { cparams, chunklen, expectedlen, dflt } = carrayOptions(context, column, encoder);
+    const { name, dtype, shape, attrs } = column;
+    const options = {
+      cparams,
+      chunklen,
+      expectedlen,
+      dflt,
+      ...(Object.keys(attrs).length === 0 ? {} : { attrs }),
+    };
+    const data = context.watch(rowsOf(column, encoder, signal));
+    return { name, dtype, rowShape: shape.slice(1), data, options };
+  });
+  await createTable(context.store, key, sources, { attrs: table.attrs, encoder, signal });
+}
+
+function carrayOptions({ signal }: PieceContext, column: Column, encoder: CopyingEncoder): CarrayOptions {
+  return {
+    cparams: compressionOf(column.settings),
+    chunklen: column.chunks?.chunkLength,
+    expectedlen: column.shape[0],
+    dflt: column.fillValue,
+    encoder,
+    signal,
+  };
+}

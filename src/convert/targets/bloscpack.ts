@@ -1,0 +1,42 @@
+/** Bloscpack files, version 3: numpy arrays, and plain bytes. */
+import { at } from "../../bytes/at.ts";
+import type { BloscpackOptions } from "../../write/bloscpack/bloscpack-options.ts";
+import { compressArray, compressBytes } from "../../write/bloscpack/bloscpack-write.ts";
+import { compressionOf } from "../sources/columns.ts";
+import { type ColumnFormat, tellLost } from "./column-target.ts";
+
+/** `.blp` files, one for each array or column, in the memory order in which the array is stored. */
+export const BLOSCPACK: ColumnFormat = {
+  format: "bloscpack",
+  ending: ".blp",
+  holdsBytes: true,
+  whyRecoded: ({ columns }) =>
+    at(columns, 0).chunks === undefined
+      ? (at(columns, 0).whyRecoded ?? "its chunks cannot be copied")
+      : undefined,
+
+  async write({ key, columns, bytes }, context) {
+    const column = at(columns, 0);
+    const { chunks, settings, dtype, shape, order, attrs } = column;
+    const { signal, overwrite } = context.options;
+    const encoder = context.copying();
+    const data = context.watch(chunks?.offer(encoder, signal) ?? column.stream({ signal }));
+    const options: BloscpackOptions = {
+      ...compressionOf(settings),
+      typesize: settings.typesize,
+      chunkSize: chunks !== undefined && chunks.chunkBytes > 0 ? chunks.chunkBytes : undefined,
+      checksum: settings.checksum,
+      encoder,
+      force: overwrite,
+      signal,
+    };
+    const metadata = bytes?.metadata ?? attrs;
+    const described = { ...options, metadata: Object.keys(metadata).length === 0 ? undefined : metadata };
+    if (bytes !== undefined) {
+      await compressBytes(data, context.store, key, { ...described, size: bytes.nbytes });
+      return;
+    }
+    tellLost(context, column, { name: "Bloscpack", holdsAttributes: true });
+    await compressArray({ dtype, shape, order, data }, context.store, key, described);
+  },
+};

@@ -1,0 +1,353 @@
+/**
+ * What all formats of one array or one table share: each source becomes files, or a folder, of its own.
+ *
+ * A format says what it can hold, writes it, and reads it back for the comparison; everything else is here and in the
+ * runner. See `npy.ts` for how little that is.
+ */
+import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
+import { open } from "../../archive/open/open.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { formatDType } from "../../format/dtype.ts";
+import type { JsonValue } from "../../format/types.ts";
+import { isTaken } from "../../store/entries.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore, WritableStore } from "../../store/types.ts";
+import type { ZarrArray } from "../../zarr/read/array.ts";
+import { ZarrGroup } from "../../zarr/read/group.ts";
+import type {
+  ArrayRun,
+  ChunkRun,
+  ColumnArray,
+  ColumnTable,
+  ConvertFormat,
+  ConvertOptions,
+  OpenedSource,
+  Place,
+  PlannedArray,
+  SourceRun,
+  Target,
+  TaskContext,
+} from "../pipeline.ts";
+import { compareStreams, compareValues } from "../run/compare.ts";
+import { deleteTree } from "../run/destination.ts";
+import { type Column, describeBytes, describeColumn } from "../sources/columns.ts";
+import { CopyingEncoder } from "../sources/offered-chunks.ts";
+
+/** What is written by one task: an array, or all columns of a table. */
+export interface Piece {
+  /** Key of the file or folder. */
+  readonly key: string;
+  readonly columns: readonly Column[];
+  /** Set where the columns become one table. */
+  readonly table?: ColumnTable | undefined;
+  /** Set for plain bytes that stay such. */
+  readonly bytes?: BytesArchive | undefined;
+}
+
+/** What a format writes with. */
+export interface PieceContext extends TaskContext {
+  readonly options: ConvertOptions;
+  /** The same bytes; tells progress. */
+  watch(data: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
+  /** An encoder that hands out the source's chunks where the writer asks for the same bytes; it is counted. */
+  copying(settings?: { readonly needsTypesize: boolean }): CopyingEncoder;
+}
+
+/** A format whose every array is a file, or whose every array or table is a folder. */
+export interface ColumnFormat {
+  readonly format: ConvertFormat;
+  /** Extension of its files; undefined: it makes folders, and tables are one folder. */
+  readonly ending?: string;
+  /** True where plain bytes can stay such. */
+  readonly holdsBytes?: boolean;
+  /** Documents of its folders. */
+  isDocument?(key: string): boolean;
+  /** Why it cannot hold a piece. Arrays of Python objects are refused for all formats. */
+  whyRefused?(piece: Piece): string | undefined;
+  /** Why chunks are recoded; undefined: they are copied, or the format has none. */
+  whyRecoded(piece: Piece): string | undefined;
+  write(piece: Piece, context: PieceContext): Promise<void>;
+  /** The values of a piece as they were written; default: opens it as an archive. */
+  read?(piece: Piece, store: ReadableStore, signal: AbortSignal | undefined): AsyncIterable<Uint8Array>;
+}
+
+/** A format as a target of conversions. */
+export function columnTarget(format: ColumnFormat): Target {
+  return {
+    format: format.format,
+    isHierarchy: false,
+    ending: format.ending,
+    settings: ({ columns, dtype, shape, recode }) => ({
+      to: format.format,
+      columns: columns ?? null,
+      dtype: dtype === undefined ? null : formatDType(dtype),
+      shape: shape ?? null,
+      recode: recode ?? true,
+    }),
+    isDocument: (key) => format.isDocument?.(key) === true,
+    plan: (source, place, options) => planPieces(format, source, place, options),
+  };
+}
+
+/** `meta/` of bcolz's folders and of superchunks, and what makes a folder a table. */
+export function isFolderDocument(key: string): boolean {
+  return /(?:^|\/)(?:meta\/(?:sizes|storage|attributes)|__rootdirs__|__attrs__)$/.test(key);
+}
+
+async function planPieces(
+  format: ColumnFormat,
+  source: OpenedSource,
+  { key, node }: Place,
+  options: ConvertOptions,
+): Promise<SourceRun> {
+  const pieces = await piecesOf(format, source, { key, node }, options);
+  const refused = pieces.map((piece) => refusalOf(format, piece, options));
+  const arrays = pieces.flatMap((piece, i) => describePiece(format, piece, refused[i]));
+  const path = "store" in source ? source.store.describe(source.path) : "";
+  return {
+    plan: {
+      source: path,
+      kind: source.kind === "table" || pieces.some(({ table }) => table !== undefined) ? "group" : "array",
+      arrays,
+      groups: [],
+      renamed: [],
+      nbytes: arrays.reduce((sum, { nbytes }) => sum + nbytes, 0),
+    },
+    arrays: pieces.map((piece) => pieceRun(format, piece, options)),
+    refusal: refused.find((error) => error !== undefined),
+    failed: [],
+    notes: [],
+    skipsFailed: false,
+    fingerprint: async () => ({ path, arrays: arrays.map(({ shape, nbytes }) => [shape ?? [], nbytes]) }),
+    claim: (store) => claim(format, pieces, key, store, options),
+    groups: () => [],
+    described: () => [],
+  };
+}
+
+/** A source as what formats take. */
+async function piecesOf(
+  { ending, holdsBytes }: ColumnFormat,
+  source: OpenedSource,
+  { key, node }: Pick<Place, "key" | "node">,
+  options: ConvertOptions,
+): Promise<Piece[]> {
+  if (source.kind === "joined" || source instanceof ZarrGroup)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "archives are joined in Zarr only; convert them to Zarr first, and the result to this format",
+      { field: "concat" },
+    );
+  const own = ending === undefined || node === "" ? key : `${key}${ending}`;
+  if (source.kind === "bytes") {
+    const isPlain = options.dtype === undefined && options.shape === undefined;
+    const bytes = holdsBytes === true && isPlain ? source : undefined;
+    return [{ key: own, columns: [await describeBytes(source, options)], bytes }];
+  }
+  const table =
+    source.kind === "table"
+      ? source
+      : ending === undefined && hasColumns(source)
+        ? tableOf(source)
+        : undefined;
+  if (table === undefined)
+    return [{ key: own, columns: [await describeColumn("", source as ArrayArchive | ColumnArray)] }];
+  const columns: Column[] = [];
+  for (const name of chooseColumns(table, options.columns))
+    columns.push(await describeColumn(name, table.column(name)));
+  if (ending === undefined) return [{ key, columns, table }];
+  return columns.map((column) => ({ key: joinKey(key, `${column.name}${ending}`), columns: [column] }));
+}
+
+/** Rows whose fields are stored apart, which are a table in all but name. */
+function hasColumns(source: ArrayArchive | ColumnArray | ZarrArray): source is ArrayArchive {
+  return "columnNames" in source && source.columnNames.length > 0 && source.shape.length === 1;
+}
+
+function tableOf(array: ArrayArchive): ColumnTable {
+  const { store, path, attrs, columnNames } = array;
+  return { kind: "table", store, path, attrs, names: columnNames, column: (name) => array.column(name) };
+}
+
+/** The columns that are asked for, in the table's order. Throws `NOT_FOUND` for one that is not there. */
+export function chooseColumns(
+  { names, store, path }: Pick<ColumnTable, "names" | "store" | "path">,
+  columns: readonly string[] | undefined,
+): readonly string[] {
+  const unknown = columns?.find((column) => !names.includes(column));
+  if (unknown === undefined) return names.filter((name) => columns?.includes(name) ?? true);
+  throw new SuperchunkError("NOT_FOUND", `no column "${unknown}"; there are ${names.join(", ")}`, {
+    path: store.describe(path),
+    field: unknown,
+  });
+}
+
+/** Why a piece cannot be written, if so. */
+function refusalOf(
+  format: ColumnFormat,
+  piece: Piece,
+  { recode }: ConvertOptions,
+): SuperchunkError | undefined {
+  const object = piece.columns.find(({ dtype }) => dtype.kind === "object");
+  if (object !== undefined) return noObjects(object.path);
+  const path = piece.columns[0]?.path ?? "";
+  const rows = new Set(piece.columns.map(({ shape }) => shape[0]));
+  const refusal =
+    piece.table !== undefined && rows.size > 1
+      ? `its columns are not of one length (${[...rows].join(", ")} rows), as those of a table are; convert each by itself`
+      : format.whyRefused?.(piece);
+  if (refusal !== undefined) return new SuperchunkError("UNSUPPORTED", refusal, { path, field: "shape" });
+  const reason = recode === false ? format.whyRecoded(piece) : undefined;
+  if (reason === undefined) return undefined;
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `its chunks cannot be copied, and nothing may be recoded: ${reason}`,
+    { path },
+  );
+}
+
+/** The error for arrays of Python objects. */
+export function noObjects(path: string): SuperchunkError {
+  return new SuperchunkError("UNSUPPORTED", "Python objects are never read, nor written", {
+    path,
+    field: "dtype",
+  });
+}
+
+function describePiece(
+  format: ColumnFormat,
+  piece: Piece,
+  refusal: SuperchunkError | undefined,
+): PlannedArray[] {
+  const recoded = format.whyRecoded(piece);
+  const reason = refusal === undefined ? recoded : (format.whyRefused?.(piece) ?? recoded ?? refusal.summary);
+  return piece.columns.map(({ name, path, nbytes, shape, chunks }) => {
+    const count = chunks?.nchunks ?? 0;
+    const action =
+      refusal !== undefined ? "refuse" : nbytes === 0 ? "empty" : reason !== undefined ? "recode" : "copy";
+    const run: ChunkRun = {
+      first: 0,
+      count,
+      action: reason === undefined ? "copy" : "recode",
+      ...(reason === undefined ? {} : { reason }),
+    };
+    return {
+      node: piece.table === undefined ? piece.key : joinKey(piece.key, name),
+      source: path,
+      action,
+      ...(reason === undefined ? {} : { reason }),
+      nbytes,
+      chunks: count,
+      shards: 0,
+      shape,
+      ...(count > 0 && refusal === undefined ? { runs: [run] } : {}),
+      notes: [],
+    };
+  });
+}
+
+/** Makes sure that what is at the places of pieces is nothing, or may be replaced. */
+async function claim(
+  { ending }: ColumnFormat,
+  pieces: readonly Piece[],
+  key: string,
+  store: WritableStore,
+  { overwrite }: ConvertOptions,
+): Promise<readonly string[]> {
+  if (ending !== undefined) {
+    const isFolder = pieces.some((piece) => piece.key !== key && piece.key.startsWith(`${key}/`));
+    return isFolder && !(await isTaken(store, key)) ? [key] : [];
+  }
+  const names: string[] = [];
+  for await (const { name } of store.list(key)) names.push(name);
+  if (names.length === 0) return [];
+  const isArchive = names.includes("meta") || names.includes("__rootdirs__");
+  if (overwrite !== true || !isArchive) {
+    throw new SuperchunkError(
+      "CONFLICT",
+      isArchive
+        ? "the destination exists; overwrite (--overwrite) replaces it, or name another"
+        : "the destination is a folder that holds something else; name another",
+      { path: store.describe(key) },
+    );
+  }
+  await deleteTree(store, key, new Set());
+  return [];
+}
+
+function pieceRun(format: ColumnFormat, piece: Piece, options: ConvertOptions): ArrayRun {
+  const { key, columns, table } = piece;
+  const nbytes = columns.reduce((sum, column) => sum + column.nbytes, 0);
+  return {
+    node: "",
+    path: columns[0]?.path ?? "",
+    arrays: columns.length,
+    nbytes,
+    notes: [],
+    root: key,
+    keepsTasks: false,
+    documents: [],
+    tasks: () => [{ key, part: [0], nbytes }],
+    async run(_task, context) {
+      if (format.ending === undefined)
+        for (const { path, isFillInexact } of columns)
+          if (isFillInexact)
+            context.note(`${path}: the fill value becomes NaN, without its sign and payload`);
+      const encoders: CopyingEncoder[] = [];
+      await format.write(piece, {
+        ...context,
+        options: { ...options, signal: context.signal },
+        copying(settings) {
+          const encoder = new CopyingEncoder(context.encoder, settings);
+          encoders.push(encoder);
+          return encoder;
+        },
+        async *watch(data) {
+          for await (const bytes of data) {
+            yield bytes;
+            context.advance(bytes.length);
+          }
+        },
+      });
+      for (const { copied, recoded } of encoders) {
+        context.counts.copied += copied;
+        context.counts.recoded += recoded;
+      }
+      return true;
+    },
+    async compare(store, signal) {
+      if (format.read !== undefined) {
+        for (const column of columns)
+          await compareStreams(column, format.read(piece, store, signal), store.describe(key), signal);
+        return;
+      }
+      const opened = await open(store, key, { signal });
+      for (const column of columns) {
+        const found = table !== undefined && opened.kind !== "bytes" ? opened.column(column.name) : opened;
+        if (found.kind === "array") await compareValues(column, found, store.describe(key), signal);
+        else if (found.kind === "bytes")
+          await compareStreams(column, found.streamBytes({ signal }), store.describe(key), signal);
+      }
+    },
+  };
+}
+
+/** Tells what a format of files has no place for. */
+export function tellLost(
+  { note }: TaskContext,
+  { path, attrs, fillValue }: Column,
+  format: { readonly name: string; readonly holdsAttributes: boolean },
+): void {
+  const lost = [
+    ...(!format.holdsAttributes && Object.keys(attrs).length > 0 ? ["attributes"] : []),
+    ...(isNothing(fillValue) ? [] : ["the fill value"]),
+  ];
+  if (lost.length > 0)
+    note(`${path}: ${lost.join(" and ")} not carried over: ${format.name} has no place for it`);
+}
+
+/** True for what is the default without a word on it: none, zero (not -0), false, the empty string, and lists of these. */
+function isNothing(fill: JsonValue | undefined): boolean {
+  if (Array.isArray(fill)) return (fill as readonly JsonValue[]).every(isNothing);
+  return fill === undefined || fill === null || Object.is(fill, 0) || fill === false || fill === "";
+}

@@ -1,0 +1,36 @@
+/** numpy's `.npy` files: a header, then the values in C order. */
+import { at } from "../../bytes/at.ts";
+import { encodeNpyHeader } from "../../format/npy.ts";
+import { type ColumnFormat, tellLost } from "./column-target.ts";
+
+/** Bytes that are read back at a time. */
+const PIECE = 4 << 20;
+
+/** `.npy` files, one for each array or column. They have no chunks, so that values are always decoded. */
+export const NPY: ColumnFormat = {
+  format: "npy",
+  ending: ".npy",
+  whyRecoded: () => undefined,
+
+  async write({ key, columns }, context) {
+    const column = at(columns, 0);
+    const { signal, overwrite } = context.options;
+    tellLost(context, column, { name: ".npy", holdsAttributes: false });
+    async function* pieces(): AsyncGenerator<Uint8Array> {
+      yield encodeNpyHeader(column.dtype, column.shape);
+      yield* context.watch(column.stream({ signal }));
+    }
+    await context.store.put(key, pieces(), { ifAbsent: overwrite !== true, signal });
+  },
+
+  async *read({ key, columns }, store, signal) {
+    const { dtype, shape, nbytes } = at(columns, 0);
+    const start = encodeNpyHeader(dtype, shape).length;
+    for (let offset = 0; offset < nbytes; offset += PIECE) {
+      const range = { offset: start + offset, length: Math.min(PIECE, nbytes - offset) };
+      const bytes = await store.getRange(key, range, { signal });
+      if (bytes === undefined) return;
+      yield bytes;
+    }
+  },
+};

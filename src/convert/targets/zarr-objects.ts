@@ -1,0 +1,198 @@
+/**
+ * A Zarr array of any version as a Zarr v3 array: a task for each stored object. Chunks go over as they are stored, shards
+ * with an index that has a crc32c; where the new document names other codecs they are decoded and encoded.
+ *
+ * Knows chains and shards; must not know why chunks are recoded, or how arrays are ordered and published.
+ */
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { JsonObject } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { innerGrid, leafOf } from "../../zarr/codecs/chain.ts";
+import { DOCUMENT, parseDocument } from "../../zarr/document/metadata-v3.ts";
+import type { ArrayModel } from "../../zarr/document/model.ts";
+import { encodeDocument } from "../../zarr/document/zarr-metadata.ts";
+import type { ZarrArray } from "../../zarr/read/array.ts";
+import { decodeStages } from "../../zarr/read/leaf.ts";
+import { openZarrArray } from "../../zarr/read/open.ts";
+import { type ChunkPlace, placeDetails, readPlace } from "../../zarr/read/place.ts";
+import { ShardCache } from "../../zarr/read/shard-cache.ts";
+import { DEFAULT_INDEX, encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
+import { storedPositions } from "../../zarr/read/stored-positions.ts";
+import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
+import type { Recoding } from "../plan/v3-document.ts";
+import { notesOnAttributes } from "../plan/zarr-attributes.ts";
+import type { ZarrArrayJob } from "../plan/zarr-jobs.ts";
+import { compareZarr } from "../run/zarr-compare.ts";
+
+/** Bytes copied at a time. */
+const COPY = 4 << 20;
+/** Chunks of a shard that are encoded at a time. */
+const AT_ONCE = 4;
+
+/** A planned array on its way below `prefix`. */
+export function objectRun(job: ZarrArrayJob, prefix: string): ArrayRun {
+  const { path, node: array, document, recoding } = job;
+  const own = joinKey(prefix, path);
+  const key = joinKey(own, DOCUMENT);
+  const notes = notesOnAttributes(array.attrs);
+  return {
+    node: path,
+    path: array.store.describe(array.path),
+    arrays: 1,
+    nbytes: array.nbytes,
+    notes: path === "" ? notes : notes.map((note) => `${path}: ${note}`),
+    root: own,
+    keepsTasks: true,
+    async *tasks(signal) {
+      const converted = parseArray(document, own);
+      for await (const position of storedPositions(array.store, array.model, signal))
+        yield { key: converted.chunkKey(position), part: position, nbytes: 0 };
+    },
+    run: objectWriter(job, own),
+    documents: [{ key, bytes: encodeDocument(document) }],
+    async compare(store, signal) {
+      const copy = await openZarrArray(store, own, { signal });
+      await compareZarr(array, copy, { transform: recoding?.transform, signal });
+    },
+  };
+}
+
+function parseArray(document: JsonObject, path: string): ArrayModel {
+  const parsed = parseDocument(document, path, joinKey(path, DOCUMENT));
+  if ("consolidated" in parsed) throw new TypeError("the document of an array is that of a group");
+  return parsed;
+}
+
+/** What makes the object of a task; false where nothing is stored. */
+function objectWriter({ node: array, document, recoding }: ZarrArrayJob, own: string): ArrayRun["run"] {
+  const { model, store } = array;
+  const { serializer } = model.chain;
+  const shape = model.axes.map((axis) => axis.lengthOf(0));
+  const cache = new ShardCache(store);
+  let recoder: Recoder | undefined;
+
+  return async (task: Task, context: TaskContext): Promise<boolean> => {
+    const { signal, counts } = context;
+    signal?.throwIfAborted();
+    const from = model.chunkKey(task.part);
+    if (recoding !== undefined) recoder ??= recoderOf(array, parseArray(document, own), recoding);
+    const place = { key: from, path: store.describe(from), offset: 0, slot: undefined, memory: undefined };
+    if (serializer.kind === "bytes" || (recoding === undefined && model.dialect === "zarr3")) {
+      const info = await store.stat(from, { signal });
+      if (info === undefined) return false;
+      const whole = { ...place, nbytes: info.size };
+      if (recoder === undefined) {
+        const pieces = readPieces(store, from, whole, signal);
+        await context.store.put(task.key, pieces, { stablePieces: true, signal });
+        counts.copied++;
+      } else {
+        const encoded = await readPlace(store, whole, 0, info.size, signal);
+        await context.store.put(task.key, await recoder(encoded, whole, context), { signal });
+        counts.recoded++;
+      }
+      return true;
+    }
+    const grid = innerGrid(serializer, shape);
+    const shard = await cache.open(from, grid, serializer.index);
+    if (shard === undefined) return false;
+    const places = shard.entries.flatMap((entry, slot) =>
+      entry === undefined ? [] : [{ ...place, ...entry, slot }],
+    );
+    if (places.length === 0) return false;
+    const stored =
+      recoder === undefined ? copies(store, places, signal) : recoded(store, places, recoder, context);
+    const pieces = async function* (): AsyncGenerator<Uint8Array> {
+      const entries = new Array<ShardEntry | undefined>(shard.entries.length).fill(undefined);
+      let offset = 0;
+      for await (const { slot, nbytes, pieces: bytes } of stored) {
+        entries[slot] = { offset, nbytes };
+        offset += nbytes;
+        yield* bytes;
+      }
+      yield await encodeShardIndex(entries, grid, DEFAULT_INDEX);
+    };
+    await context.store.put(task.key, pieces(), { stablePieces: true, signal });
+    counts[recoder === undefined ? "copied" : "recoded"] += places.length;
+    return true;
+  };
+}
+
+/** A chunk on its way into a shard. */
+interface ShardChunk {
+  readonly slot: number;
+  readonly nbytes: number;
+  readonly pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+}
+
+type SlotPlace = ChunkPlace & ShardEntry & { readonly slot: number };
+
+function* copies(
+  store: ReadableStore,
+  places: readonly SlotPlace[],
+  signal: AbortSignal | undefined,
+): Generator<ShardChunk> {
+  for (const { key, slot, offset, nbytes } of places)
+    yield { slot, nbytes, pieces: readPieces(store, key, { offset, nbytes }, signal) };
+}
+
+async function* recoded(
+  store: ReadableStore,
+  places: readonly SlotPlace[],
+  recode: Recoder,
+  context: TaskContext,
+): AsyncGenerator<ShardChunk> {
+  for (let at = 0; at < places.length; at += AT_ONCE) {
+    const lot = places.slice(at, at + AT_ONCE);
+    const made = lot.map(async (place) => {
+      const bytes = await recode(
+        await readPlace(store, place, 0, place.nbytes, context.signal),
+        place,
+        context,
+      );
+      return { slot: place.slot, nbytes: bytes.length, pieces: [bytes] };
+    });
+    yield* await Promise.all(made);
+  }
+}
+
+/** A stored chunk decoded by the array's codecs and encoded by those of its new document. */
+type Recoder = (encoded: Uint8Array, place: ChunkPlace, context: TaskContext) => Promise<Uint8Array>;
+
+function recoderOf(array: ZarrArray, converted: ArrayModel, { transform }: Recoding): Recoder {
+  const { stages } = leafOf(array.model.chain);
+  const encodings = leafOf(converted.chain).stages;
+  const nbytes = array.chunkShape.reduce((product, n) => product * n, array.dtype.itemSize);
+  return async (encoded, place, { encoder }) => {
+    const items = await decodeStages(stages, encoded, nbytes, place);
+    let bytes = transform === undefined ? items : transform.apply(items);
+    try {
+      for (const stage of encodings) bytes = await stage.encode(bytes, encoder);
+    } catch (error) {
+      throw isSuperchunkError(error) ? error.at(placeDetails(place)) : error;
+    }
+    return bytes;
+  };
+}
+
+/** A range of an object in pieces of bounded size. Throws `TRUNCATED`. */
+async function* readPieces(
+  store: ReadableStore,
+  key: string,
+  { offset, nbytes }: ShardEntry,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < nbytes; at += COPY) {
+    const length = Math.min(COPY, nbytes - at);
+    const bytes = await store.getRange(key, { offset: offset + at, length }, { signal });
+    if (bytes?.length !== length) {
+      throw new SuperchunkError("TRUNCATED", "the object became shorter while it was copied", {
+        path: store.describe(key),
+        offset: offset + at,
+        expected: length,
+        found: bytes?.length ?? 0,
+      });
+    }
+    yield bytes;
+  }
+}

@@ -1,0 +1,113 @@
+/** What was not compared is not shown, whatever the target; what is made leaves a receipt. */
+import { describe, expect, test } from "vitest";
+import { open } from "../../src/archive/open/open.ts";
+import { crc32c } from "../../src/bytes/checksum.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import type { ObjectHead, WritableStore } from "../../src/store/types.ts";
+import { interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { type ConvertFormat, type ConvertSource, convert, openZarr, type Receipt } from "../../src/zarr.ts";
+import { putCarray } from "./to-zarr/make-archive.ts";
+
+const values = new Uint8Array(Float64Array.from({ length: 1000 }, (_, i) => i / 7).buffer);
+
+async function makeArchive(): Promise<ConvertSource> {
+  const store = new MemoryStore();
+  await putCarray(store, "a", values, 100, { dtype: "float64", shape: [1000] });
+  return open(store, "a");
+}
+
+/** The same values as Zarr v2, whose chunks go over as they are stored. */
+async function makeZarr(): Promise<ConvertSource> {
+  const store = new MemoryStore();
+  const document = { zarr_format: 2, shape: [1000], chunks: [100], dtype: "<f8", order: "C", fill_value: 0 };
+  const text = JSON.stringify({ ...document, filters: null, compressor: null });
+  await store.put("z/.zarray", new TextEncoder().encode(text));
+  for (let i = 0; i < 10; i++) await store.put(`z/${i}`, values.slice(i * 800, (i + 1) * 800));
+  return openZarr(store, "z");
+}
+
+/** What a reader would take for a finished result. */
+const VISIBLE =
+  /(?:^|\/)(?:zarr\.json|out(?:\.\w+)?|meta\/(?:sizes|storage)|__rootdirs__|[^/]*\.array\.json)$/;
+
+interface Watched {
+  readonly store: WritableStore;
+  /** Keys that became visible, in their order, among `read`, where values were read back. */
+  readonly events: string[];
+}
+
+/** Changes a byte of data that were read. */
+function damage(read: unknown): void {
+  const bytes = read instanceof Uint8Array ? read : (read as Partial<ObjectHead> | undefined)?.bytes;
+  if (bytes !== undefined && bytes.length > 200) bytes[150] = (bytes[150] ?? 0) ^ 0x55;
+}
+
+/** A destination that says what becomes visible, and that may give back other bytes than it was given. */
+function watch(inner: MemoryStore, isDamaged: boolean): Watched {
+  const events: string[] = [];
+  const store = interceptStore(inner, {
+    async onCall({ method, key, args }, proceed) {
+      const name = method === "rename" ? String(args[1]) : key;
+      if ((method === "put" || method === "rename") && VISIBLE.test(name)) events.push(name);
+      const result = await proceed();
+      if (!["get", "getRange", "readInto", "getHead", "getHeads"].includes(method)) return result;
+      if (!/convert\.json$/.test(key)) events.push("read");
+      if (isDamaged) damage(method === "readInto" ? args[2] : result);
+      return result;
+    },
+    onSync({ args }, proceed) {
+      events.push("read");
+      const result = proceed();
+      if (isDamaged) damage(args[2]);
+      return result;
+    },
+    onList: () => undefined,
+  });
+  return { store, events };
+}
+
+const CASES: readonly (readonly [string, () => Promise<ConvertSource>, ConvertFormat])[] = [
+  ["an archive", makeArchive, "zarr"],
+  ["a Zarr array", makeZarr, "zarr"],
+  ["an archive", makeArchive, "zarr3-transformer"],
+  ...(["npy", "bloscpack", "bcolz", "blz"] as const).flatMap((to) => [
+    ["an archive", makeArchive, to] as const,
+    ["a Zarr array", makeZarr, to] as const,
+  ]),
+];
+
+describe.each(CASES)("%s", (_, source, to) => {
+  test(`as ${to} becomes visible only after it was read back, where that is asked for`, async () => {
+    const { store, events } = watch(new MemoryStore(), false);
+    const result = await convert(await source(), { store, path: "out" }, { to, verify: true });
+    expect(result).toMatchObject({ converted: 1, verified: true, nbytes: 8000 });
+    const shown = events.findIndex((event) => event !== "read");
+    expect(events.slice(0, shown).filter((event) => event === "read").length).toBeGreaterThan(0);
+    expect(events.slice(shown)).not.toHaveLength(0);
+  });
+
+  test(`as ${to} is never shown with other values than the source's`, async () => {
+    const inner = new MemoryStore();
+    const { store, events } = watch(inner, true);
+    await expect(convert(await source(), { store, path: "out" }, { to, verify: true })).rejects.toMatchObject(
+      {
+        name: "SuperchunkError",
+      },
+    );
+    expect(events.filter((event) => event !== "read")).toEqual([]);
+  });
+
+  test(`as ${to} leaves a receipt for every object, with its size and the crc32c of its bytes`, async () => {
+    const store = new MemoryStore();
+    const receipts: Receipt[] = [];
+    const onReceipt = (receipt: Receipt): void => void receipts.push(receipt);
+    await convert(await source(), { store, path: "out" }, { to, verify: true, onReceipt });
+    expect(receipts.length).toBeGreaterThan(0);
+    for (const { key, size, crc32c: sum } of receipts) {
+      const bytes = await store.get(key);
+      expect(bytes?.length).toBe(size);
+      expect((await crc32c(bytes ?? new Uint8Array())).toString(16).padStart(8, "0")).toBe(sum);
+    }
+    expect(new Set(receipts.map(({ key }) => key)).size).toBe(receipts.length);
+  });
+});
