@@ -4,6 +4,7 @@
  */
 import { readAttributes } from "../archive/kinds/array-folder.ts";
 import type { Finding, LongOptions } from "../archive/kinds/types.ts";
+import { VIEW_IS_BEHIND } from "../archive/places/generation.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { joinKey } from "../store/key.ts";
 import { readWritable } from "../write/array/create.ts";
@@ -13,7 +14,7 @@ import { LiveDocuments } from "./documents.ts";
 import { isForeign } from "./reader-forms.ts";
 import { WRITE_BITS } from "./shard-file.ts";
 import { LIVE_STATE, readLiveState, showsCommit } from "./state.ts";
-import { findingOf, REPAIR, unlikeDocuments } from "./verify.ts";
+import { BEHIND, findingOf, REPAIR, unlikeDocuments } from "./verify.ts";
 
 /** What is wrong with the Zarr view; undefined where the array has none. */
 export async function verifyLive(
@@ -22,12 +23,14 @@ export async function verifyLive(
 ): Promise<readonly Finding[] | undefined> {
   const { store, path } = place;
   const findings: Finding[] = [];
+  let isBehind = false;
   try {
     const { settings, committed } = await readWritable(store, path, { signal });
     if (!settings.zarr) return undefined;
     const state = await readLiveState(store, path);
     // Of a writer at work, or one that was killed, more is not to be expected: the next one makes it right.
     const isCurrent = state !== undefined && showsCommit(state, committed.layout);
+    isBehind = !isCurrent;
     const note = (code: string, text: string, at: string): void => {
       const message = isCurrent
         ? `${text}; ${REPAIR}`
@@ -65,7 +68,9 @@ export async function verifyLive(
     if (!isSuperchunkError(caught)) throw caught;
     findings.push(findingOf(caught, store.describe(path)));
   }
-  return findings;
+  return isBehind && findings.length > 0
+    ? [{ severity: "warning", code: BEHIND, message: VIEW_IS_BEHIND, path: store.describe(path) }, ...findings]
+    : findings;
 }
 
 /** What is wrong with a shard. */

@@ -74,7 +74,12 @@ const lookAtTable: Look = async (store, path) => {
     id: Buffer.from(await table.column("id").getBytes()).toString("hex"),
     price: Buffer.from(await table.column("price").getBytes()).toString("hex"),
   };
-  expect((await table.verify()).findings.filter(({ severity }) => severity === "error")).toEqual([]);
+  // Columns that are longer than the others are all that a kill may leave.
+  const errors = (await table.verify()).findings.filter(({ severity }) => severity === "error");
+  for (const { code, message } of errors) {
+    expect(code).toBe("INCOMPLETE");
+    expect(message).toMatch(/column "price" has \d+ rows, but the table's shortest has/);
+  }
   await table.close();
   expect(ours).toEqual({ id: numbers(length).toString("hex"), price: doubles(length).toString("hex") });
   expect(await seeTable(store, "a", { id: 4, price: 8 })).toEqual(ours);

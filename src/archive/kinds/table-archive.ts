@@ -3,7 +3,7 @@ import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
-import type { ArrayArchive, LongOptions, OpenOptions, TableArchive, VerifyReport } from "./types.ts";
+import type { ArrayArchive, Finding, LongOptions, OpenOptions, TableArchive, VerifyReport } from "./types.ts";
 import { joinReports, verifyParts } from "./verify.ts";
 
 export interface TableParts {
@@ -12,6 +12,8 @@ export interface TableParts {
   readonly attrs: JsonObject;
   readonly metadata: JsonObject;
   readonly warnings: readonly string[];
+  /** Those of the warnings that name columns which an interrupted writer left longer than the table. [FT-03] */
+  readonly unfinished: readonly string[];
   readonly metadataKeys: readonly string[];
   readonly columns: ReadonlyMap<string, ArrayArchive>;
   readonly length: number;
@@ -60,13 +62,13 @@ export class ColumnTable implements TableArchive {
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
     const report = await verifyParts(this.#parts.columns.values(), this.nbytes, options);
     const path = this.store.describe(this.path);
-    const own = this.warnings.map((message) => ({
-      severity: "warning" as const,
-      code: "WARNING",
-      message,
-      path,
-    }));
-    return joinReports([{ ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: own }, report]);
+    const { unfinished } = this.#parts;
+    const own = this.warnings.map((message): Finding => {
+      if (unfinished.includes(message)) return { severity: "error", code: "INCOMPLETE", message, path };
+      return { severity: "warning", code: "WARNING", message, path };
+    });
+    const ok = unfinished.length === 0;
+    return joinReports([{ ok, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: own }, report]);
   }
 
   async close(): Promise<void> {

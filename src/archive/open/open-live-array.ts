@@ -1,4 +1,5 @@
 /** Opens an array whose layout is in `meta/sizes`. @see FORMAT.md [FG] */
+import { isSuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -12,7 +13,13 @@ import {
 import { LiveArray } from "../kinds/live-array.ts";
 import { LiveState, type Opened } from "../kinds/live-state.ts";
 import type { ArrayArchive, OpenOptions } from "../kinds/types.ts";
-import { type Generation, hasLayout, readGeneration } from "../places/generation.ts";
+import {
+  type Generation,
+  hasLayout,
+  isViewBehind,
+  readGeneration,
+  VIEW_IS_BEHIND,
+} from "../places/generation.ts";
 import { OpenedFiles } from "../places/layout-files.ts";
 import { LayoutSequence } from "../places/layout-sequence.ts";
 
@@ -31,7 +38,8 @@ export async function openLiveArray(
     first?: FolderMetadata,
     signal?: AbortSignal,
   ): Promise<Opened> => {
-    const generation = await readGeneration(store, path, first, { verify, decoder, signal }, rows);
+    const read = await readGeneration(store, path, first, { verify, decoder, signal }, rows);
+    const generation = await withViewWarning(store, path, read, signal);
     const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
     const { layout, sizes } = generation;
     const files = new OpenedFiles();
@@ -39,6 +47,23 @@ export async function openLiveArray(
   };
   const opened = await reopen(undefined, found, options.signal);
   return new LiveArray(new LiveState(store, path, opened, (rows, signal) => reopen(rows, undefined, signal)));
+}
+
+/** Warns where Zarr readers see something else. A view whose state cannot be read is left to `verify`. */
+async function withViewWarning(
+  store: ReadableStore,
+  path: string,
+  generation: Generation,
+  signal: AbortSignal | undefined,
+): Promise<Generation> {
+  try {
+    if (!(await isViewBehind(store, path, generation, { signal }))) return generation;
+  } catch (error) {
+    if (isSuperchunkError(error) && error.isDamage) return generation;
+    throw error;
+  }
+  const { folder } = generation;
+  return { ...generation, folder: { ...folder, warnings: [...folder.warnings, VIEW_IS_BEHIND] } };
 }
 
 /** One generation as an array that knows of no other. */

@@ -33,14 +33,14 @@ export async function openTable(
   );
   const length = opened.reduce((least, column) => Math.min(least, rowsOf(column)), Number.POSITIVE_INFINITY);
   const columns = new Map<string, ArrayArchive>();
-  const warnings: string[] = [];
+  const unfinished: string[] = [];
   for (const [i, { name, folder }] of folders.entries()) {
     const column = opened[i];
     if (column === undefined) continue;
     const longer = rowsOf(column) > length;
     if (longer)
-      warnings.push(
-        `column "${name}" has ${rowsOf(column)} rows, but the table's shortest has ${length}: an append or trim did not finish; the rows beyond are not shown`,
+      unfinished.push(
+        `column "${name}" has ${rowsOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond; bcolz shows them in the column, and its next append puts rows side by side that do not belong together. "superchunk resize ${store.describe(path)} ${length}" cuts them off, and so does the next append by superchunk`,
       );
     columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
   }
@@ -51,7 +51,8 @@ export async function openTable(
     path,
     attrs,
     metadata: { names, dirs },
-    warnings,
+    warnings: unfinished,
+    unfinished,
     metadataKeys: [rootdirsKey, attrsKey],
     columns,
     length: opened.length === 0 ? 0 : length,

@@ -135,6 +135,24 @@ async function readBoth(store: ReadableStore, path: string, options: StoreOption
   return { sizes, storage };
 }
 
+/** What is said of an array that keeps itself a Zarr array, and whose Zarr view is not that of its last commit. [FY-06] */
+export const VIEW_IS_BEHIND =
+  'the Zarr view is behind: some of what Zarr readers see may be from before the last change, and some from after it. A writer is at work, or was killed; the next one finishes the view, and so does "superchunk link"';
+
+/** True where an array keeps itself a Zarr array, and its state does not say that the view shows this generation. [FY-06] */
+export async function isViewBehind(
+  store: ReadableStore,
+  path: string,
+  { storage, layout }: Generation,
+  options: StoreOptions,
+): Promise<boolean> {
+  if (storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) !== true) return false;
+  const key = joinKey(path, "meta/zarr");
+  const bytes = await store.get(key, options);
+  const { id, generation } = bytes === undefined ? {} : asObject(parseJson(bytes, store.describe(key)));
+  return id !== layout.id || generation !== layout.generation;
+}
+
 /** Write features of an array that are not known here: then it is opened for reading only. */
 export function unknownWriteFeatures({ superchunk }: StoredStorage): readonly string[] {
   return (superchunk?.writeFeatures ?? []).filter((feature) => !WRITE_FEATURES.includes(feature));

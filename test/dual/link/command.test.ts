@@ -70,7 +70,7 @@ test("changing a linked array says that its Zarr view stays behind, and linking 
   expect(behind.out).toMatch(
     /^BEHIND .*\n {2}warning BEHIND: .*the Zarr view is whole, and shows the archive as it was/,
   );
-  expect(behind.out).toContain("1 archive: 0 ok, 1 with a Zarr view of before");
+  expect(behind.out).toContain("1 archive: 0 ok, 1 with a Zarr view that is behind");
   expect((await runCli(["link", copy])).code).toBe(0);
   expect((await runCli(["verify", copy])).code).toBe(0);
   await runCli(["unlink", copy]);

@@ -71,6 +71,34 @@ test("[FY-01] create --zarr makes an array that every later command keeps a Zarr
   expect(fs.readdirSync(root).sort()).toEqual(["data", "meta"]);
 });
 
+test("[FY-12] a view that a killed set left between two states is BEHIND until the next writer, or link, finishes it", async () => {
+  const folder = temporaryFolder();
+  const root = join(folder, "live");
+  const raw = join(folder, "a.bin");
+  fs.writeFileSync(raw, new Uint8Array(ramp(0, 30).buffer));
+  const cut = ["--dtype", "<i4", "--chunklen", "4", "--superchunklen", "3"];
+  expect((await runCli(["create", root, "--zarr", "--from", raw, ...cut])).code).toBe(0);
+  // What a kill leaves between two shards: the first as it was, the second as it is, and a state that shows no commit.
+  const shard = join(root, "c/0");
+  const before = fs.readFileSync(shard);
+  expect((await runCli(["set", root, "--slice", "0:24", "--value", "-7"])).code).toBe(0);
+  const state = JSON.parse(fs.readFileSync(join(root, "meta/zarr"), "utf8"));
+  fs.writeFileSync(join(root, "meta/zarr"), JSON.stringify({ ...state, generation: undefined, id: undefined }));
+  fs.rmSync(shard);
+  fs.writeFileSync(shard, before, { mode: 0o444 });
+  expect(await readForeign(root)).toEqual([...ramp(0, 12), ...Array(12).fill(-7), ...ramp(24, 6)]);
+  const verified = await runCli(["verify", root, "--json"]);
+  expect(verified.code).toBe(1);
+  expect(JSON.parse(verified.out)).toMatchObject({ ok: false, totals: { behind: 1, damaged: 0 } });
+  expect(JSON.parse(verified.out).archives[0].findings[0]).toMatchObject({ code: "BEHIND" });
+  const { warnings } = JSON.parse((await runCli(["info", root, "--json"])).out);
+  expect(warnings).toEqual([expect.stringContaining("the Zarr view is behind")]);
+  expect((await runCli(["link", root])).code).toBe(0);
+  expect(await readForeign(root)).toEqual([...Array(24).fill(-7), ...ramp(24, 6)]);
+  expect((await runCli(["verify", root])).code).toBe(0);
+  expect(JSON.parse((await runCli(["info", root, "--json"])).out).warnings).toEqual([]);
+});
+
 test("a create --zarr that fails leaves nothing; other kinds of archives refuse it", async () => {
   const root = join(temporaryFolder(), "live");
   const short = join(temporaryFolder(), "short.bin");
