@@ -69,7 +69,10 @@ export async function verifyLive(
     findings.push(findingOf(caught, store.describe(path)));
   }
   return isBehind && findings.length > 0
-    ? [{ severity: "warning", code: BEHIND, message: VIEW_IS_BEHIND, path: store.describe(path) }, ...findings]
+    ? [
+        { severity: "warning", code: BEHIND, message: VIEW_IS_BEHIND, path: store.describe(path) },
+        ...findings,
+      ]
     : findings;
 }
 

@@ -83,7 +83,10 @@ test("[FY-12] a view that a killed set left between two states is BEHIND until t
   const before = fs.readFileSync(shard);
   expect((await runCli(["set", root, "--slice", "0:24", "--value", "-7"])).code).toBe(0);
   const state = JSON.parse(fs.readFileSync(join(root, "meta/zarr"), "utf8"));
-  fs.writeFileSync(join(root, "meta/zarr"), JSON.stringify({ ...state, generation: undefined, id: undefined }));
+  fs.writeFileSync(
+    join(root, "meta/zarr"),
+    JSON.stringify({ ...state, generation: undefined, id: undefined }),
+  );
   fs.rmSync(shard);
   fs.writeFileSync(shard, before, { mode: 0o444 });
   expect(await readForeign(root)).toEqual([...ramp(0, 12), ...Array(12).fill(-7), ...ramp(24, 6)]);
