@@ -13,7 +13,7 @@ export interface TableParts {
   readonly metadata: JsonObject;
   readonly warnings: readonly string[];
   /** Those of the warnings that name columns which an interrupted writer left longer than the table. [FT-03] */
-  readonly unfinished: readonly string[];
+  readonly unfinished?: readonly string[];
   readonly metadataKeys: readonly string[];
   readonly columns: ReadonlyMap<string, ArrayArchive>;
   readonly length: number;
@@ -62,7 +62,7 @@ export class ColumnTable implements TableArchive {
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
     const report = await verifyParts(this.#parts.columns.values(), this.nbytes, options);
     const path = this.store.describe(this.path);
-    const { unfinished } = this.#parts;
+    const { unfinished = [] } = this.#parts;
     const own = this.warnings.map((message): Finding => {
       if (unfinished.includes(message)) return { severity: "error", code: "INCOMPLETE", message, path };
       return { severity: "warning", code: "WARNING", message, path };
