@@ -1,6 +1,6 @@
 /** The public surface: what each entry point exports is a decision, not an accident. */
 import { expect, test } from "vitest";
-import * as blosc from "../src/codec/index.ts";
+import * as blosc from "../src/blosc.ts";
 import * as core from "../src/index.ts";
 import * as node from "../src/node/index.ts";
 import * as zarr from "../src/zarr.ts";

@@ -48,7 +48,7 @@ test("every example compiles as strict TypeScript", () => {
       superchunk: source("index.ts"),
       "superchunk/node": source("node/index.ts"),
       "superchunk/zarr": source("zarr.ts"),
-      "superchunk/blosc": source("codec/index.ts"),
+      "superchunk/blosc": source("blosc.ts"),
     },
   };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["examples"] }));

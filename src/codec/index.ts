@@ -1,5 +1,5 @@
 /**
- * `superchunk/blosc`: Blosc1 chunks, without a C library. Knows chunks and blocks; must not know any file format.
+ * Blosc1 chunks, without a C library: what other rooms, and the entry `superchunk/blosc`, use of the codec. Knows chunks and blocks; must not know any file format.
  */
 import { findBlockRange } from "./decode/block-table.ts";
 import { decodeBlocks, decodeRangeSync, decodeSync, readChunkHeader } from "./decode/decode.ts";

@@ -24,7 +24,7 @@ function makeProject(files: Readonly<Record<string, string>>): string {
       superchunk: [`${up}/src/index.ts`],
       "superchunk/node": [`${up}/src/node/index.ts`],
       "superchunk/zarr": [`${up}/src/zarr.ts`],
-      "superchunk/blosc": [`${up}/src/codec/index.ts`],
+      "superchunk/blosc": [`${up}/src/blosc.ts`],
     },
   };
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
