@@ -1,6 +1,5 @@
 /** What every command gets: its streams, and where it leaves its exit code. */
-import { stringifyJson } from "../src/format/json.ts";
-import type { JsonValue } from "../src/format/types.ts";
+import { type JsonValue, stringifyJson } from "../src/index.ts";
 import { describeFailure, EXIT } from "./failure.ts";
 import { type Io, Output } from "./output/output.ts";
 import { printable } from "./values/cell-text.ts";

@@ -3,8 +3,9 @@
  *
  * 0 done, 1 failed, 2 wrong use, 3 stored bytes contradict themselves or their checksums, 130 and 143 interrupted. @see FORMAT.md [FX-01]
  */
+
 import { CommanderError } from "commander";
-import { type ErrorCode, SuperchunkError } from "../src/errors.ts";
+import { type ErrorCode, SuperchunkError } from "../src/index.ts";
 
 /** Exit codes of the command, but for those of signals. */
 export const EXIT = { done: 0, failed: 1, wrongUse: 2, damaged: 3 } as const;

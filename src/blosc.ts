@@ -1,12 +1,12 @@
 /** `superchunk/blosc`: Blosc1 chunks, without a C library. */
 
 export {
+  type BlockRange,
   Blosc,
   type BloscConfig,
   type BloscContext,
-  type BlockRange,
-  blockRanges,
   type ByteEdit,
+  blockRanges,
   type ChunkHeader,
   type Compressor,
   type CompressorName,

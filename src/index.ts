@@ -29,12 +29,7 @@ export type {
 } from "./archive/kinds/types.ts";
 export { type FoundArchive, findArchives } from "./archive/open/discover.ts";
 export { open as openArchive } from "./archive/open/open.ts";
-export {
-  type ChunkDecoder,
-  callingThread,
-  type DecodedChunk,
-  type DecodeRun,
-} from "./archive/read/chunk-decoder.ts";
+export type { ChunkDecoder, DecodedChunk, DecodeRun } from "./archive/read/chunk-decoder.ts";
 export {
   type Hole,
   type HolePolicy,
@@ -46,8 +41,9 @@ export { type Compressor, type CreateOptions, create } from "./edit/create.ts";
 export { type EditOptions, edit } from "./edit/edit.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
-export { parseJson, parseJsonInput, stringifyJson } from "./format/json.ts";
+export { parseJson, stringifyJson } from "./format/json.ts";
 export { JsonFloat } from "./format/json-float.ts";
+export type { NpyHeader } from "./format/npy-header.ts";
 export type {
   ByteOrder,
   ChecksumName,
@@ -83,20 +79,20 @@ export type {
   StoreOptions,
   WritableStore,
 } from "./store/types.ts";
-export { type PlainJson, toJsonValue, toJsonValues, toNestedJson } from "./values/json-values.ts";
+export { type PlainJson, toJsonValue } from "./values/json-values.ts";
 export type { ArraySlice, Selected, ValuesOf, ValueTypes } from "./values/selected.ts";
-export { type Selection, type Slice, slice } from "./values/selection.ts";
-export {
+export { type Extent, resolveSelection, type Selection, type Slice, slice } from "./values/selection.ts";
+export type {
   BoolArray,
   ByteStringArray,
   ComplexArray,
   RawArray,
-  type Scalar,
+  Scalar,
   StructArray,
-  type StructValue,
-  type TypedValues,
+  StructValue,
+  TypedValues,
   UnicodeStringArray,
-  type ValueContainer,
+  ValueContainer,
 } from "./values/values.ts";
 export type { WriterLock } from "./write/array/create.ts";
 export { appendToBloscpack, forecastAppend } from "./write/bloscpack/bloscpack-append.ts";

@@ -27,7 +27,7 @@ const ENTRIES = new Map([
   ["superchunk", "index"],
   ["superchunk/node", "node/index"],
   ["superchunk/zarr", "zarr"],
-  ["superchunk/blosc", "codec/index"],
+  ["superchunk/blosc", "blosc"],
 ]);
 
 /** The package's entries, built once for all examples of a process. */

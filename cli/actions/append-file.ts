@@ -1,17 +1,20 @@
 /** Appending to a Bloscpack file, as `blpk append` does. */
 
-import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { parseTypedJson } from "../../src/format/json.ts";
-import type { JsonInput } from "../../src/format/types.ts";
+import {
+  type ArrayArchive,
+  appendToBloscpack,
+  type BloscpackAppendOptions,
+  type BloscpackAppendResult,
+  type BytesArchive,
+  type CountOrFactor,
+  forecastAppend,
+  isSuperchunkError,
+  type JsonInput,
+  SuperchunkError,
+} from "../../src/index.ts";
 import { readPlain } from "../../src/node/fs/fs-open.ts";
 import { encoderOf } from "../../src/node/index.ts";
-import { appendToBloscpack, forecastAppend } from "../../src/write/bloscpack/bloscpack-append.ts";
-import type {
-  BloscpackAppendOptions,
-  BloscpackAppendResult,
-} from "../../src/write/bloscpack/bloscpack-append-plan.ts";
-import type { CountOrFactor } from "../../src/write/bloscpack/bloscpack-options.ts";
 import type { Context } from "../context.ts";
 import { type BloscFlags, bloscSettings } from "../input/blosc-options.ts";
 import { type Input, openInput } from "../input/input.ts";

@@ -1,8 +1,7 @@
 /** Appending rows to arrays and tables that are folders. */
 
-import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
-import type { PublishPolicy } from "../../src/dual/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { type ArrayArchive, SuperchunkError, type TableArchive } from "../../src/index.ts";
+import type { PublishPolicy } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { appendStream, mirrorPolicy } from "../input/published-rows.ts";
 import { drawnRows, openAppendedRows } from "../input/rows-input.ts";

@@ -1,9 +1,6 @@
 /** Rows of an input for what they are appended to: bytes that fit, or the fields of a structured `.npy` for columns. */
 
-import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
-import { formatDType } from "../../src/format/dtype.ts";
-import type { DType, Field } from "../../src/format/types.ts";
+import { type ArrayArchive, type DType, type Field, formatDType, SuperchunkError } from "../../src/index.ts";
 import { elementsOf } from "../../src/values/selection.ts";
 import { cutPieces } from "../../src/write/bloscpack/cut-pieces.ts";
 import type { Context } from "../context.ts";

@@ -1,7 +1,7 @@
 /** Changes of columns as they are typed, and what they do to a table of bcolz and to an array with column folders. */
+
 import { InvalidArgumentError } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
-import type { DType, JsonValue } from "../../src/format/types.ts";
+import { type DType, type JsonValue, SuperchunkError } from "../../src/index.ts";
 import type { Editable } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import type { Input } from "../input/input.ts";

@@ -1,11 +1,12 @@
 /** What `compact` would do, from the metadata and the heads of superchunks. Writes nothing. */
 
 import { checkChange } from "../../src/dual/live.ts";
+import type { CutOptions } from "../../src/index.ts";
 import { ArrayWriter } from "../../src/write/array/array-writer.ts";
 import { planFold } from "../../src/write/array/compact.ts";
 import { readWritable } from "../../src/write/array/create.ts";
 import { ArrayRoot } from "../../src/write/array/root.ts";
-import { type CutOptions, settleSettings } from "../../src/write/layout/settings.ts";
+import { settleSettings } from "../../src/write/layout/settings.ts";
 import type { Context } from "../context.ts";
 import { withStore } from "./writing.ts";
 

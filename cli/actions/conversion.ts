@@ -1,14 +1,18 @@
 /** Runs `convert`: finds what is typed, hands it to the library with the options, and prints what became of it. */
+
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import type { Archive } from "../../src/archive/kinds/types.ts";
-import { findArchives } from "../../src/archive/open/discover.ts";
-import { open } from "../../src/archive/open/open.ts";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
+import {
+  type Archive,
+  findArchives,
+  isSuperchunkError,
+  openArchive as open,
+  type ReadableStore,
+  SuperchunkError,
+} from "../../src/index.ts";
 import { decoderOf, type Location, locate, locateTarget } from "../../src/node/index.ts";
 import { locateFileTarget } from "../../src/node/locate.ts";
 import { type Mount, MountedStore } from "../../src/store/mounted.ts";
-import type { ReadableStore } from "../../src/store/types.ts";
 import {
   assertApart,
   type ConvertResult,

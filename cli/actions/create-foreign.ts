@@ -1,12 +1,17 @@
 /** Making arrays and tables of bcolz: where nothing is yet, and leaving nothing where that fails. */
+
 import { existsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { Progress } from "../../src/archive/kinds/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
-import type { DType, Field, JsonValue } from "../../src/format/types.ts";
+import {
+  type DType,
+  type Field,
+  type JsonValue,
+  type Progress,
+  SuperchunkError,
+  type WritableStore,
+} from "../../src/index.ts";
 import { encoderOf, FileStore } from "../../src/node/index.ts";
-import type { WritableStore } from "../../src/store/types.ts";
 import { defaultRowOf } from "../../src/write/bcolz/carray-settings.ts";
 import { repeatRow } from "../../src/write/bcolz/carray-steps.ts";
 import { type CarrayOptions, createCarray } from "../../src/write/bcolz/carray-write.ts";

@@ -1,10 +1,13 @@
 /** Which archives `serve` shows, and under which names. */
+
 import { basename, resolve } from "node:path";
-import type { OpenOptions } from "../../src/archive/kinds/types.ts";
-import { open as openIn } from "../../src/archive/open/open.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import {
+  type OpenOptions,
+  openArchive as openIn,
+  type ReadableStore,
+  SuperchunkError,
+} from "../../src/index.ts";
 import { decoderOf, locate, openArchive } from "../../src/node/index.ts";
-import type { ReadableStore } from "../../src/store/types.ts";
 import { findViewEntries, isArchive, type ViewEntry } from "../../src/zarr.ts";
 
 /** The archives of the typed paths, with the stores that they lie in. */

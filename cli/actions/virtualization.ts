@@ -1,7 +1,7 @@
 /** Runs `virtualize`: from flags to plans, from results to lines and JSON. */
-import type { Archive } from "../../src/archive/kinds/types.ts";
+
 import { failureOf } from "../../src/convert/run/failure.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { type Archive, SuperchunkError } from "../../src/index.ts";
 import { encoderOf, openContainer, writeIcechunk } from "../../src/node/index.ts";
 import { locateFileTarget } from "../../src/node/locate.ts";
 import {

@@ -1,9 +1,9 @@
 /** Opening an array of superchunks to change it, and giving up what was begun where that fails. */
+
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
 import { LINK_RECORD } from "../../src/format/naming.ts";
+import { type ArrayArchive, SuperchunkError } from "../../src/index.ts";
 import { type Editable, type EditPathOptions, edit, openArchive } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 

@@ -1,10 +1,11 @@
 /** Changing archives at paths: with a lock, and a store that can write. */
+
 import { join } from "node:path";
-import { SuperchunkError } from "../../src/errors.ts";
+import { SuperchunkError, type WritableStore } from "../../src/index.ts";
 import { acquireLock } from "../../src/node/fs/lock.ts";
 import { locate } from "../../src/node/index.ts";
 import { isS3Address } from "../../src/node/locate.ts";
-import { isWritable, type WritableStore } from "../../src/store/types.ts";
+import { isWritable } from "../../src/store/types.ts";
 
 /** Where the lock of an array's folder lies. */
 export function carrayLock(path: string): string {

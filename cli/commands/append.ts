@@ -1,6 +1,7 @@
 /** `superchunk append`: bytes or rows behind those of a Bloscpack file, an array or a table. */
+
 import { type Command, Option } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
+import { SuperchunkError } from "../../src/index.ts";
 import { openArchive } from "../../src/node/index.ts";
 import { appendToFile, type FileFlags } from "../actions/append-file.ts";
 import {

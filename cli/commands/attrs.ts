@@ -1,6 +1,7 @@
 /** `superchunk attrs`: shows, sets and removes the user attributes of an array or a table. */
+
 import type { Command } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
+import { SuperchunkError } from "../../src/index.ts";
 import { edit, openArchive } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/attribute-text.ts";

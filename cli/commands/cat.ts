@@ -1,10 +1,16 @@
 /** `superchunk cat`: the values of an archive. */
 import { type Command, Option } from "commander";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
-import type { BytesArchive, LongOptions, ReadableArray, ReadableTable } from "../../src/index.ts";
-import type { Selection } from "../../src/values/selection.ts";
-import { resolveSelection } from "../../src/values/selection.ts";
+import {
+  type BytesArchive,
+  isSuperchunkError,
+  type LongOptions,
+  type ReadableArray,
+  type ReadableTable,
+  resolveSelection,
+  type Selection,
+  SuperchunkError,
+} from "../../src/index.ts";
 import type { GroupArrays } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";

@@ -1,9 +1,14 @@
 /** `superchunk columns`: lists the columns of a table or an array of a nested dtype; adds, renames and deletes them. */
+
 import type { Command } from "commander";
-import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
-import { formatDType } from "../../src/format/dtype.ts";
-import type { DType, JsonValue } from "../../src/format/types.ts";
+import {
+  type Archive,
+  type ArrayArchive,
+  type DType,
+  formatDType,
+  type JsonValue,
+  SuperchunkError,
+} from "../../src/index.ts";
 import { openArchive } from "../../src/node/index.ts";
 import {
   type ColumnChange,

@@ -1,8 +1,8 @@
 /** `superchunk compact`: the plain layout of an array, and other settings on request. */
+
 import type { Command } from "commander";
-import type { LongOptions } from "../../src/archive/kinds/types.ts";
-import type { MirrorCosts } from "../../src/dual/live-view.ts";
-import type { CutOptions } from "../../src/write/layout/settings.ts";
+import type { CutOptions, LongOptions } from "../../src/index.ts";
+import type { MirrorCosts } from "../../src/node/index.ts";
 import { type CompactPlan, planCompact } from "../actions/compact-plan.ts";
 import { openRoot, withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";

@@ -1,19 +1,19 @@
 import { tmpdir } from "node:os";
 import { type Command, Option } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
-import type { ChecksumName } from "../../src/format/types.ts";
-import { encoderOf, FileStore } from "../../src/node/index.ts";
-import { locateFileTarget } from "../../src/node/locate.ts";
-import type { BloscpackOptions, CountOrFactor } from "../../src/write/bloscpack/bloscpack-options.ts";
 import {
+  type BloscpackOptions,
+  type ChecksumName,
+  type CountOrFactor,
   compressArray,
   compressBytes,
-  packArray,
-  packBytes,
-} from "../../src/write/bloscpack/bloscpack-write.ts";
+  type Reserve,
+  SuperchunkError,
+} from "../../src/index.ts";
+import { encoderOf, FileStore } from "../../src/node/index.ts";
+import { locateFileTarget } from "../../src/node/locate.ts";
+import { packArray, packBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { scratchBeside } from "../../src/write/bloscpack/chunk-spool.ts";
-import type { Reserve } from "../../src/write/layout/reserve.ts";
 import { readMetadata } from "../actions/append-file.ts";
 import type { Context } from "../context.ts";
 import {

@@ -1,6 +1,7 @@
 /** `superchunk containers`: the places that references depend on, listed and edited without touching the references. */
+
 import type { Command } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
+import { SuperchunkError } from "../../src/index.ts";
 import { deleteContainer, listContainers, type SetContainer, setContainer } from "../../src/node/index.ts";
 import type { Container } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";

@@ -1,6 +1,7 @@
 /** `superchunk convert`: archives into another format. */
+
 import { type Command, Option } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
+import { SuperchunkError } from "../../src/index.ts";
 import { refuseEmptyPath } from "../../src/node/locate.ts";
 import { convertTo } from "../actions/conversion.ts";
 import type { Context } from "../context.ts";

@@ -1,21 +1,24 @@
 /** `superchunk create`: a new array of superchunks, from a `.npy` file, from raw bytes, or empty. */
+
 import { existsSync } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import type { PublishPolicy } from "../../src/dual/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
-import { formatDType } from "../../src/format/dtype.ts";
-import type { DType, JsonValue } from "../../src/format/types.ts";
+import {
+  type DType,
+  formatDType,
+  type JsonValue,
+  type Reserve,
+  SuperchunkError,
+  type WritableStore,
+} from "../../src/index.ts";
 import { clearLive } from "../../src/node/dual/live.ts";
-import { locateTarget, openArchive } from "../../src/node/index.ts";
+import { locateTarget, openArchive, type PublishPolicy } from "../../src/node/index.ts";
 import { isS3Address } from "../../src/node/locate.ts";
 import { createArray } from "../../src/node/write.ts";
-import type { WritableStore } from "../../src/store/types.ts";
 import { elementsOf } from "../../src/values/selection.ts";
 import type { CreateOptions } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
-import type { Reserve } from "../../src/write/layout/reserve.ts";
 import { makeCarray, makeTable } from "../actions/create-foreign.ts";
 import type { Context } from "../context.ts";
 import {

@@ -1,4 +1,5 @@
 /** `superchunk decompress`: what `blpk decompress` does, for every dialect. */
+
 import { randomUUID } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -6,9 +7,15 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
-import type { Archive, ArrayArchive, BytesArchive, LongOptions } from "../../src/archive/kinds/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
+import {
+  type Archive,
+  type ArrayArchive,
+  type BytesArchive,
+  isSuperchunkError,
+  type LongOptions,
+  SuperchunkError,
+} from "../../src/index.ts";
 import { openArchive } from "../../src/node/index.ts";
 import { locateFileTarget } from "../../src/node/locate.ts";
 import type { Context } from "../context.ts";

@@ -1,8 +1,14 @@
 /** `superchunk link`: an archive as a Zarr array where it lies. */
+
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { LinkPlan, LinkResult } from "../../src/dual/types.ts";
-import { parseDType } from "../../src/format/dtype.ts";
-import { type LinkPathOptions, link, planLinkAt } from "../../src/node/dual/link.ts";
+import { parseDType } from "../../src/index.ts";
+import {
+  type LinkPathOptions,
+  type LinkPlan,
+  type LinkResult,
+  link,
+  planLinkAt,
+} from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { formatCount, formatDuration, formatPlural, formatSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";

@@ -1,7 +1,8 @@
 /** `superchunk ls`: the archives under a folder, a line each. */
+
 import type { Command } from "commander";
 import { isUnfollowed } from "../../src/archive/open/discover.ts";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";

@@ -1,9 +1,6 @@
 /** `superchunk repair`: what is whole of a damaged archive, in a copy or, an array of superchunks, where it lies. */
 import { type Command, Option } from "commander";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
-import { parseJson } from "../../src/format/json.ts";
-import type { JsonValue } from "../../src/format/types.ts";
-import type { Hole } from "../../src/index.ts";
+import { type Hole, isSuperchunkError, type JsonValue, parseJson, SuperchunkError } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";

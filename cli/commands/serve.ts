@@ -1,6 +1,7 @@
 /** `superchunk serve`: archives as Zarr over HTTP, as they lie there. */
+
 import { type Command, InvalidArgumentError } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
+import { SuperchunkError } from "../../src/index.ts";
 import { encoderOf, serveView } from "../../src/node/index.ts";
 import type { ViewNode } from "../../src/zarr.ts";
 import { zarrTreeView } from "../../src/zarr.ts";

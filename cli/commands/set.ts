@@ -1,12 +1,18 @@
 /** `superchunk set`: other values for a part of an array. */
 import type { Command } from "commander";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
-import { formatDType } from "../../src/format/dtype.ts";
-import type { DType } from "../../src/format/types.ts";
-import type { Editable, SetPlan } from "../../src/index.ts";
+import {
+  type DType,
+  type Editable,
+  type Extent,
+  formatDType,
+  isSuperchunkError,
+  resolveSelection,
+  type Selection,
+  type SetPlan,
+  SuperchunkError,
+} from "../../src/index.ts";
 import { putItem } from "../../src/values/item-bytes.ts";
-import type { Selection } from "../../src/values/selection.ts";
-import { type Extent, elementsOf, resolveSelection } from "../../src/values/selection.ts";
+import { elementsOf } from "../../src/values/selection.ts";
 import { cutPieces } from "../../src/write/bloscpack/cut-pieces.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";

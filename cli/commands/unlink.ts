@@ -1,6 +1,7 @@
 /** `superchunk unlink`: undoes `link`. */
+
 import type { Command } from "commander";
-import { unlink } from "../../src/node/dual/link.ts";
+import { unlink } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";

@@ -1,12 +1,16 @@
 /** `superchunk verify`: everything that is stored, checked. */
+
 import type { Command } from "commander";
-import type { Finding, VerifyReport } from "../../src/archive/kinds/types.ts";
 import { isUnfollowed } from "../../src/archive/open/discover.ts";
 import { VIEW_IS_BEHIND } from "../../src/archive/places/generation.ts";
 import { BEHIND } from "../../src/dual/verify.ts";
-import { SuperchunkError } from "../../src/errors.ts";
-import { stringifyJson } from "../../src/format/json.ts";
-import type { JsonValue } from "../../src/format/types.ts";
+import {
+  type Finding,
+  type JsonValue,
+  SuperchunkError,
+  stringifyJson,
+  type VerifyReport,
+} from "../../src/index.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, plain, stateOf, toJsonFailure } from "../failure.ts";

@@ -1,6 +1,7 @@
 /** `superchunk virtualize`: references to archives, which show them as Zarr without a copy. */
+
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
+import { SuperchunkError } from "../../src/index.ts";
 import { refuseEmptyPath } from "../../src/node/locate.ts";
 import { virtualizeTo } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";

@@ -1,11 +1,15 @@
 /** Options that choose how an array of superchunks is cut and compressed. Knows text only. */
+
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { isSuperchunkError } from "../../src/errors.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
-import { parseDType } from "../../src/format/dtype.ts";
-import { parseJson } from "../../src/format/json.ts";
-import type { ChecksumName, DType } from "../../src/format/types.ts";
-import type { CutOptions } from "../../src/write/layout/settings.ts";
+import {
+  type ChecksumName,
+  type CutOptions,
+  type DType,
+  isSuperchunkError,
+  parseDType,
+  parseJson,
+} from "../../src/index.ts";
 import { type BloscFlags, bloscSettings, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
 import { parseCount } from "./units.ts";
 

@@ -1,8 +1,14 @@
 /** Attributes and values as they are typed. Knows text only. */
+
 import { InvalidArgumentError } from "commander";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
-import { parseJson, parseTypedJson } from "../../src/format/json.ts";
-import type { JsonInput, JsonValue } from "../../src/format/types.ts";
+import { parseTypedJson } from "../../src/format/json.ts";
+import {
+  isSuperchunkError,
+  type JsonInput,
+  type JsonValue,
+  parseJson,
+  SuperchunkError,
+} from "../../src/index.ts";
 
 /** An attribute as typed: `1.0` stays a float. */
 export type Attribute = readonly [name: string, value: JsonInput];

@@ -1,8 +1,8 @@
 /** Options of commands that compress, with the letters that `blpk` gives them. */
+
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { CompressorName, Shuffle } from "../../src/codec/types.ts";
-import type { CountOrFactor } from "../../src/write/bloscpack/bloscpack-options.ts";
-import type { Reserve } from "../../src/write/layout/reserve.ts";
+import type { CountOrFactor, Reserve } from "../../src/index.ts";
 import { parseSize } from "./units.ts";
 
 /** What the options say; absent where nobody chose. */

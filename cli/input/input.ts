@@ -1,8 +1,9 @@
 /** What a command is given to write into an archive: a file or stdin, bytes or a `.npy` file. */
+
 import { closeSync, createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { SuperchunkError } from "../../src/errors.ts";
-import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../../src/format/npy-header.ts";
+import { decodeNpyHeader, NPY_START, npyHeaderLength } from "../../src/format/npy-header.ts";
+import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
 import { openPlain } from "../../src/node/fs/fs-open.ts";
 import { readFullySync } from "../../src/node/fs/fs-read.ts";
 import { refuseEmptyPath } from "../../src/node/locate.ts";

@@ -1,7 +1,6 @@
 /** Rows of a stream that become visible while more are on their way. */
 import { InvalidArgumentError } from "commander";
-import type { PublishPolicy } from "../../src/dual/types.ts";
-import type { Editable } from "../../src/node/index.ts";
+import type { Editable, PublishPolicy } from "../../src/node/index.ts";
 import { elementsOf } from "../../src/values/selection.ts";
 
 /** What `--publish` says, in the help. */

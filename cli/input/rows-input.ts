@@ -2,18 +2,12 @@
  * Rows to write into an array: a `.npy` file or stdin, or raw bytes of a dtype that is told. Always in C order: values in
  * Fortran order are turned as they are read.
  */
+
 import { tmpdir } from "node:os";
 import { joinBytes } from "../../src/bytes/join.ts";
-import { SuperchunkError } from "../../src/errors.ts";
-import {
-  decodeNpyHeader,
-  isNpy,
-  NPY_START,
-  type NpyHeader,
-  npyHeaderLength,
-} from "../../src/format/npy-header.ts";
-import { FileStore } from "../../src/node/fs/fs-store.ts";
-import { locate } from "../../src/node/index.ts";
+import { decodeNpyHeader, isNpy, NPY_START, npyHeaderLength } from "../../src/format/npy-header.ts";
+import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
+import { FileStore, locate } from "../../src/node/index.ts";
 import { scratchBeside } from "../../src/write/bloscpack/chunk-spool.ts";
 import {
   fromObject,

@@ -1,7 +1,7 @@
 /** numpy's slice syntax, as `--slice` takes it. Knows text only. */
+
 import { InvalidArgumentError } from "commander";
-import { SuperchunkError } from "../../src/errors.ts";
-import type { Selection, Slice } from "../../src/values/selection.ts";
+import { type Selection, type Slice, SuperchunkError } from "../../src/index.ts";
 import { formatPlural } from "./units.ts";
 
 const INTEGER = /^[+-]?\d+$/;

@@ -1,8 +1,7 @@
 /** Which archives a path given on the command line stands for: itself, or all that lie under a folder. */
+
 import { join } from "node:path";
-import type { OpenOptions } from "../../src/archive/kinds/types.ts";
-import { open as openIn } from "../../src/archive/open/open.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { type OpenOptions, openArchive as openIn, SuperchunkError } from "../../src/index.ts";
 import { FileStore, locate } from "../../src/node/index.ts";
 import { type FoundReadable, findReadables, walkZarr } from "../../src/open/find-readables.ts";
 import { isArchive, type ZarrGroup } from "../../src/zarr.ts";

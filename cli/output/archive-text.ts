@@ -1,7 +1,7 @@
 /** What `info` prints for people: an aligned block of facts, exact numbers beside human units. */
-import { stringifyJson } from "../../src/format/json.ts";
-import { isNotedFloat, JsonFloat } from "../../src/format/json-float.ts";
-import type { JsonInput } from "../../src/format/types.ts";
+
+import { isNotedFloat } from "../../src/format/json-float.ts";
+import { JsonFloat, type JsonInput, stringifyJson } from "../../src/index.ts";
 import { formatCount, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import type { ArchiveFacts, ChunkFacts, ColumnFacts } from "./archive-facts.ts";

@@ -1,9 +1,14 @@
 /** What `convert` prints and writes: plans, results, the report. */
+
 import { writeFile } from "node:fs/promises";
-import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
-import { parseDType } from "../../src/format/dtype.ts";
-import { stringifyJson } from "../../src/format/json.ts";
-import type { DType, JsonValue } from "../../src/format/types.ts";
+import {
+  type DType,
+  isSuperchunkError,
+  type JsonValue,
+  parseDType,
+  SuperchunkError,
+  stringifyJson,
+} from "../../src/index.ts";
 import { encoderOf } from "../../src/node/index.ts";
 import type {
   ConversionPlan,

@@ -1,5 +1,5 @@
 /** What is told of archives that failed where others did not: lines on stderr, and the exit code. */
-import { type ErrorCode, SuperchunkError } from "../../src/errors.ts";
+import { type ErrorCode, SuperchunkError } from "../../src/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
 import { formatCount } from "../input/units.ts";

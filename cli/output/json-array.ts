@@ -1,6 +1,5 @@
 /** A JSON array printed while its members come. */
-import { stringifyJson } from "../../src/format/json.ts";
-import type { JsonValue } from "../../src/format/types.ts";
+import { type JsonValue, stringifyJson } from "../../src/index.ts";
 import type { Output } from "./output.ts";
 
 /** Prints `[`, a member to a line, `]`. */

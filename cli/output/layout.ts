@@ -1,7 +1,6 @@
 /** Lines for people: aligned blocks, dtypes, shapes. Knows text; must not know where it comes from. */
 
-import { formatDType } from "../../src/format/dtype.ts";
-import type { DType, JsonValue } from "../../src/format/types.ts";
+import { type DType, formatDType, type JsonValue } from "../../src/index.ts";
 import { printable } from "../values/cell-text.ts";
 import { padEnd, padStart, textWidth } from "./text-width.ts";
 

@@ -3,9 +3,10 @@
  *
  * Knows streams; must not know archives.
  */
+
 import type { Readable, Writable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
-import { SuperchunkError } from "../../src/errors.ts";
+import { SuperchunkError } from "../../src/index.ts";
 
 /** A stream that may be a terminal. */
 export type TerminalStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };

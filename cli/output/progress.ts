@@ -4,7 +4,7 @@
  * Of the libraries for it, cli-progress (3.12, the last release in 2023) brings a chain of packages for the width of
  * strings, and ora (eight dependencies) draws spinners: these lines do what is needed.
  */
-import type { Progress } from "../../src/archive/kinds/types.ts";
+import type { Progress } from "../../src/index.ts";
 import { formatClock, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import type { Io } from "./output.ts";

@@ -3,7 +3,7 @@
  *
  * Knows dtypes and text; must not know archives or streams.
  */
-import type { DType } from "../../src/format/types.ts";
+import type { DType } from "../../src/index.ts";
 import { formatDatetime, formatTimedelta } from "./time-text.ts";
 
 /** One cell: the name of its column, and whether it is a number (printed flush right). */

@@ -1,6 +1,5 @@
 /** `cat --format csv`: RFC 4180 quoting, a header, lines that end with a line feed. */
-import type { LongOptions } from "../../src/archive/kinds/types.ts";
-import { SuperchunkError } from "../../src/errors.ts";
+import { type LongOptions, SuperchunkError } from "../../src/index.ts";
 import type { Output } from "../output/output.ts";
 import { cellColumns, csvLine, pushCells } from "./cell-text.ts";
 import { readBatches, type ValueSource } from "./value-source.ts";

@@ -1,7 +1,6 @@
 /** `cat --format json`: one array, streamed, a row to a line. */
 
-import type { LongOptions } from "../../src/archive/kinds/types.ts";
-import { type PlainJson, toJsonValue } from "../../src/values/json-values.ts";
+import { type LongOptions, type PlainJson, toJsonValue } from "../../src/index.ts";
 import { nest } from "../../src/values/values.ts";
 import type { Output } from "../output/output.ts";
 import { readBatches, type ValueList, type ValueSource } from "./value-source.ts";

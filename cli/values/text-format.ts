@@ -1,6 +1,5 @@
 /** `cat --format text`: lines for people. Knows layout; must not know archives. */
-import type { LongOptions } from "../../src/archive/kinds/types.ts";
-import type { DType } from "../../src/format/types.ts";
+import type { DType, LongOptions } from "../../src/index.ts";
 import { formatCount } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
 import { padEnd, padStart, textWidth } from "../output/text-width.ts";

@@ -1,5 +1,4 @@
 /** Dates and time spans as numpy prints them. Knows datetime64's units; must not know archives. */
-import type { TimeUnit } from "../../src/format/types.ts";
 
 const NOT_A_TIME = -(2n ** 63n);
 
@@ -94,3 +93,5 @@ function floorDivide(a: bigint, b: bigint): bigint {
 function modulo(a: bigint, b: bigint): bigint {
   return a - floorDivide(a, b) * b;
 }
+
+import type { TimeUnit } from "../../src/index.ts";

@@ -1,6 +1,4 @@
 /** Dates as they are typed: ISO 8601 becomes the count that is stored. The way back of `time-text.ts`. */
-import { SuperchunkError } from "../../src/errors.ts";
-import type { DType, JsonValue, TimeUnit } from "../../src/format/types.ts";
 
 /** Attoseconds of a unit; years and months have no fixed number of them. */
 const ATTOSECONDS: Partial<Record<TimeUnit, bigint>> = {
@@ -65,3 +63,5 @@ function parseDate(text: string, unit: TimeUnit, scale: bigint): bigint | undefi
 function exactly(count: bigint, unit: bigint): bigint | undefined {
   return count % unit === 0n ? count / unit : undefined;
 }
+
+import { type DType, type JsonValue, SuperchunkError, type TimeUnit } from "../../src/index.ts";

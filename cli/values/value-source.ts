@@ -4,11 +4,19 @@
  * Knows selections and how much to read at once; must not know any output format.
  */
 
-import type { DType } from "../../src/format/types.ts";
-import type { ArraySlice, BytesArchive, LongOptions, ReadableArray } from "../../src/index.ts";
-import type { Selection, Slice } from "../../src/values/selection.ts";
-import { type Extent, elementsOf, resolveSelection } from "../../src/values/selection.ts";
-import type { TypedValues } from "../../src/values/values.ts";
+import {
+  type ArraySlice,
+  type BytesArchive,
+  type DType,
+  type Extent,
+  type LongOptions,
+  type ReadableArray,
+  resolveSelection,
+  type Selection,
+  type Slice,
+  type TypedValues,
+} from "../../src/index.ts";
+import { elementsOf } from "../../src/values/selection.ts";
 
 /** Selected values of one array. Rows are the entries of the first dimension of `shape`; a scalar is one row. */
 export interface ValueSource {

@@ -4,6 +4,8 @@
  * @module
  */
 
+export type { MirrorCosts } from "../dual/live-view.ts";
+export type { LinkPlan, LinkResult, PublishPolicy } from "../dual/types.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 export { slice } from "../values/selection.ts";
 export type { Editable } from "../write/editable.ts";
