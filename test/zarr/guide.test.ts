@@ -82,7 +82,7 @@ test("writing", async () => {
 
 test("an array that is a Zarr array while it grows", async () => {
   const folder = await prepare();
-  await run('createArray("live"', folder);
+  await run('create("live"', folder);
   const array = await openZarrArray(new FileStore(join(folder, "live")), "");
   expect(await array.get()).toHaveProperty("data", Float64Array.of(1, 2, 3));
 });
