@@ -15,7 +15,18 @@ import { LINK_RECORD } from "../format/naming.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
-import { isObject, showJson } from "../zarr/document/metadata-fields.ts";
+import {
+  asInteger,
+  asIntegers,
+  asList,
+  asObject,
+  asText,
+  badMember,
+  below,
+  type FieldPlace,
+  isObject,
+  showJson,
+} from "../zarr/document/metadata-fields.ts";
 import type { LinkKind, LinkOptions, ShardForm } from "./types.ts";
 
 /** Name of a live view's state, in the array's folder. */
@@ -137,65 +148,58 @@ export async function readLinkRecord(
 ): Promise<LinkRecord | undefined> {
   const bytes = await getIfThere(target, LINK_RECORD, { signal });
   if (bytes === undefined) return undefined;
-  const fields = new Fields(target.describe(LINK_RECORD), "Nothing was changed");
-  const json = fields.versioned(bytes, "superchunk_link");
+  const file: StateFile = { path: target.describe(LINK_RECORD), advice: "Nothing was changed" };
+  const json = versioned(bytes, "superchunk_link", file);
+  const place = (field: string): FieldPlace => ({ ...file, field });
+  const list = (name: string): readonly JsonValue[] => asList(json[name], place(name));
   const kind = KINDS.find((each) => each === json["kind"]);
-  if (kind === undefined) throw fields.bad("kind", json["kind"], KINDS.join(", "));
-  const documents = fields.list(json["documents"], "documents").map((value) => {
+  if (kind === undefined) throw badMember(place("kind"), KINDS.join(", "), json["kind"]);
+  const documents = list("documents").map((value) => {
     // Undoing removes what lies there: it must be a key that only links give.
-    const key = fields.key(value, "documents");
+    const key = asKey(value, place("documents"));
     if (DOCUMENT.test(key)) return key;
-    throw fields.bad("documents", key, "keys of zarr.json");
+    throw badMember(place("documents"), "keys of zarr.json", key);
   });
-  const sums = fields.object(json["sums"] ?? {}, "sums");
+  const sums = Object.entries(asObject(json["sums"] ?? {}, place("sums")));
   return {
     kind,
-    data: fields.text(json["data"], "data"),
-    archive: fields.text(json["archive"], "archive"),
-    files: fields.list(json["files"], "files").map((file) => parseFile(file, documents, fields)),
+    data: asText(json["data"], place("data")),
+    archive: asText(json["archive"], place("archive")),
+    files: list("files").map((each) => parseFile(asObject(each, place("files")), documents, file)),
     documents,
-    sums: new Map(Object.entries(sums).map(([key, sum]) => [key, fields.sum(sum, "sums")])),
-    options: parseOptions(fields.object(json["options"], "options"), fields),
-    folders: fields
-      .list(json["folders"], "folders")
-      .map((key) => (key === "" ? "" : fields.key(key, "folders"))),
+    sums: new Map(sums.map(([key, sum]) => [key, asSum(sum, place("sums"))])),
+    options: parseOptions(asObject(json["options"], place("options")), place("options")),
+    folders: list("folders").map((key) => (key === "" ? "" : asKey(key, place("folders")))),
   };
 }
 
-function parseFile(value: JsonValue, documents: readonly string[], fields: Fields): RecordedFile {
-  const file = fields.object(value, "files");
-  const link = fields.key(file["link"], "files.link");
+function parseFile(json: JsonObject, documents: readonly string[], file: StateFile): RecordedFile {
+  const place = (name: string): FieldPlace => ({ ...file, field: `files.${name}` });
+  const link = asKey(json["link"], place("link"));
   const match = SHARD.exec(link);
-  if (match === null || !documents.includes(`${match.groups?.["node"] ?? ""}zarr.json`)) {
-    throw fields.bad("files.link", link, "the key of a shard, c/0 for example, of an array in documents");
-  }
-  const mode = fields.text(file["mode"], "files.mode");
-  if (!/^[0-7]{1,4}$/.test(mode)) throw fields.bad("files.mode", mode, "an octal mode");
+  if (match === null || !documents.includes(`${match.groups?.["node"] ?? ""}zarr.json`))
+    throw badMember(place("link"), "the key of a shard, such as c/0, of an array in documents", link);
+  const mode = asText(json["mode"], place("mode"));
+  if (!/^[0-7]{1,4}$/.test(mode)) throw badMember(place("mode"), "an octal mode", mode);
   return {
-    path: fields.key(file["path"], "files.path"),
+    path: asKey(json["path"], place("path")),
     link,
-    size: fields.count(file["size"], "files.size"),
+    size: asInteger(json["size"], 0, place("size")),
     mode: Number.parseInt(mode, 8),
-    tail: fields.count(file["tail"], "files.tail"),
-    crc32c: fields.sum(file["crc32c"], "files.crc32c"),
+    tail: asInteger(json["tail"], 0, place("tail")),
+    crc32c: asSum(json["crc32c"], place("crc32c")),
   };
 }
 
-function parseOptions(options: JsonObject, fields: Fields): RecordedOptions {
+function parseOptions(options: JsonObject, place: FieldPlace): RecordedOptions {
   const { dtype, shape, dimension_names: names } = options;
-  const list = (value: JsonValue, name: string) => fields.list(value, `options.${name}`);
+  const at = below(place, "dimension_names");
   return {
-    ...(dtype === undefined ? {} : { dtype: parseDType(dtype, fields.path) }),
-    ...(shape === undefined
-      ? {}
-      : { shape: list(shape, "shape").map((n) => fields.count(n, "options.shape")) }),
+    ...(dtype === undefined ? {} : { dtype: parseDType(dtype, place.path) }),
+    ...(shape === undefined ? {} : { shape: asIntegers(shape, 0, below(place, "shape")) }),
     ...(names === undefined
       ? {}
-      : {
-          dimensionNames: list(names, "dimension_names").map((name) =>
-            name === null ? null : fields.text(name, "options.dimension_names"),
-          ),
-        }),
+      : { dimensionNames: asList(names, at).map((name) => (name === null ? null : asText(name, at))) }),
   };
 }
 
@@ -208,18 +212,19 @@ export async function readLiveState(store: ReadableStore, path: string): Promise
   const key = joinKey(path, LIVE_STATE);
   const bytes = await store.get(key);
   if (bytes === undefined) return undefined;
-  const fields = new Fields(
-    store.describe(key),
-    'The file is damaged; run "superchunk unlink" and "superchunk link"',
-  );
-  const json = fields.versioned(bytes, "superchunk_mirror");
-  const high = fields.count(json["high"], "high");
-  const generation =
-    json["generation"] === undefined ? undefined : fields.count(json["generation"], "generation");
-  const id = json["id"] === undefined ? undefined : fields.text(json["id"], "id");
+  const file: StateFile = {
+    path: store.describe(key),
+    advice: 'The file is damaged; run "superchunk unlink" and "superchunk link"',
+  };
+  const json = versioned(bytes, "superchunk_mirror", file);
+  const place = (field: string): FieldPlace => ({ ...file, field });
+  const count = (name: string): number => asInteger(json[name], 0, place(name));
+  const high = count("high");
+  const generation = json["generation"] === undefined ? undefined : count("generation");
+  const id = json["id"] === undefined ? undefined : asText(json["id"], place("id"));
   const { forms = [] } = json;
   if (!Array.isArray(forms) || !forms.every(isForm))
-    throw fields.bad("forms", forms, "a list of node, dimensions, capacity, chunkBytes and item");
+    throw badMember(place("forms"), "a list of node, dimensions, capacity, chunkBytes and item", forms);
   const published = generation === undefined || id === undefined ? undefined : { id, generation };
   return { high, published, forms };
 }
@@ -270,67 +275,32 @@ function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** The members of a state file, typed; `advice` says what to do where one is damaged. */
-class Fields {
-  readonly path: string;
-  readonly #advice: string;
+/** A state file, and what an error about it says to do. */
+type StateFile = Pick<FieldPlace, "path" | "advice">;
 
-  constructor(path: string, advice: string) {
-    this.path = path;
-    this.#advice = advice;
-  }
+/** The object that the bytes are, of a version that is known. */
+function versioned(bytes: Uint8Array, field: string, file: StateFile): JsonObject {
+  const { path, advice } = file;
+  const json = asObject(parseJson(bytes, path), { ...file, field: "the file" });
+  const version = json[field];
+  if (version === VERSION) return json;
+  throw new SuperchunkError(
+    typeof version === "number" && version > VERSION ? "UNSUPPORTED" : "BAD_FIELD",
+    `${field} is ${showJson(version)}; this version of superchunk knows ${VERSION}. Look for a newer superchunk. ${advice}`,
+    { path, field, expected: VERSION, found: version },
+  );
+}
 
-  /** The object that the bytes are, of a version that is known. */
-  versioned(bytes: Uint8Array, field: string): JsonObject {
-    const json = parseJson(bytes, this.path);
-    const version = isObject(json) ? json[field] : undefined;
-    if (isObject(json) && version === VERSION) return json;
-    throw new SuperchunkError(
-      typeof version === "number" && version > VERSION ? "UNSUPPORTED" : "BAD_FIELD",
-      `${field} is ${showJson(version)}; this version of superchunk knows ${VERSION}. Look for a newer superchunk. ${this.#advice}`,
-      { path: this.path, field, expected: VERSION, found: version },
-    );
-  }
+/** A key of a store. Throws `UNSAFE_PATH` too. */
+function asKey(value: JsonValue | undefined, place: FieldPlace): string {
+  const key = asText(value, place);
+  checkKey(key);
+  return key;
+}
 
-  object(value: JsonValue | undefined, field: string): JsonObject {
-    if (isObject(value)) return value;
-    throw this.bad(field, value, "an object");
-  }
-
-  list(value: JsonValue | undefined, field: string): readonly JsonValue[] {
-    if (Array.isArray(value)) return value;
-    throw this.bad(field, value, "a list");
-  }
-
-  text(value: JsonValue | undefined, field: string): string {
-    if (typeof value === "string") return value;
-    throw this.bad(field, value, "a string");
-  }
-
-  count(value: JsonValue | undefined, field: string): number {
-    if (isCount(value)) return value;
-    throw this.bad(field, value, "an integer from 0");
-  }
-
-  /** A key of a store. Throws `UNSAFE_PATH` too. */
-  key(value: JsonValue | undefined, field: string): string {
-    const key = this.text(value, field);
-    checkKey(key);
-    return key;
-  }
-
-  /** A crc32c. */
-  sum(value: JsonValue | undefined, field: string): number {
-    const text = this.text(value, field);
-    if (/^[0-9a-f]{8}$/.test(text)) return Number.parseInt(text, 16);
-    throw this.bad(field, text, "8 hexadecimal digits");
-  }
-
-  bad(field: string, found: unknown, expected: string): SuperchunkError {
-    return new SuperchunkError(
-      "BAD_FIELD",
-      `${field} is ${showJson(found)}; expected ${expected}. ${this.#advice}`,
-      { path: this.path, field, expected, found },
-    );
-  }
+/** A crc32c. */
+function asSum(value: JsonValue | undefined, place: FieldPlace): number {
+  const text = asText(value, place);
+  if (/^[0-9a-f]{8}$/.test(text)) return Number.parseInt(text, 16);
+  throw badMember(place, "8 hexadecimal digits", text);
 }

@@ -6,19 +6,21 @@
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 
-/** A member's value with its place, so that whoever refuses it can say where it stands. */
+/** The place of a member, so that an error can name it. */
 export interface FieldPlace {
   /** How messages name the document. */
   readonly path: string;
   /** Dotted name of the member, from the document's root. */
   readonly field: string;
+  /** What an error says to do (default: that the metadata are damaged, or not Zarr's). */
+  readonly advice?: string;
 }
 
 /** The error for a member that is not what it must be. */
 export function badMember(place: FieldPlace, expected: string, found: unknown): SuperchunkError {
   return new SuperchunkError(
     "BAD_FIELD",
-    `${place.field} is ${showJson(found)}, but must be ${expected}. The metadata are damaged, or not Zarr's`,
+    `${place.field} is ${showJson(found)}, but must be ${expected}. ${place.advice ?? "The metadata are damaged, or not Zarr's"}`,
     { path: place.path, field: place.field, expected, found },
   );
 }
@@ -34,7 +36,7 @@ export function unsupportedMember(place: FieldPlace, reason: string, found: unkn
 
 /** The place of a member of a member. */
 export function below(place: FieldPlace, name: string): FieldPlace {
-  return { path: place.path, field: place.field === "" ? name : `${place.field}.${name}` };
+  return { ...place, field: place.field === "" ? name : `${place.field}.${name}` };
 }
 
 /** True for an object that is not a list. */
