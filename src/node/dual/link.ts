@@ -38,13 +38,40 @@ export async function link(
   destination?: string,
   options: LinkPathOptions = {},
 ): Promise<LinkResult> {
+  const live = await liveAt(path, destination, options);
+  if (live === undefined)
+    return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
+  return live.isLive ? live.room.renewLive(path, options) : live.room.beginLiveAt(path, options);
+}
+
+/** What {@link link} would do; writes nothing. */
+export async function planLinkAt(
+  path: string,
+  destination?: string,
+  options: LinkPathOptions = {},
+): Promise<LinkPlan> {
+  const live = await liveAt(path, destination, options);
+  if (live === undefined)
+    return atPath(path, destination, options, false, (archive, site) => planLink(archive, site, options));
+  return live.isLive ? live.room.planRenewal(path, options) : live.room.planLiveAt(path, options);
+}
+
+/**
+ * What handles live arrays, where the one at the path is one, or is to become one; undefined for what is linked once.
+ *
+ * @throws UNSUPPORTED for an address: in object stores nothing has a second name; BAD_ARGUMENT for options that a live array
+ * does not have
+ */
+async function liveAt(
+  path: string,
+  destination: string | undefined,
+  options: LinkPathOptions,
+): Promise<{ readonly isLive: boolean; readonly room: Awaited<ReturnType<typeof loadLive>> } | undefined> {
   refuseAddress(path);
-  if (destination === undefined && (await isLiveAt(path))) return (await loadLive()).renewLive(path, options);
-  if (options.live === true) {
-    assertPlainLive(path, destination, options);
-    return (await loadLive()).beginLiveAt(path, options);
-  }
-  return atPath(path, destination, options, true, (archive, site) => linkArchive(archive, site, options));
+  if (destination === undefined && (await isLiveAt(path))) return { isLive: true, room: await loadLive() };
+  if (options.live !== true) return undefined;
+  assertPlainLive(path, destination, options);
+  return { isLive: false, room: await loadLive() };
 }
 
 /** True where the folder is an array that keeps itself a Zarr array. Loads nothing that writes arrays. */
@@ -90,37 +117,6 @@ function assertPlainLive(path: string, destination: string | undefined, options:
     `an array that keeps itself a Zarr array lies in its own folder, linked by hard links, as it is; leave ${field} away`,
     { path, field },
   );
-}
-
-/** What {@link link} would do; writes nothing. */
-export async function planLinkAt(
-  path: string,
-  destination?: string,
-  options: LinkPathOptions = {},
-): Promise<LinkPlan> {
-  refuseAddress(path);
-  if (destination === undefined && (await isLiveAt(path))) {
-    const findings = (await (await loadLive()).verifyLiveAt(path, options)) ?? [];
-    const root = resolve(path);
-    return {
-      source: root,
-      destination: root,
-      kind: "hard",
-      documents: [],
-      files: [],
-      added: 0,
-      done: findings.length === 0,
-      notes: [
-        "the array keeps itself a Zarr array",
-        ...findings.map(({ path: at, message }) => `${at}: ${message}`),
-      ],
-    };
-  }
-  if (options.live === true) {
-    assertPlainLive(path, destination, options);
-    return (await loadLive()).planLiveAt(path, options);
-  }
-  return atPath(path, destination, options, false, (archive, site) => planLink(archive, site, options));
 }
 
 async function atPath<T>(

@@ -14,26 +14,49 @@ import type { LockOptions } from "../fs/lock.ts";
 import { openWritable } from "../write.ts";
 import { dualFiles } from "./files.ts";
 
-/** Compares every shard and every chunk of it, and makes right what is not. */
+/** The plan of a live array, which needs no files listed: they are found out while the array is open. */
+function planOf(path: string, { added = 0, done = false, ...rest }: Partial<LinkPlan>): LinkPlan {
+  const root = resolve(path);
+  const plan = {
+    source: root,
+    destination: root,
+    kind: "hard",
+    documents: [],
+    files: [],
+    notes: [],
+  } as const;
+  return { ...plan, added, done, ...rest };
+}
+
+/** `3 shards`, `1 shard`. */
+function count(n: number, what: string): string {
+  return `${n} ${what}${n === 1 ? "" : "s"}`;
+}
+
+/** Compares every shard and every chunk of it, and repairs what is wrong. */
 export async function renewLive(path: string, options: LockOptions & LongOptions): Promise<LinkResult> {
   const started = performance.now();
   const costs = { bytes: 0, shards: 0, publications: 0 };
   const array = await openWritable(path, { ...options, mirrorCosts: costs, looksAtAll: true });
   await array.close();
   const { shards, bytes } = costs;
-  return {
-    source: resolve(path),
-    destination: resolve(path),
-    kind: "hard",
-    documents: [],
-    files: [],
-    added: bytes,
-    done: shards === 0,
-    notes: [
-      `the array keeps itself a Zarr array, and is one after every flush; ${shards === 0 ? "there was nothing to do" : `${shards} shard${shards > 1 ? "s were" : " was"} repaired`}`,
-    ],
-    seconds: (performance.now() - started) / 1000,
-  };
+  const did =
+    shards === 0
+      ? "there was nothing to do"
+      : `${count(shards, "shard")} ${shards === 1 ? "was" : "were"} repaired`;
+  const notes = [`the array keeps itself a Zarr array, and is one after every flush; ${did}`];
+  const seconds = (performance.now() - started) / 1000;
+  return { ...planOf(path, { added: bytes, done: shards === 0, notes }), seconds };
+}
+
+/** What {@link renewLive} would do; writes nothing. */
+export async function planRenewal(path: string, options: LongOptions): Promise<LinkPlan> {
+  const findings = (await verifyLiveAt(path, options)) ?? [];
+  const found = findings.map(({ path: at, message }) => `${at}: ${message}`);
+  return planOf(path, {
+    done: findings.length === 0,
+    notes: ["the array keeps itself a Zarr array", ...found],
+  });
 }
 
 /**
@@ -64,33 +87,21 @@ export async function planLiveAt(path: string, options: LongOptions): Promise<Li
     const { settings, committed, sizes } = await readWritable(store, "", { signal: options.signal });
     const writer = new ArrayWriter(new ArrayRoot(store, "", sizes), settings, committed);
     const { attrs } = await openArchive(store, "", { signal: options.signal });
-    const { documents, full, rewritten, open, bytes } = await planLive(
-      writer,
-      attrs,
-      dualFiles(root),
-      options,
-    );
-    return {
-      source: root,
-      destination: root,
-      kind: "hard",
-      documents,
-      files: [],
-      added: bytes,
-      done: false,
-      notes: [
-        ...(full + rewritten === 0
-          ? []
-          : [
-              `${full} full superchunk${full === 1 ? "" : "s"} would be shards by hard links; ${rewritten === 0 ? "all that is needed follows their chunks already" : `${rewritten} superchunk${rewritten === 1 ? "" : "s"} would be written once more, by copying their chunks, with the index of a shard after them`}`,
-            ]),
-        ...(open === 0
-          ? []
-          : [
-              `the open end of ${open} chunk${open === 1 ? "" : "s"} would be a shard of its own, a separate file`,
-            ]),
-      ],
-    };
+    const plan = await planLive(writer, attrs, dualFiles(root), options);
+    const { documents, full, rewritten, open, bytes } = plan;
+    const how =
+      rewritten === 0
+        ? "all that is needed follows their chunks already"
+        : `${count(rewritten, "superchunk")} would be written once more, by copying their chunks, with the index of a shard after them`;
+    const notes = [
+      ...(full + rewritten === 0
+        ? []
+        : [`${count(full, "full superchunk")} would be shards by hard links; ${how}`]),
+      ...(open === 0
+        ? []
+        : [`the open end of ${count(open, "chunk")} would be a shard of its own, a separate file`]),
+    ];
+    return planOf(path, { documents, added: bytes, notes });
   } finally {
     await store.close?.();
   }
