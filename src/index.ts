@@ -37,8 +37,8 @@ export {
   type RepairReport,
   repairArray,
 } from "./convert/run/repair.ts";
-export { type Compressor, type CreateOptions, create } from "./edit/create.ts";
-export { type EditOptions, edit } from "./edit/edit.ts";
+export { create, edit } from "./edit/edit.ts";
+export type { Compressor, CreateOptions, EditOptions } from "./edit/options.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
 export { parseJson, stringifyJson } from "./format/json.ts";

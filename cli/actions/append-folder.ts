@@ -20,9 +20,9 @@ export interface FolderFlags {
   readonly json?: boolean;
 }
 
-/** Appends the rows of an input to a carray, or to an array of superchunks. */
+/** Appends the rows of an input to an array. */
 export async function appendToArray(
-  archive: ArrayArchive,
+  archive: Pick<ArrayArchive, "dtype" | "shape">,
   path: string,
   name: string,
   flags: FolderFlags,

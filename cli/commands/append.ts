@@ -2,7 +2,6 @@
 
 import { type Command, Option } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { openArchive } from "../../src/node/index.ts";
 import { appendToFile, type FileFlags } from "../actions/append-file.ts";
 import {
   appendToArray,
@@ -13,6 +12,7 @@ import {
 import { checkWritable } from "../actions/writing.ts";
 import type { Context } from "../context.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";
+import { findAt } from "../input/opening.ts";
 import { PUBLISH_HELP, parsePublish } from "../input/published-rows.ts";
 
 /** Adds `append PATH INPUT...`. */
@@ -21,7 +21,7 @@ export function addAppend(program: Command, context: Context): void {
     .command("append")
     .alias("a")
     .description("append to a Bloscpack file, as blpk does, or rows to an array or a table")
-    .argument("<path>", "Bloscpack file, or folder of an array or a table")
+    .argument("<path>", "Bloscpack file, or folder of an array (also of Zarr) or a table")
     .argument(
       "<input...>",
       'bytes, or rows as .npy or raw; "-" reads stdin. For a table: one structured .npy, or NAME=FILE for each column',
@@ -71,7 +71,24 @@ async function append(
   context: Context,
 ): Promise<void> {
   checkWritable(path);
-  const archive = await openArchive(path, { signal: context.signal });
+  const found = await findAt(path, { signal: context.signal });
+  if (found.node !== undefined) {
+    const [input = "", ...more] = inputs;
+    try {
+      const { node } = found;
+      refuseFileOptions(path, flags);
+      if (node.kind === "array" && more.length === 0)
+        return await appendToArray(node, path, input, flags, context);
+    } finally {
+      await found.node.close();
+    }
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "one input is appended to one array; name an array of the group",
+      { path },
+    );
+  }
+  const { archive } = found;
   try {
     if (archive.kind === "table") {
       refuseFileOptions(path, flags);

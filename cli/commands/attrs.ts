@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { edit, openArchive } from "../../src/node/index.ts";
+import { edit } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type Attribute, collectAttribute } from "../input/attribute-text.ts";
 import { openPath, type Subject } from "../input/opening.ts";
@@ -19,7 +19,7 @@ export function addAttrs(program: Command, context: Context): void {
   program
     .command("attrs")
     .description(
-      "print the user attributes of an archive, a Zarr array or group as JSON; set and remove those of an array or a table",
+      "print the user attributes of an archive, a Zarr array or group as JSON; set and remove them",
     )
     .argument("<path>", "archive, or Zarr array or group")
     .option(
@@ -50,7 +50,7 @@ async function run(path: string, flags: AttrsFlags, context: Context): Promise<v
     await archive.close();
   }
   if (json !== true) return;
-  const changed = await openArchive(path, { signal: context.signal });
+  const changed = await openPath(path, { signal: context.signal });
   const { attrs } = changed;
   await changed.close();
   await context.json({ path, set: Object.fromEntries(set), removed: remove, attrs });
@@ -63,15 +63,6 @@ async function change(
   remove: readonly string[],
   breakLock: boolean | undefined,
 ): Promise<void> {
-  if (archive.dialect !== "blz-superchunk" && archive.dialect !== "carray" && archive.kind !== "table") {
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      archive.dialect.startsWith("zarr")
-        ? "the attributes of Zarr arrays and groups are only printed; change them with a library for Zarr"
-        : 'the metadata of a Bloscpack file change with what is appended: "superchunk append --metadata"',
-      { path, field: "dialect", expected: "an array or a table", found: archive.dialect },
-    );
-  }
   const missing = remove.find((name) => !Object.hasOwn(archive.attrs, name));
   if (missing !== undefined)
     throw new SuperchunkError("NOT_FOUND", `there is no attribute "${missing}"`, { path, field: missing });

@@ -1,13 +1,14 @@
 /** `create` and `edit` for paths and `s3:` addresses: with locks, threads that encode, and Zarr views that are kept. */
 import * as fs from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import type { CompressorName } from "../codec/types.ts";
-import { type CreateOptions, create as createIn } from "../edit/create.ts";
-import { type EditOptions, edit as editIn, formatAt } from "../edit/edit.ts";
+import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
+import type { CreateOptions, EditOptions } from "../edit/options.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { WriterLock } from "../write/array/create.ts";
 import type { Editable } from "../write/editable.ts";
+import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
 import {
   closeOnFailure,
@@ -18,7 +19,7 @@ import {
 } from "./locate.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { isSlow } from "./threads/thread-encoder.ts";
-import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
+import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
 import { type MirrorPathOptions, mirrorOf } from "./write.ts";
 
 /** Options of {@link edit}. */
@@ -48,17 +49,36 @@ export async function edit(path: string, options: EditPathOptions = {}): Promise
  */
 export async function create(path: string, options: CreatePathOptions): Promise<Editable> {
   const isFile = options.format === "bloscpack";
-  const location = isFile ? locateFileTarget(path) : locateTarget(path);
+  const isNode = options.format === "zarr" && !isS3Address(path);
+  const location = isFile
+    ? locateFileTarget(path)
+    : ((isNode ? locateInHierarchy(path) : undefined) ?? locateTarget(path));
   const settled = await settle(path, location, options, options.format ?? "blz");
   return closeOnFailure(location.store, createIn(location.store, location.path, { ...options, ...settled }));
 }
 
-/** The place of something that is there: a file, or a folder as the root of its store. */
+/** The place of something that is there, or is to be made in a group: a file, or a folder as the root of its store. */
 function locateEdited(path: string): WritableLocation {
   if (/^https?:\/\//i.test(path))
     throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
   const isFile = !isS3Address(path) && fs.statSync(path, { throwIfNoEntry: false })?.isFile() === true;
-  return isFile ? locateFileTarget(path) : locateTarget(path);
+  if (isFile) return locateFileTarget(path);
+  return isS3Address(path) || isArchive(path)
+    ? locateTarget(path)
+    : (locateInHierarchy(path) ?? locateTarget(path));
+}
+
+function isArchive(path: string): boolean {
+  return ["meta/storage", "meta/sizes", "__rootdirs__"].some((name) => fs.existsSync(join(path, name)));
+}
+
+/** A node in a Zarr group: its store begins at the topmost group, whose consolidated metadata are kept right. */
+function locateInHierarchy(path: string): WritableLocation | undefined {
+  const folder = resolve(path);
+  let root = folder;
+  while (dirname(root) !== root && fs.existsSync(join(dirname(root), DOCUMENT))) root = dirname(root);
+  if (root === folder) return undefined;
+  return { store: locateTarget(root).store, path: relative(root, folder).split(sep).join("/") };
 }
 
 /** What a path alone settles. The store belongs to what is opened: it is closed with the lock. */
@@ -81,11 +101,23 @@ async function settle(
   const choice = (cname: CompressorName | undefined) => (isSlow(cname) ? encoderOf(options) : undefined);
   const take = isRemote
     ? undefined
-    : (options.lock ?? ((name: string) => acquireLock(join(folderOf(path, key), name), options)));
+    : (options.lock ??
+      ((name: string | undefined) =>
+        name === undefined
+          ? Promise.resolve(undefined)
+          : acquireLock(join(folderOf(path, key), name), options)));
   return {
     ...options,
     encoder: options.encoder ?? (threads === undefined && format === "blz" ? choice : encoderOf(options)),
     lock: async (name) => closing(store, await take?.(name)),
+    ...(format === "zarr"
+      ? {
+          decoder: options.decoder ?? decoderOf(options),
+          // Threads would encode without an encoder that the caller chose.
+          shardWriter:
+            options.shardWriter ?? (options.encoder === undefined ? shardWriterOf(options) : undefined),
+        }
+      : {}),
     mirror: format === "blz" ? (options.mirror ?? mirrorOf(store, path, options)) : undefined,
   };
 }

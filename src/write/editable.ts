@@ -178,6 +178,23 @@ export abstract class Editable implements AsyncDisposable {
     return this.refuse("getBytes");
   }
 
+  /** Of a group: the names of its members. */
+  members(): Promise<readonly string[]> {
+    return this.refuse("members");
+  }
+  /** Of a group: makes an array or a group in it, by the options of `create`, and opens it. */
+  create(_name: string, _options: object): Promise<Editable> {
+    return this.refuse("create");
+  }
+  /** Of a group: opens a member for editing. */
+  edit(_name: string): Promise<Editable> {
+    return this.refuse("edit");
+  }
+  /** Of a group: removes a member and all below it. */
+  erase(_name: string, _options?: LongOptions): Promise<void> {
+    return this.refuse("erase");
+  }
+
   /** What {@link resize} would do. Writes nothing. */
   planResize(_shape: number | readonly number[]): Promise<ResizePlan> {
     return this.refuse("resize");

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { FileStore } from "../../src/node/index.ts";
+import { create, FileStore } from "../../src/node/index.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { convert } from "../../src/zarr.ts";
 import { openFixture } from "../convert/to-zarr/read-back.ts";
@@ -313,4 +313,34 @@ test("a group whose arrays lie in groups of their own is no table, whatever thei
   expect(code).toBe(2);
   expect(err).toContain("the arrays of this group are not all directly in it, as those of a table; choose");
   expect((await runCli(["cat", folder, "--column", "deep/b"])).out).toBe("0\n0\n");
+});
+
+test("append, resize, set, attrs change an array in a group, and its copy in consolidated metadata", async () => {
+  const folder = await makeFolder();
+  const consolidated =
+    '"consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}';
+  writeFileSync(join(folder, "zarr.json"), `{"zarr_format": 3, "node_type": "group", ${consolidated}}`);
+  const path = join(folder, "x");
+  await (await create(path, { format: "zarr", dtype: "<i4", shape: [3], chunkLength: 2 })).close();
+  const run = async (...argv: string[]): Promise<string> => {
+    const { code, out, err } = await runCli(argv);
+    expect([code, argv[0], code === 0 ? "" : err]).toEqual([0, argv[0], ""]);
+    return out;
+  };
+  const raw = join(folder, "more");
+  writeFileSync(raw, Buffer.from(Int32Array.of(7, 8).buffer));
+  expect(JSON.parse(await run("append", path, raw, "--json"))).toMatchObject({ rowsBefore: 3, rows: 5 });
+  await run("set", path, "--slice", "0:2", "--value", "4");
+  expect(JSON.parse(await run("resize", path, "7", "--dry-run", "--json"))).toMatchObject({
+    rowsBefore: 5,
+    rows: 7,
+  });
+  await run("resize", path, "4");
+  await run("resize", path, "5");
+  await run("attrs", path, "--set", "unit=EUR");
+  expect(JSON.parse(await run("cat", path, "--format", "json"))).toEqual([4, 4, 0, 7, 0]);
+  const document = JSON.parse(readFileSync(join(path, "zarr.json"), "utf8"));
+  const root = JSON.parse(readFileSync(join(folder, "zarr.json"), "utf8"));
+  expect(root.consolidated_metadata.metadata.x).toEqual(document);
+  expect([document.shape, document.attributes]).toEqual([[5], { unit: "EUR" }]);
 });

@@ -7,7 +7,8 @@ import { interceptStore, isWriting, type Wrapped } from "./intercept.ts";
 export function asReadOnly(store: WritableStore): Wrapped<WritableStore> {
   return interceptStore(store, {
     onCall({ method, key }, proceed) {
-      if (!isWriting(method)) return proceed();
+      // Nothing was written that a sync could miss.
+      if (method === "sync" || !isWriting(method)) return proceed();
       const refusal = new SuperchunkError("READ_ONLY", "it was opened to plan changes, not to make them", {
         path: store.describe(key),
       });

@@ -75,11 +75,23 @@ export class WritableZarrArray extends ZarrArray {
     await this.#write(extents, viewValues(values, this.storedDType, counts), options);
   }
 
-  /** The same with items as bytes in the byte order of `dtype`. */
+  /** The same with items as bytes in the byte order of `dtype`: as many as are selected, or one for all. */
   async setBytes(selection: Selection | null, bytes: Uint8Array, options: SetOptions = {}): Promise<void> {
     const extents = resolveSelection(selection, this.shape);
     const counts = extents.map((extent) => extent.count);
-    await this.#write(extents, viewBytes(this.toStoredOrder(bytes), this.dtype, counts), options);
+    const stored = this.toStoredOrder(bytes);
+    const isOne = bytes.length === this.dtype.itemSize;
+    const view = isOne
+      ? { bytes: stored, offset: 0, strides: counts.map(() => 0) }
+      : viewBytes(stored, this.dtype, counts);
+    await this.#write(extents, view, options);
+  }
+
+  /** Writes the fill value to a selection. Chunks that hold nothing else are removed. */
+  async fill(selection: Selection | null, options: SetOptions = {}): Promise<void> {
+    const extents = resolveSelection(selection, this.shape);
+    const strides = extents.map(() => 0);
+    await this.#write(extents, { bytes: this.storedFill, offset: 0, strides }, options);
   }
 
   /**

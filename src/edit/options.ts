@@ -1,0 +1,76 @@
+/** What `create` and `edit` can be asked for. Types only. */
+import type { ChunkEncoder, CompressorName, EncoderChoice, Shuffle } from "../codec/types.ts";
+import type { ChecksumName, DType, JsonObjectInput, JsonValue } from "../format/types.ts";
+import type { StoreOptions } from "../store/types.ts";
+import type { WriteOptions, WriterLock } from "../write/array/create.ts";
+import type { EditFormat } from "../write/editable.ts";
+import type { Reserve } from "../write/layout/reserve.ts";
+import type { ReadSettings } from "../zarr/read/leaf-requests.ts";
+import type { ZarrSpecification } from "../zarr/write/create.ts";
+import type { WriteSettings } from "../zarr/write/write-settings.ts";
+
+/** How something is opened for editing. */
+export interface EditOptions
+  extends StoreOptions,
+    Pick<WriteOptions, "modify" | "mirror">,
+    Omit<WriteSettings, "encoder">,
+    ReadSettings {
+  /** Makes chunks, or says who does for a compressor; default: the calling thread. */
+  readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
+  /** Keeps other writers out: called with the key of the lock's file, or undefined for Zarr, which has none. Without it, only comparing at each commit does. */
+  readonly lock?: ((key: string | undefined) => Promise<WriterLock>) | undefined;
+  /** Takes no lock and writes nothing (default false): only the verbs that plan work, and those that read. */
+  readonly readOnly?: boolean | undefined;
+}
+
+/** How chunks are compressed. */
+export interface Compressor {
+  readonly cname?: CompressorName | undefined;
+  /** 0 to 9. */
+  readonly clevel?: number | undefined;
+  readonly shuffle?: Shuffle | undefined;
+}
+
+/** What is to be made. */
+export interface CreateOptions extends EditOptions {
+  /** Default `blz`: an array of superchunks, which is the format of this library. */
+  readonly format?: EditFormat | undefined;
+  /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. A struct is a table in bcolz. */
+  readonly dtype?: JsonValue | DType | undefined;
+  /** Of `zarr`: an array (default), or a group, which needs no dtype. */
+  readonly kind?: "array" | "group" | undefined;
+  /** Of `zarr`: shape of a chunk, or of an inner chunk of a shard (default: `chunkLength` rows of about 1 MiB). */
+  readonly chunkShape?: readonly number[] | undefined;
+  /** Of `zarr`: shape of a shard; default: no shards. */
+  readonly shardShape?: readonly number[] | undefined;
+  /** Of `zarr`: codecs of a chunk, in place of `compressor`. */
+  readonly codecs?: readonly JsonValue[] | undefined;
+  /** Of `zarr`: names of the dimensions. */
+  readonly dimensionNames?: readonly (string | null)[] | undefined;
+  /** Of `zarr`: further members of the specification. */
+  readonly specification?: Omit<ZarrSpecification, "shape" | "dataType" | "chunkShape"> | undefined;
+  /** Rows and the shape of a row, default no rows of single values. Rows are filled with the default value. */
+  readonly shape?: number | readonly number[] | undefined;
+  /** Default value; default zero, empty, NaT. */
+  readonly fillValue?: JsonValue | undefined;
+  /** User attributes. */
+  readonly attrs?: JsonObjectInput | undefined;
+  /** Default: what the format's own program takes, with lz4 for `blz`, `bcolz` and `zarr`. */
+  readonly compressor?: Compressor | undefined;
+  /** Rows of a chunk; default: by the item size and `expectedLength`. */
+  readonly chunkLength?: number | undefined;
+  /** Rows that there will be, about: the chunk length is chosen by it. */
+  readonly expectedLength?: number | undefined;
+  /** Of `blz`: chunks of a full superchunk (default: about 32 MiB, at most 512). */
+  readonly superchunkLength?: number | undefined;
+  /** Of `blz` and `bloscpack`: of each chunk. */
+  readonly checksum?: ChecksumName | undefined;
+  /** Of `blz`: room behind each chunk for `modify: "in-place"`. */
+  readonly reserve?: Reserve | undefined;
+  /** Of `blz`: the fields of a struct lie in a folder each (default true). */
+  readonly columns?: boolean | undefined;
+  /** Of `blz`: the folder is kept a Zarr v3 array as well (default false). */
+  readonly zarr?: boolean | undefined;
+  /** Removes an archive that is there (default false: `CONFLICT`). */
+  readonly overwrite?: boolean | undefined;
+}

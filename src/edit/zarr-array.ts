@@ -1,0 +1,415 @@
+/**
+ * A Zarr v3 array that is open for editing. Chunks come before the document that counts them, and go after it; the copies of the
+ * document in consolidated metadata follow.
+ */
+
+import type { LongOptions } from "../archive/kinds/types.ts";
+import { at } from "../bytes/at.ts";
+import { joinBytes } from "../bytes/join.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
+import { keepFloats } from "../format/json-float.ts";
+import type { DType, JsonInput, JsonObject, JsonObjectInput } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import { runPooled } from "../store/pool.ts";
+import type { WritableStore } from "../store/types.ts";
+import type { Selected } from "../values/selected.ts";
+import type { Selection } from "../values/selection.ts";
+import { elementsOf, resolveSelection } from "../values/selection.ts";
+import {
+  type AttributeChanges,
+  attempt,
+  Editable,
+  planDeletion,
+  type ResizePlan,
+  type SetPlan,
+  shapeOf,
+} from "../write/editable.ts";
+import { OperationLine } from "../write/operation-line.ts";
+import { collectItems } from "../write/rows/edits.ts";
+import { itemsOf, readRows } from "../write/rows/rows.ts";
+import { segmentsOf } from "../zarr/document/chunk-grid.ts";
+import { DOCUMENT, parseDocument } from "../zarr/document/metadata-v3.ts";
+import type { ArrayModel } from "../zarr/document/model.ts";
+import type { ReadSettings } from "../zarr/read/leaf-requests.ts";
+import { storedPositions } from "../zarr/read/stored-positions.ts";
+import { type Document, putDocument, readDocument } from "../zarr/write/node-document.ts";
+import { WritableZarrArray } from "../zarr/write/writable-array.ts";
+import type { WriteSettings } from "../zarr/write/write-settings.ts";
+
+/** How a Zarr array is edited. */
+export interface ZarrEditSettings extends WriteSettings, ReadSettings {
+  /** Released by `close`. */
+  readonly lock?: { release(): Promise<void> } | undefined;
+}
+
+/** Bytes of rows that wait in memory, or are written at a time: whole shards where these are shorter. */
+const MAX_WAITING = 32 << 20;
+/** Objects removed at a time. */
+const AT_ONCE = 8;
+
+const NO_COLUMNS = "a Zarr array has no columns; a group has arrays";
+const OLD = "only Zarr v3 documents are changed; convert the array first";
+
+export class ZarrEdit extends Editable {
+  readonly kind = "array";
+  readonly format = "zarr";
+  readonly store: WritableStore;
+  readonly path: string;
+  protected readonly reasons: Readonly<Record<string, string>>;
+  readonly #settings: ZarrEditSettings;
+  readonly #line: OperationLine;
+  #array: WritableZarrArray;
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+
+  constructor(array: WritableZarrArray, settings: ZarrEditSettings) {
+    super();
+    this.#array = array;
+    this.#settings = settings;
+    this.store = array.store;
+    this.path = array.path;
+    this.#line = new OperationLine(array.store.describe(array.path), (error) => Promise.reject(error));
+    this.reasons = {
+      addColumn: NO_COLUMNS,
+      renameColumn: NO_COLUMNS,
+      deleteColumn: NO_COLUMNS,
+      deleteRows:
+        "the rows after them would move through many shards, which Zarr has no common commit for: a kill would leave rows twice, or not at all. Cut rows off the end, or convert what is to stay",
+      ...(array.dialect === "zarr3" ? {} : { append: OLD, resize: OLD, setAttributes: OLD }),
+    };
+  }
+
+  get attrs(): JsonObject {
+    return this.#array.attrs;
+  }
+  override get dtype(): DType {
+    return this.#array.dtype;
+  }
+  override get shape(): readonly number[] {
+    const [rows, ...rowShape] = this.#array.shape;
+    if (rows === undefined) return [];
+    return [rows + this.#waitingBytes / Math.max(1, this.#rowBytes), ...rowShape];
+  }
+  override get chunkLength(): number | undefined {
+    return this.#array.chunkShape[0];
+  }
+  override get warnings(): readonly string[] {
+    return this.#array.warnings;
+  }
+
+  get #rowBytes(): number {
+    return elementsOf(this.#array.shape.slice(1)) * this.#array.dtype.itemSize;
+  }
+
+  /**
+   * Appends rows along the first dimension. Typed arrays, bytes and lists wait in memory until there are 32 MiB or `flush` comes; the
+   * rows of a stream count all together when this resolves.
+   *
+   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT where another writer was faster; UNSUPPORTED for grids whose chunks
+   * have lengths of their own
+   */
+  override append(values: unknown, options: LongOptions = {}): Promise<void> {
+    return this.#run("append", async () => {
+      this.#assertGrid();
+      if (this.#rowBytes === 0) throw badArgument("append", "rows without bytes", "resize");
+      const facts = { dtype: this.#array.dtype, rowShape: this.#array.shape.slice(1) };
+      const items = itemsOf(values, facts);
+      if (items === undefined && !Array.isArray(values)) {
+        await this.#commitRows(options);
+        await this.#appendAll(readRows(values, facts), options);
+        return;
+      }
+      for await (const piece of items === undefined ? readRows(values, facts) : [items]) {
+        if (piece.length % this.#rowBytes !== 0)
+          throw badArgument("source", `${piece.length} bytes`, `whole rows of ${this.#rowBytes} bytes`);
+        this.#waiting.push(piece.slice());
+        this.#waitingBytes += piece.length;
+      }
+      if (this.#waitingBytes > MAX_WAITING) await this.#commitRows(options);
+    });
+  }
+
+  /** Sets the selected values; durable when it resolves, but for what `flush` of the strategies `append` and `fixed` completes. */
+  override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
+    return this.#run("set", async () => {
+      await this.#commitRows(options);
+      const { dtype, shape } = this.#array;
+      const count = elementsOf(resolveSelection(selection, shape).map((extent) => extent.count));
+      const items = await collectItems(values, dtype, count);
+      if (count > 0) await this.#array.setBytes(selection, items, options);
+    });
+  }
+
+  /** Gives another shape. What is cut off never shows again; what is added is the fill value. */
+  override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
+    return this.#run("resize", async () => {
+      this.#assertGrid();
+      await this.#commitRows(options);
+      const before = this.#array.shape;
+      const shape = shapeOf(given, before);
+      const cut = shape.map((length, d) => Math.min(length, at(before, d)));
+      if (cut.join() !== before.join()) await this.#cut(cut, options);
+      if (shape.join() !== cut.join()) await this.#grow(shape, options);
+    });
+  }
+
+  override planResize(given: number | readonly number[]): Promise<ResizePlan> {
+    return attempt(() => {
+      this.#assertGrid();
+      const shapeBefore = this.shape;
+      const shape = shapeOf(given, shapeBefore);
+      const { axes } = this.#array.model;
+      // The chunks that the old edge or the new one cuts in two.
+      const counts = axes.map(({ lengths }, d) => {
+        const length = at(lengths, 0);
+        const [from, to] = [
+          Math.min(at(shape, d), at(shapeBefore, d)),
+          Math.max(at(shape, d), at(shapeBefore, d)),
+        ];
+        const chunks = Math.ceil(from / length);
+        return { chunks, isCut: from !== to && from % length !== 0 };
+      });
+      const all = counts.reduce((product, { chunks }) => product * chunks, 1);
+      const whole = counts.reduce((product, { chunks, isCut }) => product * (isCut ? chunks - 1 : chunks), 1);
+      const chunkBytes = axes.reduce((product, { lengths }) => product * at(lengths, 0), this.dtype.itemSize);
+      const chunksRewritten = all - whole;
+      return { shapeBefore, shape, chunksRewritten, nbytesRewritten: chunksRewritten * chunkBytes };
+    });
+  }
+
+  override planSet(selection: Selection | null): Promise<SetPlan> {
+    return attempt(() => {
+      const extents = resolveSelection(selection, this.shape);
+      const valuesSet = elementsOf(extents.map(({ count }) => count));
+      if (valuesSet === 0) return { valuesSet, chunksRewritten: 0, nbytesRewritten: 0 };
+      const { axes } = this.#array.model;
+      const counts = axes.map((axis, d) => [...segmentsOf(axis, at(extents, d))].length);
+      const chunksRewritten = elementsOf(counts);
+      const chunkBytes = axes.reduce((product, { lengths }) => product * at(lengths, 0), this.dtype.itemSize);
+      return { valuesSet, chunksRewritten, nbytesRewritten: chunksRewritten * chunkBytes };
+    });
+  }
+
+  /** Rows at the end only: they are cut off. Throws `UNSUPPORTED` for others. */
+  override deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+    const path = this.store.describe(this.path);
+    return attempt(async () => {
+      const plan = planDeletion(path, this.shape, this.dtype.itemSize, start, end);
+      if (plan.rowsRewritten > 0) throw this.unsupported("deleteRows");
+      if (plan.rowsDeleted > 0) await this.resize(start, options);
+      return 0;
+    });
+  }
+
+  override setAttributes(changes: AttributeChanges): Promise<void> {
+    return this.#run("setAttributes", () =>
+      this.#changeDocument((document) => ({
+        ...document,
+        attributes: withAttributes(document["attributes"], changes),
+      })),
+    );
+  }
+
+  /** Rewrites every shard without the bytes that no chunk uses. Throws `BAD_ARGUMENT` where there are no shards. */
+  override compact(_changes: unknown = {}, { signal, onProgress }: LongOptions = {}): Promise<void> {
+    return this.#run("compact", async () => {
+      await this.#commitRows({ signal });
+      const positions: (readonly number[])[] = [];
+      for await (const position of storedPositions(this.store, this.#array.model, signal))
+        positions.push(position);
+      for (const [i, position] of positions.entries()) {
+        await this.#array.compactShard(position, { signal });
+        onProgress?.({ done: i + 1, total: positions.length, label: "chunks" });
+      }
+    });
+  }
+
+  override get<const S extends Selection | null | undefined = null>(
+    selection?: S,
+    options: LongOptions = {},
+  ): Promise<Selected<S>> {
+    return this.#line.run(async (): Promise<Selected<S>> => {
+      await this.#commitRows(options);
+      return this.#array.get<S>(selection, options);
+    });
+  }
+
+  override getBytes(selection: Selection | null = null, options: LongOptions = {}): Promise<Uint8Array> {
+    return this.#line.run(async () => {
+      await this.#commitRows(options);
+      return this.#array.getBytes(selection, options);
+    });
+  }
+
+  flush(): Promise<void> {
+    return this.#line.run(() => this.#flush());
+  }
+
+  async close(): Promise<void> {
+    if (this.#line.isClosed) return;
+    await this.#line.end(() => this.#flush()).finally(() => this.#settings.lock?.release());
+  }
+
+  async abandon(): Promise<void> {
+    if (this.#line.isClosed) return;
+    await this.#line.end(async () => undefined).finally(() => this.#settings.lock?.release());
+  }
+
+  async #flush(): Promise<void> {
+    await this.#commitRows({});
+    await this.#array.flush();
+  }
+
+  #run<T>(verb: string, operation: () => Promise<T>): Promise<T> {
+    return verb in this.reasons && verb !== "deleteRows" ? this.refuse(verb) : this.#line.run(operation);
+  }
+
+  /** Throws `UNSUPPORTED` where the grid says how long each chunk is. */
+  #assertGrid(): void {
+    const grid = this.#array.metadata["chunk_grid"] as JsonObject | undefined;
+    if (grid?.["name"] === "regular") return;
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "the grid of the array says how long each chunk is, and has none for other rows; convert it to a regular grid",
+      { path: this.store.describe(joinKey(this.path, DOCUMENT)), field: "chunk_grid" },
+    );
+  }
+
+  async #commitRows(options: LongOptions): Promise<void> {
+    if (this.#waiting.length === 0) return;
+    await this.#appendAll(this.#waiting, options);
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+  }
+
+  /** Writes rows after the last one, and then the shape that counts them. */
+  async #appendAll(
+    pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    { signal, onProgress }: LongOptions,
+  ): Promise<void> {
+    const [before = 0, ...rowShape] = this.#array.shape;
+    const shardRows = at(at(this.#array.model.axes, 0).lengths, 0);
+    const shards = Math.max(1, Math.floor(MAX_WAITING / (shardRows * this.#rowBytes)));
+    let rows = before;
+    let held: Uint8Array[] = [];
+    let heldRows = 0;
+    const write = async (): Promise<void> => {
+      if (heldRows === 0) return;
+      const target = this.#reshaped([rows + heldRows, ...rowShape]);
+      await target.setBytes([{ start: rows, stop: rows + heldRows, step: 1 }], joinBytes(held), { signal });
+      await target.flush();
+      rows += heldRows;
+      [held, heldRows] = [[], 0];
+      onProgress?.({ done: (rows - before) * this.#rowBytes, total: (rows - before) * this.#rowBytes });
+    };
+    for await (const piece of pieces) {
+      signal?.throwIfAborted();
+      for (let from = 0; from < piece.length; ) {
+        // Up to the end of a shard, so that none is written twice.
+        const room = shards * shardRows - (rows % shardRows) - heldRows;
+        const part = piece.subarray(from, from + room * this.#rowBytes);
+        held.push(part.slice());
+        heldRows += part.length / this.#rowBytes;
+        from += part.length;
+        if (heldRows >= shards * shardRows - (rows % shardRows)) await write();
+      }
+    }
+    await write();
+    if (rows > before) await this.#putShape([rows, ...rowShape], false);
+  }
+
+  async #cut(shape: readonly number[], { signal }: LongOptions): Promise<void> {
+    const old = this.#array;
+    await this.#putShape(shape, true);
+    await this.#removeOutside(old.model, shape);
+    // The rest of chunks that the new edge cuts in two.
+    for (const [d, length] of shape.entries()) {
+      const end = Math.min(at(old.shape, d), chunkEnd(old.model, d, length));
+      if (end > length && !shape.includes(0))
+        await old.fill(
+          shape.map((n, i) => ({ start: i === d ? length : 0, stop: i === d ? end : n, step: 1 })),
+          { signal },
+        );
+    }
+    await old.flush();
+  }
+
+  async #grow(shape: readonly number[], { signal }: LongOptions): Promise<void> {
+    const { shape: before, model } = this.#array;
+    const target = this.#reshaped(shape);
+    // What an interrupted writer left would show once the document counts it.
+    await this.#removeOutside(target.model, before);
+    // Others may have left values after the edge.
+    for (const [d, length] of before.entries()) {
+      const end = Math.min(at(shape, d), chunkEnd(model, d, length));
+      if (end > length && !before.includes(0))
+        await target.fill(
+          before.map((n, i) => ({ start: i === d ? length : 0, stop: i === d ? end : n, step: 1 })),
+          { signal },
+        );
+    }
+    await target.flush();
+    await this.#putShape(shape, false);
+  }
+
+  /** Removes the objects of chunks that lie wholly outside of the shape. */
+  async #removeOutside(model: ArrayModel, shape: readonly number[]): Promise<void> {
+    const keys: string[] = [];
+    for await (const position of storedPositions(this.store, model))
+      if (position.some((p, d) => p * at(at(model.axes, d).lengths, 0) >= at(shape, d)))
+        keys.push(model.chunkKey(position));
+    await runPooled(keys, AT_ONCE, (key, signal) => this.store.delete(key, { signal }));
+    if (keys.length > 0) await this.store.sync?.([]);
+  }
+
+  /** The same array with another shape, which no document says yet. */
+  #reshaped(shape: readonly number[]): WritableZarrArray {
+    const { path, metadata } = this.#array;
+    const model = parseDocument({ ...metadata, shape }, path, this.store.describe(joinKey(path, DOCUMENT)));
+    return new WritableZarrArray(this.store, model as ArrayModel, this.#settings);
+  }
+
+  #putShape(shape: readonly number[], shrinks: boolean): Promise<void> {
+    return this.#changeDocument((document) => ({ ...document, shape }), shrinks);
+  }
+
+  async #changeDocument(change: (document: Document) => Document, shrinks = false): Promise<void> {
+    const before = await readDocument(this.store, this.path);
+    const own = this.#array.metadata["shape"] as readonly number[];
+    if (String(before.document["shape"]) !== String(own))
+      throw new SuperchunkError(
+        "CONFLICT",
+        "another writer has changed the shape of the array since it was opened; open it again",
+        {
+          path: this.store.describe(this.path),
+          field: "shape",
+          expected: own,
+          found: before.document["shape"],
+        },
+      );
+    const document = keepFloats({ ...change(before.document) }, before.document);
+    await putDocument(this.store, this.path, before, document, shrinks);
+    const model = parseDocument(
+      document as JsonObject,
+      this.path,
+      this.store.describe(joinKey(this.path, DOCUMENT)),
+    );
+    this.#array = new WritableZarrArray(this.store, model as ArrayModel, this.#settings);
+  }
+}
+
+/** Where the chunk ends that an index is in, or begins; the index itself where a chunk begins there. */
+function chunkEnd({ axes }: ArrayModel, d: number, index: number): number {
+  const length = at(at(axes, d).lengths, 0);
+  return Math.ceil(index / length) * length;
+}
+
+/** Attributes with changes made: a value sets, undefined removes. */
+export function withAttributes(stored: JsonInput | undefined, changes: AttributeChanges): JsonObjectInput {
+  const before = (stored ?? {}) as JsonObjectInput;
+  const attributes: Record<string, JsonInput> = { ...before };
+  for (const [name, value] of Object.entries(changes))
+    if (value === undefined) delete attributes[name];
+    else attributes[name] = value;
+  return keepFloats(attributes, before);
+}

@@ -1,0 +1,150 @@
+/** A Zarr v3 group that is open for editing: its attributes, and the nodes below it. */
+
+import type { LongOptions } from "../archive/kinds/types.ts";
+import { SuperchunkError } from "../errors.ts";
+import { keepFloats } from "../format/json-float.ts";
+import type { JsonObject, JsonObjectInput } from "../format/types.ts";
+import { checkKey, joinKey } from "../store/key.ts";
+import type { StoreOptions, WritableStore } from "../store/types.ts";
+import { type AttributeChanges, Editable } from "../write/editable.ts";
+import { OperationLine } from "../write/operation-line.ts";
+import { ZarrGroup } from "../zarr/read/group.ts";
+import { openZarr } from "../zarr/read/open.ts";
+import { refuseDual } from "../zarr/write/dual-folder.ts";
+import { addDocument, putDocument, readDocument, removeDocument } from "../zarr/write/node-document.ts";
+import type { CreateOptions } from "./options.ts";
+import { withAttributes, type ZarrEditSettings } from "./zarr-array.ts";
+
+/** How a member is made or opened: `create` and `edit` of this folder. */
+export interface MemberMaker {
+  create(path: string, options: CreateOptions): Promise<Editable>;
+  edit(path: string): Promise<Editable>;
+}
+
+/** Makes the document of a group where nothing is. Throws `CONFLICT`. */
+export async function createGroup(
+  store: WritableStore,
+  path: string,
+  attributes: JsonObjectInput,
+  options: StoreOptions = {},
+): Promise<void> {
+  await refuseDual(store, path, options);
+  await addDocument(store, path, { zarr_format: 3, node_type: "group", attributes });
+}
+
+export class ZarrGroupEdit extends Editable {
+  readonly kind = "group";
+  readonly format = "zarr";
+  readonly store: WritableStore;
+  readonly path: string;
+  protected readonly reasons: Readonly<Record<string, string>> = {};
+  readonly #group: ZarrGroup;
+  readonly #settings: ZarrEditSettings;
+  readonly #maker: MemberMaker;
+  readonly #line: OperationLine;
+  #attrs: JsonObject;
+
+  constructor(store: WritableStore, group: ZarrGroup, settings: ZarrEditSettings, maker: MemberMaker) {
+    super();
+    this.store = store;
+    this.path = group.path;
+    this.#group = group;
+    this.#attrs = group.attrs;
+    this.#settings = settings;
+    this.#maker = maker;
+    this.#line = new OperationLine(store.describe(group.path), (error) => Promise.reject(error));
+  }
+
+  get attrs(): JsonObject {
+    return this.#attrs;
+  }
+
+  override setAttributes(changes: AttributeChanges): Promise<void> {
+    return this.#run(async () => {
+      const before = await readDocument(this.store, this.path);
+      const attributes = withAttributes(before.document["attributes"], changes);
+      const document = keepFloats({ ...before.document, attributes }, before.document);
+      await putDocument(this.store, this.path, before, document);
+      this.#attrs = attributes as JsonObject;
+    });
+  }
+
+  /** Names of the nodes directly below. */
+  override members(): Promise<readonly string[]> {
+    return this.#line.run(async () => {
+      const now = await openZarr(this.store, this.path);
+      return now instanceof ZarrGroup ? now.members() : [];
+    });
+  }
+
+  /** Makes an array or a group below, and opens it. Consolidated metadata of the groups above list it. */
+  override create(name: string, options: CreateOptions): Promise<Editable> {
+    return this.#run(() => this.#maker.create(this.#below(name), { ...options, format: "zarr" }));
+  }
+
+  /** Opens a node below. */
+  override edit(name: string): Promise<Editable> {
+    return this.#run(() => this.#maker.edit(this.#below(name)));
+  }
+
+  /**
+   * Removes a node and all below it. It is gone for readers first, with its document, and then its chunks are removed.
+   *
+   * @throws NOT_FOUND; CONFLICT for an archive that is a Zarr array as well
+   */
+  override erase(name: string, { signal }: LongOptions = {}): Promise<void> {
+    return this.#run(async () => {
+      const path = this.#below(name);
+      await readDocument(this.store, path, { signal });
+      await refuseDual(this.store, path, { signal });
+      await removeDocument(this.store, path);
+      await removeAll(this.store, path, signal);
+    });
+  }
+
+  async flush(): Promise<void> {}
+
+  async close(): Promise<void> {
+    if (this.#line.isClosed) return;
+    await this.#line.end(async () => undefined).finally(() => this.#settings.lock?.release());
+  }
+
+  abandon(): Promise<void> {
+    return this.close();
+  }
+
+  #below(name: string): string {
+    const path = joinKey(this.path, name);
+    checkKey(path);
+    return path;
+  }
+
+  #run<T>(operation: () => Promise<T>): Promise<T> {
+    if (this.#group.dialect === "zarr3") return this.#line.run(operation);
+    const refusal = new SuperchunkError(
+      "UNSUPPORTED",
+      "only Zarr v3 hierarchies are changed; convert this one first",
+      {
+        path: this.store.describe(this.path),
+        field: "zarr_format",
+      },
+    );
+    return Promise.reject(refusal);
+  }
+}
+
+async function removeAll(
+  store: WritableStore,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const entries = [];
+  for await (const entry of store.list(folder, { signal })) entries.push(entry);
+  for (const { name, kind } of entries) {
+    signal?.throwIfAborted();
+    const key = joinKey(folder, name);
+    if (kind === "folder") await removeAll(store, key, signal);
+    else await store.delete(key);
+  }
+  await store.delete(folder);
+}
