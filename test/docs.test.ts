@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { readExamples, runModule } from "./examples.ts";
 import { findFixture, repositoryRoot } from "./fixtures/manifest.ts";
 
-const DOCUMENTS = ["docs/blosc.md", "docs/library.md"];
+const DOCUMENTS = ["README.md", "docs/blosc.md", "docs/library.md"];
 
 const examples = DOCUMENTS.flatMap((document) =>
   readExamples(document, "ts").map((code, index) => ({ name: `${document}, block ${index + 1}`, code })),
