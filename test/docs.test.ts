@@ -1,11 +1,11 @@
 /** The examples of the documents: each block of TypeScript compiles in strict mode as its reader would compile it, and runs. */
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { readExamples, runModule } from "./examples.ts";
 import { findFixture, repositoryRoot } from "./fixtures/manifest.ts";
+import { temporaryFolder } from "./folder.ts";
 
 const DOCUMENTS = ["README.md", "docs/blosc.md", "docs/library.md"];
 
@@ -15,8 +15,7 @@ const examples = DOCUMENTS.flatMap((document) =>
 
 /** A folder with the archives that the documents name. */
 function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "superchunk-docs-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   cpSync(findFixture("ctable/bcolz-daily-equities").file, join(folder, "daily_equities.bcolz"), {
     recursive: true,
   });

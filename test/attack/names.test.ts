@@ -1,11 +1,11 @@
 /** Names that are not UTF-8, or hold a backslash: said clearly, and no reason to leave out the others. */
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { FileStore } from "../../src/node/index.ts";
 import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { collectEntries } from "../store/store-contract.ts";
 
 let folder: string;
@@ -17,13 +17,11 @@ const latin = (start: string, end = ""): Buffer =>
   Buffer.concat([Buffer.from(join(tree(), start)), Buffer.of(0xe9), Buffer.from(end)]);
 
 beforeAll(() => {
-  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-names-"));
+  folder = temporaryFolder();
   fs.mkdirSync(join(tree(), "good"), { recursive: true });
   fs.copyFileSync(file, join(tree(), "good", "a.blp"));
   fs.cpSync(join(corpusFolder, "carray", "blz-f8"), join(tree(), "carray"), { recursive: true });
 });
-afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
-
 describe.runIf(process.platform === "linux")("names that are not UTF-8", () => {
   beforeAll(() => {
     fs.copyFileSync(file, latin("caf", ".blp"));

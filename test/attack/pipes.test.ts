@@ -2,11 +2,11 @@
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { createServer, type Server } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildPackage } from "../cli/built.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { sample, sweep } from "../scope.ts";
 import { eachOf, type Outcome, runProcess } from "./command.ts";
 
@@ -18,13 +18,12 @@ let main: string;
 const servers: Server[] = [];
 
 beforeAll(async () => {
-  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-pipes-"));
+  folder = temporaryFolder();
   main = await buildPackage(folder);
 });
 
 afterAll(async () => {
   for (const server of servers) await new Promise((resolve) => server.close(resolve));
-  fs.rmSync(folder, { recursive: true, force: true });
 });
 
 const run = (...argv: string[]): Promise<Outcome> => runProcess(process.execPath, [main, ...argv]);

@@ -1,6 +1,5 @@
 /** Sets of references that were made to get at what their reader did not allow. */
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
@@ -9,6 +8,7 @@ import { webAddress } from "../../src/references/containers/container-reader.ts"
 import { type Container, openReferences, openWebContainer } from "../../src/references/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
+import { temporaryFolder } from "../folder.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 
 const ALLOWED = new TextEncoder().encode("what may be read");
@@ -19,7 +19,7 @@ let server: TestServer;
 let other: TestServer;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-references-"));
+  folder = temporaryFolder();
   for (const name of ["data", "data-evil", "above"]) mkdirSync(join(folder, name));
   writeFileSync(join(folder, "data", "a"), ALLOWED);
   for (const name of ["data-evil/a", "above/a", "secret"]) writeFileSync(join(folder, name), SECRET);
@@ -36,7 +36,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.close();
   await other.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 /** Reads a reference by a set, with one container allowed. Bytes, or the error's code. */

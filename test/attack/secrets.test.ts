@@ -1,15 +1,15 @@
 /** Passwords and tokens in addresses, variables and redirects: no command prints one, whatever goes wrong. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import type { ServerResponse } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { open } from "../../src/node/index.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { sample } from "../scope.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 
@@ -22,9 +22,8 @@ let server: TestServer;
 const bytes = new Uint8Array(readFileSync(join(corpusFolder, "bloscpack-3", "array-f8.blp")));
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-secrets-"));
+  folder = temporaryFolder();
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 beforeEach(async () => {
   const damaged = bytes.slice();
   damaged.fill(255, 4000, 4100);

@@ -1,14 +1,14 @@
 /** What the commands that change arrays print, and where their rows come from. */
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import type { Archive, ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { openArchive } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
@@ -37,7 +37,7 @@ async function tailOf(name: string, count: number): Promise<unknown[]> {
 const close = async (archive: Archive): Promise<void> => archive.close();
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-append-"));
+  folder = temporaryFolder();
   cpSync(findFixture("carray/bcolz-dflt-resized").file, at("carray"), { recursive: true });
   cpSync(findFixture("ctable/bcolz-mixed").file, at("table"), { recursive: true });
   cpSync(findFixture("blz-superchunk/f8-default").file, at("foreign"), { recursive: true });
@@ -48,8 +48,6 @@ beforeEach(async () => {
   writeFileSync(at("text"), "0123456789".repeat(1000));
   await runCli(["compress", at("text"), at("text.blp"), "-z", "1500"]);
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 describe("append", () => {
   it.each(["carray", "root", "foreign"])(
     "prints what it did, and before what it would do: %s",

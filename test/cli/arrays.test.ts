@@ -5,20 +5,19 @@ import {
   existsSync,
   linkSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { Interruption } from "../../cli/failure.ts";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { lockFromAfar } from "./foreign-lock.ts";
 import { runCli } from "./harness.ts";
 
@@ -26,10 +25,8 @@ let folder: string;
 const at = (name: string): string => join(folder, name);
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-arrays-"));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 const doubles = (count: number): Uint8Array =>
   new Uint8Array(Float64Array.from({ length: count }, (_, i) => i).buffer);
 

@@ -1,12 +1,12 @@
 /** `resize` and `attrs`, on arrays and tables of every kind. */
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { lockFromAfar } from "./foreign-lock.ts";
 import { runCli } from "./harness.ts";
 
@@ -14,15 +14,13 @@ let folder: string;
 const at = (name: string): string => join(folder, name);
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-change-"));
+  folder = temporaryFolder();
   cpSync(findFixture("carray/bcolz-dflt-resized").file, at("carray"), { recursive: true });
   cpSync(findFixture("ctable/bcolz-mixed").file, at("table"), { recursive: true });
   const root = await createArray(at("root"), { dtype: "<f8", dflt: -1.5 });
   await root.append(Float64Array.from({ length: 150 }, (_, i) => i));
   await root.close();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 describe("resize", () => {
   it.each(["carray", "root"])("cuts off and fills up with the default value: %s", async (name) => {
     const { code, out, err } = await runCli(["resize", at(name), "20"]);

@@ -1,12 +1,12 @@
 /** `columns`, and `create` of what bcolz opens. */
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { seeCarray } from "../write/bcolz/bcolz-rules.ts";
 import { runCli } from "./harness.ts";
 
@@ -44,10 +44,8 @@ async function rowsOf(name: string, slice = ":"): Promise<unknown> {
 }
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-columns-"));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 describe("columns", () => {
   beforeEach(async () => {
     cpSync(findFixture("ctable/bcolz-mixed").file, at("table"), { recursive: true });

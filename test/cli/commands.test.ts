@@ -4,26 +4,23 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { corpusFolder, findFixture, loadArchives } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { type RunResult, runCli } from "./harness.ts";
 
 let folder: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-cli-"));
+  folder = temporaryFolder();
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const corpus = (path: string): string => join(corpusFolder, ...path.split("/"));
 

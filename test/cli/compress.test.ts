@@ -1,8 +1,7 @@
 /** `compress` and `append`, on what bloscpack and bcolz wrote and on what they would. */
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { decodeHeader } from "../../src/format/header.ts";
@@ -10,16 +9,15 @@ import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { open } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
 const at = (name: string): string => join(folder, name);
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-compress-"));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 const TEXT = Buffer.from(Array.from({ length: 5000 }, (_, i) => `line ${i}\n`).join(""));
 
 function npy(name: string, dtype: string, shape: readonly number[], data: Uint8Array): string {

@@ -1,19 +1,18 @@
 /** `convert` as a user runs it; what Zarr readers make of the result is tested with the bridge and the readers. */
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { Interruption } from "../../cli/failure.ts";
 import { corpusFolder, loadArchives } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-convert-"));
+  folder = temporaryFolder();
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const corpus = (path: string): string => join(corpusFolder, ...path.split("/"));
 const readJson = (...parts: string[]) => JSON.parse(readFileSync(join(folder, ...parts), "utf8"));

@@ -1,14 +1,14 @@
 import { execFile } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, mkdirSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { repositoryRoot } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { buildPackage } from "./built.ts";
 
 it("the demo converts three real archives, and zarrita reads every value of them back", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "superchunk-demo-test-"));
+  const folder = temporaryFolder();
   try {
     await buildPackage(folder);
     const temporary = join(folder, "tmp");

@@ -1,20 +1,18 @@
 /** An empty operand, as an unset variable of a shell gives it. */
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
 let array: string;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-empty-"));
+  folder = temporaryFolder();
   array = join(folder, "a");
   await runCli(["create", array, "--dtype", "<i4", "--shape", "10"]);
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 it.each([
   ["info", ""],
   ["cat", ""],

@@ -1,21 +1,11 @@
 /** The examples of every command's help run as they stand there, each on files of its own. */
 import { spawn } from "node:child_process";
-import {
-  chmodSync,
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { S3Store } from "../../src/node/index.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { buildPackage } from "./built.ts";
@@ -51,7 +41,7 @@ let web: TestServer;
 let restoreEnvironment: () => void;
 
 beforeAll(async () => {
-  folder = realpathSync(mkdtempSync(join(tmpdir(), "superchunk-help-")));
+  folder = temporaryFolder();
   [template, work] = [join(folder, "template"), join(folder, "work")];
   const bin = join(folder, "bin");
   for (const each of [template, bin]) mkdirSync(each);
@@ -72,7 +62,6 @@ afterAll(async () => {
   restoreEnvironment();
   await web.close();
   await s3.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 /** The line with the places of this machine in place of those that it names. */

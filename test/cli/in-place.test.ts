@@ -1,8 +1,8 @@
 /** `set --in-place`, `--reserve` and `--stream` on disk. */
-import { linkSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { linkSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
@@ -10,10 +10,8 @@ const at = (...names: readonly string[]): string => join(folder, ...names);
 const SUPERCHUNK = ["data", "__1__.bin"] as const;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-in-place-"));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 const create = (...more: readonly string[]) =>
   runCli(["create", at("a"), "--dtype", "<i8", "--shape", "1000", "--chunklen", "100", ...more]);
 const versionOf = (...names: readonly string[]): number | undefined => readFileSync(at(...names))[4];

@@ -1,19 +1,15 @@
-/** Tables fit a terminal of 80 columns, and have all that they have elsewhere. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { foldLine } from "../../cli/output/layout.ts";
 import { textWidth } from "../../cli/output/text-width.ts";
 import { corpusFolder, loadArchives } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 let folder = "";
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-narrow-"));
+  folder = temporaryFolder();
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
 /** What a command prints on a terminal of so many columns, none of whose lines is wider. */
 async function shownIn(columns: number, argv: readonly string[]): Promise<string> {
   const { out } = await runCli(argv, { terminal: true, columns });

@@ -1,35 +1,23 @@
 /** The command as a process of its own: pipes, signals, exit codes as a shell sees them. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  copyFileSync,
-  cpSync,
-  linkSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, cpSync, linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { buildPackage } from "./built.ts";
 
 let folder: string;
 let main: string;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-process-"));
+  folder = temporaryFolder();
   main = await buildPackage(folder);
 });
-
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function start(...argv: string[]): ChildProcessWithoutNullStreams {
   return startNode([main, ...argv]);

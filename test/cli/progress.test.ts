@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { drawBar, startProgress } from "../../cli/output/progress.ts";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 describe("the progress bar", () => {
@@ -37,7 +37,7 @@ describe("the progress bar", () => {
   });
 
   it("is drawn while a table of default values is made", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "superchunk-progress-"));
+    const folder = temporaryFolder();
     const { env } = process;
     process.env = { ...env, TERM: "xterm" };
     delete process.env["CI"];

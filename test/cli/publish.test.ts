@@ -1,18 +1,15 @@
-/** `create --publish` and `append --publish` show rows of a stream before its end. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { appendStream, parsePublish } from "../../cli/input/published-rows.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 async function makeFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-publish-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   return folder;
 }
 

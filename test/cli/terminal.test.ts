@@ -1,14 +1,14 @@
 /** What reaches a terminal: aligned, within its width where that can be, and without a character of an archive that steers it. */
-import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { alignRows } from "../../cli/output/layout.ts";
 import { drawBar } from "../../cli/output/progress.ts";
 import { fitEnd, padEnd, textWidth } from "../../cli/output/text-width.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { createArray } from "../../src/node/write.ts";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 const ESC = "\u001b";
@@ -96,7 +96,7 @@ describe("names and attributes that would steer a terminal", () => {
   let table: string;
 
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), "superchunk-terminal-"));
+    folder = temporaryFolder();
     const raw = join(folder, "raw.npy");
     const header = encodeNpyHeader(parseDType("<f8", "test"), [100]);
     writeFileSync(raw, Buffer.concat([header, Buffer.alloc(800)]));
@@ -115,8 +115,6 @@ describe("names and attributes that would steer a terminal", () => {
     await texts.close();
     expect((await runCli(["convert", table, join(folder, `z${ESC}[5m`)])).code).toBe(0);
   });
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
   it.each(["info", "ls", "chunks", "columns", "attrs", "verify", "cat"])(
     "%s prints none of them raw on a terminal, for people and as JSON",
     async (command) => {

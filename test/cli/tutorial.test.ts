@@ -1,20 +1,12 @@
 /** The tutorial of arrays: every command of it runs, one block after the other, and prints what it says. */
 import { execFile } from "node:child_process";
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/node/index.ts";
 import { repositoryRoot } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { buildPackage } from "./built.ts";
 
 interface Block {
@@ -32,7 +24,7 @@ let folder: string;
 let work: string;
 
 beforeAll(async () => {
-  folder = realpathSync(mkdtempSync(join(tmpdir(), "superchunk-tutorial-")));
+  folder = temporaryFolder();
   const command = await buildPackage(folder);
   work = join(folder, "work");
   for (const name of ["work", "bin"]) mkdirSync(join(folder, name));
@@ -40,8 +32,6 @@ beforeAll(async () => {
   writeFileSync(start, `#!/bin/sh\nexec "${process.execPath}" "${command}" "$@"\n`);
   chmodSync(start, 0o755);
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
 /** Runs a script as a user would; resolves with what it prints, or rejects where a command fails. */
 function runScript(script: string): Promise<string> {
   const path = [join(folder, "bin"), dirname(process.execPath), process.env["PATH"]].join(delimiter);

@@ -1,18 +1,16 @@
 /** What `verify` says of archives with objects that belong to nobody. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
 const at = (name: string): string => join(folder, name);
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-verify-"));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 async function makeLeftovers(count: number): Promise<void> {
   await runCli(["create", at("a"), "--as", "carray", "--dtype", "<i4", "--shape", "10"]);
   for (let i = 0; i < count; i++) writeFileSync(at(`a/data/__${100 + i}.blp`), "left over");

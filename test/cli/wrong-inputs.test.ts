@@ -1,20 +1,18 @@
 /** Inputs and paths that are something else than a command takes: each is one error that says what to do. */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
+import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
 let folder: string;
 const at = (name: string): string => join(folder, name);
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-inputs-"));
+  folder = temporaryFolder();
   expect((await runCli(["create", at("array"), "--dtype", "<f8", "--shape", "100"])).code).toBe(0);
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 it.skipIf(process.platform === "win32")(
   "a named pipe is not taken for a file: stdin is for that",
   async () => {

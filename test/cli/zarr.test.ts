@@ -2,8 +2,6 @@
 
 import { createHash } from "node:crypto";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { create, FileStore } from "../../src/node/index.ts";
@@ -11,6 +9,7 @@ import { createZarr } from "../../src/zarr/write/create.ts";
 import { convert } from "../../src/zarr.ts";
 import { openFixture } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, corpusFolder, loadFixtures, parseExactJson } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { serveObjects } from "../store/server.ts";
 import { runCli } from "./harness.ts";
 
@@ -22,8 +21,7 @@ const pathOf = (row: ArrayFixture): string => join(row.file, row.arrayPath);
 const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
 async function makeFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-zarr-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   return folder;
 }
 

@@ -1,18 +1,16 @@
 /** A real disk that is full, read-only, or without its folder. */
 import { execFileSync, spawnSync } from "node:child_process";
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
+import { temporaryFolder } from "../folder.ts";
 import { bundleLibrary } from "./bundle.ts";
 
 let folder: string;
 beforeAll(() => {
-  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-disk-"));
+  folder = temporaryFolder();
 });
-afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
-
 /** Linux lets everybody mount in a namespace of his own, unless it is told not to. */
 const canMount =
   spawnSync("unshare", ["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt"], { stdio: "ignore" }).status === 0;

@@ -1,10 +1,9 @@
 /** Real processes, killed at random moments of changing what bcolz and bloscpack read. */
 
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import type { ArrayArchive, BytesArchive, TableArchive } from "../../src/archive/kinds/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore, open } from "../../src/node/index.ts";
@@ -12,6 +11,7 @@ import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { createTable } from "../../src/write/bcolz/table-write.ts";
 import { appendToBloscpack } from "../../src/write/bloscpack/bloscpack-append.ts";
 import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
+import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 import { seeCarray, seeTable } from "../write/bcolz/bcolz-rules.ts";
 import { appendToCarray, appendToTable } from "../write/foreign-support.ts";
@@ -24,12 +24,10 @@ const KILLS = Number(process.env["KILLS"] ?? sweep(100, 16)) / 4;
 let folder: string;
 let entry: string;
 beforeAll(async () => {
-  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-kill-"));
+  folder = temporaryFolder();
   entry = join(folder, "superchunk.mjs");
   await bundleLibrary(entry);
 });
-afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
-
 /** What the loop said before it died: the rows that it had, and those that it was about to have. */
 interface Said {
   readonly done: number;

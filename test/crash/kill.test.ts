@@ -1,13 +1,13 @@
 /** Real processes, killed at random moments of appending. */
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { STAGE } from "../../src/node/fs/fs-direct.ts";
 import { open } from "../../src/node/index.ts";
 import { createArray, openWritable } from "../../src/node/write.ts";
+import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 import { bundleWriting } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
@@ -18,12 +18,10 @@ const KILLS = Number(process.env["KILLS"] ?? sweep(100, 10));
 let folder: string;
 let entry: string;
 beforeAll(async () => {
-  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-kill-"));
+  folder = temporaryFolder();
   entry = join(folder, "superchunk.mjs");
   await bundleWriting(entry);
 });
-afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
-
 const loop = fileURLToPath(new URL("./append-loop.mjs", import.meta.url));
 
 /** Runs the loop until it is killed, some time after its first word; the rows that it acknowledged. */

@@ -1,12 +1,12 @@
 /** [FL-04] [FY-06] Arrays that version 0.1 linked or kept live are read, verified, completed, changed and unlinked. */
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { FileStore, link, unlink, verifyLinkAt } from "../../src/node/index.ts";
 import { openWritable } from "../../src/node/write.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { temporaryFolder } from "../folder.ts";
 
 interface Entry {
   readonly folder?: string;
@@ -25,8 +25,7 @@ function treesOf(name: string): { readonly before?: Tree; readonly after: Tree }
 
 /** Makes the files of a tree, in a folder that is gone after the test. */
 function layOut(tree: Tree): string {
-  const root = fs.mkdtempSync(join(tmpdir(), "superchunk-dual-"));
-  onTestFinished(() => fs.rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder();
   for (const [name, { folder, mode, base64, same, leadsTo }] of Object.entries(tree)) {
     const path = join(root, name);
     fs.mkdirSync(dirname(path), { recursive: true });

@@ -1,16 +1,15 @@
 /** `open`: one call for whatever holds arrays, by path and in a store, with the values that their producers wrote. */
 import { createHash } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { open as openIn, openTable as openTableIn, slice } from "../../src/index.ts";
 import { FileStore, open, openArray, openTable } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createZarr } from "../../src/zarr.ts";
 import { runCli } from "../cli/harness.ts";
 import { findFixture, loadFixtures, repositoryRoot } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 
 /** The corpus has only plain bytes of Bloscpack 1 and 2. */
 const arrays = loadFixtures().filter((row) => row.kind === "array" && !row.refuse && row.sha256 !== null);
@@ -19,8 +18,7 @@ const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.string
 const TABLE = findFixture("ctable/bcolz-daily-equities").file;
 
 function makeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "open-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   return folder;
 }
 

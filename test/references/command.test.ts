@@ -1,12 +1,12 @@
 /** `superchunk virtualize` as it is typed: what it prints, what it refuses, and what can be read afterwards. */
-import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { openReferences } from "../../src/node/references.ts";
 import { runCli } from "../cli/harness.ts";
 import { sha256 } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { documentOf, readThroughView } from "../view/read-view.ts";
 
 const array = join(corpusFolder, "bloscpack-3", "array-i4-2d.blp");
@@ -14,10 +14,8 @@ const table = join(corpusFolder, "ctable", "bcolz-daily-equities");
 let folder = "";
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-virtualize-"));
+  folder = temporaryFolder();
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
 describe("superchunk virtualize", () => {
   it("writes a set that opens with the printed container's name, and has the producer's values", async () => {
     const set = join(folder, "table.json");

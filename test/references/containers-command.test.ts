@@ -1,24 +1,22 @@
 /** `superchunk containers`: the places that a set depends on, edited without a look at its references. */
-import { cp, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openReferences } from "../../src/node/references.ts";
 import type { Container } from "../../src/zarr.ts";
 import { runCli } from "../cli/harness.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 
 const array = join(corpusFolder, "bloscpack-3", "array-i4-2d.blp");
 let folder = "";
 let source = "";
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-containers-"));
+  folder = temporaryFolder();
   source = join(folder, "data", "array.blp");
   await cp(array, source);
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
 async function list(set: string, ...args: readonly string[]): Promise<readonly Container[]> {
   const { code, out, err } = await runCli(["containers", set, ...args, "--json"]);
   expect([code, err]).toEqual([0, ""]);

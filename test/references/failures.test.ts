@@ -1,8 +1,7 @@
 /** Archives that cannot be referenced among others that can: left out and told of, and never half there. */
-import { cp, mkdir, mkdtemp, readFile, rm, truncate } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, mkdir, readFile, truncate } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { streamReferences } from "../../src/references/plan/reference-stream.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -10,13 +9,14 @@ import { type FailedArchive, planReferences, type ReferencePlan } from "../../sr
 import { runCli } from "../cli/harness.ts";
 import { putBloscpack } from "../convert/to-zarr/make-archive.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 
 const table = join(corpusFolder, "ctable", "bcolz-daily-equities");
 let folder = "";
 let tree = "";
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-failures-"));
+  folder = temporaryFolder();
   tree = join(folder, "tree");
   await mkdir(tree);
   await cp(join(corpusFolder, "bloscpack-3", "array-i4-2d.blp"), join(tree, "a.blp"));
@@ -26,8 +26,6 @@ beforeAll(async () => {
   await truncate(join(tree, "bad", "close", "data", "__1.blp"), 20);
   await cp(table, join(tree, "good"), { recursive: true });
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
 describe("virtualize of a folder of archives", () => {
   it.each([
     ["JSON", "kerchunk", "set.json", "set.json"],

@@ -1,8 +1,7 @@
 /** Guards and references that lie: what has changed, ended or is elsewhere is refused, and never shown as values. */
-import { cp, mkdtemp, readFile, rm, stat, truncate, unlink, utimes, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, stat, truncate, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { parseDType } from "../../src/format/dtype.ts";
@@ -22,19 +21,18 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import type { ObjectInfo } from "../../src/store/types.ts";
 import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 
 let folder = "";
 let file = "";
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-guards-"));
+  folder = temporaryFolder();
   file = join(folder, "array.blp");
 });
 beforeEach(async () => {
   await cp(join(corpusFolder, "bloscpack-3", "array-i4-2d.blp"), file);
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
 async function* plan(options: Parameters<typeof planReferences>[1] = {}): AsyncGenerator<ReferencePlan> {
   yield await planReferences(await open(new FileStore(folder), "array.blp"), options);
 }

@@ -1,9 +1,8 @@
 /** References from and through HTTP: what servers do wrong is a clear error, and secrets stay where they belong. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspect } from "node:util";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { openReferences as openAt, openContainer } from "../../src/node/references.ts";
 import {
@@ -17,6 +16,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { runCli } from "../cli/harness.ts";
 import { sha256 } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { readThroughView } from "../view/read-view.ts";
 
@@ -26,10 +26,9 @@ let array = new Uint8Array();
 let server: TestServer;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-http-references-"));
+  folder = temporaryFolder();
   array = new Uint8Array(await readFile(join(corpusFolder, "bloscpack-3", "array-i4-2d.blp")));
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
 beforeEach(async () => {
   server = await serveObjects([["array.blp", array]]);
 });

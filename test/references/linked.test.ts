@@ -1,24 +1,22 @@
 /** Linked archives as references: one to each file, read as the shards that they are. */
 
-import { cp, mkdtemp, readFile, rm, stat, truncate } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, stat, truncate } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
 import { openReferences } from "../../src/node/references.ts";
 import { createArray } from "../../src/node/write.ts";
 import { runCli } from "../cli/harness.ts";
 import { sha256 } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder, findFixture } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { documentOf } from "../view/read-view.ts";
 
 let folder = "";
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-linked-"));
+  folder = temporaryFolder();
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
 async function copyOf(fixture: string, name: string): Promise<string> {
   const at = join(folder, name);
   await cp(join(corpusFolder, fixture), at, { recursive: true });

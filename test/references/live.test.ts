@@ -1,25 +1,21 @@
-/** Arrays of superchunks, whose chunks are listed in lots: each reference is to the file that holds its chunk. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { openReferences } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { runCli } from "../cli/harness.ts";
+import { temporaryFolder } from "../folder.ts";
 import { readThroughView } from "../view/read-view.ts";
 
 const values = Int32Array.from({ length: 195 }, (_, i) => i * 7);
 let folder = "";
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-live-references-"));
+  folder = temporaryFolder();
   const layout = { dtype: "<i4", shape: [0], chunklen: 10, superchunklen: 4 } as const;
   const array = await createArray(join(folder, "array"), layout);
   await array.append(values);
   await array.close();
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
 async function referTo(form: string, name: string): ReturnType<typeof openReferences> {
   const set = join(folder, name);
   const { code, out } = await runCli(["virtualize", join(folder, "array"), set, "--to", form]);

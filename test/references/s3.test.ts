@@ -1,6 +1,5 @@
 /** References to archives in S3, and sets that lie there: with credentials by name, which nobody is shown. */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -11,6 +10,7 @@ import type { Container } from "../../src/zarr.ts";
 import { runCli } from "../cli/harness.ts";
 import { corpusStore, keysOf, sha256 } from "../convert/to-zarr/read-back.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
 import { readThroughView } from "../view/read-view.ts";
 
@@ -21,7 +21,7 @@ let s3: TestS3;
 let restoreEnvironment: () => void;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-s3-references-"));
+  folder = temporaryFolder();
   s3 = await startS3();
   restoreEnvironment = setEnvironment(s3, SECRET);
   const store = new S3Store({ bucket: s3.bucket, prefix: "data" });
@@ -34,7 +34,6 @@ beforeEach(() => {
 afterAll(async () => {
   restoreEnvironment();
   await s3.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 async function failure(reading: Promise<unknown>): Promise<SuperchunkError> {

@@ -1,12 +1,12 @@
 /** A temporary folder for a test. */
 import * as fs from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
+import { temporaryFolder } from "../folder.ts";
 
 /** A new folder, and how to remove it. */
 export async function makeFolder(): Promise<{ readonly path: string; dispose(): Promise<void> }> {
-  const path = await fs.mkdtemp(join(tmpdir(), "superchunk-store-"));
+  const path = temporaryFolder();
   return { path, dispose: () => fs.rm(path, { recursive: true, force: true }) };
 }
 

@@ -1,8 +1,7 @@
 /** Storage that fails, other writers, features of the future. */
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open as openIn } from "../../src/archive/open/open.ts";
 import { decodeHeader } from "../../src/format/header.ts";
@@ -18,6 +17,7 @@ import { interceptStore } from "../../src/store/wrappers/intercept.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { imageOf } from "../crash/images.ts";
+import { temporaryFolder } from "../folder.ts";
 
 const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
@@ -316,10 +316,8 @@ async function asNobody(folder: string, work: () => Promise<void>): Promise<void
 describe("in a folder", () => {
   let folder: string;
   beforeAll(() => {
-    folder = fs.mkdtempSync(join(tmpdir(), "superchunk-write-"));
+    folder = temporaryFolder();
   });
-  afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
-
   test("a second writer is refused, and after close the next one is not", async () => {
     const path = join(folder, "locked");
     const array = await node.createArray(path, OPTIONS);

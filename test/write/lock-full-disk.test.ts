@@ -1,9 +1,9 @@
 /** A lock that cannot be written leaves nothing behind, least of all a lock that nobody holds. */
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { acquireLock } from "../../src/node/fs/lock.ts";
+import { temporaryFolder } from "../folder.ts";
 
 /** What the file system lacks now. */
 const lacks = vi.hoisted(() => ({ room: false, links: false, handles: false }));
@@ -33,8 +33,7 @@ test.each([
   ["with hard links", false],
   ["without hard links", true],
 ])("on a full file system %s", async (_, links) => {
-  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-lock-"));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   const path = join(folder, "meta", "lock");
   Object.assign(lacks, { room: true, links });
   await expect(acquireLock(path)).rejects.toMatchObject({ code: "NO_SPACE", details: { path } });
@@ -44,8 +43,7 @@ test.each([
 });
 
 test("where no file can be opened, the lock of another stays", async () => {
-  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-lock-"));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   const path = join(folder, "lock");
   Object.assign(lacks, { links: true });
   const lock = await acquireLock(path);

@@ -1,18 +1,17 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import * as fs from "node:fs";
-import { hostname, tmpdir } from "node:os";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { acquireLock } from "../../src/node/fs/lock.ts";
+import { temporaryFolder } from "../folder.ts";
 
 let folder: string;
 beforeAll(() => {
-  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-lock-"));
+  folder = temporaryFolder();
 });
-afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
-
 const place = (name: string): string => join(folder, name, "meta", "lock");
 
 test("a held lock refuses and names its holder, and is free after its release", async () => {

@@ -1,17 +1,16 @@
 /** A writer and a reader in two processes: what the reader gets is what the writer says that there was. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { open } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { bundleWriting } from "../crash/bundle.ts";
 import { SEED } from "../crash/random.ts";
+import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 
 /** Steps of the writer, at least: it goes on until the reader has seen enough of them, however slow that is. */
@@ -22,12 +21,10 @@ let folder: string;
 let entry: string;
 
 beforeAll(async () => {
-  folder = fs.mkdtempSync(join(tmpdir(), "superchunk-processes-"));
+  folder = temporaryFolder();
   entry = join(folder, "superchunk.mjs");
   await bundleWriting(entry);
 });
-afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
-
 const loop = fileURLToPath(new URL("./changing-loop.mjs", import.meta.url));
 
 /** What the writer told, by generation, and how it ended. */

@@ -1,13 +1,11 @@
-/** The disk cannot take what was written, and says so once. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { FileStore, open } from "../../src/node/index.ts";
 import { createArray, openWritable } from "../../src/node/write.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
+import { temporaryFolder } from "../folder.ts";
 import { failSync, plan, type Synced } from "../node/fs/failing-sync.ts";
 import { sweep } from "../scope.ts";
 
@@ -21,8 +19,7 @@ const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
 
 function folder(): string {
-  const root = mkdtempSync(join(tmpdir(), "superchunk-sync-"));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder();
   return root;
 }
 

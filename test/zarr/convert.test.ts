@@ -1,9 +1,7 @@
 /** Zarr of every version becomes Zarr v3 with the same stored chunks. */
 
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { encode } from "../../src/codec/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
@@ -12,6 +10,7 @@ import { runCli } from "../cli/harness.ts";
 import { planOne } from "../convert/to-zarr/plan-one.ts";
 import { corpusStore, keysOf, sha256 } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, corpusFolder, loadFixtures } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 
 const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 const BLOSC = { id: "blosc", cname: "lz4", clevel: 5, shuffle: 1, blocksize: 0 };
@@ -141,8 +140,7 @@ test("a copy that was broken off is gone on with, by the same source only, and a
 });
 
 test("the command converts a hierarchy of the transformer, says before what it would do, and refuses what is for archives", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-zarr-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   const source = join(corpusFolder, "zarr3-transformer", "u2-dot-group");
   const target = join(folder, "new.zarr");
   const plan = await runCli(["convert", source, target, "--dry-run"]);

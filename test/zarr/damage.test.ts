@@ -1,8 +1,4 @@
-/** Damaged shards, indexes and documents: an error that names what is wrong, never fill values in its place. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { FileStore } from "../../src/node/index.ts";
@@ -10,6 +6,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { DEFAULT_INDEX, encodeShardIndex, shardIndexLength } from "../../src/zarr/read/shard-index.ts";
 import { createZarr, zarrDocument } from "../../src/zarr/write/create.ts";
+import { temporaryFolder } from "../folder.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 
 const LITTLE = { name: "bytes", configuration: { endian: "little" } };
@@ -322,8 +319,7 @@ test.each([
 ])(
   "[FH-04] a Blosc chunk with more bytes behind it is refused also where a part of it is read, %s",
   async (_, isOnDisk) => {
-    const folder = mkdtempSync(join(tmpdir(), "superchunk-part-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder();
     const store = isOnDisk ? new FileStore(folder) : new MemoryStore();
     const length = 200_000;
     const BLOSC = {

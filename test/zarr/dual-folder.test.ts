@@ -1,18 +1,17 @@
 /** Folders that are archives and Zarr arrays at once are written to as archives alone. */
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
 import { createZarr, FileStore, link, openZarr, openZarrWriter, unlink } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { createTable } from "../../src/write/bcolz/table-write.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarrWriter as openWriterIn } from "../../src/zarr/write/create.ts";
+import { temporaryFolder } from "../folder.ts";
 
 function makeFolder(): string {
-  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-dual-"));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   return folder;
 }
 

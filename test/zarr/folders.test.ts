@@ -1,15 +1,15 @@
 /** [FH-03] Only what is not there at all has the fill value: a folder, a dead link or a pipe in the place of a chunk or shard is an error that names it. */
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, rm, rmdir, symlink } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rmdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createZarr, openZarr } from "../../src/node/index.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
 import { runCli } from "../cli/harness.ts";
+import { temporaryFolder } from "../folder.ts";
 
 const CODECS = [
   { name: "bytes", configuration: { endian: "little" } },
@@ -32,8 +32,7 @@ const KINDS = {
 } as const;
 
 async function make(kind: keyof typeof KINDS): Promise<{ array: WritableZarrArray; root: string }> {
-  const root = await mkdtemp(join(tmpdir(), "superchunk-folder-"));
-  onTestFinished(() => rm(root, { recursive: true, force: true }));
+  const root = temporaryFolder();
   const array = await createZarr(join(root, "a"), KINDS[kind], { threads: 0 });
   await array.set([{ start: 0, stop: 4, step: 1 }], Int32Array.of(1, 2, 3, 4));
   await mkdir(join(root, "a", "c", "2"));
@@ -97,8 +96,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])("%s that cannot be r
 });
 
 test.each([["c"], ["c/2"]])("a dead link in the place of a folder of chunks, %s, is told", async (key) => {
-  const root = await mkdtemp(join(tmpdir(), "superchunk-folder-"));
-  onTestFinished(() => rm(root, { recursive: true, force: true }));
+  const root = temporaryFolder();
   const specification = { ...base, shape: [100, 100], chunkShape: [1, 1] };
   const array = await createZarr(root, specification, { threads: 0 });
   if (key !== "c") await array.set([0, 0], 1);

@@ -1,13 +1,13 @@
 /** Shards that are written into: what is left where the disk is full, and under the other names that an object has. */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+import { temporaryFolder } from "../folder.ts";
 import { bundleScript } from "../store/script.ts";
 
 const LITTLE = { name: "bytes", configuration: { endian: "little" } };
@@ -20,8 +20,7 @@ const spec = {
 } as const;
 
 function makeFolder(): string {
-  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-in-place-"));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   return folder;
 }
 

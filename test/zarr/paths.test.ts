@@ -1,6 +1,3 @@
-/** Zarr arrays by path, with worker threads, and into memory of the caller's: always the same values. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
@@ -13,6 +10,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr as createIn } from "../../src/zarr/write/create.ts";
+import { temporaryFolder } from "../folder.ts";
 import { type Bundles, bundle } from "../node/threads/bundle.ts";
 import { EAGER } from "../node/threads/tuning.ts";
 
@@ -35,7 +33,7 @@ beforeAll(async () => {
   bundles = await bundle();
   pool = new WorkerPool(2, bundles.worker);
   decoder = new ThreadDecoder(pool, "wasm", callingThread, EAGER);
-  folder = await mkdtemp(join(tmpdir(), "superchunk-zarr-"));
+  folder = temporaryFolder();
   const array = await createZarr(join(folder, "a"), specification, { workerUrl: bundles.worker });
   await array.set(null, values);
 });
@@ -43,7 +41,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await pool.end();
   await bundles.remove();
-  await rm(folder, { recursive: true, force: true });
 });
 
 async function openAt(path: string): Promise<Awaited<ReturnType<typeof openZarrArray>>> {

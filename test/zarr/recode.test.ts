@@ -1,10 +1,9 @@
 /** Zarr whose chunks have no name or no words in Zarr v3 becomes Zarr v3 with the same values. */
 
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { deflateSync, gunzipSync, gzipSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { info } from "../../src/codec/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
@@ -14,6 +13,7 @@ import { runCli } from "../cli/harness.ts";
 import { planOne } from "../convert/to-zarr/plan-one.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
 
 const json = (value: object): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 const ZLIB = { id: "zlib", level: 1 };
@@ -137,8 +137,7 @@ test("dates without a fill value read as zero before and after, and bytes keep t
 });
 
 test("Zarr nodes beside archives become one hierarchy, and one that is refused does not stop the others", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-recode-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   const put = async (key: string, bytes: Uint8Array): Promise<void> => {
     await mkdir(dirname(join(folder, key)), { recursive: true });
     await writeFile(join(folder, key), bytes);

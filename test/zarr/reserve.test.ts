@@ -1,8 +1,4 @@
-/** Shards whose slots are reserved: written in any order by several writers, finished once. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
@@ -15,6 +11,7 @@ import {
   type WrittenSlot,
   writeReserved,
 } from "../../src/zarr/write/reserve.ts";
+import { temporaryFolder } from "../folder.ts";
 import fc from "../property.ts";
 
 const specification = {
@@ -52,8 +49,7 @@ test("[FH-09] inner chunks written in any order are all there when the shard is 
 });
 
 test("[FH-09] workers with stores of their own fill one shard at the same time, in any order, with chunks of any size", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-reserve-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   const array = await createZarr(new FileStore(folder), "", {
     ...specification,
     shape: [64, 64],

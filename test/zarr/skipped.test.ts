@@ -1,16 +1,16 @@
 /** Of a Zarr group, what cannot be converted is left out and told, as archives of a folder are. */
 
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { deflateSync } from "node:zlib";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarr } from "../../src/zarr/read/open.ts";
 import { convert } from "../../src/zarr.ts";
 import { runCli } from "../cli/harness.ts";
 import { planOne } from "../convert/to-zarr/plan-one.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
+import { temporaryFolder } from "../folder.ts";
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 const array = (change: object): Uint8Array =>
@@ -48,8 +48,7 @@ async function makeStore(): Promise<MemoryStore> {
 }
 
 async function makeFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-skipped-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   for (const [key, bytes] of Object.entries(OBJECTS)) {
     await mkdir(dirname(join(folder, "in/g", key)), { recursive: true });
     await writeFile(join(folder, "in/g", key), bytes);

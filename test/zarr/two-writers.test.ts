@@ -1,13 +1,10 @@
-/** Two writers of one shard in a folder, as two processes are: the slower one notices the other, and writes again on top of it. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import type { ObjectInfo, PutOptions, PutSource, StoreOptions } from "../../src/store/types.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
+import { temporaryFolder } from "../folder.ts";
 
 const SPEC = { shape: [64], dataType: "int32", chunkShape: [16], shardShape: [64] };
 
@@ -34,8 +31,7 @@ class Interrupted extends FileStore {
 test.each(["rewrite", "append", "fixed"] as const)("%s: nothing of either is lost", async (strategy) => {
   let interruptions = 0;
   for (let at = 1; interruptions === at - 1; at++) {
-    const root = mkdtempSync(join(tmpdir(), "superchunk-two-writers-"));
-    onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+    const root = temporaryFolder();
     await (await createZarr(new FileStore(root), "a", SPEC)).set(null, 1);
     const store = new Interrupted(root);
     const slow = await openZarrWriter(store, "a", { strategy });

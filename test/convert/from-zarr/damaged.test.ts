@@ -1,27 +1,19 @@
 /** A damaged source: the error says where it is damaged, and nothing is left of its conversion. */
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../../src/format/npy.ts";
 import { createArray } from "../../../src/node/write.ts";
 import { runCli } from "../../cli/harness.ts";
+import { temporaryFolder } from "../../folder.ts";
 
 let folder: string;
 let source: string;
 let file: string;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "superchunk-damaged-"));
+  folder = temporaryFolder();
   source = join(folder, "many", "bad");
   for (const path of [source, join(folder, "many", "good")]) {
     const array = await createArray(path, {
@@ -40,8 +32,6 @@ beforeEach(async () => {
   bytes.fill(0xff, (headers[1] ?? 0) + 24, headers[2]);
   writeFileSync(file, bytes);
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
 it.each(["blz", "bcolz", "npy", "bloscpack"])(
   "converted to %s it is told with file and chunk, and leaves not even a folder",
   async (format) => {

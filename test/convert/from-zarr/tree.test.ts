@@ -1,10 +1,8 @@
 /** Several sources come back side by side: trees, tables, failures at the end, and a broken-off run is gone on with. */
 
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { SuperchunkError } from "../../../src/errors.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
@@ -18,11 +16,11 @@ import {
 } from "../../../src/zarr.ts";
 import { runCli } from "../../cli/harness.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { keysOf } from "../to-zarr/read-back.ts";
 
 async function makeFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-tree-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   return folder;
 }
 

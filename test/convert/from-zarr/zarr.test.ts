@@ -1,10 +1,8 @@
 /** Archives that became Zarr come back: values, attributes and fill values are those of the archive. */
 
 import * as fs from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
@@ -14,13 +12,8 @@ import { openZarr } from "../../../src/zarr/read/open.ts";
 import { convert } from "../../../src/zarr.ts";
 import { runCli } from "../../cli/harness.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { openFixture, sha256 } from "../to-zarr/read-back.ts";
-
-async function temporaryFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-back-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 test.each([
   ["carray/bcolz-f8-chunks", "blz"],
@@ -68,7 +61,7 @@ test.each(["bcolz", "blz"] as const)(
 );
 
 test("the command converts archives and Zarr, refuses what is there, and options that it has no use for", async () => {
-  const folder = await temporaryFolder();
+  const folder = temporaryFolder();
   const archive = join(corpusFolder, "carray", "blz-f8");
   const npy = join(folder, "x.npy");
   expect(await runCli(["convert", archive, npy, "--to", "npy"])).toMatchObject({ code: 0 });

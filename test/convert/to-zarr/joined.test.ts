@@ -1,9 +1,7 @@
 /** Several archives converted to one array: values one behind the other, chunks copied where the grid allows it. */
 
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { Archive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
 import { encode } from "../../../src/codec/index.ts";
@@ -13,6 +11,7 @@ import { MemoryStore } from "../../../src/store/memory.ts";
 import { convert } from "../../../src/zarr.ts";
 import { runCli } from "../../cli/harness.ts";
 import { corpusFolder, findFixture } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { putBloscpack, putCarray } from "./make-archive.ts";
 import { documentAt, openFixture, readWithZarrita, sha256 } from "./read-back.ts";
 
@@ -216,7 +215,7 @@ describe("archives joined along the first dimension", () => {
 describe("superchunk convert --concat", () => {
   let folder = "";
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "superchunk-concat-"));
+    folder = temporaryFolder();
     const store = new FileStore(join(folder, "in"));
     const { store: made } = await archivesOf([8, 4, 6]);
     for (const [from, to] of [
@@ -226,8 +225,6 @@ describe("superchunk convert --concat", () => {
     ] as const)
       await store.put(to, (await made.get(from)) ?? new Uint8Array());
   });
-  afterAll(() => rm(folder, { recursive: true, force: true }));
-
   it("joins archives of the same name in the order in which they are typed", async () => {
     const paths = [2024, 2023].map((year) => join(folder, "in", `${year}`, "prices.blp"));
     const to = join(folder, "typed.zarr");

@@ -1,18 +1,12 @@
 /** Copies of archives to link, and what they were before. */
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
-import { onTestFinished } from "vitest";
 import { FileStore } from "../../../src/node/index.ts";
 import { openZarrArray } from "../../../src/zarr/read/open.ts";
+import { temporaryFolder } from "../../folder.ts";
 
-/** An empty folder that is gone after the test. */
-export function temporaryFolder(): string {
-  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-link-"));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
+export { temporaryFolder } from "../../folder.ts";
 
 /** A copy of a file or folder that may be changed. */
 export function copyOf(path: string): string {

@@ -1,8 +1,6 @@
 /** Arrays that are Zarr arrays as well, written step by step. */
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import { liveViews } from "../../../src/dual/live.ts";
 import type { DualFiles, PublishPolicy } from "../../../src/dual/types.ts";
 import { dualFiles } from "../../../src/node/dual/files.ts";
@@ -10,13 +8,9 @@ import { FileStore } from "../../../src/node/index.ts";
 import type { WritableStore } from "../../../src/store/types.ts";
 import { type CreateOptions, createArray, openWritable } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
+import { temporaryFolder } from "../../folder.ts";
 
-/** An empty folder that is gone after the test. */
-export function temporaryFolder(): string {
-  const folder = fs.mkdtempSync(join(tmpdir(), "superchunk-mirror-"));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
+export { temporaryFolder } from "../../folder.ts";
 
 const STORE_CHANGES = ["put", "delete", "rename", "link", "writeRange"];
 const FILE_CHANGES = ["setMode", "replace"];

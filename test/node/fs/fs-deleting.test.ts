@@ -1,9 +1,9 @@
 /** What is deleted in folders is durable once the store is synced: the entries of the folders that lost it are brought to the disk. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
+import { temporaryFolder } from "../../folder.ts";
 
 const synced = vi.hoisted(() => new Set<number>());
 
@@ -25,8 +25,7 @@ async function syncedBy(work: () => Promise<void>): Promise<ReadonlySet<number>>
 
 test.runIf(process.platform !== "win32")("a sync makes deletions durable, also one of nothing", async () => {
   const { statSync } = await import("node:fs");
-  const root = mkdtempSync(join(tmpdir(), "superchunk-deleting-"));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder();
   const store = new FileStore(root);
   for (const key of ["a/x", "b/x", "b/y", "c/d/x"]) await store.put(key, Uint8Array.of(1));
   const inode = (folder: string): number => statSync(join(root, folder)).ino;

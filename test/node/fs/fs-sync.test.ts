@@ -1,10 +1,8 @@
-/** A sync that failed: nothing is called durable on top of what may be lost. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { Folders } from "../../../src/node/fs/fs-folders.ts";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { failSync } from "./failing-sync.ts";
 
 vi.mock("node:fs", async (load) => (await import("./failing-sync.ts")).mockSyncs(load));
@@ -13,8 +11,7 @@ const BYTES = Uint8Array.of(1, 2, 3);
 const REFUSED = { code: "IO", details: { field: "sync", found: "EIO" } };
 
 function folder(): string {
-  const root = mkdtempSync(join(tmpdir(), "superchunk-sync-"));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder();
   return root;
 }
 

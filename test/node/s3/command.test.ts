@@ -1,6 +1,5 @@
 /** The command on arrays in S3, as a person types it: made, grown, changed, cut, put in order, copied in and out. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseDType } from "../../../src/format/dtype.ts";
@@ -10,6 +9,7 @@ import { openWritable } from "../../../src/node/write.ts";
 import { createCarray } from "../../../src/write/bcolz/carray-write.ts";
 import { runCli } from "../../cli/harness.ts";
 import { keysOf } from "../../convert/to-zarr/read-back.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { setEnvironment, startS3, type TestS3 } from "./server.ts";
 
 let s3: TestS3;
@@ -17,14 +17,13 @@ let restoreEnvironment: () => void;
 let folder: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-s3-command-"));
+  folder = temporaryFolder();
   s3 = await startS3();
   restoreEnvironment = setEnvironment(s3);
 });
 afterAll(async () => {
   restoreEnvironment();
   await s3.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 const address = (name: string): string => `s3://${s3.bucket}/${name}`;

@@ -1,14 +1,13 @@
 /** Memory that answers share one after the other: no answer has another's bytes, whoever goes away in between. */
-import { mkdtemp, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { get } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, it } from "vitest";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { FileStore, serveView } from "../../../src/node/index.ts";
 import { ServeBuffers } from "../../../src/node/serve/serve-buffers.ts";
 import { createCarray } from "../../../src/write/bcolz/carray-write.ts";
 import { findViewEntries, zarrTreeView } from "../../../src/zarr.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { ask } from "./ask.ts";
 
 /** Asks, and goes away when the first bytes come. */
@@ -23,7 +22,7 @@ function leaveEarly(url: string): Promise<void> {
 }
 
 it("answers at the same time have their own chunks each, byte for byte, also beside those that are broken off", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-serve-"));
+  const folder = temporaryFolder();
   const store = new FileStore(folder);
   const chunklen = 40_000;
   const count = 24.5 * chunklen;

@@ -1,8 +1,7 @@
 /** A served view, request by request. */
 import { once } from "node:events";
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { rm, symlink, writeFile } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -19,6 +18,7 @@ import { findViewEntries, zarrTreeView, zarrView } from "../../../src/zarr.ts";
 import { putCarray } from "../../convert/to-zarr/make-archive.ts";
 import { corpusStore, sha256 } from "../../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, findFixture, loadArchives } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { readThroughView } from "../../view/read-view.ts";
 import { ask } from "./ask.ts";
 
@@ -162,7 +162,7 @@ describe("refusals", () => {
   });
 
   it("tells no place on the machine: files by their names alone, in the list, on the page and in errors", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "superchunk serve "));
+    const folder = temporaryFolder();
     try {
       const store = new FileStore(folder);
       await putCarray(store, "t/a", values, 100, { dtype: "float64", shape: [250] });

@@ -1,9 +1,9 @@
 /** Bundles files of the sources for threads and processes that cannot load TypeScript. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { type BuildOptions, build } from "esbuild";
+import { temporaryFolder } from "../../folder.ts";
 
 const sources = fileURLToPath(new URL("../../../src/node/", import.meta.url));
 
@@ -17,7 +17,7 @@ export interface Bundles {
 
 /** Bundles the workers, and each of the given texts as a program that imports from `superchunk/node`. */
 export async function bundle(programs: Readonly<Record<string, string>> = {}): Promise<Bundles> {
-  const folder = await mkdtemp(join(tmpdir(), "superchunk-threads-"));
+  const folder = temporaryFolder();
   await writeFile(join(folder, "package.json"), '{ "type": "module" }'); // Node 20.15 does not guess it
   const common: BuildOptions = { bundle: true, platform: "node", format: "esm", external: ["koffi"] };
   for (const worker of ["threads/chunk-worker", "fs/head-worker"])

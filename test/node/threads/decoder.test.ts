@@ -1,7 +1,6 @@
 /** Worker threads give what the calling thread gives: bytes, reports, errors and aborts. */
 import { createHash } from "node:crypto";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -15,6 +14,7 @@ import { ThreadDecoder } from "../../../src/node/threads/thread-decoder.ts";
 import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { loadFolder } from "../../archive/memory-archive.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { chunkPath, LARGER, SHAPE, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 import { EAGER } from "./tuning.ts";
@@ -30,7 +30,7 @@ beforeAll(async () => {
   bundles = await bundle();
   pool = new WorkerPool(2, bundles.worker);
   threads = new ThreadDecoder(pool, "wasm", callingThread, EAGER);
-  folder = await mkdtemp(join(tmpdir(), "superchunk-threads-"));
+  folder = temporaryFolder();
   small = await writeRamp(join(folder, "small"), SHAPE);
   larger = await writeRamp(join(folder, "larger"), LARGER);
 });
@@ -38,7 +38,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await pool.end();
   await bundles.remove();
-  await rm(folder, { recursive: true, force: true });
 });
 
 async function openRamp(path: string, decoder: ChunkDecoder = threads): Promise<ArrayArchive> {

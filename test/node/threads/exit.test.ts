@@ -1,10 +1,9 @@
 /** Programs that used threads end by themselves, also as bundles. */
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { temporaryFolder } from "../../folder.ts";
 import { SHAPE, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 
@@ -49,13 +48,12 @@ let ramp: string;
 
 beforeAll(async () => {
   bundles = await bundle(PROGRAMS);
-  folder = await mkdtemp(join(tmpdir(), "superchunk-exit-"));
+  folder = temporaryFolder();
   ramp = await writeRamp(join(folder, "ramp"));
 });
 
 afterAll(async () => {
   await bundles.remove();
-  await rm(folder, { recursive: true, force: true });
 });
 
 /** Runs a program; killed, and so failing, where it does not end by itself. */

@@ -1,10 +1,10 @@
 /** The beginnings of very many files, read by threads: the same as read one by one, and the process ends by itself. */
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { temporaryFolder } from "../../folder.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 
 /** More than are read without threads. */
@@ -38,7 +38,7 @@ let folder: string;
 
 beforeAll(async () => {
   bundles = await bundle({ "heads.js": PROGRAM });
-  folder = await mkdtemp(join(tmpdir(), "superchunk-heads-"));
+  folder = temporaryFolder();
   const data = join(folder, "root", "data");
   await mkdir(data, { recursive: true });
   for (let i = 0; i < FILES; i++)
@@ -50,7 +50,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await bundles.remove();
-  await rm(folder, { recursive: true, force: true });
 });
 
 it("gives what single reads give, also for links and what is missing, and follows no link out", async () => {

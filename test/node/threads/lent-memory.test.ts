@@ -1,7 +1,6 @@
 /** Threads write into plain results where koffi tells where these lie; elsewhere everything is as without it. */
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import koffi from "koffi";
@@ -21,6 +20,7 @@ import type { ThreadTuning } from "../../../src/node/threads/thread-decoder.ts";
 import type { DecodeJob, Reply } from "../../../src/node/threads/thread-messages.ts";
 import type { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { repositoryRoot } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 import { sweep } from "../../scope.ts";
 import { chunkPath, LARGER, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
@@ -97,7 +97,7 @@ beforeAll(async () => {
   withKoffi = await bundle(PROGRAMS);
   without = await bundle();
   await symlink(join(repositoryRoot, "node_modules"), join(withKoffi.folder, "node_modules"));
-  folder = await mkdtemp(join(tmpdir(), "superchunk-lent-"));
+  folder = temporaryFolder();
   ramp = await writeRamp(join(folder, "ramp"), SHAPE);
 });
 
@@ -113,7 +113,6 @@ afterEach(async () => {
 afterAll(async () => {
   await withKoffi.remove();
   await without.remove();
-  await rm(folder, { recursive: true, force: true });
 });
 
 async function decoderWith({ worker }: Bundles): Promise<ChunkDecoder> {

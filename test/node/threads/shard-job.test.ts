@@ -1,7 +1,5 @@
 /** Shards of one thread are encoded in turn. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rm } from "node:fs/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { stringifyJson } from "../../../src/format/json.ts";
 import { FileStore } from "../../../src/node/index.ts";
@@ -10,6 +8,7 @@ import type { ShardJob } from "../../../src/node/threads/thread-messages.ts";
 import { readPieces } from "../../../src/store/source.ts";
 import { createZarr } from "../../../src/zarr/write/create.ts";
 import type { WritableZarrArray } from "../../../src/zarr/write/writable-array.ts";
+import { temporaryFolder } from "../../folder.ts";
 
 const CHUNK = 2 ** 15;
 const SHARD = 16 * CHUNK;
@@ -19,7 +18,7 @@ let folder: string;
 let array: WritableZarrArray;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "superchunk-shard-job-"));
+  folder = temporaryFolder();
   array = await createZarr(new FileStore(folder), "a", SPEC);
 });
 

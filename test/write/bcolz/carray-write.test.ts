@@ -1,7 +1,6 @@
 /** Carrays are made and changed so that bcolz and we read the same, also where the power goes. */
 
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
@@ -20,6 +19,7 @@ import type { Editable } from "../../../src/write/editable.ts";
 import { imageOf } from "../../crash/images.ts";
 import { randomFrom } from "../../crash/random.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 import {
   appendToCarray,
   changeAttributes,
@@ -126,7 +126,7 @@ describe("create", () => {
   });
 
   it("no rows leave an array that both open, on disk with its folder", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "superchunk-carray-"));
+    const folder = temporaryFolder();
     try {
       const store = new FileStore(folder);
       await createCarray(store, "a", { dtype: parseDType("<f8", "test"), data: new Uint8Array(0) });
@@ -204,7 +204,7 @@ describe("append, trim and resize", () => {
   it("every array of the corpus takes its own rows again and gives them back; others are refused", async () => {
     let changed = 0;
     for (const row of loadArchives().filter(({ path }) => path.startsWith("carray/"))) {
-      const folder = mkdtempSync(join(tmpdir(), "superchunk-carray-"));
+      const folder = temporaryFolder();
       try {
         cpSync(row.file, folder, { recursive: true });
         const store = new FileStore(folder);
@@ -285,7 +285,7 @@ describe("attributes", () => {
 
   it("[FA-11] a BLZ root never gets __attrs__", async () => {
     const root = loadArchives().find(({ path }) => path.startsWith("blz-superchunk/"))?.file ?? "";
-    const folder = mkdtempSync(join(tmpdir(), "superchunk-carray-"));
+    const folder = temporaryFolder();
     try {
       cpSync(root, folder, { recursive: true });
       const store = new FileStore(folder);

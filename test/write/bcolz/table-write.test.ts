@@ -1,7 +1,5 @@
 /** Tables are made and changed so that bcolz and we read the same, also where the power goes. */
-import { cpSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { cpSync, rmSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { TableArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
@@ -15,6 +13,7 @@ import { createTable } from "../../../src/write/bcolz/table-write.ts";
 import { imageOf } from "../../crash/images.ts";
 import { randomFrom } from "../../crash/random.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
+import { temporaryFolder } from "../../folder.ts";
 import {
   appendToTable,
   changeAttributes,
@@ -130,7 +129,7 @@ describe("rows", () => {
     const tables = loadArchives().filter(({ path, refuse }) => path.startsWith("ctable/") && !refuse);
     expect(tables.length).toBeGreaterThan(3);
     for (const { file, path } of tables) {
-      const folder = mkdtempSync(join(tmpdir(), "superchunk-table-"));
+      const folder = temporaryFolder();
       try {
         cpSync(file, folder, { recursive: true });
         const store = new FileStore(folder);
