@@ -109,7 +109,14 @@ export class ArchiveView {
     const name = joinKey(job.node, String(cell));
     const made = this.#made.find(name);
     if (made !== undefined) return made.slice();
-    const { bytes, isMade } = await readCell(job, layout, cell, signal, this.#options.encoder, buffers);
+    const { bytes, isMade } = await readCell({
+      job,
+      layout,
+      cell,
+      signal,
+      encoder: this.#options.encoder,
+      buffers,
+    });
     if (isMade) this.#made.keep(name, bytes.slice());
     return bytes;
   }

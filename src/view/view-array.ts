@@ -6,9 +6,9 @@
 import { at } from "../bytes/at.ts";
 import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
-import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
+import type { ArrayJob } from "../convert/plan/array-job.ts";
 import type { CellGrid } from "../convert/plan/grid.ts";
-import { chunksOfCells } from "../convert/sources/chunk-source.ts";
+import { type ChunkWork, chunksOfCells } from "../convert/sources/chunk-source.ts";
 
 /** A number as Zarr writes it into a key: without sign and leading zeros. */
 const INDEX = /^(?:0|[1-9]\d{0,15})$/;
@@ -47,25 +47,23 @@ export interface ReadCell {
   readonly isMade: boolean;
 }
 
+/** Which chunk of an array is read, and how. */
+export interface CellRequest extends Pick<ChunkWork, "job" | "layout" | "signal" | "buffers"> {
+  readonly cell: number;
+  /** Default: the codec of this thread. */
+  readonly encoder?: ChunkEncoder | undefined;
+}
+
 /**
- * The bytes of a chunk as a whole Zarr chunk, the caller's own, or in one of the `buffers` taken out. Headers and digests are checked; a chunk that is
- * damaged or missing throws, and is never shown as fill values.
+ * The bytes of a chunk as a whole Zarr chunk, the caller's own, or in one of the `buffers` taken out. Headers and digests are
+ * checked; a chunk that is damaged or missing throws, and is never shown as fill values.
  */
-export async function readCell(
-  job: ArrayJob,
-  layout: JobLayout,
-  cell: number,
-  signal: AbortSignal,
-  encoder: ChunkEncoder = encodeHere,
-  buffers?: Uint8Array[],
-): Promise<ReadCell> {
+export async function readCell({ cell, encoder = encodeHere, ...request }: CellRequest): Promise<ReadCell> {
+  const { job, buffers } = request;
   const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
   const range = { first: cell, end: cell + 1 };
   const { readInto } = job.source.archive.store;
-  for await (const bytes of chunksOfCells(
-    { job, layout, counts, signal, encoder, buffers, onChunk: () => undefined },
-    range,
-  )) {
+  for await (const bytes of chunksOfCells({ ...request, encoder, counts, onChunk: () => undefined }, range)) {
     const isMade = counts.copied === 0;
     // Nothing else is read into the buffer that it lies in, but that may be far larger, or another's.
     const isOwn =

@@ -6,7 +6,6 @@
 
 import type { ChunkInfo } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/at.ts";
-import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "../../convert/plan/array-job.ts";
 import { fitOf } from "../../convert/plan/chunk-fit.ts";
@@ -244,8 +243,8 @@ export class PlannedArray implements ReferencedArray {
   }
 
   #read(layout: JobLayout, cell: number): Promise<{ readonly bytes: Uint8Array }> {
-    const { encoder = encodeHere, signal = NEVER } = this.#options;
-    return readCell(this.job, layout, cell, signal, encoder);
+    const { encoder, signal = NEVER } = this.#options;
+    return readCell({ job: this.job, layout, cell, signal, encoder });
   }
 
   #position({ cells, reversed }: JobLayout, cell: number): number[] {
