@@ -14,6 +14,7 @@ export type {
   ChunkPlace,
   ChunkSummary,
   ChunksOptions,
+  DamageReport,
   EncodedChunk,
   Finding,
   LongOptions,

@@ -6,6 +6,7 @@ import {
   type Archive,
   findArchives,
   isSuperchunkError,
+  type OpenOptions,
   openArchive as open,
   type ReadableStore,
   SuperchunkError,
@@ -24,7 +25,7 @@ import {
 import type { ConvertFlags } from "../commands/convert.ts";
 import type { Context } from "../context.ts";
 import { type Found, findAt } from "../input/opening.ts";
-import { printPlans, printResult, toOptions, writeReport } from "../output/convert-report.ts";
+import { damageOf, printPlans, printResult, toOptions, writeReport } from "../output/convert-report.ts";
 import { noteFailures } from "../output/failed-archives.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -127,7 +128,7 @@ async function openSources(
 ): Promise<FoundSources> {
   const name = paths.join(", ");
   if (flags.concat === true) {
-    const { archives, store } = await openInOrder(paths, signal);
+    const { archives, store } = await openInOrder(paths, { signal, ...flags.reading });
     return { source: archives, name, isTree: false, close: () => store.close() };
   }
   const [only] = paths;
@@ -154,9 +155,9 @@ async function openSources(
 }
 
 /** Undefined for a folder in which archives may lie. */
-async function findOne(path: string, { to }: ConvertFlags, signal: AbortSignal): Promise<Found | undefined> {
+async function findOne(path: string, { to, reading }: ConvertFlags, signal: AbortSignal): Promise<Found | undefined> {
   try {
-    return await findAt(path, { signal, ...(to === "zarr" ? {} : { decoder: decoderOf({}) }) });
+    return await findAt(path, { signal, ...reading, ...(to === "zarr" ? {} : { decoder: decoderOf({}) }) });
   } catch (error) {
     if (to === "zarr3-transformer" || !isSuperchunkError(error, "UNSUPPORTED") || /^https?:/i.test(path))
       throw error;
@@ -198,7 +199,7 @@ function nameOf(path: string): string {
 /** Opens the archives as they are typed, and those of a folder in the order of their names, all in one store. */
 async function openInOrder(
   paths: readonly string[],
-  signal: AbortSignal,
+  { signal, ...reading }: OpenOptions,
 ): Promise<{
   readonly archives: readonly Archive[];
   readonly store: ReadableStore & { close(): Promise<void> };
@@ -221,7 +222,7 @@ async function openInOrder(
         throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
           path: store.describe(name),
         });
-      for (const key of keys.sort()) archives.push(await open(store, key, { signal, decoder: decoderOf() }));
+      for (const key of keys.sort()) archives.push(await open(store, key, { signal, ...reading, decoder: decoderOf() }));
     }
     return { archives, store };
   } catch (error) {
@@ -261,7 +262,7 @@ async function run(
     if (json === true) {
       const { chunksCopied: copied, chunksPadded: padded } = result;
       const counts = to === "zarr3-transformer" ? { copied, padded } : {};
-      await context.json({ source: name, destination, format: to, ...result, ...counts });
+      await context.json({ source: name, destination, format: to, ...result, ...counts, ...damageOf(flags) });
     } else await printResult(result, { to, isTree }, context);
   } catch (error) {
     if (report !== undefined && !isTree && isSuperchunkError(error)) {

@@ -3,6 +3,7 @@ import { type Command, Option } from "commander";
 import { encodeNpyHeader } from "../../src/format/npy.ts";
 import {
   type BytesArchive,
+  type DamageReport,
   isSuperchunkError,
   type LongOptions,
   type ReadableArray,
@@ -14,6 +15,7 @@ import {
 import type { GroupArrays } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
+import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { startProgress } from "../output/progress.ts";
@@ -30,6 +32,7 @@ interface CatOptions {
   readonly slice?: string;
   readonly format?: Format;
   readonly all?: boolean;
+  readonly damaged?: Damaged;
 }
 
 /** Adds `cat PATH`. */
@@ -52,6 +55,7 @@ export function addCat(program: Command, context: Context): void {
         "text, csv, json, npy, or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
       ).choices(FORMATS),
     )
+    .addOption(damagedOption())
     .option("--all", "print all rows as text on a terminal too, where otherwise long arrays are cut short")
     .addHelpText(
       "after",
@@ -64,7 +68,11 @@ Examples:
   superchunk cat notes.txt.blp | less`,
     )
     .action(async (path: string, options: CatOptions) => {
-      const archive = await openPath(path, { signal: context.signal });
+      const reports: DamageReport[] = [];
+      const archive = await openPath(path, {
+        signal: context.signal,
+        ...readingDamaged(options.damaged, reports),
+      });
       const quiet = context.out.isTerminal || options.format === "text" || options.format === "json";
       const bar = quiet ? undefined : startProgress(context.io, "cat");
       try {
@@ -73,6 +81,7 @@ Examples:
           onProgress: bar?.onProgress,
         });
         await context.out.flush();
+        tellDamage(reports, options.damaged, context);
       } finally {
         bar?.finish();
         await archive.close();

@@ -1,10 +1,11 @@
 /** `superchunk convert`: archives into another format. */
 
 import { type Command, Option } from "commander";
-import { SuperchunkError } from "../../src/index.ts";
+import { type DamageReport, type OpenOptions, SuperchunkError } from "../../src/index.ts";
 import { refuseEmptyPath } from "../../src/node/locate.ts";
 import { convertTo } from "../actions/conversion.ts";
 import type { Context } from "../context.ts";
+import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { parseShape } from "../input/shape-text.ts";
 import { parseCount, parseSize } from "../input/units.ts";
 
@@ -24,6 +25,10 @@ export interface ConvertFlags {
   readonly column?: readonly string[];
   /** `--no-recode` makes it false. */
   readonly recode: boolean;
+  readonly damaged?: Damaged;
+  /** What `--damaged` means for opening, and what was found gone. */
+  readonly reading: Pick<OpenOptions, "damaged" | "onDamage">;
+  readonly gone: readonly DamageReport[];
   readonly dryRun?: boolean;
   readonly concat?: boolean;
   readonly verify?: boolean;
@@ -65,6 +70,7 @@ export function addConvert(program: Command, context: Context): void {
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")
     .option("--no-recode", "refuse where chunks cannot be copied, instead of compressing them anew")
+    .addOption(damagedOption())
     .option("--concat", "join the archives along the first dimension to one array, or one group of arrays")
     .option("--dry-run", "say what would happen, and write nothing")
     .option("--verify", "read the whole result back and compare it with the source")
@@ -97,7 +103,9 @@ Examples:
   superchunk convert prices prices.npy --to npy
   superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,
     )
-    .action((paths: string[], flags: ConvertFlags) => {
+    .action(async (paths: string[], typed: Omit<ConvertFlags, "reading" | "gone">) => {
+      const gone: DamageReport[] = [];
+      const flags: ConvertFlags = { ...typed, reading: readingDamaged(typed.damaged, gone), gone };
       const sources = paths.slice(0, -1);
       const destination = paths.at(-1);
       if (destination === undefined || sources.length === 0) {
@@ -108,7 +116,8 @@ Examples:
         );
       }
       for (const path of paths) refuseEmptyPath(path);
-      return convertTo(sources, destination, flags, context);
+      await convertTo(sources, destination, flags, context);
+      tellDamage(gone, flags.damaged, context);
     });
 }
 

@@ -12,6 +12,7 @@ import {
   type Archive,
   type ArrayArchive,
   type BytesArchive,
+  type DamageReport,
   isSuperchunkError,
   type LongOptions,
   SuperchunkError,
@@ -19,11 +20,13 @@ import {
 import { openArchive } from "../../src/node/index.ts";
 import { locateFileTarget } from "../../src/node/locate.ts";
 import type { Context } from "../context.ts";
+import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { formatSize } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
 interface DecompressOptions {
   readonly force?: boolean;
+  readonly damaged?: Damaged;
 }
 
 /** Adds `decompress FILE [OUT]`. */
@@ -36,6 +39,7 @@ export function addDecompress(program: Command, context: Context): void {
     )
     .argument("<file>", 'archive; "-" reads stdin')
     .argument("[out]", 'file to write (default: FILE without ".blp"); "-" writes stdout')
+    .addOption(damagedOption())
     .option("-f, --force", "replace OUT where it exists")
     .addHelpText(
       "after",
@@ -85,7 +89,9 @@ async function decompress(
   options: DecompressOptions,
   context: Context,
 ): Promise<void> {
-  const archive = await openArchive(file, { signal: context.signal });
+  const reports: DamageReport[] = [];
+  const settings = { signal: context.signal, ...readingDamaged(options.damaged, reports) };
+  const archive = await openArchive(file, settings);
   try {
     const bytes = withBytes(archive, shown);
     if (out === "-") {
@@ -100,6 +106,7 @@ async function decompress(
     }
     context.message(`${shown} -> ${out}, ${formatSize(bytes.nbytes)}`);
   } finally {
+    tellDamage(reports, options.damaged, context);
     await archive.close();
   }
 }

@@ -4,6 +4,7 @@ import { type Hole, isSuperchunkError, type JsonValue, parseJson, SuperchunkErro
 import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
+import { holeText } from "../input/damaged.ts";
 import { parseShape } from "../input/shape-text.ts";
 import { formatPlural, parseCount } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
@@ -129,7 +130,7 @@ async function repair(
   } catch (error) {
     const found = refusedHoles(error);
     if (found === undefined || json === true) throw error;
-    for (const hole of found) context.message(holeLine(hole));
+    for (const hole of found) context.message(`bad: ${holeText(hole)}`);
     context.message(`${path}: ${refusalText(found)}`);
     context.note(EXIT.damaged);
   }
@@ -145,13 +146,6 @@ function refusalText(holes: readonly Hole[]): string {
   const rows = holes.reduce((sum, { from, to }) => sum + to - from, 0);
   const chunks = `${formatPlural(holes.length, "chunk")} ${holes.length === 1 ? "is" : "are"}`;
   return `${chunks} missing or damaged, with ${formatPlural(rows, "row")}. Nothing was written: --holes fill keeps the places of all rows, drop moves rows up, cut ends the rows at the first hole`;
-}
-
-/** One line: chunk, rows, file, byte, reason. */
-function holeLine({ column, chunk, from, to, path, offset, code, reason }: Hole): string {
-  const place = offset === undefined ? path : `${path}, byte ${offset}`;
-  const of = column === undefined ? "" : `column "${column}", `;
-  return `bad: ${of}chunk ${chunk}, rows ${from} to ${to - 1}: ${place === "" ? "" : `${place}: `}${code}: ${reason}`;
 }
 
 /** A value as JSON; text that is not JSON stands for itself. */

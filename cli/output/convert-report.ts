@@ -2,6 +2,7 @@
 
 import { writeFile } from "node:fs/promises";
 import {
+  type DamageReport,
   type DType,
   isSuperchunkError,
   type JsonValue,
@@ -36,7 +37,13 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertOptions
     dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
     encoder: encoderOf(),
     signal: context.signal,
+    ...flags.reading,
   };
+}
+
+/** What is gone of the sources, as a member of what `--json` prints; nothing where nothing is. */
+export function damageOf({ gone }: ConvertFlags): { readonly damage?: readonly DamageReport[] } {
+  return gone.length === 0 ? {} : { damage: gone };
 }
 
 function readDType(text: string): DType {

@@ -6,7 +6,7 @@
  * and opens sources, keeps the record that a later run resumes from, runs the tasks, compares values where asked, and
  * publishes the documents. Types only.
  */
-import type { Archive, LongOptions } from "../archive/kinds/types.ts";
+import type { Archive, LongOptions, OpenOptions } from "../archive/kinds/types.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { ErrorCode, SuperchunkError } from "../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
@@ -42,7 +42,10 @@ export interface LayoutOptions extends ShardSizing {
 }
 
 /** What a conversion makes, and how. */
-export interface ConvertOptions extends LayoutOptions, LongOptions {
+export interface ConvertOptions
+  extends LayoutOptions,
+    LongOptions,
+    Partial<Pick<OpenOptions, "damaged" | "onDamage">> {
   /** The format to write. Default `zarr`: Zarr v3 with shards. */
   readonly to?: ConvertFormat | undefined;
   /** Go on with an unfinished conversion of the same source with the same options. */

@@ -7,6 +7,7 @@ import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.
 import type { ArraySlice, Selected, ValueTypes } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
 import type { ChunkDecoder } from "../read/chunk-decoder.ts";
+import type { Hole } from "../salvage/hole.ts";
 
 export type { ArraySlice };
 
@@ -45,7 +46,26 @@ export interface EncodedChunksOptions extends LongOptions {
   readonly buffers?: Uint8Array[] | undefined;
 }
 
+/** What is gone of an archive that was opened with `damaged`. */
+export interface DamageReport {
+  /** How messages name the archive. */
+  readonly path: string;
+  /** Every chunk that is missing or damaged, with its rows. */
+  readonly holes: readonly Hole[];
+  /** What is wrong besides and was helped, in words. */
+  readonly problems: readonly string[];
+  /** What is gone besides rows, in words. */
+  readonly lost: readonly string[];
+}
+
 export interface OpenOptions {
+  /**
+   * What is read where a chunk of an archive is missing or damaged (default `stop`: an error): `skip`, nothing, so that its rows
+   * are not there; `fill`, the default value. Then opening reads and checks every chunk, and tells `onDamage` what is gone.
+   */
+  readonly damaged?: "stop" | "skip" | "fill" | undefined;
+  /** Called once for each archive of which something is gone. */
+  readonly onDamage?: ((report: DamageReport) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Check digests before a payload is used (default true). */
   readonly verify?: boolean | undefined;

@@ -53,6 +53,17 @@ export async function findArchive(
   options: OpenOptions,
 ): Promise<Archive | NoArchive> {
   if (path !== "") checkKey(path);
+  const openWhole = (): Promise<Archive | NoArchive> => findWhole(source, path, options);
+  if (options.damaged === undefined || options.damaged === "stop") return openWhole();
+  const { openDamaged } = await import("../salvage/open-damaged.ts");
+  return openDamaged(source, path, options, openWhole);
+}
+
+async function findWhole(
+  source: ReadableStore,
+  path: string,
+  options: OpenOptions,
+): Promise<Archive | NoArchive> {
   // Over a network each question costs a request: what the name suggests is asked for first.
   const looksLikeFile = /\.(?:blp|blosc|bin)$/i.test(path);
   const first = looksLikeFile ? undefined : await openFolder(source, path, options);

@@ -15,25 +15,9 @@ import { resolveRange } from "../../store/range.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "../places/sequence.ts";
 import type { FoundColumn } from "./columns.ts";
+import type { Hole, HolePolicy } from "./hole.ts";
 
-/** What stands where a chunk is missing or damaged. */
-export type HolePolicy = "fill" | "drop" | "cut";
-
-/** Rows that cannot be had. */
-export interface Hole {
-  /** Column, of tables and nested arrays. */
-  readonly column?: string;
-  /** Index of the chunk in its column. */
-  readonly chunk: number;
-  /** Rows `[from, to)`; of plain bytes the bytes. */
-  readonly from: number;
-  readonly to: number;
-  /** How messages name the file. */
-  readonly path: string;
-  readonly offset?: number;
-  readonly code: string;
-  readonly reason: string;
-}
+export type { Hole, HolePolicy } from "./hole.ts";
 
 /** A column with what its holes are counted in. */
 export interface SalvagedColumn {

@@ -111,7 +111,7 @@ export class Conversion {
     const [item] = items;
     // What cannot be planned must not cost what lies at the destination.
     const only = isTree || item === undefined ? undefined : await this.#plan(0, item);
-    const identity = { sources: names, options: this.#target.settings(this.#options) };
+    const identity = { sources: names, options: { ...this.#target.settings(this.#options), ...damagedSetting(this.#options) } };
     const record = await this.#takeDestination(isTaken, identity, only);
     const prepared =
       only === undefined
@@ -425,4 +425,9 @@ async function digestOf(facts: JsonValue): Promise<string> {
 
 function conflict(path: string, reason: string): SuperchunkError {
   return new SuperchunkError("CONFLICT", reason, { path, field: "destination" });
+}
+
+/** Rows that are skipped or filled make another result: a conversion goes on only with the same choice. */
+function damagedSetting({ damaged = "stop" }: ConvertOptions): { readonly damaged?: string } {
+  return damaged === "stop" ? {} : { damaged };
 }

@@ -126,7 +126,7 @@ async function sourcesOf(source: ConvertSource, target: Target, options: Convert
   const name = describe(source);
   if (!("kind" in source)) {
     if (await isArchive(source.store, source.path, { signal }))
-      return sourcesOf(await open(source.store, source.path, { signal }), target, options);
+      return sourcesOf(await open(source.store, source.path, openOptions(options)), target, options);
     const find = target.isHierarchy ? findNodes : findColumns;
     const items = await collectItems(find(source, openOptions(options)), nothing(name));
     const [only] = items;
@@ -148,8 +148,8 @@ async function sourcesOf(source: ConvertSource, target: Target, options: Convert
   return oneSource(source, name);
 }
 
-function openOptions({ signal }: ConvertOptions): OpenOptions {
-  return { signal };
+function openOptions({ signal, damaged, onDamage }: ConvertOptions): OpenOptions {
+  return { signal, damaged, onDamage };
 }
 
 function oneSource(source: OpenedSource, path: string): Sources {

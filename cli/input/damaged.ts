@@ -1,0 +1,50 @@
+/** The option `--damaged` of commands that read, and what they say of what is gone. */
+import { Option } from "commander";
+import type { DamageReport, Hole, OpenOptions } from "../../src/index.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../failure.ts";
+import { formatPlural } from "./units.ts";
+
+/** What is read where a chunk is missing or damaged. */
+export const DAMAGED = ["stop", "skip", "fill"] as const;
+export type Damaged = (typeof DAMAGED)[number];
+
+/** The option, to be added to a command. */
+export function damagedOption(): Option {
+  return new Option(
+    "--damaged <how>",
+    "where a chunk of an archive is missing or damaged: stop with an error; skip its rows, or fill them with the default value, list them and end with 3",
+  )
+    .choices(DAMAGED)
+    .default("stop");
+}
+
+/** Options of opening, which collect what is gone in `reports`. */
+export function readingDamaged(
+  damaged: Damaged | undefined,
+  reports: DamageReport[],
+): Pick<OpenOptions, "damaged" | "onDamage"> {
+  return { damaged, onDamage: (report) => void reports.push(report) };
+}
+
+/** Says what is gone of each archive, and notes exit code 3 where anything is. */
+export function tellDamage(
+  reports: readonly DamageReport[],
+  damaged: Damaged | undefined,
+  context: Context,
+): void {
+  const did = damaged === "fill" ? "filled" : "skipped";
+  for (const { path, holes, lost } of reports) {
+    context.note(EXIT.damaged);
+    for (const hole of holes) context.message(`${did}: ${holeText(hole)}`);
+    for (const loss of lost) context.message(`${path}: gone: ${loss}`);
+    context.message(`${path}: ${formatPlural(holes.length, "chunk")} ${did}`);
+  }
+}
+
+/** One line of a list of holes: chunk, rows, file, byte, reason. */
+export function holeText({ column, chunk, from, to, path, offset, code, reason }: Hole): string {
+  const place = offset === undefined ? path : `${path}, byte ${offset}`;
+  const of = column === undefined ? "" : `column "${column}", `;
+  return `${of}chunk ${chunk}, rows ${from} to ${to - 1}: ${place === "" ? "" : `${place}: `}${code}: ${reason}`;
+}

@@ -1,0 +1,113 @@
+/** `--damaged` of the commands that read: what is whole comes out, what is not is listed, and the exit code says so. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openArray } from "../../src/node/index.ts";
+import { runCli } from "./harness.ts";
+
+/** 20 rows of 4 a chunk; chunk 2 (rows 8 to 11) is damaged. */
+const ROWS = Float64Array.from({ length: 20 }, (_, i) => i + 1);
+const isBad = (_: number, row: number): boolean => row >= 8 && row < 12;
+
+let folder: string;
+const at = (name: string): string => join(folder, name);
+
+/** Changes a byte of the payload of chunk 2 of every kind of archive. */
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "superchunk-damaged-"));
+  const run = async (...argv: string[]): Promise<void> => {
+    const { code, err } = await runCli(argv);
+    if (code !== 0) throw new Error(err);
+  };
+  writeFileSync(at("rows.bin"), ROWS);
+  const from = ["--from", at("rows.bin"), "--dtype", "<f8", "--chunklen", "4"];
+  await run("create", at("blz"), ...from);
+  await run("create", at("carray"), "--as", "carray", ...from);
+  await run("compress", at("rows.bin"), at("rows.blp"), "--chunk-size", "32");
+  for (const name of ["blz", "rows.blp"]) {
+    const { out } = await runCli(["chunks", at(name), "--json"]);
+    const chunks = JSON.parse(out) as { file: string; offset: number }[];
+    const { file: key = "", offset = 0 } = chunks[2] ?? {};
+    const file = name === "blz" ? join(at(name), key) : at(name);
+    const bytes = readFileSync(file);
+    bytes[offset + 20] = (bytes[offset + 20] ?? 0) ^ 1;
+    writeFileSync(file, bytes);
+  }
+  rmSync(at("carray/data/__2.blp"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const rowsOf = (bytes: Uint8Array): number[] => [...new Float64Array(new Uint8Array(bytes).buffer)];
+const skipped = [...ROWS].filter((value, row) => !isBad(value, row));
+const filled = [...ROWS].map((value, row) => (isBad(value, row) ? 0 : value));
+
+describe.each(["blz", "carray", "rows.blp"])("%s", (name) => {
+  const path = (): string => at(name);
+
+  it.each(["cat", "decompress", "convert"])(
+    "%s stops at the damage where nothing else is asked for",
+    async (command) => {
+      const argv =
+        { cat: ["--format", "raw"], decompress: ["-"], convert: [at(`${name}.zarr`), "--overwrite"] }[
+          command
+        ] ?? [];
+      for (const how of [[], ["--damaged", "stop"]]) {
+        const { code, err } = await runCli([command, path(), ...argv, ...how]);
+        expect([code, err]).toEqual([3, expect.stringMatching(/chunk 2/)]);
+      }
+    },
+  );
+
+  it.each([
+    ["skip", skipped],
+    ["fill", filled],
+  ] as const)(
+    "cat, decompress and convert %s the damaged rows, list them and end with 3",
+    async (how, expected) => {
+      const list = expect.stringMatching(
+        new RegExp(`${how === "skip" ? "skipped" : "filled"}: chunk 2, rows `),
+      );
+      const cat = await runCli(["cat", path(), "--format", "raw", "--damaged", how]);
+      expect([cat.code, cat.err, rowsOf(cat.bytes)]).toEqual([3, list, expected]);
+      const raw = await runCli(["decompress", path(), at(`${name}.${how}`), "--damaged", how]);
+      expect([raw.code, raw.err, rowsOf(readFileSync(at(`${name}.${how}`)))]).toEqual([3, list, expected]);
+      const to = at(`${name}.${how}.zarr`);
+      const told = name === "rows.blp" ? ["--dtype", "<f8"] : [];
+      const zarr = await runCli(["convert", path(), to, "--damaged", how, "--verify", "--json", ...told]);
+      expect([zarr.code, zarr.err]).toEqual([3, list]);
+      expect(JSON.parse(zarr.out).damage).toMatchObject([{ holes: [{ chunk: 2 }] }]);
+      const npy = await runCli([
+        "convert",
+        path(),
+        at(`${name}.${how}.npy`),
+        "--to",
+        "npy",
+        "--damaged",
+        how,
+        ...told,
+      ]);
+      expect([npy.code, npy.err]).toEqual([3, list]);
+      for (const made of [to]) {
+        const array = await openArray(made);
+        expect(rowsOf(await array.getBytes())).toEqual(expected);
+        await array.close();
+      }
+      expect(rowsOf(readFileSync(at(`${name}.${how}.npy`)).subarray(-8 * expected.length))).toEqual(expected);
+    },
+  );
+});
+
+it("of an archive that is whole nothing is said, and the exit code is 0", async () => {
+  await runCli(["compress", at("rows.bin"), at("whole.blp")]);
+  const { code, err, bytes } = await runCli(["cat", at("whole.blp"), "--damaged", "skip"]);
+  expect([code, err, rowsOf(bytes)]).toEqual([0, "", [...ROWS]]);
+});
+
+it("the library gives the same list with what it opens", async () => {
+  const reports: unknown[] = [];
+  const array = await openArray(at("blz"), { damaged: "fill", onDamage: (report) => reports.push(report) });
+  expect(rowsOf(await array.getBytes())).toEqual(filled);
+  await array.close();
+  expect(reports).toMatchObject([{ holes: [{ chunk: 2, from: 8, to: 12, code: "CHECKSUM_MISMATCH" }] }]);
+});
