@@ -155,7 +155,11 @@ async function openSources(
 }
 
 /** Undefined for a folder in which archives may lie. */
-async function findOne(path: string, { to, reading }: ConvertFlags, signal: AbortSignal): Promise<Found | undefined> {
+async function findOne(
+  path: string,
+  { to, reading }: ConvertFlags,
+  signal: AbortSignal,
+): Promise<Found | undefined> {
   try {
     return await findAt(path, { signal, ...reading, ...(to === "zarr" ? {} : { decoder: decoderOf({}) }) });
   } catch (error) {
@@ -222,7 +226,8 @@ async function openInOrder(
         throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
           path: store.describe(name),
         });
-      for (const key of keys.sort()) archives.push(await open(store, key, { signal, ...reading, decoder: decoderOf() }));
+      for (const key of keys.sort())
+        archives.push(await open(store, key, { signal, ...reading, decoder: decoderOf() }));
     }
     return { archives, store };
   } catch (error) {

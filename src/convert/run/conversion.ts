@@ -111,7 +111,10 @@ export class Conversion {
     const [item] = items;
     // What cannot be planned must not cost what lies at the destination.
     const only = isTree || item === undefined ? undefined : await this.#plan(0, item);
-    const identity = { sources: names, options: { ...this.#target.settings(this.#options), ...damagedSetting(this.#options) } };
+    const identity = {
+      sources: names,
+      options: { ...this.#target.settings(this.#options), ...damagedSetting(this.#options) },
+    };
     const record = await this.#takeDestination(isTaken, identity, only);
     const prepared =
       only === undefined
