@@ -131,13 +131,12 @@ async function readMetadata(
   };
   room(8, "the metadata section");
   if (metadataKind(await read(at, 8)) === "blz-json") {
-    if (header.metaSize < 0) {
-      throw new SuperchunkError("BAD_FIELD", `meta-size at byte 24 is ${header.metaSize}`, {
-        path,
-        offset: 24,
-        field: "meta-size",
-        found: header.metaSize,
-      });
+    if (header.metaSize < 0 || header.metaSize > 0xffff_ffff) {
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        "the bytes at byte 28 are not zero, but after the meta-size of raw JSON metadata four bytes are reserved. The file is damaged; look for another copy",
+        { path, offset: 28, field: "reserved", expected: "0", found: "other bytes" },
+      );
     }
     room(header.metaSize, "the JSON metadata");
     const value = parseStoredJson(await read(at, header.metaSize), path, at);

@@ -254,10 +254,26 @@ export function checkChunkHeader(room: Uint8Array, place: PlacedChunk, path: str
   );
 }
 
-/** Throws `TRUNCATED` where fewer bytes than the header and the digest need are there. [FO-08] */
+/** Throws `TRUNCATED` where fewer bytes than the header and the digest need are there, `BAD_FIELD` where no chunk needs so many. [FB-15] [FO-08] */
 export function checkRoom(room: Uint8Array, header: ChunkHeader, place: PlacedChunk, path: string): void {
   const needed = header.ctbytes + digestLength(place.checksum);
-  if (room.length < needed) throw cutShort(place, path, needed, room.length);
+  if (room.length >= needed) return;
+  const most = header.nbytes + MAX_OVERHEAD;
+  if (header.ctbytes <= most) throw cutShort(place, path, needed, room.length);
+  // No more than a chunk can need was read.
+  const offset = place.offset + 12;
+  throw new SuperchunkError(
+    "BAD_FIELD",
+    `the Blosc header's ctbytes at byte ${offset} is ${header.ctbytes}, expected at most ${most} (nbytes + 16: Blosc stores what would be longer); the chunk is damaged`,
+    {
+      path,
+      chunk: place.index,
+      offset,
+      field: "ctbytes",
+      expected: `at most ${most}`,
+      found: header.ctbytes,
+    },
+  );
 }
 
 /** The error for a chunk that needs `needed` bytes, its digest included, of which the object has only `found`. [FO-08] */

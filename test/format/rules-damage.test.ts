@@ -1,0 +1,504 @@
+/** Rules of FORMAT.md on whole archives in which one thing was changed: opened, read and verified, each says the rule's code. */
+import { describe, expect, test } from "vitest";
+import type { Archive } from "../../src/archive/kinds/types.ts";
+import { open } from "../../src/archive/open/open.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { encodeHeader, headerOfVersion1 } from "../../src/format/header.ts";
+import { encodeJournal } from "../../src/format/journal.ts";
+import { encodeSection } from "../../src/format/metadata.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { hex, utf8 } from "./hex.ts";
+import { ABC, type FileParts, makeFile, stored } from "./small-archives.ts";
+
+type Objects = Readonly<Record<string, Uint8Array | string>>;
+type Case = readonly [rules: string, what: string, make: () => Objects | Promise<Objects>, codes: string];
+
+/** The code that reading all of an archive ends in, or `ok`. */
+async function codeOfReading(store: MemoryStore, path: string): Promise<string> {
+  return codeOf(async () => {
+    for (const part of partsOf(await open(store, path))) for await (const _ of part.streamBytes());
+    return "ok";
+  });
+}
+
+/** The code of the first error that `verify` finds, or that opening throws; `ok` where there is none. */
+async function codeOfVerifying(store: MemoryStore, path: string): Promise<string> {
+  return codeOf(async () => {
+    const { findings } = await (await open(store, path)).verify();
+    return findings.find(({ severity }) => severity === "error")?.code ?? "ok";
+  });
+}
+
+async function codeOf(look: () => Promise<string>): Promise<string> {
+  try {
+    return await look();
+  } catch (error) {
+    if (isSuperchunkError(error)) return error.code;
+    throw error;
+  }
+}
+
+function partsOf(archive: Archive) {
+  return archive.kind === "table" ? archive.names.map((name) => archive.column(name)) : [archive];
+}
+
+function storeOf(objects: Objects): MemoryStore {
+  return new MemoryStore(
+    Object.entries(objects).map(([key, value]) => [key, typeof value === "string" ? utf8(value) : value]),
+  );
+}
+
+/** One `blp` file made by hand with bytes changed in it. */
+const file =
+  (parts: FileParts, at: number, bytes: string, length?: number) => async (): Promise<Objects> => ({
+    "a.blp": patched(await makeFile(parts), at, bytes).slice(0, length),
+  });
+
+function patched(bytes: Uint8Array, at: number, change: string): Uint8Array {
+  const copy = bytes.slice();
+  copy.set(hex(change), at);
+  return copy;
+}
+
+const WALKED: FileParts = { chunks: ABC };
+const OFFSETS: FileParts = { chunks: ABC, spare: 1 };
+const SUMS: FileParts = { chunks: ABC, spare: 1, checksum: "crc32" };
+/** Where the first chunk of `OFFSETS` is. */
+const FIRST = 32 + 4 * 8;
+
+/** Version 1: a header and bare chunks. */
+const bare = (at: number, bytes: string) => (): Objects => ({
+  "a.blp": patched(
+    Uint8Array.from([...encodeHeader(headerOfVersion1(3)), ...ABC.flatMap((chunk) => [...chunk])]),
+    at,
+    bytes,
+  ),
+});
+
+/** Two blocks of 128 bytes, each one stream of lz4, not split, no filter: 128 sevens, and 128 zeros. */
+const BLOCKS = hex(`02 01 30 01  00 01 00 00  80 00 00 00  36 00 00 00  18 00 00 00  27 00 00 00
+  0b 00 00 00  1f 07 01 00 67 50 07 07 07 07 07  0b 00 00 00  1f 00 01 00 67 50 00 00 00 00 00`);
+/** Where the first block starts in it. */
+const START = 24;
+const TWICE: FileParts = { chunks: [BLOCKS, BLOCKS], spare: 0, chunkSize: 256, lastChunk: 256 };
+/** A file of two such chunks, changed at byte `at` of the first. */
+const blocks = (at: number, bytes: string) => file(TWICE, 48 + at, bytes);
+/** Two blocks of 8 bytes, each one stored stream, which take more room than the bytes as they are. */
+const LONG = hex(`02 01 10 01  10 00 00 00  08 00 00 00  30 00 00 00  18 00 00 00  24 00 00 00
+  08 00 00 00  00 01 02 03 04 05 06 07  08 00 00 00  08 09 0a 0b 0c 0d 0e 0f`);
+/** Four blocks of 257 bytes that would be split into elements of two. */
+const ODD = Uint8Array.from([
+  ...hex("02 01 00 02  04 04 00 00  01 01 00 00  60 00 00 00"),
+  ...new Uint8Array(80),
+]);
+
+const section = async (change: (bytes: Uint8Array) => Uint8Array, options = {}): Promise<Objects> => ({
+  "a.blp": await makeFile({ chunks: ABC, section: change(await encodeSection({ unit: "m" }, options)) }),
+});
+const numpy = async (members: object): Promise<Objects> => ({
+  "a.blp": await makeFile({
+    chunks: ABC,
+    section: await encodeSection({
+      dtype: "'|u1'",
+      shape: [10],
+      order: "C",
+      container: "numpy",
+      ...members,
+    } as never),
+  }),
+});
+
+/** An array of superchunks of ten bytes, with members and files changed. */
+const array = async (
+  changes: { sizes?: object | string; storage?: object; files?: Objects } = {},
+): Promise<Objects> => ({
+  "meta/sizes":
+    typeof changes.sizes === "string"
+      ? changes.sizes
+      : JSON.stringify({ shape: [10], nbytes: 10, cbytes: 1, ...changes.sizes }),
+  "meta/storage": JSON.stringify({ dtype: "|u1", chunklen: 4, cparams: {}, dflt: 0, ...changes.storage }),
+  "meta/attributes": "{}",
+  "data/__1__.bin": await makeFile(OFFSETS),
+  ...changes.files,
+});
+const layout = { id: "a", epoch: 0, edition: 0, revision: 0, next: 2, plain: 1, superchunks: [[1, 1, 3]] };
+const declared = {
+  version: 1,
+  superchunklen: 4,
+  checksum: "None",
+  columns: false,
+  revision: 0,
+  readFeatures: ["layout"],
+};
+const laidOut = (sizes: object, superchunk: object = {}): Promise<Objects> =>
+  array({
+    sizes: { generation: 1, layout: { ...layout, ...sizes } },
+    storage: { superchunk: { ...declared, ...superchunk } },
+  });
+
+/** A carray of six bytes in two chunk files. */
+const carray = (files: Objects, storage: object = {}): Objects => ({
+  "meta/sizes": '{"shape": [6], "nbytes": 6, "cbytes": 1}',
+  "meta/storage": JSON.stringify({
+    dtype: "|u1",
+    chunklen: 4,
+    cparams: { quantize: 0 },
+    dflt: 0,
+    expectedlen: 6,
+    ...storage,
+  }),
+  __attrs__: "{}",
+  "data/__0.blp": chunkFile("abcd"),
+  "data/__1.blp": chunkFile("ef"),
+  ...files,
+});
+const chunkFile = (text: string): Uint8Array =>
+  Uint8Array.from([...encodeHeader(headerOfVersion1(1)), ...stored(utf8(text))]);
+const below = (folder: string, objects: Objects): Objects =>
+  Object.fromEntries(Object.entries(objects).map(([key, value]) => [`${folder}/${key}`, value]));
+const table = (rootdirs: object, columns: Objects = below("x", carray({}))): Objects => ({
+  __rootdirs__: JSON.stringify(rootdirs),
+  __attrs__: "{}",
+  ...columns,
+});
+
+const journaled = async (change: (journal: Uint8Array) => Uint8Array, at = FIRST): Promise<Objects> => ({
+  "a.blp": await makeFile({ ...OFFSETS, version: 4 }),
+  "a.blp.journal": change(await encodeJournal([{ offset: at, bytes: stored(utf8("wxyz")) }])),
+});
+
+const HEADERS: readonly Case[] = [
+  ["[F1-01]", "another magic", file(WALKED, 0, "00"), "BAD_MAGIC"],
+  ["[F1-01]", "an end before the fourth byte", file(WALKED, 0, "", 3), "TRUNCATED"],
+  ["[F1-02]", "version 9", file(WALKED, 4, "09"), "UNSUPPORTED"],
+  ["[F1-03]", "a count beyond 2^53", file(WALKED, 16, "00 00 00 00 00 00 00 40"), "BAD_FIELD"],
+  ["[F1.1-02]", "nchunks -2 in version 1", bare(8, "fe ff ff ff ff ff ff ff"), "BAD_FIELD"],
+  ["[F1.1-03]", "a reserved byte in version 1", bare(6, "01"), "BAD_FIELD"],
+  [
+    "[F1.2-02]",
+    "an option that version 2 has not",
+    file({ ...OFFSETS, version: 2, spare: 0 }, 5, "03"),
+    "BAD_FIELD",
+  ],
+  ["[F1.2-03]", "chunk-size -2", file(WALKED, 8, "fe ff ff ff"), "BAD_FIELD"],
+  [
+    "[F1.2-05]",
+    "bytes 24 to 31 in version 2",
+    file({ ...OFFSETS, version: 2, spare: 0 }, 24, "01"),
+    "BAD_FIELD",
+  ],
+  ["[F1.3-04]", "last-chunk above chunk-size", file(WALKED, 12, "05"), "BAD_FIELD"],
+  ["[F1.4-02]", "version 4 without offsets", file(WALKED, 4, "04"), "BAD_FIELD"],
+  ["[FC-01]", "checksum 9", file(WALKED, 6, "09"), "BAD_FIELD"],
+  ["[FC-05]", "a byte of a chunk", file(SUMS, FIRST + 16, "00"), "CHECKSUM_MISMATCH"],
+  ["[FC-05]", "a byte of a digest", file(SUMS, FIRST + 20, "00"), "CHECKSUM_MISMATCH"],
+];
+
+const METADATA: readonly Case[] = [
+  ["[FM.1-02]", "meta-options 1", () => section((bytes) => patched(bytes, 8, "01")), "BAD_FIELD"],
+  ["[FM.1-03]", "meta-checksum 9", () => section((bytes) => patched(bytes, 9, "09")), "BAD_FIELD"],
+  ["[FM.1-04]", "meta-codec 2", () => section((bytes) => patched(bytes, 10, "02")), "BAD_FIELD"],
+  [
+    "[FM.1-05]",
+    "meta-comp-size above max-meta-size",
+    () => section((bytes) => patched(bytes, 20, "ff ff")),
+    "BAD_FIELD",
+  ],
+  [
+    "[FM.1-06]",
+    "another meta-size without a codec",
+    () => section((bytes) => patched(bytes, 12, "05"), { codec: "none" }),
+    "BAD_FIELD",
+  ],
+  [
+    "[FM.1-07]",
+    "meta-size of 65 MiB",
+    () => section((bytes) => patched(bytes, 10, "01 06 00 00 10 04")),
+    "LIMIT",
+  ],
+  [
+    "[FC-05]",
+    "a byte of the metadata",
+    () => section((bytes) => patched(bytes, 33, "00"), { codec: "none" }),
+    "CHECKSUM_MISMATCH",
+  ],
+  [
+    "[F1.3-02] [FM.2-01]",
+    "reserved bytes after the meta-size of raw JSON",
+    async () => ({
+      "a.blp": patched(await makeFile({ chunks: ABC, section: utf8("{}") }), 24, "02 00 00 00 01"),
+    }),
+    "BAD_FIELD",
+  ],
+  ["[FM.3-01]", "a shape of other bytes", () => numpy({ shape: [11] }), "BAD_FIELD"],
+  ["[FM.3-01]", "an order that does not exist", () => numpy({ order: "A" }), "BAD_FIELD"],
+  ["[FD-03]", "a size that a letter cannot have", () => numpy({ dtype: "'<i3'" }), "BAD_FIELD"],
+  ["[FD-03]", "a letter that is not known", () => numpy({ dtype: "'<q7'" }), "UNSUPPORTED"],
+  [
+    "[FD.4-04]",
+    "two fields of one name",
+    () => numpy({ dtype: "[('a', '|u1'), ('a', '|u1')]", shape: [5] }),
+    "BAD_FIELD",
+  ],
+  [
+    "[FD.4-03]",
+    "an itemsize that does not hold the fields",
+    () => numpy({ dtype: "{'names': ['a'], 'formats': ['<i4'], 'itemsize': 2}", shape: [5] }),
+    "BAD_FIELD",
+  ],
+];
+
+const PLACES: readonly Case[] = [
+  ["[FO-02]", "an offset in the table", file(OFFSETS, 40, "20 00"), "BAD_FIELD"],
+  ["[FO-02] [FO-08]", "an offset behind the end", file(OFFSETS, 48, "00 10"), "TRUNCATED"],
+  ["[FO-03]", "two offsets too close", file(OFFSETS, 40, "45 00"), "BAD_FIELD"],
+  ["[FO-03] [FB-01]", "a chunk that reaches into the next", file(TWICE, 48 + 12, "ff"), "BAD_FIELD"],
+  ["[FO-04]", "a spare entry with an offset", file(OFFSETS, 56, "60 00 00 00 00 00 00 00"), "BAD_FIELD"],
+  ["[FO-05]", "a chunk that was never written", file(OFFSETS, 40, "ff ff ff ff ff ff ff ff"), "INCOMPLETE"],
+  ["[FO-07]", "offsets, and nchunks -1", file(OFFSETS, 16, "ff ff ff ff ff ff ff ff"), "BAD_FIELD"],
+  ["[FO-07]", "a table longer than the file", file(OFFSETS, 20, "10"), "TRUNCATED"],
+  [
+    "[FO-08] [FB-01]",
+    "a last chunk that ends behind the file",
+    file(TWICE, 48 + BLOCKS.length + 12, "ff"),
+    "TRUNCATED",
+  ],
+  ["[FW-03]", "fewer chunks than nchunks", file(WALKED, 16, "04"), "TRUNCATED"],
+  ["[FW-03]", "what is no chunk between two", file(WALKED, 32 + 20, "07"), "BAD_FIELD"],
+  [
+    "[FS-01]",
+    "a chunk of another length",
+    file({ ...OFFSETS, chunks: [stored(utf8("abcd")), stored(utf8("efg")), stored(utf8("ij"))] }, 0, ""),
+    "BAD_FIELD",
+  ],
+  ["[FS-01]", "a last chunk of another length", file({ ...OFFSETS, lastChunk: 3 }, 0, ""), "BAD_FIELD"],
+];
+
+const CHUNKS: readonly Case[] = [
+  ["[FB-02]", "Blosc version 3", blocks(0, "03"), "BAD_FIELD"],
+  ["[FB-03]", "typesize 0", blocks(3, "00"), "BAD_FIELD"],
+  ["[FB-04]", "an nbytes that ctbytes cannot stand for", blocks(4, "00 00 00 7f"), "BAD_FIELD"],
+  ["[FB-05]", "blocksize 0", blocks(8, "00"), "BAD_FIELD"],
+  ["[FB-05]", "blocksize above nbytes", blocks(8, "01 01"), "BAD_FIELD"],
+  ["[FB-06]", "a stored chunk with another ctbytes", file(OFFSETS, FIRST + 12, "13"), "BAD_FIELD"],
+  ["[FB-07]", "a block that starts in the table", blocks(16, "10"), "BAD_FIELD"],
+  ["[FB-07]", "a block that starts behind the chunk", blocks(20, "ff ff"), "BAD_FIELD"],
+  ["[FB-07]", "two blocks that start together", blocks(20, START.toString(16)), "BAD_FIELD"],
+  [
+    "[FB-08]",
+    "split blocks that cut elements",
+    file({ chunks: [ODD], spare: 0, chunkSize: 1028, lastChunk: 1028 }, 0, ""),
+    "BAD_FIELD",
+  ],
+  ["[FB-09]", "a stream longer than what is left", blocks(START, "ff 0f"), "BAD_CHUNK"],
+  ["[FB-09]", "a stream of less than nothing", blocks(START, "ff ff ff ff"), "BAD_CHUNK"],
+  ["[FB-09]", "a stream that decodes to something else", blocks(START, "04"), "BAD_CHUNK"],
+  [
+    "[FB-15]",
+    "a ctbytes that is more than nbytes + 16",
+    file({ chunks: [LONG, LONG], spare: 0, chunkSize: 16, lastChunk: 16 }, 0, ""),
+    "BAD_FIELD",
+  ],
+  [
+    "[FB-14]",
+    "a chunk of nothing in the middle",
+    file({ ...OFFSETS, chunks: [ABC[0] ?? BLOCKS, stored(utf8("")), stored(utf8("ij"))] }, 0, ""),
+    "BAD_FIELD",
+  ],
+];
+
+const FOLDERS: readonly Case[] = [
+  [
+    "[FZ-01]",
+    "a superchunk of version 2",
+    async () => array({ files: { "data/__1__.bin": await makeFile({ chunks: ABC, spare: 0, version: 2 }) } }),
+    "BAD_FIELD",
+  ],
+  [
+    "[FZ-02]",
+    "an nbytes that shape and dtype do not make",
+    () => array({ sizes: { nbytes: 11 } }),
+    "BAD_FIELD",
+  ],
+  ["[FZ-02]", "no shape", () => array({ sizes: { shape: undefined } }), "BAD_FIELD"],
+  [
+    "[FZ-02]",
+    "a length that is a float",
+    () => array({ sizes: '{"shape": [10.0], "nbytes": 10}' }),
+    "BAD_FIELD",
+  ],
+  ["[FZ-03]", "no dtype", () => array({ storage: { dtype: undefined } }), "BAD_FIELD"],
+  ["[FZ-03]", "no chunklen", () => array({ storage: { chunklen: undefined } }), "BAD_FIELD"],
+  ["[FZ-03]", "clevel 10", () => array({ storage: { cparams: { clevel: 10 } } }), "BAD_FIELD"],
+  [
+    "[FZ-04]",
+    "a field that leads out of the folder",
+    () =>
+      array({ storage: { dtype: [["..", "|u1"]] }, files: { "data/__1__.bin": "" } }).then(
+        ({ "data/__1__.bin": _, ...rest }) => rest,
+      ),
+    "UNSAFE_PATH",
+  ],
+  ["[FZ-05]", "attributes that are a list", () => array({ files: { "meta/attributes": "[]" } }), "BAD_FIELD"],
+  [
+    "[FZ-07]",
+    "fewer superchunks than chunks",
+    () => array({ sizes: { shape: [40], nbytes: 40 }, files: {} }),
+    "BAD_FIELD|INCOMPLETE",
+  ],
+  [
+    "[FZ-08]",
+    "more chunks than the array has",
+    () => array({ sizes: { shape: [8], nbytes: 8 } }),
+    "BAD_FIELD",
+  ],
+  [
+    "[FZ-08]",
+    "another chunk-size than chunklen makes",
+    () => array({ storage: { chunklen: 5 } }),
+    "BAD_FIELD",
+  ],
+  ["[FZ-09]", "another version of the declaration", () => laidOut({}, { version: 2 }), "UNSUPPORTED"],
+  [
+    "[FZ-09]",
+    "a read feature that is not known",
+    () => laidOut({}, { readFeatures: ["layout", "more"] }),
+    "UNSUPPORTED",
+  ],
+  ["[FZ-09]", "a checksum that does not exist", () => laidOut({}, { checksum: "crc99" }), "BAD_FIELD"],
+  ["[FG-01]", "a layout without an id", () => laidOut({ id: undefined }), "BAD_FIELD"],
+  ["[FG-02]", "runs of other chunks", () => laidOut({ superchunks: [[1, 1, 2]] }), "BAD_FIELD"],
+  [
+    "[FG-02]",
+    "a superchunk twice",
+    () =>
+      laidOut({
+        superchunks: [
+          [1, 1, 2],
+          [1, 1, 1],
+        ],
+      }),
+    "BAD_FIELD",
+  ],
+  [
+    "[FG-04]",
+    "a chunk that is replaced twice",
+    () =>
+      laidOut({
+        next: 4,
+        patches: [
+          [2, [0]],
+          [3, [0]],
+        ],
+      }),
+    "BAD_FIELD",
+  ],
+  ["[FG-07]", "metadata of another revision", () => laidOut({ revision: 1 }), "BAD_FIELD"],
+  ["[FG-12]", "a journal that is not there", () => laidOut({ journal: "0".repeat(64) }), "INCOMPLETE"],
+  ["[FG-14]", "a next that is in use", () => laidOut({ next: 1 }), "BAD_FIELD"],
+  [
+    "[FG-14]",
+    "a patch of a chunk that is not there",
+    () => laidOut({ next: 3, patches: [[2, [3]]] }),
+    "BAD_FIELD",
+  ],
+  [
+    "[FA-02]",
+    "a chunk file of two chunks",
+    () => carray({ "data/__0.blp": patched(chunkFile("abcd"), 8, "02") }),
+    "BAD_FIELD",
+  ],
+  [
+    "[FA-02]",
+    "a chunk file of version 3",
+    () => carray({ "data/__1.blp": patched(chunkFile("ef"), 4, "03") }),
+    "BAD_FIELD|TRUNCATED",
+  ],
+  [
+    "[FA-03]",
+    "a chunk file that is missing",
+    () => {
+      const { "data/__1.blp": _, ...rest } = carray({});
+      return rest;
+    },
+    "INCOMPLETE",
+  ],
+  ["[FA-03]", "a chunk of fewer rows", () => carray({ "data/__0.blp": chunkFile("abc") }), "BAD_FIELD"],
+  ["[FT-01]", "a column that is missing", () => table({ names: ["x", "y"] }), "INCOMPLETE"],
+  ["[FT-02]", "two columns of one name", () => table({ names: ["x", "x"] }), "BAD_FIELD"],
+  ["[FT-02] [FN-03]", "a column outside of the table", () => table({ names: ["../x"] }), "UNSAFE_PATH"],
+  [
+    "[FN-03]",
+    "a folder that is the table's own",
+    () => table({ names: ["x"], dirs: { x: "." } }),
+    "UNSAFE_PATH",
+  ],
+  [
+    "[FJ-04]",
+    "a control character in a string",
+    () => array({ sizes: '{"shape": [10], "x": "\u0001"}' }),
+    "BAD_FIELD",
+  ],
+  [
+    "[FJ-05]",
+    "201 levels",
+    () => array({ sizes: `{"shape": [10], "x": ${"[".repeat(201)}${"]".repeat(201)}}` }),
+    "LIMIT",
+  ],
+];
+
+const JOURNALS: readonly Case[] = [
+  ["[FR-01]", "another magic", () => journaled((bytes) => patched(bytes, 0, "00")), "BAD_MAGIC"],
+  ["[FR-01]", "less than a header and a digest", () => journaled((bytes) => bytes.slice(0, 40)), "TRUNCATED"],
+  [
+    "[FR-01]",
+    "another version",
+    () => journaled((bytes) => patched(bytes, 8, "07")),
+    "UNSUPPORTED|CHECKSUM_MISMATCH",
+  ],
+  [
+    "[FR-01]",
+    "another digest",
+    () => journaled((bytes) => patched(bytes, bytes.length - 1, "00 ".repeat(1))),
+    "CHECKSUM_MISMATCH",
+  ],
+  ["[FR-01]", "a hole behind the end of the file", () => journaled((bytes) => bytes, 4096), "BAD_FIELD"],
+];
+
+describe.each([
+  ["headers and digests", HEADERS],
+  ["metadata", METADATA],
+  ["offsets, walking and sizes", PLACES],
+  ["Blosc chunks", CHUNKS],
+  ["folders", FOLDERS],
+  ["journals", JOURNALS],
+])("%s", (_name, cases) => {
+  test.each(cases)("%s %s", async (_rules, _what, make, codes) => {
+    const objects = await make();
+    const store = storeOf(objects);
+    const path = "a.blp" in objects ? "a.blp" : "";
+    expect(await codeOfReading(store, path)).toMatch(new RegExp(`^(?:${codes})$`));
+    expect(await codeOfVerifying(store, path)).toMatch(new RegExp(`^(?:${codes})$`));
+  });
+});
+
+test("the archives that the cases change are whole", async () => {
+  const whole: readonly Objects[] = [
+    await file(WALKED, 0, "")(),
+    await file(SUMS, 0, "")(),
+    bare(0, "")(),
+    await blocks(0, "")(),
+    await section((bytes) => bytes),
+    await numpy({}),
+    await array(),
+    await laidOut({}),
+    carray({}),
+    table({ names: ["x"] }),
+    await journaled((bytes) => bytes),
+  ];
+  for (const objects of whole) {
+    const path = "a.blp" in objects ? "a.blp" : "";
+    expect(await codeOfReading(storeOf(objects), path)).toBe("ok");
+    expect(await codeOfVerifying(storeOf(objects), path)).toBe("ok");
+  }
+});
