@@ -10,19 +10,14 @@ const LARGE = 32 << 20;
  */
 export type PrepareMemory = (bytes: Uint8Array) => Promise<(() => void) | undefined>;
 
-let prepareMemory: PrepareMemory | undefined;
-
-/** Has every large result prepared from now on. */
-export function registerPrepareMemory(prepare: PrepareMemory): void {
-  prepareMemory = prepare;
-}
-
 /** Where the memory is for, and of which kind. */
 export interface Allocation {
   /** Of the archive, for errors. */
   readonly path?: string | undefined;
   /** In a `SharedArrayBuffer`. */
   readonly shared?: boolean | undefined;
+  /** Prepares large memory: what decodes into it knows how. */
+  readonly prepare?: PrepareMemory | undefined;
 }
 
 /** Room for a result. Throws `LIMIT` where the engine has none, `UNSUPPORTED` where it has no shared memory. */
@@ -53,7 +48,7 @@ export async function fillResult(
   fill: (bytes: Uint8Array) => Promise<void>,
 ): Promise<Uint8Array> {
   const bytes = allocate(length, allocation);
-  const handOver = length >= LARGE ? await prepareMemory?.(bytes) : undefined;
+  const handOver = length >= LARGE ? await allocation.prepare?.(bytes) : undefined;
   try {
     await fill(bytes);
   } finally {

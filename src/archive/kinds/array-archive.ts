@@ -37,7 +37,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     this.#reading = new ArrayReading(
       facts,
       (batches, out, options) => this.reader.gather(batches, facts.dtype.itemSize, out, options),
-      this.store.describe(this.path),
+      { path: this.store.describe(this.path), prepare: parts.decoder?.prepareResult },
     );
   }
 

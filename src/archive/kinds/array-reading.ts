@@ -2,7 +2,7 @@
  * Selections of an array whose values lie in one linear run of bytes, in C or F order. Knows shapes and orders;
  * the bytes come from a function that copies runs.
  */
-import { fillResult } from "../../bytes/allocate.ts";
+import { type Allocation, fillResult } from "../../bytes/allocate.ts";
 import type { DType } from "../../format/types.ts";
 import { type ArraySlice, firstOf, type Selected, selectedOf } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
@@ -30,16 +30,18 @@ export type Gather = (batches: Iterable<RunBatch>, out: Uint8Array, options: Lon
 /** Bytes of a slab where chunks do not tell it. */
 const SLAB_BYTES = 16 << 20;
 
+/** What memory for results is made with: `path` is the archive, for errors; `prepare` is its decoder's. */
+export type ResultPlace = Pick<Allocation, "path" | "prepare">;
+
 export class ArrayReading {
   readonly #facts: ArrayFacts;
   readonly #gather: Gather;
-  readonly #path: string | undefined;
+  readonly #place: ResultPlace;
 
-  /** `path` tells errors which archive it is. */
-  constructor(facts: ArrayFacts, gather: Gather, path?: string) {
+  constructor(facts: ArrayFacts, gather: Gather, place: ResultPlace = {}) {
     this.#facts = facts;
     this.#gather = gather;
-    this.#path = path;
+    this.#place = place;
   }
 
   /** How many bytes a selection gives, and behind which stored byte its last value ends. */
@@ -156,7 +158,7 @@ export class ArrayReading {
     const { dtype } = this.#facts;
     const counts = extents.map((extent) => extent.count);
     const length = elementsOf(counts) * dtype.itemSize;
-    const bytes = await fillResult(length, { path: this.#path, shared: options.shared }, async (out) => {
+    const bytes = await fillResult(length, { ...this.#place, shared: options.shared }, async (out) => {
       if (length === 0) return;
       await this.#gather(runsOf(this.#storedExtents(extents), this.#storedShape()), out, options);
     });

@@ -84,11 +84,9 @@ export class NestedArray implements ArrayArchive {
     this.nbytes = items * parts.dtype.itemSize;
     this.nchunks = Math.ceil(rows / parts.chunkLength);
     this.chunkBytes = parts.chunkLength * (rows === 0 ? 1 : items / rows) * parts.dtype.itemSize;
-    this.#reading = new ArrayReading(
-      parts,
-      (batches, out, options) => this.#gather(batches, out, options),
-      parts.store.describe(parts.path),
-    );
+    this.#reading = new ArrayReading(parts, (batches, out, options) => this.#gather(batches, out, options), {
+      path: parts.store.describe(parts.path),
+    });
   }
 
   /** A column; `group/x` is column `x` of column `group`, for no name has a `/` in it. */

@@ -100,7 +100,8 @@ export class SequenceReader {
       count: end > start ? 1 : 0,
     };
     const path = this.sequence.store.describe("");
-    return fillResult(end - start, { path }, (out) => this.gather([whole], 1, out, options));
+    const prepare = this.#decoder.prepareResult;
+    return fillResult(end - start, { path, prepare }, (out) => this.gather([whole], 1, out, options));
   }
 
   /** Copies runs, given in items of `itemSize` bytes, into `out`. */

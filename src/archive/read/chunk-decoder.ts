@@ -3,6 +3,7 @@
  *
  * Knows fetching and the codec; must not know threads. `superchunk/node` has a decoder with a pool of them.
  */
+import type { PrepareMemory } from "../../bytes/allocate.ts";
 import { decodeSync, isReady, prepare } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -51,6 +52,8 @@ export interface ChunkDecoder {
     batches: AsyncIterable<readonly PlacedChunk[]>,
     run: DecodeRun,
   ): AsyncIterable<DecodedChunk>;
+  /** Prepares the memory of a large result that this decoder is to fill; absent: nothing needs to be done. */
+  readonly prepareResult?: PrepareMemory | undefined;
 }
 
 /** Decodes one whole chunk, whose header has been checked, into `out`, which has its size. Throws `BAD_CHUNK`. */

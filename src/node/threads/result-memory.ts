@@ -1,14 +1,16 @@
 /**
- * Memory of large results where koffi is installed: threads write into it, and on Linux it comes in huge pages.
+ * Memory of large results where koffi is installed: on Linux it comes in huge pages, and threads write into it by address
+ * where the caller asks for that (`directMemory`).
  *
- * Threads share no plain memory, so what they decode would be copied once more, by the one thread that is then the
- * slowest. But all memory of a process is open to all of its threads by address, which koffi tells. Only results that nobody but
- * their reading knows of yet are lent: memory that the user holds could be gone before a thread is done with it.
+ * Threads share no plain memory, so what they decode is copied once more, by the one thread that is then the slowest. All
+ * memory of a process is open to all of its threads by address, which koffi gives; but the engine does not know of such
+ * writes, so it is the caller's choice. Only results that just their own reading knows of yet are lent: memory that the user
+ * holds could be gone before a thread is done with it.
  *
  * The system gives new memory in pages of 4 KiB unless it is asked for larger ones (`madvise`), and 1 GB of them takes
  * longer than the values take to decode. The environment variable SUPERCHUNK_HUGE_PAGES=0 leaves that as it is.
  */
-import { registerPrepareMemory } from "../../bytes/allocate.ts";
+import type { PrepareMemory } from "../../bytes/allocate.ts";
 import { importKoffi, type Koffi } from "./koffi.ts";
 
 /** Bytes of a result from which on pages of the usual size are too many. */
@@ -32,18 +34,22 @@ const addresses = new WeakMap<ArrayBufferLike, bigint>();
 const lent = new Map<Promise<unknown>, ArrayBufferLike>();
 let loading: Promise<{ readonly koffi: Koffi; readonly advise: Advise | undefined } | undefined> | undefined;
 
-/** Has every large result of this process prepared. What cannot be had is done without, in silence. */
-export function prepareResultMemory(): void {
-  registerPrepareMemory(async (bytes) => {
+/**
+ * What prepares large results for a decoder: on Linux they come in huge pages, and with `lends` its threads write into them by
+ * address. What cannot be had is done without, in silence.
+ */
+export function resultMemory({ lends }: { readonly lends: boolean }): PrepareMemory {
+  return async (bytes) => {
     loading ??= load().catch(() => undefined);
     const loaded = await loading;
     if (loaded === undefined) return undefined;
     const { buffer } = bytes;
     const start = loaded.koffi.address(bytes);
-    addresses.set(buffer, start - BigInt(bytes.byteOffset));
     if (bytes.length >= MANY_PAGES) loaded.advise?.(start, bytes.length);
+    if (!lends) return undefined;
+    addresses.set(buffer, start - BigInt(bytes.byteOffset));
     return () => void addresses.delete(buffer);
-  });
+  };
 }
 
 /** Part of a result's memory, for other threads; undefined: it cannot be lent. */

@@ -12,6 +12,7 @@ import {
   type DecodeRun,
   decodeInThread,
 } from "../../archive/read/chunk-decoder.ts";
+import type { PrepareMemory } from "../../bytes/allocate.ts";
 import { BufferShelf } from "../../bytes/buffer-shelf.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -67,15 +68,18 @@ export class ThreadDecoder implements ChunkDecoder {
   readonly #outputs = new BufferShelf();
   readonly #alone: ChunkDecoder;
   readonly #tuning: ThreadTuning;
+  readonly prepareResult: PrepareMemory | undefined;
   #underWay = 0;
 
-  /** `alone` decodes what is not worth a thread. */
+  /** `alone` decodes what is not worth a thread; `prepareResult` prepares the memory of large results. */
   constructor(
     pool: WorkerPool,
     blosc: BloscChoice = "wasm",
     alone: ChunkDecoder = decodeInThread(),
     tuning: ThreadTuning = TUNING,
+    prepareResult?: PrepareMemory,
   ) {
+    this.prepareResult = prepareResult;
     this.#pool = pool;
     this.#blosc = blosc;
     this.#alone = alone;

@@ -8,7 +8,7 @@ import type { ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { ShardWriter } from "../../zarr/write/shard-writer.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
-import { prepareResultMemory } from "./result-memory.ts";
+import { resultMemory } from "./result-memory.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";
 import { ThreadEncoder, worthAsked, worthUnasked } from "./thread-encoder.ts";
 import type { BloscChoice } from "./thread-messages.ts";
@@ -27,6 +27,12 @@ export interface ThreadOptions {
    * blocks still by this library. Default: the environment variable SUPERCHUNK_BLOSC, else `wasm`.
    */
   readonly blosc?: BloscChoice | undefined;
+  /**
+   * Threads write what they decode into plain results by the address of their memory, where the package koffi is installed
+   * (default false). Saves a copy of large results. The JavaScript engine does not know of such writes: for results that
+   * threads may write into by its own rules, read with `shared`.
+   */
+  readonly directMemory?: boolean | undefined;
   /** Where the worker's file lies, for bundlers that do not find it by themselves. */
   readonly workerUrl?: URL | undefined;
 }
@@ -60,12 +66,17 @@ export function poolOf(options: ThreadOptions = {}): WorkerPool | undefined {
 
 /** The decoder for the options. Throws `BAD_ARGUMENT`. */
 export function decoderOf(options: ThreadOptions = {}): ChunkDecoder {
-  prepareResultMemory();
   const blosc = bloscOf(options);
   const alone = blosc === "native" ? nativeDecoder : callingThread;
+  const lends = options.directMemory === true;
   const pool = poolOf(options);
-  if (pool === undefined) return alone;
-  return remember(decoders, `${pool.name} ${blosc}`, () => new ThreadDecoder(pool, blosc, alone));
+  const name = `${pool?.name ?? "alone"} ${blosc}${lends ? " direct" : ""}`;
+  return remember(decoders, name, () => {
+    const prepareResult = resultMemory({ lends });
+    return pool === undefined
+      ? { ...alone, prepareResult }
+      : new ThreadDecoder(pool, blosc, alone, undefined, prepareResult);
+  });
 }
 
 /** The encoder for the options; which compressors are worth a thread is its own choice where none is asked for. Throws `BAD_ARGUMENT`. */

@@ -8,7 +8,7 @@ import type {
   ReadableSummary,
   ReadOptions,
 } from "../../archive/kinds/types.ts";
-import { fillResult } from "../../bytes/allocate.ts";
+import { fillResult, type PrepareMemory } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
@@ -82,6 +82,7 @@ export class ZarrArray implements ReadableArray {
   protected readonly storedFill: Uint8Array;
   protected readonly storedDType: DType;
   protected readonly isSwapped: boolean;
+  readonly #prepare: PrepareMemory | undefined;
   #owned: { close?(): Promise<void> } | undefined;
 
   constructor(store: ReadableStore, model: ArrayModel, settings: ReadSettings = {}) {
@@ -101,6 +102,7 @@ export class ZarrArray implements ReadableArray {
     this.isSwapped = model.dialect === "zarr3" && endian === "big" && hasByteOrder(model.dtype);
     this.storedDType = this.isSwapped ? withByteOrder(model.dtype, "big") : model.dtype;
     this.storedFill = this.isSwapped ? swapItems(model.fillItem.slice(), model.dtype) : model.fillItem;
+    this.#prepare = settings.decoder?.prepareResult;
     this.reading = new ChunkReading(store, model, this.storedFill, settings);
   }
 
@@ -275,7 +277,7 @@ export class ZarrArray implements ReadableArray {
     const counts = extents.map((extent) => extent.count);
     const path = this.store.describe(this.path);
     const length = elementsOf(counts) * this.dtype.itemSize;
-    const allocation = { path, shared: options.shared };
+    const allocation = { path, shared: options.shared, prepare: this.#prepare };
     return fillResult(length, allocation, (bytes) => this.#readTo(bytes, extents, options));
   }
 

@@ -40,12 +40,11 @@ const PREAMBLE = `
   import { open } from "../archive/open/open.ts";
   import { callingThread } from "../archive/read/chunk-decoder.ts";
   import { FileStore } from "./fs/fs-store.ts";
-  import { prepareResultMemory } from "./threads/result-memory.ts";
+  import { resultMemory } from "./threads/result-memory.ts";
   import { ThreadDecoder } from "./threads/thread-decoder.ts";
   import { WorkerPool } from "./threads/worker-pool.ts";
-  prepareResultMemory();
   const pool = new WorkerPool(2, new URL("./chunk-worker.js", import.meta.url));
-  const decoder = new ThreadDecoder(pool, "wasm", callingThread, ${JSON.stringify(TUNING)});
+  const decoder = new ThreadDecoder(pool, "wasm", callingThread, ${JSON.stringify(TUNING)}, resultMemory({ lends: true }));
   const archive = await open(new FileStore(process.argv[2] ?? ""), "", { decoder });
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 `;
@@ -115,20 +114,19 @@ afterAll(async () => {
   await without.remove();
 });
 
-async function decoderWith({ worker }: Bundles): Promise<ChunkDecoder> {
-  const { prepareResultMemory } = await import("../../../src/node/threads/result-memory.ts");
+async function decoderWith({ worker }: Bundles, lends = true): Promise<ChunkDecoder> {
+  const { resultMemory } = await import("../../../src/node/threads/result-memory.ts");
   const { ThreadDecoder } = await import("../../../src/node/threads/thread-decoder.ts");
   const { WorkerPool } = await import("../../../src/node/threads/worker-pool.ts");
-  prepareResultMemory();
   pool = new WorkerPool(2, worker);
   run = vi.spyOn(pool, "run");
-  return new ThreadDecoder(pool, "wasm", undefined, TUNING);
+  return new ThreadDecoder(pool, "wasm", undefined, TUNING, resultMemory({ lends }));
 }
 
-async function readAll(path: string, bundles: Bundles): Promise<BigInt64Array> {
+async function readAll(path: string, bundles: Bundles, lends = true): Promise<BigInt64Array> {
   const { open } = await import("../../../src/archive/open/open.ts");
   const { FileStore } = await import("../../../src/node/fs/fs-store.ts");
-  const archive = await open(new FileStore(path), "", { decoder: await decoderWith(bundles) });
+  const archive = await open(new FileStore(path), "", { decoder: await decoderWith(bundles, lends) });
   if (archive.kind !== "array") throw new Error("not an array");
   const bytes = await archive.readBytes(0, archive.nbytes);
   expect(bytes.buffer).toBeInstanceOf(ArrayBuffer);
@@ -155,6 +153,13 @@ it("threads write into a plain result, and hand nothing over", async () => {
   const jobs = await jobsSeen();
   expect(jobs.length).toBeGreaterThan(1);
   expect(jobs.every(({ lent, buffers }) => lent && buffers === 0)).toBe(true);
+});
+
+it("no memory is lent unless the caller asks for it, and what one decoder lends is not lent by another", async () => {
+  expectRamp(await readAll(ramp, withKoffi, false));
+  expect((await jobsSeen()).every(({ lent, buffers }) => !lent && buffers === 1)).toBe(true);
+  const { decoderOf } = await import("../../../src/node/threads/threads.ts");
+  expect(decoderOf({ directMemory: true })).not.toBe(decoderOf());
 });
 
 it("threads that find no koffi hand over what they decode", async () => {
