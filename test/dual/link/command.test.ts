@@ -91,7 +91,7 @@ test("a symbolic link whose file is gone is an error, never the fill value", asy
 });
 
 test.each(["zarr.json", ".zarray", ".zgroup"])(
-  "what has a %s is Zarr already: link says so, and what it is for; other commands say what takes it",
+  "what has a %s is Zarr already: link says so, and what it is for; commands that edit Zarr say what is wrong with it",
   async (name) => {
     const root = temporaryFolder();
     fs.writeFileSync(join(root, name), "{}");
@@ -100,8 +100,8 @@ test.each(["zarr.json", ".zarray", ".zgroup"])(
     expect(linked.err).toContain("it is a Zarr array or group already: any Zarr reader opens it");
     expect(linked.err).toContain("makes Zarr arrays of archives");
     const resized = await runCli(["resize", root, "3"]);
-    expect(resized.code).toBe(1);
-    expect(resized.err).toContain("it is a Zarr array or group, and not an archive");
+    expect(resized.code).toBe(3);
+    expect(resized.err).toContain("zarr_format is missing");
     expect(fs.readdirSync(root)).toEqual([name]);
   },
 );
