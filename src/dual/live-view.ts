@@ -8,6 +8,7 @@
  * documents come back. @see FORMAT.md [FY]
  */
 
+import { at } from "../bytes/at.ts";
 import { isEqual } from "../bytes/equal.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
@@ -75,7 +76,7 @@ export class LiveView implements ArrayMirror {
       store: root.store,
       path: root.path,
       files: options.files,
-      encode: (column, data) => writer.chunks.encode(data, writer.columns[column]?.itemSize ?? 1),
+      encode: (column, data) => writer.chunks.encode(data, at(writer.columns, column).itemSize),
       high: () => this.#state.high,
       raiseHigh: (high) => this.#putState({ ...this.#state, high }),
       noteWritten: (bytes) => {
@@ -121,13 +122,13 @@ export class LiveView implements ArrayMirror {
   async setAttributes(attrs: JsonObject, now: Committed): Promise<void> {
     this.#attrs = attrs;
     this.#isOutdated = true;
-    const shown = this.#published;
-    if (shown === undefined) return this.#publish(now, now.rows);
-    // The rows stay those that are shown. Where this fails, all is looked at again.
+    const view = this.#published;
+    if (view === undefined) return this.#publish(now, now.rows);
+    // The rows stay those that are visible. Where this fails, all is compared again.
     this.#published = undefined;
     await this.#noteWork();
-    await this.#putDocuments(shown.rows);
-    this.#published = shown;
+    await this.#putDocuments(view.rows);
+    this.#published = view;
     this.#isOutdated = false;
     this.#costs.publications++;
   }
