@@ -3,10 +3,10 @@
 import { InvalidArgumentError } from "commander";
 import { type DType, type JsonValue, SuperchunkError } from "../../src/index.ts";
 import type { Editable } from "../../src/node/index.ts";
+import { storedTimes } from "../../src/values/time-value.ts";
 import type { Context } from "../context.ts";
 import type { Input } from "../input/input.ts";
 import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
-import { storedTimes } from "../values/time-value.ts";
 import { rowBytesOf } from "./append-rows.ts";
 
 /** One change, as typed. */

@@ -12,6 +12,7 @@ import {
   type WritableStore,
 } from "../../src/index.ts";
 import { encoderOf, FileStore } from "../../src/node/index.ts";
+import { storedTimes } from "../../src/values/time-value.ts";
 import { defaultRowOf } from "../../src/write/bcolz/carray-settings.ts";
 import { repeatRow } from "../../src/write/bcolz/carray-steps.ts";
 import { type CarrayOptions, createCarray } from "../../src/write/bcolz/carray-write.ts";
@@ -23,7 +24,6 @@ import type { Attribute } from "../input/attribute-text.ts";
 import type { Input } from "../input/input.ts";
 import { drawnRows, openRows, type RowsTarget } from "../input/rows-input.ts";
 import { startProgress } from "../output/progress.ts";
-import { storedTimes } from "../values/time-value.ts";
 import { columnInputs, rowBytesOf } from "./append-rows.ts";
 import { carrayLock, tableLock, withLock } from "./writing.ts";
 

@@ -17,6 +17,7 @@ import { locateTarget, openArchive, type PublishPolicy } from "../../src/node/in
 import { isS3Address } from "../../src/node/locate.ts";
 import { createArray } from "../../src/node/write.ts";
 import { elementsOf } from "../../src/values/selection.ts";
+import { storedTimes } from "../../src/values/time-value.ts";
 import type { CreateOptions } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { makeCarray, makeTable } from "../actions/create-foreign.ts";
@@ -36,7 +37,6 @@ import { drawnRows, openRawRows, openRows, type RowsTarget } from "../input/rows
 import { formatPlural, formatRatio, formatSize, parseCount } from "../input/units.ts";
 import { shapeText } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
-import { storedTimes } from "../values/time-value.ts";
 
 const OWN_DOCUMENTS = ["meta/sizes", "meta/storage", "meta/attributes"];
 

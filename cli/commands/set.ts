@@ -13,6 +13,7 @@ import {
 } from "../../src/index.ts";
 import { putItem } from "../../src/values/item-bytes.ts";
 import { elementsOf } from "../../src/values/selection.ts";
+import { storedTimes } from "../../src/values/time-value.ts";
 import { cutPieces } from "../../src/write/bloscpack/cut-pieces.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
@@ -21,7 +22,6 @@ import type { Input } from "../input/input.ts";
 import { drawnRows, openRows } from "../input/rows-input.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
-import { storedTimes } from "../values/time-value.ts";
 
 /** Where values are set: an array, or nowhere. */
 type SetTarget = Pick<Editable, "dtype" | "shape"> & {

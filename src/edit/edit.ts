@@ -8,6 +8,7 @@ import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/read-only.ts";
+import { storedTimes } from "../values/time-value.ts";
 import { createArray, openWritable, type WriterLock } from "../write/array/create.ts";
 import { BcolzArray } from "../write/bcolz/bcolz-array.ts";
 import { createCarray } from "../write/bcolz/carray-write.ts";
@@ -150,7 +151,9 @@ export async function create(store: WritableStore, path: string, options: Create
   if (format === "zarr") return createNode(store, path, options);
   if (options.dtype === undefined) throw badArgument("dtype", options.dtype, 'a dtype, such as "<f8"');
   const dtype = givenDType(options.dtype);
-  return format === "blz" ? createBlz(store, path, dtype, options) : createBcolz(store, path, dtype, options);
+  const fillValue = options.fillValue === undefined ? undefined : storedTimes(dtype, options.fillValue);
+  const make = format === "blz" ? createBlz : createBcolz;
+  return make(store, path, dtype, { ...options, fillValue });
 }
 
 function createBlz(
@@ -221,7 +224,9 @@ function zarrTypeOf(
     const { itemSize } = parseDataType(dtype as JsonValue, { path, field: "dtype" });
     return { data: dtype as JsonValue, itemSize, fill: fillValue };
   }
-  const { dataType, fill, itemSize } = mapDType(givenDType(dtype), { path, fillValue });
+  const given = givenDType(dtype);
+  const stored = fillValue === undefined ? undefined : storedTimes(given, fillValue);
+  const { dataType, fill, itemSize } = mapDType(given, { path, fillValue: stored });
   return { data: dataType, itemSize, fill: fill.json };
 }
 

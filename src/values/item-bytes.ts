@@ -3,6 +3,7 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field } from "../format/types.ts";
+import { dateCount } from "./time-value.ts";
 import { fieldSize } from "./values.ts";
 
 /** NaT, the count that numpy uses for "no date". */
@@ -22,7 +23,7 @@ export function putItem(view: DataView, at: number, dtype: DType, value: unknown
       return;
     case "datetime":
     case "timedelta":
-      putInteger(view, at, "int", 8, little, value === "NaT" || value === null ? NOT_A_TIME : value);
+      putInteger(view, at, "int", 8, little, countOf(dtype, value));
       return;
     case "float":
       putFloat(view, at, dtype.itemSize, little, value);
@@ -47,6 +48,13 @@ export function putItem(view: DataView, at: number, dtype: DType, value: unknown
     case "object":
       throw new SuperchunkError("UNSUPPORTED", "Python objects are never written", { field: "dtype" });
   }
+}
+
+/** The count of a time: text of ISO 8601 and `Date` are dates, and no lengths of time. */
+function countOf(dtype: Extract<DType, { kind: "datetime" | "timedelta" }>, value: unknown): unknown {
+  if (value === "NaT" || value === null) return NOT_A_TIME;
+  const isDate = dtype.kind === "datetime" && (typeof value === "string" || value instanceof Date);
+  return isDate ? dateCount(dtype, value) : value;
 }
 
 /** One item as bytes; a default value as stored in metadata, or nothing for zeros. Throws `BAD_ARGUMENT`. */
@@ -193,13 +201,22 @@ function putFields(view: DataView, at: number, fields: readonly Field[], value: 
   const list = Array.isArray(value) ? listOf(value, fields.length, `a list of ${fields.length}`) : undefined;
   if (list === undefined && (typeof value !== "object" || value === null))
     throw unfit(value, "an object, or a list of the fields");
+  const names = fields.map(({ name }) => name);
+  const unknown =
+    list === undefined ? Object.keys(value as object).find((name) => !names.includes(name)) : undefined;
+  if (unknown !== undefined)
+    throw wrongField(unknown, `there is no field "${unknown}"; there are ${names.join(", ")}`);
   fields.forEach((field, i) => {
     const part = list === undefined ? (value as Record<string, unknown>)[field.name] : list[i];
-    if (part === undefined) throw unfit(value, `a value for the field "${field.name}"`);
+    if (part === undefined) throw wrongField(field.name, `there is no value for the field "${field.name}"`);
     const isOne = field.shape.length > 0 && !Array.isArray(part) && !ArrayBuffer.isView(part);
     if (part === null || isOne) putSame(view, at + field.offset, field, part);
     else putRow(view, at + field.offset, field.dtype, field.shape, part);
   });
+}
+
+function wrongField(field: string, summary: string): SuperchunkError {
+  return new SuperchunkError("BAD_ARGUMENT", summary, { field });
 }
 
 /** One value, or the default, in all places of a sub-array, as numpy spreads it. */

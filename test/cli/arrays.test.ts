@@ -401,7 +401,7 @@ describe("set", () => {
     const { code, err } = await runCli(["set", at("d"), "--slice", "0", "--value", "2021-02-29"]);
     expect([code, err]).toEqual([
       2,
-      expect.stringContaining(`${at("d")}: "2021-02-29" is no date in units of ns`),
+      expect.stringContaining(`${at("d")}: "2021-02-29" is not a date in units of ns`),
     ]);
   });
 

@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import { formatDatetime } from "../../cli/values/time-text.ts";
-import { storedTimes } from "../../cli/values/time-value.ts";
 import type { DType, TimeUnit } from "../../src/format/types.ts";
+import { storedTimes } from "../../src/values/time-value.ts";
 import fc from "../property.ts";
 
 const dates = (unit: TimeUnit, scale = 1): DType => ({
@@ -59,7 +59,7 @@ describe("a typed date", () => {
     ["ns", "yesterday"],
     ["generic", "2020-01-01"],
   ] as const)("is refused where there is no such count: %s %s", (unit, text) => {
-    expect(() => storedTimes(dates(unit), text)).toThrow(/is no date in units of/);
+    expect(() => storedTimes(dates(unit), text)).toThrow(/is not a date in units of/);
   });
 
   it("may be in a field; counts, NaT and values of other types stay as they are", () => {

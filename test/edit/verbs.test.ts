@@ -16,7 +16,7 @@ const FORMATS = ["blz", "bcolz", "zarr"] as const;
 const SMALL = { chunkLength: 8 } as const;
 
 /** All values of an array that is closed, as its reader sees them. */
-async function valuesOf(store: MemoryStore, path = "a"): Promise<number[]> {
+async function valuesOf(store: MemoryStore, path = "a"): Promise<unknown[]> {
   const isZarr = (await store.stat(`${path}/zarr.json`)) !== undefined;
   const archive = isZarr ? await openZarrArray(store, path) : ((await open(store, path)) as ArrayArchive);
   expect((await archive.verify()).findings).toEqual([]);
@@ -100,6 +100,18 @@ describe.each(FORMATS)("%s", (format) => {
     expect((await rejectionOf((await edit(store, "a")).resize([1, 2, 3]))).code).toBe("BAD_ARGUMENT");
   });
 
+  it("dates are given as Date, as ISO text and as counts; what is not exact is refused", async () => {
+    const { store, array } = await made(format, { dtype: "<M8[D]", fillValue: "2020-02-01" });
+    await array.append([new Date("1970-01-02"), "1970-01-03", 4n, "NaT", null]);
+    await array.set([2], new Date(Date.UTC(1970, 0, 10)));
+    await array.resize(6);
+    await array.close();
+    const nat = -(2n ** 63n);
+    expect(await valuesOf(store)).toEqual([1n, 2n, 9n, nat, nat, 18293n]);
+    const wrong = (await edit(store, "a")).append([new Date("1970-01-02T12:00")]);
+    expect((await rejectionOf(wrong)).message).toMatch(/not a date in units of D/);
+  });
+
   it("attributes are set and removed, and stay", async () => {
     const { store, array } = await made(format, { attrs: { a: 1, b: "x" } });
     await array.setAttributes({ b: undefined, c: [1, 2] });
@@ -131,6 +143,13 @@ describe.each(FORMATS)("%s", (format) => {
         [1, 20, 3, 4],
         [0.5, 9, 2.5, 3.5],
       ]);
+      for (const [row, field] of [
+        [{ id: 1 }, "price"],
+        [{ id: 1, price: 2, cost: 3 }, "cost"],
+      ] as const) {
+        const { code, details } = await rejectionOf(table.append([row]));
+        expect([code, details.field]).toEqual(["BAD_ARGUMENT", field]);
+      }
       const none = await rejectionOf(table.append({ id: Int32Array.of(1) }));
       expect([none.code, none.details.field]).toEqual(["BAD_ARGUMENT", "price"]);
       const other = await rejectionOf(table.append({ id: [1], price: [1], cost: [1] }));
@@ -280,5 +299,30 @@ describe("zarr", () => {
       }
       expect([...seen].sort()).toEqual([before, after].sort());
     }
+  });
+
+  it("column-major lays the inner chunks of a shard in Fortran order", async () => {
+    const store = new MemoryStore();
+    const shape = [4, 6];
+    await using array = await create(store, "", {
+      ...{ format: "zarr", dtype: "uint8", shape, chunkShape: [2, 2], shardShape: shape },
+      chunkOrder: "column-major",
+    });
+    await array.set(
+      null,
+      Uint8Array.from({ length: 24 }, (_, i) => i + 1),
+    );
+    const starts: [number, readonly number[]][] = [];
+    for await (const { offset, start } of (await openZarrArray(store)).listChunks())
+      starts.push([offset, start]);
+    starts.sort(([a], [b]) => a - b);
+    expect(starts.map(([, start]) => start)).toEqual([
+      [0, 0],
+      [2, 0],
+      [0, 2],
+      [2, 2],
+      [0, 4],
+      [2, 4],
+    ]);
   });
 });

@@ -71,7 +71,7 @@ describe.each(Object.entries(SPECIFICATIONS))("%s", (_, spec: ZarrSpecification)
     await fc.assert(
       fc.asyncProperty(
         fc.array(change, { minLength: 1, maxLength: 6 }),
-        fc.constantFrom("row-major", "morton", "as-written"),
+        fc.constantFrom("row-major", "column-major", "morton", "as-written"),
         fc.boolean(),
         fc.boolean(),
         async (changes, chunkOrder, writeEmptyChunks, hasRanges) => {

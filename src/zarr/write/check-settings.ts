@@ -4,7 +4,12 @@ import type { ChunkOrder } from "./chunk-order.ts";
 import type { ShardStrategy } from "./shard-plan.ts";
 
 const STRATEGIES: readonly unknown[] = ["rewrite", "append", "fixed"] satisfies readonly ShardStrategy[];
-const ORDERS: readonly unknown[] = ["row-major", "morton", "as-written"] satisfies readonly ChunkOrder[];
+const ORDERS: readonly unknown[] = [
+  "row-major",
+  "column-major",
+  "morton",
+  "as-written",
+] satisfies readonly ChunkOrder[];
 
 /** Throws `BAD_ARGUMENT` for a strategy or an order that there is not, and a limit that is no number of bytes. */
 export function checkWriteSettings({
@@ -19,7 +24,7 @@ export function checkWriteSettings({
   if (strategy !== undefined && !STRATEGIES.includes(strategy))
     throw badArgument("strategy", strategy, '"rewrite", "append" or "fixed"');
   if (chunkOrder !== undefined && !ORDERS.includes(chunkOrder))
-    throw badArgument("chunkOrder", chunkOrder, '"row-major", "morton" or "as-written"');
+    throw badArgument("chunkOrder", chunkOrder, '"row-major", "column-major", "morton" or "as-written"');
   if (maxUnused !== undefined && !(typeof maxUnused === "number" && maxUnused >= 0))
     throw badArgument("maxUnused", maxUnused, "a number of bytes of 0 or more");
 }

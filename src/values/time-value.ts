@@ -1,4 +1,6 @@
-/** Dates as they are typed: ISO 8601 becomes the count that is stored. The way back of `time-text.ts`. */
+/** Dates as a caller gives them: ISO 8601 and `Date` become the count that is stored. */
+import { SuperchunkError } from "../errors.ts";
+import type { DType, JsonValue, TimeUnit } from "../format/types.ts";
 
 /** Attoseconds of a unit; years and months have no fixed number of them. */
 const ATTOSECONDS: Partial<Record<TimeUnit, bigint>> = {
@@ -27,14 +29,23 @@ export function storedTimes(dtype: DType, value: JsonValue): JsonValue {
     });
   if (dtype.kind !== "datetime") return value;
   if (Array.isArray(value)) return value.map((part: JsonValue) => storedTimes(dtype, part));
-  if (typeof value !== "string" || value === "NaT") return value;
-  const count = parseDate(value, dtype.unit, BigInt(dtype.scale));
+  return typeof value === "string" && value !== "NaT" ? dateCount(dtype, value) : value;
+}
+
+/** The count of a date: text of ISO 8601, or a `Date`. Throws `BAD_ARGUMENT` for what is not a date of the dtype's unit. */
+export function dateCount(
+  { unit, scale }: Extract<DType, { kind: "datetime" | "timedelta" }>,
+  value: string | Date,
+): bigint {
+  const isDate = value instanceof Date;
+  const text = !isDate ? value : Number.isNaN(value.getTime()) ? "Invalid Date" : value.toISOString();
+  const count = parseDate(text, unit, BigInt(scale));
   if (count !== undefined) return count;
-  const unit = dtype.scale === 1 ? dtype.unit : `${dtype.scale}${dtype.unit}`;
+  const shown = scale === 1 ? unit : `${scale}${unit}`;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    `${JSON.stringify(value)} is no date in units of ${unit}: give one as 2020-01-31T09:30:00, which is not more exact than the unit, NaT, or a count since 1970`,
-    { field: "value", expected: `a date in units of ${unit}`, found: value },
+    `${JSON.stringify(text)} is not a date in units of ${shown}: give one as 2020-01-31T09:30:00, which is not more exact than the unit, NaT, or a count since 1970`,
+    { field: "value", expected: `a date in units of ${shown}`, found: text },
   );
 }
 
@@ -63,5 +74,3 @@ function parseDate(text: string, unit: TimeUnit, scale: bigint): bigint | undefi
 function exactly(count: bigint, unit: bigint): bigint | undefined {
   return count % unit === 0n ? count / unit : undefined;
 }
-
-import { type DType, type JsonValue, SuperchunkError, type TimeUnit } from "../../src/index.ts";
