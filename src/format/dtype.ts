@@ -1,19 +1,289 @@
 /** numpy dtypes as archives spell them: names, type strings, Python reprs, JSON lists. @see FORMAT.md [FD] */
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { badDType, parseScalarDType } from "./dtype-scalar.ts";
-import {
-  type FieldBudget,
-  isFieldList,
-  MAX_DTYPE_DEPTH,
-  MAX_FIELDS,
-  parseFieldDict,
-  parseFieldList,
-  takeFields,
-} from "./dtype-struct.ts";
+import { badDType, MAX_ITEM_SIZE, parseScalarDType } from "./dtype-scalar.ts";
 import { parsePythonLiteral } from "./python-literal.ts";
-import type { DType, JsonObject, JsonValue } from "./types.ts";
+import type { DType, Field, JsonObject, JsonValue } from "./types.ts";
 
-export { formatDType, pythonDType } from "./dtype-text.ts";
+// Spells dtypes: as numpy's `descr`, and as its Python repr. @see FORMAT.md [FD.5]
+
+const LETTERS = {
+  bool: "b",
+  int: "i",
+  uint: "u",
+  float: "f",
+  complex: "c",
+  datetime: "M",
+  timedelta: "m",
+  bytes: "S",
+  void: "V",
+} as const;
+
+/**
+ * numpy's spelling: a type string with its byte order (`<f8`, `|b1`, `|S5`, `<M8[ns]`, `|O`), for a struct the
+ * list of fields `[["a","<i4"],["v","<f4",[3]]]`, with padding as unnamed fields, for a struct whose fields
+ * overlap, are out of order, or have an empty name, the dict of names, formats, offsets and itemsize. [FD.5-01]
+ */
+export function formatDType(dtype: DType): string | JsonValue {
+  if (dtype.kind !== "struct") return formatScalar(dtype);
+  const list = formatFields(dtype.fields, dtype.itemSize);
+  if (list !== undefined) return list;
+  return {
+    names: dtype.fields.map((field) => field.name),
+    formats: dtype.fields.map(formatOf),
+    offsets: dtype.fields.map((field) => field.offset),
+    itemsize: dtype.itemSize,
+  };
+}
+
+/** The Python repr of the same, as bloscpack stores it: `'<f8'` in quotes, `[('a', '<i4'), ('v', '<f4', (3,))]`. */
+export function pythonDType(dtype: DType): string {
+  if (dtype.kind !== "struct") return quote(formatScalar(dtype));
+  if (formatFields(dtype.fields, dtype.itemSize) !== undefined)
+    return pythonFields(dtype.fields, dtype.itemSize);
+  const names = dtype.fields.map((field) => quote(field.name)).join(", ");
+  const formats = dtype.fields.map(pythonFormat).join(", ");
+  const offsets = dtype.fields.map((field) => field.offset).join(", ");
+  return `{'names': [${names}], 'formats': [${formats}], 'offsets': [${offsets}], 'itemsize': ${dtype.itemSize}}`;
+}
+
+function formatScalar(dtype: Exclude<DType, { kind: "struct" }>): string {
+  const order = { little: "<", big: ">", none: "|" }[dtype.byteOrder];
+  switch (dtype.kind) {
+    case "object":
+      return "|O";
+    case "unicode":
+      return `${order}U${dtype.itemSize / 4}`;
+    case "datetime":
+    case "timedelta":
+      return `${order}${LETTERS[dtype.kind]}8${formatUnit(dtype.unit, dtype.scale)}`;
+    default:
+      return `${order}${LETTERS[dtype.kind]}${dtype.itemSize}`;
+  }
+}
+
+function formatUnit(unit: string, scale: number): string {
+  return unit === "generic" && scale === 1 ? "" : `[${scale === 1 ? "" : scale}${unit}]`;
+}
+
+/** One entry of a list of fields: a field, or padding of `size` bytes. */
+type Entry = { readonly field: Field } | { readonly padding: number };
+
+/** Fields with the padding between them; undefined where they are not in order one behind the other, or would be taken for padding. */
+function layOut(fields: readonly Field[], itemSize: number): Entry[] | undefined {
+  const entries: Entry[] = [];
+  let at = 0;
+  for (const field of fields) {
+    if (field.offset < at || field.name === "") return undefined;
+    if (field.offset > at) entries.push({ padding: field.offset - at });
+    entries.push({ field });
+    at = field.offset + field.shape.reduce((product, length) => product * length, field.dtype.itemSize);
+  }
+  if (itemSize > at) entries.push({ padding: itemSize - at });
+  return entries;
+}
+
+function formatFields(fields: readonly Field[], itemSize: number): JsonValue[] | undefined {
+  return layOut(fields, itemSize)?.map((entry) => {
+    if ("padding" in entry) return ["", `|V${entry.padding}`];
+    const { name, dtype, shape } = entry.field;
+    return shape.length === 0 ? [name, formatDType(dtype)] : [name, formatDType(dtype), [...shape]];
+  });
+}
+
+function formatOf({ dtype, shape }: Field): JsonValue {
+  return shape.length === 0 ? formatDType(dtype) : [formatDType(dtype), [...shape]];
+}
+
+function pythonFields(fields: readonly Field[], itemSize: number): string {
+  const entries = layOut(fields, itemSize) ?? [];
+  const parts = entries.map((entry) => {
+    if ("padding" in entry) return `('', '|V${entry.padding}')`;
+    const { name, dtype, shape } = entry.field;
+    const rest = shape.length === 0 ? "" : `, ${pythonShape(shape)}`;
+    return `(${quote(name)}, ${pythonDType(dtype)}${rest})`;
+  });
+  return `[${parts.join(", ")}]`;
+}
+
+function pythonFormat({ dtype, shape }: Field): string {
+  return shape.length === 0 ? pythonDType(dtype) : `(${pythonDType(dtype)}, ${pythonShape(shape)})`;
+}
+
+function pythonShape(shape: readonly number[]): string {
+  return shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
+}
+
+/** A string as Python's repr has it. */
+function quote(text: string): string {
+  const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
+  const escaped = Array.from(text, (character) => {
+    if (character === mark || character === "\\") return `\\${character}`;
+    if (character === "\n") return "\\n";
+    if (character === "\r") return "\\r";
+    if (character === "\t") return "\\t";
+    const code = character.codePointAt(0) ?? 0;
+    return code < 0x20 || (code >= 0x7f && code < 0xa1)
+      ? `\\x${code.toString(16).padStart(2, "0")}`
+      : character;
+  });
+  return `${mark}${escaped.join("")}${mark}`;
+}
+
+// Structured dtypes: lists of fields, as numpy's `descr` has them, and dicts of names, formats and offsets. @see FORMAT.md [FD.4]
+
+/** Depth of nested structs at most. [FD-04] */
+export const MAX_DTYPE_DEPTH = 32;
+/** Fields of a dtype at most, on all levels together. [FD-04] */
+export const MAX_FIELDS = 65_536;
+/** Values of an item beyond its bytes, at most: fields that overlap, and sub-arrays of nothing, have more than these. [FD-04] */
+const MORE_VALUES = 1 << 20;
+/** Dimensions of a sub-array at most, as in numpy. [FD-04] */
+const MAX_DIMENSIONS = 32;
+
+type ParseDType = (value: JsonValue) => DType;
+
+interface SubArray {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+}
+
+/** True for a list of fields: a list whose members are lists, each with a name in front. */
+export function isFieldList(value: JsonValue): value is readonly JsonValue[] {
+  return Array.isArray(value) && value.every((entry) => Array.isArray(entry));
+}
+
+/**
+ * Parses `[[name, dtype], [name, dtype, shape], …]`, fields back to back. A name may be `[title, name]`. An
+ * unnamed field of raw bytes is padding, as numpy's `descr` writes it; other unnamed fields get numpy's names
+ * `f0`, `f1`, … [FD.4-01] [FD.4-02] [FD.4-04]
+ */
+export function parseFieldList(list: readonly JsonValue[], path: string, parse: ParseDType): DType {
+  const fields: Field[] = [];
+  let offset = 0;
+  list.forEach((entry, i) => {
+    const parts = Array.isArray(entry) ? (entry as readonly JsonValue[]) : [];
+    if (parts.length < 2 || parts.length > 3)
+      throw badDType(entry, path, "fields of a name, a dtype and perhaps a shape");
+    const [label = null, stored = null, shape = []] = parts;
+    const name = fieldName(label, path);
+    const item = { dtype: parse(stored), shape: parseShape(shape, path) };
+    const padding = name === "" && item.dtype.kind === "void";
+    if (!padding) fields.push({ name: name === "" ? `f${i}` : name, ...item, offset });
+    offset = addSize(offset, item, path);
+  });
+  return structOf(fields, offset, path);
+}
+
+/** Parses `{names, formats, offsets?, itemsize?, titles?, aligned?}`: fields anywhere in the item. [FD.4-03] */
+export function parseFieldDict(dict: JsonObject, path: string, parse: ParseDType): DType {
+  const { names, formats, offsets, itemsize } = dict;
+  if (!Array.isArray(names) || !Array.isArray(formats) || names.length !== formats.length) {
+    throw badDType(dict, path, "as many names as formats");
+  }
+  if (offsets !== undefined && (!Array.isArray(offsets) || offsets.length !== names.length)) {
+    throw badDType(dict, path, "as many offsets as names");
+  }
+  const fields: Field[] = [];
+  let end = 0;
+  names.forEach((label: JsonValue, i) => {
+    const item = parseSubArray(formats[i] ?? null, path, parse);
+    const offset = offsets === undefined ? end : parseCount(offsets[i], path, "an offset of a field");
+    fields.push({ name: fieldName(label, path), ...item, offset });
+    end = Math.max(offsets === undefined ? 0 : end, addSize(offset, item, path));
+  });
+  const itemSize = itemsize === undefined ? end : parseCount(itemsize, path, "an itemsize");
+  if (itemSize < end) throw badDType(dict, path, `an itemsize of at least ${end}, where its last field ends`);
+  if (dict["aligned"] === true && offsets === undefined) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "the dtype is aligned without offsets, so its layout is not told",
+      { path, field: "dtype" },
+    );
+  }
+  return structOf(fields, itemSize, path);
+}
+
+/** A format of a dict: a dtype, or `[dtype, shape]` for a sub-array. */
+function parseSubArray(stored: JsonValue, path: string, parse: ParseDType): SubArray {
+  if (Array.isArray(stored) && stored.length === 2 && !isFieldList(stored)) {
+    const [dtype = null, shape = []] = stored as readonly JsonValue[];
+    return { dtype: parse(dtype), shape: parseShape(shape, path) };
+  }
+  return { dtype: parse(stored), shape: [] };
+}
+
+/** A name, or the second of `[title, name]`. */
+function fieldName(label: JsonValue, path: string): string {
+  const name = Array.isArray(label) && label.length === 2 ? (label as readonly JsonValue[])[1] : label;
+  if (typeof name !== "string") throw badDType(label, path, "a name of a field");
+  return name;
+}
+
+function parseShape(stored: JsonValue, path: string): number[] {
+  const list = Array.isArray(stored) ? (stored as readonly JsonValue[]) : [stored];
+  if (list.length > MAX_DIMENSIONS)
+    throw badDType(stored, path, `a shape of at most ${MAX_DIMENSIONS} dimensions`);
+  return list.map((length) => parseCount(length, path, "a shape of a field"));
+}
+
+function parseCount(value: JsonValue | undefined, path: string, what: string): number {
+  if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= MAX_ITEM_SIZE)
+    return value;
+  throw badDType(value, path, `${what} from 0 to ${MAX_ITEM_SIZE}`);
+}
+
+function addSize(offset: number, { dtype, shape }: SubArray, path: string): number {
+  const end = shape.reduce((product, length) => product * length, dtype.itemSize) + offset;
+  if (end <= MAX_ITEM_SIZE) return end;
+  throw badDType(shape, path, `fields within ${MAX_ITEM_SIZE} bytes`);
+}
+
+function structOf(fields: readonly Field[], itemSize: number, path: string): DType {
+  const names = new Set<string>();
+  for (const { name } of fields) {
+    if (names.has(name)) throw badDType(name, path, "names of fields that differ");
+    names.add(name);
+  }
+  const dtype: DType = { kind: "struct", itemSize, byteOrder: "none", fields };
+  const found = valuesOf(dtype);
+  if (found <= itemSize + MORE_VALUES) return dtype;
+  throw new SuperchunkError(
+    "LIMIT",
+    `an item of the dtype has ${itemSize} bytes, but ${found} values and lists; superchunk reads at most ${MORE_VALUES} more than bytes`,
+    { path, field: "dtype", expected: itemSize + MORE_VALUES, found },
+  );
+}
+
+/** Values of an item, with the lists that sub-arrays of nothing are. */
+function valuesOf(dtype: DType): number {
+  if (dtype.kind !== "struct") return 1;
+  return dtype.fields.reduce(
+    (sum, field) =>
+      sum + field.shape.reduce((product, n) => product * Math.max(1, n), 1) * valuesOf(field.dtype),
+    0,
+  );
+}
+
+/** How many fields a dtype may still have. */
+export interface FieldBudget {
+  left: number;
+}
+
+/** Counts fields before they are parsed. Throws `LIMIT` where a dtype has too many. */
+export function takeFields(budget: FieldBudget, count: number, path: string): void {
+  budget.left -= count;
+  if (budget.left >= 0) return;
+  throw new SuperchunkError(
+    "LIMIT",
+    `the dtype has ${MAX_FIELDS - budget.left} fields or more; superchunk reads at most ${MAX_FIELDS}`,
+    {
+      path,
+      field: "dtype",
+      expected: `at most ${MAX_FIELDS} fields`,
+      found: MAX_FIELDS - budget.left,
+    },
+  );
+}
 
 /**
  * Parses a dtype as stored in metadata: a string (`float64`, `<f8`, `'<f8'` in Python's quotes, the repr of a

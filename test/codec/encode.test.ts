@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { splitsBlocks } from "../../src/codec/encode/block-size.ts";
 import { withEncodeKernel } from "../../src/codec/encode/encode-kernel.ts";
-import { settleEncode } from "../../src/codec/encode/encode-settings.ts";
+import { settleEncode, splitsBlocks } from "../../src/codec/encode/encode-settings.ts";
 import {
   type CompressorName,
   decodeHeader,

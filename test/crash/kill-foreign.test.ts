@@ -19,7 +19,7 @@ import { bundleLibrary } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
 
-const KILLS = Number(process.env["KILLS"] ?? sweep(100, 16)) / 4;
+const KILLS = Number(process.env["KILLS"] ?? sweep(100, 8)) / 4;
 
 let folder: string;
 let entry: string;

@@ -2,7 +2,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
-import { gzipStage } from "../../src/zarr/codecs/deflate.ts";
+import { gzipStage } from "../../src/zarr/codecs/bytes-codecs.ts";
 import fc from "../property.ts";
 
 const stage = gzipStage({ level: 5 }, { path: "zarr.json", field: "codecs" });

@@ -14,8 +14,86 @@ import { type ChunkSequence, chunkAt, type PlacedChunk, startOfChunk } from "../
 import { readHead, readPart, readPartNow } from "./block-read.ts";
 import { type ChunkDecoder, callingThread, type DecodedChunk } from "./chunk-decoder.ts";
 import { type FetchedChunk, fetchChunks } from "./chunk-fetch.ts";
-import { type ChunkRuns, copyOut, countClusters, isPlaced, type PlacedRuns } from "./chunk-runs.ts";
-import { IndexSet } from "./index-set.ts";
+
+// What a selection wants of one chunk: runs of bytes, and where they go. Must not know how chunks are read.
+
+/** Runs that lie closer together than this in a chunk are likely to be in blocks that are read together. */
+const NEAR = 1 << 18;
+
+/** The runs that fall into one chunk: from `source` in the chunk to `target` in the result, in bytes. */
+export interface ChunkRuns {
+  readonly index: number;
+  place: PlacedChunk | undefined;
+  /** Its object was opened for it. */
+  isNew: boolean;
+  readonly source: number[];
+  readonly target: number[];
+  readonly length: number[];
+  bytes: number;
+}
+
+/** The same, once it is known where the chunk lies. */
+export type PlacedRuns = ChunkRuns & { readonly place: PlacedChunk };
+
+/** True once the place is known. */
+export function isPlaced(runs: ChunkRuns): runs is PlacedRuns {
+  return runs.place !== undefined;
+}
+
+/** Groups of runs that lie near one another: about as many requests as reading their blocks takes. */
+export function countClusters({ source, length }: ChunkRuns): number {
+  let clusters = 0;
+  let end = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < source.length; i++) {
+    const start = source[i] as number;
+    if (start > end + NEAR || start < end - NEAR) clusters++;
+    end = start + (length[i] as number);
+  }
+  return clusters;
+}
+
+/** Copies the runs `[first, end)` out of `from`, whose first byte is byte `base` of the chunk. */
+export function copyOut(
+  runs: ChunkRuns,
+  first: number,
+  end: number,
+  from: Uint8Array,
+  base: number,
+  out: Uint8Array,
+): void {
+  for (let i = first; i < end; i++) {
+    const source = (runs.source[i] as number) - base;
+    const length = runs.length[i] as number;
+    const target = runs.target[i] as number;
+    if (length <= 16) for (let b = 0; b < length; b++) out[target + b] = from[source + b] as number;
+    else out.set(from.subarray(source, source + length), target);
+  }
+}
+
+// A set of chunk indices: one bit each, in pages that are made when one of theirs is added.
+
+const PAGE_BITS = 1 << 15;
+
+export class IndexSet {
+  readonly #pages = new Map<number, Uint8Array>();
+
+  add(index: number): void {
+    const page = Math.floor(index / PAGE_BITS);
+    let bits = this.#pages.get(page);
+    if (bits === undefined) {
+      bits = new Uint8Array(PAGE_BITS / 8);
+      this.#pages.set(page, bits);
+    }
+    const bit = index % PAGE_BITS;
+    bits[bit >> 3] = at(bits, bit >> 3) | (1 << (bit & 7));
+  }
+
+  has(index: number): boolean {
+    const bit = index % PAGE_BITS;
+    const byte = this.#pages.get(Math.floor(index / PAGE_BITS))?.[bit >> 3] ?? 0;
+    return (byte & (1 << (bit & 7))) !== 0;
+  }
+}
 
 /** Runs and chunks that are collected before they are read together: what bounds the memory that they take. */
 const BATCH_RUNS = 1 << 16;

@@ -9,13 +9,261 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { type BlockTable, checkExpansion, readBlockTable } from "../decode/block-table.ts";
 import { decodeSync, readChunkHeader } from "../decode/decode.ts";
-import { giveBackKernel, takeKernel } from "../decode/decode-kernel.ts";
+import {
+  type BlockDecoder,
+  badStream,
+  badStreamLength,
+  decodeBlock,
+  makeBlockDecoder,
+} from "../decode/decode-block.ts";
+import { type DecodeKernel, giveBackKernel, NEED_ALL, takeKernel } from "../decode/decode-kernel.ts";
 import { encodeInto, encodeSync, placeFor } from "../encode/encode.ts";
-import { withEncodeKernel } from "../encode/encode-kernel.ts";
+import { filterBlock, putStreams } from "../encode/encode-block.ts";
+import { type EncodeKernel, type EncodeLayout, withEncodeKernel } from "../encode/encode-kernel.ts";
 import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts";
+import { type StreamEncoder, streamEncoder } from "../encode/encode-streams.ts";
 import { blockLength, HEADER_LENGTH, headLength } from "../header.ts";
+import { SLACK } from "../kernel-module.ts";
 import type { ByteEdit, ChunkHeader, EncodeOptions } from "../types.ts";
-import { BlockRewriter, type Piece, putPiece } from "./replace-block.ts";
+
+// Rewrites one block of a chunk. A byte of a shuffled block lies in one of its streams: a stream that is stored is changed
+// where it lies, a compressed one is decoded, changed and encoded, the others are copied. Must not know headers.
+
+/** Where one byte of so many is replaced, single bytes are not looked up any more: the block, or stream, is encoded anew. */
+const SHARE = 4;
+
+/** `length` new bytes from `at` on: those of `bytes` from `from` on, over and over. */
+export interface Piece {
+  readonly at: number;
+  readonly length: number;
+  readonly bytes: Uint8Array;
+  readonly from: number;
+}
+
+/** Writes a piece into decoded data, which start at `base` of `target`. */
+export function putPiece({ at, length, bytes, from }: Piece, target: Uint8Array, base: number): void {
+  let skip = from;
+  for (let done = 0; done < length; skip = 0) {
+    const part = bytes.subarray(skip, skip + Math.min(length - done, bytes.length - skip));
+    target.set(part, base + at + done);
+    done += part.length;
+  }
+}
+
+/** One stream of a block: where its bytes lie in the chunk, and what becomes of it. */
+interface Stream {
+  readonly start: number;
+  readonly length: number;
+  readonly isStored: boolean;
+  /** Bytes that are replaced. */
+  changes: number;
+  /** It lies decoded in the encoder's memory. */
+  isLoaded: boolean;
+  /** Where its bytes lie in the new chunk. */
+  to: number;
+}
+
+export class BlockRewriter {
+  readonly #chunk: Uint8Array;
+  readonly #header: ChunkHeader;
+  readonly #table: BlockTable;
+  readonly #settings: EncodeSettings;
+  readonly #decoder: BlockDecoder;
+  readonly #encoder: EncodeKernel;
+  readonly #layout: EncodeLayout;
+  readonly #encodeStream: StreamEncoder;
+
+  /** @param longest bytes of the longest block that is to be rewritten: what its compressed bytes can stand for */
+  constructor(
+    chunk: Uint8Array,
+    header: ChunkHeader,
+    table: BlockTable,
+    settings: EncodeSettings,
+    kernel: DecodeKernel,
+    encoder: EncodeKernel,
+    longest: number,
+  ) {
+    this.#chunk = chunk;
+    this.#header = header;
+    this.#table = table;
+    this.#settings = settings;
+    this.#encoder = encoder;
+    this.#decoder = makeBlockDecoder(kernel, header, kernel.base);
+    // A block at a time: its streams, each behind its length.
+    this.#layout = encoder.layOut(longest, longest + 4 * header.typesize);
+    this.#encodeStream = streamEncoder(settings, encoder, this.#layout);
+  }
+
+  /**
+   * Writes the block of `length` decoded bytes, of which it is known that its bytes can stand for so many, with `pieces`
+   * put into it to `out` from `at` on; returns where the chunk goes on, or undefined where that is behind `end`.
+   *
+   * @throws BAD_CHUNK, BAD_FIELD where the block is damaged
+   */
+  rewrite(
+    block: number,
+    length: number,
+    pieces: readonly Piece[],
+    out: Uint8Array,
+    at: number,
+    end: number,
+  ): number | undefined {
+    const { shuffle, typesize, split, blocksize } = this.#header;
+    const nstreams = split && length === blocksize ? typesize : 1;
+    const changes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    // Bits of one element lie everywhere in a block of shuffled bits.
+    if (changes * SHARE >= length || (shuffle === "bitshuffle" && length >= typesize))
+      return this.#encodeBlock(block, length, nstreams, pieces, out, at, end);
+    return this.#replaceInStreams(block, length, nstreams, pieces, out, at, end);
+  }
+
+  #encodeBlock(
+    block: number,
+    length: number,
+    nstreams: number,
+    pieces: readonly Piece[],
+    out: Uint8Array,
+    at: number,
+    end: number,
+  ): number | undefined {
+    const { bytes } = this.#encoder.memory;
+    const layout = this.#layout;
+    if (!pieces.some((piece) => piece.length === length))
+      bytes.set(this.#decode(block, length), layout.block);
+    for (const piece of pieces) putPiece(piece, bytes, layout.block);
+    const source = filterBlock(length, this.#settings, this.#encoder, layout);
+    const room = layout.chunk + length + 4 * nstreams;
+    const encodeStream = this.#encodeStream;
+    const stop = putStreams(
+      source,
+      length / nstreams,
+      nstreams,
+      layout.chunk,
+      room,
+      encodeStream,
+      this.#encoder,
+    );
+    if (at + stop - layout.chunk > end) return undefined;
+    out.set(bytes.subarray(layout.chunk, stop), at);
+    return at + stop - layout.chunk;
+  }
+
+  /** The decoded block: a view of the decoder's memory. */
+  #decode(block: number, length: number): Uint8Array {
+    const { kernel } = this.#decoder;
+    const start = at(this.#table.starts, block);
+    const size = at(this.#table.ends, block) - start;
+    const target = kernel.base + length + SLACK;
+    const input = target + length + SLACK;
+    kernel.memory.reserve(input + size + SLACK);
+    kernel.memory.bytes.set(this.#chunk.subarray(start, start + size), input);
+    const placed = { block, src: input, end: input + size, offset: start };
+    decodeBlock(this.#decoder, placed, target);
+    return kernel.memory.bytes.subarray(target, target + length);
+  }
+
+  #replaceInStreams(
+    block: number,
+    length: number,
+    nstreams: number,
+    pieces: readonly Piece[],
+    out: Uint8Array,
+    start: number,
+    end: number,
+  ): number | undefined {
+    const streamLength = length / nstreams;
+    const streams = this.#readStreams(block, nstreams, streamLength);
+    const { bytes } = this.#encoder.memory;
+    const { filtered, chunk } = this.#layout;
+    const each = this.#walk(length, streamLength, streams);
+    each(pieces, (stream) => {
+      stream.changes++;
+    });
+    for (const [i, stream] of streams.entries()) {
+      if (stream.changes === 0 || (stream.isStored && stream.changes * SHARE < streamLength)) continue;
+      bytes.set(this.#decodeStream(block, i, stream, streamLength), filtered + i * streamLength);
+      stream.isLoaded = true;
+    }
+    each(pieces, (stream, index, inStream, value) => {
+      if (stream.isLoaded) bytes[filtered + index * streamLength + inStream] = value;
+    });
+    let at = start;
+    for (const [i, stream] of streams.entries()) {
+      let encoded = this.#chunk.subarray(stream.start - 4, stream.start + stream.length);
+      if (stream.isLoaded) {
+        const source = filtered + i * streamLength;
+        const room = chunk + 4 + streamLength;
+        const stop = putStreams(source, streamLength, 1, chunk, room, this.#encodeStream, this.#encoder);
+        encoded = bytes.subarray(chunk, stop);
+      }
+      if (at + encoded.length > end) return undefined;
+      out.set(encoded, at);
+      stream.to = at + 4;
+      at += encoded.length;
+    }
+    each(pieces, (stream, _, inStream, value) => {
+      if (!stream.isLoaded) out[stream.to + inStream] = value;
+    });
+    return at;
+  }
+
+  /** Calls a function with the stream, its index, the place in it and the value of each new byte, in order. */
+  #walk(length: number, streamLength: number, streams: readonly Stream[]) {
+    const { shuffle, typesize } = this.#header;
+    // The rest of a block behind its last whole element is not shuffled.
+    const elements = shuffle === "shuffle" ? Math.floor(length / typesize) : 0;
+    const shuffled = elements * typesize;
+    return (
+      pieces: readonly Piece[],
+      use: (stream: Stream, index: number, inStream: number, value: number) => void,
+    ): void => {
+      for (const piece of pieces) {
+        for (let i = 0; i < piece.length; i++) {
+          const p = piece.at + i;
+          const q = p < shuffled ? (p % typesize) * elements + Math.floor(p / typesize) : p;
+          const index = Math.floor(q / streamLength);
+          const stream = streams[index];
+          const value = piece.bytes[(piece.from + i) % piece.bytes.length];
+          if (stream !== undefined && value !== undefined)
+            use(stream, index, q - index * streamLength, value);
+        }
+      }
+    };
+  }
+
+  #readStreams(block: number, nstreams: number, streamLength: number): Stream[] {
+    const chunk = this.#chunk;
+    const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    const end = at(this.#table.ends, block);
+    const streams: Stream[] = [];
+    let start = at(this.#table.starts, block);
+    for (let i = 0; i < nstreams; i++) {
+      const room = end - start - 4;
+      const length = room < 0 ? undefined : view.getInt32(start, true);
+      if (length === undefined || length < 0 || length > room)
+        throw badStreamLength(block, i, start, room, length);
+      start += 4;
+      const isStored = length === streamLength;
+      streams.push({ start, length, isStored, changes: 0, isLoaded: false, to: 0 });
+      start += length;
+    }
+    return streams;
+  }
+
+  /** A decoded stream: a view of the chunk or the decoder's memory. */
+  #decodeStream(block: number, index: number, stream: Stream, streamLength: number): Uint8Array {
+    const { kernel, decodeStream } = this.#decoder;
+    const compressed = this.#chunk.subarray(stream.start, stream.start + stream.length);
+    if (stream.isStored) return compressed;
+    const input = kernel.base + streamLength + SLACK;
+    kernel.memory.reserve(input + stream.length + SLACK);
+    kernel.memory.bytes.set(compressed, input);
+    const written = decodeStream(input, stream.length, kernel.base, streamLength, NEED_ALL);
+    if (written !== streamLength)
+      throw badStream(this.#header, block, index, stream.start, streamLength, written);
+    return kernel.memory.bytes.subarray(kernel.base, kernel.base + streamLength);
+  }
+}
 
 /** A chunk of stored data is encoded anew where one byte of so many is replaced: it may compress now. */
 const STORED_SHARE = 4;

@@ -1,5 +1,5 @@
 // The literals of a zstd block: stored, one byte repeated, or Huffman-coded. @see RFC 8878, 3.1.1.3.1 and 4.2
-import { bitLength, fill, peek } from "./decode-bits";
+import { bitLength, fill, peek } from "./decode-fse";
 import { countsLog, fillTable, readCounts } from "./decode-fse";
 
 const ENDS_EARLY: i32 = -1;

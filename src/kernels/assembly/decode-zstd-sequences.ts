@@ -1,6 +1,6 @@
 // The sequences of a zstd block: runs of literals and matches. @see RFC 8878, 3.1.1.3.2
 import { copyMatch, copyWild } from "./copy";
-import { bitLength, fill, peek } from "./decode-bits";
+import { bitLength, fill, peek } from "./decode-fse";
 import { countsLog, fillSingle, fillTable, readCounts, setCounts } from "./decode-fse";
 
 const TOO_LONG: i32 = -2;

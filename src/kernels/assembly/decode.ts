@@ -1,5 +1,5 @@
 // The decoding kernels, one WebAssembly module. Conventions: ../README.md
-export { bitunshuffle, bitunshuffleStreams } from "./decode-bitshuffle";
+export { bitunshuffle, bitunshuffleStreams } from "./decode-shuffle";
 export { decodeBlosclz } from "./decode-blosclz";
 export { decodeLz4 } from "./decode-lz4";
 export { decodeSnappy } from "./decode-snappy";

@@ -19,13 +19,10 @@ import {
   unsupportedMember,
 } from "../document/metadata-fields.ts";
 import { parseIndexCodecs, type ShardIndexLayout } from "../read/shard-index.ts";
-import { bloscStage } from "./blosc.ts";
-import { crc32cStage } from "./crc32c.ts";
-import { gzipStage, zlibStage } from "./deflate.ts";
+import { bloscStage, crc32cStage, gzipStage, zlibStage, zstdStage } from "./bytes-codecs.ts";
 import { type ArrayFilter, arrayFilterOf, type FilterContext } from "./numcodecs/array-filters.ts";
 import { byteFilterOf } from "./numcodecs/byte-filters.ts";
 import type { Stage } from "./stage.ts";
-import { zstdStage } from "./zstd.ts";
 
 /** A chain: permutation, serializer, stages. */
 export interface Chain {

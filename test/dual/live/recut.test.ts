@@ -139,7 +139,7 @@ describe.each(CASES)("%s", (_name, options, steps) => {
       await step(other);
       await other.abandon();
       const after = await blzValues(whole);
-      const isCut = index % sweep(1, 3) === 0;
+      const isCut = index % sweep(1, 5) === 0;
       for (let left = (SEED + index) % STRIDE, done = !isCut; !done; left += STRIDE) {
         const root = copyOf(source);
         const held = new Readers(root);
