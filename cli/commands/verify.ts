@@ -18,6 +18,7 @@ import { archivesUnder, type NamedArchive, unfollowedText } from "../input/tree.
 import { formatCount, formatPlural, formatSize } from "../input/units.ts";
 import { foldLine } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
+import { adviseOnSalvage, type SalvageAdvice } from "../output/salvage-advice.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface VerifyOptions {
@@ -103,6 +104,8 @@ interface Outcome {
   readonly error: SuperchunkError | undefined;
   /** True where the error is that a link is not followed. */
   readonly isUnfollowed?: boolean;
+  /** What can be saved, where it is damaged. */
+  readonly advice?: SalvageAdvice | undefined;
 }
 
 async function* outcomesOf(path: string, context: Context): AsyncIterable<Outcome> {
@@ -111,7 +114,12 @@ async function* outcomesOf(path: string, context: Context): AsyncIterable<Outcom
     seen ||= each.path === path;
     // The arrays of a group follow it; that its document was read is all that there is to verify of it.
     if (each.group !== undefined) continue;
-    yield await verifyOne(each, context);
+    const outcome = await verifyOne(each, context);
+    const isDamaged = outcome.report?.ok === false || outcome.error?.isDamage === true;
+    const isArchive = outcome.isUnfollowed !== true && outcome.dialect?.startsWith("zarr") !== true;
+    yield isDamaged && isArchive
+      ? { ...outcome, advice: await adviseOnSalvage(each.path, context.signal) }
+      : outcome;
   }
   // A file that is linked elsewhere has its Zarr view in a folder that is no archive of its own.
   const linked = seen ? undefined : await verifyLinkAt(path, { signal: context.signal });
@@ -189,7 +197,13 @@ function isBehind({ findings }: VerifyReport): boolean {
 /** Columns of a state, and of what stands before a line that belongs to the one above it. */
 const STATE = 9;
 
-function outcomeLines(
+function outcomeLines(outcome: Outcome, columns: number | undefined): string[] {
+  const { advice } = outcome;
+  const saved = advice === undefined ? [] : [`  ${printable(`${advice.text}: ${advice.command}`)}`];
+  return [...verdictLines(outcome, columns), ...saved];
+}
+
+function verdictLines(
   { path, dialect, report, error, isUnfollowed: skipped }: Outcome,
   columns: number | undefined,
 ): string[] {
@@ -237,13 +251,14 @@ function findingLine({ severity, code, message, path, chunk }: Finding): string 
   return `  ${severity} ${code}: ${printable(text)}`;
 }
 
-function toJson({ path, dialect, report, error, isUnfollowed: skipped }: Outcome): JsonValue {
+function toJson({ path, dialect, report, error, isUnfollowed: skipped, advice }: Outcome): JsonValue {
   if (skipped === true) return { path, notFollowed: toJsonFailure(error) } as unknown as JsonValue;
   const found =
     error === undefined
       ? { ...report, findings: report?.findings.map(plainFinding) ?? [] }
       : { ok: false, error: toJsonFailure(error) };
-  return { path, dialect: dialect ?? null, ...found } as JsonValue;
+  const saved = advice === undefined ? {} : { salvage: advice };
+  return { path, dialect: dialect ?? null, ...found, ...saved } as JsonValue;
 }
 
 /** `expected` and `found` as JSON can hold them. */

@@ -37,6 +37,8 @@ export interface Survey {
   /** Rows that the metadata count; undefined where they do not tell. */
   readonly rowsBefore: number | undefined;
   readonly holes: readonly Hole[];
+  /** Chunks that are whole. */
+  readonly whole: number;
   /** What is wrong and can be helped, in words. */
   readonly problems: readonly string[];
   /** What is gone besides rows, in words. */
@@ -103,6 +105,7 @@ export async function surveyArray(
     rows,
     rowsBefore: known.sizes?.shape[0],
     holes,
+    whole: countWhole(columns),
     problems,
     lost,
     known,
@@ -118,6 +121,14 @@ function unplacedText({ kind, rows }: KnownArray, { unplaced }: FoundColumn): st
   const names = nameSome(unplaced);
   if (kind === "carray") return `files beyond the ${rows} rows that meta/sizes counts: ${names}`;
   return `superchunks that nothing gives a place: ${names}`;
+}
+
+/** Chunks of the columns that are whole. */
+export function countWhole(columns: readonly SalvagedColumn[]): number {
+  return columns.reduce(
+    (sum, { found }) => sum + found.slots.filter(({ place }) => place !== undefined).length,
+    0,
+  );
 }
 
 /** Paths that a report names, of a list. */

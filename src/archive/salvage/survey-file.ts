@@ -20,7 +20,7 @@ import {
 } from "./holes.ts";
 import type { ToldFacts } from "./known.ts";
 
-import { encodingOf, fillOf, nameSome, type Survey, type SurveyOptions } from "./survey-array.ts";
+import { countWhole, encodingOf, fillOf, nameSome, type Survey, type SurveyOptions } from "./survey-array.ts";
 
 /** One file: plain bytes, or a numpy array. */
 export async function surveyFile(given: ReadableStore, key: string, options: SurveyOptions): Promise<Survey> {
@@ -96,6 +96,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
     rows,
     rowsBefore: told === undefined ? undefined : rows,
     holes,
+    whole: countWhole([column]),
     problems,
     lost,
     known: undefined,

@@ -107,6 +107,7 @@ async function surveyTable(
     rows,
     rowsBefore: first?.rowsBefore,
     holes,
+    whole: [...surveys.values()].reduce((sum, survey) => sum + survey.whole, 0),
     problems,
     lost,
     known: undefined,

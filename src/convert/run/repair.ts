@@ -47,6 +47,8 @@ export interface RepairReport {
   readonly problems: readonly string[];
   /** What is gone, in words. */
   readonly lost: readonly string[];
+  /** Chunks that are whole. */
+  readonly whole: number;
   /** Every chunk that is missing or damaged. */
   readonly holes: readonly Hole[];
   /** Rows of the result that hold the fill value. */
@@ -85,7 +87,16 @@ export async function repairArray(
     const policy = options.holes ?? "fill";
     const kept = options.holes === undefined ? survey.rows : lengthOf(survey.kept(policy));
     const lost = [...holes.map(describeHole), ...cutOff(survey, options.holes), ...survey.lost];
-    const report = { rowsBefore, rows: kept, problems, lost, holes, filled: [], setAside: undefined };
+    const report = {
+      rowsBefore,
+      rows: kept,
+      problems,
+      lost,
+      whole: survey.whole,
+      holes,
+      filled: [],
+      setAside: undefined,
+    };
     if (options.dryRun === true) return report;
     if (holes.length > 0 && options.holes === undefined) throw refusal(store.describe(path), survey);
     const { signal, onProgress, discard } = options;

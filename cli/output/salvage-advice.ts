@@ -1,0 +1,44 @@
+/** What `verify` says after a damaged archive: what of it can be saved, and by which command. */
+import { isSuperchunkError } from "../../src/index.ts";
+import { repairArray } from "../../src/node/index.ts";
+import { formatCount, formatPlural } from "../input/units.ts";
+
+/** What can be saved of an archive. */
+export interface SalvageAdvice {
+  /** Chunks that are whole; null where too little is known of the archive to look for them. */
+  readonly whole: number | null;
+  /** Chunks that are missing or damaged. */
+  readonly gone: number;
+  /** What to run. */
+  readonly command: string;
+  /** One sentence, without the command. */
+  readonly text: string;
+}
+
+/** Looks through a damaged archive; undefined where nothing of it has to be repaired, or nothing can be. */
+export async function adviseOnSalvage(path: string, signal: AbortSignal): Promise<SalvageAdvice | undefined> {
+  const command = `superchunk repair ${quoted(path)} DST`;
+  try {
+    const { whole, holes, lost, problems } = await repairArray(path, { dryRun: true, signal });
+    const gone = holes.length;
+    if (gone > 0) {
+      const text =
+        whole === 0
+          ? "no chunk is whole"
+          : `${formatCount(whole)} of ${formatPlural(whole + gone, "chunk")} ${whole === 1 ? "is" : "are"} whole and can be saved`;
+      return { whole, gone, command: `${command} --holes fill`, text };
+    }
+    if (lost.length + problems.length === 0) return undefined;
+    const text = lost.length > 0 ? `, but gone are: ${lost.join("; ")}` : "";
+    return { whole, gone, command, text: `every chunk is whole and can be saved${text}` };
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    if (error.code !== "INCOMPLETE") return undefined;
+    return { whole: null, gone: 0, command, text: `more has to be known: ${error.summary}` };
+  }
+}
+
+/** A path as a shell takes it. */
+function quoted(path: string): string {
+  return /^[\w./:+@%=,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
