@@ -10,14 +10,8 @@ import {
   SuperchunkError,
   stringifyJson,
 } from "../../src/index.ts";
-import { encoderOf } from "../../src/node/index.ts";
-import type {
-  ConversionPlan,
-  ConvertOptions,
-  ConvertResult,
-  PlanEntry,
-  PlannedArray,
-} from "../../src/zarr.ts";
+import type { ConvertPathOptions } from "../../src/node/index.ts";
+import type { ConversionPlan, ConvertResult, PlanEntry, PlannedArray } from "../../src/zarr.ts";
 import type { ConvertFlags } from "../commands/convert.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
@@ -28,14 +22,14 @@ import { JsonArray } from "./json-array.ts";
 import { alignRows, shapeText } from "./layout.ts";
 
 /** The library's options. Throws `BAD_ARGUMENT` for a dtype that cannot be read. */
-export function toOptions(flags: ConvertFlags, context: Context): ConvertOptions {
+export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOptions {
   const { to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, column } = flags;
   const { recode, verify, resume, overwrite } = flags;
   return {
     ...{ to, shardSize, chunksPerShard, grid, portable, shape, dimensionNames, columns: column },
     ...{ recode, verify, resume, overwrite },
     dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
-    encoder: encoderOf(),
+    concat: flags.concat,
     signal: context.signal,
     ...flags.reading,
   };
@@ -59,20 +53,15 @@ function readDType(text: string): DType {
   }
 }
 
-/** What is printed, beside the result itself. */
-interface PrintSettings {
-  readonly to: ConvertFlags["to"];
-  readonly isTree: boolean;
-}
-
 /** The one line that a conversion ends with, and above it what is worth knowing. */
 export async function printResult(
   result: ConvertResult,
-  { to, isTree }: PrintSettings,
+  to: ConvertFlags["to"],
   context: Context,
 ): Promise<void> {
   const { notes, renamed, failures, converted, failed } = result;
-  const isMany = isTree && to === "zarr";
+  // What was found in a folder has a path there.
+  const isMany = to === "zarr" && result.entries[0]?.node !== "";
   if (isMany) {
     if (notes.length > 0) context.message(`${formatPlural(notes.length, "note")}: --json lists them`);
     if (renamed.length > 0)
@@ -135,16 +124,19 @@ export async function writeReport(path: string, archives: readonly unknown[]): P
 /** What `--dry-run` prints. Refusals are noted as failures: the conversion would end with one. */
 export async function printPlans(
   entries: AsyncIterable<PlanEntry>,
-  about: { readonly destination: string; readonly isTree: boolean; readonly flags: ConvertFlags },
+  destination: string,
+  flags: ConvertFlags,
   context: Context,
 ): Promise<void> {
-  const { destination, isTree, flags } = about;
   if (flags.to !== "zarr") return printColumnPlans(entries, destination, flags, context);
-  const list = isTree && flags.json === true ? new JsonArray(context.out) : undefined;
+  let list: JsonArray | undefined;
   for await (const entry of entries) {
     noteEntry(entry, context);
-    if (list !== undefined) await list.add(entry);
-    else if (isTree || entry.plan === undefined) await context.out.line(planLine(entry));
+    const isOne = entry.node === "" && entry.plan !== undefined && list === undefined;
+    if (!isOne && flags.json === true) {
+      list ??= new JsonArray(context.out);
+      await list.add(entry);
+    } else if (!isOne || entry.plan === undefined) await context.out.line(planLine(entry));
     else if (flags.json === true) await context.json(entry.plan);
     else await printPlan(entry.plan, context);
   }

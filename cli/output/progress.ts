@@ -73,9 +73,9 @@ export function drawBar(
   progress: Progress,
   seconds: number,
   columns: number,
-  { unit = "bytes", name = "" }: BarAbout = {},
+  { unit: usual = "bytes", name = "" }: BarAbout = {},
 ): string {
-  const { done, total, label = "" } = progress;
+  const { done, total, label = "", unit = usual } = progress;
   const part = total > 0 ? Math.min(1, done / total) : 1;
   const filled = Math.round(part * BAR);
   const bar = `[${"#".repeat(filled)}${".".repeat(BAR - filled)}]`;

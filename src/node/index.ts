@@ -9,6 +9,7 @@ export type { LinkPlan, LinkResult, PublishPolicy } from "../dual/types.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 export { slice } from "../values/selection.ts";
 export type { Editable } from "../write/editable.ts";
+export { type ConvertPathOptions, convert, planConversion } from "./convert.ts";
 export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
 export { type CreatePathOptions, create, type EditPathOptions, edit } from "./edit.ts";
 export type { FileStoreOptions } from "./fs/fs-reader.ts";

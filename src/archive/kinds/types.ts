@@ -18,6 +18,8 @@ export interface Progress {
   readonly total: number;
   /** What is being worked on. */
   readonly label?: string;
+  /** What done and total count, where that depends on what was found: the sources of a conversion. */
+  readonly unit?: "bytes" | "archives";
 }
 
 /** Options of all that may take long. */

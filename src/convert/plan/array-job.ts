@@ -83,7 +83,7 @@ export async function planArray(
   const notes = [...type.notes];
   const stored = shape.length === 0 ? [1] : reversed ? [...shape].reverse() : shape;
   const matched = isEmpty ? undefined : matchChunks(source, stored, options);
-  const recodes = isEmpty ? undefined : whyRecode(source, type, summary, matched, options, notes);
+  const recodes = isEmpty ? undefined : whyRecode({ source, type, summary, matched, options }, notes);
   if (recodes !== undefined && options.recode === false) {
     throw new SuperchunkError(
       "UNSUPPORTED",
@@ -197,12 +197,17 @@ function unequalDocument(document: JsonObject, { cells, reversed }: JobLayout): 
   return withLengths(document, axis, cells.unequal?.runs ?? regular);
 }
 
+/** What decides between copying and recoding. */
+interface Facts {
+  readonly source: SourceArray;
+  readonly type: ZarrType;
+  readonly summary: ChunkSummary;
+  readonly matched: MatchedCells | undefined;
+  readonly options: LayoutOptions;
+}
+
 function whyRecode(
-  { archive, shape, dtype, uneven }: SourceArray,
-  type: ZarrType,
-  summary: ChunkSummary,
-  matched: MatchedCells | undefined,
-  options: LayoutOptions,
+  { source: { archive, shape, dtype, uneven }, type, summary, matched, options }: Facts,
   notes: string[],
 ): string | undefined {
   if (type.transform !== undefined) return type.transform.reason;

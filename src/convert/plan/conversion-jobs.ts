@@ -56,9 +56,9 @@ export async function planJobs(
     renamed: [],
     notes: [...archive.warnings],
   };
-  if (archive.kind === "bytes") await addArray(found, "", sourceOfBytes(archive, options), options);
-  else if (archive.kind === "table") await addColumns(found, "", archive, archive.names, options);
-  else await addArchive(found, "", archive, options);
+  if (archive.kind === "bytes") await addArray(found, { node: "" }, sourceOfBytes(archive, options), options);
+  else if (archive.kind === "table") await addColumns(found, { node: "" }, archive, archive.names, options);
+  else await addArchive(found, { node: "" }, archive, options);
   return { archive, ...found };
 }
 
@@ -80,25 +80,28 @@ export function describeJobs({ archive, arrays, refused, groups, renamed }: Conv
   };
 }
 
+/** Where an archive goes, and the name that it had where its node's is another. */
+interface NamedPlace {
+  readonly node: string;
+  readonly name?: string | undefined;
+}
+
 async function addArchive(
   found: Collected,
-  node: string,
+  place: NamedPlace,
   archive: ArrayArchive,
   options: LayoutOptions & OpenOptions,
-  name?: string,
 ): Promise<void> {
-  if (archive.columnNames.length > 0)
-    await addColumns(found, node, archive, archive.columnNames, options, name);
-  else await addArray(found, node, sourceOfArray(archive, options), options, name);
+  if (archive.columnNames.length > 0) await addColumns(found, place, archive, archive.columnNames, options);
+  else await addArray(found, place, sourceOfArray(archive, options), options);
 }
 
 async function addColumns(
   found: Collected,
-  node: string,
+  { node, name }: NamedPlace,
   archive: TableArchive | ArrayArchive,
   names: readonly string[],
   options: LayoutOptions & OpenOptions,
-  name?: string,
 ): Promise<void> {
   const wanted = node === "" ? chosen(archive, names, options.columns) : names;
   const nodes = nameNodes(wanted);
@@ -114,16 +117,16 @@ async function addColumns(
     const path = joinKey(node, to);
     if (to !== column)
       found.renamed.push({ from: joinKey(archive.path, column.replaceAll("/", "%2F")), to: path });
-    await addArchive(found, path, archive.column(column), options, to === column ? undefined : column);
+    const place = { node: path, name: to === column ? undefined : column };
+    await addArchive(found, place, archive.column(column), options);
   }
 }
 
 async function addArray(
   found: Collected,
-  node: string,
+  { node, name }: NamedPlace,
   source: SourceArray,
   options: LayoutOptions & OpenOptions,
-  name?: string,
 ): Promise<void> {
   try {
     found.arrays.push(await planArray(node, source, options, name));

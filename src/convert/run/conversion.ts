@@ -328,7 +328,12 @@ export class Conversion {
 
   #progress(label: string): void {
     const under = [...this.#fractions.values()].reduce((total, fraction) => total + fraction, 0);
-    this.#options.onProgress?.({ done: this.#done + under, total: this.#items.length, label });
+    this.#options.onProgress?.({
+      done: this.#done + under,
+      total: this.#items.length,
+      label,
+      unit: "archives",
+    });
   }
 
   /** Keeps the documents for the root's, as long as they are few. */

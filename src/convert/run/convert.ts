@@ -133,6 +133,8 @@ async function sourcesOf(source: ConvertSource, target: Target, options: Convert
     const isOne = items.length === 1 && only?.node === "";
     return { items, names: [name], isTree: !isOne };
   }
+  if (target.isHierarchy && (source instanceof ZarrArray || source instanceof ZarrGroup))
+    refuseLayout(options);
   if (!target.isHierarchy && (source instanceof ZarrArray || source instanceof ZarrGroup)) {
     const { store, path } = source;
     const items = await collectItems(
@@ -159,4 +161,28 @@ function oneSource(source: OpenedSource, path: string): Sources {
 
 function describe({ store, path }: SourceLocation): string {
   return store.describe(path);
+}
+
+/** Options that cut an archive's chunks, for which an array of Zarr has no use. */
+const LAYOUT = {
+  shardSize: "--shard-size",
+  chunksPerShard: "--chunks-per-shard",
+  grid: "--grid",
+  portable: "--portable",
+  dtype: "--dtype",
+  shape: "--shape",
+  dimensionNames: "--dimension-names",
+  columns: "--column",
+} as const satisfies Partial<Record<keyof ConvertOptions, string>>;
+
+/** Refuses what only archives have a use for. Throws `BAD_ARGUMENT`. */
+function refuseLayout(options: ConvertOptions): void {
+  for (const [name, flag] of Object.entries(LAYOUT)) {
+    if (options[name as keyof typeof LAYOUT] === undefined) continue;
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `${name} (${flag}) is for archives; chunks of Zarr stay as they are when they become Zarr v3`,
+      { field: name },
+    );
+  }
 }

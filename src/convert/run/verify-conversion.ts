@@ -68,11 +68,12 @@ export async function verifyArray(
   for (let shard = 0; shard < layout.shards.count; shard++) {
     const range = shardCells(layout.shards, shard);
     const own = signal ?? new AbortController().signal;
-    const found = readBack(job, layout, shard, store, prefix, own);
+    const key = shardKey(prefix, job, layout, shard);
+    const found = readBack(layout, shard, { store, key }, own);
     let cell = range.first;
     for await (const expected of expectedChunks(job, layout, range.first, range.end, own)) {
       const next = await found.next();
-      const place = { path: store.describe(shardKey(prefix, job, layout, shard)), chunk: cell - range.first };
+      const place = { path: store.describe(key), chunk: cell - range.first };
       if (next.done === true)
         throw new SuperchunkError("INCOMPLETE", "the chunk is absent from the shard; convert again", place);
       await compareChunk(
@@ -118,14 +119,11 @@ async function* expectedChunks(
 }
 
 async function* readBack(
-  job: ArrayJob,
   layout: JobLayout,
   shard: number,
-  store: ReadableStore,
-  prefix: string,
+  { store, key }: { readonly store: ReadableStore; readonly key: string },
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const key = shardKey(prefix, job, layout, shard);
   if (!layout.sharded) {
     const bytes = await store.get(key, { signal });
     if (bytes !== undefined) yield bytes;

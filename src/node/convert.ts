@@ -1,0 +1,185 @@
+/** `convert` and `planConversion` for paths and addresses. */
+import { realpath } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import type { Archive } from "../archive/kinds/types.ts";
+import { findArchives } from "../archive/open/discover.ts";
+import { open as openArchiveIn } from "../archive/open/open.ts";
+import type { ConvertOptions, ConvertResult, ConvertSource, PlanEntry } from "../convert/pipeline.ts";
+import { convert as convertIn, planConversion as planIn } from "../convert/run/convert.ts";
+import { assertApart } from "../convert/run/destination.ts";
+import { isArchive } from "../convert/sources/items.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { type Mount, MountedStore } from "../store/mounted.ts";
+import { type Location, locate, locateFileTarget, locateTarget, type WritableLocation } from "./locate.ts";
+import { open } from "./open.ts";
+import { decoderOf, encoderOf, type ThreadOptions } from "./threads/threads.ts";
+
+/** Options of `convert` for paths and addresses. */
+export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
+  /** Join the archives along the first dimension, in the order given; those of a folder in the order of their names. */
+  readonly concat?: boolean | undefined;
+}
+
+/**
+ * Converts what is at a path or an address, or at several, into another format at a destination: an archive, a Zarr array or
+ * group, or a folder with many of them. Several sources become the entries of one folder, under their own names. Threads
+ * encode what has to be recoded (`threads: 0` turns that off).
+ *
+ * @throws CONFLICT where the destination is taken, is a source, or lies in one; BAD_ARGUMENT where two sources have the same
+ * name; NOT_FOUND, UNSUPPORTED, READ_ONLY, and the codes of damage
+ */
+export async function convert(
+  sources: string | readonly string[],
+  destination: string,
+  options: ConvertPathOptions = {},
+): Promise<ConvertResult> {
+  const { source, close } = await findSources(sources, destination, options);
+  try {
+    const target = locateDestination(destination, options);
+    try {
+      return await convertIn(source, target, { ...options, encoder: options.encoder ?? encoderOf(options) });
+    } finally {
+      await target.store.close?.();
+    }
+  } finally {
+    await close();
+  }
+}
+
+/** What {@link convert} would do, source by source, without writing anything. */
+export async function* planConversion(
+  sources: string | readonly string[],
+  destination: string,
+  options: ConvertPathOptions = {},
+): AsyncGenerator<PlanEntry> {
+  const { source, close } = await findSources(sources, destination, options);
+  try {
+    const { path, store } = locateDestination(destination, options);
+    await store.close?.();
+    yield* planIn(source, { path }, options);
+  } finally {
+    await close();
+  }
+}
+
+function locateDestination(destination: string, { to = "zarr" }: ConvertOptions): WritableLocation {
+  const isFolder = to === "zarr" || to === "zarr3-transformer";
+  return isFolder ? locateTarget(destination) : locateFileTarget(destination);
+}
+
+/** What is converted, and what releases it. */
+interface FoundSources {
+  readonly source: ConvertSource;
+  close(): Promise<void>;
+}
+
+/** One archive or node as it is; folders and several sources as all that lies in them; or all joined. */
+async function findSources(
+  sources: string | readonly string[],
+  destination: string,
+  options: ConvertPathOptions,
+): Promise<FoundSources> {
+  const paths = typeof sources === "string" ? [sources] : sources;
+  for (const path of paths) await refuseOverlap(path, destination);
+  if (options.concat === true) return openInOrder(paths, options);
+  const [only] = paths;
+  const found = paths.length > 1 || only === undefined ? undefined : await openOne(only, options);
+  if (found !== undefined) return found;
+  const { store, path } = await locateAll(paths);
+  return { source: { store, path }, close: async () => store.close?.() };
+}
+
+/** What is at a path; undefined for a folder in which archives may lie. */
+async function openOne(
+  path: string,
+  { to, signal, damaged, onDamage }: ConvertPathOptions,
+): Promise<FoundSources | undefined> {
+  try {
+    const source = await open(path, { signal, damaged, onDamage });
+    return { source, close: () => source.close() };
+  } catch (error) {
+    if (!isSuperchunkError(error, "UNSUPPORTED") || /^https?:/i.test(path) || to === "zarr3-transformer")
+      throw error;
+    const { store, path: key } = await locate(path);
+    try {
+      if (await isArchive(store, key, { signal })) throw error;
+      return undefined;
+    } finally {
+      await store.close?.();
+    }
+  }
+}
+
+/** One folder as it is; several sources as the entries of one folder, under their own names. */
+async function locateAll(paths: readonly string[]): Promise<Location> {
+  const [only] = paths;
+  if (paths.length === 1 && only !== undefined) return locate(only);
+  const mounts = new Map<string, Mount>();
+  for (const path of paths) {
+    const name = nameOf(path);
+    if (mounts.has(name)) {
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        `two sources have the name "${name}", under which each would be in the result; convert them one by one`,
+        { path, field: "src" },
+      );
+    }
+    mounts.set(name, await locate(path));
+  }
+  return { store: new MountedStore(mounts), path: "" };
+}
+
+function nameOf(path: string): string {
+  if (!/^(?:https?|s3):\/\//i.test(path)) return basename(resolve(path));
+  return decodeURIComponent(new URL(path).pathname.split("/").findLast((part) => part !== "") ?? "archive");
+}
+
+/** Opens the archives as they are given, and those of a folder in the order of their names, all in one store. */
+async function openInOrder(paths: readonly string[], options: ConvertPathOptions): Promise<FoundSources> {
+  const { signal, damaged, onDamage } = options;
+  const mounts = new Map<string, Mount>();
+  // Names may be the same: archives of one name for each year, in a folder each.
+  for (const [i, path] of paths.entries()) mounts.set(`${i}`, await locate(path));
+  const store = new MountedStore(mounts);
+  try {
+    const archives: Archive[] = [];
+    for (const name of mounts.keys()) {
+      const keys: string[] = [];
+      if (await isArchive(store, name, { signal })) keys.push(name);
+      else
+        for await (const { path, error } of findArchives(store, name, { signal })) {
+          if (error !== undefined) throw error;
+          keys.push(path);
+        }
+      if (keys.length === 0)
+        throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
+          path: store.describe(name),
+        });
+      for (const key of keys.sort())
+        archives.push(
+          await openArchiveIn(store, key, { signal, damaged, onDamage, decoder: decoderOf(options) }),
+        );
+    }
+    return { source: archives, close: () => store.close() };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+/** Throws `CONFLICT` where the destination is the source, lies in it, or contains it. */
+async function refuseOverlap(source: string, destination: string): Promise<void> {
+  assertApart(await realLocation(source), await realLocation(destination));
+}
+
+/** The absolute path without symbolic links, also of what does not exist yet; of an address, that without settings. */
+async function realLocation(path: string): Promise<string> {
+  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(path)) return path.replace(/\?.*$/s, "").replace(/\/+$/, "");
+  const full = resolve(path);
+  try {
+    return await realpath(full);
+  } catch {
+    const parent = dirname(full);
+    return parent === full ? full : join(await realLocation(parent), basename(full));
+  }
+}
