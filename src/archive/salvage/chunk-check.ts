@@ -80,7 +80,6 @@ export async function findFlaw(store: ReadableStore, place: PlacedChunk): Promis
     return undefined;
   } catch (error) {
     if (!isFlaw(error)) throw error;
-    const flaw = flawOf(error, path);
-    return flaw.offset === undefined || flaw.offset < place.offset ? { ...flaw, offset: place.offset } : flaw;
+    return flawOf(error.inObject({ path, chunk: place.index, offset: place.offset }), path);
   }
 }

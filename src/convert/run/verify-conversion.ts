@@ -154,7 +154,11 @@ async function compareChunk(
       ? expected.items
       : await placeFailure(expected.store, expected.place, decode(expected.encoded));
   const decoded = await decode(found, { expectedNbytes: cellBytes }).catch((error: unknown) => {
-    throw isSuperchunkError(error) ? error.at(place) : error;
+    if (!isSuperchunkError(error)) throw error;
+    // Where the chunk is in its object is not known here.
+    const { offset: _, ...details } = error.details;
+    const summary = `${error.summary}; bytes count from the start of the chunk`;
+    throw new SuperchunkError(error.code, summary, { ...details, ...place });
   });
   const at = firstDifference(items, decoded, length);
   if (at !== undefined)
