@@ -32,7 +32,7 @@ interface LinkFlags {
 export function addLink(program: Command, context: Context): void {
   program
     .command("link")
-    .description("make an archive a Zarr v3 array where it lies, by an index behind the chunks of each file")
+    .description("make an archive a Zarr v3 array where it lies, by an index after the chunks of each file")
     .argument("<path>", "folder or file of one archive")
     .argument("[dst]", "for a file: the folder that is to be the Zarr array")
     .addOption(
@@ -52,15 +52,15 @@ export function addLink(program: Command, context: Context): void {
     .addHelpText(
       "after",
       `
-The data files get some bytes more and lose the permission to be written to (but
-not with --link copy, which leaves them alone); what reads them goes on reading
-them. Running it again completes what was broken off, and repairs what was
-damaged. "superchunk unlink" undoes it to the last byte.
+Each data file gets an index at its end and becomes read-only (with --link copy,
+only the copies do). Programs that read the files go on reading them. If a link
+is interrupted or damaged, run "superchunk link" again to complete or repair it.
+"superchunk unlink" undoes it to the last byte.
 
-Changes of a linked array leave its Zarr view as it was until it is linked
-again. With --live the array shows every later change as Zarr, as those that are
-made with "superchunk create --zarr" do; its superchunks are written anew once,
-to get their index.
+If you change a linked array, its Zarr view stays as it was until you link the
+array again. With --live, the view follows every later change, as in an array
+made with "superchunk create --zarr". The superchunks are written once more for
+that, to get their index.
 
 Examples:
   superchunk link prices --dry-run

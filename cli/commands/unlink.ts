@@ -32,7 +32,7 @@ Example:
       for (const file of result.replaced)
         context.message(`note: ${file} is another file than the one that was linked; it was left alone`);
       await context.out.line(
-        `${printable(path)} is no Zarr array any more: ${formatPlural(result.files, "file")} as before, ${formatSize(result.removed)} cut off`,
+        `${printable(path)} is not a Zarr array any more: ${formatPlural(result.files, "file")} as before, ${formatSize(result.removed)} cut off`,
       );
     });
 }

@@ -53,7 +53,7 @@ export class LiveView implements ArrayMirror {
   readonly #place: ViewPlace;
   #documents: LiveDocuments;
   #columns: readonly ColumnView[];
-  /** True while the array gets other settings: what is shown stays as it is. */
+  /** True while the array gets other settings: what is visible stays as it is. */
   #isPaused = false;
   #attrs: JsonObject;
   #state: LiveState;
@@ -176,13 +176,13 @@ export class LiveView implements ArrayMirror {
   /** The rows that are to become visible now; undefined where it stays as it is. */
   #due(now: Committed): number | undefined {
     const { rows } = now;
-    const shown = this.#published;
-    if (isPublished(shown, now, rows)) return undefined;
-    if (this.#policy === "flush" || shown === undefined) return rows;
+    const view = this.#published;
+    if (isPublished(view, now, rows)) return undefined;
+    if (this.#policy === "flush" || view === undefined) return rows;
     if (this.#policy === "full") {
       const { chunklen, superchunklen } = this.#writer.settings;
       const full = rows - (rows % (chunklen * superchunklen));
-      return full > shown.rows ? full : undefined;
+      return full > view.rows ? full : undefined;
     }
     const seconds = (performance.now() - this.#publishedAt) / 1000;
     return seconds >= this.#policy.everySeconds ? rows : undefined;
@@ -269,7 +269,7 @@ export class LiveView implements ArrayMirror {
     }
   }
 
-  /** Says that what is shown is not the last commit any more, whatever becomes of this writer. */
+  /** Says that what is visible is not the last commit any more, whatever becomes of this writer. */
   async #noteWork(): Promise<void> {
     if (this.#state.published !== undefined) await this.#putState({ ...this.#state, published: undefined });
   }

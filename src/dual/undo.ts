@@ -86,7 +86,7 @@ export async function undoFiles(
     else if (former.replaced) replaced.push(files.describe(data));
     else if (former.isUnproven) notes.push(`${files.describe(data)} stays as it is: ${UNPROVEN}`);
     else {
-      // The file first: its shard's name proves what was added, should this be broken off.
+      // The file first: its shard's name proves what was added, if this is interrupted.
       if (kind !== "copy") removed += await restoreFile(site, data, facts, former);
       restored++;
     }
