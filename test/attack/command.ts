@@ -1,6 +1,10 @@
 /** The command as a process that is ended where it hangs, so that a hang is an outcome and not the end of the test. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
+import { build } from "esbuild";
+import { buildPackage } from "../cli/built.ts";
+import { repositoryRoot } from "../fixtures/manifest.ts";
 
 /** How a process ended. */
 export interface Outcome {
@@ -67,4 +71,21 @@ export async function eachOf<T, R>(
   };
   await Promise.all(Array.from({ length: width }, work));
   return results;
+}
+
+/** Builds what runs the command inside a process (`run` of cli/run.ts), with its workers beside it. The path of the module. */
+export async function buildRun(folder: string): Promise<string> {
+  await buildPackage(folder);
+  const outfile = join(folder, "dist", "cli", "run.js");
+  await build({
+    entryPoints: [join(repositoryRoot, "cli", "run.ts")],
+    outfile,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    packages: "external",
+    target: "node20",
+    logLevel: "silent",
+  });
+  return outfile;
 }

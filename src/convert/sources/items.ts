@@ -46,10 +46,10 @@ export async function* findNodes(
   const found = new Map<string, FoundArchive>();
   for await (const each of findArchives(store, path, { signal: options.signal, isOther: isZarrFolder }))
     found.set(each.path, each);
-  const named = namePaths([...found.keys()].map((key) => below(key, path)));
+  const named = namePaths([...found].map(([key, { error }]) => nodeOf(below(key, path), error)));
   for (const [key, { kind, error }] of [...found].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const own = (signal?: AbortSignal): OpenOptions => ({ ...options, signal });
-    const from = below(key, path);
+    const from = nodeOf(below(key, path), error);
     const node = named.get(from) ?? from;
     yield {
       path: store.describe(key),
@@ -62,6 +62,11 @@ export async function* findNodes(
       },
     };
   }
+}
+
+/** What is refused because of its name has no place in the destination either: the name's backslashes are replaced. */
+function nodeOf(name: string, error: SuperchunkError | undefined): string {
+  return error === undefined ? name : name.replaceAll("\\", "_");
 }
 
 /** Path of a key below a folder. */
@@ -80,7 +85,7 @@ export async function* findColumns(
       yield* zarrItems({ store, path: found.path, node }, () => openZarr(store, found.path, options));
     else if (found.error === undefined)
       yield archiveItem(store, found.path, node, () => open(store, found.path, options));
-    else yield failedItem(store.describe(found.path), node, found.error);
+    else yield failedItem(store.describe(found.path), nodeOf(node, found.error), found.error);
   }
 }
 

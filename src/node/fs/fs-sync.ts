@@ -93,6 +93,19 @@ export class Durability {
   }
 }
 
+/** Makes the entries of a folder durable at once, where the system can do that. */
+export function syncFolderNow(path: string): void {
+  if (process.platform === "win32") return;
+  const folder = fs.openSync(path, FOLDER);
+  try {
+    fs.fsyncSync(folder);
+  } catch (error) {
+    if (!isUnknown(error)) throw error;
+  } finally {
+    fs.closeSync(folder);
+  }
+}
+
 /** Some network and FUSE file systems know no sync of folders, and say so with these two. */
 function isUnknown(error: unknown): boolean {
   return systemCode(error) === "EINVAL" || systemCode(error) === "ENOTSUP";

@@ -5,11 +5,12 @@
  */
 import * as fs from "node:fs";
 import { hostname } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { SuperchunkError } from "../../errors.ts";
 import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
 import { readPlain } from "./fs-open.ts";
 import { newMark, temporaryName } from "./fs-publish.ts";
+import { syncFolderNow } from "./fs-sync.ts";
 
 /** Who holds a lock. */
 export interface LockHolder {
@@ -53,8 +54,9 @@ const MAX_TRIES = 20;
  */
 export async function acquireLock(path: string, options: LockOptions = {}): Promise<FileLock> {
   const me = describeMyself();
+  let made: readonly string[] = [];
   try {
-    fs.mkdirSync(dirname(path), { recursive: true });
+    made = makeFolders(dirname(path));
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       if (makeFile(path, JSON.stringify(me))) return heldLock(path, me);
       const text = readText(path);
@@ -64,11 +66,36 @@ export async function acquireLock(path: string, options: LockOptions = {}): Prom
       takeAway(path, text);
     }
   } catch (error) {
+    for (const folder of made) removeEmpty(folder);
     throw fileInTheWay(path) ?? explainError(error, path, "taking the lock", true);
   }
   throw new SuperchunkError("CONFLICT", "other writers take and give up the lock all the time; try again", {
     path,
   });
+}
+
+/**
+ * Makes a folder and those above it, and their entries durable: what is committed below them later counts on that. The ones
+ * that were made, the innermost first.
+ */
+function makeFolders(path: string): readonly string[] {
+  const first = fs.mkdirSync(path, { recursive: true });
+  if (first === undefined) return [];
+  const made: string[] = [];
+  for (let folder = path; ; folder = dirname(folder)) {
+    made.push(folder);
+    if (folder === resolve(first)) break;
+  }
+  for (const folder of made) syncFolderNow(dirname(folder));
+  return made;
+}
+
+function removeEmpty(folder: string): void {
+  try {
+    fs.rmdirSync(folder);
+  } catch {
+    // Not empty: another writer came. What kept from taking the lock is the error to tell.
+  }
 }
 
 /** What to say where a part of the path is a file: no folder can be made there. */

@@ -25,6 +25,7 @@ import { createArray, type WriteOptions } from "../array/create.ts";
 import { ArrayRoot } from "../array/root.ts";
 import { commitStorage } from "../array/storage-commit.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
+import { clearPlace } from "../layout/clear-place.ts";
 import { type ArraySettings, optionsOf, settleStored, storageOf, storedOptions } from "../layout/settings.ts";
 import { discardAside, setAside } from "./set-aside.ts";
 
@@ -89,12 +90,19 @@ export async function repairInto(
     attrs: survey.known.attrs,
     lock: options.lock,
   });
-  await target.fill(async (writer) => {
-    await copyRows(writer, survey, options);
-    writer.filled = filled;
-  });
-  await target.close();
-  return filled;
+  try {
+    await target.fill(async (writer) => {
+      await copyRows(writer, survey, options);
+      writer.filled = filled;
+    });
+    await target.close();
+    return filled;
+  } catch (error) {
+    await target.abandon().catch(() => undefined); // the first error is the one to tell
+    // An array of fewer rows must not pass for the whole copy.
+    await clearPlace(into.store, into.path, true).catch(() => undefined);
+    throw error;
+  }
 }
 
 /**
