@@ -111,3 +111,121 @@ test("no file is longer than 500 lines", () => {
   const long = files.filter((file) => readFileSync(join(root, file), "utf8").split("\n").length > 500);
   expect(long).toEqual([]);
 });
+
+/**
+ * Limits that only go down: a change that lowers a figure lowers its limit here too. `bar` is what the figure is to become.
+ */
+const LIMITS = {
+  lines: { limit: 75_500, bar: 58_000 },
+  files: { limit: 520, bar: 380 },
+  "largest folder": { limit: 22, bar: 22 },
+  "functions with six parameters and more": { limit: 37, bar: 5 },
+  "defaults after an index": { limit: 102, bar: 20 },
+  "imports of the command past the public entries": { limit: 80, bar: 0 },
+  "cycles of imports, types counted": { limit: 5, bar: 0 },
+} as const;
+
+const kernels = readdirSync(join(root, "src/kernels/assembly")).map((name) => `src/kernels/assembly/${name}`);
+const texts = new Map([...files, ...kernels].map((file) => [file, readFileSync(join(root, file), "utf8")]));
+
+/** The parameters of a function whose list opens at `open`. */
+function countParameters(text: string, open: number): number {
+  let [depth, commas, isEmpty] = [0, 0, true];
+  for (let i = open; i < text.length; i++) {
+    const letter = text[i] ?? "";
+    const isClosing = ")]}".includes(letter) || (letter === ">" && text[i - 1] !== "=");
+    if ("([{<".includes(letter)) depth++;
+    else if (isClosing && --depth === 0) return isEmpty ? 0 : commas + 1;
+    else if (letter === "," && depth === 1 && !/^\s*\)/.test(text.slice(i + 1, i + 80))) commas++;
+    else if (/\S/.test(letter)) isEmpty = false;
+  }
+  return 0;
+}
+
+function wideFunctions(text: string): number {
+  const heads = text.matchAll(
+    /(?:function\*?\s+[\w$]+|\n {2}(?:static |async |private |\*)*#?[\w$]+)(?:<[^(]{0,80}>)?\(/g,
+  );
+  return [...heads].filter(({ 0: head, index }) => {
+    const open = index + head.length - 1;
+    const end = text.slice(open).search(/\)\s*(?::[^{;]{1,120})?\{/);
+    return end >= 0 && end < 900 && countParameters(text, open) >= 6;
+  }).length;
+}
+
+/** The groups of files that import one another, also where only for a type (Tarjan's algorithm). */
+function findCycles(): readonly (readonly string[])[] {
+  const next = new Map<string, string[]>(files.map((file) => [file, []]));
+  for (const { file, target } of imports)
+    if (target.startsWith(".")) next.get(file)?.push(posix.join(posix.dirname(file), target));
+  const order = new Map<string, number>();
+  const lowest = new Map<string, number>();
+  const stack: string[] = [];
+  const cycles: string[][] = [];
+  const visit = (file: string): number => {
+    const own = order.size;
+    order.set(file, own);
+    stack.push(file);
+    let low = own;
+    for (const other of next.get(file) ?? []) {
+      if (!next.has(other)) continue;
+      if (!order.has(other)) low = Math.min(low, visit(other));
+      else if (stack.includes(other)) low = Math.min(low, order.get(other) ?? low);
+    }
+    lowest.set(file, low);
+    if (low === own) {
+      const group = stack.splice(stack.indexOf(file));
+      if (group.length > 1) cycles.push(group.sort());
+    }
+    return low;
+  };
+  for (const file of files) if (!order.has(file)) visit(file);
+  return cycles;
+}
+
+test("the house does not grow: no figure is above its limit", () => {
+  const perFolder = new Map<string, number>();
+  for (const file of texts.keys())
+    perFolder.set(posix.dirname(file), (perFolder.get(posix.dirname(file)) ?? 0) + 1);
+  const all = [...texts.values()];
+  const ofSource = files.map((file) => texts.get(file) ?? "");
+  const entries = new Set(Object.values(entryFiles()));
+  const found: Record<keyof typeof LIMITS, number> = {
+    lines: all.reduce((sum, text) => sum + text.split("\n").length - 1, 0),
+    files: texts.size,
+    "largest folder": Math.max(...perFolder.values()),
+    "functions with six parameters and more": ofSource.reduce((sum, text) => sum + wideFunctions(text), 0),
+    "defaults after an index": ofSource.reduce(
+      (sum, text) => sum + (text.match(/\]\s*\?\?\s*[01]\b/g)?.length ?? 0),
+      0,
+    ),
+    "imports of the command past the public entries": imports.filter(
+      ({ file, from, target }) =>
+        from === "cli" &&
+        target.startsWith(".") &&
+        posix.join(posix.dirname(file), target).startsWith("src/") &&
+        !entries.has(posix.join(posix.dirname(file), target)),
+    ).length,
+    "cycles of imports, types counted": findCycles().length,
+  };
+  const above = Object.entries(LIMITS).filter(
+    ([name, { limit, bar }]) => found[name as keyof typeof LIMITS] > Math.max(limit, bar),
+  );
+  expect(
+    above.map(([name, { limit }]) => ({ name, limit, found: found[name as keyof typeof LIMITS] })),
+  ).toEqual([]);
+});
+
+/** The source files of the package's entries, by name. */
+function entryFiles(): Record<string, string> {
+  const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+    exports: Record<string, string | { default: string }>;
+  };
+  return Object.fromEntries(
+    Object.entries(exports).flatMap(([name, value]) =>
+      typeof value === "string"
+        ? []
+        : [[name, value.default.replace(/^\.\/dist\//, "").replace(/\.js$/, ".ts")]],
+    ),
+  );
+}
