@@ -78,7 +78,7 @@ def chunk_header(data, at, where):
     version, versionlz, flags, typesize, nbytes, blocksize, ctbytes = struct.unpack_from("<BBBBIII", data, at)
     stored = bool(flags & 2)
     if version != 2 or (versionlz != 1 and not stored) or flags & 8 or flags >> 5 > 4:
-        raise FormatError("UNSUPPORTED", f"{where}: the chunk at byte {at} is not a Blosc1 chunk that is known")
+        raise FormatError("BAD_FIELD", f"{where}: what is at byte {at} is not a Blosc1 chunk")  # [FB-02]
     if ctbytes < 16:
         raise FormatError("BAD_FIELD", f"{where}: ctbytes of the chunk at byte {at} is {ctbytes}")
     if at + ctbytes > len(data):
@@ -110,10 +110,10 @@ def decode_chunk(data, at, checksum, nbytes, where):
     except Exception as error:
         if isinstance(error, FormatError):
             raise
-        code = "UNSUPPORTED" if data[at + 2] >> 5 == 2 else "BAD_FIELD"  # many decoders are built without snappy
+        code = "UNSUPPORTED" if data[at + 2] >> 5 == 2 else "BAD_CHUNK"  # [FB-09]; many decoders are built without snappy
         raise FormatError(code, f"{where}: the chunk at byte {at} does not decode: {error}") from error
     if len(decoded) != found:
-        raise FormatError("BAD_FIELD", f"{where}: the chunk at byte {at} decodes to {len(decoded)} bytes")
+        raise FormatError("BAD_CHUNK", f"{where}: the chunk at byte {at} decodes to {len(decoded)} bytes")
     return decoded
 
 
@@ -477,13 +477,20 @@ def open_superchunks(path, sizes, storage):
 
     if not in_folders:
         return Archive("blz-superchunk", "array", dtype, shape, "C", attrs, column(data, dtype, 0))
-    columns = {}
-    for place, name in enumerate(dtype.names):
-        item = dtype.fields[name][0]
-        load = column(part(data, name), item, place)
-        full = (*shape, *item.shape)
-        columns[name] = Archive("blz-superchunk", "array", item.base, full, "C", {}, load)
-    return Archive("blz-superchunk", "array", dtype, shape, "C", attrs, None, columns)
+
+    def fields_of(folder, struct, outer, attrs):
+        columns = {}
+        for place, name in enumerate(struct.names):
+            item, own = struct.fields[name][0], part(folder, name)
+            full = (*outer, *item.shape)
+            if not declared and item.base.names and not os.path.exists(os.path.join(own, "__1__.bin")):
+                columns[name] = fields_of(own, item.base, full, {})  # folders in folders [FZ-04]
+            else:
+                load = column(own, np.dtype((item.base, full[len(shape):])), place)
+                columns[name] = Archive("blz-superchunk", "array", item.base, full, "C", {}, load)
+        return Archive("blz-superchunk", "array", struct, outer, "C", attrs, None, columns)
+
+    return fields_of(data, dtype, shape, attrs)
 
 
 def journal_of(path, layout):
