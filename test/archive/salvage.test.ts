@@ -15,6 +15,7 @@ import { type Hole, repairArray } from "../../src/convert/run/repair.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { type Fixture, findFixture, loadArchives } from "../fixtures/manifest.ts";
 
 /** Archives of chunks; one has no values that may be read, and one was never finished. */
@@ -372,4 +373,38 @@ test("an extra chunk file beyond the rows that count is named, and not taken for
   const { rows, lost, holes } = await repairArray(new MemoryStore(more), "", { dryRun: true });
   expect({ rows, holes }).toEqual({ rows: 700, holes: [] });
   expect(lost).toEqual([expect.stringContaining("__9.blp")]);
+});
+
+test("[FM.3-03] [FG-15] what was filled is named in copies of files, carrays and tables too", async () => {
+  for (const path of [
+    "bloscpack-3/array-f8.blp",
+    "bloscpack-3/sum-crc32.blp",
+    "carray/blz-f8",
+    "ctable/bzl-mixed",
+  ]) {
+    const whole = await load(findFixture(path));
+    const { image = whole.image } = damageOf("flipped byte", findFixture(path), whole) ?? {};
+    const lost = whole.columns[0]?.chunks[1]?.key ?? "";
+    const damaged = whole.key === "" ? new Map([...whole.image].filter(([key]) => key !== lost)) : image;
+    const target = new MemoryStore();
+    const into = { store: target, path: whole.key === "" ? "copy" : whole.key };
+    const { filled } = await repairArray(new MemoryStore(damaged), whole.key, { into, holes: "fill" });
+    expect(filled.length, path).toBe(1);
+    const archive = await open(target, into.path);
+    const [[, leaf] = [undefined, undefined]] = leavesOf(archive);
+    expect((leaf as ArrayArchive).warnings.join(), path).toMatch(/hold a fill value/);
+    const { findings } = await archive.verify();
+    expect(
+      findings.map(({ code }) => code),
+      path,
+    ).toContain("FILLED");
+  }
+});
+
+test("[FM.3-03] a member of that name with another meaning is a user attribute", async () => {
+  const store = new MemoryStore();
+  const metadata = { "superchunk-filled": "yes" };
+  await compressBytes(Uint8Array.of(1, 2, 3), store, FILE, { metadata });
+  const { attrs, warnings } = await open(store, FILE);
+  expect([attrs, warnings]).toEqual([metadata, []]);
 });

@@ -5,7 +5,7 @@
 import { SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { parseJson } from "../../format/json.ts";
-import { filledText, parseFilled, type RowSpan } from "../../format/layout.ts";
+import { filledText, parseFilled, type RowSpan, withoutSpan } from "../../format/layout.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -100,8 +100,11 @@ export function readFolder(
 
 /** Rows that a repair filled, with a warning about them. [FG-15] */
 function filledOf(sizes: JsonObject, path: string): Pick<ArrayFolder, "filled" | "warnings"> {
-  const { filled } = parseFilled(sizes, path);
-  if (filled === undefined) return { warnings: [] };
+  const stored = parseFilled(sizes, path).filled ?? [];
+  const [rows] = sizes["shape"] as readonly number[];
+  // Another program may have cut rows off since.
+  const filled = withoutSpan(stored, { from: rows ?? 0, to: Number.POSITIVE_INFINITY });
+  if (filled.length === 0) return { warnings: [] };
   return { filled, warnings: filled.map(filledText) };
 }
 

@@ -1,8 +1,9 @@
 /** Opens a single `blpk` file: plain bytes, or a numpy array. */
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { detectFile } from "../../format/detect.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { keepFloats } from "../../format/json-float.ts";
+import { filledText, parseFilled } from "../../format/layout.ts";
 import type { Dialect, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
@@ -60,7 +61,7 @@ export function showFile(file: FileParts, options: OpenOptions): ArrayArchive | 
     path: key,
     attrs: metadata,
     metadata,
-    warnings: [],
+    ...filledOf(metadata),
     metadataKeys: [],
     sequence,
     verify: options.verify ?? true,
@@ -90,6 +91,22 @@ export function asObject(value: JsonValue | undefined): JsonObject {
 }
 
 const ARRAY_KEYS = new Set(["container", "dtype", "shape", "order"]);
+
+/** Member of a file's metadata for the rows that a repair filled; of plain bytes the bytes. [FM.3-03] */
+export const FILLED = "superchunk-filled";
+
+/** Rows that a repair filled, with warnings about them; nothing where the member is something else. */
+function filledOf(metadata: JsonObject): Pick<ArchiveParts, "filled" | "warnings"> {
+  const stored = metadata[FILLED];
+  if (stored === undefined) return { warnings: [] };
+  try {
+    const { filled = [] } = parseFilled({ filled: stored }, "");
+    return { filled, warnings: filled.map(filledText) };
+  } catch (error) {
+    if (isSuperchunkError(error)) return { warnings: [] };
+    throw error;
+  }
+}
 
 function numpyArray(parts: ArchiveParts, path: string): ArrayArchive {
   const { metadata } = parts;

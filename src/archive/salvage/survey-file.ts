@@ -1,12 +1,12 @@
 /** A damaged file, looked through: plain bytes, or a numpy array. Reads only. */
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType, parseDType } from "../../format/dtype.ts";
-import type { RowSpan } from "../../format/layout.ts";
+import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { withJournal } from "../journal/journal.ts";
-import { asObject, isNumpy, showFile } from "../open/open-file.ts";
+import { asObject, FILLED, isNumpy, showFile } from "../open/open-file.ts";
 import { isFlaw } from "./chunk-check.ts";
 import { type FoundColumn, findBloscpackChunks } from "./columns.ts";
 import { findFileChunks } from "./file-chunks.ts";
@@ -15,6 +15,7 @@ import {
   keptRows,
   lengthOf,
   listHoles,
+  mapSpans,
   type SalvagedColumn,
   SalvagedSequence,
 } from "./holes.ts";
@@ -108,8 +109,10 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
       const sequence = new SalvagedSequence(store, column, spans);
       const now =
         order === "F" || dimensions.length === 0 ? dimensions : [lengthOf(spans), ...dimensions.slice(1)];
-      const own = isArray ? { ...metadata, shape: now } : metadata;
-      const value = file.metadata === undefined && !isArray ? undefined : own;
+      const filled = mapSpans(mergeSpans(policy === "fill" ? holes : []), spans);
+      const noted = filled.length === 0 ? {} : { [FILLED]: filled.map(({ from, to }) => [from, to]) };
+      const own = { ...metadata, ...(isArray ? { shape: now } : {}), ...noted };
+      const value = Object.keys(own).length === 0 ? undefined : own;
       return showFile({ store: sequence.store, key, dialect, sequence, metadata: value }, options);
     },
   };
