@@ -44,7 +44,7 @@ export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError }
 export { formatDType, parseDType } from "./format/dtype.ts";
 export { parseJson, stringifyJson } from "./format/json.ts";
 export { JsonFloat } from "./format/json-float.ts";
-export type { NpyHeader } from "./format/npy-header.ts";
+export type { NpyHeader } from "./format/npy.ts";
 export type {
   ByteOrder,
   ChecksumName,

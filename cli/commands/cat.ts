@@ -19,9 +19,7 @@ import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../inpu
 import { openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { startProgress } from "../output/progress.ts";
-import { printCsv } from "../values/csv-format.ts";
-import { printJson, printJsonRecords } from "../values/json-format.ts";
-import { printText } from "../values/text-format.ts";
+import { printCsv, printJson, printJsonRecords, printText } from "../values/formats.ts";
 import { arraySource, bytesSource, readByteBatches, type ValueSource } from "../values/value-source.ts";
 
 const FORMATS = ["text", "csv", "json", "npy", "raw"] as const;

@@ -13,14 +13,14 @@ import {
 import { type BloscFlags, bloscSettings, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
 import { parseCount } from "./units.ts";
 
-/** What the options say; absent where nobody chose. */
+/** What the options say; absent where the user chose none. */
 export interface CutFlags extends Omit<BloscFlags, "typesize"> {
   readonly chunklen?: number;
   readonly superchunklen?: number;
   readonly checksum?: ChecksumName;
 }
 
-/** What `--help` says is taken where nobody chose. */
+/** What `--help` says is taken where the user chose none. */
 export interface CutDefaults {
   readonly chunklen: string;
   readonly superchunklen: string;
@@ -54,7 +54,7 @@ export function addCutOptions(command: Command, defaults: CutDefaults): Command 
     .addOption(new Option("-s, --no-shuffle", "without a filter"));
 }
 
-/** The same as the library takes it; undefined for what nobody chose. */
+/** The same as the library takes it; undefined for what the user chose none. */
 export function cutSettings(flags: CutFlags): CutOptions {
   const { clevel, cname, shuffle } = bloscSettings(flags);
   const isChosen = clevel !== undefined || cname !== undefined || shuffle !== undefined;

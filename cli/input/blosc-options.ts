@@ -5,7 +5,7 @@ import type { CompressorName, Shuffle } from "../../src/codec/types.ts";
 import type { CountOrFactor, Reserve } from "../../src/index.ts";
 import { parseSize } from "./units.ts";
 
-/** What the options say; absent where nobody chose. */
+/** What the options say; absent where the user chose none. */
 export interface BloscFlags {
   readonly typesize?: number;
   readonly clevel?: number;

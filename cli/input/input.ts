@@ -2,7 +2,7 @@
 
 import { closeSync, createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { decodeNpyHeader, NPY_START, npyHeaderLength } from "../../src/format/npy-header.ts";
+import { decodeNpyHeader, NPY_START, npyHeaderLength } from "../../src/format/npy.ts";
 import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
 import { openPlain } from "../../src/node/fs/fs-open.ts";
 import { readFullySync } from "../../src/node/fs/fs-read.ts";
@@ -23,7 +23,7 @@ export interface Input {
 
 const READ_BYTES = 1 << 20;
 
-/** Opens a file, or stdin for `-`. A name that ends in `.npy` is an array, unless `asBytes`. Throws `NOT_FOUND`, `BAD_ARGUMENT` for what is no file, and damage. */
+/** Opens a file, or stdin for `-`. A name that ends in `.npy` is an array, unless `asBytes`. Throws `NOT_FOUND`, `BAD_ARGUMENT` for what is not a file, and damage. */
 export async function openInput(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name === "-") return { name: "stdin", npy: undefined, size: undefined, pieces: () => context.io.stdin };
   refuseEmptyPath(name);

@@ -5,7 +5,7 @@
 
 import { tmpdir } from "node:os";
 import { joinBytes } from "../../src/bytes/join.ts";
-import { decodeNpyHeader, isNpy, NPY_START, npyHeaderLength } from "../../src/format/npy-header.ts";
+import { decodeNpyHeader, isNpy, NPY_START, npyHeaderLength } from "../../src/format/npy.ts";
 import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
 import { FileStore, locate } from "../../src/node/index.ts";
 import { scratchBeside } from "../../src/write/bloscpack/chunk-spool.ts";

@@ -96,7 +96,7 @@ async function* archivesInBucket(address: string, signal: AbortSignal): AsyncIte
   }
 }
 
-/** What is no folder of its own: a node of a hierarchy of the older transformer. Throws `NOT_FOUND` where there is none. */
+/** What is not a folder of its own: a node of a hierarchy of the older transformer. Throws `NOT_FOUND` where there is none. */
 async function* nodesInside(address: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
   for await (const named of archiveOrNodes(address, signal)) {
     if (named.error !== undefined) throw noArchive(address);

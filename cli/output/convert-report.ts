@@ -108,7 +108,7 @@ function otherWords(result: ConvertResult, to: ConvertFlags["to"]): readonly str
   return [
     formatPlural(arrays, "array"),
     formatSize(nbytes),
-    ...(chunksCopied + chunksRecoded === 0 ? [] : [copied, `${formatCount(chunksRecoded)} compressed anew`]),
+    ...(chunksCopied + chunksRecoded === 0 ? [] : [copied, `${formatCount(chunksRecoded)} recompressed`]),
     formatDuration(seconds),
     ...verified,
     ...(kept > 0 ? [`${formatCount(kept)} kept of an earlier run`] : []),

@@ -5,7 +5,7 @@ import { SuperchunkError } from "../errors.ts";
 const LARGE = 32 << 20;
 
 /**
- * Prepares memory that nobody has touched yet, and nobody but its reading knows of. Must not read or write it, nor throw. What
+ * Prepares memory that is still untouched, and that only its reading knows of. Must not read or write it, nor throw. What
  * it returns is called when the memory is its reader's no longer.
  */
 export type PrepareMemory = (bytes: Uint8Array) => Promise<(() => void) | undefined>;

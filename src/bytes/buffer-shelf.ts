@@ -15,7 +15,7 @@ export class BufferShelf {
     return buffer;
   }
 
-  /** Keeps a buffer that nobody uses any more, or drops it where there are enough. */
+  /** Keeps a buffer that is free again, or drops it where there are enough. */
   put(buffer: ArrayBuffer): void {
     if (buffer.byteLength === 0 || this.#bytes + buffer.byteLength > MAX_KEPT) return;
     this.#bytes += buffer.byteLength;

@@ -9,9 +9,9 @@ import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 export { type DecodeLease, leaseDecoder } from "./decode/lease.ts";
-export { type Deflater, registerDeflater } from "./encode/deflaters.ts";
 export { encode, encodeAhead, encodeHere, encodeInto, encodeSync } from "./encode/encode.ts";
 export { prepareEncode } from "./encode/encode-prepare.ts";
+export { type Deflater, registerDeflater } from "./encode/encode-streams.ts";
 export { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
 export { isReady, prepare } from "./prepare.ts";

@@ -11,7 +11,7 @@ import { loadZstd, zstdLibrary } from "./encode/zstd-library.ts";
 import { SLACK } from "./kernel-module.ts";
 import { prepare } from "./prepare.ts";
 
-// Deflate streams whose end nobody knows before, as gzip has them.
+// Deflate streams whose end is found by decoding them, as in gzip.
 // Knows the kernel's calls; must not know what is around the streams.
 
 /** What a deflate stream decoded to. */

@@ -30,7 +30,7 @@ export interface StoredLayout {
   readonly generation: number;
   /** Names the array as long as it exists, so that another one at the same place is told from it. [FG-01] */
   readonly id: string;
-  /** Rises before a number is used anew: within an epoch, a name means one file. [FG-05] */
+  /** Rises before a number is used again: within an epoch, a name means one file. [FG-05] */
   readonly epoch: number;
   /** Rises where rows that were there change or go. [FG-06] */
   readonly edition: number;

@@ -152,7 +152,7 @@ const BATCH = 4096;
 
 /**
  * The contiguous runs of a selection of a C-ordered array, in ascending order of both source and target, in batches
- * (one object, filled anew each time). Trailing dimensions that are selected whole are joined into one run.
+ * (one object, filled again each time). Trailing dimensions that are selected whole are joined into one run.
  */
 export function* runsOf(extents: readonly Extent[], shape: readonly number[]): Generator<RunBatch> {
   if (extents.some((extent) => extent.count === 0)) return;

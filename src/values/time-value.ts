@@ -20,7 +20,7 @@ const ATTOSECONDS: Partial<Record<TimeUnit, bigint>> = {
 const ISO =
   /^(?<year>[+-]?\d{4,6})(?:-(?<month>\d\d)(?:-(?<day>\d\d)(?:[T ](?<hour>\d\d)(?::(?<minute>\d\d)(?::(?<second>\d\d)(?:\.(?<part>\d{1,18}))?)?)?Z?)?)?)?$/;
 
-/** The same value with dates as counts, also in fields. Throws `BAD_ARGUMENT` for text that is no date of the dtype's unit. */
+/** The same value with dates as counts, also in fields. Throws `BAD_ARGUMENT` for text that is not a date of the dtype's unit. */
 export function storedTimes(dtype: DType, value: JsonValue): JsonValue {
   if (dtype.kind === "struct" && Array.isArray(value))
     return value.map((part: JsonValue, i) => {

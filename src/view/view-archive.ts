@@ -10,7 +10,7 @@ import { type ConversionJobs, planJobs } from "../convert/plan/conversion-jobs.t
 import type { SuperchunkError } from "../errors.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
-import { nameDimensions } from "../zarr/document/dimension-names.ts";
+import { nameDimensions } from "../zarr/document/metadata-fields.ts";
 import { consolidate, encodeDocument } from "../zarr/document/zarr-metadata.ts";
 import { parseChunkKey, readCell } from "./view-array.ts";
 import type { ViewNode, ViewOptions, ViewReadOptions } from "./view-types.ts";

@@ -2,12 +2,13 @@ import { describe, expect, it } from "vitest";
 import {
   cellColumns,
   csvLine,
+  formatDatetime,
   formatFloat,
+  formatTimedelta,
   formatValue,
   printable,
   pushCells,
 } from "../../cli/values/cell-text.ts";
-import { formatDatetime, formatTimedelta } from "../../cli/values/time-text.ts";
 import type { DType, TimeUnit } from "../../src/format/types.ts";
 
 const F8: DType = { kind: "float", itemSize: 8, byteOrder: "little" };

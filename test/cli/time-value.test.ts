@@ -1,7 +1,7 @@
 /** Dates as they are typed. */
 
 import { describe, expect, it } from "vitest";
-import { formatDatetime } from "../../cli/values/time-text.ts";
+import { formatDatetime } from "../../cli/values/cell-text.ts";
 import type { DType, TimeUnit } from "../../src/format/types.ts";
 import { storedTimes } from "../../src/values/time-value.ts";
 import fc from "../property.ts";

@@ -55,7 +55,7 @@ async function unequalStarts(
   const last = sizes.at(-1) ?? 0;
   if (first > 0 && last <= first && sizes.subarray(0, -1).every((size) => size === first)) return undefined;
   const starts = new Float64Array(nchunks + 1);
-  for (const [i, size] of sizes.entries()) starts[i + 1] = (starts[i] ?? 0) + size;
+  for (const [i, size] of sizes.entries()) starts[i + 1] = at(starts, i) + size;
   if (Number.isSafeInteger(starts[nchunks])) return starts;
   throw new SuperchunkError("BAD_FIELD", "the chunks decode to more bytes than a file can hold", {
     path,

@@ -48,7 +48,7 @@ export function hasLayout({ sizes }: FolderMetadata): boolean {
 /**
  * Reads the newest generation; `found` is what has been read already. `rows` shows only that many rows.
  *
- * @throws UNSUPPORTED for a read feature that is not known; NOT_FOUND where there is no layout any more; BAD_FIELD and
+ * @throws UNSUPPORTED for a read feature that is not known; NOT_FOUND where the layout is gone; BAD_FIELD and
  * the other codes of damage
  */
 export async function readGeneration(
@@ -176,5 +176,5 @@ function missingStorage(path: string): SuperchunkError {
 }
 
 function gone(path: string): SuperchunkError {
-  return new SuperchunkError("NOT_FOUND", "there is no array any more", { path });
+  return new SuperchunkError("NOT_FOUND", "the array is gone", { path });
 }

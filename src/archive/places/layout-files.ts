@@ -133,7 +133,7 @@ export class LayoutFiles {
       if (known !== undefined) return known;
       const opening = this.#opening.get(place.number);
       if (opening === undefined) break;
-      // Another has asked for it. Where that fails it may be by the other's abort: asked for anew.
+      // Another caller has asked for it. If that fails, it may be because that caller stopped: ask again.
       await opening.catch(() => undefined);
       signal?.throwIfAborted();
     }

@@ -83,7 +83,7 @@ export function decodeInThread(decode: DecodeChunk = decodeHere): ChunkDecoder {
 /** The decoder of archives that are opened without another one. */
 export const callingThread: ChunkDecoder = decodeInThread();
 
-/** Room for one decoded chunk, used again where nobody keeps it. */
+/** Room for one decoded chunk, used again where the caller does not keep it. */
 class Scratch {
   #bytes = new Uint8Array(0);
 

@@ -7,6 +7,22 @@ import { maxRatioOf } from "../compressors.ts";
 import { blockLength, HEADER_LENGTH, headLength } from "../header.ts";
 import type { BlockRange, ChunkHeader } from "../types.ts";
 
+/** The compressed bytes of one block, in memory or elsewhere: fetched as they are asked for. */
+export interface BlockBytes {
+  /** Compressed bytes of the block. */
+  readonly length: number;
+  /**
+   * At least `least` bytes from `at` on, as far as the block goes: a view that is valid until the next call.
+   * The caller asks for nothing beyond the block.
+   */
+  read(at: number, least: number): Uint8Array;
+}
+
+/** A block that is in memory. */
+export function bytesInMemory(bytes: Uint8Array): BlockBytes {
+  return { length: bytes.length, read: (at) => bytes.subarray(at) };
+}
+
 /** Starts and ends of all blocks, in bytes from the chunk's start. */
 export interface BlockTable {
   readonly starts: Uint32Array;

@@ -7,7 +7,7 @@
 import { blockLength } from "../header.ts";
 import { SLACK } from "../kernel-module.ts";
 import type { ChunkHeader } from "../types.ts";
-import type { BlockBytes } from "./block-bytes.ts";
+import type { BlockBytes } from "./block-table.ts";
 import { streamKernelOf } from "./decode-block.ts";
 import type { DecodeKernel } from "./decode-kernel.ts";
 

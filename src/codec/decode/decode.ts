@@ -11,10 +11,10 @@ import { SuperchunkError } from "../../errors.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "../header.ts";
 import { align, SLACK } from "../kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "../types.ts";
-import { bytesInMemory } from "./block-bytes.ts";
 import {
   type BlockTable,
   blocksOf,
+  bytesInMemory,
   checkExpansion,
   checkRange,
   findBlockRange,

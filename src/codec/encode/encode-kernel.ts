@@ -113,7 +113,7 @@ export function withEncodeKernel<T>(use: (kernel: EncodeKernel) => T): T {
   }
 }
 
-/** A kernel that nobody else gets. */
+/** A kernel for one caller alone. */
 export function ownEncodeKernel(): EncodeKernel {
   return kernelOf(encodeModule.instantiate());
 }

@@ -1,5 +1,5 @@
 /**
- * Memory in which chunks are encoded where they are to lie, so that nobody has to copy them there: that of a kernel.
+ * Memory of a kernel in which chunks are encoded where they are to lie, so that no copy is needed.
  * Must not know what it is for.
  */
 

@@ -3,8 +3,8 @@
  */
 
 import type { CompressorName } from "../types.ts";
-import { type Deflater, deflaterOf, registerDeflater } from "./deflaters.ts";
 import { prepareEncodeKernels } from "./encode-kernel.ts";
+import { type Deflater, deflaterOf, registerDeflater } from "./encode-streams.ts";
 import { loadZstd, zstdLibrary } from "./zstd-library.ts";
 
 // Encoding of zstd streams. Knows c-blosc's levels; must not know chunks.

@@ -3,9 +3,34 @@
  */
 import { SuperchunkError } from "../../errors.ts";
 import type { CompressorName } from "../types.ts";
-import { deflaterOf } from "./deflaters.ts";
 import type { EncodeKernel, EncodeLayout, StreamEncodeKernel } from "./encode-kernel.ts";
 import type { EncodeSettings } from "./encode-settings.ts";
+
+// Encoders of streams that are not kernels but libraries. Knows their names; must not know chunks.
+
+/** An encoder of one compressor's streams. */
+export interface Deflater {
+  /** The library and its version or origin, for messages. */
+  readonly name: string;
+  /**
+   * Encodes `src` into `dst`; the bytes written, or -1 where they would be more than `dst.length`.
+   *
+   * @param clevel Blosc's level, 1 to 9
+   */
+  deflate(src: Uint8Array, dst: Uint8Array, clevel: number): number;
+}
+
+const deflaters = new Map<CompressorName, Deflater>();
+
+/** Makes `deflater` the encoder of the compressor's streams, before the built-in kernel if there is one. */
+export function registerDeflater(cname: CompressorName, deflater: Deflater): void {
+  deflaters.set(cname, deflater);
+}
+
+/** The registered encoder of the compressor's streams, if there is one. */
+export function deflaterOf(cname: CompressorName): Deflater | undefined {
+  return deflaters.get(cname);
+}
 
 /** Compresses a stream that lies in the kernels' memory to another place in it; the bytes written, negative where they do not fit. */
 export type StreamEncoder = (src: number, srcLength: number, dst: number, dstLength: number) => number;

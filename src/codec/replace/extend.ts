@@ -21,7 +21,7 @@ const SHORTER = 4;
  * The chunk with `added` behind its data. Blocks keep the chunk's own filter and size.
  *
  * @param options for what is encoded; default: the chunk's own compressor, filter and typesize, level 5
- * @returns undefined where this does not do, and all data are to be encoded anew: another compressor or filter is asked for,
+ * @returns undefined where this does not do, and all data are to be encoded again: another compressor or filter is asked for,
  * the blocks are too short for so much data, or what is added does not compress
  * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK where the chunk is damaged, as far as it is looked at; UNSUPPORTED for other
  * versions of Blosc; BAD_ARGUMENT, LIMIT

@@ -1,5 +1,5 @@
 /**
- * Replaces some of a chunk's data: only the blocks that hold them are encoded anew, and of a block in streams only the
+ * Replaces some of a chunk's data: only the blocks that hold them are encoded again, and of a block in streams only the
  * streams; all other compressed bytes are copied.
  *
  * Knows which blocks are touched; blocks are rewritten in replace-block.ts.
@@ -29,7 +29,7 @@ import type { ByteEdit, ChunkHeader, EncodeOptions } from "../types.ts";
 // Rewrites one block of a chunk. A byte of a shuffled block lies in one of its streams: a stream that is stored is changed
 // where it lies, a compressed one is decoded, changed and encoded, the others are copied. Must not know headers.
 
-/** Where one byte of so many is replaced, single bytes are not looked up any more: the block, or stream, is encoded anew. */
+/** Where one byte of so many is replaced, single bytes are not looked up any more: the block, or stream, is encoded again. */
 const SHARE = 4;
 
 /** `length` new bytes from `at` on: those of `bytes` from `from` on, over and over. */
@@ -265,16 +265,16 @@ export class BlockRewriter {
   }
 }
 
-/** A chunk of stored data is encoded anew where one byte of so many is replaced: it may compress now. */
+/** A chunk of stored data is encoded again where one byte of so many is replaced: it may compress now. */
 const STORED_SHARE = 4;
 
 /**
  * The chunk with some of its decoded bytes replaced, in the order of `edits`. Blocks keep the chunk's own filter and size;
- * where they cannot (another compressor is asked for, or the chunk would not be smaller than its data) it is encoded anew.
+ * where they cannot (another compressor is asked for, or the chunk would not be smaller than its data) it is encoded again.
  *
  * Needs what encoding and decoding with the compressor need: {@link prepareEncode}, {@link prepare}.
  *
- * @param options for what is encoded anew; default: the chunk's own compressor, filter and typesize, level 5
+ * @param options for what is encoded again; default: the chunk's own compressor, filter and typesize, level 5
  * @param out where the chunk goes; 16 bytes more than the data are always enough; must not overlap `chunk`. A new array
  * where absent
  * @returns the beginning of `out`

@@ -47,7 +47,7 @@ function total(v: v128): u32 {
 // Tables of deflate's Huffman codes. @see RFC 1951, 3.2
 //
 // A table entry is 32 bits: code length in bits 0 to 4, extra bits (or the width of a second table) in 5 to 8, kind in
-// 9 to 11, value in 16 to 31: the literal, the base of a length or distance, or where a second table starts. 0 is no code.
+// 9 to 11, value in 16 to 31: the literal, the base of a length or distance, or where a second table starts. 0 is not a code.
 
 export const LITERAL: u32 = 1 << 9;
 export const END: u32 = 1 << 10;

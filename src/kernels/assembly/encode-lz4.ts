@@ -265,7 +265,7 @@ export function encodeLz4(src: usize, srcLength: usize, dst: usize, dstLength: u
     let at = src + 1;
     while (at < lastStart) {
       // The first two places after a match are looked at together, whatever the acceleration: most matches begin there, and
-      // which of them it is no processor can predict.
+      // no processor can predict which of them it is.
       const bytes = load<u64>(at);
       const later = bytes >> 8;
       const entry = entryOf(bytes, multiplier);

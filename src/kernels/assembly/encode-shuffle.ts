@@ -5,7 +5,7 @@ import { spread8 } from "./encode-tiles";
 
 
 // Bit shuffle. A block of n elements becomes 8 x typesize rows of n / 8 bytes: row 8j + k has bit k of byte j of every
-// element, element 0 in the lowest bit. Where n is no multiple of 8 the block is copied as it is, as c-blosc does (since 1.7).
+// element, element 0 in the lowest bit. Where n is not a multiple of 8 the block is copied as it is, as c-blosc does (since 1.7).
 
 /** Bytes of each row that are made at a time, a cache line: rows whose length is a power of two push one another out of the cache. */
 const LINE: usize = 64;

@@ -14,7 +14,7 @@ import { cellItems, fullCellItems } from "../../convert/plan/grid.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { nameDimensions } from "../../zarr/document/dimension-names.ts";
+import { nameDimensions } from "../../zarr/document/metadata-fields.ts";
 import type { LengthRun } from "../../zarr/document/unequal-cells.ts";
 import { withLengths } from "../../zarr/document/zarr-metadata.ts";
 import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";

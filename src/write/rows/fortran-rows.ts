@@ -7,7 +7,7 @@ import { ArrayReading, type Gather } from "../../archive/kinds/array-reading.ts"
 import { breathe } from "../../archive/read/breather.ts";
 import { joinBytes } from "../../bytes/join.ts";
 import { SuperchunkError } from "../../errors.ts";
-import type { NpyHeader } from "../../format/npy-header.ts";
+import type { NpyHeader } from "../../format/npy.ts";
 import type { DType } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";

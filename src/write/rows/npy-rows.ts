@@ -2,7 +2,7 @@
 import { joinBytes } from "../../bytes/join.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
-import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../../format/npy-header.ts";
+import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../../format/npy.ts";
 import type { DType } from "../../format/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import type { Scratch } from "../bloscpack/chunk-spool.ts";

@@ -185,7 +185,7 @@ export function partOfView(view: ItemView, segments: readonly Segment[]): ItemVi
   return { ...view, offset };
 }
 
-/** All combinations of one entry from each list, the last one fastest. The list handed out is filled anew each time. */
+/** All combinations of one entry from each list, the last one fastest. The list handed out is filled again each time. */
 export function* combine<T>(lists: readonly (readonly T[])[]): Generator<readonly T[]> {
   if (lists.some((list) => list.length === 0)) return;
   const chosen = lists.map(() => 0);

@@ -7,7 +7,6 @@ import type { ChunkDecoder } from "../../archive/read/chunk-decoder.ts";
 import { badArgument } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import type { Gate } from "./gate.ts";
 import {
   decodeLeaf,
   decodeMany,
@@ -18,6 +17,29 @@ import {
   Shelf,
 } from "./leaf.ts";
 import { type ChunkPlace, checkLength } from "./place.ts";
+
+/** Bounds how many requests are under way. Knows nothing of what they are. */
+export class Gate {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(limit: number) {
+    this.#free = Math.max(1, limit);
+  }
+
+  /** Runs `work` once one of the places is free. */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free++;
+      else next();
+    }
+  }
+}
 
 /** Options of opening an array. */
 export interface ReadSettings {

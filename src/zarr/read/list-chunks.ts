@@ -158,7 +158,7 @@ async function* listInner(
   }
 }
 
-/** The innermost chunks of what is not stored, as far as the array goes: nobody says that a shard is no larger. */
+/** The innermost chunks of what is not stored, as far as the array goes: a shard may be larger than the array. */
 function* missingIn(
   piece: Piece,
   key: string,

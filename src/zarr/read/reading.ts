@@ -19,7 +19,6 @@ import {
   shapeAt,
 } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
-import { Gate } from "./gate.ts";
 import {
   type ChunkExtent,
   decodeLeaf,
@@ -28,7 +27,7 @@ import {
   readLeafPart,
   readsInPart,
 } from "./leaf.ts";
-import { concurrencyOf, LeafRequests, type ReadSettings } from "./leaf-requests.ts";
+import { concurrencyOf, Gate, LeafRequests, type ReadSettings } from "./leaf-requests.ts";
 import { assertAbsent, type ChunkPlace } from "./place.ts";
 import { type KnownShard, ShardCache } from "./shard-cache.ts";
 

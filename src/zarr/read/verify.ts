@@ -38,7 +38,7 @@ export interface VerifiedArray {
 /** Of larger chunks only what lies in the array gets room: their size is the word of a document. */
 const MOST_PADDED = 1 << 30;
 
-/** Reads every stored chunk, and tells what is damaged. Throws what is no damage: I/O, aborts. */
+/** Reads every stored chunk, and reports what is damaged. Throws what is not damage: I/O errors, aborts. */
 export async function verifyChunks(array: VerifiedArray, options: LongOptions): Promise<ZarrVerifyReport> {
   const { store, model, reading } = array;
   const { cache } = reading;

@@ -65,7 +65,7 @@ export class ShardingTransformer {
   /**
    * Writes into values; those that are not there, or too short, grow with zero bytes. Writes to one shard are one.
    *
-   * @throws BAD_ARGUMENT for a start that is no whole number of bytes, before anything is written
+   * @throws BAD_ARGUMENT for a start that is not a whole number of bytes, before anything is written
    */
   async setPartialValues(writes: readonly PartialWrite[]): Promise<void> {
     for (const [key, start] of writes) {
@@ -204,7 +204,7 @@ export class ShardingTransformer {
     });
   }
 
-  /** A shard is written anew with every change, as zarr 2.18 does. */
+  /** A shard is rewritten with every change, as zarr 2.18 does. */
   async #update(shardKey: string, make: () => Promise<ShardUpdates>): Promise<void> {
     const grid = this.#settings.chunksPerShard;
     const write = async (): Promise<void> => {
@@ -219,7 +219,7 @@ export class ShardingTransformer {
     await withObjectLock(this.#store, shardKey, () => retryRaced(write));
   }
 
-  /** Writes into a value that is no chunk. */
+  /** Writes into a value that is not a chunk. */
   async #overwriteValue([key, start, bytes]: PartialWrite): Promise<void> {
     const write = async (): Promise<void> => {
       const version = (await this.#store.stat(key))?.version;

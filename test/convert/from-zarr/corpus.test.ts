@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { Archive, ArrayArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
 import { formatDType } from "../../../src/format/dtype.ts";
-import { decodeNpyHeader, npyHeaderLength } from "../../../src/format/npy-header.ts";
+import { decodeNpyHeader, npyHeaderLength } from "../../../src/format/npy.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { type ConvertFormat, convert } from "../../../src/zarr.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";

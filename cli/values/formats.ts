@@ -1,10 +1,19 @@
-/** `cat --format text`: lines for people. Knows layout; must not know archives. */
-import type { DType, LongOptions } from "../../src/index.ts";
+/** The formats of `cat`: lines for people, CSV and JSON. Knows layout; must not know archives. */
+import {
+  type DType,
+  type LongOptions,
+  type PlainJson,
+  SuperchunkError,
+  toJsonValue,
+} from "../../src/index.ts";
+import { nest } from "../../src/values/values.ts";
 import { formatCount } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
 import { padEnd, padStart, textWidth } from "../output/text-width.ts";
-import { type CellColumn, cellColumns, printable, pushCells } from "./cell-text.ts";
-import { type RowBatch, readBatches, type ValueSource } from "./value-source.ts";
+import { type CellColumn, cellColumns, csvLine, printable, pushCells } from "./cell-text.ts";
+import { type RowBatch, readBatches, type ValueList, type ValueSource } from "./value-source.ts";
+
+// `cat --format text`: lines for people. Knows layout; must not know archives.
 
 /** Rows at the head and at the tail where a terminal gets an excerpt, and the number of rows that is printed whole. */
 const EXCERPT = { edge: 20, whole: 100 } as const;
@@ -134,4 +143,109 @@ async function printPlanes(
     await out.line(cells.slice(at, at + width).join("  "));
     if (line % plane === 0) await out.line("");
   }
+}
+
+// `cat --format csv`: RFC 4180 quoting, a header, lines that end with a line feed.
+
+/**
+ * One line a row under a header. Columns of a table have their names; a single array has the column `value`, or the
+ * indices of its second dimension. Throws `BAD_ARGUMENT` for one array of more than two dimensions.
+ */
+export async function printCsv(
+  out: Output,
+  sources: readonly ValueSource[],
+  options: LongOptions,
+): Promise<void> {
+  const [first] = sources;
+  if (first !== undefined && sources.length === 1 && first.shape.length > 2) {
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `csv has rows and columns, the values have ${first.shape.length} dimensions; choose two of them with --slice, or use --format json or npy`,
+      { field: "format", expected: "at most 2 dimensions", found: first.shape.length },
+    );
+  }
+  const header = csvLine(sources.flatMap(headerOf));
+  let begun = false;
+  const rows = Math.min(...sources.map((source) => source.rows));
+  for await (const batch of readBatches(sources, 0, rows, options)) {
+    // Behind the first read, so that what cannot be read at all prints nothing.
+    if (!begun) await out.line(header);
+    begun = true;
+    const count = batch.end - batch.first;
+    for (let row = 0; row < count; row++) {
+      const cells: string[] = [];
+      sources.forEach((source, s) => {
+        const list = batch.lists[s];
+        const each = list === undefined ? 0 : list.length / count;
+        for (let i = row * each; i < (row + 1) * each; i++) pushCells(list?.at(i), source.dtype, [], cells);
+      });
+      const waiting = out.line(csvLine(cells));
+      if (waiting !== undefined) await waiting;
+    }
+  }
+  if (!begun) await out.line(header);
+}
+
+function headerOf(source: ValueSource): string[] {
+  const names = cellColumns(source.name, source.dtype, source.rowShape).map((column) => column.name);
+  return names.map((name) => (name === "" ? "value" : name));
+}
+
+// `cat --format json`: one array, streamed, a row to a line.
+
+/** The values of one array as nested lists of its shape; a scalar as it is. */
+export async function printJson(out: Output, source: ValueSource, options: LongOptions): Promise<void> {
+  if (source.shape.length === 0) {
+    const list = await source.read(0, 1, options);
+    await out.line(jsonText(toJsonValue(list.at(0), source.dtype)));
+    return;
+  }
+  await printRows(out, [source], options, (lists, row, count) => rowText(lists[0], source, row, count));
+}
+
+/** The rows of a table as objects, `{"column": value}`, columns in their order (which objects of JavaScript do not keep). */
+export async function printJsonRecords(
+  out: Output,
+  sources: readonly ValueSource[],
+  options: LongOptions,
+): Promise<void> {
+  const names = sources.map((source) => JSON.stringify(source.name));
+  await printRows(out, sources, options, (lists, row, count) => {
+    const members = sources.map((source, s) => `${names[s]}:${rowText(lists[s], source, row, count)}`);
+    return `{${members.join(",")}}`;
+  });
+}
+
+function rowText(list: ValueList | undefined, source: ValueSource, row: number, count: number): string {
+  if (list === undefined) return "null";
+  if (source.rowShape.length === 0) return jsonText(toJsonValue(list.at(row), source.dtype));
+  const each = list.length / count;
+  const flat = Array.from({ length: each }, (_, i) => toJsonValue(list.at(row * each + i), source.dtype));
+  return jsonText(nest(flat, source.rowShape) as PlainJson);
+}
+
+/** JSON on one line. `JSON.stringify` would drop the sign of -0. */
+function jsonText(value: PlainJson): string {
+  if (typeof value === "number") return Object.is(value, -0) ? "-0.0" : String(value);
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(",")}]`;
+  return JSON.stringify(value);
+}
+
+async function printRows(
+  out: Output,
+  sources: readonly ValueSource[],
+  options: LongOptions,
+  toText: (lists: readonly ValueList[], row: number, count: number) => string,
+): Promise<void> {
+  const rows = Math.min(...sources.map((source) => source.rows));
+  let separator = "[\n";
+  for await (const batch of readBatches(sources, 0, rows, options)) {
+    const count = batch.end - batch.first;
+    for (let row = 0; row < count; row++) {
+      const waiting = out.text(separator + toText(batch.lists, row, count));
+      if (waiting !== undefined) await waiting;
+      separator = ",\n";
+    }
+  }
+  await out.text(separator === ",\n" ? "\n]\n" : "[]\n");
 }
