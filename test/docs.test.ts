@@ -1,7 +1,15 @@
 /** The examples of the documents: each block of TypeScript compiles in strict mode as its reader would compile it, and runs. */
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join, posix } from "node:path";
 import { expect, test } from "vitest";
 import { readExamples, runModule } from "./examples.ts";
 import { findFixture, repositoryRoot } from "./fixtures/manifest.ts";
@@ -21,6 +29,35 @@ function makeFolder(): string {
   });
   return folder;
 }
+
+test("every link of a document leads to a file, and to a heading of it", () => {
+  const documents = ["README.md", "FORMAT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CORRECTNESS.md"].concat(
+    readdirSync(join(repositoryRoot, "docs"), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".md") && !name.startsWith("api"))
+      .map((name) => `docs/${name.replaceAll("\\", "/")}`),
+  );
+  const read = (document: string): string =>
+    readFileSync(join(repositoryRoot, document), "utf8").replaceAll(/```.*?```/gs, "");
+  const anchorsOf = (text: string): string[] =>
+    [...text.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    );
+  const broken = documents.flatMap((document) =>
+    [...read(document).matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, target = ""]) => {
+      if (/^[a-z]+:/.test(target)) return [];
+      const [path = "", anchor] = target.split("#");
+      const file = path === "" ? document : posix.join(posix.dirname(document), path);
+      if (file.startsWith("docs/api/")) return [];
+      if (!existsSync(join(repositoryRoot, file))) return [`${document}: ${target}`];
+      return anchor === undefined || anchorsOf(read(file)).includes(anchor) ? [] : [`${document}: ${target}`];
+    }),
+  );
+  expect(documents.length).toBeGreaterThan(10);
+  expect(broken).toEqual([]);
+});
 
 test("there are examples", () => {
   expect(examples.length).toBeGreaterThan(2);
