@@ -8,11 +8,14 @@ import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/read-only.ts";
+import { elementsOf } from "../values/selection.ts";
 import { storedTimes } from "../values/time-value.ts";
 import { createArray, openWritable, type WriterLock } from "../write/array/create.ts";
 import { BcolzArray } from "../write/bcolz/bcolz-array.ts";
 import { createCarray } from "../write/bcolz/carray-write.ts";
 import { createTable } from "../write/bcolz/table-write.ts";
+import { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
+import { compressArray } from "../write/bloscpack/bloscpack-write.ts";
 import type { Editable, EditFormat } from "../write/editable.ts";
 import { clearPlace } from "../write/layout/clear-place.ts";
 import { parseDataType } from "../zarr/document/data-type.ts";
@@ -45,12 +48,6 @@ export async function edit(store: ReadableStore, path: string, options: EditOpti
     const take = lock && (() => lock(joinKey(path, "meta/lock")));
     return openWritable(target, path, { encoder, modify, mirror, signal, readOnly, lock: take });
   }
-  if (format === "bloscpack")
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "a Bloscpack file is only appended to, and its metadata change with what is appended (superchunk append --metadata)",
-      { path: store.describe(path), field: "format" },
-    );
   const key = await lockKey(store, path, format);
   const held = await lock?.(key);
   try {
@@ -103,6 +100,7 @@ async function openHeld(
 ): Promise<Editable> {
   const encoder = typeof options.encoder === "function" ? options.encoder(undefined) : options.encoder;
   if (format === "zarr") return openNode(store, path, { ...options, encoder, signal, readOnly, held });
+  if (format === "bloscpack") return BloscpackFile.open(store, path, { encoder, signal, lock: held });
   return BcolzArray.open(store, path, { encoder, signal, readOnly, lock: held });
 }
 
@@ -152,7 +150,7 @@ export async function create(store: WritableStore, path: string, options: Create
   if (options.dtype === undefined) throw badArgument("dtype", options.dtype, 'a dtype, such as "<f8"');
   const dtype = givenDType(options.dtype);
   const fillValue = options.fillValue === undefined ? undefined : storedTimes(dtype, options.fillValue);
-  const make = format === "blz" ? createBlz : createBcolz;
+  const make = { blz: createBlz, bcolz: createBcolz, bloscpack: createBloscpack }[format];
   return make(store, path, dtype, { ...options, fillValue });
 }
 
@@ -239,6 +237,34 @@ function bloscCodecs(
     itemSize > 1 ? { name: "bytes", configuration: { endian: "little" } } : { name: "bytes" },
     { name: "blosc", configuration: { cname, clevel, shuffle, typesize, blocksize: 0 } },
   ];
+}
+
+async function createBloscpack(
+  store: WritableStore,
+  path: string,
+  dtype: DType,
+  options: CreateOptions,
+): Promise<Editable> {
+  const shape = typeof options.shape === "number" ? [options.shape] : (options.shape ?? [0]);
+  const { compressor, chunkLength, checksum, reserve, attrs, overwrite, signal, encoder, fillValue } =
+    options;
+  if (fillValue !== undefined)
+    throw badArgument("fillValue", fillValue, "nothing: a Bloscpack file has no default value");
+  const rowBytes = elementsOf(shape.slice(1)) * dtype.itemSize;
+  const settings = {
+    ...compressor,
+    ...(chunkLength === undefined ? {} : { chunkSize: chunkLength * rowBytes }),
+  };
+  const own = typeof encoder === "function" ? encoder(compressor?.cname) : encoder;
+  const data = new Uint8Array(0);
+  await compressArray({ dtype, shape: [0, ...shape.slice(1)], data }, store, path, {
+    ...{ ...settings, checksum, reserve, signal, force: overwrite, encoder: own },
+    ...(attrs === undefined ? {} : { metadata: attrs }),
+  });
+  const lock = await options.lock?.(`${path}.lock`);
+  const made = await BloscpackFile.open(store, path, { encoder: own, signal, lock, settings });
+  if ((shape[0] ?? 0) > 0) await made.resize(shape, { signal });
+  return made;
 }
 
 async function createBcolz(

@@ -8,13 +8,14 @@ import { at } from "../bytes/at.ts";
 import { joinBytes } from "../bytes/join.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { keepFloats } from "../format/json-float.ts";
-import type { DType, JsonInput, JsonObject, JsonObjectInput } from "../format/types.ts";
+import type { DType, JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { Selected } from "../values/selected.ts";
 import type { Selection } from "../values/selection.ts";
 import { elementsOf, resolveSelection } from "../values/selection.ts";
+import { withAttributes } from "../write/attributes.ts";
 import {
   type AttributeChanges,
   attempt,
@@ -402,14 +403,4 @@ export class ZarrEdit extends Editable {
 function chunkEnd({ axes }: ArrayModel, d: number, index: number): number {
   const length = at(at(axes, d).lengths, 0);
   return Math.ceil(index / length) * length;
-}
-
-/** Attributes with changes made: a value sets, undefined removes. */
-export function withAttributes(stored: JsonInput | undefined, changes: AttributeChanges): JsonObjectInput {
-  const before = (stored ?? {}) as JsonObjectInput;
-  const attributes: Record<string, JsonInput> = { ...before };
-  for (const [name, value] of Object.entries(changes))
-    if (value === undefined) delete attributes[name];
-    else attributes[name] = value;
-  return keepFloats(attributes, before);
 }

@@ -6,6 +6,7 @@ import { keepFloats } from "../format/json-float.ts";
 import type { JsonObject, JsonObjectInput } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { StoreOptions, WritableStore } from "../store/types.ts";
+import { withAttributes } from "../write/attributes.ts";
 import { type AttributeChanges, Editable } from "../write/editable.ts";
 import { OperationLine } from "../write/operation-line.ts";
 import { ZarrGroup } from "../zarr/read/group.ts";
@@ -13,7 +14,7 @@ import { openZarr } from "../zarr/read/open.ts";
 import { refuseDual } from "../zarr/write/dual-folder.ts";
 import { addDocument, putDocument, readDocument, removeDocument } from "../zarr/write/node-document.ts";
 import type { CreateOptions } from "./options.ts";
-import { withAttributes, type ZarrEditSettings } from "./zarr-array.ts";
+import type { ZarrEditSettings } from "./zarr-array.ts";
 
 /** How a member is made or opened: `create` and `edit` of this folder. */
 export interface MemberMaker {

@@ -1,7 +1,8 @@
 /** Changes of user attributes: what is not changed stays as its writer spelled it. */
 import { parseJson } from "../format/json.ts";
+import { keepFloats } from "../format/json-float.ts";
 import { joinMembers, memberText, splitMembers } from "../format/json-members.ts";
-import type { JsonObject } from "../format/types.ts";
+import type { JsonInput, JsonObject, JsonObjectInput } from "../format/types.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { AttributeChanges } from "./editable.ts";
 
@@ -26,4 +27,14 @@ export async function changeMembers(
   const condition = info === undefined ? { ifAbsent: true } : { ifVersion: info.version };
   await store.put(key, new TextEncoder().encode(text), { durable: true, ...condition });
   return parseJson(text, path) as JsonObject;
+}
+
+/** Attributes with changes made: a value sets, undefined removes. */
+export function withAttributes(stored: JsonInput | undefined, changes: AttributeChanges): JsonObjectInput {
+  const before = (stored ?? {}) as JsonObjectInput;
+  const attributes: Record<string, JsonInput> = { ...before };
+  for (const [name, value] of Object.entries(changes))
+    if (value === undefined) delete attributes[name];
+    else attributes[name] = value;
+  return keepFloats(attributes, before);
 }

@@ -21,6 +21,8 @@ export interface BloscpackAppendOptions extends BloscpackCompression, LongOption
   readonly grow?: boolean | undefined;
   /** Room in the larger table (default `10x`). */
   readonly maxAppChunks?: CountOrFactor | undefined;
+  /** Uncompressed bytes of a chunk, of a file that holds nothing yet (default 1 MiB). */
+  readonly chunkSize?: number | undefined;
   /** New user metadata in place of the old. */
   readonly metadata?: JsonInput | undefined;
   /** How it is compressed: codec and level; checksum and room stay as they are. */
@@ -56,7 +58,7 @@ export function planAppend(state: BloscpackState, options: BloscpackAppendOption
   const { signal, onProgress, encoder } = options;
   return {
     state,
-    chunkSize: nbytes === 0 ? settleChunkSize(undefined, itemSize) : state.chunkSize,
+    chunkSize: nbytes === 0 ? settleChunkSize(options.chunkSize, itemSize) : state.chunkSize,
     checksum: header.checksum,
     itemSize,
     compression: {

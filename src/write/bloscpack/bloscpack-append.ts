@@ -50,7 +50,11 @@ export async function appendToBloscpack(
   }
   const spool = await spoolChunks(newChunks(plan, source), scratchBeside(store, key));
   try {
-    return await rewrite(plan, spool, options);
+    const kept = Math.max(0, state.nchunks - 1);
+    const nbytes = state.nbytes - state.last.length + spool.nbytes;
+    if (nbytes > state.nbytes || options.metadata !== undefined)
+      return await rewrite(plan, kept, spool, options);
+    return { nchunks: state.nchunks, nbytes, bytesAppended: 0, chunksAdded: 0, ...copied([]) };
   } finally {
     await spool.dispose();
   }
@@ -93,22 +97,22 @@ function copied(sizes: ArrayLike<number>): Pick<BloscpackAppendResult, "chunksCo
   return { chunksCopied: sizes.length, bytesCopied };
 }
 
-async function rewrite(
+/** Writes the file again: the first `kept` chunks as they are stored, and the others after them. */
+export async function rewrite(
   plan: AppendPlan,
+  kept: number,
   spool: SpooledChunks,
   options: BloscpackAppendOptions,
 ): Promise<BloscpackAppendResult> {
   const { state, chunkSize } = plan;
   const { store, key, archive, header } = state;
-  const kept = Math.max(0, state.nchunks - 1);
-  const nbytes = state.nbytes - state.last.length + spool.nbytes;
+  const nbytes = kept * chunkSize + spool.nbytes;
   const result = {
     nchunks: kept + spool.sizes.length,
     nbytes,
     bytesAppended: nbytes - state.nbytes,
     chunksAdded: kept + spool.sizes.length - state.nchunks,
   };
-  if (result.bytesAppended === 0 && options.metadata === undefined) return { ...result, ...copied([]) };
   const cut: Chunking =
     kept === 0 && spool.sizes.length === 1
       ? // As bloscpack: what is filled up keeps the chunk-size that the header has.

@@ -1,0 +1,384 @@
+/**
+ * A Bloscpack file that is open for editing. Every change makes a new file and renames it over the old one: no reader ever sees a
+ * state between. Chunks that a change does not touch are copied as they are stored. @see FORMAT.md [F1.3]
+ */
+
+import type { LongOptions } from "../../archive/kinds/types.ts";
+import { loadDigest } from "../../bytes/checksum.ts";
+import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
+import { badArgument, SuperchunkError } from "../../errors.ts";
+import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
+import type { WritableStore } from "../../store/types.ts";
+import type { Selected } from "../../values/selected.ts";
+import type { Selection } from "../../values/selection.ts";
+import { elementsOf, resolveSelection } from "../../values/selection.ts";
+import type { StoredChunk } from "../array/superchunk-file.ts";
+import { withAttributes } from "../attributes.ts";
+import {
+  type AttributeChanges,
+  attempt,
+  Editable,
+  planDeletion,
+  type ResizePlan,
+  type SetPlan,
+  shapeOf,
+} from "../editable.ts";
+import { OperationLine } from "../operation-line.ts";
+import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
+import { itemsOf, readRows } from "../rows/rows.ts";
+import { appendToBloscpack, rewrite } from "./bloscpack-append.ts";
+import { type BloscpackAppendOptions, planAppend } from "./bloscpack-append-plan.ts";
+import { arrayOf, type BloscpackState, readState } from "./bloscpack-state.ts";
+import { encodeChunks } from "./bloscpack-write.ts";
+import { scratchBeside, spoolChunks } from "./chunk-spool.ts";
+import { cutPieces } from "./cut-pieces.ts";
+
+/** How a file is opened. */
+export interface BloscpackFileOptions {
+  readonly encoder?: ChunkEncoder | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** How chunks are made; default: as the file's last one. */
+  readonly settings?: Pick<BloscpackAppendOptions, "chunkSize" | "cname" | "clevel" | "shuffle"> | undefined;
+  /** Released by `close`. */
+  readonly lock?: { release(): Promise<void> } | undefined;
+}
+
+/** Bytes of rows that wait in memory, and that are read at once where rows move. */
+const MAX_WAITING = 8 << 20;
+const READ_BYTES = 4 << 20;
+
+const BYTE: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
+const NO_COLUMNS = "a Bloscpack file has no columns";
+
+export class BloscpackFile extends Editable {
+  readonly kind: "array" | "bytes";
+  readonly format = "bloscpack";
+  readonly store: WritableStore;
+  /** Key of the file. */
+  readonly path: string;
+  protected readonly reasons: Readonly<Record<string, string>> = {
+    addColumn: NO_COLUMNS,
+    renameColumn: NO_COLUMNS,
+    deleteColumn: NO_COLUMNS,
+    compact: "every change leaves the file in order; decompress and compress it to choose other settings",
+  };
+  readonly #options: BloscpackFileOptions;
+  readonly #line: OperationLine;
+  #state: BloscpackState;
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+  #written = 0;
+
+  private constructor(state: BloscpackState, options: BloscpackFileOptions) {
+    super();
+    this.store = state.store;
+    this.path = state.key;
+    this.kind = state.archive.kind;
+    this.#state = state;
+    this.#options = options;
+    this.#line = new OperationLine(state.store.describe(state.key), (error) => Promise.reject(error));
+  }
+
+  /** Opens a file. Throws `NOT_FOUND`, `UNSUPPORTED` for versions 1 and 2, and the codes of damage. */
+  static async open(
+    store: WritableStore,
+    key: string,
+    options: BloscpackFileOptions = {},
+  ): Promise<BloscpackFile> {
+    return new BloscpackFile(await readState(store, key, { signal: options.signal }), options);
+  }
+
+  get attrs(): JsonObject {
+    return this.#state.archive.attrs;
+  }
+  override get dtype(): DType {
+    const { archive } = this.#state;
+    return archive.kind === "array" ? archive.dtype : BYTE;
+  }
+  override get shape(): readonly number[] {
+    const [rows = 0, ...rowShape] = this.#shape;
+    return [rows + this.#waitingBytes / Math.max(1, this.#rowBytes), ...rowShape];
+  }
+  override get bytesWritten(): number {
+    return this.#written;
+  }
+
+  get #shape(): readonly number[] {
+    const { archive } = this.#state;
+    return archive.kind === "array" ? archive.shape : [archive.nbytes];
+  }
+  get #rowBytes(): number {
+    return elementsOf(this.#shape.slice(1)) * this.dtype.itemSize;
+  }
+
+  /**
+   * Appends rows, or bytes. Typed arrays, bytes and lists wait in memory until there are 8 MiB or `flush` comes; the rows of a
+   * stream count all together when this resolves.
+   *
+   * @throws BAD_ARGUMENT for values that do not fit; CONFLICT where another writer was faster; UNSUPPORTED for Fortran order
+   */
+  override append(values: unknown, options: LongOptions = {}): Promise<void> {
+    return this.#line.run(async () => {
+      const facts = { dtype: this.dtype, rowShape: this.#shape.slice(1) };
+      const items = itemsOf(values, facts);
+      if (items === undefined) {
+        await this.#commit(options);
+        return this.#append(readRows(values, facts), options);
+      }
+      if (items.length % Math.max(1, this.#rowBytes) !== 0)
+        throw badArgument("source", `${items.length} bytes`, `whole rows of ${this.#rowBytes} bytes`);
+      this.#waiting.push(items.slice());
+      this.#waitingBytes += items.length;
+      if (this.#waitingBytes > MAX_WAITING) await this.#commit(options);
+    });
+  }
+
+  /** Sets the selected values: the file is written again, with the chunks that hold none of them as they are stored. */
+  override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
+    return this.#line.run(async () => {
+      await this.#commit(options);
+      arrayOf(this.#state); // refuses Fortran order
+      const extents = resolveSelection(selection, this.#shape);
+      const count = elementsOf(extents.map((extent) => extent.count));
+      const items = await collectItems(values, this.dtype, count);
+      if (count === 0) return;
+      const { itemSize } = this.dtype;
+      const bytes = { shape: this.#shape, itemSize, chunkBytes: this.#state.chunkSize };
+      const edits = new Map<number, ByteEdit[]>();
+      for (const { index, edit } of editsOf(bytes, extents, items))
+        edits.set(index, [...(edits.get(index) ?? []), edit]);
+      const first = Math.min(...edits.keys());
+      await this.#rewrite(first, this.#editedChunks(first, edits, options), options);
+    });
+  }
+
+  /** Gives another number of rows: cuts off, or adds zeros. Throws `UNSUPPORTED` for another shape of a row. */
+  override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
+    return this.#line.run(async () => {
+      await this.#commit(options);
+      const [rows = 0, ...rowShape] = shapeOf(given, this.#shape);
+      this.#assertRowShape(rowShape);
+      const [before = 0] = this.#shape;
+      if (rows < before) await this.#moveRows(rows, before, options);
+      else if (rows > before) await this.#append(zeros((rows - before) * this.#rowBytes), options);
+    });
+  }
+
+  override planResize(given: number | readonly number[]): Promise<ResizePlan> {
+    return attempt(() => {
+      const shapeBefore = this.shape;
+      const shape = shapeOf(given, shapeBefore);
+      this.#assertRowShape(shape.slice(1));
+      const [[rows = 0], [before = 0]] = [shape, shapeBefore];
+      const edge = Math.min(rows, before) * this.#rowBytes;
+      const moved = rows === before ? 0 : edge % Math.max(1, this.#state.chunkSize);
+      return { shapeBefore, shape, chunksRewritten: moved > 0 ? 1 : 0, nbytesRewritten: moved };
+    });
+  }
+
+  override planSet(selection: Selection | null): Promise<SetPlan> {
+    return attempt(() => {
+      const { chunkSize, nbytes } = this.#state;
+      const extents = resolveSelection(selection, this.#shape);
+      const valuesSet = elementsOf(extents.map(({ count }) => count));
+      const { itemSize } = this.dtype;
+      const facts = { shape: this.#shape, itemSize, chunkBytes: chunkSize };
+      const chunks = new Set<number>();
+      const none = new Uint8Array(itemSize);
+      for (const { index } of valuesSet === 0 ? [] : editsOf(facts, extents, none)) chunks.add(index);
+      const sizes = [...chunks].map((index) => Math.min(chunkSize, nbytes - index * chunkSize));
+      return {
+        valuesSet,
+        chunksRewritten: chunks.size,
+        nbytesRewritten: sizes.reduce((sum, size) => sum + size, 0),
+      };
+    });
+  }
+
+  override deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
+    return this.#line.run(async () => {
+      await this.#commit(options);
+      const path = this.store.describe(this.path);
+      const plan = planDeletion(path, this.#shape, this.dtype.itemSize, start, end);
+      if (plan.rowsDeleted > 0) await this.#moveRows(start, end, options);
+      return plan.rowsRewritten;
+    });
+  }
+
+  /** Changes the metadata. */
+  override setAttributes(changes: AttributeChanges): Promise<void> {
+    return this.#line.run(async () => {
+      await this.#commit({});
+      const { metadata } = this.#state;
+      if (
+        metadata !== undefined &&
+        (typeof metadata !== "object" || metadata === null || Array.isArray(metadata))
+      )
+        throw new SuperchunkError("UNSUPPORTED", "the metadata of the file are not a JSON object", {
+          path: this.store.describe(this.path),
+          field: "metadata",
+        });
+      const own = this.kind === "array" ? ["dtype", "shape", "order", "container"] : [];
+      const taken = own.find((name) => name in changes);
+      if (taken !== undefined)
+        throw badArgument(taken, changes[taken], "another name: the array itself has this one");
+      const stored = Object.entries((metadata ?? {}) as JsonObjectInput).filter(
+        ([name]) => !own.includes(name),
+      );
+      const attributes = withAttributes(Object.fromEntries(stored), changes);
+      await this.#append(new Uint8Array(0), {}, attributes);
+    });
+  }
+
+  override get<const S extends Selection | null | undefined = null>(
+    selection?: S,
+    options: LongOptions = {},
+  ): Promise<Selected<S>> {
+    return this.#line.run(async (): Promise<Selected<S>> => {
+      await this.#commit(options);
+      const { archive } = this.#state;
+      if (archive.kind === "array") return archive.get<S>(selection, options);
+      throw this.unsupported("get");
+    });
+  }
+
+  override getBytes(selection: Selection | null = null, options: LongOptions = {}): Promise<Uint8Array> {
+    return this.#line.run(async () => {
+      await this.#commit(options);
+      const { archive } = this.#state;
+      if (archive.kind === "array") return archive.getBytes(selection, options);
+      const [extent] = resolveSelection(selection, this.#shape);
+      const { start = 0, count = 0 } = extent ?? {};
+      return archive.readBytes(start, start + count, options);
+    });
+  }
+
+  flush(): Promise<void> {
+    return this.#line.run(() => this.#commit({}));
+  }
+
+  async close(): Promise<void> {
+    if (this.#line.isClosed) return;
+    await this.#line.end(() => this.#commit({})).finally(() => this.#options.lock?.release());
+  }
+
+  async abandon(): Promise<void> {
+    if (this.#line.isClosed) return;
+    await this.#line.end(async () => undefined).finally(() => this.#options.lock?.release());
+  }
+
+  #assertRowShape(rowShape: readonly number[]): void {
+    if (rowShape.join() === this.#shape.slice(1).join()) return;
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "a Bloscpack file keeps the shape of its rows; decompress it, and compress what it is to be",
+      { path: this.store.describe(this.path), field: "shape", found: rowShape },
+    );
+  }
+
+  async #commit(options: LongOptions): Promise<void> {
+    if (this.#waiting.length === 0) return;
+    await this.#append(this.#waiting, options);
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+  }
+
+  async #append(
+    source: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+    options: LongOptions,
+    metadata?: JsonObjectInput,
+  ): Promise<void> {
+    const { encoder, settings } = this.#options;
+    const more = metadata === undefined ? {} : { metadata };
+    await appendToBloscpack(this.store, this.path, source, {
+      ...{ ...settings, ...options, encoder, grow: true },
+      ...more,
+    });
+    await this.#read();
+  }
+
+  /** The rows from `end` on follow those before `start`. */
+  async #moveRows(start: number, end: number, options: LongOptions): Promise<void> {
+    const state = this.#state;
+    const { checksum, chunkSize, compression } = planAppend(state, {
+      ...options,
+      encoder: this.#options.encoder,
+      ...this.#options.settings,
+    });
+    arrayOf(state); // refuses Fortran order
+    const [from, to] = [start * this.#rowBytes, end * this.#rowBytes];
+    const rest = state.nbytes - to;
+    // The last chunk is never empty.
+    const kept = Math.max(0, rest > 0 ? Math.floor(from / chunkSize) : Math.ceil(from / chunkSize) - 1);
+    const source = (async function* () {
+      yield* readBytes(state, kept * chunkSize, from, options);
+      yield* readBytes(state, to, state.nbytes, options);
+    })();
+    const pieces = cutPieces(source, chunkSize, options.signal);
+    await this.#rewrite(kept, encodeChunks(pieces, checksum, undefined, compression), options);
+  }
+
+  /** The chunks from one on: those with edits encoded again, the others as they are stored. */
+  async *#editedChunks(
+    first: number,
+    edits: ReadonlyMap<number, readonly ByteEdit[]>,
+    options: LongOptions,
+  ): AsyncGenerator<StoredChunk> {
+    const { archive, nchunks, nbytes, header } = this.#state;
+    const { checksum, chunkSize, compression } = planAppend(this.#state, {
+      ...options,
+      encoder: this.#options.encoder,
+      ...this.#options.settings,
+    });
+    const digest = await loadDigest(header.checksum);
+    for (let index = first; index < nchunks; index++) {
+      options.signal?.throwIfAborted();
+      const [from, to] = [index * chunkSize, Math.min(nbytes, (index + 1) * chunkSize)];
+      const changes = edits.get(index);
+      if (changes === undefined) {
+        for await (const { bytes } of archive.encodedChunks(index, index + 1, { signal: options.signal })) {
+          const own = bytes.slice();
+          yield { bytes: own, digest: digest(own), nbytes: to - from };
+        }
+        continue;
+      }
+      const data = await archive.readBytes(from, to, { signal: options.signal });
+      applyEdits(changes, data);
+      const one = (async function* () {
+        yield data;
+      })();
+      yield* encodeChunks(one, checksum, undefined, compression);
+    }
+  }
+
+  async #rewrite(kept: number, chunks: AsyncGenerator<StoredChunk>, options: LongOptions): Promise<void> {
+    const { encoder, settings } = this.#options;
+    const more = { ...settings, ...options, encoder, grow: true };
+    const spool = await spoolChunks(chunks, scratchBeside(this.store, this.path));
+    try {
+      await rewrite(planAppend(this.#state, more), kept, spool, more);
+      this.#written += (await this.store.stat(this.path))?.size ?? 0;
+    } finally {
+      await spool.dispose();
+    }
+    await this.#read();
+  }
+
+  async #read(): Promise<void> {
+    this.#state = await readState(this.store, this.path, { signal: this.#options.signal });
+  }
+}
+
+async function* readBytes(
+  { archive }: BloscpackState,
+  start: number,
+  end: number,
+  { signal }: LongOptions,
+): AsyncGenerator<Uint8Array> {
+  for (let at = start; at < end; at += READ_BYTES)
+    yield await archive.readBytes(at, Math.min(end, at + READ_BYTES), { signal });
+}
+
+function* zeros(length: number): Generator<Uint8Array> {
+  for (let left = length; left > 0; left -= READ_BYTES) yield new Uint8Array(Math.min(left, READ_BYTES));
+}
