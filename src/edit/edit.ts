@@ -263,7 +263,7 @@ async function createBloscpack(
   });
   const lock = await options.lock?.(`${path}.lock`);
   const made = await BloscpackFile.open(store, path, { encoder: own, signal, lock, settings });
-  if ((shape[0] ?? 0) > 0) await made.resize(shape, { signal });
+  if (elementsOf(shape) > 0) await made.resize(shape, { signal });
   return made;
 }
 

@@ -1,4 +1,5 @@
 /** Makes tables of carrays that bcolz 1.2 and bcolz-zipline open. @see FORMAT.md [FT-05] */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, tooManyColumns } from "../../format/folder.ts";
 import { memberText } from "../../format/json-members.ts";
@@ -56,7 +57,8 @@ export async function createTable(
   await store.put(rootdirs, utf8(`${memberText({ names: columns.map(({ name }) => name) })}\n`), {
     ifAbsent: true,
   });
-  return { rows: lengths[0] ?? 0, rowsAppended: lengths[0] ?? 0 };
+  const rows = at(lengths, 0);
+  return { rows, rowsAppended: rows };
 }
 
 /** Names that bcolz takes: Python identifiers that do not begin with an underscore. Throws `BAD_ARGUMENT`. */

@@ -1,4 +1,5 @@
 /** Rows that get another shape: what is cut off goes, and what is added is one value. Must not know where rows lie. */
+import { at } from "../../bytes/at.ts";
 import { copyItems, repeatItem } from "../../values/copy-items.ts";
 import { elementsOf, stridesOf } from "../../values/selection.ts";
 
@@ -14,7 +15,7 @@ export function reshapeRows(rows: Uint8Array, { before, after, fill }: RowReshap
   const itemSize = fill.length;
   const count = rows.length / (elementsOf(before) * itemSize);
   const out = repeatItem(fill, new Uint8Array(count * elementsOf(after) * itemSize));
-  const common = before.map((n, d) => Math.min(n, after[d] ?? 0));
+  const common = before.map((n, d) => Math.min(n, at(after, d)));
   copyItems(
     { bytes: rows, offset: 0, strides: stridesOf([count, ...before]) },
     { bytes: out, offset: 0, strides: stridesOf([count, ...after]) },

@@ -1,5 +1,6 @@
 /** Encodes a chunk of any chain from its items; shards in shards too. Knows chains; must not know stores. */
 
+import { at } from "../../bytes/at.ts";
 import { joinBytes } from "../../bytes/join.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { copyItems } from "../../values/copy-items.ts";
@@ -71,7 +72,7 @@ async function encodeInnerChunks(
   settings: EncodeSettings,
 ): Promise<Map<number, Uint8Array>> {
   const itemSize = settings.fill.length;
-  const grid = shape.map((n, d) => n / (chunkShape[d] ?? 1));
+  const grid = shape.map((n, d) => n / at(chunkShape, d));
   const strides = stridesOf(shape);
   const length = chunkShape.reduce((product, n) => product * n, itemSize);
   const chunks = new Map<number, Uint8Array>();
@@ -79,7 +80,7 @@ async function encodeInnerChunks(
   for (const position of combine(grid.map((n) => Array.from({ length: n }, (_, i) => i)))) {
     let offset = 0;
     position.forEach((index, d) => {
-      offset += index * (chunkShape[d] ?? 1) * (strides[d] ?? 1);
+      offset += index * at(chunkShape, d) * at(strides, d);
     });
     const piece = new Uint8Array(length);
     copyItems(

@@ -5,6 +5,7 @@
  */
 
 import { allocate } from "../../bytes/allocate.ts";
+import { at } from "../../bytes/at.ts";
 import { copyItems, type ItemView, repeatItem } from "../../values/copy-items.ts";
 import { elementsOf, stridesOf } from "../../values/selection.ts";
 import type { Segment } from "../document/chunk-grid.ts";
@@ -35,7 +36,7 @@ export class RegionMerge {
   /** True where everything of a region that lies in the array is written. */
   coversAll(extents: readonly Segment[], { start, shape }: Region): boolean {
     return extents.every((extent, d) => {
-      const length = Math.min(shape[d] ?? 0, (this.#model.shape[d] ?? 0) - (start[d] ?? 0));
+      const length = Math.min(at(shape, d), at(this.#model.shape, d) - at(start, d));
       return extent.start === 0 && extent.count === length && (extent.step === 1 || length === 1);
     });
   }
@@ -72,11 +73,11 @@ export class RegionMerge {
     const stored = stridesOf(chunkShape);
     parts.forEach((part, d) => {
       const dimension = order?.[d] ?? d;
-      start[dimension] = (shardStart[dimension] ?? 0) + part.chunk * (chunkShape[d] ?? 1);
-      shape[dimension] = chunkShape[d] ?? 1;
+      start[dimension] = at(shardStart, dimension) + part.chunk * at(chunkShape, d);
+      shape[dimension] = at(chunkShape, d);
       extents[dimension] = part;
-      strides[dimension] = change.strides[d] ?? 0;
-      own[dimension] = stored[d] ?? 1;
+      strides[dimension] = at(change.strides, d);
+      own[dimension] = at(stored, d);
     });
     return this.#merge(extents, { ...change, strides }, { start, shape }, own, signal);
   }
@@ -93,7 +94,7 @@ export class RegionMerge {
     const { itemSize } = this.#model.dtype;
     const length = elementsOf(shape) * itemSize;
     const whole = this.coversAll(extents, region);
-    const isPadded = shape.some((n, d) => (start[d] ?? 0) + n > (this.#model.shape[d] ?? 0));
+    const isPadded = shape.some((n, d) => at(start, d) + n > at(this.#model.shape, d));
     if (whole && !isPadded && shape.every((n, d) => n === 1 || change.strides[d] === strides[d])) {
       return change.bytes.subarray(change.offset * itemSize, change.offset * itemSize + length);
     }
@@ -101,17 +102,17 @@ export class RegionMerge {
     if (!whole || isPadded) repeatItem(this.#fill, bytes);
     if (!whole) {
       const present = shape.map((n, d) => ({
-        start: start[d] ?? 0,
-        count: Math.max(0, Math.min(n, (this.#model.shape[d] ?? 0) - (start[d] ?? 0))),
+        start: at(start, d),
+        count: Math.max(0, Math.min(n, at(this.#model.shape, d) - at(start, d))),
         step: 1,
       }));
       await this.#reading.read(present, { bytes, offset: 0, strides }, signal);
     }
     let offset = 0;
     extents.forEach((extent, d) => {
-      offset += extent.start * (strides[d] ?? 1);
+      offset += extent.start * at(strides, d);
     });
-    const target = { bytes, offset, strides: extents.map(({ step }, d) => step * (strides[d] ?? 1)) };
+    const target = { bytes, offset, strides: extents.map(({ step }, d) => step * at(strides, d)) };
     copyItems(
       change,
       target,

@@ -1,5 +1,6 @@
 /** A change of a shard as changes of its inner chunks. Must not know where shards go. */
 
+import { at } from "../../bytes/at.ts";
 import type { ItemView } from "../../values/copy-items.ts";
 import { innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../document/chunk-grid.ts";
@@ -31,14 +32,14 @@ export function changesOf(
   const grid = innerGrid(serializer, stored);
   const turned: ItemView = { ...view, strides: permute(view.strides, order) };
   const lists = permute(segments, order).map((extent, d) => [
-    ...segmentsOf(regularAxis(stored[d] ?? 1, chunkShape[d] ?? 1), extent),
+    ...segmentsOf(regularAxis(at(stored, d), at(chunkShape, d)), extent),
   ]);
   const changes: InnerChunk[] = [];
   for (const combined of combine(lists)) {
     const parts = [...combined];
     let slot = 0;
     parts.forEach(({ chunk }, d) => {
-      slot = slot * (grid[d] ?? 1) + chunk;
+      slot = slot * at(grid, d) + chunk;
     });
     changes.push({
       slot,
