@@ -88,7 +88,7 @@ export function addConvert(program: Command, context: Context): void {
 Several sources, or folders of many archives, become one hierarchy below DST. A
 damaged archive among many is reported at the end; the others are converted. An
 array or group of Zarr v2, or of the older transformer, becomes Zarr v3 with the
-chunks that it has; those with zlib are compressed anew, with Blosc.
+chunks that it has; those with zlib are recompressed, with Blosc.
 
 Examples:
   superchunk convert daily_equities.bcolz daily_equities.zarr

@@ -1,7 +1,9 @@
 /** What was not compared is not shown, whatever the target; what is made leaves a receipt. */
 import { describe, expect, test } from "vitest";
+import { findArchives } from "../../src/archive/open/discover.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { crc32c } from "../../src/bytes/checksum.ts";
+import { hiddenKey } from "../../src/convert/run/conversion-store.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ObjectHead, WritableStore } from "../../src/store/types.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
@@ -110,4 +112,15 @@ describe.each(CASES)("%s", (_, source, to) => {
     }
     expect(new Set(receipts.map(({ key }) => key)).size).toBe(receipts.length);
   });
+});
+
+test("a file that a conversion has not compared yet is not found as an archive", async () => {
+  const store = new MemoryStore();
+  await convert(await makeArchive(), { store, path: "d/x.blp" }, { to: "bloscpack" });
+  await store.rename("d/x.blp", hiddenKey("d/x.blp"));
+  for await (const { path } of findArchives(store, "d")) throw new Error(path);
+  await store.rename(hiddenKey("d/x.blp"), "d/x.blp");
+  const found: string[] = [];
+  for await (const { path } of findArchives(store, "d")) found.push(path);
+  expect(found).toEqual(["d/x.blp"]);
 });

@@ -43,7 +43,7 @@ export async function makeArchives(folder: string): Promise<readonly MadeArchive
     await array.append(data);
     await array.close();
   });
-  // Chunks of 64 bytes end inside of rows of 20: they are compressed anew.
+  // Chunks of 64 bytes end inside of rows of 20: they are recompressed.
   await add("unaligned.blp", "<i4", [9, 5], (data) =>
     compressArray({ dtype: type("<i4"), shape: [9, 5], data }, store, "unaligned.blp", { chunkSize: 64 }),
   );

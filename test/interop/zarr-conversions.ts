@@ -68,7 +68,7 @@ async function convertTransformers({ checks, folder }: SuiteContext): Promise<Ma
   return made;
 }
 
-/** Settings of arrays of version 2, as zarr 2.18 takes them; chunks of zlib are compressed anew. */
+/** Settings of arrays of version 2, as zarr 2.18 takes them; chunks of zlib are recompressed. */
 const VERSION2 = [
   { dtype: "<f8", compressor: { id: "blosc", cname: "lz4", clevel: 5, shuffle: 1, blocksize: 0 } },
   { dtype: ">i4", compressor: { id: "blosc", cname: "zstd", clevel: 3, shuffle: 2, blocksize: 0 } },

@@ -34,14 +34,14 @@ async function referTo(path: string): Promise<ReferenceStore | string> {
     });
     return await openReferences(store, "set.json", { containers, openContainer });
   } catch (error) {
-    // Chunks that must be compressed anew are no references: convert is for them.
+    // Chunks that must be recompressed are no references: convert is for them.
     if (isSuperchunkError(error, "UNSUPPORTED")) return error.message;
     throw error;
   }
 }
 
 describe("references to every archive of the corpus", () => {
-  /** What would have to be compressed anew. */
+  /** What would have to be recompressed. */
   const REFUSED: readonly string[] = ["array-f4-3d-fortran.blp", "bcolz-i4-snappy"];
 
   it.each(readable.map(({ path }) => path))("%s has the values that its producer wrote", async (path) => {

@@ -141,7 +141,7 @@ describe("damage", () => {
 });
 
 describe("chunks that do not end on rows", () => {
-  it("are compressed anew, with the values that were stored", async () => {
+  it("are recompressed, with the values that were stored", async () => {
     const store = new MemoryStore();
     const shape = [7, 5, 3];
     const own = new Uint8Array(Int32Array.from({ length: 105 }, (_, i) => i * i).buffer);

@@ -5,6 +5,9 @@ import { joinKey, refuseListed, showListed } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
 
+/** What the name of a file ends with that a conversion has made and not compared yet: it is not an archive. */
+export const UNVERIFIED = ".superchunk-unverified";
+
 /** An archive that was found: its key, and whether it is a file or a folder, or something else that was asked for. */
 export interface FoundArchive {
   readonly path: string;
@@ -42,6 +45,7 @@ export async function* findArchives(
   }
   entries.sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const { name, kind } of entries) {
+    if (kind === "object" && name.endsWith(UNVERIFIED)) continue;
     const refusal = refuseListed(name, store.describe(path));
     if (refusal !== undefined) {
       // A file by its name alone: what else it may be is not known.

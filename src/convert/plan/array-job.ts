@@ -26,7 +26,7 @@ import {
 } from "./grid.ts";
 import { describeValues } from "./zarr-attributes.ts";
 
-/** Settings where neither metadata nor a chunk tells them. */
+/** Settings where neither metadata nor a chunk gives them. */
 const DEFAULT_CLEVEL = 5;
 
 /** Everything that is needed to convert an array. */
@@ -60,7 +60,7 @@ export interface JobLayout {
   readonly cellBytes: number;
   /** Short chunks have no more than their rows, in a rectilinear grid; then chunks are objects of their own. */
   readonly unequal: boolean;
-  /** The cells that are chunks of the archive; all others are made anew. */
+  /** The cells that are chunks of the archive; all others are recoded. */
   readonly copies: readonly CellCopies[];
 }
 
@@ -154,11 +154,11 @@ const RECTILINEAR =
 const UNEQUAL_LAST = `its last chunk is short, ${RECTILINEAR}`;
 const UNEQUAL = `its chunks are of unequal lengths, ${RECTILINEAR}`;
 
-/** `6 of 9 chunks are copied, and 3 are compressed anew: the last chunk of …`. */
+/** `6 of 9 chunks are copied, and 3 are recompressed: the last chunk of …`. */
 function howManyCopied(copied: number, count: number, reason: string): string {
   const of = `${copied === 0 ? "none" : copied} of ${count} chunks ${copied === 1 ? "is" : "are"} copied`;
-  const anew = count - copied;
-  return `${of}, and ${anew} ${anew === 1 ? "is" : "are"} compressed anew: ${reason}`;
+  const others = count - copied;
+  return `${of}, and ${others} ${others === 1 ? "is" : "are"} recompressed: ${reason}`;
 }
 
 /** Cells that are chunks of the archive, all or some of them. */

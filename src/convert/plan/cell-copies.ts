@@ -23,7 +23,7 @@ export function countCopies(copies: readonly CellCopies[]): number {
   return copies.reduce((sum, { times }) => sum + times, 0);
 }
 
-/** Adds cells behind those that are there, to the last run of them where they go on with it. */
+/** Adds cells after those that are there, to the last run of them where they go on with it. */
 export function addCopies(copies: CellCopies[], { cell, chunk, times }: CellCopies): void {
   if (times <= 0) return;
   const last = copies.at(-1);

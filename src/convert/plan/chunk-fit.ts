@@ -8,7 +8,7 @@ import type { ChunkHeader } from "../../codec/types.ts";
 import { type ArrayJob, bytesOfCell, type JobLayout } from "./array-job.ts";
 import { cellItems } from "./grid.ts";
 
-/** What must happen to a chunk: nothing, filled up to the length of its cell, or compressed anew. */
+/** What must happen to a chunk: nothing, filled up to the length of its cell, or recompressed. */
 export type ChunkFit = "copied" | "padded" | "recoded";
 
 /** Bytes of the rows of a cell, as the archive has them: without padding. */

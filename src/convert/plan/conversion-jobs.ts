@@ -170,7 +170,7 @@ function describeJob(job: ArrayJob): PlannedArray {
   };
 }
 
-/** What becomes of the chunks, as far as metadata tell: a chunk whose own header says otherwise is recoded all the same. */
+/** What becomes of the chunks, as far as metadata say: a chunk whose own header says otherwise is recoded all the same. */
 function chunkRuns(job: ArrayJob, layout: JobLayout): readonly ChunkRun[] {
   const { count } = layout.cells;
   const isRecoded = actionOf(layout, job.recodes) === "recode";

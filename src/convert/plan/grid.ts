@@ -11,7 +11,7 @@ import { type LengthRun, UnequalCells } from "../../zarr/document/unequal-cells.
 
 /** Uncompressed bytes that a shard holds unless asked otherwise: 128 MiB. */
 const DEFAULT_SHARD_SIZE: number = 128 * 1024 * 1024;
-/** Uncompressed bytes of a chunk that is made anew: 1 MiB. */
+/** Uncompressed bytes of a chunk that is recoded: 1 MiB. */
 export const RECODED_CHUNK_SIZE: number = 1024 * 1024;
 /** Most chunks in a shard: keeps its index at 1 MiB, which readers fetch before the first value. */
 const MAX_CHUNKS_PER_SHARD = 65_536;
@@ -28,7 +28,7 @@ export interface CellGrid {
   readonly length: number;
   /** Cells along that axis. */
   readonly along: number;
-  /** Items behind one step of that axis. */
+  /** Items of one step along that axis. */
   readonly inner: number;
   /** All cells, in C order. */
   readonly count: number;
@@ -129,7 +129,7 @@ export function matchCells(shape: readonly number[], chunkItems: number): CellGr
 }
 
 /**
- * The grid for chunks that are made anew: about `target` bytes, whole rows where a row is not larger than that.
+ * The grid for chunks that are recoded: about `target` bytes, whole rows where a row is not larger than that.
  * `shape` has at least one dimension and one item.
  */
 export function chooseCells(shape: readonly number[], itemSize: number, target: number): CellGrid {
@@ -168,13 +168,13 @@ export function planShards(cells: CellGrid, itemSize: number, sizing: ShardSizin
   const wanted = wantedChunks(cellBytes, sizing);
   const counts = cellCounts(cells);
   let axis = 0;
-  let behind = cells.count;
+  let below = cells.count;
   for (; axis <= cells.axis; axis++) {
-    behind /= at(counts, axis);
-    if (behind <= wanted) break;
+    below /= at(counts, axis);
+    if (below <= wanted) break;
   }
   const extent = at(counts, axis);
-  const step = Math.min(extent, Math.max(1, Math.floor(wanted / behind)));
+  const step = Math.min(extent, Math.max(1, Math.floor(wanted / below)));
   const along = Math.ceil(extent / step);
   const cell = cellShape(cells);
   const perAxis = counts.map((n, i) => (i < axis ? 1 : i === axis ? step : n));
@@ -182,10 +182,10 @@ export function planShards(cells: CellGrid, itemSize: number, sizing: ShardSizin
     shape: cell.map((n, i) => n * at(perAxis, i)),
     cells: perAxis,
     grid: counts.map((n, i) => (i < axis ? n : i === axis ? along : 1)),
-    capacity: step * behind,
+    capacity: step * below,
     count: product(counts.slice(0, axis)) * along,
     along,
-    lastCount: (extent - (along - 1) * step) * behind,
+    lastCount: (extent - (along - 1) * step) * below,
   };
 }
 

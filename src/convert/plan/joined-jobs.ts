@@ -95,7 +95,7 @@ function assertAlike(first: SourceArray, part: SourceArray): void {
   if (part.shape.length === 0 || (part.order === "F" && part.shape.length > 1)) {
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "its values do not lie row behind row, so that it cannot be joined along the first dimension",
+      "its values do not lie row after row, so that it cannot be joined along the first dimension",
       { path, field: "concat" },
     );
   }

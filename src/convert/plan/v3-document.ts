@@ -22,7 +22,7 @@ export interface V3Plan {
   readonly recoding: Recoding | undefined;
 }
 
-/** Why chunks are decoded and compressed anew, and what becomes of their items in between. */
+/** Why chunks are decoded and recompressed, and what becomes of their items in between. */
 export interface Recoding {
   readonly reason: string;
   readonly transform: ItemTransform | undefined;

@@ -17,7 +17,7 @@ const STORED_DIMENSIONS = "_ARRAY_DIMENSIONS";
 
 type Names = readonly (string | null)[];
 
-/** What {@link describeValues} tells. */
+/** What {@link describeValues} returns. */
 export interface ValueDescription {
   readonly attributes: JsonObject;
   readonly dimensionNames: Names | undefined;
@@ -60,7 +60,7 @@ export function describeValues(
   return { attributes, dimensionNames: names && [...names, ...type.itemShape.map(() => null)], notes };
 }
 
-/** The archive's attributes with ours beside them; notes tell which of ours had to give way. */
+/** The archive's attributes with ours beside them; notes say which of ours had to give way. */
 export function addAttributes(
   attrs: JsonObject,
   added: JsonObject,

@@ -42,7 +42,7 @@ export interface ZarrJobs {
   readonly failed: readonly FailedNode[];
 }
 
-/** Plans a node and all below it. Nodes that cannot be opened or converted are told as refused, not thrown. */
+/** Plans a node and all below it. Nodes that cannot be opened or converted are listed as refused, not thrown. */
 export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPlanOptions): Promise<ZarrJobs> {
   const arrays: ZarrArrayJob[] = [];
   const groups: ZarrGroupJob[] = [];

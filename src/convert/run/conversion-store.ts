@@ -5,6 +5,7 @@
  * the comparison, where one was asked for. So no target can show what was not compared. A target whose object is data and
  * document in one (a single file) has it under another name meanwhile.
  */
+import { UNVERIFIED } from "../../archive/open/discover.ts";
 import { crc32c, startCrc32c } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
@@ -152,17 +153,17 @@ export function holdDocuments(inner: WritableStore, options: ConversionStoreOpti
   };
 }
 
-/** The name of a file that is not published yet. */
+/** The name of a file that is not published yet. Archives under such names are not found. */
 export function hiddenKey(key: string): string {
   const { folder, name } = splitKey(key);
-  return joinKey(folder, `.${name}.superchunk-unverified`);
+  return joinKey(folder, `.${name}${UNVERIFIED}`);
 }
 
 /** The order of documents: deep ones first; in a folder `sizes`, which commits an array, and then what names columns. */
 function membersFirst(a: string, b: string): number {
   const rank = (key: string): number =>
     key.endsWith("__rootdirs__") ? 2 : key.endsWith("meta/sizes") || key.endsWith("zarr.json") ? 1 : 0;
-  // A folder's `meta/` is no member of it.
+  // A folder's `meta/` is not a member of it.
   const depth = (key: string): number => key.replace(/(?:^|\/)meta\/(?=[^/]+$)/, "/").split("/").length;
   return depth(b) - depth(a) || rank(a) - rank(b) || (a < b ? -1 : 1);
 }

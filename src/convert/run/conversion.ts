@@ -129,7 +129,7 @@ export class Conversion {
       );
     } catch (error) {
       const isOver = !this.#target.isHierarchy && !isTree && isSkippable(error, this.#options.signal);
-      // What was done is recorded for the run that goes on. The first error is the one to tell.
+      // What was done is recorded for the run that goes on. The first error is the one that counts.
       if (!this.#target.isHierarchy) await (isOver ? record.end() : record.write()).catch(() => undefined);
       throw error;
     }
@@ -236,7 +236,7 @@ export class Conversion {
     let keep: Kept = "nothing";
     const fingerprint = planned?.fingerprint ?? "";
     if (record.isResumed) {
-      // Objects of a batch may be there without their bytes, after a power loss: only documents tell.
+      // Objects of a batch may be there without their bytes, after a power loss: only documents prove it.
       if (record.isBegun(node, fingerprint)) keep = this.#batch === undefined ? "tasks" : "arrays";
       else await this.#discard(key);
     }
@@ -278,7 +278,7 @@ export class Conversion {
     try {
       return await runSource(run, this.#context, settings);
     } catch (error) {
-      // The first error is the one to tell.
+      // The first error is the one that counts.
       for (const key of made) await deleteAt(this.#store, key).catch(() => undefined);
       throw error;
     }

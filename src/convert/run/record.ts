@@ -156,7 +156,7 @@ export class ConversionRecord {
         options,
       ),
     );
-    this.#writing = writing.catch(() => undefined); // told to the one who asked for it
+    this.#writing = writing.catch(() => undefined); // thrown to the caller that asked for it
     await writing;
   }
 

@@ -65,7 +65,7 @@ interface ArrayState {
   /** True where an earlier run has published it. */
   readonly isFinished: boolean;
   isPublished: boolean;
-  /** Uncompressed bytes that were told as done. */
+  /** Uncompressed bytes that were reported as done. */
   done: number;
   shards: number;
   kept: number;
@@ -92,7 +92,7 @@ export async function runSource(
     await runPooled(execution.steps(), TASKS_AT_ONCE, take, settings.signal);
     return await execution.finish(started);
   } catch (error) {
-    if (!context.target.isHierarchy) await execution.undo().catch(() => undefined); // the first error is the one to tell
+    if (!context.target.isHierarchy) await execution.undo().catch(() => undefined); // the first error is the one that counts
     throw error;
   }
 }
@@ -205,7 +205,7 @@ class SourceExecution {
     try {
       if (verify === true) await run.compare(store.store, signal);
     } catch (error) {
-      await store.discard().catch(() => undefined); // the first error is the one to tell
+      await store.discard().catch(() => undefined); // the first error is the one that counts
       throw error;
     }
     await store.publish(signal);

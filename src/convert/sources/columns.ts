@@ -23,7 +23,7 @@ import {
   zarrTypesize,
 } from "./offered-chunks.ts";
 
-/** How the source is compressed, as far as it tells. */
+/** How the source is compressed, as far as it says. */
 export interface ColumnSettings {
   readonly cname?: CompressorName;
   readonly clevel?: number;

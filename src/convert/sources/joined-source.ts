@@ -1,5 +1,5 @@
 /**
- * Several arrays read as one: their rows one behind the other.
+ * Several arrays read as one: their rows one after the other.
  *
  * Knows which part holds which chunk and byte; must not know formats, or what becomes of the values.
  */

@@ -49,7 +49,7 @@ export class CopyingEncoder implements ChunkEncoder {
   readonly #needsTypesize: boolean;
   #offered: OfferedChunk[] = [];
 
-  /** `needsTypesize`: a chunk with elements of another size than the writer asks for is made anew. */
+  /** `needsTypesize`: a chunk with elements of another size than the writer asks for is encoded again. */
   constructor(encoder: ChunkEncoder, { needsTypesize = false }: { needsTypesize?: boolean } = {}) {
     this.#encoder = encoder;
     this.#needsTypesize = needsTypesize;
@@ -151,7 +151,7 @@ function isEven({ model }: ZarrArray, length: number): boolean {
   return true;
 }
 
-/** The typesize that a chunk of the dtype has to be copied: any writer of Zarr arrays tells Blosc the items' size. */
+/** The typesize that a chunk of the dtype has to be copied: any writer of Zarr arrays gives Blosc the size of the items. */
 export function zarrTypesize({ itemSize }: DType): number {
   return itemSize >= 1 && itemSize <= 255 ? itemSize : 1;
 }

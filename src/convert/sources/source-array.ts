@@ -36,9 +36,9 @@ export interface SourceArray {
   readonly order: "C" | "F";
   readonly fillValue: JsonValue | undefined;
   readonly attrs: JsonObject;
-  /** Rows of a chunk, as the metadata tells it. */
+  /** Rows of a chunk, as the metadata says. */
   readonly chunkLength: number | undefined;
-  /** Absent where its chunks, as long as `chunkBytes` says, are one behind the other. */
+  /** Absent where its chunks, as long as `chunkBytes` says, are one after the other. */
   readonly uneven?: UnevenChunks;
 }
 

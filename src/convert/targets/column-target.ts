@@ -47,7 +47,7 @@ export interface Piece {
 /** What a format writes with. */
 export interface PieceContext extends TaskContext {
   readonly options: ConvertOptions;
-  /** The same bytes; tells progress. */
+  /** The same bytes; reports progress. */
   watch(data: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
   /** An encoder that hands out the source's chunks where the writer asks for the same bytes; it is counted. */
   copying(settings?: { readonly needsTypesize: boolean }): CopyingEncoder;
@@ -332,7 +332,7 @@ function pieceRun(format: ColumnFormat, piece: Piece, options: ConvertOptions): 
   };
 }
 
-/** Tells what a format of files has no place for. */
+/** Notes what a format of files has no place for. */
 export function tellLost(
   { note }: TaskContext,
   { path, attrs, fillValue }: Column,

@@ -11,7 +11,7 @@ const GATHER = 512 * 1024;
 const SMALL = 16 * 1024;
 
 /**
- * The pieces of a shard. Chunks are taken in the order of their bytes; `slotOf(k)` tells the index slot of the
+ * The pieces of a shard. Chunks are taken in the order of their bytes; `slotOf(k)` is the index slot of the
  * k-th. A chunk may be reused by its maker once the next one is asked for; so may a piece.
  */
 export async function* shardPieces(

@@ -216,7 +216,7 @@ async function finish(
     await write();
     await array.close();
   } catch (error) {
-    await array.abandon().catch(() => undefined); // the first error is the one to tell
+    await array.abandon().catch(() => undefined); // the first error is the one that counts
     throw error;
   }
 }

@@ -17,7 +17,7 @@ export interface Renaming {
 /**
  * Node names for siblings, in their order. Reserved names (empty, only periods, starting with `__`, `zarr.json`,
  * with a slash) have the offending characters written as `%` and two hexadecimal digits; a name that differs
- * from an earlier one at most in case gets `~2`, `~3`, … behind it.
+ * from an earlier one at most in case gets `~2`, `~3`, … at its end.
  */
 export function nameNodes(names: readonly string[]): Map<string, string> {
   const taken = new Set<string>();

@@ -17,13 +17,13 @@ export interface ZarrType {
   readonly fill: Fill;
   /** The `bytes` codec, with its endianness where items have one. */
   readonly bytesCodec: JsonObject;
-  /** Dimensions that an item becomes, behind those of the array; empty where an item stays a value. */
+  /** Dimensions that an item becomes, after those of the array; empty where an item stays a value. */
   readonly itemShape: readonly number[];
   /** Bytes of an item in Zarr: the stored ones, unless items are transformed. */
   readonly itemSize: number;
   /** Set where stored items must be changed, so that chunks cannot be copied; with the reason. */
   readonly transform: ItemTransform | undefined;
-  /** The numpy spelling, where the Zarr data type does not tell it. */
+  /** The numpy spelling, where the Zarr data type does not say it. */
   readonly original: JsonValue | undefined;
   /** Attributes that let other tools see what the values mean. */
   readonly attributes: JsonObject;
@@ -173,7 +173,7 @@ function transformOf(dtype: DType): ItemTransform | undefined {
   if (packed && (order === "none" || order === "little" || (order === "big" && !hasComplex(dtype))))
     return undefined;
   const why = packed
-    ? "its fields differ in byte order, which a Zarr struct cannot tell"
+    ? "its fields differ in byte order, which a Zarr struct cannot express"
     : "a Zarr struct has no padding between its fields";
   return packFields(dtype, order !== "little" && order !== "none", why);
 }

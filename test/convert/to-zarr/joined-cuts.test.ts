@@ -110,7 +110,7 @@ describe("what is said of chunks off the grid", () => {
       { rows: 8, chunk: 4 },
     ]);
     const note =
-      "2 of 5 chunks are copied, and 3 are compressed anew: the last chunk of memory:part0.blp is short, with 10 rows " +
+      "2 of 5 chunks are copied, and 3 are recompressed: the last chunk of memory:part0.blp is short, with 10 rows " +
       "in all, and Zarr's regular grid has no short chunk in the middle";
     const [plan] = (await planOne(archives)).arrays;
     expect(plan).toMatchObject({ action: "mixed", chunks: 5, chunkShape: [4], notes: [note] });
@@ -122,7 +122,7 @@ describe("what is said of chunks off the grid", () => {
     });
   });
 
-  it("is what a rectilinear grid asks of readers, where nothing is compressed anew", async () => {
+  it("is what a rectilinear grid asks of readers, where nothing is recompressed", async () => {
     const { archives } = await archivesOf([
       { rows: 10, chunk: 4 },
       { rows: 9, chunk: 3 },
