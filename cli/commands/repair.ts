@@ -30,7 +30,7 @@ export function addRepair(program: Command, context: Context): void {
   program
     .command("repair")
     .description("keep what is whole of a damaged archive, in a copy or where it lies, and say what is gone")
-    .argument("<path>", "file, folder or URL of one archive, of any dialect")
+    .argument("<path>", "file, folder or URL of one archive, of any dialect, or of a Zarr array or group")
     .argument("[dst]", "file or folder to make for what is whole, of the same dialect")
     .option("--in-place", "repair an array of superchunks where it lies, by one commit, instead of into DST")
     .option("--dry-run", "say what is wrong, and what would be gone, and change nothing")

@@ -116,8 +116,7 @@ async function* outcomesOf(path: string, context: Context): AsyncIterable<Outcom
     if (each.group !== undefined) continue;
     const outcome = await verifyOne(each, context);
     const isDamaged = outcome.report?.ok === false || outcome.error?.isDamage === true;
-    const isArchive = outcome.isUnfollowed !== true && outcome.dialect?.startsWith("zarr") !== true;
-    yield isDamaged && isArchive
+    yield isDamaged && outcome.isUnfollowed !== true
       ? { ...outcome, advice: await adviseOnSalvage(each.path, context.signal) }
       : outcome;
   }

@@ -37,6 +37,8 @@ beforeAll(async () => {
   await run("create", at("prices"), ...from, "--superchunklen", "2");
   cpSync(at("prices"), at("counted"), { recursive: true });
   rmSync(at("counted/meta/sizes"));
+  await run("convert", at("prices"), at("shards.zarr"), "--chunks-per-shard", "2");
+  writeFileSync(at("shards.zarr/c/1"), readFileSync(at("shards.zarr/c/1")).subarray(0, -7));
   flip("prices/data/__2__.bin", (length) => length - 40);
   cpSync(at("prices"), at("other"), { recursive: true });
   await run("compress", at("rows.bin"), at("download.blp"), "--chunk-size", "4000");
@@ -78,6 +80,10 @@ describe("docs/damage.md", () => {
       ["counted", "every chunk is whole and can be saved: superchunk repair counted DST\n"],
       ["download.blp", "can be saved: superchunk repair download.blp DST --holes fill\n"],
       ["old.bcolz", "more has to be known: "],
+      [
+        "shards.zarr",
+        "4 of 6 chunks are whole and can be saved: superchunk repair shards.zarr DST --holes fill\n",
+      ],
     ] as const) {
       const { out } = await runCli(["verify", name]);
       expect(out, name).toContain(said);

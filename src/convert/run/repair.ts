@@ -18,6 +18,7 @@ import type { WriterLock } from "../../write/array/create.ts";
 import { type ArraySurvey, repairInPlace, repairInto } from "../../write/repair/rebuild.ts";
 import type { ConvertFormat } from "../pipeline.ts";
 import { convert } from "./convert.ts";
+import { repairZarrInto, surveyZarr } from "./repair-zarr.ts";
 
 export type { Hole, HolePolicy } from "../../archive/salvage/holes.ts";
 
@@ -82,6 +83,7 @@ export async function repairArray(
   path: string,
   options: RepairOptions = {},
 ): Promise<RepairReport> {
+  if (await isZarrNode(store, path)) return repairZarr(store, path, options);
   const isHere = options.into === undefined && options.dryRun !== true;
   const lock = isHere && (await isArrayFolder(store, path)) ? await options.lock?.() : undefined;
   try {
@@ -128,6 +130,46 @@ export async function repairArray(
   }
 }
 
+const ZARR_DOCUMENTS = ["zarr.json", ".zarray", ".zgroup"];
+
+/** True for a folder that is a Zarr node, and not an archive that is one as well. */
+async function isZarrNode(store: ReadableStore, path: string): Promise<boolean> {
+  if ((await store.stat(joinKey(path, "meta/storage"))) !== undefined) return false;
+  for (const name of ZARR_DOCUMENTS) if ((await store.stat(joinKey(path, name))) !== undefined) return true;
+  return false;
+}
+
+/** A Zarr array or group: chunks that cannot be read are chunks that are not stored in the copy. */
+async function repairZarr(store: ReadableStore, path: string, options: RepairOptions): Promise<RepairReport> {
+  const surveys = await surveyZarr(store, path, options.signal);
+  const holes = surveys.flatMap(({ bad }) => bad.map(({ hole }) => hole));
+  const rows = surveys.reduce((most, { array }) => Math.max(most, array.shape[0] ?? 1), 0);
+  const report = {
+    rowsBefore: rows,
+    rows,
+    problems: [],
+    lost: holes.map(describeHole),
+    whole: surveys.reduce((sum, { whole }) => sum + whole, 0),
+    holes,
+    filled: [],
+    setAside: undefined,
+  };
+  if (options.dryRun === true) return report;
+  const shown = store.describe(path);
+  if (options.into === undefined) throw notHere(shown, "Zarr node");
+  if (holes.length > 0 && options.holes === undefined) throw refusal(shown, { holes });
+  if (holes.length > 0 && options.holes !== "fill")
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "chunks of Zarr keep their places, and the fill value stands where one is gone: take --holes fill",
+      { path: shown, field: "holes" },
+    );
+  const { filled, bad } = await repairZarrInto(store, path, surveys, options.into);
+  const back = holes.length - bad.length;
+  const problems = back > 0 ? [`${back} chunks came back by an earlier index of their shard`] : [];
+  return { ...report, problems, lost: bad.map(describeHole), holes: bad, filled };
+}
+
 /** Notes the rows that were filled in the `meta/sizes` of each carray, where nothing but this library looks for them. [FG-15] */
 async function noteFilled(store: WritableStore, path: string, { holes, kind }: Survey): Promise<void> {
   const columns = new Set(holes.map(({ column }) => column));
@@ -157,7 +199,7 @@ function cutOff({ holes, rows }: Survey, policy: HolePolicy | undefined): string
   return [`rows ${first} to ${rows - 1}, all from the first hole on`];
 }
 
-function refusal(path: string, { holes }: Survey): SuperchunkError {
+function refusal(path: string, { holes }: Pick<Survey, "holes">): SuperchunkError {
   const more = holes.length - 1;
   const [first] = holes;
   const others = more > 0 ? ` and ${more} more` : "";
