@@ -28,24 +28,17 @@ export { convert, planConversion } from "./convert/run/convert.ts";
 export { assertApart } from "./convert/run/destination.ts";
 export { type ConversionCheck, verifyConversion } from "./convert/run/verify-conversion.ts";
 export { isArchive } from "./convert/sources/items.ts";
-export { zarrSource } from "./convert/sources/zarr-source.ts";
-export {
-  type ContainerCredentials,
-  type OpenContainer,
-  openWebContainer,
-} from "./references/containers/container-reader.ts";
+export type { ContainerCredentials, OpenContainer } from "./references/containers/container-reader.ts";
 export {
   type Container,
   type ContainerChanges,
   type ContainerStore,
   Containers,
   defaultContainer,
-  formatContainers,
   parseContainers,
 } from "./references/containers/containers.ts";
 export { commonFolder, toLocation } from "./references/containers/location.ts";
 export {
-  containersKey,
   type OpenReferencesOptions,
   openReferences,
   type ReferenceStore,
@@ -53,20 +46,14 @@ export {
 export {
   type KerchunkOptions,
   type ReferenceResult,
-  ReferenceSet,
-  sampleArrays,
+  type ReferenceSet,
   writeKerchunk,
 } from "./references/kerchunk/write-kerchunk.ts";
 export { joinPlans } from "./references/plan/join.ts";
 export { planLinkedReferences } from "./references/plan/linked-array.ts";
 export { type PlanOptions, planReferences, type ReferencePlan } from "./references/plan/plan.ts";
 export type { ReferencedArray, ReferenceOptions } from "./references/plan/planned-array.ts";
-export {
-  type FailedArchive,
-  type ReferenceItem,
-  type StreamSettings,
-  streamReferences,
-} from "./references/plan/reference-stream.ts";
+export type { FailedArchive, ReferenceItem, StreamSettings } from "./references/plan/reference-stream.ts";
 export type { GuardedObject, ScanOptions } from "./references/plan/scanned-objects.ts";
 export type {
   ChunkReference,
@@ -80,15 +67,14 @@ export { findViewEntries, type ViewEntry, zarrTreeView } from "./view/view-tree.
 export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view-types.ts";
 export type { ArrayModel } from "./zarr/document/model.ts";
 export type { Renaming } from "./zarr/document/node-names.ts";
-export { ZarrArray, type ZarrChunk } from "./zarr/read/array.ts";
-export { type GroupArrays, ZarrGroup } from "./zarr/read/group.ts";
+export type { ZarrArray, ZarrChunk } from "./zarr/read/array.ts";
+export type { GroupArrays, ZarrGroup } from "./zarr/read/group.ts";
 export type { ReadSettings } from "./zarr/read/leaf-requests.ts";
 export { type OpenZarrOptions, openZarr, openZarrArray } from "./zarr/read/open.ts";
 export type { ZarrVerifyReport } from "./zarr/read/verify.ts";
 export { type ZarritaStore, type ZarritaStoreOptions, zarritaStore } from "./zarr/read/zarrita-store.ts";
 export {
   createTransformerArray,
-  createTransformerGroup,
   type TransformerSpecification,
 } from "./zarr/transformer/transformer-create.ts";
 export type { TransformerSettings } from "./zarr/transformer/transformer-keys.ts";
@@ -117,5 +103,5 @@ export {
 } from "./zarr/write/reserve.ts";
 export type { ShardStrategy } from "./zarr/write/shard-plan.ts";
 export type { ShardWriter, WholeShard } from "./zarr/write/shard-writer.ts";
-export { WritableZarrArray } from "./zarr/write/writable-array.ts";
+export type { WritableZarrArray } from "./zarr/write/writable-array.ts";
 export type { SetOptions, WriteSettings } from "./zarr/write/write-settings.ts";
