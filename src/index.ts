@@ -31,6 +31,7 @@ export type {
 export { type FoundArchive, findArchives } from "./archive/open/discover.ts";
 export { open as openArchive } from "./archive/open/open.ts";
 export type { ChunkDecoder, DecodedChunk, DecodeRun } from "./archive/read/chunk-decoder.ts";
+export type { CompressorName, Shuffle } from "./codec/types.ts";
 export {
   type Hole,
   type HolePolicy,
@@ -58,6 +59,7 @@ export type {
   TimeUnit,
   ZarrDialect,
 } from "./format/types.ts";
+export type { FoundReadable } from "./open/find-readables.ts";
 export {
   type OpenAnyOptions,
   type OpenArrayOptions,

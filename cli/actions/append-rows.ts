@@ -1,11 +1,11 @@
 /** Rows of an input for what they are appended to: bytes that fit, or the fields of a structured `.npy` for columns. */
 
 import { type ArrayArchive, type DType, type Field, formatDType, SuperchunkError } from "../../src/index.ts";
-import { elementsOf } from "../../src/values/selection.ts";
 import { cutPieces } from "../../src/write/bloscpack/cut-pieces.ts";
 import type { Context } from "../context.ts";
 import { type Input, openInput } from "../input/input.ts";
 import { openRows } from "../input/rows-input.ts";
+import { countItems } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 
 /** Items picked apart at once. */
@@ -28,7 +28,7 @@ export function checkRows(input: Input, dtype: DType, rowShape: readonly number[
 
 /** Bytes of a row. */
 export function rowBytesOf(dtype: DType, rowShape: readonly number[]): number {
-  return elementsOf(rowShape) * dtype.itemSize;
+  return countItems(rowShape) * dtype.itemSize;
 }
 
 function describeRows(dtype: DType, rowShape: readonly number[]): string {

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { SuperchunkError, type WritableStore } from "../../src/index.ts";
 import { acquireLock } from "../../src/node/fs/lock.ts";
 import { locate } from "../../src/node/index.ts";
-import { isS3Address } from "../../src/node/locate.ts";
 import { isWritable } from "../../src/store/types.ts";
+import { isS3Address } from "../input/units.ts";
 
 /** Where the lock of an array's folder lies. */
 export function carrayLock(path: string): string {

@@ -2,7 +2,6 @@
 import type { Command } from "commander";
 import { LIVE_STATE } from "../../src/dual/state.ts";
 import { LINK_RECORD } from "../../src/format/naming.ts";
-import { joinKey } from "../../src/store/key.ts";
 import type { Context } from "../context.ts";
 import { openPath, type Subject } from "../input/opening.ts";
 import { describeArchive } from "../output/archive-facts.ts";
@@ -47,6 +46,6 @@ Examples:
 async function isLinked({ dialect, store, path }: Subject): Promise<boolean> {
   if (dialect.startsWith("zarr")) return false;
   for (const name of [LINK_RECORD, LIVE_STATE])
-    if ((await store.stat(joinKey(path, name))) !== undefined) return true;
+    if ((await store.stat(path === "" ? name : `${path}/${name}`)) !== undefined) return true;
   return false;
 }

@@ -1,13 +1,12 @@
 /** `superchunk ls`: the archives under a folder, a line each. */
 
 import type { Command } from "commander";
-import { isUnfollowed } from "../../src/archive/open/discover.ts";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
 import type { Subject } from "../input/opening.ts";
-import { archivesUnder, type NamedArchive, unfollowedText } from "../input/tree.ts";
+import { archivesUnder, isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { JsonArray } from "../output/json-array.ts";
 import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts";

@@ -1,7 +1,6 @@
 /** `superchunk verify`: everything that is stored, checked. */
 
 import type { Command } from "commander";
-import { isUnfollowed } from "../../src/archive/open/discover.ts";
 import { VIEW_IS_BEHIND } from "../../src/archive/places/generation.ts";
 import { BEHIND } from "../../src/dual/verify.ts";
 import {
@@ -14,7 +13,7 @@ import {
 import { verifyLinkAt } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, plain, stateOf, toJsonFailure } from "../failure.ts";
-import { archivesUnder, type NamedArchive, unfollowedText } from "../input/tree.ts";
+import { archivesUnder, isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatSize } from "../input/units.ts";
 import { foldLine } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";

@@ -1,8 +1,7 @@
 /** Options of commands that compress, with the letters that `blpk` gives them. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { CompressorName, Shuffle } from "../../src/codec/types.ts";
-import type { CountOrFactor, Reserve } from "../../src/index.ts";
+import type { CompressorName, CountOrFactor, Reserve, Shuffle } from "../../src/index.ts";
 import { parseSize } from "./units.ts";
 
 /** What the options say; absent where the user chose none. */

@@ -1,7 +1,8 @@
 /** Rows of a stream that become visible while more are on their way. */
+
 import { InvalidArgumentError } from "commander";
 import type { Editable, PublishPolicy } from "../../src/node/index.ts";
-import { elementsOf } from "../../src/values/selection.ts";
+import { countItems } from "./units.ts";
 
 /** What `--publish` says, in the help. */
 export const PUBLISH_HELP =
@@ -26,7 +27,7 @@ export async function appendStream(
   source: AsyncIterable<Uint8Array>,
   policy: PublishPolicy | undefined,
 ): Promise<void> {
-  const rowBytes = elementsOf(array.shape.slice(1)) * array.dtype.itemSize;
+  const rowBytes = countItems(array.shape.slice(1)) * array.dtype.itemSize;
   if (policy === undefined || rowBytes === 0) return array.append(source);
   const fullRows = (array.chunkLength ?? 1) * (array.superchunkLength ?? 1);
   let shown = { rows: array.length, at: performance.now() };

@@ -1,11 +1,18 @@
 /** Which archives a path given on the command line stands for: itself, or all that lie under a folder. */
 
 import { join } from "node:path";
-import { type OpenOptions, openArchive as openIn, SuperchunkError } from "../../src/index.ts";
+import {
+  type FoundReadable,
+  isSuperchunkError,
+  type OpenOptions,
+  openArchive as openIn,
+  SuperchunkError,
+} from "../../src/index.ts";
 import { FileStore, locate } from "../../src/node/index.ts";
-import { type FoundReadable, findReadables, walkZarr } from "../../src/open/find-readables.ts";
+import { findReadables, walkZarr } from "../../src/open/find-readables.ts";
 import { isArchive, type ZarrGroup } from "../../src/zarr.ts";
 import { type Found, findAt, isFolder, openPath, type Subject } from "./opening.ts";
+import { isS3Address } from "./units.ts";
 
 /** What a path stands for: an archive, a Zarr array, or a Zarr group, which the nodes in it follow. */
 export interface NamedArchive {
@@ -22,7 +29,7 @@ export interface NamedArchive {
 
 /** The archives and Zarr nodes at or under `path`. A file is taken at its word. Throws `NOT_FOUND` where there is none. */
 export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
-  if (/^s3:\/\//i.test(path)) {
+  if (isS3Address(path)) {
     yield* archivesInBucket(path, signal);
     return;
   }
@@ -123,6 +130,14 @@ function noArchive(path: string): SuperchunkError {
     "no archive in this folder or below; superchunk knows .blp files, the folders of bcolz, BLZ and superchunk, and Zarr",
     { path },
   );
+}
+
+/**
+ * True where what was found at `where` (as messages name it) is a link out of the searched folder, or in a circle, which is not
+ * followed: then nothing is known to be wrong with any archive.
+ */
+export function isUnfollowed(error: unknown, where: string): error is SuperchunkError {
+  return isSuperchunkError(error, "UNSAFE_PATH") && error.details.path === where;
 }
 
 /** Says in a few words of a link that it is not followed, and why. */

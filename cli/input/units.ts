@@ -102,3 +102,13 @@ export function parseCount(text: string): number {
   }
   return count;
 }
+
+/** Values of a shape. */
+export function countItems(shape: readonly number[]): number {
+  return shape.reduce((product, length) => product * length, 1);
+}
+
+/** True for an address in S3. */
+export function isS3Address(path: string): boolean {
+  return /^s3:\/\//i.test(path);
+}

@@ -16,7 +16,7 @@ import {
   type Slice,
   type TypedValues,
 } from "../../src/index.ts";
-import { elementsOf } from "../../src/values/selection.ts";
+import { countItems } from "../input/units.ts";
 
 /** Selected values of one array. Rows are the entries of the first dimension of `shape`; a scalar is one row. */
 export interface ValueSource {
@@ -97,7 +97,7 @@ function describeRows(
   shape: readonly number[],
 ): Omit<ValueSource, "read" | "readBytes"> {
   const rowShape = shape.slice(1);
-  const rowBytes = elementsOf(rowShape) * dtype.itemSize;
+  const rowBytes = countItems(rowShape) * dtype.itemSize;
   const batchRows = Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, rowBytes)));
   return { name, dtype, shape, rows: shape[0] ?? 1, rowShape, rowBytes, batchRows };
 }
