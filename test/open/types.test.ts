@@ -17,6 +17,7 @@ function makeProject(files: Readonly<Record<string, string>>): string {
     module: "nodenext",
     types: ["node"],
     strict: true,
+    exactOptionalPropertyTypes: true,
     noEmit: true,
     skipLibCheck: true,
     allowImportingTsExtensions: true,
