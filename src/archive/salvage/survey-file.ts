@@ -110,7 +110,8 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
       const now =
         order === "F" || dimensions.length === 0 ? dimensions : [lengthOf(spans), ...dimensions.slice(1)];
       const filled = mapSpans(mergeSpans(policy === "fill" ? holes : []), spans);
-      const noted = filled.length === 0 ? {} : { [FILLED]: filled.map(({ from, to }) => [from, to]) };
+      const noted: JsonObject =
+        filled.length === 0 ? {} : { [FILLED]: filled.map(({ from, to }) => [from, to]) };
       const own = { ...metadata, ...(isArray ? { shape: now } : {}), ...noted };
       const value = Object.keys(own).length === 0 ? undefined : own;
       return showFile({ store: sequence.store, key, dialect, sequence, metadata: value }, options);
