@@ -93,9 +93,11 @@ test("a repair that is killed at any moment loses no row that was whole, in plac
   expect(wrongRows(await valuesOf(at("whole")), values)).toBeLessThanOrEqual(CHUNKLEN);
 
   const random = randomFrom(15);
-  const kills = runsOf(8, 60, 300);
+  const kills = runsOf(4, 40, 300);
   const counts = { "killed in place": 0, "killed into another": 0, "repaired when killed": 0 };
-  for (let kill = 0; kill < kills; kill++) {
+  // On a busy machine some end before they are killed: those are no proof.
+  const killsSoFar = (): number => counts["killed in place"] + counts["killed into another"];
+  for (let kill = 0; kill < kills || (killsSoFar() === 0 && kill < kills + 20); kill++) {
     const isHere = kill % 2 === 0;
     const root = at("array");
     const copy = at("copy");
@@ -124,5 +126,5 @@ test("a repair that is killed at any moment loses no row that was whole, in plac
     expect((await runCli(["verify", target])).code, label).toBe(0);
   }
   note("repair under kills", { kills, ...counts, "rows lost that were whole": 0 });
-  expect(counts["killed in place"] + counts["killed into another"]).toBeGreaterThan(0);
+  expect(killsSoFar()).toBeGreaterThan(0);
 });

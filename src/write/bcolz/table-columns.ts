@@ -55,7 +55,15 @@ export async function addColumn(
   }
   const columns = [...state.columns];
   columns.splice(position, 0, { name, folder });
-  await commitColumns(state, columns);
+  try {
+    await commitColumns(state, columns);
+  } catch (error) {
+    // A commit that failed may be there all the same. Where it is not, the folder would be in the way of the next try.
+    const now = await readTable(store, path).catch(() => undefined);
+    if (now?.columns.every((each) => each.folder !== folder) === true)
+      await removeFolder(store, folder).catch(() => undefined);
+    throw error;
+  }
 }
 
 /** Removes a column; the last one stays. @throws NOT_FOUND, BAD_ARGUMENT, CONFLICT */
