@@ -117,10 +117,10 @@ test("no file is longer than 500 lines", () => {
  */
 const LIMITS = {
   lines: { limit: 75_500, bar: 58_000 },
-  files: { limit: 520, bar: 380 },
+  files: { limit: 506, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
-  "functions with six parameters and more": { limit: 37, bar: 5 },
-  "defaults after an index": { limit: 102, bar: 20 },
+  "functions with six parameters and more": { limit: 34, bar: 5 },
+  "defaults after an index": { limit: 91, bar: 20 },
   "imports of the command past the public entries": { limit: 66, bar: 0 },
   "cycles of imports, types counted": { limit: 5, bar: 0 },
 } as const;
