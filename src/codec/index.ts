@@ -7,12 +7,12 @@ import { decodeHeader } from "./header.ts";
 import { prepare } from "./prepare.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 
-export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
-export { type DecodeLease, leaseDecoder } from "./decode/lease.ts";
+export { isSuperchunkError } from "../errors.ts";
+export { leaseDecoder } from "./decode/lease.ts";
 export { encode, encodeAhead, encodeHere, encodeInto, encodeSync } from "./encode/encode.ts";
 export { prepareEncode } from "./encode/encode-prepare.ts";
-export { type Deflater, registerDeflater } from "./encode/encode-streams.ts";
-export { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
+export { registerDeflater } from "./encode/encode-streams.ts";
+export { decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
 export { isReady, prepare } from "./prepare.ts";
 export { extendChunk } from "./replace/extend.ts";
@@ -21,7 +21,6 @@ export { decodeStream, decodeStreamSync, encodeZstdStream } from "./stream.ts";
 export type {
   BlockRange,
   ByteEdit,
-  ChunkEncoder,
   ChunkHeader,
   Compressor,
   CompressorName,

@@ -1,6 +1,6 @@
 /** Values as JSON: the rules of FORMAT.md [FD], which the command's `cat --format json` follows. */
 import type { DType } from "../format/types.ts";
-import { nest, type TypedValues } from "./values.ts";
+import type { TypedValues } from "./values.ts";
 
 /** A JSON value without bigint: what {@link toJsonValues} gives. */
 export type PlainJson = null | boolean | number | string | readonly PlainJson[];
@@ -32,11 +32,6 @@ export function toJsonValue(value: unknown, dtype: DType): PlainJson {
     );
   }
   return null;
-}
-
-/** Values of stored items, with an empty shape for scalars: nested lists of `shape`. */
-export function toNestedJson(data: TypedValues, dtype: DType, shape: readonly number[]): PlainJson {
-  return nest(toJsonValues(data, dtype), shape) as PlainJson;
 }
 
 function finiteOrName(value: number): PlainJson {

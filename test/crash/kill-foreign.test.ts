@@ -14,7 +14,7 @@ import { compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
 import { seeCarray, seeTable } from "../write/bcolz/bcolz-rules.ts";
-import { appendToCarray, appendToTable } from "../write/foreign-support.ts";
+import { appendRows } from "../write/foreign-support.ts";
 import { bundleLibrary } from "./bundle.ts";
 import { runAndKill } from "./killed-child.ts";
 import { randomFrom } from "./random.ts";
@@ -104,7 +104,7 @@ const KINDS: readonly [
     "carray",
     (store) => createCarray(store, "a", { dtype: INT, data: numbers(50) }, { chunklen: 16 }),
     lookAtCarray,
-    (store, rows) => appendToCarray(store, "a", numbers(9, rows)),
+    (store, rows) => appendRows(store, "a", numbers(9, rows)),
     /^(?:a|a\/(?:data|meta|__attrs__|meta\/sizes|meta\/storage|data\/__\d+\.blp))$/,
   ],
   [
@@ -120,7 +120,7 @@ const KINDS: readonly [
         { chunklen: 16 },
       ),
     lookAtTable,
-    (store, rows) => appendToTable(store, "a", { id: numbers(9, rows), price: doubles(9, rows) }),
+    (store, rows) => appendRows(store, "a", { id: numbers(9, rows), price: doubles(9, rows) }),
     /^a(?:\/__rootdirs__|\/__attrs__|\/(?:id|price)(?:\/(?:data|meta|__attrs__|meta\/sizes|meta\/storage|data\/__\d+\.blp))?)?$/,
   ],
   [

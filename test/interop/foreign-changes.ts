@@ -6,7 +6,7 @@ import { FileStore } from "../../src/node/index.ts";
 import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { addColumn, deleteColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
 import { createTable } from "../../src/write/bcolz/table-write.ts";
-import { appendToCarray, changeAttributes, resizeCarray, resizeTable } from "../write/foreign-support.ts";
+import { appendRows, changeAttributes, resizeRows } from "../write/foreign-support.ts";
 import { dtypeOf, hash, someBytes } from "./foreign-data.ts";
 import type { PeerName } from "./peers.ts";
 import type { SuiteContext } from "./suite.ts";
@@ -33,9 +33,9 @@ async function changeOurArray({ checks, folder, peer }: SuiteContext, name: Peer
     { dtype: dtypeOf("<f8"), data: rows },
     { chunklen: 32, dflt: 2.5, attrs: { a: 1, b: "é", c: [1.5] } },
   );
-  await resizeCarray(store, "", 40);
-  await resizeCarray(store, "", 110);
-  await appendToCarray(store, "", rows.subarray(0, 80));
+  await resizeRows(store, "", 40);
+  await resizeRows(store, "", 110);
+  await appendRows(store, "", rows.subarray(0, 80));
   await changeAttributes(store, "", { set: { b: { deep: [null, true] }, d: 1e300 }, remove: ["a"] });
   await store.close();
   const expected = Buffer.concat([
@@ -66,9 +66,9 @@ async function changeTheirArray({ checks, folder, peer }: SuiteContext, name: Pe
   const [made] = await writer.read([{ path, make: "carray", from, dtype: "<f8", chunklen: 32 }]);
   if (made?.kind === "error") return checks.fail(`${name} makes an array`, made.error);
   const store = new FileStore(path);
-  await resizeCarray(store, "", 33);
-  await appendToCarray(store, "", rows);
-  await resizeCarray(store, "", 109);
+  await resizeRows(store, "", 33);
+  await appendRows(store, "", rows);
+  await resizeRows(store, "", 109);
   await changeAttributes(store, "", { set: { unit: "m" } });
   await store.close();
   const expected = Buffer.concat([rows.subarray(0, 33 * 8), rows, new Uint8Array(8)]);
@@ -95,8 +95,8 @@ async function changeTable({ checks, folder, peer }: SuiteContext, name: PeerNam
     ],
     { attrs: { a: 1, b: 2 } },
   );
-  await resizeTable(store, "", 50);
-  await resizeTable(store, "", 60);
+  await resizeRows(store, "", 50);
+  await resizeRows(store, "", 60);
   await deleteColumn(store, "", "gone");
   await addColumn(
     store,

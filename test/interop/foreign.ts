@@ -18,13 +18,7 @@ import { appendToBloscpack } from "../../src/write/bloscpack/bloscpack-append.ts
 import type { BloscpackAppendOptions } from "../../src/write/bloscpack/bloscpack-append-plan.ts";
 import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
-import {
-  appendToCarray,
-  appendToTable,
-  resizeCarray,
-  trimCarray,
-  trimTable,
-} from "../write/foreign-support.ts";
+import { appendRows, resizeRows, trimRows } from "../write/foreign-support.ts";
 import type { Job } from "./answers.ts";
 import type { Checks } from "./checks.ts";
 import { inCOrder, listFiles } from "./foreign-cases.ts";
@@ -284,16 +278,16 @@ async function shareArrays(
         { dtype: type, rowShape, data: part(0, 75) },
         { chunklen: 32, attrs: { i } },
       );
-      await appendToCarray(store, key, part(75, 150));
-      await trimCarray(store, key, 50);
-      await appendToCarray(store, key, part(100, 117));
+      await appendRows(store, key, part(75, 150));
+      await trimRows(store, key, 50);
+      await appendRows(store, key, part(100, 117));
       const shape = [117, ...rowShape];
       made.push({ path: join(folder, key), dtype, bytes: part(0, 117), shape });
     }
   }
   const empty = join(folder, `${name.replaceAll(/\W/g, "")}-empty`);
   await createCarray(new FileStore(empty), "", { dtype: dtypeOf("<i8"), data: someBytes(80) });
-  await resizeCarray(new FileStore(empty), "", 0);
+  await resizeRows(new FileStore(empty), "", 0);
   made.push({ path: empty, dtype: "<i8", bytes: new Uint8Array(0), shape: [0] });
   const answers = await reader.read(made.map(({ path, dtype }) => ({ path, dtype })));
   for (const [i, answer] of answers.entries()) {
@@ -351,8 +345,8 @@ async function shareTable(
     ],
     { attrs: { source: "é" } },
   );
-  await appendToTable(store, "", take(40, 90));
-  await trimTable(store, "", 10);
+  await appendRows(store, "", take(40, 90));
+  await trimRows(store, "", 10);
   await addColumn(store, "", { name: "extra", dtype: dtypeOf("<i2"), data: someBytes(160) }, { position: 1 });
   await renameColumn(store, "", "price", "cost");
   const columns = {

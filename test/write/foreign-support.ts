@@ -56,25 +56,22 @@ export async function changed(
   return { rows: array.length, rowsAppended: array.length - length };
 }
 
-export const appendToCarray = (
+export const appendRows = (
   store: WritableStore,
   path: string,
   rows: unknown,
   options?: LongOptions,
 ): Promise<Changed> => changed(store, path, (array) => array.append(rows, options));
-export const appendToTable: typeof appendToCarray = appendToCarray;
 
-export const resizeCarray = (
+export const resizeRows = (
   store: WritableStore,
   path: string,
   rows: number,
   options?: LongOptions,
 ): Promise<Changed> => changed(store, path, (array) => array.resize(rows, options));
-export const resizeTable: typeof resizeCarray = resizeCarray;
 
-export const trimCarray = (store: WritableStore, path: string, count: number): Promise<Changed> =>
+export const trimRows = (store: WritableStore, path: string, count: number): Promise<Changed> =>
   changed(store, path, (array) => array.resize(array.length - count));
-export const trimTable: typeof trimCarray = trimCarray;
 
 export const changeAttributes = (
   store: WritableStore,

@@ -103,16 +103,6 @@ export async function createTransformerArray(
   return new WritableZarrArray(store, model, settings);
 }
 
-/** Makes a group in a hierarchy that is there. */
-export async function createTransformerGroup(
-  store: WritableStore,
-  base: string,
-  path: string,
-  attributes: JsonObject = {},
-): Promise<void> {
-  await store.put(joinKey(base, documentKey(path, "group")), encodeJson({ attributes }), { ifAbsent: true });
-}
-
 function encodeJson(document: JsonObject): Uint8Array {
   return new TextEncoder().encode(stringifyJson(document, { indent: 4 }));
 }

@@ -21,13 +21,13 @@ import { randomFrom } from "../../crash/random.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
 import {
-  appendToCarray,
+  appendRows,
   changeAttributes,
   changed,
   numbered,
   rejectionOf,
-  resizeCarray,
-  trimCarray,
+  resizeRows,
+  trimRows,
 } from "../foreign-support.ts";
 import { seeCarray } from "./bcolz-rules.ts";
 
@@ -163,18 +163,18 @@ describe("append, trim and resize", () => {
     const onProgress = ({ done }: { readonly done: number }): void => {
       if (done > 1_000_000) stop.abort(new Error("enough"));
     };
-    await expect(resizeCarray(store, "", 900_000, { signal: stop.signal, onProgress })).rejects.toThrow(
+    await expect(resizeRows(store, "", 900_000, { signal: stop.signal, onProgress })).rejects.toThrow(
       "enough",
     );
     expect([...(await imageOf(store)).keys()]).toEqual([...before.keys()]);
     expect(await read(store, 4)).toBe(hexOf(numbered(rows * 4)));
-    await resizeCarray(store, "", rows + 1);
+    await resizeRows(store, "", rows + 1);
     expect(await read(store, 4)).toBe(`${hexOf(numbered(rows * 4))}00000000`);
   });
 
   it.each([0, 1, 3, 4, 5, 12, 100])("%i rows behind 20 are behind them, in chunks of 8", async (count) => {
     const store = await made(20);
-    const result = await appendToCarray(store, "", numbered(count * 4, 80));
+    const result = await appendRows(store, "", numbered(count * 4, 80));
     expect(result).toEqual({ rows: 20 + count, rowsAppended: count });
     expect(await read(store, 4)).toBe(hexOf(numbered(80 + count * 4)));
   });
@@ -183,18 +183,18 @@ describe("append, trim and resize", () => {
     "of 20 rows the first %i stay, and what was cut off is in no file",
     async (rows) => {
       const store = await made(20);
-      await trimCarray(store, "", 20 - rows);
+      await trimRows(store, "", 20 - rows);
       expect(await read(store, 4)).toBe(hexOf(numbered(rows * 4)));
       const chunks = [...(await imageOf(store)).keys()].filter((key) => key.startsWith("data/"));
       expect(chunks.length).toBe(Math.ceil(rows / 8));
-      await appendToCarray(store, "", numbered(40));
+      await appendRows(store, "", numbered(40));
       expect(await read(store, 4)).toBe(hexOf(Buffer.concat([numbered(rows * 4), numbered(40)])));
     },
   );
 
   it("growing appends the default value", async () => {
     const store = await made(5, { dflt: -2 });
-    await resizeCarray(store, "", 21);
+    await resizeRows(store, "", 21);
     const array = (await open(store, "")) as ArrayArchive;
     const all = (await array.get([{ start: 5, stop: null, step: null }])) as { data: Int32Array };
     expect([...all.data]).toEqual(new Array(16).fill(-2));
@@ -209,18 +209,18 @@ describe("append, trim and resize", () => {
         cpSync(row.file, folder, { recursive: true });
         const store = new FileStore(folder);
         if (row.refuse) {
-          expect((await rejectionOf(appendToCarray(store, "", numbered(8)))).code).toBe("UNSUPPORTED");
+          expect((await rejectionOf(appendRows(store, "", numbered(8)))).code).toBe("UNSUPPORTED");
           continue;
         }
         const before = (await open(store, "")) as ArrayArchive;
         const bytes = await before.readBytes(0, before.nbytes);
-        await appendToCarray(store, "", bytes);
+        await appendRows(store, "", bytes);
         const twice = (await open(store, "")) as ArrayArchive;
         expect(await errorsOf(twice), row.path).toEqual([]);
         expect(hexOf(await twice.readBytes(0, twice.nbytes)), row.path).toBe(
           hexOf(Buffer.concat([bytes, bytes])),
         );
-        await trimCarray(store, "", before.shape[0] ?? 0);
+        await trimRows(store, "", before.shape[0] ?? 0);
         const again = (await open(store, "")) as ArrayArchive;
         expect(hexOf(await again.readBytes(0, again.nbytes)), row.path).toBe(hexOf(bytes));
         expect([again.attrs, again.shape]).toEqual([before.attrs, before.shape]);
@@ -246,13 +246,13 @@ describe("append, trim and resize", () => {
       store: MemoryStore,
       change: (store: MemoryStore) => Promise<unknown>,
     ): Promise<string> => (await rejectionOf(change(store))).code;
-    const append = (store: MemoryStore) => appendToCarray(store, "", numbered(8));
+    const append = (store: MemoryStore) => appendRows(store, "", numbered(8));
     expect(await code(meta('{"shape": [0, 1099511627776]}', "uint8", 1), append)).toBe("LIMIT");
     expect(await code(meta('{"shape": [0]}', "uint8", 2 ** 45), append)).toBe("LIMIT");
     expect(await code(meta('{"shape": [5]}', "|S0", 4), append)).toBe("UNSUPPORTED");
     expect(await code(meta('{"shape": [1000000000000001]}', "uint8", 2), append)).toBe("INCOMPLETE");
     const gone = meta('{"shape": [1000000000000000]}', "uint8", 1);
-    await trimCarray(gone, "", 1000000000000000);
+    await trimRows(gone, "", 1000000000000000);
     expect(((await open(gone, "")) as ArrayArchive).shape).toEqual([0]);
   });
 
@@ -260,9 +260,9 @@ describe("append, trim and resize", () => {
     const store = await made(20);
     async function* slow(): AsyncGenerator<Uint8Array> {
       yield numbered(4, 80);
-      await appendToCarray(store, "", numbered(8, 80));
+      await appendRows(store, "", numbered(8, 80));
     }
-    expect((await rejectionOf(appendToCarray(store, "", slow()))).code).toBe("CONFLICT");
+    expect((await rejectionOf(appendRows(store, "", slow()))).code).toBe("CONFLICT");
     expect(await read(store, 4)).toBe(hexOf(numbered(88)));
   });
 });
@@ -304,24 +304,24 @@ describe("a power cut before every step", () => {
       "append into the last chunk",
       20,
       23,
-      (store: MemoryStore | VolatileStore) => appendToCarray(store, "", numbered(12, 80)),
+      (store: MemoryStore | VolatileStore) => appendRows(store, "", numbered(12, 80)),
     ],
     [
       "append over chunks",
       20,
       45,
-      (store: MemoryStore | VolatileStore) => appendToCarray(store, "", numbered(100, 80)),
+      (store: MemoryStore | VolatileStore) => appendRows(store, "", numbered(100, 80)),
     ],
     [
       "append to whole chunks",
       16,
       45,
-      (store: MemoryStore | VolatileStore) => appendToCarray(store, "", numbered(116, 64)),
+      (store: MemoryStore | VolatileStore) => appendRows(store, "", numbered(116, 64)),
     ],
-    ["grow by default values", 20, 61, (store: MemoryStore | VolatileStore) => resizeCarray(store, "", 61)],
-    ["trim in a chunk", 20, 18, (store: MemoryStore | VolatileStore) => trimCarray(store, "", 2)],
-    ["trim over chunks", 45, 9, (store: MemoryStore | VolatileStore) => trimCarray(store, "", 36)],
-    ["trim to whole chunks", 45, 16, (store: MemoryStore | VolatileStore) => trimCarray(store, "", 29)],
+    ["grow by default values", 20, 61, (store: MemoryStore | VolatileStore) => resizeRows(store, "", 61)],
+    ["trim in a chunk", 20, 18, (store: MemoryStore | VolatileStore) => trimRows(store, "", 2)],
+    ["trim over chunks", 45, 9, (store: MemoryStore | VolatileStore) => trimRows(store, "", 36)],
+    ["trim to whole chunks", 45, 16, (store: MemoryStore | VolatileStore) => trimRows(store, "", 29)],
   ] as const)(
     "[FA-09] [FA-10] %s leaves the old array or the new one, to bcolz and to us",
     async (_, before, after, change) => {
@@ -347,7 +347,7 @@ describe("a power cut before every step", () => {
           expect(counts.writes).toBe(0);
           seen.add(hex);
           const next = new MemoryStore(await imageOf(new MemoryStore(disk.image())));
-          await appendToCarray(next, "", numbered(200));
+          await appendRows(next, "", numbered(200));
           const again = (await open(next, "")) as ArrayArchive;
           expect((await again.readBytes(0, again.nbytes)).subarray(-200)).toEqual(numbered(200));
           if (!disk.isDead) break;

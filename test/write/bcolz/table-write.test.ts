@@ -15,13 +15,13 @@ import { randomFrom } from "../../crash/random.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
 import {
-  appendToTable,
+  appendRows,
   changeAttributes,
   changed,
   numbered,
   rejectionOf,
-  resizeTable,
-  trimTable,
+  resizeRows,
+  trimRows,
 } from "../foreign-support.ts";
 import { seeTable } from "./bcolz-rules.ts";
 
@@ -90,7 +90,7 @@ describe("rows", () => {
 
   it.each([1, 5, 12, 100])("%i rows are appended to all columns", async (count) => {
     const store = await made(20);
-    const result = await appendToTable(store, "", rows(20, 20 + count));
+    const result = await appendRows(store, "", rows(20, 20 + count));
     expect(result).toEqual({ rows: 20 + count, rowsAppended: count });
     expect(await read(store)).toEqual(hexRows(20 + count));
   });
@@ -102,7 +102,7 @@ describe("rows", () => {
       { id: numbered(4), price: numbered(8) },
       { ...rows(20, 21), other: numbered(1) },
     ]) {
-      const error = await rejectionOf(appendToTable(store, "", columns as never));
+      const error = await rejectionOf(appendRows(store, "", columns as never));
       expect(error.code).toBe("BAD_ARGUMENT");
       expect(await read(store)).toEqual(hexRows(20));
     }
@@ -117,9 +117,9 @@ describe("rows", () => {
 
   it("rows are cut off all columns, and default values are put behind them", async () => {
     const store = await made(20);
-    await trimTable(store, "", 13);
+    await trimRows(store, "", 13);
     expect(await read(store)).toEqual(hexRows(7));
-    await resizeTable(store, "", 9);
+    await resizeRows(store, "", 9);
     const table = (await open(store, "")) as TableArchive;
     expect(await table.column("price").get([8])).toBe(1.5);
     await read(store);
@@ -136,7 +136,7 @@ describe("rows", () => {
         const before = (await open(store, "")) as TableArchive;
         const columns: Record<string, Uint8Array> = {};
         for (const name of before.names) columns[name] = await before.column(name).getBytes();
-        await appendToTable(store, "", columns);
+        await appendRows(store, "", columns);
         const after = (await open(store, "")) as TableArchive;
         expect([after.length, after.names, after.attrs], path).toEqual([
           2 * before.length,
@@ -197,9 +197,9 @@ describe("a power cut before every step", () => {
   };
 
   it.each([
-    ["append", "FT-05", (store: MemoryStore | VolatileStore) => appendToTable(store, "", rows(20, 43))],
-    ["trim", "FT-05", (store: MemoryStore | VolatileStore) => trimTable(store, "", 13)],
-    ["grow", "FT-05", (store: MemoryStore | VolatileStore) => resizeTable(store, "", 31)],
+    ["append", "FT-05", (store: MemoryStore | VolatileStore) => appendRows(store, "", rows(20, 43))],
+    ["trim", "FT-05", (store: MemoryStore | VolatileStore) => trimRows(store, "", 13)],
+    ["grow", "FT-05", (store: MemoryStore | VolatileStore) => resizeRows(store, "", 31)],
     [
       "set",
       "FT-05",
@@ -256,7 +256,7 @@ describe("a power cut before every step", () => {
           const more = Object.fromEntries(
             names.map((name) => [name, numbered(3 * SIZES[name as keyof typeof SIZES])]),
           );
-          await appendToTable(next, "", more);
+          await appendRows(next, "", more);
           for (const [name, hex] of Object.entries(await read(next)))
             expect(hex.endsWith(hexOf(more[name] ?? new Uint8Array(1))), `cut at ${failAt}`).toBe(true);
           if (!disk.isDead) break;
