@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import * as fs from "node:fs";
 import { hostname } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { acquireLock } from "../../src/node/fs/lock.ts";
@@ -24,6 +24,15 @@ test("a held lock refuses and names its holder, and is free after its release", 
   await lock.release();
   expect(fs.readdirSync(join(path, ".."))).toEqual([]);
   await (await acquireLock(path)).release();
+});
+
+test("a lock whose folders are given by a relative path, and do not exist yet, is taken", async () => {
+  const path = relative(process.cwd(), place("relative"));
+  expect(path.startsWith("..")).toBe(true);
+  const lock = await acquireLock(path);
+  expect(fs.existsSync(path)).toBe(true);
+  await lock.release();
+  expect(fs.existsSync(path)).toBe(false);
 });
 
 /** Writes a lock file as another holder would, from what this process writes. */

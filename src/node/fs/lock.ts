@@ -82,7 +82,7 @@ function makeFolders(path: string): readonly string[] {
   const first = fs.mkdirSync(path, { recursive: true });
   if (first === undefined) return [];
   const made: string[] = [];
-  for (let folder = path; ; folder = dirname(folder)) {
+  for (let folder = resolve(path); ; folder = dirname(folder)) {
     made.push(folder);
     if (folder === resolve(first)) break;
   }
