@@ -64,6 +64,7 @@ interface ArrayState {
   readonly pending: Set<Promise<unknown>>;
   /** True where an earlier run has published it. */
   readonly isFinished: boolean;
+  /** True once its file has its own name: with the documents, or, where files are not hidden, with its task. */
   isPublished: boolean;
   /** Uncompressed bytes that were reported as done. */
   done: number;
@@ -172,7 +173,7 @@ class SourceExecution {
 
   async #make(state: ArrayState, task: Task, signal: AbortSignal): Promise<void> {
     const { run, counts } = state;
-    const { store } = this.#context;
+    const { store, target, options } = this.#context;
     const mayBeThere = state.isFinished || (run.keepsTasks && this.#settings.keep === "tasks");
     const isThere = mayBeThere && (await store.stat(task.key, { signal })) !== undefined;
     if (state.isFinished && !isThere) return;
@@ -182,13 +183,15 @@ class SourceExecution {
     } else {
       const isMade = await run.run(task, {
         store: state.store.store,
-        encoder: this.#context.options.encoder ?? encodeHere,
+        encoder: options.encoder ?? encodeHere,
         signal,
         counts,
         advance: (nbytes) => this.#advance(state, nbytes),
         note: (text) => void this.#notes.push(text),
       });
       if (!isMade) return;
+      // Another task may fail before this array ends: its file is under its own name already.
+      if (target.ending !== undefined && options.verify !== true) state.isPublished = true;
     }
     if (run.keepsTasks) state.shards++;
   }
