@@ -22,7 +22,7 @@ export const native: Suite = {
     const vitest = join(repositoryRoot, "node_modules", "vitest", "vitest.mjs");
     const { status, stdout } = spawnSync(
       process.execPath,
-      [vitest, "run", join("test", "threads", "native.test.ts"), "--reporter=json"],
+      [vitest, "run", join("test", "node", "threads", "native.test.ts"), "--reporter=json"],
       { cwd: repositoryRoot, env: { ...process.env, SUPERCHUNK_LIBBLOSC: library }, maxBuffer: 64 << 20 },
     );
     checks.equal(`the tests with ${library} pass`, status, 0);
