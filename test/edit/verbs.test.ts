@@ -10,6 +10,7 @@ import type { Editable } from "../../src/write/editable.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
+import { sweep } from "../scope.ts";
 import { rejectionOf } from "../write/foreign-support.ts";
 
 const FORMATS = ["blz", "bcolz", "zarr", "bloscpack"] as const;
@@ -270,7 +271,7 @@ describe("zarr", () => {
       await editor.close();
       const after = await valuesIn(whole);
       const seen = new Set<string>();
-      for (let failAt = 1; ; failAt++) {
+      for (let failAt = 1; ; failAt += sweep(1, 3)) {
         const disk = new VolatileStore(start, { failAt, random: randomFrom(failAt) });
         const done = await edit(disk, "g/x")
           .then(async (x) => {
@@ -356,7 +357,7 @@ describe("bloscpack", () => {
       [(x: Editable) => x.resize(0), () => []],
       [(x: Editable) => x.setAttributes({ b: "x" }), (list: number[]) => list],
     ] as const) {
-      for (let failAt = 1; ; failAt++) {
+      for (let failAt = 1; ; failAt += sweep(1, 3)) {
         const disk = new VolatileStore(start, { failAt, random: randomFrom(failAt) });
         const done = await edit(disk, "a")
           .then(async (x) => {

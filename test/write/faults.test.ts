@@ -18,6 +18,7 @@ import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { imageOf } from "../crash/images.ts";
 import { temporaryFolder } from "../folder.ts";
+import { sweep } from "../scope.ts";
 
 const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);
@@ -59,7 +60,7 @@ async function insist(step: () => Promise<unknown>, kind: string): Promise<void>
 describe.each(["no-space", "error"] as const)("a call that fails (%s)", (kind) => {
   test("loses no appended row: flushing again commits them all", async () => {
     let failures = 0;
-    for (let failAt = 1; ; failAt++) {
+    for (let failAt = 1; ; failAt += sweep(1, 3)) {
       const memory = await started();
       const faulty = withFaults(memory, { failAt, kind, counts: "writes" });
       const array = await openDespite(faulty.store, kind);
@@ -82,7 +83,7 @@ describe.each(["no-space", "error"] as const)("a call that fails (%s)", (kind) =
       expect((await ((await openIn(memory)) as ArrayArchive).verify()).findings).toEqual([]);
       if (!faulty.failed()) break;
     }
-    expect(failures).toBeGreaterThan(3);
+    expect(failures).toBeGreaterThan(sweep(3, 1));
   });
 
   test.each([
@@ -90,7 +91,7 @@ describe.each(["no-space", "error"] as const)("a call that fails (%s)", (kind) =
     ["deleteRows", (a: WritableArray) => a.deleteRows(3, 9)],
     ["compact", (a: WritableArray) => a.compact({ chunklen: 3 })],
   ])("leaves the array as it was, and usable: %s", async (_name, operation) => {
-    for (let failAt = 1; ; failAt++) {
+    for (let failAt = 1; ; failAt += sweep(1, 3)) {
       const memory = await started();
       const faulty = withFaults(memory, { failAt, kind, counts: "writes" });
       const array = await openDespite(faulty.store, kind);

@@ -81,7 +81,7 @@ describe.runIf(process.platform === "linux").each([
     expect(await writeDespite(sound, NEVER, creation, opening)).toEqual({ failed: undefined, failures: [] });
     const whole = await read(sound);
     const seen = { named: 0, new: 0 };
-    for (let failAt = 1; ; failAt += sweep(1, 3)) {
+    for (let failAt = 1; ; failAt += sweep(1, 5)) {
       const root = join(folder(), "a");
       const { failed, failures } = await writeDespite(root, failAt, creation, opening);
       if (failed === undefined) break;

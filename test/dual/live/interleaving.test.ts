@@ -193,7 +193,7 @@ describe.each(SHAPES)("%s", (_name, options, stride) => {
       await array.flush();
       const before = await blzValues(source);
       const outcome = await outcomeOf(source, step);
-      const isCut = index % sweep(1, 6) === 0;
+      const isCut = index % sweep(1, 9) === 0;
       for (let left = (SEED + index) % 11, done = !isCut; !done; left += stride) {
         const root = copyOf(source);
         let steps = left;

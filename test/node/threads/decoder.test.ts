@@ -15,6 +15,7 @@ import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { loadFolder } from "../../archive/memory-archive.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
+import { sample } from "../../scope.ts";
 import { chunkPath, LARGER, SHAPE, writeRamp } from "./archives.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 import { EAGER } from "./tuning.ts";
@@ -100,7 +101,7 @@ async function hashesOf(archive: Archive): Promise<readonly string[]> {
   return hashes;
 }
 
-describe.each(loadArchives())("$path", ({ file }) => {
+describe.each(sample(loadArchives(), 27))("$path", ({ file }) => {
   it("has the same bytes and the same report, read by threads", async () => {
     const { store, path } = await locate(file);
     const alone = await open(store, path);

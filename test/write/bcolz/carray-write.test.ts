@@ -20,6 +20,7 @@ import { imageOf } from "../../crash/images.ts";
 import { randomFrom } from "../../crash/random.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
+import { sweep } from "../../scope.ts";
 import {
   appendRows,
   changeAttributes,
@@ -332,7 +333,7 @@ describe("a power cut before every step", () => {
       expect(grown.length).toBe(after * 8);
       const seen = new Set<string>();
       for (let seed = 0; seed < 4; seed++) {
-        for (let failAt = 1; ; failAt++) {
+        for (let failAt = 1; ; failAt += sweep(1, 3)) {
           const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
           const done = await change(disk).then(
             () => true,
@@ -392,7 +393,7 @@ describe("a power cut before every step", () => {
       const rows = newHex.length / 8;
       const seen = new Set<string>();
       for (let seed = 0; seed < 3; seed++) {
-        for (let failAt = 1; ; failAt++) {
+        for (let failAt = 1; ; failAt += sweep(1, 3)) {
           const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
           const done = await changed(disk, "", change).then(
             () => true,
@@ -453,7 +454,7 @@ describe("a power cut before every step", () => {
     const changed = await textOf(base);
     const seen = new Set<string>();
     for (let seed = 0; seed < 4; seed++) {
-      for (let failAt = 1; ; failAt++) {
+      for (let failAt = 1; ; failAt += sweep(1, 3)) {
         const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
         const done = await changeAttributes(disk, "", change).then(
           () => true,

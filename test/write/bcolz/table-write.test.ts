@@ -14,6 +14,7 @@ import { imageOf } from "../../crash/images.ts";
 import { randomFrom } from "../../crash/random.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
+import { sweep } from "../../scope.ts";
 import {
   appendRows,
   changeAttributes,
@@ -229,7 +230,7 @@ describe("a power cut before every step", () => {
       const found = new Set<string>();
       let between = 0;
       for (let seed = 0; seed < 2; seed++) {
-        for (let failAt = 1; ; failAt++) {
+        for (let failAt = 1; ; failAt += sweep(1, 3)) {
           const disk = new VolatileStore(start, { failAt, random: randomFrom(seed * 1000 + failAt) });
           const done = await change(disk).then(
             () => true,
