@@ -98,8 +98,9 @@ async function listPositions(
 
 /** True where keys of chunks begin with the key, as with that of a folder. */
 function hasChunksBelow({ axes, chunkKey }: ArrayModel, key: string, start: readonly number[]): boolean {
-  const first = [...start, ...new Array<number>(Math.max(0, axes.length - start.length)).fill(0)];
-  return start.length < axes.length && chunkKey(first).startsWith(`${key}/`);
+  if (start.length >= axes.length) return false;
+  const first = [...start, ...new Array<number>(axes.length - start.length).fill(0)];
+  return chunkKey(first).startsWith(`${key}/`);
 }
 
 function comparePositions(a: readonly number[], b: readonly number[]): number {
