@@ -62,27 +62,24 @@ export type {
   PlannedChunk,
   ReferenceCounts,
 } from "./references/plan/types.ts";
+export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view.ts";
 export { zarrView } from "./view/view.ts";
 export { findViewEntries, type ViewEntry, zarrTreeView } from "./view/view-tree.ts";
-export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view-types.ts";
 export type { ArrayModel } from "./zarr/document/model.ts";
 export type { Renaming } from "./zarr/document/node-names.ts";
 export type { ZarrArray, ZarrChunk } from "./zarr/read/array.ts";
 export type { GroupArrays, ZarrGroup } from "./zarr/read/group.ts";
-export type { ReadSettings } from "./zarr/read/leaf-requests.ts";
+export type { ReadSettings } from "./zarr/read/leaf.ts";
 export { type OpenZarrOptions, openZarr, openZarrArray } from "./zarr/read/open.ts";
 export type { ZarrVerifyReport } from "./zarr/read/verify.ts";
-export { type ZarritaStore, type ZarritaStoreOptions, zarritaStore } from "./zarr/read/zarrita-store.ts";
+export type { TransformerSettings } from "./zarr/transformer.ts";
 export {
   createTransformerArray,
-  type TransformerSpecification,
-} from "./zarr/transformer/transformer-create.ts";
-export type { TransformerSettings } from "./zarr/transformer/transformer-keys.ts";
-export {
   type PartialRequest,
   type PartialWrite,
   ShardingTransformer,
-} from "./zarr/transformer/transformer-store.ts";
+  type TransformerSpecification,
+} from "./zarr/transformer.ts";
 export type { ChunkOrder } from "./zarr/write/chunk-order.ts";
 export {
   type CreateZarrOptions,
@@ -90,7 +87,6 @@ export {
   openZarrWriter,
   type ZarrSpecification,
 } from "./zarr/write/create.ts";
-export { type FromZarritaOptions, writeFromZarrita, type ZarritaArray } from "./zarr/write/from-zarrita.ts";
 export type { ValueSource } from "./zarr/write/item-source.ts";
 export { recoverShard, type ShardRecovery } from "./zarr/write/recover-shard.ts";
 export {
@@ -101,7 +97,14 @@ export {
   type WrittenSlot,
   writeReserved,
 } from "./zarr/write/reserve.ts";
-export type { ShardStrategy } from "./zarr/write/shard-plan.ts";
-export type { ShardWriter, WholeShard } from "./zarr/write/shard-writer.ts";
+export type { ShardStrategy } from "./zarr/write/shard-apply.ts";
 export type { WritableZarrArray } from "./zarr/write/writable-array.ts";
-export type { SetOptions, WriteSettings } from "./zarr/write/write-settings.ts";
+export type { SetOptions, ShardWriter, WholeShard, WriteSettings } from "./zarr/write/write-settings.ts";
+export {
+  type FromZarritaOptions,
+  writeFromZarrita,
+  type ZarritaArray,
+  type ZarritaStore,
+  type ZarritaStoreOptions,
+  zarritaStore,
+} from "./zarr/zarrita.ts";

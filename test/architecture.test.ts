@@ -116,8 +116,8 @@ test("no file is longer than 500 lines", () => {
  * Limits that only go down: a change that lowers a figure lowers its limit here too. `bar` is what the figure is to become.
  */
 const LIMITS = {
-  lines: { limit: 75_500, bar: 58_000 },
-  files: { limit: 506, bar: 380 },
+  lines: { limit: 75_250, bar: 58_000 },
+  files: { limit: 456, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 34, bar: 5 },
   "defaults after an index": { limit: 91, bar: 20 },

@@ -1,6 +1,6 @@
 /** Runs `virtualize`: from flags to plans, from results to lines and JSON. */
 
-import { failureOf } from "../../src/convert/run/failure.ts";
+import { failureOf } from "../../src/convert/failure.ts";
 import { type Archive, SuperchunkError } from "../../src/index.ts";
 import { encoderOf, openContainer, writeIcechunk } from "../../src/node/index.ts";
 import { locateFileTarget } from "../../src/node/locate.ts";

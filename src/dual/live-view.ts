@@ -8,8 +8,10 @@
  * documents come back. @see FORMAT.md [FY]
  */
 
+import { LayoutIndex } from "../archive/places/layout-files.ts";
 import { at } from "../bytes/at.ts";
 import { isEqual } from "../bytes/equal.ts";
+import { countChunks, type Run, type StoredLayout } from "../format/layout.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import type { ArrayWriter } from "../write/array/array-writer.ts";
@@ -17,12 +19,10 @@ import type { Committed } from "../write/array/commit-line.ts";
 import type { ArrayMirror, ChunkPlace } from "../write/array/mirror.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
 import { ColumnView, rowsOf, type ViewPlace } from "./column-shards.ts";
-import { LiveDocuments } from "./documents.ts";
-import { admitForms, removeOldNodes, removeUnlikeDocuments } from "./reader-forms.ts";
+import { admitForms, LiveDocuments, removeOldNodes, removeUnlikeDocuments } from "./documents.ts";
 import { indexOfPlaces } from "./shard-file.ts";
 import { encodeLiveState, LIVE_STATE, type LiveState, showsCommit } from "./state.ts";
 import type { DualFiles, PublishPolicy } from "./types.ts";
-import { followMove, isPublished, type PublishedView, publishAll, unpublishedChunks } from "./unpublished.ts";
 
 /** What keeping a live view cost so far. */
 export interface MirrorCosts {
@@ -283,4 +283,99 @@ export class LiveView implements ArrayMirror {
 
 function range(first: number, end: number): number[] {
   return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
+}
+
+/** What is visible as Zarr. */
+interface PublishedView {
+  /** Its first `known` chunks are those that are shown, but for `stale`. */
+  readonly committed: Committed;
+  /** The first ones. */
+  readonly rows: number;
+  readonly known: number;
+  /** Chunks below `known`, in ascending order. */
+  readonly stale: readonly number[];
+}
+
+/** A view of the first rows of a commit, all of them as it has them. */
+function publishAll(committed: Committed, rows: number, chunklen: number): PublishedView {
+  return { committed, rows, known: Math.ceil(rows / chunklen), stale: [] };
+}
+
+/** True where the view shows these rows of a commit. */
+function isPublished(view: PublishedView | undefined, { layout }: Committed, rows: number): boolean {
+  return view?.committed.layout === layout && view.rows === rows && view.stale.length === 0;
+}
+
+/** The same view, where the chunks of `before` got the places of `now`. Undefined where nothing is known any more. */
+function followMove(
+  view: PublishedView | undefined,
+  before: Committed,
+  now: Committed,
+): PublishedView | undefined {
+  if (view === undefined || view.committed === before) return view && { ...view, committed: now };
+  if (view.committed.layout.epoch !== before.layout.epoch) return undefined;
+  const known = Math.min(view.known, countChunks(before.layout.runs));
+  return { committed: now, rows: view.rows, known, stale: [...unpublishedChunks(view, before, known)] };
+}
+
+/** Chunks of a commit below `end`, in ascending order: all that may differ from those of the view. */
+function unpublishedChunks(
+  view: PublishedView | undefined,
+  { layout }: Committed,
+  end: number,
+): Iterable<number> {
+  if (view === undefined || view.committed.layout.epoch !== layout.epoch) return numbersTo(end);
+  const { committed, known, stale } = view;
+  const changed = changedChunks(committed.layout, known, layout, end);
+  return stale.length === 0 ? changed : joinNumbers(stale, [...changed], end);
+}
+
+function joinNumbers(a: readonly number[], b: readonly number[], end: number): number[] {
+  return [...new Set([...a, ...b])].filter((chunk) => chunk < end).sort((one, other) => one - other);
+}
+
+function* numbersTo(end: number): Generator<number> {
+  for (let i = 0; i < end; i++) yield i;
+}
+
+/**
+ * Chunks below `end`, in ascending order, that `before` (its first `known` chunks) does not have at the same place as
+ * `after`: all that may have changed, and perhaps some that have only moved.
+ */
+function* changedChunks(
+  before: StoredLayout,
+  known: number,
+  after: StoredLayout,
+  end: number,
+): Generator<number> {
+  const [old, now] = [new LayoutIndex(before), new LayoutIndex(after)];
+  const same = Math.min(sharedChunks(before.runs, after.runs), known, end);
+  const patched = new Set<number>();
+  for (const { patches } of [before, after])
+    for (const { chunks } of patches)
+      for (const chunk of chunks) if (chunk >= 0 && chunk < same) patched.add(chunk);
+  const isMoved = (chunk: number): boolean => {
+    const [a, b] = [old.find(chunk), now.find(chunk)];
+    return a.number !== b.number || a.inFile !== b.inFile;
+  };
+  for (const chunk of [...patched].sort((a, b) => a - b)) if (isMoved(chunk)) yield chunk;
+  for (let chunk = same; chunk < end; chunk++) if (chunk >= known || isMoved(chunk)) yield chunk;
+}
+
+/** Chunks at the front that both lists of runs have in the same superchunks. */
+function sharedChunks(a: readonly Run[], b: readonly Run[]): number {
+  for (const [i, run] of a.entries()) {
+    const other = b[i];
+    if (
+      other !== undefined &&
+      other.first === run.first &&
+      other.count === run.count &&
+      other.chunks === run.chunks
+    )
+      continue;
+    const before = countChunks(a.slice(0, i));
+    if (other === undefined || other.first !== run.first || other.chunks !== run.chunks) return before;
+    return before + Math.min(run.count, other.count) * run.chunks;
+  }
+  return countChunks(a);
 }

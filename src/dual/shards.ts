@@ -1,19 +1,27 @@
 /**
- * Which data files of an archive become which shards: every file is one shard, and every shard holds as many chunks.
+ * The data files of an archive, where the chunks lie in each, and which of them become which shards: every file is one shard, and
+ * every shard holds as many chunks. The chunks are as their headers say, or as the offsets say, which the headers must confirm later.
  *
  * Reads metadata and chunk headers only. Must not know files beyond their keys, and must not write.
  * @see FORMAT.md [FL-01] [FL-02]
  */
-import { requireSettled } from "../archive/journal/array-journal.ts";
-import type { Archive } from "../archive/kinds/types.ts";
+import type { Archive, ChunkInfo, ChunkPlace } from "../archive/kinds/types.ts";
+import { decodeStoredHeader, openBlpkFile } from "../archive/places/blpk-file.ts";
+import { requireSettled } from "../archive/places/journal.ts";
+import { at } from "../bytes/at.ts";
+import { decodeHeaderAt } from "../codec/header.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
 import { assertConvertible, type ConversionJobs, planJobs } from "../convert/plan/conversion-jobs.ts";
 import { indexSlot, shardCells } from "../convert/plan/grid.ts";
-import { shardKey } from "../convert/targets/shard-keys.ts";
+import type { SourceArchive } from "../convert/sources/source-array.ts";
+import { shardKey } from "../convert/targets/shard-files.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { digestLength } from "../format/checksums.ts";
+import { type BlpkHeader, decodeHeader } from "../format/header.ts";
 import type { JsonObject } from "../format/types.ts";
+import type { ReadableStore } from "../store/types.ts";
 import { encodeNodes } from "../zarr/document/zarr-metadata.ts";
-import { type DataFile, describeOddities, type FormerSizes, listFiles, unlinkable } from "./data-files.ts";
-import type { LinkOptions } from "./types.ts";
+import type { DualFiles, LinkKind, LinkOptions } from "./types.ts";
 
 /** A data file that becomes a shard. */
 export interface LinkedShard {
@@ -132,4 +140,232 @@ function refuse(jobs: ConversionJobs): void {
     if (layout !== undefined && !layout.sharded)
       throw unlinkable(path, "an array without dimensions has no shards in Zarr");
   }
+}
+
+const HEADER_LENGTH = 32;
+const CHUNK_HEADER = 16;
+/** Places that are asked for at a time. */
+const PLACES = 1 << 16;
+
+/** A chunk in a file. Sizes in bytes; `ctbytes` with its header, without its digest. */
+interface FileChunk {
+  readonly offset: number;
+  readonly ctbytes: number;
+  readonly nbytes: number;
+}
+
+/** A data file and the chunks of the array in it. */
+export interface DataFile {
+  readonly key: string;
+  /** Index of its first chunk in the array. */
+  readonly first: number;
+  readonly chunks: readonly FileChunk[];
+  /** Bytes of the digest after each chunk. */
+  readonly digestLength: number;
+  /** Where it was read already. */
+  readonly header?: BlpkHeader;
+}
+
+/** What a list of files is worth. */
+interface DataFiles {
+  readonly files: readonly DataFile[];
+  /** Compressed sizes are those that the offsets leave room for: {@link proveFiles} says whether they are right. */
+  readonly isGuessed: boolean;
+}
+
+/** Bytes of files without what linking added, by key; no number for those that were never linked. */
+type FormerSizes = ReadonlyMap<string, number>;
+
+/**
+ * The files in the order of their chunks. With `guess`, chunk headers are not read where an offsets table can say the same,
+ * and what it says of the files' ends.
+ *
+ * @throws UNSUPPORTED where a file's chunks are not one run, or what no Zarr reader decodes; the codes of damage
+ */
+async function listFiles(
+  archive: SourceArchive,
+  guess: FormerSizes | undefined,
+  signal: AbortSignal | undefined,
+): Promise<DataFiles> {
+  if (archive.chunkStarts !== undefined) {
+    const path = archive.store.describe(archive.path);
+    throw unlinkable(path, "its chunks are of unequal lengths, and those of a Zarr shard are not");
+  }
+  const guessed = guess === undefined ? undefined : await guessFiles(archive, guess, signal);
+  const files = guessed ?? (await readFiles(archive, signal));
+  files.forEach((file, i) => {
+    const expected = at(files, 0).chunks.length;
+    const found = file.chunks.length;
+    if (found === expected || (i === files.length - 1 && found < expected)) return;
+    throw unlinkable(
+      archive.store.describe(file.key),
+      `it has ${found} chunks of the array and the first file ${expected}, but all shards of a Zarr array hold the same number, and only the last may hold fewer (of an array of superchunks, "superchunk compact" makes them so)`,
+    );
+  });
+  return { files, isGuessed: guessed !== undefined };
+}
+
+/** Groups chunks by file. Throws `UNSUPPORTED` where a file's chunks are not one run. */
+function groupByFile<T extends ChunkPlace>(archive: SourceArchive, chunks: readonly T[]): T[][] {
+  const files: T[][] = [];
+  const seen = new Set<string>();
+  let key: string | undefined;
+  for (const chunk of chunks) {
+    if (chunk.key === key) files[files.length - 1]?.push(chunk);
+    else if (seen.has(chunk.key)) throw scattered(archive.store.describe(chunk.key), chunk.index);
+    else {
+      key = chunk.key;
+      seen.add(key);
+      files.push([chunk]);
+    }
+  }
+  return files;
+}
+
+/** The files as every chunk's header has it. */
+async function readFiles(archive: SourceArchive, signal: AbortSignal | undefined): Promise<DataFile[]> {
+  const chunks: ChunkInfo[] = [];
+  for await (const chunk of archive.listChunks({ digests: false, signal })) {
+    if (chunk.compressor === "snappy" && !chunk.memcpyed) {
+      throw unlinkable(
+        archive.store.describe(chunk.key),
+        `chunk ${chunk.index} is compressed with snappy, which zarr-python cannot decode`,
+      );
+    }
+    chunks.push(chunk);
+  }
+  return groupByFile(archive, chunks).flatMap((group) => {
+    const [first] = group;
+    if (first === undefined) return [];
+    return [
+      { key: first.key, first: first.index, chunks: group, digestLength: digestLength(first.checksum) },
+    ];
+  });
+}
+
+/** The files as their offsets have it, each chunk ending at the next; undefined where that cannot be so. */
+async function guessFiles(
+  archive: SourceArchive,
+  sizes: FormerSizes,
+  signal: AbortSignal | undefined,
+): Promise<DataFile[] | undefined> {
+  const places: ChunkPlace[] = [];
+  for (let at = 0; at < archive.nchunks; at += PLACES)
+    places.push(...(await archive.chunkPlaces(at, at + PLACES, { signal })));
+  const files: DataFile[] = [];
+  for (const group of groupByFile(archive, places)) {
+    const [first] = group;
+    if (first === undefined || !Number.isFinite(first.available)) return undefined;
+    const { header } = first;
+    if (header?.version !== 3) return undefined;
+    const digest = digestLength(header.checksum);
+    const size = sizes.get(first.key) ?? Number.POSITIVE_INFINITY;
+    const chunks: FileChunk[] = [];
+    for (const { offset, available, nbytes } of group) {
+      const ctbytes = Math.min(available, size - offset) - digest;
+      if (ctbytes < CHUNK_HEADER) return undefined;
+      chunks.push({ offset, ctbytes, nbytes });
+    }
+    files.push({ key: first.key, first: first.index, chunks, digestLength: digest, header });
+  }
+  return files;
+}
+
+/** True where every chunk's header says what was guessed, and nothing that a link refuses. Does not throw for damage. */
+export async function proveFiles(
+  files: DualFiles,
+  guessed: readonly DataFile[],
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  for (const { key, chunks } of guessed) {
+    signal?.throwIfAborted();
+    const offsets = chunks.map(({ offset }) => offset);
+    const heads = await files.readEach(key, offsets, CHUNK_HEADER);
+    if (heads === undefined) return false;
+    const view = new DataView(heads.buffer, heads.byteOffset, heads.byteLength);
+    if (!chunks.every((chunk, i) => isAsGuessed(chunk, view, i * CHUNK_HEADER))) return false;
+  }
+  return true;
+}
+
+function isAsGuessed({ ctbytes, nbytes }: FileChunk, heads: DataView, at: number): boolean {
+  try {
+    const header = decodeHeaderAt(heads, at, ctbytes);
+    const isDecodable = header.compressor !== "snappy" || header.memcpyed;
+    return header.ctbytes === ctbytes && header.nbytes === nbytes && isDecodable;
+  } catch (error) {
+    if (isSuperchunkError(error)) return false;
+    throw error;
+  }
+}
+
+/** Notes on files that Bloscpack cannot read. Throws `UNSUPPORTED` for files that must not grow. */
+async function describeOddities(
+  archive: SourceArchive,
+  files: readonly DataFile[],
+  kind: LinkKind = "hard",
+): Promise<string[]> {
+  if (kind === "copy") return []; // the data files stay as they are
+  const notes: string[] = [];
+  for (const { key, chunks, digestLength: digest, header: known } of files) {
+    const header = known ?? (await readFileHeader(archive, key));
+    const path = archive.store.describe(key);
+    if (header.nchunks < 0) {
+      throw unlinkable(
+        path,
+        "its header does not say how many chunks it has, so that readers walk to its end and would take what is added for chunks",
+      );
+    }
+    const isWalkable = chunks.every((chunk, i) => {
+      const before = chunks[i - 1];
+      return before === undefined || chunk.offset === before.offset + before.ctbytes + digest;
+    });
+    if (header.version === 4 || !isWalkable) {
+      notes.push(
+        `${path} is not a file that Bloscpack can read, before and after: its chunks do not lie back to back in their order`,
+      );
+    }
+  }
+  return notes;
+}
+
+async function readFileHeader({ store }: SourceArchive, key: string): Promise<BlpkHeader> {
+  const head = await store.getRange(key, { offset: 0, length: HEADER_LENGTH });
+  return decodeHeader(head ?? new Uint8Array(0), store.describe(key));
+}
+
+function scattered(path: string, chunk: number): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `it cannot be linked: chunk ${chunk} lies in it, but the chunks before it lie elsewhere, and a shard is one run of chunks. "superchunk compact" puts changed chunks in their places; "superchunk convert" makes a Zarr copy`,
+    { path, field: "chunks", found: chunk },
+  );
+}
+
+/** Says why an archive cannot be linked, and what can be done. */
+function unlinkable(path: string, reason: string): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `it cannot be linked: ${reason}. "superchunk convert" makes a Zarr copy`,
+    { path },
+  );
+}
+
+/**
+ * The byte after the last chunk and its digest, of all chunks that the file's header counts. Where chunks are only found by
+ * walking to the end of the file, that end.
+ *
+ * @throws the codes of damage
+ */
+export async function findDataEnd(store: ReadableStore, key: string, size: number): Promise<number> {
+  const {
+    starts,
+    digestLength: digest,
+    path,
+  } = await openBlpkFile(store, key, size, Number.POSITIVE_INFINITY);
+  if (starts.length === 0) return size;
+  const start = starts.reduce((most, each) => Math.max(most, each));
+  const head = await store.getRange(key, { offset: start, length: CHUNK_HEADER });
+  const where = { path, chunk: starts.indexOf(start), offset: start };
+  return start + decodeStoredHeader(head ?? new Uint8Array(0), where).ctbytes + digest;
 }

@@ -6,9 +6,8 @@ import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import { splitKey } from "../store/key.ts";
 import { shardIndexLength } from "../zarr/read/shard-index.ts";
-import type { DataFile } from "./data-files.ts";
 import { type StoredShard, withoutWriting } from "./shard-file.ts";
-import { type LinkedArchive, type LinkedShard, planShards } from "./shards.ts";
+import { type DataFile, type LinkedArchive, type LinkedShard, planShards } from "./shards.ts";
 import { getIfThere, type LinkRecord, type RecordedFile, type RecordedOptions } from "./state.ts";
 import { checkTail, makeTail, type Tail } from "./tail.ts";
 import type {

@@ -8,7 +8,7 @@ import { openBlpkFile } from "../archive/places/blpk-file.ts";
 import { CRC32C_OF_SUMMED, crc32c } from "../bytes/checksum.ts";
 import { isEqual } from "../bytes/equal.ts";
 import { decode, decodeHeader, encodeHere } from "../codec/index.ts";
-import { mayBePadded } from "../convert/plan/chunk-fit.ts";
+import { mayBePadded } from "../convert/plan/array-job.ts";
 import { chunksOfCells } from "../convert/sources/chunk-source.ts";
 import { isSuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";

@@ -1,16 +1,32 @@
 /**
- * Whether the Zarr view of a linked archive is right: the documents, the names and inodes of the shards, every index, and that
- * no program can write through a shard. The archive itself is verified as ever. Writes nothing. @see FORMAT.md [FL-06] [FL-07]
+ * Whether a Zarr view is right: the documents, the shards, every index and the chunks that it leads to. Of a linked archive also the
+ * names and inodes of the shards, and that no program can write through a shard. The archive itself is verified as ever. Writes
+ * nothing. @see FORMAT.md [FL-06] [FL-07] [FY-07]
  */
-import type { Finding } from "../archive/kinds/types.ts";
+
+import { readAttributes } from "../archive/kinds/array-folder.ts";
+import type { Finding, LongOptions } from "../archive/kinds/types.ts";
 import { open } from "../archive/open/open.ts";
+import { VIEW_IS_BEHIND } from "../archive/places/generation.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { isEqual } from "../bytes/equal.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
+import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
-import { withoutWriting } from "./shard-file.ts";
+import { readWritable } from "../write/array/create.ts";
+import { layOutColumns } from "../write/layout/columns.ts";
+import { ColumnShards, rowsOf, type ShardPlace, type ViewRows } from "./column-shards.ts";
+import { isForeign, LiveDocuments } from "./documents.ts";
+import { WRITE_BITS, withoutWriting } from "./shard-file.ts";
 import { type LinkedShard, planShards } from "./shards.ts";
-import { type LinkRecord, type RecordedFile, readLinkRecord } from "./state.ts";
+import {
+  LIVE_STATE,
+  type LinkRecord,
+  type RecordedFile,
+  readLinkRecord,
+  readLiveState,
+  showsCommit,
+} from "./state.ts";
 import { isCopyOf, storedShard } from "./survey.ts";
 import { checkTail } from "./tail.ts";
 import type { LinkOptions, LinkSite } from "./types.ts";
@@ -21,7 +37,7 @@ export const BEHIND = "BEHIND";
 const BEHIND_TEXT =
   'the Zarr view is whole, and shows the archive as it was when it was linked: Zarr readers get what was there before. "superchunk link" brings it up to date (of an array in which values were set or rows deleted, "superchunk compact" first)';
 /** What to do about a view that is wrong. */
-export const REPAIR = 'run "superchunk link" again';
+const REPAIR = 'run "superchunk link" again';
 
 /**
  * What is wrong with the Zarr view of a linked archive; undefined where nothing is linked. Where the archive was changed since,
@@ -57,12 +73,12 @@ export async function verifyLink(
 }
 
 /** The finding that an error is, found at a path where it names no other. */
-export function findingOf({ code, summary, details }: SuperchunkError, path: string): Finding {
+function findingOf({ code, summary, details }: SuperchunkError, path: string): Finding {
   return { severity: "error", code, message: summary, path: details.path ?? path };
 }
 
 /** The documents that are not there, or say something else. */
-export async function* unlikeDocuments(
+async function* unlikeDocuments(
   store: ReadableStore,
   documents: readonly (readonly [key: string, bytes: Uint8Array])[],
   signal: AbortSignal | undefined,
@@ -150,4 +166,84 @@ async function isAsRecorded(
     if (tail === undefined || (await crc32c(tail)) !== file.crc32c) return false;
   }
   return true;
+}
+
+/** What is wrong with the Zarr view; undefined where the array has none. */
+export async function verifyLive(
+  place: ShardPlace,
+  { signal }: LongOptions = {},
+): Promise<readonly Finding[] | undefined> {
+  const { store, path } = place;
+  const findings: Finding[] = [];
+  let isBehind = false;
+  try {
+    const { settings, committed } = await readWritable(store, path, { signal });
+    if (!settings.zarr) return undefined;
+    const state = await readLiveState(store, path);
+    // Of a writer at work, or one that was killed, more is not to be expected: the next one makes it right.
+    const isCurrent = state !== undefined && showsCommit(state, committed.layout);
+    isBehind = !isCurrent;
+    const note = (code: string, text: string, at: string): void => {
+      const message = isCurrent
+        ? `${text}; ${REPAIR}`
+        : `${text}; a writer is at work, or was killed. The next one repairs it`;
+      findings.push({ severity: isCurrent ? "error" : "warning", code, message, path: at });
+    };
+    if (state === undefined) note("LINK", "it is not there", store.describe(joinKey(path, LIVE_STATE)));
+    const columns = layOutColumns(path, settings);
+    const documents = new LiveDocuments({ store, path }, settings, columns);
+    const rows = rowsOf(place, columns, settings.chunklen, committed, committed.rows);
+    for (const column of documents.columns) {
+      const shards = new ColumnShards(place, column);
+      for (let shard = 0; shard * settings.superchunklen < rows.chunks; shard++) {
+        signal?.throwIfAborted();
+        const fault = await findFault(place, shards, shard, rows);
+        if (fault !== undefined) note("SHARD", fault, store.describe(shards.key(shard)));
+      }
+    }
+    const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), {})) ?? {};
+    for await (const { text, path: at } of unlikeDocuments(
+      store,
+      documents.list(committed.rows, attrs),
+      signal,
+    ))
+      note("LINK", text, at);
+    const forms = state?.forms ?? [];
+    for (const { node } of forms) {
+      const key = joinKey(path, node, "zarr.json");
+      const isShown = documents.columns.some((column) => column.node === node);
+      if (isShown || (await isForeign(store, path, node, forms))) continue;
+      if ((await store.stat(key)) !== undefined)
+        note("LINK", "the document describes a column that is not there any more", store.describe(key));
+    }
+  } catch (caught) {
+    if (!isSuperchunkError(caught)) throw caught;
+    findings.push(findingOf(caught, store.describe(path)));
+  }
+  return isBehind && findings.length > 0
+    ? [
+        { severity: "warning", code: BEHIND, message: VIEW_IS_BEHIND, path: store.describe(path) },
+        ...findings,
+      ]
+    : findings;
+}
+
+/** What is wrong with a shard. */
+async function findFault(
+  { files }: ShardPlace,
+  shards: ColumnShards,
+  shard: number,
+  rows: ViewRows,
+): Promise<string | undefined> {
+  const key = shards.key(shard);
+  const found = await shards.inspect(key);
+  if (found === undefined) return "the shard is not there";
+  if (found.shard === undefined) return "its index is damaged";
+  for await (const { slot } of shards.differing(key, found.shard, shards.chunksOf(shard, rows), rows))
+    return `its inner chunk ${slot} is not chunk ${shard * shards.column.facts.capacity + slot} of the array`;
+  const { mode, identity } = found.facts;
+  if ((mode & WRITE_BITS) === 0) return undefined;
+  const full = shards.fullSuperchunk(shard, rows);
+  const data = full === undefined ? undefined : await files.inspect({ side: "data", key: full });
+  return `its mode ${mode.toString(8)} lets programs write into it${data?.identity === identity ? ", which would destroy the superchunk" : ""}`;
 }

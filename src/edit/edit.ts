@@ -1,5 +1,4 @@
 /** `edit` and `create`: what lies at a place, or is made there, open for editing, whatever its format. */
-
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
@@ -22,8 +21,7 @@ import { parseDataType } from "../zarr/document/data-type.ts";
 import { mapDType } from "../zarr/document/zarr-dtype.ts";
 import { openZarr } from "../zarr/read/open.ts";
 import { createZarr } from "../zarr/write/create.ts";
-import { refuseDual } from "../zarr/write/dual-folder.ts";
-import { mendCopies } from "../zarr/write/node-document.ts";
+import { mendCopies, refuseDual } from "../zarr/write/node-document.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
 import type { Compressor, CreateOptions, EditOptions } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";

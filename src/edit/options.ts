@@ -5,7 +5,7 @@ import type { StoreOptions } from "../store/types.ts";
 import type { WriteOptions, WriterLock } from "../write/array/create.ts";
 import type { EditFormat } from "../write/editable.ts";
 import type { Reserve } from "../write/layout/reserve.ts";
-import type { ReadSettings } from "../zarr/read/leaf-requests.ts";
+import type { ReadSettings } from "../zarr/read/leaf.ts";
 import type { ZarrSpecification } from "../zarr/write/create.ts";
 import type { WriteSettings } from "../zarr/write/write-settings.ts";
 

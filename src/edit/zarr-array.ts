@@ -2,7 +2,6 @@
  * A Zarr v3 array that is open for editing. Chunks come before the document that counts them, and go after it; the copies of the
  * document in consolidated metadata follow.
  */
-
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
 import { joinBytes } from "../bytes/join.ts";
@@ -13,8 +12,7 @@ import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { Selected } from "../values/selected.ts";
-import type { Selection } from "../values/selection.ts";
-import { elementsOf, resolveSelection } from "../values/selection.ts";
+import { elementsOf, resolveSelection, type Selection } from "../values/selection.ts";
 import { withAttributes } from "../write/attributes.ts";
 import {
   type AttributeChanges,
@@ -31,7 +29,7 @@ import { itemsOf, readRows } from "../write/rows/rows.ts";
 import { segmentsOf } from "../zarr/document/chunk-grid.ts";
 import { DOCUMENT, parseDocument } from "../zarr/document/metadata-v3.ts";
 import type { ArrayModel } from "../zarr/document/model.ts";
-import type { ReadSettings } from "../zarr/read/leaf-requests.ts";
+import type { ReadSettings } from "../zarr/read/leaf.ts";
 import { storedPositions } from "../zarr/read/stored-positions.ts";
 import { type Document, putDocument, readDocument } from "../zarr/write/node-document.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";

@@ -1,5 +1,4 @@
 /** A Zarr v3 group that is open for editing: its attributes, and the nodes below it. */
-
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { keepFloats } from "../format/json-float.ts";
@@ -11,8 +10,13 @@ import { type AttributeChanges, Editable } from "../write/editable.ts";
 import { OperationLine } from "../write/operation-line.ts";
 import { ZarrGroup } from "../zarr/read/group.ts";
 import { openZarr } from "../zarr/read/open.ts";
-import { refuseDual } from "../zarr/write/dual-folder.ts";
-import { addDocument, putDocument, readDocument, removeDocument } from "../zarr/write/node-document.ts";
+import {
+  addDocument,
+  putDocument,
+  readDocument,
+  refuseDual,
+  removeDocument,
+} from "../zarr/write/node-document.ts";
 import type { CreateOptions } from "./options.ts";
 import type { ZarrEditSettings } from "./zarr-array.ts";
 

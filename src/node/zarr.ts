@@ -11,7 +11,7 @@ import {
   openZarrWriter as openWriterIn,
   type ZarrSpecification,
 } from "../zarr/write/create.ts";
-import { refuseDual } from "../zarr/write/dual-folder.ts";
+import { refuseDual } from "../zarr/write/node-document.ts";
 import type { WritableZarrArray } from "../zarr/write/writable-array.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { closeOnFailure, isS3Address, locate, locateTarget } from "./locate.ts";

@@ -20,7 +20,7 @@ import type { ReadableStore } from "../store/types.ts";
 import type { ValuesOf } from "../values/selected.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { GroupArrays, ZarrGroup } from "../zarr/read/group.ts";
-import type { ReadSettings } from "../zarr/read/leaf-requests.ts";
+import type { ReadSettings } from "../zarr/read/leaf.ts";
 
 /** `{` begins JSON: perhaps a set of references. */
 const BRACE = 0x7b;

@@ -3,7 +3,6 @@
  *
  * Knows which archive a key belongs to; must not know chunks.
  */
-
 import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
 import { findArchives } from "../archive/open/discover.ts";
 import { open } from "../archive/open/open.ts";
@@ -16,9 +15,17 @@ import { runPooled } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
 import { namePaths } from "../zarr/document/node-names.ts";
 import { consolidate, encodeDocument, groupDocument } from "../zarr/document/zarr-metadata.ts";
-import { cutRange, directNodes, parseViewKey } from "./view.ts";
-import { ArchiveView } from "./view-archive.ts";
-import type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view-types.ts";
+import {
+  ArchiveView,
+  cutRange,
+  directNodes,
+  parseViewKey,
+  type ViewNode,
+  type ViewOptions,
+  type ViewRange,
+  type ViewReadOptions,
+  type ZarrView,
+} from "./view.ts";
 
 /** Archives that are kept open. */
 const KEPT_ARCHIVES = 256;

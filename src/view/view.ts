@@ -1,17 +1,27 @@
 /**
  * Archives shown as Zarr v3, without a copy: any store of archives becomes a store of zarrita's.
  *
- * Knows how keys find their archive; must not know chunks.
+ * The documents are those of a conversion without shards; each chunk is copied from where it lies. Knows one archive; trees are in
+ * view-tree.ts.
  */
 import type { Archive } from "../archive/kinds/types.ts";
-import { SuperchunkError } from "../errors.ts";
-import { checkKey } from "../store/key.ts";
+import { at } from "../bytes/at.ts";
+import { encodeHere } from "../codec/index.ts";
+import type { ChunkEncoder } from "../codec/types.ts";
+import type { LayoutOptions } from "../convert/pipeline.ts";
+import type { ArrayJob } from "../convert/plan/array-job.ts";
+import { type ConversionJobs, planJobs } from "../convert/plan/conversion-jobs.ts";
+import type { CellGrid } from "../convert/plan/grid.ts";
+import { type ChunkWork, chunksOfCells } from "../convert/sources/chunk-source.ts";
+import { type ErrorCode, SuperchunkError } from "../errors.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import { checkKey, joinKey } from "../store/key.ts";
 import { checkRange, resolveRange } from "../store/range.ts";
 import type { StoreOptions } from "../store/types.ts";
+import { nameDimensions } from "../zarr/document/metadata-fields.ts";
+import { consolidate, encodeDocument } from "../zarr/document/zarr-metadata.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
-import { ArchiveView } from "./view-archive.ts";
-import type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view-types.ts";
 
 /**
  * Shows an opened archive as a Zarr v3 array, or a group with an array for each column, at the root of a store.
@@ -103,4 +113,282 @@ export function directNodes(nodes: readonly ViewNode[], path: string): readonly 
     (node) => node !== self && node.path.startsWith(prefix) && !node.path.slice(prefix.length).includes("/"),
   );
   return [self, ...below.sort((a, b) => (a.path < b.path ? -1 : 1))];
+}
+
+const NEVER = new AbortController().signal;
+
+/** An archive that is planned: what it comprises is known, nothing of its values was read but a first header. */
+export class ArchiveView {
+  readonly #options: ViewOptions;
+  readonly #jobs: ConversionJobs;
+  readonly #arrays: ReadonlyMap<string, ArrayJob>;
+  readonly #refused: ReadonlyMap<string, SuperchunkError>;
+  readonly #documents: ReadonlyMap<string, JsonObject>;
+  readonly #made = new MadeChunks();
+
+  private constructor(jobs: ConversionJobs, options: ViewOptions) {
+    this.#options = options;
+    this.#jobs = jobs;
+    this.#arrays = new Map(jobs.arrays.map((job) => [job.node, job]));
+    this.#documents = nameDocuments(jobs);
+    this.#refused = new Map(jobs.refused.map(({ node, error }) => [node, error]));
+  }
+
+  /** Plans an archive. Throws what planning its conversion throws. */
+  static async plan(archive: Archive, options: ViewOptions, signal?: AbortSignal): Promise<ArchiveView> {
+    const { portable, dtype, shape, dimensionNames, columns } = options;
+    // Bytes have a type and a shape to be given; archives that know their own refuse it.
+    const given = archive.kind === "bytes" ? { dtype, shape } : {};
+    const jobs = await planJobs(archive, { portable, dimensionNames, columns, signal, ...given });
+    return new ArchiveView(jobs, options);
+  }
+
+  /** The documents of all nodes that can be read, by path; the group's own, if it is one, is at `""`. */
+  documents(): Map<string, JsonObject> {
+    return new Map([...this.#jobs.groups, ...this.#documents]);
+  }
+
+  /** The nodes, the groups first. */
+  nodes(): ViewNode[] {
+    const { archive, groups, arrays, refused } = this.#jobs;
+    const source = archive.store.describe(archive.path);
+    return [
+      ...[...groups.keys()].map((path): ViewNode => ({ path, kind: "group", source })),
+      ...arrays.map(describeJob),
+      ...refused.map(
+        ({ node, error }): ViewNode => ({
+          path: node,
+          kind: "array",
+          source,
+          error: error.message,
+          code: error.code,
+        }),
+      ),
+    ];
+  }
+
+  /** The bytes of an object, the caller's own; undefined where there is none. */
+  async get(key: string, { signal, buffers }: ViewReadOptions = {}): Promise<Uint8Array | undefined> {
+    signal?.throwIfAborted();
+    const parts = key.split("/");
+    if (parts.at(-1) === "zarr.json") return this.#document(parts.slice(0, -1).join("/"));
+    const at = parts.lastIndexOf("c");
+    // A column may be named "c" too: the innermost node that is an array has the chunk.
+    for (let end = at; end >= 0; end = end === 0 ? -1 : parts.lastIndexOf("c", end - 1)) {
+      const job = this.#arrays.get(parts.slice(0, end).join("/"));
+      const cell = job && parseChunkKey(job, parts.slice(end));
+      if (job?.layout !== undefined && cell !== undefined)
+        return this.#chunk(job, cell, signal ?? NEVER, buffers);
+    }
+    return undefined;
+  }
+
+  #document(node: string): Uint8Array | undefined {
+    const refusal = this.#refused.get(node);
+    if (refusal !== undefined) throw refusal;
+    const array = this.#documents.get(node);
+    if (array !== undefined) return encodeDocument(array);
+    const group = this.#jobs.groups.get(node);
+    if (group === undefined) return undefined;
+    const below = new Map<string, JsonObject>();
+    for (const [path, document] of this.documents()) {
+      if (path === node || !(node === "" || path.startsWith(`${node}/`))) continue;
+      below.set(node === "" ? path : path.slice(node.length + 1), document);
+    }
+    return encodeDocument(consolidate(group, below));
+  }
+
+  async #chunk(
+    job: ArrayJob,
+    cell: number,
+    signal: AbortSignal,
+    buffers: Uint8Array[] | undefined,
+  ): Promise<Uint8Array> {
+    const { layout } = job;
+    if (layout === undefined) throw new RangeError(`${job.node} has no chunks`);
+    const name = joinKey(job.node, String(cell));
+    const made = this.#made.find(name);
+    if (made !== undefined) return made.slice();
+    const { bytes, isMade } = await readCell({
+      job,
+      layout,
+      cell,
+      signal,
+      encoder: this.#options.encoder,
+      buffers,
+    });
+    if (isMade) this.#made.keep(name, bytes.slice());
+    return bytes;
+  }
+}
+
+/** The documents of the arrays, with names for dimensions that have none; an array at the root has the archive's name. */
+function nameDocuments({ archive, arrays, groups }: ConversionJobs): Map<string, JsonObject> {
+  const own = archive.path.split("/").at(-1) ?? "";
+  return new Map(
+    arrays.map(({ node, chunkDocument }) => [
+      node,
+      nameDimensions(chunkDocument, node || own, groups.size > 0),
+    ]),
+  );
+}
+
+function describeJob({ node, source, chunkDocument }: ArrayJob): ViewNode {
+  const { archive } = source;
+  return {
+    path: node,
+    kind: "array",
+    source: archive.store.describe(archive.path),
+    shape: chunkDocument["shape"] as readonly number[],
+    dataType: typeName(chunkDocument["data_type"]),
+    nbytes: archive.nbytes,
+  };
+}
+
+function typeName(type: JsonValue | undefined): string {
+  if (typeof type === "string") return type;
+  const name = (type as { readonly name?: JsonValue } | null | undefined)?.name;
+  return typeof name === "string" ? name : "unknown";
+}
+
+/** Bytes of made chunks that are kept. */
+const KEPT_BYTES = 32 * 1024 * 1024;
+
+/** Remembers bytes by a name; what was asked for longest ago is forgotten first. */
+class MadeChunks {
+  readonly #chunks = new Map<string, Uint8Array>();
+  #bytes = 0;
+
+  /** The bytes, which must not be written. */
+  find(name: string): Uint8Array | undefined {
+    const bytes = this.#chunks.get(name);
+    if (bytes === undefined) return undefined;
+    this.#chunks.delete(name);
+    this.#chunks.set(name, bytes);
+    return bytes;
+  }
+
+  keep(name: string, bytes: Uint8Array): void {
+    if (bytes.length > KEPT_BYTES / 2 || this.#chunks.has(name)) return;
+    this.#chunks.set(name, bytes);
+    this.#bytes += bytes.length;
+    for (const [oldest, { length }] of this.#chunks) {
+      if (this.#bytes <= KEPT_BYTES) return;
+      this.#chunks.delete(oldest);
+      this.#bytes -= length;
+    }
+  }
+}
+
+/** A number as Zarr writes it into a key: without sign and leading zeros. */
+const INDEX = /^(?:0|[1-9]\d{0,15})$/;
+
+/** Number of the cell that the parts of a key after the array's path name; undefined where there is none. */
+function parseChunkKey(job: ArrayJob, parts: readonly string[]): number | undefined {
+  const { layout, source, type } = job;
+  const [prefix, ...indices] = parts;
+  const dimensions = source.shape.length;
+  if (layout === undefined || prefix !== "c" || indices.length !== dimensions + type.itemShape.length)
+    return undefined;
+  if (!indices.every((text) => INDEX.test(text))) return undefined;
+  const position = indices.map(Number);
+  // Items are never cut: the dimensions that they bring have one chunk.
+  if (position.slice(dimensions).some((index) => index !== 0)) return undefined;
+  if (dimensions === 0) return 0;
+  const own = position.slice(0, dimensions);
+  return cellAt(layout.cells, layout.reversed ? own.reverse() : own);
+}
+
+/** Number of the cell at a position in the stored order; undefined outside of the grid. */
+function cellAt(cells: CellGrid, position: readonly number[]): number | undefined {
+  let cell = 0;
+  for (const [axis, index] of position.entries()) {
+    const count = axis < cells.axis ? at(cells.shape, axis) : axis === cells.axis ? cells.along : 1;
+    if (index >= count) return undefined;
+    cell = cell * count + index;
+  }
+  return cell;
+}
+
+/** A chunk as a view hands it out. */
+interface ReadCell {
+  readonly bytes: Uint8Array;
+  /** It is not the archive's own chunk, but was filled up or compressed again. */
+  readonly isMade: boolean;
+}
+
+/** Which chunk of an array is read, and how. */
+interface CellRequest extends Pick<ChunkWork, "job" | "layout" | "signal" | "buffers"> {
+  readonly cell: number;
+  /** Default: the codec of this thread. */
+  readonly encoder?: ChunkEncoder | undefined;
+}
+
+/**
+ * The bytes of a chunk as a whole Zarr chunk, the caller's own, or in one of the `buffers` taken out. Headers and digests are
+ * checked; a chunk that is damaged or missing throws, and is never shown as fill values.
+ */
+export async function readCell({ cell, encoder = encodeHere, ...request }: CellRequest): Promise<ReadCell> {
+  const { job, buffers } = request;
+  const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
+  const range = { first: cell, end: cell + 1 };
+  const { readInto } = job.source.archive.store;
+  for await (const bytes of chunksOfCells({ ...request, encoder, counts, onChunk: () => undefined }, range)) {
+    const isMade = counts.copied === 0;
+    // Nothing else is read into the buffer that it lies in, but that may be far larger, or another's.
+    const isOwn =
+      !isMade &&
+      readInto !== undefined &&
+      (buffers !== undefined || bytes.buffer.byteLength < 2 * bytes.length);
+    return { bytes: isOwn ? bytes : bytes.slice(), isMade };
+  }
+  throw new RangeError(`cell ${cell} gave no chunk`);
+}
+
+/** What decides how archives are shown. */
+export interface ViewOptions
+  extends Pick<LayoutOptions, "portable" | "dtype" | "shape" | "dimensionNames" | "columns"> {
+  /** What encodes chunks that are not shown as they are (default: the calling thread). */
+  readonly encoder?: ChunkEncoder | undefined;
+}
+
+/** Options of reading whole objects. */
+export interface ViewReadOptions extends StoreOptions {
+  /** Buffers that may be read into; the one that holds what is handed out is taken out. For who reads much. */
+  readonly buffers?: Uint8Array[] | undefined;
+}
+
+/** A part of an object, in zarrita's words. */
+export type ViewRange =
+  | { readonly offset: number; readonly length: number }
+  | { readonly suffixLength: number };
+
+/** A node of a view. */
+export interface ViewNode {
+  /** Path in the view, without a leading `/`; `""` is the root. */
+  readonly path: string;
+  readonly kind: "array" | "group";
+  /** How messages name its archive; absent for folders. */
+  readonly source?: string;
+  /** In items; arrays only. */
+  readonly shape?: readonly number[];
+  /** The data type as Zarr has it, its name only; arrays only. */
+  readonly dataType?: string;
+  /** Uncompressed bytes; arrays only. */
+  readonly nbytes?: number;
+  /** Why it cannot be read, in words: then it is in no group's metadata. */
+  readonly error?: string;
+  /** The error's code. */
+  readonly code?: ErrorCode;
+}
+
+/**
+ * A store with the interface of zarrita's: keys start with `/`, what does not exist is `undefined`, bytes are the
+ * caller's own. What exists and cannot be read throws a `SuperchunkError`; nothing is ever replaced by fill values.
+ */
+export interface ZarrView {
+  get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined>;
+  getRange(key: string, range: ViewRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
+  /** The nodes directly under a path, itself first; none where there is no group or array. */
+  list(path?: string, options?: StoreOptions): Promise<readonly ViewNode[]>;
 }

@@ -7,7 +7,7 @@ import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
-import type { ShardStrategy } from "../../src/zarr/write/shard-plan.ts";
+import type { ShardStrategy } from "../../src/zarr/write/shard-apply.ts";
 import { randomFrom } from "./random.ts";
 
 const [ITEMS, SHARD, CHUNK, FILL] = [768, 256, 64, -1];

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
-import { walkChunks } from "../../src/archive/places/walk.ts";
+import { walkChunks } from "../../src/archive/places/blpk-file.ts";
 import { digest } from "../../src/bytes/checksum.ts";
 import { CHECKSUM_NAMES, DIGEST_LENGTHS } from "../../src/format/checksums.ts";
 import { decodeHeader } from "../../src/format/header.ts";

@@ -4,10 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import {
-  createTransformerArray,
-  type TransformerSpecification,
-} from "../../src/zarr/transformer/transformer-create.ts";
+import { createTransformerArray, type TransformerSpecification } from "../../src/zarr/transformer.ts";
 import type { Job } from "./answers.ts";
 import type { SuiteContext } from "./suite.ts";
 import { UnsyncedStore } from "./unsynced-store.ts";

@@ -2,8 +2,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { FileStore } from "../../src/node/index.ts";
-import { createTransformerArray } from "../../src/zarr/transformer/transformer-create.ts";
-import { ShardingTransformer } from "../../src/zarr/transformer/transformer-store.ts";
+import { createTransformerArray, ShardingTransformer } from "../../src/zarr/transformer.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import type { StoreCall } from "./answers.ts";
 import { runCommand } from "./command.ts";

@@ -1,6 +1,6 @@
 /** What lies at a key is told, or the error of looking: never nothing because looking failed. */
 import { expect, test } from "vitest";
-import { assertFree } from "../../src/dual/reader-forms.ts";
+import { assertFree } from "../../src/dual/documents.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { hasEntries, isTaken } from "../../src/store/entries.ts";
 import { MemoryStore } from "../../src/store/memory.ts";

@@ -1,8 +1,8 @@
 /** Arrays of which a change in place was interrupted, broken besides or not. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { arrayJournalKey } from "../../src/archive/journal/array-journal.ts";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
+import { arrayJournalKey } from "../../src/archive/places/journal.ts";
 import { repairArray } from "../../src/convert/run/repair.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { VolatileStore } from "../../src/store/wrappers/volatile.ts";

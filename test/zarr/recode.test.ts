@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { info } from "../../src/codec/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { createTransformerArray } from "../../src/zarr/transformer/transformer-create.ts";
+import { createTransformerArray } from "../../src/zarr/transformer.ts";
 import { convert } from "../../src/zarr.ts";
 import { runCli } from "../cli/harness.ts";
 import { planOne } from "../convert/to-zarr/plan-one.ts";

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { ShardingTransformer } from "../../src/zarr/transformer/transformer-store.ts";
+import { ShardingTransformer } from "../../src/zarr/transformer.ts";
 import fc from "../property.ts";
 import { sweep } from "../scope.ts";
 

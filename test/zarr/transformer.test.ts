@@ -1,5 +1,4 @@
 /** The sharding storage transformer: the draft's store interface, documents of zarr 2.18, and the ways in and out. */
-
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
@@ -11,8 +10,7 @@ import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
-import { createTransformerArray } from "../../src/zarr/transformer/transformer-create.ts";
-import { ShardingTransformer } from "../../src/zarr/transformer/transformer-store.ts";
+import { createTransformerArray, ShardingTransformer } from "../../src/zarr/transformer.ts";
 import { convert } from "../../src/zarr.ts";
 import { loadFolder } from "../archive/memory-archive.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";

@@ -5,9 +5,8 @@ import type { JsonValue } from "../../src/format/types.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
-import { zarritaStore } from "../../src/zarr/read/zarrita-store.ts";
 import { createZarr, type ZarrSpecification } from "../../src/zarr/write/create.ts";
-import { writeFromZarrita } from "../../src/zarr/write/from-zarrita.ts";
+import { writeFromZarrita, zarritaStore } from "../../src/zarr/zarrita.ts";
 import { type ArrayFixture, loadFixtures } from "../fixtures/manifest.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 

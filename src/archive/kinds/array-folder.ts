@@ -14,8 +14,7 @@ import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
 import type { ChunkDecoder } from "../read/chunk-decoder.ts";
-import { PlainArray } from "./array-archive.ts";
-import type { ArchiveParts } from "./chunked-base.ts";
+import { type ArchiveParts, PlainArray } from "./chunked-archive.ts";
 import { NestedArray } from "./nested-archive.ts";
 import type { ArrayArchive, OpenOptions } from "./types.ts";
 

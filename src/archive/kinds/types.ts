@@ -7,7 +7,6 @@ import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.
 import type { ArraySlice, Selected, ValueTypes } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
 import type { ChunkDecoder } from "../read/chunk-decoder.ts";
-import type { Hole } from "../salvage/hole.ts";
 
 export type { ArraySlice };
 
@@ -393,3 +392,22 @@ export interface TableArchive extends ReadableTable {
 
 /** An archive of the `blpk` family. */
 export type Archive = BytesArchive | ArrayArchive | TableArchive;
+
+/** What stands where a chunk is missing or damaged. */
+export type HolePolicy = "fill" | "drop" | "cut";
+
+/** Rows that cannot be had. */
+export interface Hole {
+  /** Column, of tables and nested arrays. */
+  readonly column?: string;
+  /** Index of the chunk in its column. */
+  readonly chunk: number;
+  /** Rows `[from, to)`; of plain bytes the bytes. */
+  readonly from: number;
+  readonly to: number;
+  /** How messages name the file. */
+  readonly path: string;
+  readonly offset?: number;
+  readonly code: string;
+  readonly reason: string;
+}

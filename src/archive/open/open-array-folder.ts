@@ -1,19 +1,30 @@
-/** Opens an array that is a folder: `carray` or `blz-superchunk`. */
+/**
+ * Opens an array that is a folder: `carray` or `blz-superchunk`.
+ *
+ * The layouts are told apart by the objects that only one of them has, and as few as possible are asked for: over a network each
+ * question is a request. @see FORMAT.md [FA-01]
+ */
+
+import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
+import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
   type ArrayFace,
+  type ArrayFolder,
+  type ColumnGroups,
   type FolderMetadata,
   nestedArray,
   plainArray,
+  readAttributes,
   readFolder,
 } from "../kinds/array-folder.ts";
 import type { ArrayArchive, OpenOptions } from "../kinds/types.ts";
+import { SuperchunkSequence } from "../places/blpk-sequence.ts";
 import { CarraySequence } from "../places/carray-sequence.ts";
 import { PickleSequence } from "../places/sequence.ts";
-import { SuperchunkSequence } from "../places/superchunk-sequence.ts";
-import { findLayout } from "./folder-layout.ts";
 import { hasLayout, openLiveArray } from "./open-live-array.ts";
+import { statFile } from "./stored-size.ts";
 
 /** Opens an array folder. `rows` shows only that many of its rows (a table's length). */
 export async function openArrayFolder(
@@ -51,4 +62,91 @@ export async function openArrayFolder(
   if (layout === "nested" && folder.dtype.kind === "struct")
     return nestedArray(folder, folder.dtype, face, groups);
   return plainArray(folder, face);
+}
+
+/** A folder's layout, its attributes, and the key under which they are, or would be. */
+interface FoundLayout {
+  readonly layout: "carray" | "blz-superchunk" | "nested";
+  readonly attrs: JsonObject;
+  readonly attrsKey: string;
+  /** The fields that lie in folders of fields again, of a nested layout. */
+  readonly groups?: ColumnGroups;
+}
+
+/**
+ * Finds the layout of a folder without a layout in `meta/sizes`. What the metadata suggest is tried first: bcolz and
+ * BLZ 0.6 always write `__attrs__`, an array of superchunks has `meta/attributes` where it has attributes. Only where
+ * that is missing do the data files decide. Throws `BAD_FIELD` for attributes that are none.
+ */
+async function findLayout(folder: ArrayFolder, options: OpenOptions): Promise<FoundLayout> {
+  const { store, path, metadata } = folder;
+  const keys = { carray: joinKey(path, "__attrs__"), superchunks: joinKey(path, "meta/attributes") };
+  const read = (key: string): Promise<JsonObject | undefined> => readAttributes(store, key, options);
+  const storage = metadata["storage"] as JsonObject;
+  const isDeclared = storage["superchunk"] !== undefined;
+  const suggested = !isDeclared && suggestsCarray(storage) ? "carray" : "superchunks";
+  const attrs = await read(keys[suggested]);
+  const asCarray = async (): Promise<FoundLayout> => ({
+    layout: "carray",
+    attrs: (suggested === "carray" ? attrs : await read(keys.carray)) ?? {},
+    attrsKey: keys.carray,
+  });
+  const asSuperchunks = async (layout: "blz-superchunk" | "nested"): Promise<FoundLayout> => ({
+    layout,
+    attrs: (suggested === "carray" ? await read(keys.superchunks) : attrs) ?? {},
+    attrsKey: keys.superchunks,
+  });
+  if (suggested === "carray" && attrs !== undefined) return asCarray();
+  const isSimple = folder.dtype.kind !== "struct";
+  if (suggested === "superchunks" && isSimple && (isDeclared || attrs !== undefined))
+    return asSuperchunks("blz-superchunk");
+  const exists = async (...parts: string[]): Promise<boolean> =>
+    (await statFile(store, joinKey(path, "data", ...parts), options)) !== undefined;
+  const hasChunkFile = async (): Promise<boolean> => !isDeclared && exists(carrayChunkName(0));
+  if (suggested === "carray" && (await hasChunkFile())) return asCarray();
+  if (await exists(superchunkName(1))) return asSuperchunks("blz-superchunk");
+  const [column] = folder.dtype.kind === "struct" ? folder.dtype.fields : [];
+  if (column !== undefined) {
+    const storagePath = store.describe(joinKey(path, "meta/storage"));
+    const hasData = async (parts: readonly string[]): Promise<boolean> => {
+      checkStoredName(parts.at(-1) ?? "", storagePath, "dtype");
+      return exists(...parts, superchunkName(1));
+    };
+    const groups = await findGroups(folder.dtype, [], hasData);
+    if (groups !== undefined) return { ...(await asSuperchunks("nested")), groups };
+  }
+  if (suggested === "superchunks" && (await hasChunkFile())) return asCarray();
+  // No rows, so no data: what only bcolz and BLZ 0.6 write tells a carray.
+  if (suggested === "carray") return asCarray();
+  const found = isDeclared || attrs !== undefined ? undefined : await read(keys.carray);
+  if (found !== undefined) return { layout: "carray", attrs: found, attrsKey: keys.carray };
+  return asSuperchunks("blz-superchunk");
+}
+
+/**
+ * The structs among the fields that lie in folders of their own fields; undefined where the first field has no data in either
+ * form. `parts`: the folder below `data`. [FZ-04]
+ */
+async function findGroups(
+  dtype: DType,
+  parts: readonly string[],
+  hasData: (parts: readonly string[]) => Promise<boolean>,
+): Promise<ColumnGroups | undefined> {
+  if (dtype.kind !== "struct") return undefined;
+  const groups = new Map<string, ColumnGroups>();
+  for (const [i, field] of dtype.fields.entries()) {
+    const own = [...parts, field.name];
+    const isAsked = i === 0 || field.dtype.kind === "struct";
+    if (!isAsked || (await hasData(own))) continue;
+    const inner = await findGroups(field.dtype, own, hasData);
+    if (inner !== undefined) groups.set(field.name, inner);
+    else if (i === 0) return undefined;
+  }
+  return groups;
+}
+
+/** BLZ 0.6 writes `bparams`, bcolz `quantize`; both mean one chunk a file, but in documents of others. */
+export function suggestsCarray(storage: JsonObject): boolean {
+  const cparams = storage["cparams"] as JsonObject | undefined;
+  return storage["bparams"] !== undefined || cparams?.["quantize"] !== undefined;
 }

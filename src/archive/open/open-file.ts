@@ -7,13 +7,11 @@ import { filledText, parseFilled } from "../../format/layout.ts";
 import type { Dialect, JsonObject, JsonValue } from "../../format/types.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
-import { withJournal } from "../journal/journal.ts";
-import { PlainArray } from "../kinds/array-archive.ts";
-import { PlainBytes } from "../kinds/bytes-archive.ts";
-import type { ArchiveParts } from "../kinds/chunked-base.ts";
+import { type ArchiveParts, PlainArray, PlainBytes } from "../kinds/chunked-archive.ts";
 import type { ArrayArchive, BytesArchive, OpenOptions } from "../kinds/types.ts";
-import { bloscpackSequence } from "../places/bloscpack-sequence.ts";
 import { openBlpkFile } from "../places/blpk-file.ts";
+import { bloscpackSequence } from "../places/blpk-sequence.ts";
+import { withJournal } from "../places/journal.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
 import { statFile } from "./stored-size.ts";
 

@@ -10,8 +10,7 @@ import {
   plainArray,
   readAttributes,
 } from "../kinds/array-folder.ts";
-import { LiveArray } from "../kinds/live-array.ts";
-import { LiveState, type Opened } from "../kinds/live-state.ts";
+import { LiveArray, LiveState, type Opened } from "../kinds/live-array.ts";
 import type { ArrayArchive, OpenOptions } from "../kinds/types.ts";
 import {
   type Generation,
@@ -20,8 +19,7 @@ import {
   readGeneration,
   VIEW_IS_BEHIND,
 } from "../places/generation.ts";
-import { OpenedFiles } from "../places/layout-files.ts";
-import { LayoutSequence } from "../places/layout-sequence.ts";
+import { LayoutSequence, OpenedFiles } from "../places/layout-files.ts";
 
 export { hasLayout };
 

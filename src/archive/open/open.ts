@@ -1,15 +1,17 @@
 /** `open`: any archive from any store, told apart by content. */
 import { SuperchunkError } from "../../errors.ts";
+import { parseRootdirs } from "../../format/folder.ts";
 import { hasEntries } from "../../store/entries.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
 import { checkKey, joinKey } from "../../store/key.ts";
+import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
-import type { Archive, OpenOptions } from "../kinds/types.ts";
-import { adviseOnFolder, refusePart } from "./archive-part.ts";
+import { readAttributes } from "../kinds/array-folder.ts";
+import { ColumnTable } from "../kinds/table-archive.ts";
+import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
 import { openArrayFolder } from "./open-array-folder.ts";
 import { openFile } from "./open-file.ts";
-import { openTable } from "./open-table.ts";
 import { readBeginning } from "./stored-size.ts";
 
 /** What Zarr's versions have at the place of a node. */
@@ -55,7 +57,7 @@ export async function findArchive(
   if (path !== "") checkKey(path);
   const openWhole = (): Promise<Archive | NoArchive> => findWhole(source, path, options);
   if (options.damaged === undefined || options.damaged === "stop") return openWhole();
-  const { openDamaged } = await import("../salvage/open-damaged.ts");
+  const { openDamaged } = await import("../salvage/survey.ts");
   return openDamaged(source, path, options, openWhole);
 }
 
@@ -133,4 +135,119 @@ async function nothingThere(
   const isEmpty = store.isFolder !== undefined && (path === "" || (await store.isFolder(path, options)));
   const what = isEmpty ? "the folder is empty; an archive would be in it" : "there is no such file or folder";
   return new SuperchunkError("NOT_FOUND", what, where);
+}
+
+/** Files directly in the folder that is meant, and those in its `meta`. */
+const PARTS = [
+  {
+    end: /^(.*)[\\/](?:zarr\.json|\.zarray|\.zgroup|\.zattrs|\.zmetadata)$/,
+    what: "a document of a Zarr array or group",
+  },
+  { end: /^(.*)[\\/]__(?:rootdirs|attrs)__$/, what: "a part of an archive" },
+  { end: /^(.*)[\\/]meta[\\/](?:sizes|storage|attributes)$/, what: "a part of an archive" },
+] as const;
+
+/** The error for a file that is a part of something; undefined for others. `path`: as messages name the file. */
+export function refusePart(path: string): SuperchunkError | undefined {
+  for (const { end, what } of PARTS) {
+    const folder = end.exec(path)?.[1];
+    if (folder === undefined) continue;
+    return new SuperchunkError(
+      "UNSUPPORTED",
+      `it is ${what}, and not all of it; name the folder: ${folder}`,
+      {
+        path,
+        expected: folder,
+      },
+    );
+  }
+  return undefined;
+}
+
+/** What to do about a folder that is no archive; `path` as messages name it. */
+export function adviseOnFolder(path: string): string {
+  return /[\\/](?:meta|data)$/.test(path)
+    ? "If it is a part of one, name the folder above it"
+    : '"superchunk ls" lists the archives inside a folder';
+}
+
+/** Columns that are opened at a time: after one that fails, no further one is. */
+const COLUMNS_AT_ONCE = 64;
+
+/** Opens the table at `path`, whose `__rootdirs__` has been read. */
+export async function openTable(
+  store: ReadableStore,
+  path: string,
+  rootdirs: Uint8Array,
+  options: OpenOptions,
+): Promise<TableArchive> {
+  const rootdirsKey = joinKey(path, "__rootdirs__");
+  const { names, dirs } = parseRootdirs(rootdirs, store.describe(rootdirsKey));
+  const folders = names.map((name) => ({ name, folder: joinKey(path, dirs[name] ?? name) }));
+  const opened = new Array<ArrayArchive | undefined>(folders.length).fill(undefined);
+  await runPooled(
+    folders.entries(),
+    COLUMNS_AT_ONCE,
+    async ([i, { folder }]) => {
+      opened[i] = await openColumn(store, folder, options);
+    },
+    options.signal,
+  );
+  const length = opened.reduce((least, column) => Math.min(least, rowsOf(column)), Number.POSITIVE_INFINITY);
+  const columns = new Map<string, ArrayArchive>();
+  const unfinished: string[] = [];
+  for (const [i, { name, folder }] of folders.entries()) {
+    const column = opened[i];
+    if (column === undefined) continue;
+    const longer = rowsOf(column) > length;
+    if (longer)
+      unfinished.push(
+        `column "${name}" has ${rowsOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond; bcolz shows them in the column, and its next append puts rows side by side that do not belong together. "superchunk resize ${store.describe(path)} ${length}" cuts them off, and so does the next append by superchunk`,
+      );
+    columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
+  }
+  const attrsKey = joinKey(path, "__attrs__");
+  const attrs = (await readAttributes(store, attrsKey, options)) ?? {};
+  return new ColumnTable({
+    store,
+    path,
+    attrs,
+    metadata: { names, dirs },
+    warnings: unfinished,
+    unfinished,
+    metadataKeys: [rootdirsKey, attrsKey],
+    columns,
+    length: opened.length === 0 ? 0 : length,
+  });
+}
+
+function rowsOf(column: ArrayArchive | undefined): number {
+  const rows = column?.shape[0];
+  if (rows === undefined) throw new RangeError("a column has at least one dimension");
+  return rows;
+}
+
+async function openColumn(
+  store: ReadableStore,
+  folder: string,
+  options: OpenOptions,
+  rows?: number,
+): Promise<ArrayArchive> {
+  const [sizes, storage] = await Promise.all([
+    store.get(joinKey(folder, "meta/sizes"), options),
+    store.get(joinKey(folder, "meta/storage"), options),
+  ]);
+  if (sizes === undefined && storage === undefined) {
+    throw new SuperchunkError(
+      "INCOMPLETE",
+      "the column's folder is missing or has no metadata, but __rootdirs__ names it. Look for a whole copy of the table",
+      {
+        path: store.describe(folder),
+        field: "__rootdirs__",
+        expected: "meta/sizes and meta/storage",
+        found: "nothing",
+      },
+    );
+  }
+  return openArrayFolder(store, folder, { sizes, storage }, options, rows);
 }

@@ -11,10 +11,9 @@ import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonInput, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import { arrayJournalKey, readArrayJournal } from "../journal/array-journal.ts";
-import { withWrites } from "../journal/journal.ts";
 import { type ArrayFolder, type FolderMetadata, readFolder } from "../kinds/array-folder.ts";
 import type { OpenOptions } from "../kinds/types.ts";
+import { arrayJournalKey, readArrayJournal, withWrites } from "./journal.ts";
 
 /** The write feature of arrays whose folder is a Zarr array as well, which every writer keeps right. [FY-01] */
 export const ZARR_FEATURE = "zarr";

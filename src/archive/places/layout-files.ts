@@ -1,16 +1,18 @@
 /**
- * Finds the chunks of a layout: by number of superchunk, and by what the opened files say of their chunks.
+ * Finds the chunks of an array, or of a column of one, whose layout is in `meta/sizes`: by number of superchunk, and by what the
+ * opened files say of their chunks. @see FORMAT.md [FG]
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { countChunks, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
+import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { statFile } from "../open/stored-size.ts";
-import { placeInFile } from "./bloscpack-sequence.ts";
 import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
-import type { PlacedChunk } from "./sequence.ts";
+import { placeInFile } from "./blpk-sequence.ts";
+import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
 
 /** Offset tables that are kept, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
@@ -38,7 +40,7 @@ export class OpenedFiles {
 }
 
 /** Where a chunk lies by the layout alone. */
-export interface LayoutPlace {
+interface LayoutPlace {
   readonly number: number;
   /** Index of the chunk in its superchunk. */
   readonly inFile: number;
@@ -95,7 +97,7 @@ export class LayoutIndex {
 }
 
 /** The opened superchunks of one folder. */
-export class LayoutFiles {
+class LayoutFiles {
   readonly store: ReadableStore;
   readonly folder: string;
   readonly #chunkBytes: number;
@@ -203,5 +205,102 @@ export class LayoutFiles {
       `the file is missing: chunk ${chunk} should be in it, as meta/sizes counts. The archive is not whole; look for a whole copy, or run "superchunk repair"`,
       { path: this.store.describe(key), field: "superchunk", expected: "a file", found: "nothing" },
     );
+  }
+}
+
+/** Superchunks that are opened at a time. */
+const AT_ONCE = 8;
+
+/** What a sequence is made from. */
+interface LayoutFacts {
+  /** Folder of the superchunks. */
+  readonly folder: string;
+  readonly layout: StoredLayout;
+  /** Rows that the chunks hold. */
+  readonly heldRows: number;
+  /** Rows that are shown: the first ones. */
+  readonly rows: number;
+  readonly rowBytes: number;
+  readonly chunklen: number;
+  /** How messages name `meta/sizes`. */
+  readonly sizesPath: string;
+  readonly opened?: OpenedFiles | undefined;
+}
+
+export class LayoutSequence implements ChunkSequence {
+  readonly store: ReadableStore;
+  readonly nbytes: number;
+  readonly chunkBytes: number;
+  readonly nchunks: number;
+  readonly hasChecksums: boolean = true;
+  readonly isConfirmed: boolean = true;
+  readonly #heldBytes: number;
+  readonly #files: LayoutFiles;
+  readonly #index: LayoutIndex;
+
+  /** Throws `BAD_FIELD` where the layout counts other chunks than the rows need. [FG-02] */
+  constructor(store: ReadableStore, facts: LayoutFacts) {
+    const { rows, heldRows, rowBytes, chunklen } = facts;
+    this.store = store;
+    this.chunkBytes = chunklen * rowBytes;
+    this.nbytes = rows * rowBytes;
+    this.nchunks = rowBytes === 0 ? 0 : Math.ceil(rows / chunklen);
+    this.#heldBytes = heldRows * rowBytes;
+    this.#files = new LayoutFiles(store, facts.folder, this.chunkBytes, facts.opened);
+    this.#index = new LayoutIndex(facts.layout);
+    const needed = rowBytes === 0 ? 0 : Math.ceil(heldRows / chunklen);
+    if (rowBytes > 0 && this.#index.nchunks !== needed) {
+      throw new SuperchunkError(
+        "BAD_FIELD",
+        `layout.superchunks counts ${this.#index.nchunks} chunks, but shape and chunklen make ${needed}. The metadata are damaged; run "superchunk repair", or look for another copy`,
+        {
+          path: facts.sizesPath,
+          field: "layout.superchunks",
+          expected: needed,
+          found: this.#index.nchunks,
+        },
+      );
+    }
+  }
+
+  placeNow(index: number): PlacedChunk | undefined {
+    return this.#files.placeNow(this.#index.find(index), index, this.#nbytesOf(index));
+  }
+
+  async places(first: number, end: number, signal?: AbortSignal): Promise<readonly PlacedChunk[]> {
+    const placeSoon = (index: number, call: AbortSignal | undefined): Promise<PlacedChunk> =>
+      this.#files.place(this.#index.find(index), index, this.#nbytesOf(index), call);
+    // A store that waits is asked for several superchunks at a time.
+    if (end - first > 1 && this.store.getHead !== undefined) {
+      const unknown: number[] = [];
+      for (let index = first; index < end; index++)
+        if (this.placeNow(index) === undefined) unknown.push(index);
+      await runPooled(
+        unknown,
+        AT_ONCE,
+        async (index, call) => {
+          await placeSoon(index, call);
+        },
+        signal,
+      );
+    }
+    const places: PlacedChunk[] = [];
+    for (let index = first; index < end; index++)
+      places.push(this.placeNow(index) ?? (await placeSoon(index, signal)));
+    return places;
+  }
+
+  async *keys(): AsyncIterable<string> {
+    for (const number of this.#index.numbers()) yield this.#files.key(number);
+  }
+
+  /** Files beside the layout's are a writer's work under way, or left over from one: the next writer removes them. */
+  async leftovers(): Promise<readonly string[]> {
+    return [];
+  }
+
+  /** Decoded bytes of a chunk as it is stored: more than are shown where the rows shown end inside of it. */
+  #nbytesOf(index: number): number {
+    return nbytesOfChunk(index, this.#heldBytes, this.chunkBytes);
   }
 }

@@ -10,8 +10,8 @@ import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { decodeHeader as decodeFileHeader } from "../../format/header.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { decodeStoredHeader } from "../places/blpk-file.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
-import { decodeStoredHeader } from "../places/walk.ts";
 import { breathe } from "./breather.ts";
 
 /** Unneeded bytes between two chunks that are read along rather than asking twice. */

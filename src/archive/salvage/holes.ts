@@ -13,11 +13,11 @@ import { mergeSpans, type RowSpan } from "../../format/layout.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import { resolveRange } from "../../store/range.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
+import type { Hole, HolePolicy } from "../kinds/types.ts";
 import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "../places/sequence.ts";
 import type { FoundColumn } from "./columns.ts";
-import type { Hole, HolePolicy } from "./hole.ts";
 
-export type { Hole, HolePolicy } from "./hole.ts";
+export type { Hole, HolePolicy } from "../kinds/types.ts";
 
 /** A column with what its holes are counted in. */
 export interface SalvagedColumn {

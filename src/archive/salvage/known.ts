@@ -18,7 +18,7 @@ import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
-import { suggestsCarray } from "../open/folder-layout.ts";
+import { suggestsCarray } from "../open/open-array-folder.ts";
 import { PROLOGUE } from "../places/carray-sequence.ts";
 import { encodeJson } from "../places/generation.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";

@@ -1,4 +1,5 @@
-import type { RowSpan } from "../../format/layout.ts";
+import type { JournalWrite } from "../../format/journal.ts";
+import type { RowSpan, StoredLayout } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { encodeItem, putRow } from "../../values/item-bytes.ts";
@@ -6,7 +7,8 @@ import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 import { type ArrayFace, type ArrayFolder, nestedArray, plainArray } from "../kinds/array-folder.ts";
 import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
-import { readHeaderAt } from "./chunk-check.ts";
+import { arrayJournalKey, readArrayJournal, withWrites } from "../places/journal.ts";
+import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { type FoundColumn, findCarrayChunks, findSuperchunkChunks } from "./columns.ts";
 import {
   type Hole,
@@ -17,7 +19,6 @@ import {
   type SalvagedColumn,
   SalvagedSequence,
 } from "./holes.ts";
-import { withInterruptedChanges } from "./interrupted.ts";
 import { examineFolder, type KnownArray, type ToldFacts } from "./known.ts";
 
 /** How a damaged archive is looked through. */
@@ -235,4 +236,37 @@ export function showArray(
   if (known.columns[0]?.name !== undefined && known.dtype.kind === "struct")
     return nestedArray(folder, known.dtype, face);
   return plainArray(folder, face);
+}
+
+/**
+ * The store with the changes of a journal made, where the layout names one: file by file, since one that is gone or cut short
+ * must not cost the others what was set in them.
+ */
+async function withInterruptedChanges(
+  store: ReadableStore,
+  path: string,
+  { layout, folders }: { readonly layout: StoredLayout | undefined; readonly folders: readonly string[] },
+  { problems, lost }: { readonly problems: string[]; readonly lost: string[] },
+): Promise<ReadableStore> {
+  if (layout?.journal === undefined) return store;
+  const shown = store.describe(arrayJournalKey(path, layout.journal));
+  const give = (error: unknown, where: string): void => {
+    if (!isFlaw(error)) throw error;
+    problems.push(error.message);
+    lost.push(`values that were set in place last, as far as they were not written yet${where}`);
+  };
+  const fitting = new Map<string, readonly JournalWrite[]>();
+  try {
+    for (const [key, writes] of await readArrayJournal(store, path, layout, folders)) {
+      try {
+        await withWrites(store, new Map([[key, writes]]), shown);
+        fitting.set(key, writes);
+      } catch (error) {
+        give(error, `: ${store.describe(key)}`);
+      }
+    }
+  } catch (error) {
+    give(error, "");
+  }
+  return withWrites(store, fitting, shown);
 }

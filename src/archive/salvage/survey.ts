@@ -3,19 +3,42 @@
  * archive that can be read of it once it is said what becomes of the holes. Reads only.
  */
 import { SuperchunkError } from "../../errors.ts";
+import { formatDType, parseDType } from "../../format/dtype.ts";
 import { parseRootdirs } from "../../format/folder.ts";
-import type { RowSpan } from "../../format/layout.ts";
-import type { JsonObject } from "../../format/types.ts";
+import { mergeSpans, type RowSpan } from "../../format/layout.ts";
+import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
 import { readAttributes } from "../kinds/array-folder.ts";
 import { ColumnTable } from "../kinds/table-archive.ts";
-import type { ArrayArchive } from "../kinds/types.ts";
+import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
+import { asObject, FILLED, isNumpy, showFile } from "../open/open-file.ts";
+import { withJournal } from "../places/journal.ts";
 import { isFlaw } from "./chunk-check.ts";
-import { type Hole, type HolePolicy, keptRows, lengthOf, listHoles } from "./holes.ts";
-
-import { type Survey, type SurveyOptions, showArray, surveyArray } from "./survey-array.ts";
-import { surveyFile } from "./survey-file.ts";
+import { type FoundColumn, findBloscpackChunks } from "./columns.ts";
+import { findFileChunks } from "./file-chunks.ts";
+import {
+  type Hole,
+  type HolePolicy,
+  keptRows,
+  lengthOf,
+  listHoles,
+  mapSpans,
+  type SalvagedColumn,
+  SalvagedSequence,
+} from "./holes.ts";
+import type { ToldFacts } from "./known.ts";
+import {
+  countWhole,
+  encodingOf,
+  fillOf,
+  nameSome,
+  type Survey,
+  type SurveyOptions,
+  showArray,
+  surveyArray,
+} from "./survey-array.ts";
 
 export type { Survey, SurveyOptions } from "./survey-array.ts";
 
@@ -173,4 +196,149 @@ async function tableAttributes(
     lost.push("the attributes");
     return {};
   }
+}
+
+/** One file: plain bytes, or a numpy array. */
+export async function surveyFile(given: ReadableStore, key: string, options: SurveyOptions): Promise<Survey> {
+  const scan = options.scan === true;
+  const head = (await given.getRange(key, { offset: 0, length: 32 })) ?? new Uint8Array(0);
+  const problems: string[] = [];
+  const lost: string[] = [];
+  let store = given;
+  try {
+    store = await withJournal(given, key, head, options);
+  } catch (error) {
+    if (!isFlaw(error)) throw error;
+    problems.push(error.message);
+    lost.push("a change in place that was not finished");
+  }
+  const path = store.describe(key);
+  const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan });
+  if (file === undefined) throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+  const metadata = toldMetadata(asObject(file.metadata), options);
+  if (file.lostMetadata && !isNumpy(metadata)) {
+    throw new SuperchunkError(
+      "INCOMPLETE",
+      `${file.problems.join("; ")}. Nothing else tells what the chunks hold: give it with --dtype, for example --dtype "<f8", and --shape; --dtype "|u1" for plain bytes`,
+      { path, field: "metadata" },
+    );
+  }
+  if (file.lostMetadata) lost.push("the metadata");
+  const isArray = isNumpy(metadata);
+  const dtype: DType = isArray
+    ? parseDType(metadata["dtype"] ?? "|u1", path)
+    : { kind: "uint", itemSize: 1, byteOrder: "none" };
+  const shape = metadata["shape"] as readonly number[] | undefined;
+  const told = isArray && shape !== undefined ? elementsOf(shape) * dtype.itemSize : undefined;
+  const found = await findBloscpackChunks(store, file, told);
+  if (found.slots.length === 0 && told !== 0 && file.header === undefined)
+    throw new SuperchunkError(
+      /\.blp$/i.test(key) ? "INCOMPLETE" : "UNSUPPORTED",
+      `it is not an archive, or no chunk of it was found: ${found.problems.join("; ")}. --scan searches the whole file for chunks`,
+      { path },
+    );
+  problems.push(...found.problems);
+  if (found.unplaced.length > 0) lost.push(`chunks that nothing gives a place: ${nameSome(found.unplaced)}`);
+  const order = metadata["order"] === "F" ? "F" : "C";
+  const dimensions = shape ?? [Math.floor(bytesOf(found) / dtype.itemSize)];
+  const stored = order === "F" ? [...dimensions].reverse() : dimensions;
+  const rowBytes = isArray ? elementsOf(stored.slice(1)) * dtype.itemSize : 1;
+  const fill = fillOf(dtype, [], options.fill ?? null, { problems, isTold: options.fill !== undefined });
+  const column: SalvagedColumn = {
+    name: undefined,
+    key,
+    found,
+    rowBytes,
+    fill,
+    ...(await encodingOf(store, found)),
+  };
+  const rows = Math.floor((told ?? bytesOf(found)) / Math.max(1, rowBytes));
+  const holes = listHoles([column], rows);
+  const header = file.header;
+  const dialect =
+    header?.version === 1 ? "bloscpack-1" : header?.version === 2 ? "bloscpack-2" : "bloscpack-3";
+  const kept = (policy: HolePolicy): RowSpan[] => {
+    if (holes.length > 0 && policy !== "fill" && isArray && (order === "F" || dimensions.length === 0))
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `the rows of ${order === "F" ? "an array in Fortran order" : "an array without dimensions"} cannot be ${policy === "cut" ? "cut off" : "dropped"}: take --holes fill`,
+        { path, field: "holes" },
+      );
+    return keptRows(holes, rows, policy);
+  };
+  return {
+    dialect,
+    kind: isArray ? "array" : "bytes",
+    rows,
+    rowsBefore: told === undefined ? undefined : rows,
+    holes,
+    whole: countWhole([column]),
+    problems,
+    lost,
+    known: undefined,
+    columns: [column],
+    store,
+    kept,
+    open: (policy) => {
+      const spans = kept(policy);
+      const sequence = new SalvagedSequence(store, column, spans);
+      const now =
+        order === "F" || dimensions.length === 0 ? dimensions : [lengthOf(spans), ...dimensions.slice(1)];
+      const filled = mapSpans(mergeSpans(policy === "fill" ? holes : []), spans);
+      const noted: JsonObject =
+        filled.length === 0 ? {} : { [FILLED]: filled.map(({ from, to }) => [from, to]) };
+      const own = { ...metadata, ...(isArray ? { shape: now } : {}), ...noted };
+      const value = Object.keys(own).length === 0 ? undefined : own;
+      return showFile({ store: sequence.store, key, dialect, sequence, metadata: value }, options);
+    },
+  };
+}
+
+/** Metadata of a file as they are; what the caller says where they do not describe an array. */
+function toldMetadata(stored: JsonObject, { dtype, shape }: ToldFacts): JsonObject {
+  if ((dtype === undefined && shape === undefined) || isNumpy(stored)) return stored;
+  const parsed = formatDType(parseDType(dtype ?? "|u1", "--dtype"));
+  return {
+    order: "C",
+    ...stored,
+    container: "numpy",
+    dtype: parsed,
+    ...(shape === undefined ? {} : { shape }),
+  };
+}
+
+function bytesOf({ slots, chunkBytes }: FoundColumn): number {
+  const last = slots.length - 1;
+  return last < 0 ? 0 : last * chunkBytes + (slots[last]?.nbytes ?? 0);
+}
+
+/**
+ * The archive at a key without its damaged chunks, or with the default value in their place; what `openWhole` gives where
+ * nothing is wrong. Reads and checks every chunk first. What is gone goes to `onDamage`.
+ */
+export async function openDamaged<Other extends object>(
+  store: ReadableStore,
+  path: string,
+  options: OpenOptions,
+  openWhole: () => Promise<Archive | Other>,
+): Promise<Archive | Other> {
+  let whole: Archive | Other | undefined;
+  try {
+    whole = await openWhole();
+    // A file whose first bytes are gone is known by its name alone.
+    if (!isArchive(whole) && !/\.blp$/i.test(path)) return whole;
+    if (isArchive(whole) && whole.kind === "array" && whole.dtype.kind === "object") return whole;
+  } catch (error) {
+    if (!isFlaw(error) || error.code === "UNSUPPORTED") throw error;
+  }
+  const survey = await surveyArchive(store, path, options);
+  const { holes, problems, lost } = survey;
+  if (whole !== undefined && isArchive(whole) && holes.length + lost.length === 0) return whole;
+  const archive = survey.open(options.damaged === "skip" ? "drop" : "fill");
+  options.onDamage?.({ path: store.describe(path), holes, problems, lost });
+  return archive;
+}
+
+function isArchive(opened: Archive | object): opened is Archive {
+  return "kind" in opened;
 }

@@ -1,18 +1,20 @@
 /**
- * One array on its way to Zarr: where its values come from, how they are cut, and the document they get.
+ * One array on its way to Zarr: where its values come from, how they are cut, the document that it gets, and which cells of its grid
+ * are chunks of the source as they lie there.
  *
- * Decides between copying and recoding; must not read or write chunks.
+ * {@link fitOf} is the one rule for copies, references, views and linked files. Must not read or write chunks.
  */
 import type { ChunkSummary, OpenOptions } from "../../archive/kinds/types.ts";
+import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/zarr-metadata.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import type { SourceArray } from "../sources/source-array.ts";
-import { type CellCopies, copyAll, countCopies } from "./cell-copies.ts";
 import {
   type CellGrid,
+  type CellRange,
   cellItems,
   cellShape,
   chooseCells,
@@ -254,4 +256,90 @@ function bloscSettings(summary: ChunkSummary, type: ZarrType, recoded: boolean):
     shuffle: summary.shuffle ?? "shuffle",
     typesize: Math.min(255, Math.max(1, typesize)),
   };
+}
+
+/** Cells `cell`, `cell` + 1, … that are the chunks `chunk`, `chunk` + 1, … of the source. */
+export interface CellCopies {
+  readonly cell: number;
+  readonly chunk: number;
+  readonly times: number;
+}
+
+/** A run of cells: chunks of the source from number `chunk` on, or none of them where that is undefined. */
+interface CellSegment extends CellRange {
+  readonly chunk: number | undefined;
+}
+
+/** Cell `k` is chunk `k`, of all cells. */
+function copyAll({ count }: CellGrid): readonly CellCopies[] {
+  return [{ cell: 0, chunk: 0, times: count }];
+}
+
+/** Cells that are copied. */
+export function countCopies(copies: readonly CellCopies[]): number {
+  return copies.reduce((sum, { times }) => sum + times, 0);
+}
+
+/** Adds cells after those that are there, to the last run of them where they go on with it. */
+export function addCopies(copies: CellCopies[], { cell, chunk, times }: CellCopies): void {
+  if (times <= 0) return;
+  const last = copies.at(-1);
+  if (last !== undefined && last.cell + last.times === cell && last.chunk + last.times === chunk)
+    copies[copies.length - 1] = { ...last, times: last.times + times };
+  else copies.push({ cell, chunk, times });
+}
+
+/** A range of cells in runs that are copied or not, in order. */
+export function* cellSegments(
+  copies: readonly CellCopies[],
+  { first, end }: CellRange,
+): Generator<CellSegment> {
+  let at = first;
+  for (const { cell, chunk, times } of copies.slice(firstBehind(copies, first))) {
+    if (cell >= end) break;
+    if (at < cell) yield { first: at, end: cell, chunk: undefined };
+    const from = Math.max(at, cell);
+    at = Math.min(end, cell + times);
+    yield { first: from, end: at, chunk: chunk + from - cell };
+  }
+  if (at < end) yield { first: at, end, chunk: undefined };
+}
+
+/** Number of the first run that does not end before `cell`: there may be thousands, and they are asked for shard by shard. */
+function firstBehind(copies: readonly CellCopies[], cell: number): number {
+  let low = 0;
+  let high = copies.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const run = copies[middle];
+    if (run !== undefined && run.cell + run.times <= cell) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** What must happen to a chunk: nothing, filled up to the length of its cell, or recompressed. */
+type ChunkFit = "copied" | "padded" | "recoded";
+
+/** Bytes of the rows of a cell, as the archive has them: without padding. */
+export function rowBytesOfCell({ source }: ArrayJob, { cells }: JobLayout, cell: number): number {
+  return cellItems(cells, cell) * source.dtype.itemSize;
+}
+
+/** True for a cell with fewer rows than its length: its chunk is short, or has padding of its own already. */
+export function mayBePadded(job: ArrayJob, layout: JobLayout, cell: number): boolean {
+  return rowBytesOfCell(job, layout, cell) < bytesOfCell(job, layout, cell);
+}
+
+/** What must happen to the chunk with this header to be that of a cell. */
+export function fitOf(
+  job: ArrayJob,
+  layout: JobLayout,
+  cell: number,
+  { nbytes, compressor, memcpyed }: Pick<ChunkHeader, "nbytes" | "compressor" | "memcpyed">,
+): ChunkFit {
+  const wanted = bytesOfCell(job, layout, cell);
+  if (nbytes !== wanted) return nbytes < wanted ? "padded" : "recoded";
+  // The Blosc of numcodecs, which zarr-python and Icechunk's users have, is built without snappy.
+  return job.replacesSnappy && compressor === "snappy" && !memcpyed ? "recoded" : "copied";
 }

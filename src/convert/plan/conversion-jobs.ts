@@ -12,9 +12,14 @@ import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
 import { groupDocument } from "../../zarr/document/zarr-metadata.ts";
 import type { ChunkRun, ConversionPlan, LayoutOptions, PlannedArray } from "../pipeline.ts";
 import { type SourceArray, sourceOfArray, sourceOfBytes } from "../sources/source-array.ts";
-import { type ArrayJob, type JobLayout, planArray } from "./array-job.ts";
-import { cellSegments, countCopies } from "./cell-copies.ts";
-import { mayBePadded } from "./chunk-fit.ts";
+import {
+  type ArrayJob,
+  cellSegments,
+  countCopies,
+  type JobLayout,
+  mayBePadded,
+  planArray,
+} from "./array-job.ts";
 import { addAttributes } from "./zarr-attributes.ts";
 
 /** An array that cannot be converted, and why. */

@@ -7,7 +7,7 @@
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { type LengthRun, UnequalCells } from "../../zarr/document/unequal-cells.ts";
+import { type LengthRun, UnequalCells } from "../../zarr/document/chunk-grid.ts";
 
 /** Uncompressed bytes that a shard holds unless asked otherwise: 128 MiB. */
 const DEFAULT_SHARD_SIZE: number = 128 * 1024 * 1024;

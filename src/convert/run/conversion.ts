@@ -9,6 +9,7 @@ import { mapAhead, runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { Renaming } from "../../zarr/document/node-names.ts";
 import { consolidate, encodeDocument, groupDocument } from "../../zarr/document/zarr-metadata.ts";
+import { failureOf } from "../failure.ts";
 import type {
   ConvertEntry,
   ConvertOptions,
@@ -21,11 +22,14 @@ import type {
   SourceRun,
   Target,
 } from "../pipeline.ts";
-import { hiddenKey } from "./conversion-store.ts";
-import { deleteTree, emptyDestination } from "./destination.ts";
-import { failureOf } from "./failure.ts";
-import { BatchPublisher, publishDirectly } from "./publisher.ts";
-import { type ConversionIdentity, ConversionRecord, recordKey } from "./record.ts";
+import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.ts";
+import {
+  type ConversionIdentity,
+  ConversionRecord,
+  deleteTree,
+  emptyDestination,
+  recordKey,
+} from "./destination.ts";
 import { deleteAt, type Kept, type RunContext, runSource, type SourceOutcome } from "./run-source.ts";
 
 /** Sources of a hierarchy that are converted at a time: for small ones most of the time is waiting for the disk. */

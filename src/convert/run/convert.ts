@@ -9,7 +9,9 @@ import { SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
+import { failureOf } from "../failure.ts";
 import type {
+  ConvertFormat,
   ConvertOptions,
   ConvertResult,
   ConvertSource,
@@ -21,10 +23,15 @@ import type {
   Target,
 } from "../pipeline.ts";
 import { archiveItem, collectItems, findColumns, findNodes, isArchive, zarrItems } from "../sources/items.ts";
-import { targetOf } from "../targets/targets.ts";
+import { BCOLZ } from "../targets/bcolz.ts";
+import { BLOSCPACK } from "../targets/bloscpack.ts";
+import { columnTarget } from "../targets/column-target.ts";
+import { NPY } from "../targets/npy.ts";
+import { BLZ } from "../targets/superchunks.ts";
+import { TRANSFORMER } from "../targets/transformer.ts";
+import { ZARR } from "../targets/zarr.ts";
 import { Conversion, placeAt, type Sources } from "./conversion.ts";
 import { assertApart, checkDestination } from "./destination.ts";
-import { failureOf } from "./failure.ts";
 
 /**
  * Converts a source, or all that is found at a place, into another format at a place of a store.
@@ -185,4 +192,26 @@ function refuseLayout(options: ConvertOptions): void {
       { field: name },
     );
   }
+}
+
+const TARGETS: { readonly [format in ConvertFormat]: Target } = {
+  zarr: ZARR,
+  "zarr3-transformer": TRANSFORMER,
+  npy: columnTarget(NPY),
+  bloscpack: columnTarget(BLOSCPACK),
+  bcolz: columnTarget(BCOLZ),
+  blz: columnTarget(BLZ),
+};
+
+/** The target of a format. Throws `BAD_ARGUMENT` for one that is not known. */
+function targetOf(format: ConvertFormat = "zarr"): Target {
+  if (Object.hasOwn(TARGETS, format)) return TARGETS[format];
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `unknown format "${format}"; expected one of ${Object.keys(TARGETS).join(", ")}`,
+    {
+      field: "to",
+      found: format,
+    },
+  );
 }

@@ -1,19 +1,202 @@
 /**
- * The place where a hierarchy goes: is it free, may it be replaced, does an unfinished conversion lie there.
+ * The place where a conversion goes: is it free, may it be replaced, does an unfinished conversion lie there.
  *
- * Knows stores; must not know archives.
+ * An unfinished conversion leaves one record, the same for all formats, in the folder of a hierarchy, or beside a file or folder: what
+ * it is of, and how far it came. Knows stores; must not know archives.
  */
-import { SuperchunkError } from "../../errors.ts";
-import { stringifyJson } from "../../format/json.ts";
-import { joinKey } from "../../store/key.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { parseJson, stringifyJson } from "../../format/json.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey, splitKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
-import { RECORD_NAME } from "./record.ts";
+
+/** Name of the record in the folder of a hierarchy; beside a destination its name stands before it. */
+const RECORD_NAME = ".superchunk-convert.json";
+/** The record is written again when so many parts of a whole are done. */
+const STEPS = 20;
+
+/** What a conversion is of: its sources and the options that decide the result. */
+export interface ConversionIdentity {
+  readonly sources: readonly string[];
+  readonly options: JsonObject;
+}
+
+/** Where the record of a conversion lies. */
+export function recordKey(destination: string, isHierarchy: boolean): string {
+  if (isHierarchy) return joinKey(destination, RECORD_NAME);
+  const { folder, name } = splitKey(destination);
+  return joinKey(folder, name === "" ? RECORD_NAME : `.${name}${RECORD_NAME}`);
+}
+
+const DIFFERENCES = {
+  sources:
+    "the unfinished conversion there has another source, or the source has changed since; overwrite starts again from the beginning",
+  options:
+    "the unfinished conversion there was started with other options; overwrite starts again from the beginning",
+} as const;
+
+/** The record of one conversion. It is there from before the first object until all is done. */
+export class ConversionRecord {
+  /** True where an earlier run left it. */
+  readonly isResumed: boolean;
+  readonly #store: WritableStore;
+  readonly #key: string;
+  readonly #identity: ConversionIdentity;
+  /** Fingerprints of the sources that are done, by node. */
+  readonly #done: Map<string, string>;
+  /** Fingerprints of those that were begun; empty where the record authorises no more than their deletion. */
+  readonly #begun: Map<string, string>;
+  #changes = 0;
+  #writing: Promise<unknown> = Promise.resolve();
+
+  private constructor(
+    store: WritableStore,
+    key: string,
+    identity: ConversionIdentity,
+    stored: JsonObject | undefined,
+  ) {
+    this.#store = store;
+    this.#key = key;
+    this.#identity = identity;
+    this.isResumed = stored !== undefined;
+    this.#done = textsOf(stored?.["done"]);
+    this.#begun = textsOf(stored?.["begun"]);
+  }
+
+  /**
+   * The record at a key, of this conversion: with `resume` the one that an earlier run left, if any. Nothing is written.
+   *
+   * @throws CONFLICT where the one there is of another source or of other options
+   */
+  static async open(
+    store: WritableStore,
+    key: string,
+    identity: ConversionIdentity,
+    { resume, destination }: { readonly resume: boolean; readonly destination: string },
+  ): Promise<ConversionRecord> {
+    const stored = resume ? await readRecord(store, key) : undefined;
+    if (stored === undefined) return new ConversionRecord(store, key, identity, undefined);
+    const wanted = parseJson(encode({ ...identity }), key) as JsonObject;
+    for (const part of ["options", "sources"] as const) {
+      if (stringifyJson(stored[part] ?? null) === stringifyJson(wanted[part] ?? null)) continue;
+      throw new SuperchunkError("CONFLICT", DIFFERENCES[part], {
+        path: store.describe(destination),
+        field: "destination",
+      });
+    }
+    return new ConversionRecord(store, key, identity, stored);
+  }
+
+  /** True where the source is done. Throws `CONFLICT` where it has changed since. */
+  isDone(node: string, fingerprint: string, path: string): boolean {
+    const known = this.#done.get(node);
+    if (known === undefined) return false;
+    if (known === fingerprint) return true;
+    throw new SuperchunkError(
+      "CONFLICT",
+      "the source has changed since it was converted; overwrite starts again from the beginning",
+      { path, field: "destination" },
+    );
+  }
+
+  /** True where what lies at the node was made from this very source. */
+  isBegun(node: string, fingerprint: string): boolean {
+    return this.#begun.get(node) === fingerprint;
+  }
+
+  /** True where what lies at the node is what an earlier run left halfway. */
+  isLeftover(node: string): boolean {
+    return this.#begun.has(node) && !this.#done.has(node);
+  }
+
+  /** A source is begun; recorded with the next {@link write}. */
+  begin(node: string, fingerprint: string): void {
+    this.#begun.set(node, fingerprint);
+    this.#changes++;
+  }
+
+  /** The only source is begun. Throws `CONFLICT` where an earlier run had begun it as it was then. */
+  beginOnly(fingerprint: string, destination: string): void {
+    const known = this.#begun.get("");
+    if (known !== undefined && known !== fingerprint)
+      throw new SuperchunkError("CONFLICT", DIFFERENCES.sources, { path: destination, field: "destination" });
+    this.begin("", fingerprint);
+  }
+
+  /** A source is done; recorded with the next {@link write}. */
+  finish(node: string, fingerprint: string): void {
+    this.#done.set(node, fingerprint);
+    this.#begun.delete(node);
+    this.#changes++;
+  }
+
+  /** Nothing that was left halfway lies at the node any more; recorded with the next {@link write}. */
+  clear(node: string): void {
+    this.#begun.delete(node);
+  }
+
+  /** True where so much changed that the record is worth writing: in growing steps, as there may be a million sources. */
+  get isDue(): boolean {
+    return this.#changes > (this.#done.size + this.#begun.size) / STEPS;
+  }
+
+  /** Writes the record, one write after the other. */
+  async write(options: { readonly durable?: boolean } & StoreOptions = {}): Promise<void> {
+    this.#changes = 0;
+    const writing = this.#writing.then(() =>
+      this.#store.put(
+        this.#key,
+        encode({
+          format: "superchunk-convert",
+          version: 2,
+          ...this.#identity,
+          done: Object.fromEntries(this.#done),
+          begun: Object.fromEntries(this.#begun),
+        }),
+        options,
+      ),
+    );
+    this.#writing = writing.catch(() => undefined); // thrown to the caller that asked for it
+    await writing;
+  }
+
+  /** Removes the record: all is done. */
+  async end(): Promise<void> {
+    await this.#writing;
+    await this.#store.delete(this.#key);
+  }
+}
+
+/** A record that cannot be read, as a power loss may leave it, counts as one of nothing done. Undefined: there is none. */
+async function readRecord(store: ReadableStore, key: string): Promise<JsonObject | undefined> {
+  const bytes = await store.get(key);
+  if (bytes === undefined) return undefined;
+  try {
+    const stored = parseJson(bytes, store.describe(key));
+    return typeof stored === "object" && stored !== null && !Array.isArray(stored)
+      ? (stored as JsonObject)
+      : {};
+  } catch (error) {
+    if (isSuperchunkError(error) && error.isDamage) return {};
+    throw error;
+  }
+}
+
+/** The texts of an object, as far as it is one. */
+function textsOf(value: JsonValue | undefined): Map<string, string> {
+  const members = typeof value === "object" && value !== null ? Object.entries(value) : [];
+  return new Map(members.filter((member): member is [string, string] => typeof member[1] === "string"));
+}
+
+function encode(value: object): Uint8Array {
+  return new TextEncoder().encode(stringifyJson(value as JsonObject));
+}
 
 /** Entry names by which a folder shows that it holds Zarr, of this version or the one before. */
 const ZARR_MARKS: ReadonlySet<string> = new Set(["zarr.json", ".zgroup", ".zarray", RECORD_NAME]);
 
 /** How to treat what lies at the destination. */
-export interface DestinationOptions extends StoreOptions {
+interface DestinationOptions extends StoreOptions {
   readonly resume?: boolean | undefined;
   readonly overwrite?: boolean | undefined;
 }

@@ -4,11 +4,11 @@
  * Of each array the objects come first, then the comparison where it was asked for, then its documents; groups follow
  * their members. Knows the order; must not know formats.
  */
-
 import { isEqual } from "../../bytes/equal.ts";
 import { encodeHere } from "../../codec/index.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
+import { assertSkippable } from "../failure.ts";
 import type {
   ArrayRun,
   ChunkCounts,
@@ -19,10 +19,8 @@ import type {
   Target,
   Task,
 } from "../pipeline.ts";
-import { type ConversionStore, holdDocuments } from "./conversion-store.ts";
+import { type ConversionStore, holdDocuments, type Publisher } from "./conversion-store.ts";
 import { deleteTree } from "./destination.ts";
-import { assertSkippable } from "./failure.ts";
-import type { Publisher } from "./publisher.ts";
 
 /** Objects that are made at a time: while one is being synced, others are read and written. */
 const TASKS_AT_ONCE = 4;

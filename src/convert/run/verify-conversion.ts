@@ -10,15 +10,13 @@ import { parseJson, stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { placeFailure } from "../failure.ts";
 import type { LayoutOptions } from "../pipeline.ts";
-import { type ArrayJob, bytesOfCell, type JobLayout } from "../plan/array-job.ts";
-import { cellSegments } from "../plan/cell-copies.ts";
+import { type ArrayJob, bytesOfCell, cellSegments, type JobLayout } from "../plan/array-job.ts";
 import { type ConversionJobs, planJobs } from "../plan/conversion-jobs.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
-import { placeFailure } from "../sources/chunk-failure.ts";
 import { recodedCells } from "../sources/chunk-source.ts";
-import { shardKey } from "../targets/shard-keys.ts";
-import { openShard, readShardChunks } from "../targets/shard-reader.ts";
+import { openShard, readShardChunks, shardKey } from "../targets/shard-files.ts";
 
 /** What was compared. */
 export interface ConversionCheck {

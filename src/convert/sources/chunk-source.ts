@@ -7,12 +7,17 @@ import type { ChunkPlace } from "../../archive/kinds/types.ts";
 import { decode, decodeHeader, encodeAhead, extendChunk } from "../../codec/index.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { placeFailure } from "../failure.ts";
 import type { ChunkCounts } from "../pipeline.ts";
-import { type ArrayJob, bytesOfCell, type JobLayout } from "../plan/array-job.ts";
-import { cellSegments } from "../plan/cell-copies.ts";
-import { fitOf, rowBytesOfCell } from "../plan/chunk-fit.ts";
+import {
+  type ArrayJob,
+  bytesOfCell,
+  cellSegments,
+  fitOf,
+  type JobLayout,
+  rowBytesOfCell,
+} from "../plan/array-job.ts";
 import { type CellRange, cellItems, cellStart } from "../plan/grid.ts";
-import { placeFailure } from "./chunk-failure.ts";
 
 /** Source bytes that are decoded at a time when chunks are recoded. */
 const BATCH = 8 * 1024 * 1024;

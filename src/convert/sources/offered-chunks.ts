@@ -17,7 +17,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import { hasByteOrder } from "../../zarr/document/data-type.ts";
 import type { ZarrArray, ZarrChunk } from "../../zarr/read/array.ts";
-import { placeFailure } from "./chunk-failure.ts";
+import { placeFailure } from "../failure.ts";
 
 /** Chunks that a writer may take over as they are, in stored order. */
 export interface OfferedChunks {

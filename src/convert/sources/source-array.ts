@@ -2,9 +2,9 @@
 import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/kinds/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import type { LengthRun } from "../../zarr/document/unequal-cells.ts";
+import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import type { LayoutOptions } from "../pipeline.ts";
-import type { CellCopies } from "../plan/cell-copies.ts";
+import type { CellCopies } from "../plan/array-job.ts";
 
 /** What is read of an archive. */
 export type SourceArchive = Pick<

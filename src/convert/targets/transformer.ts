@@ -23,11 +23,8 @@ import {
 } from "../../zarr/document/metadata-transformer.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
 import { encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
-import {
-  refuseFilters,
-  type TransformerSpecification,
-  transformerDocument,
-} from "../../zarr/transformer/transformer-create.ts";
+import { refuseFilters, type TransformerSpecification, transformerDocument } from "../../zarr/transformer.ts";
+import { placeFailure } from "../failure.ts";
 import type {
   ArrayRun,
   ConvertOptions,
@@ -40,7 +37,6 @@ import type {
   TaskContext,
 } from "../pipeline.ts";
 import { compareValues } from "../run/compare.ts";
-import { placeFailure } from "../sources/chunk-failure.ts";
 import { describeBytes, describeColumn } from "../sources/columns.ts";
 import { chooseColumns, noObjects } from "./column-target.ts";
 

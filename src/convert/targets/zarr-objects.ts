@@ -15,14 +15,19 @@ import { encodeDocument } from "../../zarr/document/zarr-metadata.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { decodeStages } from "../../zarr/read/leaf.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
-import { type ChunkPlace, placeDetails, readPlace } from "../../zarr/read/place.ts";
 import { ShardCache } from "../../zarr/read/shard-cache.ts";
-import { DEFAULT_INDEX, encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
+import {
+  type ChunkPlace,
+  DEFAULT_INDEX,
+  encodeShardIndex,
+  placeDetails,
+  readPlace,
+  type ShardEntry,
+} from "../../zarr/read/shard-index.ts";
 import { storedPositions } from "../../zarr/read/stored-positions.ts";
 import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
-import type { Recoding } from "../plan/v3-document.ts";
 import { notesOnAttributes } from "../plan/zarr-attributes.ts";
-import type { ZarrArrayJob } from "../plan/zarr-jobs.ts";
+import type { Recoding, ZarrArrayJob } from "../plan/zarr-jobs.ts";
 import { compareZarr } from "../run/zarr-compare.ts";
 
 /** Bytes copied at a time. */

@@ -10,8 +10,7 @@ import type { ArrayJob, JobLayout } from "../plan/array-job.ts";
 import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
 import { verifyArray } from "../run/verify-conversion.ts";
 import { chunksOfCells } from "../sources/chunk-source.ts";
-import { shardKey } from "./shard-keys.ts";
-import { shardPieces } from "./shard-writer.ts";
+import { shardKey, shardPieces } from "./shard-files.ts";
 
 /** Stops nothing. */
 const NEVER = new AbortController().signal;

@@ -13,7 +13,7 @@ import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
 import type { ConvertOptions, Document, OpenedSource, SourceRun, Target } from "../pipeline.ts";
 import { type ConversionJobs, describeJobs, fingerprintSource, planJobs } from "../plan/conversion-jobs.ts";
-import { planJoined } from "../plan/joined-jobs.ts";
+import { planJoined } from "../plan/joined.ts";
 import { notesOnAttributes } from "../plan/zarr-attributes.ts";
 import { planZarrJobs } from "../plan/zarr-jobs.ts";
 import { objectRun } from "./zarr-objects.ts";

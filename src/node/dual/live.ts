@@ -5,7 +5,7 @@ import { open as openArchive } from "../../archive/open/open.ts";
 import { beginLive, endLive, idleViews, liveViews, planLive, type RemovedView } from "../../dual/live.ts";
 import { isLive } from "../../dual/state.ts";
 import type { LinkPlan, LinkResult, UnlinkResult } from "../../dual/types.ts";
-import { verifyLive } from "../../dual/verify-live.ts";
+import { verifyLive } from "../../dual/verify.ts";
 import { ArrayWriter } from "../../write/array/array-writer.ts";
 import { readWritable } from "../../write/array/create.ts";
 import { ArrayRoot } from "../../write/array/root.ts";

@@ -5,7 +5,7 @@
  * sentence that is made here from the code alone; the message itself is for the server's own log.
  */
 import type { ErrorCode, SuperchunkError } from "../../errors.ts";
-import type { ViewNode } from "../../view/view-types.ts";
+import type { ViewNode } from "../../view/view.ts";
 
 /** A node of a view without the place of its archive. */
 export type ServedNode = Omit<ViewNode, "source">;

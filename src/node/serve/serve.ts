@@ -7,7 +7,7 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIP, type Socket } from "node:net";
 import { hostname } from "node:os";
 import { SuperchunkError } from "../../errors.ts";
-import type { ZarrView } from "../../view/view-types.ts";
+import type { ZarrView } from "../../view/view.ts";
 import { type AnswerContext, answer, refuse } from "./serve-answer.ts";
 import { ServeBuffers } from "./serve-buffers.ts";
 import { Gate, type GateLimits } from "./serve-gate.ts";

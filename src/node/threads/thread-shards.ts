@@ -15,7 +15,7 @@ import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import { isObject } from "../../zarr/document/metadata-fields.ts";
 import type { ArrayModel } from "../../zarr/document/model.ts";
-import type { ShardWriter, WholeShard } from "../../zarr/write/shard-writer.ts";
+import type { ShardWriter, WholeShard } from "../../zarr/write/write-settings.ts";
 import { newMark } from "../fs/fs-publish.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { isSlow } from "./thread-encoder.ts";

@@ -6,7 +6,7 @@ import { type ChunkDecoder, callingThread, decodeInThread } from "../../archive/
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
-import type { ShardWriter } from "../../zarr/write/shard-writer.ts";
+import type { ShardWriter } from "../../zarr/write/write-settings.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { resultMemory } from "./result-memory.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";

@@ -7,8 +7,7 @@ import { isEqual } from "../../bytes/equal.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { resolveRange } from "../../store/range.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";
-import { parseViewKey } from "../../view/view.ts";
-import type { ViewRange } from "../../view/view-types.ts";
+import { parseViewKey, type ViewRange } from "../../view/view.ts";
 import {
   type ContainerCredentials,
   type ContainerOptions,

@@ -10,7 +10,7 @@ import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
-import type { LengthRun } from "../../zarr/document/unequal-cells.ts";
+import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import { chunkShapeOf, withLengths } from "../../zarr/document/zarr-metadata.ts";
 import { LinkedArray } from "./linked-array.ts";
 import { type ReferencePlan, rowsOf } from "./plan.ts";

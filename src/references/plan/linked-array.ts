@@ -5,7 +5,7 @@
  */
 import type { Archive } from "../../archive/kinds/types.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
-import { shardPlace } from "../../convert/targets/shard-keys.ts";
+import { shardPlace } from "../../convert/targets/shard-files.ts";
 import { type LinkedShard, planShards } from "../../dual/shards.ts";
 import { checkTail } from "../../dual/tail.ts";
 import { SuperchunkError } from "../../errors.ts";

@@ -4,8 +4,8 @@
  * Knows archives and Zarr's documents; must not know the forms in which references are written.
  */
 
-import { requireSettled } from "../../archive/journal/array-journal.ts";
 import type { Archive } from "../../archive/kinds/types.ts";
+import { requireSettled } from "../../archive/places/journal.ts";
 import { at } from "../../bytes/at.ts";
 import type { LayoutOptions } from "../../convert/pipeline.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
@@ -14,8 +14,8 @@ import { cellItems, fullCellItems } from "../../convert/plan/grid.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
+import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import { nameDimensions } from "../../zarr/document/metadata-fields.ts";
-import type { LengthRun } from "../../zarr/document/unequal-cells.ts";
 import { withLengths } from "../../zarr/document/zarr-metadata.ts";
 import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
 

@@ -3,18 +3,16 @@
  *
  * Headers are read and checked, payloads are not. Must not know the forms in which references are written.
  */
-
 import type { ChunkInfo } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/at.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
-import { type ArrayJob, bytesOfCell, type JobLayout } from "../../convert/plan/array-job.ts";
-import { fitOf } from "../../convert/plan/chunk-fit.ts";
+import { type ArrayJob, bytesOfCell, fitOf, type JobLayout } from "../../convert/plan/array-job.ts";
 import { cellPosition } from "../../convert/plan/grid.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import type { ObjectInfo } from "../../store/types.ts";
-import { readCell } from "../../view/view-array.ts";
+import { readCell } from "../../view/view.ts";
 import {
   type GuardedObject,
   type LocatedObject,

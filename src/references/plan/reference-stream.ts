@@ -4,7 +4,7 @@
  * Knows the order of things; must not know the forms in which references are written.
  */
 
-import { failureOf } from "../../convert/run/failure.ts";
+import { failureOf } from "../../convert/failure.ts";
 import { type ErrorCode, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { groupDocument } from "../../zarr/document/zarr-metadata.ts";

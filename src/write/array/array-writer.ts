@@ -5,9 +5,7 @@
  * `meta/sizes` makes them the array. `runs` counts whole chunks only: a short last one is written with each commit, from
  * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
  */
-
-import { arrayJournalKey } from "../../archive/journal/array-journal.ts";
-import { requireInPlace } from "../../archive/journal/journal.ts";
+import { arrayJournalKey, requireInPlace } from "../../archive/places/journal.ts";
 import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
 import { countChunks, type Patch, type RowSpan, type Run, type StoredLayout } from "../../format/layout.ts";
 import { elementsOf } from "../../values/selection.ts";

@@ -3,8 +3,8 @@
  * settings on request. Nothing else may be planned. Readers find their rows at every step. @see FORMAT.md [FG-05] [FG-10]
  */
 
-import { copyOf } from "../../archive/journal/redo.ts";
 import type { LongOptions } from "../../archive/kinds/types.ts";
+import { copyOf } from "../../archive/places/journal.ts";
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { type BlpkHeader, decodeHeader } from "../../format/header.ts";

@@ -3,7 +3,7 @@
  * Done twice it changes nothing more. @see FORMAT.md [FG-09]
  */
 
-import { JOURNAL_PREFIX } from "../../archive/journal/array-journal.ts";
+import { JOURNAL_PREFIX } from "../../archive/places/journal.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";

@@ -4,16 +4,15 @@
  * @see FORMAT.md [FG]
  */
 
-import { requireOneName } from "../../archive/journal/journal.ts";
 import type { ArrayArchive, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
 import { showGeneration } from "../../archive/open/open-live-array.ts";
 import { readGeneration } from "../../archive/places/generation.ts";
+import { requireOneName } from "../../archive/places/journal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { Selected } from "../../values/selected.ts";
-import type { Selection } from "../../values/selection.ts";
-import { elementsOf } from "../../values/selection.ts";
+import { elementsOf, type Selection } from "../../values/selection.ts";
 import { changeMembers } from "../attributes.ts";
 import { scratchBeside } from "../bloscpack/chunk-spool.ts";
 import {

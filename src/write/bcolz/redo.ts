@@ -6,7 +6,7 @@
  * rows move, `meta/sizes` counts only those before them, so that it reads fewer rows, and never wrong ones.
  * @see docs/writing.md [FA-12]
  */
-import { copyOf } from "../../archive/journal/redo.ts";
+import { copyOf } from "../../archive/places/journal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";

@@ -5,7 +5,7 @@
  * only what changes is written, behind a journal. @see FORMAT.md [F1.3-08] [FR]
  */
 
-import { finishInterrupted, requireInPlace } from "../../archive/journal/journal.ts";
+import { finishInterrupted, requireInPlace } from "../../archive/places/journal.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObjectInput } from "../../format/types.ts";

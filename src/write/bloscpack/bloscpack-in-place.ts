@@ -3,7 +3,7 @@
  * takes the rest, and is the commit. Foreign readers refuse the file meanwhile. @see FORMAT.md [FR]
  */
 
-import { changeInPlace, type InPlaceStore, requireOneName } from "../../archive/journal/journal.ts";
+import { changeInPlace, type InPlaceStore, requireOneName } from "../../archive/places/journal.ts";
 import { encodeHeader } from "../../format/header.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";

@@ -1,10 +1,8 @@
 /** What an append must know of a Bloscpack file. Knows files; must not know how they are changed. */
-
-import { withJournal } from "../../archive/journal/journal.ts";
 import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { openFile } from "../../archive/open/open-file.ts";
-import { type BlpkFile, openBlpkFile } from "../../archive/places/blpk-file.ts";
-import { decodeStoredHeader } from "../../archive/places/walk.ts";
+import { type BlpkFile, decodeStoredHeader, openBlpkFile } from "../../archive/places/blpk-file.ts";
+import { withJournal } from "../../archive/places/journal.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";

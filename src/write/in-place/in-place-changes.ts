@@ -3,11 +3,15 @@
  * on for the plan, and becomes one journal: all of it happens with the commit that names the journal, or none.
  * Must not know values. @see FORMAT.md [FG-12]
  */
-
-import { arrayJournalKey, type JournalFiles, readArrayJournal } from "../../archive/journal/array-journal.ts";
-import { type InPlaceStore, requireOneName } from "../../archive/journal/journal.ts";
-import { overlayStore } from "../../archive/journal/overlay.ts";
-import { redoWrites } from "../../archive/journal/redo.ts";
+import {
+  arrayJournalKey,
+  type InPlaceStore,
+  type JournalFiles,
+  overlayStore,
+  readArrayJournal,
+  redoWrites,
+  requireOneName,
+} from "../../archive/places/journal.ts";
 import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import { joinBytes } from "../../bytes/join.ts";
 import { isSuperchunkError } from "../../errors.ts";

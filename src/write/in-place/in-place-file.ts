@@ -3,8 +3,8 @@
  * @see FORMAT.md [F1.4]
  */
 
-import { placeInFile } from "../../archive/places/bloscpack-sequence.ts";
 import { type BlpkFile, openBlpkFile, readChunkNbytes } from "../../archive/places/blpk-file.ts";
+import { placeInFile } from "../../archive/places/blpk-sequence.ts";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { readHead } from "../../archive/read/block-read.ts";
 import { SuperchunkError } from "../../errors.ts";

@@ -5,13 +5,13 @@
  * programs that walk refuse it instead of reading what is stale. @see FORMAT.md [F1.4] [FR]
  */
 
+import type { BlpkFile } from "../../archive/places/blpk-file.ts";
 import {
   changeInPlace,
   finishInterrupted,
   requireInPlace,
   requireOneName,
-} from "../../archive/journal/journal.ts";
-import type { BlpkFile } from "../../archive/places/blpk-file.ts";
+} from "../../archive/places/journal.ts";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { readHead } from "../../archive/read/block-read.ts";
 import { fetchChunks } from "../../archive/read/chunk-fetch.ts";

@@ -4,7 +4,7 @@
  */
 
 import { openArrayFolder } from "../../archive/open/open-array-folder.ts";
-import { SuperchunkSequence } from "../../archive/places/superchunk-sequence.ts";
+import { SuperchunkSequence } from "../../archive/places/blpk-sequence.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseStorage } from "../../format/folder.ts";
 import { FIRST_LOOSE } from "../../format/layout.ts";

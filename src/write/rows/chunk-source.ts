@@ -1,6 +1,6 @@
 /** Reads chunks of a committed layout, encoded or decoded, checked: for merging, changing and compacting. */
 
-import { LayoutSequence } from "../../archive/places/layout-sequence.ts";
+import { LayoutSequence } from "../../archive/places/layout-files.ts";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { decodeFetched } from "../../archive/read/chunk-decoder.ts";
 import { type FetchedChunk, fetchChunks } from "../../archive/read/chunk-fetch.ts";

@@ -20,8 +20,7 @@ import {
 } from "../document/metadata-fields.ts";
 import { parseIndexCodecs, type ShardIndexLayout } from "../read/shard-index.ts";
 import { bloscStage, crc32cStage, gzipStage, zlibStage, zstdStage } from "./bytes-codecs.ts";
-import { type ArrayFilter, arrayFilterOf, type FilterContext } from "./numcodecs/array-filters.ts";
-import { byteFilterOf } from "./numcodecs/byte-filters.ts";
+import { type ArrayFilter, arrayFilterOf, byteFilterOf, type FilterContext } from "./numcodecs.ts";
 import type { Stage } from "./stage.ts";
 
 /** A chain: permutation, serializer, stages. */

@@ -14,7 +14,7 @@ import { assertReadable } from "../../values/values.ts";
 import type { Chain } from "../codecs/chain.ts";
 import type { ShardIndexLayout } from "../read/shard-index.ts";
 import { regularAxis } from "./chunk-grid.ts";
-import { parseFillValue } from "./fill-value.ts";
+import { parseFillValue } from "./data-type.ts";
 import {
   asExtension,
   asIntegers,

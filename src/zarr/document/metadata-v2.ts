@@ -4,17 +4,15 @@
  * Knows their members; must not know stores.
  * @see https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html
  */
-
 import { at } from "../../bytes/at.ts";
 import { parseDType } from "../../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { assertReadable } from "../../values/values.ts";
 import { type Chain, NUMCODECS, stageOf } from "../codecs/chain.ts";
-import { arrayFilterOf } from "../codecs/numcodecs/array-filters.ts";
-import { byteFilterOf } from "../codecs/numcodecs/byte-filters.ts";
+import { arrayFilterOf, byteFilterOf } from "../codecs/numcodecs.ts";
 import { regularAxis } from "./chunk-grid.ts";
-import { parseFillValue } from "./fill-value.ts";
+import { parseFillValue } from "./data-type.ts";
 import {
   asIntegers,
   asList,

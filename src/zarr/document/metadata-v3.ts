@@ -9,8 +9,7 @@ import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { parseChain } from "../codecs/chain.ts";
 import { parseChunkGrid } from "./chunk-grid.ts";
-import { parseDataType } from "./data-type.ts";
-import { parseFillValue } from "./fill-value.ts";
+import { parseDataType, parseFillValue } from "./data-type.ts";
 import {
   asExtension,
   asIntegers,

@@ -6,7 +6,7 @@
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { type LengthRun, mergeRuns } from "./unequal-cells.ts";
+import { type LengthRun, mergeRuns } from "./chunk-grid.ts";
 
 /** The settings of the `blosc` codec. Readers take the payload's own header; this is what they would write. */
 export interface BloscSettings {

@@ -28,7 +28,7 @@ import { type Chain, leafOf, permute } from "../codecs/chain.ts";
 import { countPositions, type GridAxis } from "../document/chunk-grid.ts";
 import { hasByteOrder, withByteOrder } from "../document/data-type.ts";
 import type { ArrayModel } from "../document/model.ts";
-import type { ReadSettings } from "./leaf-requests.ts";
+import type { ReadSettings } from "./leaf.ts";
 import { listMissingChunks, listStoredChunks } from "./list-chunks.ts";
 import { ChunkReading } from "./reading.ts";
 import { slabsOf } from "./slabs.ts";

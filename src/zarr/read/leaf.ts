@@ -1,19 +1,20 @@
 /**
- * Innermost chunks: from encoded bytes, or the part of them that is needed, to items in the result.
+ * Innermost chunks: which ranges of them are fetched (parts where that saves, else joined ranges, all in parallel), and the way
+ * from encoded bytes to items in the result.
  *
  * Knows stages and strides; must not know shards or grids.
  */
-
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { readHead, readPart, readPartNow } from "../../archive/read/block-read.ts";
 import type { ChunkDecoder } from "../../archive/read/chunk-decoder.ts";
 import { at } from "../../bytes/at.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { copyItems, type ItemView } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";
 import type { Stage } from "../codecs/stage.ts";
-import { type ChunkPlace, placeDetails, readPlace } from "./place.ts";
+import { type ChunkPlace, checkLength, placeDetails, readPlace } from "./shard-index.ts";
 
 /** A part of one dimension of a chunk. */
 export interface ChunkExtent {
@@ -94,7 +95,7 @@ function placedOf({ place, shape, itemSize }: LeafJob, index: number): PlacedChu
 }
 
 /** True where a decoder of Blosc chunks can do the job. */
-export function isPlainBlosc({ place, stages }: LeafJob): boolean {
+function isPlainBlosc({ place, stages }: LeafJob): boolean {
   return (
     stages.length === 1 &&
     stages[0]?.isBlosc === true &&
@@ -104,7 +105,7 @@ export function isPlainBlosc({ place, stages }: LeafJob): boolean {
 }
 
 /** Decodes whole Blosc chunks of one object through a decoder, which may have threads. Jobs in the order of offsets. */
-export async function decodeMany(
+async function decodeMany(
   store: ReadableStore,
   decoder: ChunkDecoder,
   jobs: readonly LeafJob[],
@@ -161,7 +162,7 @@ function checkStored(ctbytes: number, place: ChunkPlace): void {
 const MOST_SHELVED = 64 << 20;
 
 /** Room for decoded chunks, used again. */
-export class Shelf {
+class Shelf {
   readonly #idle: Uint8Array[] = [];
 
   take(length: number): Uint8Array {
@@ -301,4 +302,146 @@ function contiguousTarget(
   );
   const at = target.offset * itemSize;
   return whole ? target.bytes.subarray(at, at + nbytes) : undefined;
+}
+
+/** Bounds how many requests are under way. Knows nothing of what they are. */
+export class Gate {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(limit: number) {
+    this.#free = Math.max(1, limit);
+  }
+
+  /** Runs `work` once one of the places is free. */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free++;
+      else next();
+    }
+  }
+}
+
+/** Options of opening an array. */
+export interface ReadSettings {
+  /** Ranges that are at most this far apart are fetched in one request, in bytes (default 4096). */
+  readonly maxGap?: number | undefined;
+  /** Requests under way, at most (default 8). */
+  readonly concurrency?: number | undefined;
+  /** Index entries that are kept, over all shards (default 500,000). */
+  readonly cachedEntries?: number | undefined;
+  /** Objects are never changed while the array is open: saves asking for their version (default false). */
+  readonly immutable?: boolean | undefined;
+  /** What decodes many Blosc chunks of a shard, such as a pool of threads (default: the calling thread). */
+  readonly decoder?: ChunkDecoder | undefined;
+}
+
+/** Requests under way, at most. */
+const CONCURRENCY = 8;
+/** Ranges that are this far apart are fetched together. */
+const MAX_GAP = 4096;
+/** A request is not made longer than this by joining, in bytes. */
+const MAX_REQUEST = 4 << 20;
+
+/** Requests that may be under way. */
+export function concurrencyOf({ concurrency }: ReadSettings): number {
+  return concurrency ?? CONCURRENCY;
+}
+
+/** Fetches and decodes innermost chunks. */
+export class LeafRequests {
+  /** Room for decoded chunks. */
+  readonly shelf: Shelf = new Shelf();
+  readonly #store: ReadableStore;
+  readonly #settings: ReadSettings;
+  readonly #gate: Gate;
+
+  constructor(store: ReadableStore, settings: ReadSettings, gate: Gate) {
+    const { maxGap } = settings;
+    if (maxGap !== undefined && !(typeof maxGap === "number" && maxGap >= 0))
+      throw badArgument("maxGap", maxGap, "a number of bytes of 0 or more");
+    this.#store = store;
+    this.#settings = settings;
+    this.#gate = gate;
+  }
+
+  /** Runs jobs on one object: parts where that saves, else joined ranges, all in parallel. */
+  async run(jobs: readonly LeafJob[], signal: AbortSignal): Promise<void> {
+    const whole: LeafJob[] = [];
+    const parts: LeafJob[] = [];
+    for (const job of jobs) {
+      if (job.place.memory !== undefined) {
+        const { memory, offset, nbytes = 0 } = job.place;
+        await decodeLeaf(
+          job,
+          checkLength(memory.subarray(offset, offset + nbytes), nbytes, job.place, offset),
+          this.shelf,
+        );
+      } else (readsInPart(this.#store, job) ? parts : whole).push(job);
+    }
+    const requests: (() => Promise<void>)[] = parts.map(
+      (job) => () => this.#gate.run(() => readLeafPart(this.#store, job, signal)),
+    );
+    const { decoder } = this.#settings;
+    if (decoder !== undefined && whole.length > 1 && whole.every(isPlainBlosc)) {
+      const sorted = [...whole].sort((a, b) => a.place.offset - b.place.offset);
+      requests.push(() => this.#gate.run(() => decodeMany(this.#store, decoder, sorted, signal)));
+      whole.length = 0;
+    }
+    for (const group of joinJobs(whole, this.#settings.maxGap ?? MAX_GAP)) {
+      requests.push(() => this.#readGroup(group, signal));
+    }
+    if (requests.length === 1) await requests[0]?.();
+    else await runPooled(requests, concurrencyOf(this.#settings), (request) => request(), signal);
+  }
+
+  async #readGroup(jobs: readonly LeafJob[], signal: AbortSignal): Promise<void> {
+    const [first] = jobs;
+    if (first === undefined) return;
+    const start = first.place.offset;
+    const end = jobs.reduce((most, { place }) => Math.max(most, place.offset + (place.nbytes ?? 0)), start);
+    const bytes = await this.fetch(first.place.key, start, end - start, first.place, signal);
+    for (const job of jobs) {
+      const at = job.place.offset - start;
+      await decodeLeaf(job, bytes.subarray(at, at + (job.place.nbytes ?? 0)), this.shelf);
+    }
+  }
+
+  fetch(
+    key: string,
+    offset: number,
+    length: number,
+    place: ChunkPlace,
+    signal: AbortSignal,
+  ): Promise<Uint8Array> {
+    return this.#gate.run(async () =>
+      checkLength(await this.#store.getRange(key, { offset, length }, { signal }), length, place, offset),
+    );
+  }
+}
+
+/** Jobs whose ranges are fetched together. */
+function* joinJobs(jobs: readonly LeafJob[], maxGap: number): Generator<LeafJob[]> {
+  const sorted = [...jobs].sort((a, b) => a.place.offset - b.place.offset);
+  let group: LeafJob[] = [];
+  let start = 0;
+  let end = 0;
+  for (const job of sorted) {
+    const { offset, nbytes = 0 } = job.place;
+    const joins = group.length > 0 && offset - end <= maxGap && offset + nbytes - start <= MAX_REQUEST;
+    if (!joins) {
+      if (group.length > 0) yield group;
+      group = [];
+      start = offset;
+      end = offset;
+    }
+    group.push(job);
+    end = Math.max(end, offset + nbytes);
+  }
+  if (group.length > 0) yield group;
 }

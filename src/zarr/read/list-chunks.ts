@@ -1,14 +1,12 @@
 /** Which chunks of an array exist, and where, without reading any: listing costs a question for each object and its index. */
-
 import type { AbsentChunk } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/at.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
-import { assertAbsent, type ChunkPlace } from "./place.ts";
 import type { ShardCache } from "./shard-cache.ts";
-import type { ShardEntries } from "./shard-index.ts";
+import { assertAbsent, type ChunkPlace, type ShardEntries } from "./shard-index.ts";
 import { gridPositions, positionsOf, storedPositions } from "./stored-positions.ts";
 
 /** A chunk that is stored. */

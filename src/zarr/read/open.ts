@@ -26,7 +26,7 @@ import { DOCUMENT, parseDocument } from "../document/metadata-v3.ts";
 import type { ArrayModel, GroupModel } from "../document/model.ts";
 import { ZarrArray } from "./array.ts";
 import { type GroupAccess, ZarrGroup } from "./group.ts";
-import type { ReadSettings } from "./leaf-requests.ts";
+import type { ReadSettings } from "./leaf.ts";
 
 /** Options of {@link openZarr}. */
 export interface OpenZarrOptions extends ReadSettings {

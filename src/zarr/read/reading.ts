@@ -21,15 +21,18 @@ import {
 import type { ArrayModel } from "../document/model.ts";
 import {
   type ChunkExtent,
+  concurrencyOf,
   decodeLeaf,
   decodeStages,
+  Gate,
   type LeafJob,
+  LeafRequests,
+  type ReadSettings,
   readLeafPart,
   readsInPart,
 } from "./leaf.ts";
-import { concurrencyOf, Gate, LeafRequests, type ReadSettings } from "./leaf-requests.ts";
-import { assertAbsent, type ChunkPlace } from "./place.ts";
 import { type KnownShard, ShardCache } from "./shard-cache.ts";
+import { assertAbsent, type ChunkPlace } from "./shard-index.ts";
 
 /** How often a read is begun again because a writer replaced the object. */
 const MAX_ATTEMPTS = 8;

@@ -5,9 +5,11 @@
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { type ChunkPlace, placeDetails, readPlace } from "./place.ts";
 import {
+  type ChunkPlace,
   decodeShardIndex,
+  placeDetails,
+  readPlace,
   type ShardEntries,
   type ShardIndexLayout,
   shardIndexLength,

@@ -1,11 +1,13 @@
 /**
  * Changes of the documents of Zarr v3 nodes, with the copies that consolidated metadata of the groups above have.
  *
- * A node's own document is the truth. Where a kill comes between it and a copy, the next writer makes the copy right. Must not know
- * chunks.
+ * A node's own document is the truth. Where a kill comes between it and a copy, the next writer makes the copy right. Writers of
+ * Zarr are kept out of folders that are archives too, because a write would change one view alone. Must not know chunks.
+ * @see FORMAT.md [FL-04] [FY-01]
  */
 import { SuperchunkError } from "../../errors.ts";
 import { parseJsonInput, stringifyJson } from "../../format/json.ts";
+import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonInput } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
@@ -15,7 +17,7 @@ import { DOCUMENT } from "../document/metadata-v3.ts";
 export type Document = Readonly<Record<string, JsonInput>>;
 
 /** A document as it was read. */
-export interface StoredDocument {
+interface StoredDocument {
   readonly document: Document;
   readonly version: string;
 }
@@ -136,4 +138,37 @@ async function updateCopies(
 
 function isObject(value: JsonInput | undefined): value is Document {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !("toJSON" in value);
+}
+
+const STORAGE = "meta/storage";
+
+/**
+ * Refuses a path in, or below, an archive: one that is linked to Zarr, one that keeps itself a Zarr array, their columns. Links
+ * are made on file systems alone: other stores are not asked.
+ *
+ * @throws CONFLICT
+ */
+export async function refuseDual(
+  store: WritableStore,
+  path: string,
+  { signal }: StoreOptions = {},
+): Promise<void> {
+  if (store.link === undefined) return;
+  for (let folder = path; ; folder = splitKey(folder).folder) {
+    for (const name of [LINK_RECORD, STORAGE]) {
+      const key = joinKey(folder, name);
+      if ((await store.stat(key, { signal })) === undefined) continue;
+      throw new SuperchunkError("CONFLICT", reasonOf(name), {
+        path: store.describe(folder),
+        field: name,
+      });
+    }
+    if (folder === "") return;
+  }
+}
+
+function reasonOf(name: string): string {
+  return name === LINK_RECORD
+    ? 'it is an archive that is linked to Zarr: written as Zarr, the archive would keep its old values, or be damaged. Change the archive ("superchunk set", "append", openWritable) and run "superchunk link" again, or take the link away ("superchunk unlink") or write to a copy ("superchunk convert")'
+    : 'there is an archive in the folder: written as Zarr, it would keep its old values. Change the archive itself ("superchunk set", "append", openWritable), whose Zarr view follows where it has one, or write to a copy ("superchunk convert")';
 }

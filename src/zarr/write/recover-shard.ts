@@ -4,21 +4,19 @@
  * An append uses no byte anew that an earlier index names, so that the bytes up to the end of that index are the shard as it
  * was. @see FORMAT.md [FH-08]
  */
-
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { shapeAt } from "../document/chunk-grid.ts";
-import { checkLength } from "../read/place.ts";
 import {
+  checkLength,
   decodeShardIndex,
   type ShardEntries,
   type ShardIndexLayout,
   shardIndexLength,
 } from "../read/shard-index.ts";
-import { applyPlan, withObjectLock } from "./shard-apply.ts";
-import { planShardWrite } from "./shard-plan.ts";
+import { applyPlan, planShardWrite, withObjectLock } from "./shard-apply.ts";
 import type { WritableZarrArray } from "./writable-array.ts";
 
 /** What {@link recoverShard} found. */

@@ -1,16 +1,25 @@
 /**
- * A whole new shard, piece by piece while it is encoded: chunks in their order, the index where it belongs.
+ * A whole new shard, piece by piece while it is encoded: chunks in their order, the index where it belongs. And a change of a
+ * shard as changes of its inner chunks.
  *
- * Knows the layout of shards; must not know where chunks come from or where the shard goes.
+ * Chunks are encoded into the store's memory if it has some, else into buffers that are used again. Knows the layout of shards;
+ * must not know where chunks come from or where the shard goes.
  */
+
+import { at } from "../../bytes/at.ts";
+import { BufferShelf } from "../../bytes/buffer-shelf.ts";
+import { HEADER_LENGTH } from "../../codec/header.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { mapAhead } from "../../store/pool.ts";
 import type { PieceRooms } from "../../store/types.ts";
-import type { Chain, ShardingSerializer } from "../codecs/chain.ts";
+import type { ItemView } from "../../values/copy-items.ts";
+import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import { combine, partOfView, regularAxis, type Segment, segmentsOf } from "../document/chunk-grid.ts";
+import type { ArrayModel } from "../document/model.ts";
 import { encodeShardIndex, type ShardEntry } from "../read/shard-index.ts";
 import { orderSlots } from "./chunk-order.ts";
-import { ChunkRooms } from "./chunk-rooms.ts";
-import { type EncodeSettings, layOutShard } from "./encode-chunk.ts";
+import { type EncodeSettings, encodeChunk, layOutShard } from "./encode-chunk.ts";
+import type { Region, RegionMerge } from "./region-merge.ts";
 
 /** An inner chunk that is yet to be encoded. */
 export interface InnerChunk {
@@ -20,7 +29,7 @@ export interface InnerChunk {
 }
 
 /** The pieces of a shard while they are made. */
-export interface ShardPieces {
+interface ShardPieces {
   /** None where all chunks are left out. A piece is used again once the next is asked for. */
   readonly pieces: AsyncGenerator<Uint8Array>;
   /** Has the chunks that are yet to be encoded made in these rooms, where they go there one after the other. */
@@ -89,4 +98,95 @@ function aheadOf({ stages }: Chain, encoder: ChunkEncoder | undefined): number {
   const only = stages.length === 1 ? stages[0] : undefined;
   const parallel = only?.ahead?.(encoder) ?? encoder.parallel;
   return parallel > 1 ? parallel : 0;
+}
+
+/** Chunks of this size are worth a buffer that is used again; larger ones than the second no Blosc chunk holds. */
+const WORTH = 64 << 10;
+const MOST = 2 ** 31 - 1;
+
+/** Buffers that are free, for the next shard too, of whatever array: new memory costs about as much to get as to encode into. */
+const shelf = new BufferShelf();
+
+class ChunkRooms {
+  /** Bytes of a room; 0: the encoder makes no chunks that could be in one. */
+  readonly #length: number;
+  /** Whether buffers are kept. */
+  readonly #isKeeping: boolean;
+  #store: PieceRooms | undefined;
+  /** The store's memory: not ours to keep. */
+  #theirs: ArrayBuffer | undefined;
+
+  constructor({ chunkShape, inner, index }: ShardingSerializer, itemSize: number) {
+    const nbytes = chunkShape.reduce((product, n) => product * n, itemSize);
+    const isUseful = index.location === "end" && nbytes <= MOST && makesOwnBuffer(inner);
+    this.#length = isUseful ? nbytes + HEADER_LENGTH : 0;
+    this.#isKeeping = isUseful && nbytes >= WORTH;
+  }
+
+  /** From now on chunks are made in the store's rooms, where they fit. */
+  use(rooms: PieceRooms): void {
+    if (this.#length > 0) this.#store = rooms;
+  }
+
+  take(): Uint8Array<ArrayBuffer> | undefined {
+    const theirs = this.#store?.take(this.#length);
+    this.#theirs = theirs?.buffer;
+    if (theirs !== undefined || !this.#isKeeping) return theirs;
+    return new Uint8Array(shelf.take(this.#length) ?? new ArrayBuffer(this.#length));
+  }
+
+  /** Takes the room of a chunk back that nobody needs any more. */
+  give({ buffer }: Uint8Array): void {
+    const isOurs = this.#isKeeping && buffer instanceof ArrayBuffer && buffer !== this.#theirs;
+    if (isOurs && buffer.byteLength >= this.#length) shelf.put(buffer);
+  }
+}
+
+/** True where the last step is a Blosc encoder, whose results nobody else has. */
+function makesOwnBuffer({ serializer, stages }: Chain): boolean {
+  return serializer.kind === "bytes" && stages.length === 1 && stages[0]?.isBlosc === true;
+}
+
+/** Items that a shard gets. One entry for each dimension of the array. */
+interface ShardChange {
+  /** Which of its items. */
+  readonly segments: readonly Segment[];
+  readonly view: ItemView;
+  /** Where the shard lies. */
+  readonly region: Region;
+}
+
+/** The inner chunks that a change touches, in C order. */
+export function changesOf(
+  model: ArrayModel,
+  serializer: ShardingSerializer,
+  { segments, view, region }: ShardChange,
+  settings: EncodeSettings,
+  regions: RegionMerge,
+): { readonly grid: readonly number[]; readonly changes: readonly InnerChunk[] } {
+  const { order } = model.chain;
+  const { chunkShape, inner } = serializer;
+  const stored = permute(region.shape, order);
+  const grid = innerGrid(serializer, stored);
+  const turned: ItemView = { ...view, strides: permute(view.strides, order) };
+  const lists = permute(segments, order).map((extent, d) => [
+    ...segmentsOf(regularAxis(at(stored, d), at(chunkShape, d)), extent),
+  ]);
+  const changes: InnerChunk[] = [];
+  for (const combined of combine(lists)) {
+    const parts = [...combined];
+    let slot = 0;
+    parts.forEach(({ chunk }, d) => {
+      slot = slot * at(grid, d) + chunk;
+    });
+    changes.push({
+      slot,
+      encode: async (signal, room) => {
+        const change = partOfView(turned, parts);
+        const items = await regions.mergeInner(parts, change, region.start, chunkShape, signal);
+        return encodeChunk(inner, items, chunkShape, settings, room);
+      },
+    });
+  }
+  return { grid, changes };
 }

@@ -1,19 +1,16 @@
 /** A Zarr array that is written to: whole chunks, and parts of them. */
-
 import { SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import { withRooms } from "../../store/source.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import type { ItemView } from "../../values/copy-items.ts";
-import type { Selection } from "../../values/selection.ts";
-import { type Extent, elementsOf, resolveSelection } from "../../values/selection.ts";
+import { type Extent, elementsOf, resolveSelection, type Selection } from "../../values/selection.ts";
 import { swapItems } from "../../values/swap-items.ts";
 import { innerGrid, leafOf, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { combine, partOfView, type Segment, segmentsOf, shapeAt, startAt } from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import { ZarrArray } from "../read/array.ts";
-import type { ReadSettings } from "../read/leaf-requests.ts";
-import { checkCapacity, checkWriteSettings } from "./check-settings.ts";
+import type { ReadSettings } from "../read/leaf.ts";
 import { type EncodeSettings, encodeChunk } from "./encode-chunk.ts";
 import { type ValueSource, viewBytes, viewValues } from "./item-source.ts";
 import { type Region, RegionMerge } from "./region-merge.ts";
@@ -21,14 +18,13 @@ import {
   applyPlan,
   checkVersion,
   conditionOf,
+  planShardWrite,
   removeObject,
   retryRaced,
   withObjectLock,
 } from "./shard-apply.ts";
-import { changesOf } from "./shard-changes.ts";
-import { type InnerChunk, shardPieces } from "./shard-pieces.ts";
-import { planShardWrite } from "./shard-plan.ts";
-import type { SetOptions, WriteSettings } from "./write-settings.ts";
+import { changesOf, type InnerChunk, shardPieces } from "./shard-pieces.ts";
+import { checkCapacity, checkWriteSettings, type SetOptions, type WriteSettings } from "./write-settings.ts";
 
 const MAX_UNUSED = 64 << 20;
 /** Objects written at a time by the calling thread: one waits for the store, while another is encoded. */

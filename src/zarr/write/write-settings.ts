@@ -1,8 +1,14 @@
-/** How an array is written, by itself and in a single call. Plain data. */
+/**
+ * How an array is written, by itself and in a single call: the settings, and their checks before anything is written, because
+ * callers without types can pass anything. Plain data.
+ */
 import type { ChunkEncoder } from "../../codec/types.ts";
+import { badArgument, type ErrorDetails, SuperchunkError } from "../../errors.ts";
+import type { WritableStore } from "../../store/types.ts";
+import type { ItemView } from "../../values/copy-items.ts";
+import type { ArrayModel } from "../document/model.ts";
 import type { ChunkOrder } from "./chunk-order.ts";
-import type { ShardStrategy } from "./shard-plan.ts";
-import type { ShardWriter } from "./shard-writer.ts";
+import type { ShardStrategy } from "./shard-apply.ts";
 
 /** How an array is written. */
 export interface WriteSettings {
@@ -23,4 +29,72 @@ export interface WriteSettings {
 /** Options of a single call: those of the array, unless given. */
 export interface SetOptions extends WriteSettings {
   readonly signal?: AbortSignal | undefined;
+}
+
+const STRATEGIES: readonly unknown[] = ["rewrite", "append", "fixed"] satisfies readonly ShardStrategy[];
+const ORDERS: readonly unknown[] = [
+  "row-major",
+  "column-major",
+  "morton",
+  "as-written",
+] satisfies readonly ChunkOrder[];
+
+/** Throws `BAD_ARGUMENT` for a strategy or an order that there is not, and a limit that is no number of bytes. */
+export function checkWriteSettings({
+  strategy,
+  maxUnused,
+  chunkOrder,
+}: {
+  readonly strategy?: ShardStrategy | undefined;
+  readonly maxUnused?: number | undefined;
+  readonly chunkOrder?: ChunkOrder | undefined;
+}): void {
+  if (strategy !== undefined && !STRATEGIES.includes(strategy))
+    throw badArgument("strategy", strategy, '"rewrite", "append" or "fixed"');
+  if (chunkOrder !== undefined && !ORDERS.includes(chunkOrder))
+    throw badArgument("chunkOrder", chunkOrder, '"row-major", "column-major", "morton" or "as-written"');
+  if (maxUnused !== undefined && !(typeof maxUnused === "number" && maxUnused >= 0))
+    throw badArgument("maxUnused", maxUnused, "a number of bytes of 0 or more");
+}
+
+/** Chunks of a shard that is written, at most: its index then takes 1 GB. */
+const MAX_CAPACITY = 2 ** 26;
+
+/** Throws `LIMIT` for a shard of so many chunks that none is written; `place`: what asks for them. */
+export function checkCapacity(capacity: number, place: Pick<ErrorDetails, "path" | "field">): void {
+  if (capacity <= MAX_CAPACITY) return;
+  throw new SuperchunkError(
+    "LIMIT",
+    `a shard of ${capacity} chunks is not written; at most ${MAX_CAPACITY}`,
+    { ...place, expected: MAX_CAPACITY, found: capacity },
+  );
+}
+
+/** A shard of which every item that lies in the array is given. */
+export interface WholeShard {
+  readonly model: ArrayModel;
+  /** Key of its object. */
+  readonly key: string;
+  /** The array's first item that the shard holds, and how many along each dimension lie in the array. */
+  readonly start: readonly number[];
+  readonly counts: readonly number[];
+  /** In the byte order of memory; they stay as they are until the shard is written. */
+  readonly items: ItemView;
+  readonly chunkOrder: ChunkOrder;
+  readonly writeEmptyChunks: boolean;
+  /** Where it aborts, the shard is not wanted any more. */
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Encodes and writes whole shards beside the calling thread. */
+export interface ShardWriter {
+  /** Shards that it takes over at a time, at most. */
+  readonly parallel: number;
+  /**
+   * Writes a shard as `set` would, and resolves with true then; with false where it does not take it over, which the
+   * caller writes as ever then. Nothing writes any more when it settles, also after a failure or an abort.
+   *
+   * @throws as `set`; the reason of the signal where that aborted before the shard was written
+   */
+  write(store: WritableStore, shard: WholeShard): Promise<boolean>;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import { encode, info } from "../../../src/codec/index.ts";
-import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
+import { zarrSource } from "../../../src/convert/sources/items.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import type { ReadableStore } from "../../../src/store/types.ts";
 import { compressArray } from "../../../src/write/bloscpack/bloscpack-write.ts";

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
+import { zarrSource } from "../../../src/convert/sources/items.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
 import type { JsonValue } from "../../../src/format/types.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";

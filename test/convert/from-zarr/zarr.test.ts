@@ -4,7 +4,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
+import { zarrSource } from "../../../src/convert/sources/items.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
 import { JsonFloat } from "../../../src/format/json-float.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { zarrSource } from "../../../src/convert/sources/zarr-source.ts";
+import { zarrSource } from "../../../src/convert/sources/items.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createArray } from "../../../src/write/array/create.ts";
 import { openZarr, openZarrArray } from "../../../src/zarr/read/open.ts";

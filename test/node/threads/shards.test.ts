@@ -11,9 +11,8 @@ import { MemoryStore } from "../../../src/store/memory.ts";
 import type { WritableStore } from "../../../src/store/types.ts";
 import { openZarrArray } from "../../../src/zarr/read/open.ts";
 import { createZarr, type ZarrSpecification } from "../../../src/zarr/write/create.ts";
-import type { ShardWriter, WholeShard } from "../../../src/zarr/write/shard-writer.ts";
 import type { WritableZarrArray } from "../../../src/zarr/write/writable-array.ts";
-import type { WriteSettings } from "../../../src/zarr/write/write-settings.ts";
+import type { ShardWriter, WholeShard, WriteSettings } from "../../../src/zarr/write/write-settings.ts";
 import { type Bundles, bundle } from "./bundle.ts";
 
 let bundles: Bundles;

@@ -1,9 +1,9 @@
 /** Appending to Bloscpack files: by a new file, and in place behind a journal. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { journalKey } from "../../../src/archive/journal/journal.ts";
 import type { ArrayArchive, BytesArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
+import { journalKey } from "../../../src/archive/places/journal.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { decodeHeader } from "../../../src/format/header.ts";
 import { decodeJournal, encodeJournal } from "../../../src/format/journal.ts";

@@ -1,22 +1,40 @@
 /**
- * The sharding storage transformer of the Zarr v3 draft, as a store around another: chunks inside, shards outside.
+ * The sharding storage transformer of the Zarr v3 draft, as a store around another: chunks inside, shards outside. And hierarchies of
+ * that version, created as zarr 2.18 does.
  *
  * Keys of chunks below a prefix are translated to keys of shards and slots; all other keys pass through. The calls are
  * those of the draft's abstract store interface. @see FORMAT.md [FK]
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/storage-transformers/sharding/v1.0.html
  */
-
-import { allocate } from "../../bytes/allocate.ts";
-import { SuperchunkError } from "../../errors.ts";
-import { joinKey } from "../../store/key.ts";
-import { resolveRange } from "../../store/range.ts";
-import type { ByteRange, WritableStore } from "../../store/types.ts";
-import { elementsOf } from "../../values/selection.ts";
-import { TRANSFORMER_INDEX } from "../document/metadata-transformer.ts";
-import { type KnownShard, ShardCache } from "../read/shard-cache.ts";
-import { applyPlan, checkVersion, conditionOf, retryRaced, withObjectLock } from "../write/shard-apply.ts";
-import { planShardWrite, type ShardUpdates } from "../write/shard-plan.ts";
-import { type ChunkSlot, TransformerKeys, type TransformerSettings } from "./transformer-keys.ts";
+import { allocate } from "../bytes/allocate.ts";
+import { at } from "../bytes/at.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
+import { parseJson, stringifyJson } from "../format/json.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import { resolveRange } from "../store/range.ts";
+import type { ByteRange, WritableStore } from "../store/types.ts";
+import { elementsOf } from "../values/selection.ts";
+import {
+  documentKey,
+  ENTRY_DOCUMENT,
+  isEntryDocument,
+  parseTransformerArray,
+  SHARDING_URI,
+  TRANSFORMER_INDEX,
+} from "./document/metadata-transformer.ts";
+import { type KnownShard, ShardCache } from "./read/shard-cache.ts";
+import {
+  applyPlan,
+  checkVersion,
+  conditionOf,
+  planShardWrite,
+  retryRaced,
+  type ShardUpdates,
+  withObjectLock,
+} from "./write/shard-apply.ts";
+import { WritableZarrArray } from "./write/writable-array.ts";
+import { checkCapacity, type WriteSettings } from "./write/write-settings.ts";
 
 /** A part of a value to be read: `undefined` for all of it. */
 export type PartialRequest = readonly [key: string, range: ByteRange | undefined];
@@ -252,4 +270,195 @@ function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
   const list = lists.get(key);
   if (list === undefined) lists.set(key, [value]);
   else list.push(value);
+}
+
+/** What is sharded, and how. */
+export interface TransformerSettings {
+  /** Key prefix of an array's chunks: `data/root/path`. */
+  readonly prefix: string;
+  /** Chunks of a shard along each dimension; `[1]` for an array without dimensions. */
+  readonly chunksPerShard: readonly number[];
+  /** Chunks of the array along each dimension: `listing` goes no further. */
+  readonly chunkCounts: readonly number[];
+  readonly separator?: "/" | "." | undefined;
+}
+
+/** Where a chunk is. */
+interface ChunkSlot {
+  readonly shardKey: string;
+  readonly slot: number;
+}
+
+/** Translates keys of one array. */
+class TransformerKeys {
+  readonly #settings: TransformerSettings;
+  readonly #separator: "/" | ".";
+  readonly #pattern: RegExp;
+
+  /** Throws `BAD_ARGUMENT` for settings that contradict themselves, `LIMIT` for shards of too many chunks. */
+  constructor(settings: TransformerSettings) {
+    checkSettings(settings);
+    this.#settings = settings;
+    this.#separator = settings.separator ?? "/";
+    const numbers = settings.chunksPerShard
+      .map(() => "(0|[1-9]\\d*)")
+      .join(this.#separator === "." ? "\\." : "/");
+    this.#pattern = new RegExp(`^c${numbers}$`);
+  }
+
+  /** Shard and slot of a chunk's key; undefined for any other key. */
+  placeOf(key: string): ChunkSlot | undefined {
+    const position = this.positionOf(key);
+    if (position === undefined) return undefined;
+    const { chunksPerShard } = this.#settings;
+    let slot = 0;
+    const shard = position.map((index, d) => {
+      const per = at(chunksPerShard, d);
+      slot = slot * per + (index % per);
+      return Math.floor(index / per);
+    });
+    return { shardKey: this.#join(shard), slot };
+  }
+
+  /** Position of a chunk, or of a shard, by its key; undefined for any other key. */
+  positionOf(key: string): readonly number[] | undefined {
+    const { prefix } = this.#settings;
+    if (!key.startsWith(`${prefix}/`)) return undefined;
+    const position = this.#pattern
+      .exec(key.slice(prefix.length + 1))
+      ?.slice(1)
+      .map(Number);
+    // Beyond, several keys would be one number: what no array has is no chunk's key.
+    return position?.every(Number.isSafeInteger) === true ? position : undefined;
+  }
+
+  /** Key of the chunk in a slot; undefined behind the array's end. */
+  keyOf(shard: readonly number[], slot: number): string | undefined {
+    const { chunksPerShard, chunkCounts } = this.#settings;
+    const position = [...shard];
+    let rest = slot;
+    for (let d = position.length - 1; d >= 0; d--) {
+      const per = at(chunksPerShard, d);
+      position[d] = at(shard, d) * per + (rest % per);
+      rest = Math.floor(rest / per);
+      if (at(position, d) >= at(chunkCounts, d)) return undefined;
+    }
+    return this.#join(position);
+  }
+
+  #join(position: readonly number[]): string {
+    return joinKey(this.#settings.prefix, `c${position.join(this.#separator)}`);
+  }
+}
+
+function checkSettings({ prefix, chunksPerShard, chunkCounts, separator = "/" }: TransformerSettings): void {
+  if (prefix === "")
+    throw badArgument("prefix", "empty", "the prefix of an array's chunks, such as data/root/name");
+  joinKey(prefix);
+  if (separator !== "/" && separator !== ".") throw badArgument("separator", separator, "/ or .");
+  checkCounts("chunksPerShard", chunksPerShard, 1);
+  checkCounts("chunkCounts", chunkCounts, 0);
+  if (chunksPerShard.length === 0)
+    throw badArgument("chunksPerShard", "empty", "a number for each dimension, and [1] for an array without");
+  if (chunksPerShard.length !== chunkCounts.length)
+    throw badArgument("chunkCounts", chunkCounts, `${chunksPerShard.length} numbers, as chunksPerShard`);
+  checkCapacity(elementsOf(chunksPerShard), { field: "chunksPerShard" });
+}
+
+function checkCounts(field: string, counts: readonly number[], least: number): void {
+  if (!counts.every((n) => Number.isSafeInteger(n) && n >= least))
+    throw badArgument(field, counts, `whole numbers of at least ${least}`);
+}
+
+/** A new array in the words of the transformer's version. */
+export interface TransformerSpecification {
+  readonly shape: readonly number[];
+  /** numpy's type string. */
+  readonly dataType: string;
+  /** Shape of a chunk. */
+  readonly chunkShape: readonly number[];
+  /** Chunks of a shard along each dimension. */
+  readonly chunksPerShard: readonly number[];
+  /** As version 2 has it without `id`: `{"codec": "blosc", "configuration": {…}}`; null for none. */
+  readonly compressor?: {
+    readonly codec: "blosc" | "gzip" | "zlib" | "zstd";
+    readonly configuration: JsonObject;
+  } | null;
+  readonly fillValue?: JsonValue;
+  readonly separator?: "/" | ".";
+  readonly order?: "C" | "F";
+  readonly attributes?: JsonObject;
+}
+
+/** The document of an array, as zarr 2.18 writes it. */
+export function transformerDocument(spec: TransformerSpecification): JsonObject {
+  const separator = spec.separator ?? "/";
+  const compressor = spec.compressor ?? null;
+  return {
+    attributes: spec.attributes ?? {},
+    chunk_grid: { chunk_shape: spec.chunkShape, separator, type: "regular" },
+    chunk_memory_layout: spec.order ?? "C",
+    ...(compressor === null
+      ? {}
+      : {
+          compressor: {
+            codec: `https://purl.org/zarr/spec/codec/${compressor.codec}/1.0`,
+            configuration: compressor.configuration,
+          },
+        }),
+    data_type: spec.dataType,
+    // zarr 2.18 takes "/" where there is no member, and refuses other places for it.
+    ...(separator === "." ? { dimension_separator: "." } : {}),
+    extensions: [],
+    fill_value: spec.fillValue ?? 0,
+    shape: spec.shape,
+    storage_transformers: [
+      {
+        configuration: { chunks_per_shard: spec.chunksPerShard.length === 0 ? [1] : spec.chunksPerShard },
+        extension: SHARDING_URI,
+        type: "indexed",
+      },
+    ],
+  };
+}
+
+/** Refuses attributes that zarr 2.18 would take for filters of the array. Throws `UNSUPPORTED`. [FK-05] */
+export function refuseFilters(attributes: JsonObject, path: string): void {
+  if (!Object.hasOwn(attributes, "filters")) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    'the array has an attribute "filters", which zarr 2.18 would undo as filters of its chunks; give it another name',
+    { path, field: "attributes.filters", found: attributes["filters"] },
+  );
+}
+
+/**
+ * Makes an array in a hierarchy, and the hierarchy where there is none at `base`. Throws `CONFLICT` where the array
+ * is, or where something else than such a hierarchy is; `UNSUPPORTED` for an attribute `filters`.
+ */
+export async function createTransformerArray(
+  store: WritableStore,
+  base: string,
+  path: string,
+  spec: TransformerSpecification,
+  settings: WriteSettings = {},
+): Promise<WritableZarrArray> {
+  refuseFilters(spec.attributes ?? {}, store.describe(joinKey(base, documentKey(path, "array"))));
+  const entryKey = joinKey(base, "zarr.json");
+  const entry = await store.get(entryKey);
+  if (entry === undefined) await store.put(entryKey, encodeJson(ENTRY_DOCUMENT), { ifAbsent: true });
+  else if (!isEntryDocument(parseJson(entry, store.describe(entryKey)))) {
+    throw new SuperchunkError("CONFLICT", "another kind of Zarr node is there; choose another folder", {
+      path: store.describe(entryKey),
+    });
+  }
+  const key = joinKey(base, documentKey(path, "array"));
+  const document = transformerDocument(spec);
+  const model = parseTransformerArray(document, base, path, key, store.describe(key));
+  await store.put(key, encodeJson(document), { ifAbsent: true });
+  return new WritableZarrArray(store, model, settings);
+}
+
+function encodeJson(document: JsonObject): Uint8Array {
+  return new TextEncoder().encode(stringifyJson(document, { indent: 4 }));
 }

@@ -1,0 +1,358 @@
+/**
+ * Changes in place that happen wholly or not at all.
+ *
+ * The journal of a file lies beside it as `NAME.journal`. It counts only while the file says version 4, which is durable before
+ * the first other byte changes, and goes back to 3 after the last. So a foreign reader refuses the file while it is between two
+ * states, and a journal beside a file of version 3 is a leftover.
+ *
+ * The journal of an array has what one commit changes in all superchunks of all columns. It lies in `meta/` under a name made of
+ * its digest, and counts only while `meta/sizes` names that digest: so the replacement of `meta/sizes` is the commit here too.
+ *
+ * The writes of a committed journal can be repeated, with the same outcome. @see FORMAT.md [FR] [FG-12]
+ */
+import { SuperchunkError } from "../../errors.ts";
+import { HEADER_V3 } from "../../format/header.ts";
+import {
+  decodeArrayJournal,
+  decodeJournal,
+  encodeJournal,
+  type JournalWrite,
+  journalName,
+} from "../../format/journal.ts";
+import { hasNumber, type StoredLayout } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import { resolveRange } from "../../store/range.ts";
+import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
+
+/** A store that can change files in place. */
+export type InPlaceStore = WritableStore & Required<Pick<WritableStore, "writeRange" | "sync">>;
+
+const BUSY = 4;
+
+/**
+ * Makes sure that a file has one name only. Throws `CONFLICT` where it has more: what is written into it would change what
+ * the other names stand for, as a copy made with `cp -al` or the shard of a linked archive.
+ */
+export async function requireOneName(store: ReadableStore, key: string): Promise<void> {
+  const links = (await store.stat(key))?.links ?? 1;
+  if (links <= 1) return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    `the file has ${links} names (hard links), and a change in place would change them all. "superchunk unlink" takes a link to Zarr back; else do it without in place, or give the file bytes of its own (cp FILE COPY && mv COPY FILE)`,
+    { path: store.describe(key), field: "links", expected: 1, found: links },
+  );
+}
+
+/** Key of the journal of a file. */
+export function journalKey(key: string): string {
+  return `${key}.journal`;
+}
+
+/** The store, if it can change files in place. Throws `UNSUPPORTED`. */
+export function requireInPlace(store: WritableStore, key: string): InPlaceStore {
+  const { writeRange, sync } = store;
+  if (writeRange !== undefined && sync !== undefined) return store as InPlaceStore;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    "this store cannot change a file in place; do it without in place, which makes a new file",
+    { path: store.describe(key), field: "inPlace" },
+  );
+}
+
+/**
+ * Commits and makes a change: durable when resolved. `writes` are for the file as version 3 has it; the version byte
+ * among them is left to this function.
+ *
+ * @throws CONFLICT where another change in place is under way, and where the file has other names
+ */
+export async function changeInPlace(
+  store: InPlaceStore,
+  key: string,
+  writes: readonly JournalWrite[],
+): Promise<void> {
+  await requireOneName(store, key);
+  await store.put(journalKey(key), await encodeJournal(writes), { ifAbsent: true });
+  await redo(store, key, writes);
+}
+
+async function redo(store: InPlaceStore, key: string, writes: readonly JournalWrite[]): Promise<void> {
+  await redoWrites(store, new Map([[key, writes]]));
+  await store.delete(journalKey(key));
+}
+
+/**
+ * Finishes a change that was interrupted, or removes what is left of one that was over or never begun. Called by a
+ * writer before anything else; resolves with true where there was something to finish.
+ */
+export async function finishInterrupted(store: InPlaceStore, key: string): Promise<boolean> {
+  const journal = await store.get(journalKey(key));
+  if (journal === undefined) return false;
+  if ((await versionOf(store, key)) !== BUSY) {
+    await store.delete(journalKey(key));
+    return false;
+  }
+  await redo(store, key, await decodeJournal(journal, store.describe(journalKey(key))));
+  return true;
+}
+
+async function versionOf(store: ReadableStore, key: string): Promise<number | undefined> {
+  const { at } = HEADER_V3.version;
+  return (await store.getRange(key, { offset: at, length: 1 }))?.[0];
+}
+
+/**
+ * The store as it will be once an interrupted change of `key` is finished; the same store where there is none. Writes
+ * nothing. Asks for the journal only where the file says version 4.
+ */
+export async function withJournal(
+  store: ReadableStore,
+  key: string,
+  head: Uint8Array,
+  options: StoreOptions = {},
+): Promise<ReadableStore> {
+  if (head[HEADER_V3.version.at] !== BUSY) return store;
+  const journal = await store.get(journalKey(key), options);
+  if (journal === undefined) return store;
+  const path = store.describe(journalKey(key));
+  const writes = await decodeJournal(journal, path);
+  return withWrites(store, new Map([[key, writes]]), path, options);
+}
+
+/**
+ * The store as it is once a journal's writes are made, with the versions that they give the files. `path` names the journal.
+ *
+ * @throws BAD_FIELD for writes that leave a hole: nothing may be read that neither the file nor the journal has
+ */
+export async function withWrites(
+  store: ReadableStore,
+  files: ReadonlyMap<string, readonly JournalWrite[]>,
+  path: string,
+  options: StoreOptions = {},
+): Promise<ReadableStore> {
+  const made = new Map<string, readonly JournalWrite[]>();
+  for (const [key, writes] of files) {
+    let end = (await store.stat(key, options))?.size ?? 0;
+    for (const { offset, bytes } of writes) {
+      if (offset > end) {
+        throw new SuperchunkError(
+          "BAD_FIELD",
+          `the journal writes at byte ${offset} of ${store.describe(key)}, but that ends at byte ${end}. The journal is damaged or of another file`,
+          { path, field: "offset", expected: `at most ${end}`, found: offset },
+        );
+      }
+      end = Math.max(end, offset + bytes.length);
+    }
+    const version = { offset: HEADER_V3.version.at, bytes: Uint8Array.of(versionAfter(writes)) };
+    made.set(key, [...writes, version]);
+  }
+  return overlayStore(store, (key) => made.get(key));
+}
+
+const overlays = new WeakSet<ReadableStore>();
+
+/** True where what the store gives is not what its objects hold. */
+function isOverlay(store: ReadableStore): boolean {
+  return overlays.has(store);
+}
+
+/** The store as it is once `writesOf(key)` are made in each object; later writes win. Only what reading an archive needs. */
+export function overlayStore(
+  store: ReadableStore,
+  writesOf: (key: string) => readonly JournalWrite[] | undefined,
+): ReadableStore {
+  const stat: ReadableStore["stat"] = async (key, options) => {
+    const info = await store.stat(key, options);
+    const writes = writesOf(key);
+    if (writes === undefined || info === undefined) return info;
+    const end = writes.reduce((most, { offset, bytes }) => Math.max(most, offset + bytes.length), 0);
+    return { ...info, size: Math.max(info.size, end) };
+  };
+  const getRange: ReadableStore["getRange"] = async (key, range, options) => {
+    const writes = writesOf(key);
+    if (writes === undefined) return store.getRange(key, range, options);
+    const info = await stat(key, options);
+    if (info === undefined) return undefined;
+    const { offset, length } = resolveRange(range, info.size, store.describe(key));
+    const found = await store.getRange(key, { offset, length }, options);
+    if (found === undefined) return undefined;
+    const bytes = new Uint8Array(length);
+    bytes.set(found);
+    for (const write of writes) {
+      const from = Math.max(offset, write.offset);
+      const to = Math.min(offset + length, write.offset + write.bytes.length);
+      if (from < to) bytes.set(write.bytes.subarray(from - write.offset, to - write.offset), from - offset);
+    }
+    return bytes;
+  };
+  const overlay: ReadableStore = {
+    describe: (key) => store.describe(key),
+    get: (key, options) =>
+      writesOf(key) === undefined
+        ? store.get(key, options)
+        : getRange(key, { offset: 0, length: Number.MAX_SAFE_INTEGER }, options),
+    getRange,
+    stat,
+    list: (folder, options) => store.list(folder, options),
+    ...(store.close === undefined ? {} : { close: () => store.close?.() ?? Promise.resolve() }),
+  };
+  overlays.add(overlay);
+  return overlay;
+}
+
+/** Writes by key of the file. */
+export type JournalFiles = ReadonlyMap<string, readonly JournalWrite[]>;
+
+/** Beginning of the names of journals in `meta/`. */
+export const JOURNAL_PREFIX = "journal-";
+
+/** Key of the journal with this name. */
+export function arrayJournalKey(path: string, name: string): string {
+  return joinKey(path, "meta", `${JOURNAL_PREFIX}${name.slice(0, 16)}`);
+}
+
+/**
+ * Reads the journal that a layout names; none where it names none. `folders` are those of the columns, in order.
+ *
+ * @throws INCOMPLETE where it is not there; BAD_FIELD for a superchunk that the layout does not count; the codes of damage
+ */
+export async function readArrayJournal(
+  store: ReadableStore,
+  path: string,
+  layout: StoredLayout,
+  folders: readonly string[],
+  options: StoreOptions = {},
+): Promise<JournalFiles> {
+  if (layout.journal === undefined) return new Map();
+  const key = arrayJournalKey(path, layout.journal);
+  const bytes = await store.get(key, options);
+  const shown = store.describe(key);
+  if (bytes === undefined) throw missingJournal(shown);
+  const name = journalName(bytes);
+  if (name !== layout.journal) throw otherJournal(shown, layout.journal, name);
+  const files = new Map<string, JournalWrite[]>();
+  for (const { number, column, offset, bytes: data } of await decodeArrayJournal(bytes, shown)) {
+    const folder = folders[column];
+    if (folder === undefined || !hasNumber(layout, number))
+      throw notCounted(shown, `superchunk ${number} of column ${column}`);
+    const file = joinKey(folder, superchunkName(number));
+    const writes = files.get(file);
+    if (writes === undefined) files.set(file, [{ offset, bytes: data }]);
+    else writes.push({ offset, bytes: data });
+  }
+  return files;
+}
+
+/**
+ * Makes sure that the files hold what the archive says, for who refers to places in them. Throws `CONFLICT` where a change in
+ * place was interrupted, and its journal is read over them.
+ */
+export function requireSettled({ store, path, metadata }: Settled): void {
+  const { layout } = objectOf(metadata["sizes"]);
+  if (!isOverlay(store) && objectOf(layout)["journal"] === undefined) return;
+  throw new SuperchunkError(
+    "CONFLICT",
+    'a change in place was interrupted, and the files do not hold yet what the archive says. The next change finishes it: "superchunk compact" of an array, "superchunk append --in-place" of a Bloscpack file',
+    { path: store.describe(path), field: "journal" },
+  );
+}
+
+/** What is known of an opened archive. */
+interface Settled {
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly metadata: JsonObject;
+}
+
+function objectOf(value: JsonValue | undefined): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+function missingJournal(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "INCOMPLETE",
+    'the journal is missing that meta/sizes names: a change in place was interrupted, and what was left to do is lost. Look for a whole copy, or run "superchunk repair"',
+    { path, field: "layout.journal", expected: "a file", found: "nothing" },
+  );
+}
+
+function otherJournal(path: string, expected: string, found: string): SuperchunkError {
+  return new SuperchunkError(
+    "CHECKSUM_MISMATCH",
+    `the journal ends with ${found}, but meta/sizes names ${expected}. A change in place was interrupted, and what was left to do cannot be read; look for a whole copy, or run "superchunk repair"`,
+    { path, field: "layout.journal", expected, found },
+  );
+}
+
+function notCounted(path: string, found: string): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `the journal writes into ${found}, which meta/sizes does not count. One of the files is damaged or of another array; run "superchunk repair", or look for another copy`,
+    { path, field: "number", expected: "a superchunk that meta/sizes counts", found },
+  );
+}
+
+const WHOLE = 3;
+const { at: VERSION_AT } = HEADER_V3.version;
+/** Bytes that are copied at a time. */
+const PIECE = 4 << 20;
+
+type Writes = readonly JournalWrite[];
+
+/** The version that the writes give the file; 3 where they do not touch it. A file that stays of version 4 may be changed twice. */
+function versionAfter(writes: Writes): number {
+  let version = WHOLE;
+  for (const { offset, bytes } of writes) {
+    if (offset <= VERSION_AT && offset + bytes.length > VERSION_AT)
+      version = bytes[VERSION_AT - offset] ?? WHOLE;
+  }
+  return version;
+}
+
+/**
+ * Makes the writes; durable when resolved. A file that got another name meanwhile, and any file of a store that cannot
+ * write in place, is replaced as a whole: the other name keeps its bytes.
+ */
+export async function redoWrites(store: WritableStore, files: ReadonlyMap<string, Writes>): Promise<void> {
+  const { writeRange, sync } = store;
+  const here: [string, Writes][] = [];
+  for (const [key, writes] of files) {
+    const links = (await store.stat(key))?.links ?? 1;
+    if (writeRange !== undefined && sync !== undefined && links <= 1) here.push([key, writes]);
+    else await replaceFile(store, key, writes);
+  }
+  if (here.length === 0) return;
+  const write = async (key: string, offset: number, bytes: Uint8Array): Promise<void> =>
+    store.writeRange?.(key, offset, bytes);
+  const keys = here.map(([key]) => key);
+  for (const key of keys) await write(key, VERSION_AT, Uint8Array.of(BUSY));
+  await store.sync?.(keys);
+  for (const [key, writes] of here)
+    for (const { offset, bytes } of writes) await write(key, offset, keptBusy(offset, bytes));
+  await store.sync?.(keys);
+  const whole = here.filter(([, writes]) => versionAfter(writes) !== BUSY);
+  for (const [key, writes] of whole) await write(key, VERSION_AT, Uint8Array.of(versionAfter(writes)));
+  if (whole.length > 0) await store.sync?.(whole.map(([key]) => key));
+}
+
+/** The bytes, with version 4 where they hold the version. */
+function keptBusy(offset: number, bytes: Uint8Array): Uint8Array {
+  if (offset > VERSION_AT || offset + bytes.length <= VERSION_AT) return bytes;
+  const busy = bytes.slice();
+  busy[VERSION_AT - offset] = BUSY;
+  return busy;
+}
+
+async function replaceFile(store: WritableStore, key: string, writes: Writes): Promise<void> {
+  const version = { offset: VERSION_AT, bytes: Uint8Array.of(versionAfter(writes)) };
+  const done = overlayStore(store, (asked) => (asked === key ? [...writes, version] : undefined));
+  await store.put(key, copyOf(done, key), { durable: true });
+}
+
+/** Bytes of an object, piece by piece. */
+export async function* copyOf(store: ReadableStore, key: string): AsyncGenerator<Uint8Array> {
+  const size = (await store.stat(key))?.size ?? 0;
+  for (let offset = 0; offset < size; offset += PIECE)
+    yield (await store.getRange(key, { offset, length: PIECE })) ?? new Uint8Array(0);
+}

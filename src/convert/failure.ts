@@ -1,0 +1,39 @@
+/**
+ * How failures are reported: of one archive or array among many, and of a chunk of a source, with where it lies. Also: which
+ * errors are not the fault of an archive.
+ */
+
+import type { ChunkPlace } from "../archive/kinds/types.ts";
+import { isUnfollowed } from "../archive/open/discover.ts";
+import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
+import type { ReadableStore } from "../store/types.ts";
+import type { Failure } from "./pipeline.ts";
+
+/**
+ * Code and message of the failure of what was found at `where`. A link that is not followed is not damage: its code is
+ * `UNSUPPORTED`. Throws what {@link assertSkippable} throws.
+ */
+export function failureOf(error: unknown, where?: string): Failure {
+  const { code, message } = assertSkippable(error);
+  return { code: where !== undefined && isUnfollowed(error, where) ? "UNSUPPORTED" : code, message };
+}
+
+/** Throws a full or read-only destination, and what is not the fault of an archive; returns all other errors. */
+export function assertSkippable(error: unknown): SuperchunkError {
+  if (!isSuperchunkError(error) || error.code === "NO_SPACE" || error.code === "READ_ONLY") throw error;
+  return error;
+}
+
+/** What `work` on the chunk at `place` comes to; where it fails, the error names object, chunk and offset. */
+export async function placeFailure<T>(
+  store: ReadableStore,
+  { key, index, offset }: ChunkPlace,
+  work: Promise<T>,
+): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    throw error.inObject({ path: store.describe(key), chunk: index, offset });
+  }
+}

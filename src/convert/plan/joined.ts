@@ -1,0 +1,332 @@
+/**
+ * The conversion of several archives as one: arrays of the same name become one, along the first dimension.
+ *
+ * Chunks are copied where they lie on the borders of one grid, and recoded where a short one before them has
+ * moved them off. Must not write.
+ */
+import type {
+  Archive,
+  ChunkInfo,
+  ChunkPlace,
+  ChunkSummary,
+  EncodedChunk,
+  ListChunksOptions,
+  LongOptions,
+  OpenOptions,
+} from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { formatDType } from "../../format/dtype.ts";
+import { stringifyJson } from "../../format/json.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
+import type { LayoutOptions } from "../pipeline.ts";
+import type { SourceArchive, SourceArray, UnevenChunks } from "../sources/source-array.ts";
+import { type ArrayJob, addCopies, type CellCopies, countCopies, planArray } from "./array-job.ts";
+import { assertConvertible, type ConversionJobs, planJobs } from "./conversion-jobs.ts";
+
+/**
+ * Plans the conversion of archives of one store as one, in their order.
+ *
+ * Throws `BAD_ARGUMENT` where they have other arrays, types or further dimensions than the first, `UNSUPPORTED` for
+ * arrays without dimensions or in Fortran order, and for chunks that do not fit with `recode: false`.
+ */
+export async function planJoined(
+  archives: readonly Archive[],
+  options: LayoutOptions & OpenOptions,
+): Promise<ConversionJobs> {
+  const planned: ConversionJobs[] = [];
+  // Which chunks can be copied, and into which grid, is decided for all of them together.
+  const alone = { ...options, recode: true, grid: "regular" } as const;
+  for (const archive of archives) planned.push(await planJobs(archive, alone));
+  for (const jobs of planned) assertConvertible(jobs);
+  const [first] = planned;
+  if (first === undefined)
+    throw new SuperchunkError("BAD_ARGUMENT", "there are no archives to join", { field: "concat" });
+  for (const { archive, arrays } of planned) {
+    const wanted = namesOf(first.arrays);
+    const found = namesOf(arrays);
+    if (found !== wanted)
+      throw unlike(archive.store.describe(archive.path), "has other arrays than the first", wanted, found);
+  }
+  const arrays: ArrayJob[] = [];
+  for (const [i, job] of first.arrays.entries()) {
+    const parts = planned.flatMap((each) => each.arrays[i]?.source ?? []);
+    arrays.push(await joinJobs(job, parts, options));
+  }
+  return { ...first, arrays, notes: [...new Set(planned.flatMap(({ notes }) => notes))] };
+}
+
+function namesOf(arrays: readonly ArrayJob[]): string {
+  return arrays.map(({ node }) => (node === "" ? "(the root)" : node)).join(", ");
+}
+
+async function joinJobs(
+  first: ArrayJob,
+  parts: readonly SourceArray[],
+  options: LayoutOptions & OpenOptions,
+): Promise<ArrayJob> {
+  for (const part of parts) assertAlike(first.source, part);
+  const filled = parts.filter(({ shape }) => at(shape, 0) > 0);
+  const [head = first.source] = filled;
+  const rows = filled.reduce((sum, { shape }) => sum + at(shape, 0), 0);
+  const { uneven, chunkBytes } =
+    filled.length === 0 ? { uneven: undefined, chunkBytes: head.archive.chunkBytes } : findJoinedCuts(filled);
+  const joined: SourceArray = {
+    ...first.source,
+    archive: new JoinedSource(
+      head.archive,
+      filled.map(({ archive }) => archive),
+      chunkBytes,
+    ),
+    shape: [rows, ...head.shape.slice(1)],
+    chunkLength: head.chunkLength,
+    ...(uneven === undefined ? {} : { uneven }),
+  };
+  const job = await planArray(first.node, joined, options);
+  // The first plan knows names that had to be changed.
+  const withAttributes = (document: JsonObject): JsonObject => {
+    const { attributes } = first.document;
+    return attributes === undefined ? document : { ...document, attributes };
+  };
+  return {
+    ...job,
+    document: withAttributes(job.document),
+    chunkDocument: withAttributes(job.chunkDocument),
+    notes: [...new Set([...job.notes, ...first.notes])],
+  };
+}
+
+function assertAlike(first: SourceArray, part: SourceArray): void {
+  const path = describe(part.archive);
+  if (part.shape.length === 0 || (part.order === "F" && part.shape.length > 1)) {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "its values do not lie row after row, so that it cannot be joined along the first dimension",
+      { path, field: "concat" },
+    );
+  }
+  if (part.archive.kind === "bytes") {
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "it holds plain bytes without a data type, so that it cannot be joined; convert it by itself",
+      { path, field: "concat" },
+    );
+  }
+  const members: readonly (readonly [string, JsonValue, JsonValue])[] = [
+    ["dtype", formatDType(first.dtype), formatDType(part.dtype)],
+    ["further dimensions", first.shape.slice(1), part.shape.slice(1)],
+    ["fill value", first.fillValue ?? null, part.fillValue ?? null],
+  ];
+  for (const [name, wanted, found] of members) {
+    const [left, right] = [stringifyJson(wanted), stringifyJson(found)];
+    if (left !== right)
+      throw unlike(path, `has another ${name} than ${describe(first.archive)}`, left, right);
+  }
+}
+
+function describe({ store, path }: Pick<SourceArchive, "store" | "path">): string {
+  return store.describe(path);
+}
+
+function unlike(path: string, what: string, expected: string, found: string): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    `it ${what}, so that they cannot be joined: ${expected} is expected, and ${found} is there`,
+    { path, field: "concat", expected, found },
+  );
+}
+
+/** The cuts of joined arrays. */
+interface JoinedCuts {
+  /** Uncompressed bytes of a whole chunk in the grid of all. */
+  readonly chunkBytes: number;
+  /** Undefined where every chunk is a cell of that grid, in order. */
+  readonly uneven: UnevenChunks | undefined;
+}
+
+/** Finds the cuts of arrays that have values each; there is one at least. */
+function findJoinedCuts(parts: readonly SourceArray[]): JoinedCuts {
+  const first = parts[0]?.archive;
+  // Archives of one short chunk each, all as long as one another, have a grid of their own.
+  for (const own of [first?.chunkBytes ?? 1, first?.nbytes ?? 1])
+    if (isWhole(parts, own)) return { chunkBytes: own, uneven: undefined };
+  // A chunk that is alone may be as short as its rows: that is no length for those of all others.
+  const many = parts.find(({ archive }) => archive.nchunks > 1);
+  const { chunkBytes } = (many ?? parts[0])?.archive ?? { chunkBytes: 1 };
+  const uneven = {
+    reason: whyUneven(parts, chunkBytes),
+    copies: copiesOf(parts, chunkBytes),
+    lengths: lengthsOf(parts),
+  };
+  return { chunkBytes, uneven };
+}
+
+function isWhole(parts: readonly SourceArray[], chunkBytes: number): boolean {
+  const copies = copiesOf(parts, chunkBytes);
+  const chunks = parts.reduce((sum, { archive }) => sum + archive.nchunks, 0);
+  return copies.length === 1 && countCopies(copies) === chunks;
+}
+
+/** Cells of `chunkBytes` that are chunks of a part as they lie. */
+function copiesOf(parts: readonly SourceArray[], chunkBytes: number): readonly CellCopies[] {
+  const copies: CellCopies[] = [];
+  let start = 0;
+  let chunk = 0;
+  for (const [i, { archive }] of parts.entries()) {
+    const { nbytes, nchunks } = archive;
+    if (start % chunkBytes === 0) {
+      const cell = start / chunkBytes;
+      addCopies(copies, { cell, chunk, times: fittingChunks(archive, chunkBytes, i === parts.length - 1) });
+    }
+    start += nbytes;
+    chunk += nchunks;
+  }
+  return copies;
+}
+
+/** Chunks of a part that are whole cells where it begins on a border; only at the end of all a cell may be short. */
+function fittingChunks(archive: SourceArray["archive"], chunkBytes: number, isLast: boolean): number {
+  const { nbytes, nchunks } = archive;
+  if (!hasCellLength(archive, chunkBytes)) return 0;
+  return isLast ? nchunks : Math.min(nchunks, Math.floor(nbytes / chunkBytes));
+}
+
+/** True where the chunks of a part are as long as cells; one that is alone may be shorter. */
+function hasCellLength(
+  { nbytes, nchunks, chunkBytes: own, chunkStarts }: SourceArray["archive"],
+  chunkBytes: number,
+): boolean {
+  if (chunkStarts !== undefined) return false;
+  return own === chunkBytes || (nchunks === 1 && nbytes <= chunkBytes);
+}
+
+/** Rows of each chunk; undefined where a chunk ends within a row. */
+function lengthsOf(parts: readonly SourceArray[]): readonly LengthRun[] | undefined {
+  const lengths: LengthRun[] = [];
+  for (const { archive, dtype, shape, uneven } of parts) {
+    if (uneven !== undefined) {
+      if (uneven.lengths === undefined) return undefined;
+      lengths.push(...uneven.lengths);
+      continue;
+    }
+    const { nbytes, nchunks, chunkBytes } = archive;
+    const rowBytes = shape.slice(1).reduce((bytes, n) => bytes * n, dtype.itemSize);
+    if (nchunks > 1 && chunkBytes % rowBytes !== 0) return undefined;
+    const last = nbytes - (nchunks - 1) * chunkBytes;
+    lengths.push(
+      { length: chunkBytes / rowBytes, times: nchunks - 1 },
+      { length: last / rowBytes, times: 1 },
+    );
+  }
+  return lengths;
+}
+
+/** The first part that does not fit, in words. */
+function whyUneven(parts: readonly SourceArray[], chunkBytes: number): string {
+  for (const [i, { archive, shape }] of parts.entries()) {
+    const path = archive.store.describe(archive.path);
+    const isLast = i === parts.length - 1;
+    if (!hasCellLength(archive, chunkBytes))
+      return `${path} has chunks of ${archive.chunkBytes} bytes, and others of ${chunkBytes}`;
+    if (!isLast && archive.nbytes % chunkBytes !== 0)
+      return `the last chunk of ${path} is short, with ${shape[0]} rows in all, and Zarr's regular grid has no short chunk in the middle`;
+  }
+  return "the chunks are of unequal lengths";
+}
+
+/** Arrays of the same store as one. Chunks and bytes count through all of them. */
+class JoinedSource implements SourceArchive {
+  readonly kind = "array";
+  readonly store: ReadableStore;
+  /** Of the first: messages name what they are about themselves. */
+  readonly path: string;
+  readonly nbytes: number;
+  readonly nchunks: number;
+  readonly chunkBytes: number;
+  readonly joinedFrom: readonly SourceArchive[];
+
+  /** `parts` have values each, and `chunkBytes` are those of a whole chunk in the grid of all. */
+  constructor(first: SourceArchive, parts: readonly SourceArchive[], chunkBytes: number) {
+    this.store = first.store;
+    this.path = first.path;
+    this.chunkBytes = chunkBytes;
+    this.joinedFrom = parts;
+    this.nbytes = parts.reduce((sum, { nbytes }) => sum + nbytes, 0);
+    this.nchunks = parts.reduce((sum, { nchunks }) => sum + nchunks, 0);
+  }
+
+  /** That of the first: the others say themselves how their chunks are compressed. */
+  async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
+    const summaries = await Promise.all(this.joinedFrom.slice(0, 1).map((part) => part.summary(options)));
+    return { ...summaries[0], nchunks: this.nchunks };
+  }
+
+  /** The parts may have chunks of other lengths. */
+  chunkBytesAt(index: number): number {
+    for (const { part } of overlaps(this.joinedFrom, index, index + 1, ({ nchunks }) => nchunks))
+      return part.chunkBytes;
+    return this.chunkBytes;
+  }
+
+  async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
+    const whole = new Uint8Array(end - start);
+    for (const { part, from, first, last } of overlaps(this.joinedFrom, start, end, ({ nbytes }) => nbytes))
+      whole.set(await part.readBytes(first, last, options), from + first - start);
+    return whole;
+  }
+
+  async *encodedChunks(
+    first = 0,
+    end: number = this.nchunks,
+    options: LongOptions = {},
+  ): AsyncGenerator<EncodedChunk> {
+    for (const each of overlaps(this.joinedFrom, first, end, ({ nchunks }) => nchunks))
+      yield* each.part.encodedChunks(each.first, each.last, options);
+  }
+
+  async chunkPlaces(
+    first = 0,
+    end: number = this.nchunks,
+    options: OpenOptions = {},
+  ): Promise<readonly ChunkPlace[]> {
+    const places: ChunkPlace[] = [];
+    for (const each of overlaps(this.joinedFrom, first, end, ({ nchunks }) => nchunks))
+      for (const place of await each.part.chunkPlaces(each.first, each.last, options))
+        places.push({ ...place, index: place.index + each.from });
+    return places;
+  }
+
+  async *listChunks(options: ListChunksOptions = {}): AsyncGenerator<ChunkInfo> {
+    const { first = 0, end = this.nchunks } = options;
+    for (const each of overlaps(this.joinedFrom, first, end, ({ nchunks }) => nchunks)) {
+      const own = { ...options, first: each.first, end: each.last };
+      for await (const info of each.part.listChunks(own)) yield { ...info, index: info.index + each.from };
+    }
+  }
+}
+
+/** A part that a range touches: where the part begins in all, and the range within it. */
+interface Overlap {
+  readonly part: SourceArchive;
+  readonly from: number;
+  readonly first: number;
+  readonly last: number;
+}
+
+function* overlaps(
+  parts: readonly SourceArchive[],
+  start: number,
+  end: number,
+  lengthOf: (part: SourceArchive) => number,
+): Generator<Overlap> {
+  let from = 0;
+  for (const part of parts) {
+    const length = lengthOf(part);
+    const first = Math.max(0, start - from);
+    const last = Math.min(length, end - from);
+    if (first < last) yield { part, from, first, last };
+    from += length;
+  }
+}
