@@ -12,6 +12,7 @@ import {
   type OpenArrayOptions,
   open as openIn,
   type Readable,
+  withColumn,
 } from "../open/open.ts";
 import type { ValuesOf } from "../values/selected.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
@@ -90,7 +91,7 @@ export async function openArray<const Name extends string = string>(
   location: string,
   options: OpenArrayPathOptions<Name> = {},
 ): Promise<ReadableArray<ValuesOf<Name>>> {
-  const opened = await open(location, options);
+  const opened = await open(location, withColumn(options));
   return closeOnFailure(opened, asArray(opened, options));
 }
 

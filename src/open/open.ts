@@ -121,7 +121,7 @@ export async function openArray<const Name extends string = string>(
   path = "",
   options: OpenArrayOptions<Name> = {},
 ): Promise<ReadableArray<ValuesOf<Name>>> {
-  return asArray(await open(store, path, options), options);
+  return asArray(await open(store, path, withColumn(options)), options);
 }
 
 /**
@@ -135,6 +135,11 @@ export async function openTable(
   options: OpenAnyOptions = {},
 ): Promise<TableArchive | (GroupArrays & { readonly length: number })> {
   return asTable(await open(store, path, options));
+}
+
+/** Options with which of a table only the column is opened that is asked for. */
+export function withColumn<O extends OpenArrayOptions>(options: O): O {
+  return options.column === undefined ? options : { ...options, columns: [options.column] };
 }
 
 /** What {@link openArray} returns of something opened. */

@@ -46,7 +46,8 @@ export function asReadable(store: ReadableStore | ForeignStore): ReadableStore {
 /**
  * A store made for zarrita as one that reads here.
  *
- * Such a store tells no sizes: `stat` reads the whole object, and its version is a hash of the bytes. It lists nothing
+ * Such a store tells no sizes: `stat` reads the whole object, and its version is a hash of the bytes. Reading Zarr shards
+ * needs no `stat`: their index is read from the object's end, and again after a read, to see a change. It lists nothing
  * (`UNSUPPORTED`). Some (zarrita's FileSystemStore 0.2) fill ranges that pass the object's end with zeros: the first
  * range is followed by one request for a byte that no object has, and where that is answered with a byte, the size of
  * each object is found by reading it whole once. A store without `getRange` is read whole each time.
@@ -56,6 +57,7 @@ export function fromZarrita(store: ForeignStore): ReadableStore {
 }
 
 class ForeignReader implements ReadableStore {
+  readonly readsToStat = true;
   readonly #store: ForeignStore;
   /** Whether ranges end where the object does; undefined until it was tried. */
   #isHonest: Promise<boolean> | undefined;
@@ -199,7 +201,7 @@ function isRangeRefusal(error: unknown): boolean {
 }
 
 /** 64 bits of FNV-1a, as two hashes of 32 bits with different starts: enough to see a change, not an attack. */
-function hashBytes(bytes: Uint8Array): string {
+export function hashBytes(bytes: Uint8Array): string {
   let a = 0x811c9dc5;
   let b = 0x050c5d1f;
   for (const byte of bytes) {

@@ -70,6 +70,20 @@ export async function readBody(
   return joinBytes(pieces);
 }
 
+/** The first bytes of the body, `length` at most; the rest is not fetched. */
+export async function readStart(response: Response, length: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  const reader = response.body?.getReader();
+  for (let missing = length; reader !== undefined && missing > 0; ) {
+    const { done, value } = await readPiece(reader, STALL_MS);
+    if (done) break;
+    pieces.push(value.subarray(0, missing));
+    missing -= value.length;
+  }
+  await reader?.cancel().catch(() => undefined); // broken already: just as free
+  return joinBytes(pieces);
+}
+
 async function readPiece(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   stallMs: number,

@@ -6,7 +6,7 @@
 import { SuperchunkError } from "../errors.ts";
 import { checkPart, formatRange, parseContentRange } from "./http-range.ts";
 import { type Redirects, Requester } from "./http-request.ts";
-import { dropBody, parseLength, parseVersion, readBody, TransientError } from "./http-response.ts";
+import { dropBody, parseLength, parseVersion, readBody, readStart, TransientError } from "./http-response.ts";
 import { checkFolder, checkKey } from "./key.ts";
 import { checkRange, resolveRange } from "./range.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
@@ -15,6 +15,13 @@ import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, Store
 const MAX_UNRANGED = 8 << 20;
 /** Keys whose version is remembered; the oldest is forgotten first. */
 const MAX_VERSIONS = 100_000;
+
+/** In place of an answer that may be a web page. */
+const MAYBE_PAGE: unique symbol = Symbol("maybe a web page");
+/** How a web page begins. */
+const PAGE = /^\uFEFF?\s*(?:<!--[\s\S]*?-->\s*)?<(?:!doctype\s+html|html|head|body)\b/i;
+/** Bytes in which {@link PAGE} shows. */
+const PAGE_START = 512;
 
 /** Options of a {@link HttpStore}. */
 export interface HttpStoreOptions {
@@ -47,6 +54,8 @@ export interface HttpStoreOptions {
  *
  * - The first version (ETag, else time and size) seen for a key is remembered: a range of another version is refused
  *   with `STALE`, so that bytes of two versions never mix. `close` forgets them. `stat` and `get` tell what is there now.
+ * - A web page (its `Content-Type` and its first bytes say so) is an absent object: servers of web applications answer each
+ *   path that they do not know with their start page.
  * - HTTP has no listing: `list` throws `UNSUPPORTED`. Archives whose metadata names their files need none.
  * - The base URL's query is sent with every request (signed URLs). User and password in it go into `Authorization`.
  *   Messages show neither.
@@ -64,6 +73,7 @@ export class HttpStore implements ReadableStore {
   readonly #requester: Requester;
   readonly #timeoutMs: number;
   readonly #versions = new Map<string, string>();
+  #page: string | undefined;
 
   constructor(base: string | URL, options: HttpStoreOptions = {}) {
     const url = parseBase(base);
@@ -162,6 +172,13 @@ export class HttpStore implements ReadableStore {
     );
   }
 
+  explainAbsence(): string | undefined {
+    return (
+      this.#page &&
+      `the server answered with a web page, at ${this.#page} for example; look for the archive's own URL`
+    );
+  }
+
   /** Forgets the versions seen, so that changed objects can be read. */
   async close(): Promise<void> {
     this.#versions.clear();
@@ -179,19 +196,36 @@ export class HttpStore implements ReadableStore {
     signal?.throwIfAborted();
     const url = `${this.#origin}${this.#folder}/${key.split("/").map(encodeURIComponent).join("/")}${this.#query}`;
     const path = this.describe(key);
-    return this.#requester.send<T | undefined>({
-      url,
-      path,
-      method,
-      headers,
-      signal,
-      accept: async (response) => {
-        if (response === undefined) return undefined;
-        if (!this.#absent.has(response.status)) return accept(response, path);
-        await dropBody(response);
-        return undefined;
-      },
-    });
+    const request = { url, path, method, headers, signal };
+    const send = (takesPages: boolean): Promise<T | typeof MAYBE_PAGE | undefined> =>
+      this.#requester.send<T | typeof MAYBE_PAGE | undefined>({
+        ...request,
+        accept: async (response) => {
+          if (response === undefined) return undefined;
+          const isAbsent = this.#absent.has(response.status);
+          if (!isAbsent && (takesPages || !saysPage(response))) return accept(response, path);
+          await dropBody(response);
+          return isAbsent ? undefined : MAYBE_PAGE;
+        },
+      });
+    const found = await send(false);
+    if (found !== MAYBE_PAGE) return found;
+    // The header alone decides nothing: some servers call each object without an extension a page.
+    if (await this.#beginsAsPage(url, path, signal)) {
+      this.#page ??= path;
+      return undefined;
+    }
+    const data = await send(true);
+    return data === MAYBE_PAGE ? undefined : data;
+  }
+
+  #beginsAsPage(url: string, path: string, signal: AbortSignal | undefined): Promise<boolean> {
+    const accept = async (response: Response | undefined): Promise<boolean> => {
+      const bytes = response === undefined ? undefined : await readStart(response, PAGE_START);
+      return PAGE.test(new TextDecoder().decode(bytes));
+    };
+    const headers = { range: `bytes=0-${PAGE_START - 1}` };
+    return this.#requester.send({ url, path, method: "GET", headers, signal, accept });
   }
 
   /** The size from an answer to a range of one byte, for servers whose `HEAD` does not tell it. */
@@ -309,6 +343,10 @@ function withoutRange(range: ByteRange, path: string, response: Response): Super
       found: response.headers.get("content-range") ?? "none",
     },
   );
+}
+
+function saysPage({ status, headers }: Response): boolean {
+  return (status === 200 || status === 206) && /^text\/html\b/i.test(headers.get("content-type") ?? "");
 }
 
 function describeSize(response: Response, size: number | undefined): ObjectInfo | undefined {

@@ -92,6 +92,13 @@ export interface ReadableStore {
    * write on top of what others wrote.
    */
   unpin?(key: string): void;
+  /**
+   * True where `stat` reads the whole object, because the store has no other way to learn a size. A reader that needs only
+   * a part of an object then does without its size and version.
+   */
+  readonly readsToStat?: boolean;
+  /** What an error adds where an object is absent for a reason that the store knows, such as a web page in its place. */
+  explainAbsence?(): string | undefined;
   /** Releases what the store holds open. */
   close?(): Promise<void>;
 }

@@ -212,6 +212,11 @@ describe("carrays and tables", () => {
     expect(await jsonOf(table.column("x"))).toEqual([...utf8("abc")]);
     expect(table.column("y").shape).toEqual([3, 2]);
     expect(await jsonOf(table.column("y"))).toEqual([...utf8("123456")]);
+    // The same where only the longer column is opened.
+    const part = await open(store, "", { columns: ["x"] });
+    if (part.kind !== "table") throw new Error("not a table");
+    expect([part.names, part.length]).toEqual([["x"], 3]);
+    expect(await jsonOf(part.column("x"))).toEqual([...utf8("abc")]);
   });
 
   it("[FT-07] a table of more than 10,000 columns is refused before any of them is looked at", async () => {

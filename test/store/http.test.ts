@@ -1,5 +1,9 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { open, openArray } from "../../src/open/open.ts";
 import { HttpStore, type HttpStoreOptions } from "../../src/store/http.ts";
+import { slice } from "../../src/values/selection.ts";
 import { serveObjects, type TestServer } from "./server.ts";
 import { describeReading, OBJECTS } from "./store-contract.ts";
 
@@ -418,4 +422,70 @@ describe("the HTTP store", () => {
       expect(() => new HttpStore(base), base).toThrow(expect.objectContaining({ code: "BAD_ARGUMENT" }));
     }
   });
+});
+
+describe("a server that answers each path that it does not know with its start page", () => {
+  const folder = join(import.meta.dirname, "../../fixtures/corpus/ctable/bcolz-daily-equities");
+  const objects = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .map((file) => [`daily.bcolz${file.slice(folder.length)}`, new Uint8Array(readFileSync(file))] as const);
+  const PAGE = new TextEncoder().encode(
+    "\n<!doctype html>\n<html><body><script src=/main.js></script></body></html>",
+  );
+
+  async function withPages(act: (server: TestServer, store: HttpStore) => Promise<void>): Promise<void> {
+    const server = await serveObjects(objects);
+    server.intercept = ({ url = "", method, headers }, response) => {
+      if (server.objects.has(decodeURIComponent(url).replace("/base dir/", ""))) return false;
+      const suffix = /bytes=-(\d+)/.exec(headers.range ?? "");
+      response.writeHead(suffix ? 206 : 200, {
+        "content-type": "text/html; charset=utf-8",
+        "content-length": suffix ? 5 : PAGE.length,
+        ...(suffix ? { "content-range": `bytes ${PAGE.length - 5}-${PAGE.length - 1}/${PAGE.length}` } : {}),
+      });
+      response.end(method === "HEAD" ? undefined : suffix ? PAGE.slice(-5) : PAGE);
+      return true;
+    };
+    try {
+      await act(server, new HttpStore(server.url, FAST));
+    } finally {
+      await server.close();
+    }
+  }
+
+  it("serves a table that opens", () =>
+    withPages(async (_server, store) => {
+      const close = await openArray(store, "daily.bcolz", { column: "close", dtype: "uint32" });
+      const { data } = await close.get([slice(0, 4)]);
+      expect(data).toEqual(Uint32Array.of(51654, 50967, 52198, 51992));
+    }));
+
+  it("has no object where it sends the page, however that is asked for", () =>
+    withPages(async (_server, store) => {
+      expect(await store.get("x")).toBeUndefined();
+      expect(await store.stat("x")).toBeUndefined();
+      expect(await store.getHead("x", 100)).toBeUndefined();
+      expect(await store.getRange("x", { offset: 0, length: 4 })).toBeUndefined();
+      expect(await store.getRange("x", { suffixLength: 5 })).toBeUndefined();
+    }));
+
+  it("is named as the reason where there is no archive", () =>
+    withPages(async (_server, store) => {
+      await expect(open(store, "dialy.bcolz")).rejects.toMatchObject({
+        code: "NOT_FOUND",
+        message: expect.stringContaining("the server answered with a web page"),
+      });
+    }));
+
+  it("may call its data pages: only their bytes decide", () =>
+    withServer(async (server, store) => {
+      server.intercept = (_request, response) => {
+        response.setHeader("content-type", "text/html");
+        return false;
+      };
+      expect(await store.get("x")).toEqual(BYTES);
+      expect(await store.getRange("x", { offset: 10, length: 3 })).toEqual(BYTES.slice(10, 13));
+      expect(await store.stat("x")).toMatchObject({ size: BYTES.length });
+    }));
 });

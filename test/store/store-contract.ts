@@ -231,7 +231,10 @@ export function describeReading(name: string, open: () => Promise<ReadingSubject
 
 /** A store with every capability but the one that only networks need. */
 export type FullStore = Required<
-  Omit<WritableStore, "getHead" | "getHeads" | "pinsVersions" | "unpin" | "isFolder">
+  Omit<
+    WritableStore,
+    "getHead" | "getHeads" | "pinsVersions" | "unpin" | "isFolder" | "readsToStat" | "explainAbsence"
+  >
 >;
 
 /** How the writing half gets an empty store: `S` tells with which capabilities. */

@@ -90,6 +90,21 @@ test("ranges that are near are fetched together, those that are far are not", as
   }
 });
 
+test("parts of uncompressed chunks that are near are fetched together, as far as maxGap says", async () => {
+  const { store, counts, reset } = withCounting(await makeStore());
+  for (const [maxGap, requests, bytes] of [
+    [0, 20, 20 * 4],
+    [396, 1, 19 * 400 + 4],
+  ] as const) {
+    const array = await openZarrArray(store, "", { maxGap });
+    await array.get([0]);
+    reset();
+    const { data } = await array.get([{ start: 7, stop: 2000, step: 100 }]);
+    expect([...data]).toEqual(Array.from({ length: 20 }, (_, i) => 7 + 100 * i));
+    expect([ranges(counts.log), counts.bytesRead]).toEqual([requests, bytes]);
+  }
+});
+
 test("of a large Blosc chunk only the blocks that are wanted are read", async () => {
   const memory = new MemoryStore();
   const written = await createZarr(memory, "", {

@@ -4,6 +4,8 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import * as zarr from "zarrita";
+import { fromZarrita } from "../../src/store/foreign.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
@@ -56,8 +58,10 @@ async function makeStore(): Promise<MemoryStore> {
   return store;
 }
 
-async function entriesOf(store: MemoryStore): Promise<[string, Uint8Array][]> {
-  const keys = ["zarr.json", "c/0", "c/1"];
+async function entriesOf(
+  store: MemoryStore,
+  keys = ["zarr.json", "c/0", "c/1"],
+): Promise<[string, Uint8Array][]> {
   return Promise.all(
     keys.map(async (key) => [key, (await store.get(key)) ?? new Uint8Array(0)] as [string, Uint8Array]),
   );
@@ -84,4 +88,75 @@ test("a shard that the server replaced is STALE, never read through the old inde
   server.objects.set("c/0", (await store.get("c/0")) ?? new Uint8Array(0));
   await expect(array.get([150])).rejects.toMatchObject({ code: "STALE" });
   expect(await (await openZarrArray(new HttpStore(server.url))).get([150])).toBe(150);
+});
+
+test("an element through zarrita's FetchStore costs at most twice the bytes and requests that zarrita needs", async () => {
+  const memory = new MemoryStore();
+  const written = await createZarr(memory, "", {
+    shape: [1 << 20],
+    dataType: "float64",
+    chunkShape: [1 << 12],
+    shardShape: [1 << 20],
+    codecs: [{ name: "bytes", configuration: { endian: "little" } }],
+  });
+  await written.set(
+    null,
+    Float64Array.from({ length: 1 << 20 }, (_, i) => i),
+  );
+  server = await serveObjects(await entriesOf(memory, ["zarr.json", "c/0"]));
+  const counted = (): { store: zarr.FetchStore; read: () => { requests: number; bytes: number } } => {
+    let requests = 0;
+    let bytes = 0;
+    const fetch = async (request: Request): Promise<Response> => {
+      const response = await globalThis.fetch(request);
+      requests++;
+      if (request.method !== "HEAD" && response.ok) bytes += Number(response.headers.get("content-length"));
+      return response;
+    };
+    return {
+      store: new zarr.FetchStore(server?.url ?? "", { fetch }),
+      read: () => ({ requests, bytes }),
+    };
+  };
+  const theirs = counted();
+  const seen = await zarr.open.v3(theirs.store, { kind: "array" });
+  expect((await zarr.get(seen, [zarr.slice(700_000, 700_001)])).data).toEqual(Float64Array.of(700_000));
+  const ours = counted();
+  const array = await openZarrArray(fromZarrita(ours.store));
+  expect(await array.get([700_000])).toBe(700_000);
+  expect(ours.read().requests).toBeLessThanOrEqual(2 * theirs.read().requests);
+  expect(ours.read().bytes).toBeLessThanOrEqual(2 * theirs.read().bytes);
+});
+
+test("a shard that is replaced while zarrita's store reads it is read again", async () => {
+  const memory = new MemoryStore();
+  const array = await createZarr(memory, "", {
+    shape: [100],
+    dataType: "int32",
+    chunkShape: [10],
+    shardShape: [100],
+    codecs: [
+      { name: "bytes", configuration: { endian: "little" } },
+      { name: "gzip", configuration: { level: 5 } },
+    ],
+  });
+  await array.set(null, 1);
+  server = await serveObjects(await entriesOf(memory, ["zarr.json", "c/0"]));
+  await array.set(
+    null,
+    Int32Array.from({ length: 100 }, (_, i) => (i * 7_919_123) % 65_521_001),
+  );
+  const later = await entriesOf(memory, ["zarr.json", "c/0"]);
+  let ranges = 0;
+  const store = new zarr.FetchStore(server.url, {
+    fetch: async (request) => {
+      const response = await fetch(request);
+      // After the index and the chunk, before the index is read again.
+      if (request.headers.has("range") && ++ranges === 3)
+        for (const [key, bytes] of later) server?.objects.set(key, bytes);
+      return response;
+    },
+  });
+  const reader = await openZarrArray(fromZarrita(store));
+  expect(await reader.get([55])).toBe((55 * 7_919_123) % 65_521_001);
 });

@@ -47,10 +47,7 @@ export class ColumnTable implements TableArchive {
   column(name: string): ArrayArchive {
     const column = this.#parts.columns.get(name);
     if (column !== undefined) return column;
-    throw new SuperchunkError("NOT_FOUND", `no column "${name}"; there are ${this.names.join(", ")}`, {
-      path: this.store.describe(this.path),
-      field: name,
-    });
+    throw noColumn(name, this.names, this.store.describe(this.path));
   }
 
   async storedBytes(options: OpenOptions = {}): Promise<number> {
@@ -74,4 +71,10 @@ export class ColumnTable implements TableArchive {
   async close(): Promise<void> {
     await this.store.close?.();
   }
+}
+
+/** The error for a column that a table does not have. */
+export function noColumn(name: string, names: readonly string[], path: string): SuperchunkError {
+  const message = `no column "${name}"; there are ${names.join(", ")}`;
+  return new SuperchunkError("NOT_FOUND", message, { path, field: name });
 }

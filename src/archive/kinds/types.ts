@@ -72,6 +72,8 @@ export interface OpenOptions {
   readonly verify?: boolean | undefined;
   /** What decodes where many chunks are read (default: the calling thread). */
   readonly decoder?: ChunkDecoder | undefined;
+  /** The columns of a table that are opened, each at the cost of some requests (default: all); it seems to have no others. */
+  readonly columns?: readonly string[] | undefined;
 }
 
 /** Options of {@link ArrayArchive.chunks}. */

@@ -1,6 +1,6 @@
 /** `open`: any archive from any store, told apart by content. */
 import { SuperchunkError } from "../../errors.ts";
-import { parseRootdirs } from "../../format/folder.ts";
+import { parseRootdirs, parseSizes } from "../../format/folder.ts";
 import { hasEntries } from "../../store/entries.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
 import { checkKey, joinKey } from "../../store/key.ts";
@@ -8,7 +8,7 @@ import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
 import { readAttributes } from "../kinds/array-folder.ts";
-import { ColumnTable } from "../kinds/table-archive.ts";
+import { ColumnTable, noColumn } from "../kinds/table-archive.ts";
 import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
 import { openArrayFolder } from "./open-array-folder.ts";
 import { openFile } from "./open-file.ts";
@@ -134,6 +134,8 @@ async function nothingThere(
   }
   const isEmpty = store.isFolder !== undefined && (path === "" || (await store.isFolder(path, options)));
   const what = isEmpty ? "the folder is empty; an archive would be in it" : "there is no such file or folder";
+  const reason = store.explainAbsence?.();
+  if (reason !== undefined) return new SuperchunkError("NOT_FOUND", `${what}: ${reason}`, where);
   return new SuperchunkError("NOT_FOUND", what, where);
 }
 
@@ -183,7 +185,11 @@ export async function openTable(
 ): Promise<TableArchive> {
   const rootdirsKey = joinKey(path, "__rootdirs__");
   const { names, dirs } = parseRootdirs(rootdirs, store.describe(rootdirsKey));
-  const folders = names.map((name) => ({ name, folder: joinKey(path, dirs[name] ?? name) }));
+  const all = names.map((name) => ({ name, folder: joinKey(path, dirs[name] ?? name) }));
+  const { columns: wanted } = options;
+  const folders = wanted === undefined ? all : all.filter(({ name }) => wanted.includes(name));
+  const unknown = wanted?.find((name) => !names.includes(name));
+  if (unknown !== undefined) throw noColumn(unknown, names, store.describe(path));
   const opened = new Array<ArrayArchive | undefined>(folders.length).fill(undefined);
   await runPooled(
     folders.entries(),
@@ -193,7 +199,10 @@ export async function openTable(
     },
     options.signal,
   );
-  const length = opened.reduce((least, column) => Math.min(least, rowsOf(column)), Number.POSITIVE_INFINITY);
+  // Writers change column after column: of an interrupted change, the first or the last one shows the rows that all have.
+  const ends = [all[0], all.at(-1)].filter((end) => end !== undefined && !folders.includes(end));
+  const endRows = await Promise.all(ends.map((end) => storedRows(store, end?.folder ?? "", options)));
+  const length = Math.min(...opened.map(rowsOf), ...endRows);
   const columns = new Map<string, ArrayArchive>();
   const unfinished: string[] = [];
   for (const [i, { name, folder }] of folders.entries()) {
@@ -217,8 +226,16 @@ export async function openTable(
     unfinished,
     metadataKeys: [rootdirsKey, attrsKey],
     columns,
-    length: opened.length === 0 ? 0 : length,
+    length: Number.isFinite(length) ? length : 0,
   });
+}
+
+/** Rows of a column that is not opened, from its `meta/sizes`; a missing one is found where the column is opened. */
+async function storedRows(store: ReadableStore, folder: string, options: OpenOptions): Promise<number> {
+  const key = joinKey(folder, "meta/sizes");
+  const sizes = await store.get(key, options);
+  const rows = sizes === undefined ? undefined : parseSizes(sizes, store.describe(key)).shape[0];
+  return rows ?? Number.POSITIVE_INFINITY;
 }
 
 function rowsOf(column: ArrayArchive | undefined): number {

@@ -36,6 +36,10 @@ class HeadStore implements ReadableStore {
     return this.#store.describe(key);
   }
 
+  explainAbsence(): string | undefined {
+    return this.#store.explainAbsence?.();
+  }
+
   async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
     this.#heads.delete(key); // an answer of now, beside which older bytes must not be used
     return this.#store.get(key, options);

@@ -6,7 +6,10 @@
 import type { ListEntry, ReadableStore, StoreOptions, WritableStore } from "../types.ts";
 
 /** Methods of a store that reach its medium. */
-export type StoreMethod = Exclude<keyof WritableStore, "describe" | "close" | "pinsVersions" | "unpin">;
+export type StoreMethod = Exclude<
+  keyof WritableStore,
+  "describe" | "close" | "pinsVersions" | "unpin" | "readsToStat" | "explainAbsence"
+>;
 
 /** Which call it is. */
 export interface StoreCall {
@@ -72,6 +75,8 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
   }
   if (inner.pinsVersions !== undefined)
     Object.defineProperty(wrapped, "pinsVersions", { enumerable: true, get: () => inner.pinsVersions });
+  if (inner.readsToStat !== undefined) wrapped.readsToStat = inner.readsToStat;
+  if (inner.explainAbsence !== undefined) wrapped.explainAbsence = () => inner.explainAbsence?.();
   if (inner.unpin !== undefined) wrapped.unpin = (key: string) => inner.unpin?.(key);
   if (inner.close !== undefined) wrapped.close = () => inner.close?.();
   // The loop above gave it just the members that `store` has; TypeScript cannot follow that.

@@ -56,6 +56,33 @@ export function readsInPart(store: ReadableStore, job: LeafJob): boolean {
   return place.nbytes >= least && count * itemSize * 4 <= whole * itemSize;
 }
 
+/** Bytes of an object from `offset` to before `end`. */
+interface LeafRange {
+  readonly offset: number;
+  readonly end: number;
+}
+
+/**
+ * The bytes of a job that are fetched: its whole chunk, or of a chunk without stages the part that is wanted.
+ *
+ * @throws BAD_FIELD for a chunk without stages that is longer or shorter than its shape
+ */
+function rangeOf(job: LeafJob): LeafRange {
+  const { place, stages, shape, itemSize } = job;
+  const { offset, nbytes = 0 } = place;
+  if (stages.length > 0) return { offset, end: offset + nbytes };
+  checkSize(nbytes, itemsOf(shape) * itemSize, place);
+  const { first, count } = spanOf(job);
+  return { offset: offset + first * itemSize, end: offset + (first + count) * itemSize };
+}
+
+/** Decodes the bytes of {@link rangeOf}, and copies what is wanted of them. Throws as {@link decodeLeaf}. */
+async function decodeRange(job: LeafJob, bytes: Uint8Array, shelf: Shelf): Promise<void> {
+  const isPart = job.stages.length === 0 && bytes.length < (job.place.nbytes ?? 0);
+  if (isPart) copySpan(job, bytes, spanOf(job).first);
+  else await decodeLeaf(job, bytes, shelf);
+}
+
 /** Fetches and decodes the part that is wanted. Throws `BAD_FIELD`, `TRUNCATED`, `BAD_CHUNK`. */
 export async function readLeafPart(store: ReadableStore, job: LeafJob, signal?: AbortSignal): Promise<void> {
   const { place, itemSize, shape } = job;
@@ -382,7 +409,7 @@ export class LeafRequests {
           checkLength(memory.subarray(offset, offset + nbytes), nbytes, job.place, offset),
           this.shelf,
         );
-      } else (readsInPart(this.#store, job) ? parts : whole).push(job);
+      } else (job.stages.length > 0 && readsInPart(this.#store, job) ? parts : whole).push(job);
     }
     const requests: (() => Promise<void>)[] = parts.map(
       (job) => () => this.#gate.run(() => readLeafPart(this.#store, job, signal)),
@@ -400,16 +427,15 @@ export class LeafRequests {
     else await runPooled(requests, concurrencyOf(this.#settings), (request) => request(), signal);
   }
 
-  async #readGroup(jobs: readonly LeafJob[], signal: AbortSignal): Promise<void> {
+  async #readGroup(jobs: readonly RangedJob[], signal: AbortSignal): Promise<void> {
     const [first] = jobs;
     if (first === undefined) return;
-    const start = first.place.offset;
-    const end = jobs.reduce((most, { place }) => Math.max(most, place.offset + (place.nbytes ?? 0)), start);
-    const bytes = await this.fetch(first.place.key, start, end - start, first.place, signal);
-    for (const job of jobs) {
-      const at = job.place.offset - start;
-      await decodeLeaf(job, bytes.subarray(at, at + (job.place.nbytes ?? 0)), this.shelf);
-    }
+    const start = first.range.offset;
+    const end = jobs.reduce((most, { range }) => Math.max(most, range.end), start);
+    const { place } = first.job;
+    const bytes = await this.fetch(place.key, start, end - start, place, signal);
+    for (const { job, range } of jobs)
+      await decodeRange(job, bytes.subarray(range.offset - start, range.end - start), this.shelf);
   }
 
   fetch(
@@ -425,23 +451,30 @@ export class LeafRequests {
   }
 }
 
+/** A job with the bytes that are fetched for it. */
+interface RangedJob {
+  readonly job: LeafJob;
+  readonly range: LeafRange;
+}
+
 /** Jobs whose ranges are fetched together. */
-function* joinJobs(jobs: readonly LeafJob[], maxGap: number): Generator<LeafJob[]> {
-  const sorted = [...jobs].sort((a, b) => a.place.offset - b.place.offset);
-  let group: LeafJob[] = [];
+function* joinJobs(jobs: readonly LeafJob[], maxGap: number): Generator<RangedJob[]> {
+  const sorted = jobs.map((job) => ({ job, range: rangeOf(job) }));
+  sorted.sort((a, b) => a.range.offset - b.range.offset);
+  let group: RangedJob[] = [];
   let start = 0;
   let end = 0;
-  for (const job of sorted) {
-    const { offset, nbytes = 0 } = job.place;
-    const joins = group.length > 0 && offset - end <= maxGap && offset + nbytes - start <= MAX_REQUEST;
+  for (const ranged of sorted) {
+    const { range } = ranged;
+    const joins = group.length > 0 && range.offset - end <= maxGap && range.end - start <= MAX_REQUEST;
     if (!joins) {
       if (group.length > 0) yield group;
       group = [];
-      start = offset;
-      end = offset;
+      start = range.offset;
+      end = range.offset;
     }
-    group.push(job);
-    end = Math.max(end, offset + nbytes);
+    group.push(ranged);
+    end = Math.max(end, range.end);
   }
   if (group.length > 0) yield group;
 }

@@ -112,14 +112,16 @@ export class ChunkReading {
   /** A chunk that is an object of its own; false where there is none. */
   async #readWholeObject(job: LeafJob, signal: AbortSignal): Promise<boolean> {
     const { key } = job.place;
-    if (readsInPart(this.#store, { ...job, place: { ...job.place, nbytes: Number.MAX_SAFE_INTEGER } })) {
+    const unsized = { ...job, place: { ...job.place, nbytes: Number.MAX_SAFE_INTEGER } };
+    if (this.#store.readsToStat !== true && readsInPart(this.#store, unsized)) {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         const info = await this.#store.stat(key, { signal });
         if (info === undefined) return false;
         const known = { ...job, place: { ...job.place, nbytes: info.size } };
         if (!readsInPart(this.#store, known)) break;
-        if (await this.#holds(key, info.version, () => readLeafPart(this.#store, known, signal), signal))
-          return true;
+        const isSame = async (): Promise<boolean> =>
+          (await this.#store.stat(key, { signal }))?.version === info.version;
+        if (await this.#holds(isSame, () => readLeafPart(this.#store, known, signal))) return true;
       }
     }
     const bytes = await this.#gate.run(() => this.#store.get(key, { signal }));
@@ -166,27 +168,24 @@ export class ChunkReading {
       }
       if (shard === undefined) return this.#fillAbsent(key, extents, target, signal);
       const { entries, version } = shard;
-      const done = await this.#holds(
-        key,
-        version,
-        async () => {
-          const jobs: LeafJob[] = [];
-          await this.#collectInner(
-            chain,
-            serializer,
-            place,
-            entries,
-            version,
-            shape,
-            extents,
-            target,
-            jobs,
-            signal,
-          );
-          await this.#jobs.run(jobs, signal);
-        },
-        signal,
-      );
+      const isSame = async (): Promise<boolean> =>
+        (await this.cache.versionOf(key, grid, serializer.index)) === version;
+      const done = await this.#holds(isSame, async () => {
+        const jobs: LeafJob[] = [];
+        await this.#collectInner(
+          chain,
+          serializer,
+          place,
+          entries,
+          version,
+          shape,
+          extents,
+          target,
+          jobs,
+          signal,
+        );
+        await this.#jobs.run(jobs, signal);
+      });
       if (done) return;
       this.cache.forget(key);
     }
@@ -198,21 +197,14 @@ export class ChunkReading {
   }
 
   /** Runs a read; false where the object is no longer the version that it was read for. */
-  async #holds(
-    key: string,
-    version: string,
-    read: () => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const isSame = async (): Promise<boolean> =>
-      this.#isPinned || (await this.#store.stat(key, { signal }))?.version === version;
+  async #holds(isSame: () => Promise<boolean>, read: () => Promise<void>): Promise<boolean> {
     try {
       await read();
     } catch (error) {
-      if (!isSuperchunkError(error) || (await isSame())) throw error;
+      if (!isSuperchunkError(error) || this.#isPinned || (await isSame())) throw error;
       return false;
     }
-    return isSame();
+    return this.#isPinned || isSame();
   }
 
   /** What is wanted of a chunk of any chain, as jobs on innermost chunks; what is absent is filled at once. */

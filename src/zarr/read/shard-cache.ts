@@ -4,6 +4,7 @@
  * Knows where an index lies in its shard; must not know what is read through it.
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { hashBytes } from "../../store/foreign.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
   type ChunkPlace,
@@ -20,6 +21,7 @@ const MOST_ENTRIES = 500_000;
 
 /** A shard object as it was when its index was read. */
 export interface KnownShard {
+  /** Bytes; `Number.MAX_SAFE_INTEGER` where the store does not know. */
   readonly size: number;
   readonly version: string;
   readonly entries: ShardEntries;
@@ -108,6 +110,7 @@ export class ShardCache {
     grid: readonly number[],
     layout: ShardIndexLayout,
   ): Promise<KnownShard | undefined> {
+    if (this.#store.readsToStat === true) return this.#loadUnsized(key, grid, layout);
     const info = await this.#store.stat(key);
     if (info === undefined) return undefined;
     // The size of the index is the word of metadata: it is read only as far as the object goes.
@@ -129,6 +132,41 @@ export class ShardCache {
       });
     }
     return { size: info.size, version: info.version, entries };
+  }
+
+  /** The index where asking for the object's size would read all of it: entries beyond its end show when they are read. */
+  async #loadUnsized(
+    key: string,
+    grid: readonly number[],
+    layout: ShardIndexLayout,
+  ): Promise<KnownShard | undefined> {
+    const bytes = await this.#readIndex(key, grid, layout);
+    if (bytes === undefined) return undefined;
+    const size = Number.MAX_SAFE_INTEGER;
+    const path = this.#store.describe(key);
+    const entries = await decodeShardIndex(bytes, { path, start: 0, size, grid, layout });
+    return { size, version: hashBytes(bytes), entries };
+  }
+
+  #readIndex(
+    key: string,
+    grid: readonly number[],
+    layout: ShardIndexLayout,
+  ): Promise<Uint8Array | undefined> {
+    const length = shardIndexLength(product(grid), layout);
+    const range = layout.location === "start" ? { offset: 0, length } : { suffixLength: length };
+    return this.#store.getRange(key, range);
+  }
+
+  /** What `version` of a known shard is now; undefined where there is no such object. */
+  async versionOf(
+    key: string,
+    grid: readonly number[],
+    layout: ShardIndexLayout,
+  ): Promise<string | undefined> {
+    if (this.#store.readsToStat !== true) return (await this.#store.stat(key))?.version;
+    const bytes = await this.#readIndex(key, grid, layout);
+    return bytes && hashBytes(bytes);
   }
 
   #find(name: string): KnownShard | undefined {

@@ -1,13 +1,16 @@
 /** What reading over a network costs, in requests: the same over HTTP and S3, for every dialect and size of chunk. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import * as zarr from "zarrita";
 import type { Archive, ArrayArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
 import type { ChecksumName, JsonObject } from "../../../src/format/types.ts";
 import { S3Store } from "../../../src/node/index.ts";
+import { openArray } from "../../../src/open/open.ts";
 import { HttpStore } from "../../../src/store/http.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import type { ObjectInfo, ReadableStore } from "../../../src/store/types.ts";
+import { zarrView } from "../../../src/view/view.ts";
 import { createArray } from "../../../src/write/array/create.ts";
 import { createCarray } from "../../../src/write/bcolz/carray-write.ts";
 import { createTable } from "../../../src/write/bcolz/table-write.ts";
@@ -95,6 +98,8 @@ beforeAll(async () => {
   await superchunks("crc32", true, {})(store, BARE, SMALL);
   const columns = ["id", "price", "volume"].map((name) => ({ name, dtype: F8, data: bytesOf(20_000) }));
   await createTable(store, "table", columns, { chunklen: SMALL });
+  const many = Array.from({ length: 200 }, (_, i) => ({ name: `c${i}`, dtype: F8, data: bytesOf(100) }));
+  await createTable(store, "wide", many, { chunklen: 64 });
   const objects: [string, Uint8Array][] = [];
   for (const key of await keysOf(store)) objects.push([key, (await store.get(key)) ?? new Uint8Array()]);
   http = await serveObjects(objects);
@@ -223,5 +228,29 @@ describe.each(NETWORKS)("over %s", (_, connect) => {
     });
     expect(scattered).toBeLessThanOrEqual(2);
     await store.close?.();
+  });
+
+  it("opens of a table of 200 columns just the one that is asked for", async () => {
+    const { store, log } = connect();
+    const viaLibrary = await requestsOf(log, async () => {
+      const array = await openArray(store, "wide", { column: "c77" });
+      expect(await array.get([99])).toBe(valueAt(99));
+    });
+    // Two questions for an array, __rootdirs__, attributes, the rows of the first and the last column; then four of its own.
+    expect([viaLibrary <= 10, log]).toEqual([true, log]);
+    const column = await requestsOf(log, async () => {
+      expect(await (await openArray(store, "wide/c78")).get([99])).toBe(valueAt(99));
+    });
+    expect([column <= 4, log]).toEqual([true, log]);
+    let table: Awaited<ReturnType<typeof open>> | undefined;
+    await requestsOf(log, async () => {
+      table = await open(store, "wide", { columns: ["c77"] });
+    });
+    const viaZarrita = await requestsOf(log, async () => {
+      if (table === undefined) throw new Error("not opened");
+      const array = await zarr.open.v3(zarr.root(zarrView(table)).resolve("c77"), { kind: "array" });
+      expect((await zarr.get(array, [zarr.slice(0, 5)])).data).toEqual(valuesOf(5));
+    });
+    expect([viaZarrita <= 4, log]).toEqual([true, log]);
   });
 });
