@@ -43,9 +43,9 @@ export { create, edit } from "./edit/edit.ts";
 export type { Compressor, CreateOptions, EditOptions } from "./edit/options.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
-export { parseJson, stringifyJson } from "./format/json.ts";
+export { type JsonReading, parseJson, stringifyJson } from "./format/json.ts";
 export { JsonFloat } from "./format/json-float.ts";
-export type { NpyHeader } from "./format/npy.ts";
+export { encodeNpyHeader, type NpyHeader } from "./format/npy.ts";
 export type {
   ByteOrder,
   ChecksumName,

@@ -25,8 +25,7 @@ export type {
   SourceResult,
 } from "./convert/pipeline.ts";
 export { convert, planConversion } from "./convert/run/convert.ts";
-export { assertApart } from "./convert/run/destination.ts";
-export { type ConversionCheck, verifyConversion } from "./convert/run/verify-conversion.ts";
+export type { ConversionCheck } from "./convert/run/verify-conversion.ts";
 export { isArchive } from "./convert/sources/items.ts";
 export type { ContainerCredentials, OpenContainer } from "./references/containers/container-reader.ts";
 export {
@@ -70,7 +69,7 @@ export type { Renaming } from "./zarr/document/node-names.ts";
 export type { ZarrArray, ZarrChunk } from "./zarr/read/array.ts";
 export type { GroupArrays, ZarrGroup } from "./zarr/read/group.ts";
 export type { ReadSettings } from "./zarr/read/leaf.ts";
-export { type OpenZarrOptions, openZarr, openZarrArray } from "./zarr/read/open.ts";
+export { type OpenZarrOptions, openZarr } from "./zarr/read/open.ts";
 export type { ZarrVerifyReport } from "./zarr/read/verify.ts";
 export type { TransformerSettings } from "./zarr/transformer.ts";
 export {

@@ -121,7 +121,7 @@ const LIMITS = {
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 34, bar: 5 },
   "defaults after an index": { limit: 91, bar: 20 },
-  "imports of the command past the public entries": { limit: 66, bar: 0 },
+  "imports of the command past the public entries": { limit: 33, bar: 0 },
   "cycles of imports, types counted": { limit: 5, bar: 0 },
 } as const;
 
@@ -231,7 +231,7 @@ function entryFiles(): Record<string, string> {
 }
 
 /** Values that the four entries export, by name. Lower it whenever one goes; 65 is wanted. */
-const EXPORTED_VALUES = 93;
+const EXPORTED_VALUES = 91;
 
 test("the entries export no more values than before", async () => {
   const entries = await Promise.all([

@@ -1,6 +1,5 @@
 /** Appending to a Bloscpack file, as `blpk append` does. */
 
-import { parseTypedJson } from "../../src/format/json.ts";
 import {
   type ArrayArchive,
   appendToBloscpack,
@@ -9,15 +8,14 @@ import {
   type BytesArchive,
   type CountOrFactor,
   forecastAppend,
-  isSuperchunkError,
   type JsonInput,
+  parseJson,
   SuperchunkError,
 } from "../../src/index.ts";
-import { readPlain } from "../../src/node/fs/fs-open.ts";
 import { encoderOf } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type BloscFlags, bloscSettings } from "../input/blosc-options.ts";
-import { type Input, openInput } from "../input/input.ts";
+import { type Input, openInput, readWhole } from "../input/input.ts";
 import { drawnRows, openAppendedRows } from "../input/rows-input.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
 import { fileLock, withLock, withStore } from "./writing.ts";
@@ -87,14 +85,7 @@ async function optionsOf(input: Input, flags: FileFlags, context: Context): Prom
 
 /** The metadata in a JSON file. Throws `NOT_FOUND`, and damage. */
 export async function readMetadata(file: string): Promise<JsonInput> {
-  let bytes: Uint8Array;
-  try {
-    bytes = readPlain(file, { follows: true });
-  } catch (cause) {
-    if (isSuperchunkError(cause)) throw cause;
-    throw new SuperchunkError("NOT_FOUND", "the file of the metadata cannot be read", { path: file, cause });
-  }
-  return parseTypedJson(bytes, file);
+  return parseJson(await readWhole(file), file, { floats: "typed" });
 }
 
 async function report(

@@ -1,10 +1,9 @@
 /** Rows of an input for what they are appended to: bytes that fit, or the fields of a structured `.npy` for columns. */
 
 import { type ArrayArchive, type DType, type Field, formatDType, SuperchunkError } from "../../src/index.ts";
-import { cutPieces } from "../../src/write/bloscpack/cut-pieces.ts";
 import type { Context } from "../context.ts";
 import { type Input, openInput } from "../input/input.ts";
-import { openRows } from "../input/rows-input.ts";
+import { cutPieces, openRows } from "../input/rows-input.ts";
 import { countItems } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
 

@@ -3,7 +3,6 @@
 import { InvalidArgumentError } from "commander";
 import { type DType, type JsonValue, SuperchunkError } from "../../src/index.ts";
 import type { Editable } from "../../src/node/index.ts";
-import { storedTimes } from "../../src/values/time-value.ts";
 import type { Context } from "../context.ts";
 import type { Input } from "../input/input.ts";
 import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
@@ -63,11 +62,11 @@ export async function changeColumns(
   if (change.kind === "rename") return array.renameColumn(change.name, change.to);
   if (change.kind === "delete") return array.deleteColumn(change.name);
   const { values, ...facts } = await openColumn(change, array.shape, flags, context);
-  await array.addColumn({ name: change.name, ...facts, ...defaultOf(facts.dtype, flags) }, values);
+  await array.addColumn({ name: change.name, ...facts, ...defaultOf(flags) }, values);
 }
 
-function defaultOf(dtype: DType, { dflt }: NewColumnFlags): { readonly fillValue?: JsonValue } {
-  return dflt === undefined ? {} : { fillValue: storedTimes(dtype, dflt) };
+function defaultOf({ dflt }: NewColumnFlags): { readonly fillValue?: JsonValue } {
+  return dflt === undefined ? {} : { fillValue: dflt };
 }
 
 async function openColumn(

@@ -2,8 +2,7 @@
 
 import { failureOf } from "../../src/convert/failure.ts";
 import { type Archive, SuperchunkError } from "../../src/index.ts";
-import { encoderOf, openContainer, writeIcechunk } from "../../src/node/index.ts";
-import { locateFileTarget } from "../../src/node/locate.ts";
+import { encoderOf, locateTarget, openContainer, writeIcechunk } from "../../src/node/index.ts";
 import {
   type FailedArchive,
   joinPlans,
@@ -175,7 +174,7 @@ async function writeSet(
   flags: VirtualizeFlags,
   settings: Pick<KerchunkOptions, "containers" | "containerFor" | "onFailure" | "signal">,
 ): Promise<ReferenceResult> {
-  const { store, path: name } = locateFileTarget(destination.replace(/\/+(?=\?|$)/, ""));
+  const { store, path: name } = locateTarget(destination.replace(/\/+(?=\?|$)/, ""), "file");
   try {
     return await writeKerchunk(plans, store, name, {
       form: flags.to === "kerchunk" ? "json" : "parquet",

@@ -1,8 +1,5 @@
 /** Opening an array of superchunks to change it, and giving up what was begun where that fails. */
 
-import { existsSync } from "node:fs";
-import { join } from "node:path";
-import { LINK_RECORD } from "../../src/format/naming.ts";
 import { type ArrayArchive, SuperchunkError } from "../../src/index.ts";
 import { type Editable, type EditPathOptions, edit, openArchive } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
@@ -40,19 +37,10 @@ export async function withRoot<T>(
       return result;
     }
     await array.close();
-    for (const warning of array.warnings) context.message(`${path}: ${warning}`);
-    noteBehind(path, context, ' ("superchunk compact" first, after values were set or rows deleted)');
+    for (const warning of array.warnings) context.message(`note: ${path}: ${warning}`);
     return result;
   } catch (error) {
     await array.abandon();
     throw error;
   }
-}
-
-/** Tells on stderr that the Zarr view of a linked archive that was changed is that of before. */
-export function noteBehind(path: string, context: Context, how = ""): void {
-  if (!existsSync(join(path, LINK_RECORD))) return;
-  context.message(
-    `note: ${path}: its Zarr view still has what was there before; "superchunk link" brings it up to date${how}`,
-  );
 }

@@ -1,9 +1,9 @@
 /** `superchunk cat`: the values of an archive. */
 import { type Command, Option } from "commander";
-import { encodeNpyHeader } from "../../src/format/npy.ts";
 import {
   type BytesArchive,
   type DamageReport,
+  encodeNpyHeader,
   isSuperchunkError,
   type LongOptions,
   type ReadableArray,

@@ -1,9 +1,8 @@
 /** `superchunk compact`: the plain layout of an array, and other settings on request. */
 
 import type { Command } from "commander";
-import type { CutOptions, LongOptions } from "../../src/index.ts";
+import type { CompactPlan, CutOptions, LongOptions } from "../../src/index.ts";
 import type { MirrorCosts } from "../../src/node/index.ts";
-import { type CompactPlan, planCompact } from "../actions/compact-plan.ts";
 import { openRoot, withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
 import { addCutOptions, type CutFlags, cutSettings } from "../input/array-options.ts";
@@ -57,7 +56,7 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
   const changes = cutSettings(flags);
   if (flags.dryRun === true) {
     await (await openRoot(root, context)).close();
-    const plan = await planCompact(root, changes, context);
+    const plan = await withRoot(root, { readOnly: true }, context, (array) => array.planCompact(changes));
     if (flags.json === true) await context.json({ path: root, dryRun: true, ...plan });
     else context.message(`${root}: ${describe(plan)}`);
     return;

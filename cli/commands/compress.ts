@@ -1,6 +1,5 @@
 import { tmpdir } from "node:os";
 import { type Command, Option } from "commander";
-import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import {
   type BloscpackOptions,
   type ChecksumName,
@@ -10,8 +9,7 @@ import {
   type Reserve,
   SuperchunkError,
 } from "../../src/index.ts";
-import { encoderOf, FileStore } from "../../src/node/index.ts";
-import { locateFileTarget } from "../../src/node/locate.ts";
+import { encoderOf, FileStore, locateTarget } from "../../src/node/index.ts";
 import { packArray, packBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { scratchBeside } from "../../src/write/bloscpack/chunk-spool.ts";
 import { readMetadata } from "../actions/append-file.ts";
@@ -20,6 +18,7 @@ import {
   addBloscOptions,
   type BloscFlags,
   bloscSettings,
+  CHECKSUMS,
   integerOf,
   parseChunkSize,
   parseCountOrFactor,
@@ -55,9 +54,7 @@ export function addCompress(program: Command, context: Context): void {
     .argument("<file>", 'file; "-" reads stdin')
     .argument("[out]", 'file to write (default: FILE with ".blp" behind it); "-" writes stdout')
     .option("-z, --chunk-size <size>", 'bytes of a chunk, such as 1M, or "max" (default: 1M)', parseChunkSize)
-    .addOption(
-      new Option("-k, --checksum <name>", "of each chunk (default: adler32)").choices(CHECKSUM_NAMES),
-    )
+    .addOption(new Option("-k, --checksum <name>", "of each chunk (default: adler32)").choices(CHECKSUMS))
     .option("-o, --no-offsets", "without a table of where the chunks are")
     .option(
       "--max-app-chunks <n>",
@@ -74,9 +71,7 @@ export function addCompress(program: Command, context: Context): void {
       "write each chunk as soon as it is made, without offsets, and of stdin with -1 for what is unknown",
     )
     .option("-m, --metadata <file>", "JSON file with metadata to store")
-    .addOption(
-      new Option("--meta-checksum <name>", "of the metadata (default: adler32)").choices(CHECKSUM_NAMES),
-    )
+    .addOption(new Option("--meta-checksum <name>", "of the metadata (default: adler32)").choices(CHECKSUMS))
     .addOption(new Option("--meta-codec <name>", "of the metadata (default: zlib)").choices(["none", "zlib"]))
     .option("--meta-level <level>", "of zlib, 0 to 9 (default: 6)", integerOf(0, 9))
     .option(
@@ -144,7 +139,7 @@ async function write(
   context: Context,
   finishBar: () => void,
 ): Promise<void> {
-  const { store, path: key } = locateFileTarget(out);
+  const { store, path: key } = locateTarget(out, "file");
   try {
     const { npy } = input;
     if (options.force !== true && (await store.stat(key)) !== undefined)

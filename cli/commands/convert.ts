@@ -2,10 +2,10 @@
 
 import { type Command, Option } from "commander";
 import { type DamageReport, type OpenOptions, SuperchunkError } from "../../src/index.ts";
-import { refuseEmptyPath } from "../../src/node/locate.ts";
 import { convertTo } from "../actions/conversion.ts";
 import type { Context } from "../context.ts";
 import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
+import { refuseEmptyPath } from "../input/input.ts";
 import { parseShape } from "../input/shape-text.ts";
 import { parseCount, parseSize } from "../input/units.ts";
 

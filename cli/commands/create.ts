@@ -14,9 +14,7 @@ import {
 } from "../../src/index.ts";
 import { clearLive } from "../../src/node/dual/live.ts";
 import { locateTarget, openArchive, type PublishPolicy } from "../../src/node/index.ts";
-import { isS3Address } from "../../src/node/locate.ts";
 import { createArray } from "../../src/node/write.ts";
-import { elementsOf } from "../../src/values/selection.ts";
 import { storedTimes } from "../../src/values/time-value.ts";
 import type { CreateOptions } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
@@ -34,7 +32,14 @@ import { parseReserve } from "../input/blosc-options.ts";
 import type { Input } from "../input/input.ts";
 import { appendStream, mirrorPolicy, PUBLISH_HELP, parsePublish } from "../input/published-rows.ts";
 import { drawnRows, openRawRows, openRows, type RowsTarget } from "../input/rows-input.ts";
-import { formatPlural, formatRatio, formatSize, parseCount } from "../input/units.ts";
+import {
+  countItems,
+  formatPlural,
+  formatRatio,
+  formatSize,
+  isS3Address,
+  parseCount,
+} from "../input/units.ts";
 import { shapeText } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 
@@ -228,7 +233,7 @@ async function removeFolder(store: WritableStore, folder: string): Promise<void>
 }
 
 function targetOf(root: string, { dtype, rowShape }: Plan): RowsTarget {
-  const rowBytes = elementsOf(rowShape) * dtype.itemSize;
+  const rowBytes = countItems(rowShape) * dtype.itemSize;
   return { rowBytes, verb: "create", name: root, outcome: "nothing was made" };
 }
 

@@ -7,18 +7,17 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
-import { encodeNpyHeader } from "../../src/format/npy.ts";
 import {
   type Archive,
   type ArrayArchive,
   type BytesArchive,
   type DamageReport,
+  encodeNpyHeader,
   isSuperchunkError,
   type LongOptions,
   SuperchunkError,
 } from "../../src/index.ts";
-import { openArchive } from "../../src/node/index.ts";
-import { locateFileTarget } from "../../src/node/locate.ts";
+import { locateTarget, openArchive } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { formatSize } from "../input/units.ts";
@@ -129,7 +128,7 @@ async function publish(
   options: DecompressOptions,
   long: LongOptions,
 ): Promise<void> {
-  const { store, path: key } = locateFileTarget(out);
+  const { store, path: key } = locateTarget(out, "file");
   const force = options.force === true;
   try {
     if (!force && (await store.stat(key)) !== undefined) {

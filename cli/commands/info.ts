@@ -1,9 +1,8 @@
 /** `superchunk info`: what an archive is. */
 import type { Command } from "commander";
-import { LIVE_STATE } from "../../src/dual/state.ts";
-import { LINK_RECORD } from "../../src/format/naming.ts";
+import { isLinked } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { openPath, type Subject } from "../input/opening.ts";
+import { openPath } from "../input/opening.ts";
 import { describeArchive } from "../output/archive-facts.ts";
 import { infoLines } from "../output/archive-text.ts";
 
@@ -40,12 +39,4 @@ Examples:
         await archive.close();
       }
     });
-}
-
-/** True where the archive's folder is a Zarr array as well. */
-async function isLinked({ dialect, store, path }: Subject): Promise<boolean> {
-  if (dialect.startsWith("zarr")) return false;
-  for (const name of [LINK_RECORD, LIVE_STATE])
-    if ((await store.stat(path === "" ? name : `${path}/${name}`)) !== undefined) return true;
-  return false;
 }

@@ -1,7 +1,6 @@
 /** `superchunk set`: other values for a part of an array. */
 import type { Command } from "commander";
 import {
-  type DType,
   type Editable,
   type Extent,
   formatDType,
@@ -11,21 +10,17 @@ import {
   type SetPlan,
   SuperchunkError,
 } from "../../src/index.ts";
-import { putItem } from "../../src/values/item-bytes.ts";
-import { elementsOf } from "../../src/values/selection.ts";
-import { storedTimes } from "../../src/values/time-value.ts";
-import { cutPieces } from "../../src/write/bloscpack/cut-pieces.ts";
 import { withRoot } from "../actions/writable-root.ts";
 import type { Context } from "../context.ts";
 import { parseValue } from "../input/attribute-text.ts";
 import type { Input } from "../input/input.ts";
-import { drawnRows, openRows } from "../input/rows-input.ts";
+import { cutPieces, drawnRows, openRows } from "../input/rows-input.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
-import { formatPlural, formatSize } from "../input/units.ts";
+import { countItems, formatPlural, formatSize } from "../input/units.ts";
 
 /** Where values are set: an array, or nowhere. */
 type SetTarget = Pick<Editable, "dtype" | "shape"> & {
-  set(selection: Selection, values: Uint8Array): Promise<void>;
+  set(selection: Selection, values: Uint8Array | readonly unknown[]): Promise<void>;
 };
 
 interface SetFlags {
@@ -86,9 +81,8 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
   const input = name === undefined ? undefined : await openRows(name, flags.bytes === true, context);
   const selectionOf = (shape: readonly number[]): Selection => parseWithin(flags.slice, shape, root);
   const fill = async (target: SetTarget, selection: Selection): Promise<void> => {
-    const extents = resolveSelection(selection, target.shape);
-    if (input === undefined) await target.set(selection, oneItem(root, target.dtype, value ?? ""));
-    else await setFrom(target, selection, extents, input, context);
+    if (input === undefined) return naming(root, target.set(selection, oneValue(target, value ?? "")));
+    await setFrom(target, selection, resolveSelection(selection, target.shape), input, context);
   };
   const dryRun = flags.dryRun === true;
   const options = {
@@ -98,9 +92,11 @@ async function set(root: string, name: string | undefined, flags: SetFlags, cont
   };
   const result = await withRoot(root, options, context, async (array) => {
     const selection = selectionOf(array.shape);
-    const plan = await array.planSet(selection);
+    const values = input === undefined ? oneValue(array, value ?? "") : undefined;
+    const plan = await naming(root, array.planSet(selection, values));
     if (dryRun) {
-      await fill({ dtype: array.dtype, shape: array.shape, set: async () => undefined }, selection);
+      const { dtype, shape } = array;
+      if (input !== undefined) await fill({ dtype, shape, set: async () => undefined }, selection);
       return { ...plan, bytesWritten: 0 };
     }
     await fill(array, selection);
@@ -129,18 +125,20 @@ function describe(
   return `${formatPlural(valuesSet, "value")} would be set, and ${chunks} ${how}`;
 }
 
-/** One value as it is stored. Text needs no quotes where the dtype is text. */
-function oneItem(path: string, dtype: DType, text: string): Uint8Array {
+/** One value for all that is selected, as a list of one. Text needs no quotes where the dtype is text. */
+function oneValue({ dtype }: Pick<SetTarget, "dtype">, text: string): readonly unknown[] {
   const parsed = parseValue(text);
   const isText = dtype.kind === "unicode" || dtype.kind === "bytes";
-  const item = new Uint8Array(dtype.itemSize);
+  return [isText && typeof parsed !== "string" ? text : parsed];
+}
+
+/** Names the array in errors. */
+async function naming<T>(path: string, work: Promise<T>): Promise<T> {
   try {
-    const value = isText && typeof parsed !== "string" ? text : storedTimes(dtype, parsed);
-    putItem(new DataView(item.buffer), 0, dtype, value);
+    return await work;
   } catch (error) {
     throw isSuperchunkError(error) ? error.at({ path }) : error;
   }
-  return item;
 }
 
 /** What is selected, which must be within the shape. Throws `BAD_ARGUMENT`, naming the array. */
@@ -165,8 +163,8 @@ async function setFrom(
   checkValues(array, extents, input);
   const { itemSize } = array.dtype;
   const [first, ...rest] = extents;
-  const wanted = elementsOf(extents.map(({ count }) => count)) * itemSize;
-  const rowBytes = elementsOf(rest.map(({ count }) => count)) * itemSize;
+  const wanted = countItems(extents.map(({ count }) => count)) * itemSize;
+  const rowBytes = countItems(rest.map(({ count }) => count)) * itemSize;
   const batch = Math.max(1, Math.floor(BATCH_BYTES / Math.max(1, rowBytes)));
   const { start = 0, step = 1, count = 0 } = first ?? {};
   const target = { rowBytes: 1, verb: "set", outcome: "nothing was set" };
@@ -174,7 +172,6 @@ async function setFrom(
   for await (const piece of cutPieces(
     drawnRows(input, target, context),
     Math.max(itemSize, batch * rowBytes),
-    context.signal,
   )) {
     const isOne = done === 0 && piece.length === itemSize && batch * rowBytes > itemSize;
     if (isOne && wanted !== itemSize) {
@@ -197,7 +194,7 @@ function checkValues(array: SetTarget, extents: readonly Extent[], input: Input)
   const wanted = extents.flatMap(({ count, dropped }) => (dropped ? [] : [count]));
   if (npy === undefined) {
     const { itemSize } = array.dtype;
-    const bytes = elementsOf(wanted) * itemSize;
+    const bytes = countItems(wanted) * itemSize;
     if (size !== undefined && size !== bytes && size !== itemSize) throw otherNumber(input, bytes, itemSize);
     return;
   }
@@ -209,7 +206,7 @@ function checkValues(array: SetTarget, extents: readonly Extent[], input: Input)
       `values of ${found} cannot be set in an array of ${own}; convert them (numpy.astype) and try again`,
       { path: name, field: "dtype", expected: own, found },
     );
-  if (elementsOf(npy.shape) === 1 || JSON.stringify(wanted) === JSON.stringify(npy.shape)) return;
+  if (countItems(npy.shape) === 1 || JSON.stringify(wanted) === JSON.stringify(npy.shape)) return;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
     `the shape is [${npy.shape.join(", ")}], but [${wanted.join(", ")}] is selected`,

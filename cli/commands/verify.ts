@@ -1,8 +1,6 @@
 /** `superchunk verify`: everything that is stored, checked. */
 
 import type { Command } from "commander";
-import { VIEW_IS_BEHIND } from "../../src/archive/places/generation.ts";
-import { BEHIND } from "../../src/dual/verify.ts";
 import {
   type Finding,
   type JsonValue,
@@ -159,9 +157,7 @@ async function verifyOne(named: NamedArchive, context: Context): Promise<Outcome
 function withLink(report: VerifyReport, linked: readonly Finding[]): VerifyReport {
   // Behind the chunk of a linked carray file stands its index.
   // What the archive says of its view by one look, the view itself says after many.
-  const own = report.findings.filter(
-    ({ code, message }) => code !== "TRAILING" && message !== VIEW_IS_BEHIND,
-  );
+  const own = report.findings.filter(({ code }) => code !== "TRAILING" && code !== "BEHIND");
   const isRight = linked.every(({ severity }) => severity !== "error");
   return { ...report, ok: report.ok && isRight, findings: [...own, ...linked] };
 }
@@ -189,7 +185,7 @@ function count({ report, error, isUnfollowed: skipped }: Outcome, totals: Totals
 
 /** True where the archive is sound, and its Zarr view shows what was there before, or some of it. */
 function isBehind({ findings }: VerifyReport): boolean {
-  return findings.some(({ code }) => code === BEHIND);
+  return findings.some(({ code }) => code === "BEHIND");
 }
 
 /** Columns of a state, and of what stands before a line that belongs to the one above it. */

@@ -2,9 +2,9 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { refuseEmptyPath } from "../../src/node/locate.ts";
 import { virtualizeTo } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
+import { refuseEmptyPath } from "../input/input.ts";
 import { parseSize } from "../input/units.ts";
 
 const TARGETS = ["icechunk", "kerchunk", "kerchunk-parquet"] as const;

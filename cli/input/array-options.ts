@@ -1,7 +1,6 @@
 /** Options that choose how an array of superchunks is cut and compressed. Knows text only. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import {
   type ChecksumName,
   type CutOptions,
@@ -10,7 +9,7 @@ import {
   parseDType,
   parseJson,
 } from "../../src/index.ts";
-import { type BloscFlags, bloscSettings, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
+import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
 import { parseCount } from "./units.ts";
 
 /** What the options say; absent where the user chose none. */
@@ -40,9 +39,7 @@ export function addCutOptions(command: Command, defaults: CutDefaults): Command 
       parseCount,
     )
     .addOption(
-      new Option("-k, --checksum <name>", `of each chunk (default: ${defaults.checksum})`).choices(
-        CHECKSUM_NAMES,
-      ),
+      new Option("-k, --checksum <name>", `of each chunk (default: ${defaults.checksum})`).choices(CHECKSUMS),
     )
     .option(
       "-l, --clevel <level>",

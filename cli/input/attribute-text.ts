@@ -1,7 +1,6 @@
 /** Attributes and values as they are typed. Knows text only. */
 
 import { InvalidArgumentError } from "commander";
-import { parseTypedJson } from "../../src/format/json.ts";
 import {
   isSuperchunkError,
   type JsonInput,
@@ -28,7 +27,7 @@ export function parseValue(text: string): JsonValue {
 
 function orText(text: string, field: string): JsonInput {
   try {
-    return parseTypedJson(text, field);
+    return parseJson(text, field, { floats: "typed" });
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     if (error.isDamage) return text;

@@ -1,7 +1,7 @@
 /** Options of commands that compress, with the letters that `blpk` gives them. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { CompressorName, CountOrFactor, Reserve, Shuffle } from "../../src/index.ts";
+import type { ChecksumName, CompressorName, CountOrFactor, Reserve, Shuffle } from "../../src/index.ts";
 import { parseSize } from "./units.ts";
 
 /** What the options say; absent where the user chose none. */
@@ -15,6 +15,18 @@ export interface BloscFlags {
 
 /** Compressors that can be chosen. */
 export const CODECS = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"] as const;
+/** Checksums that can be chosen. */
+export const CHECKSUMS: readonly ChecksumName[] = [
+  "None",
+  "adler32",
+  "crc32",
+  "md5",
+  "sha1",
+  "sha224",
+  "sha256",
+  "sha384",
+  "sha512",
+];
 /** Filters that can be chosen. */
 export const SHUFFLES = ["noshuffle", "shuffle", "bitshuffle"] as const;
 

@@ -1,12 +1,9 @@
 /** What a command is given to write into an archive: a file or stdin, bytes or a `.npy` file. */
 
-import { closeSync, createReadStream } from "node:fs";
+import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { decodeNpyHeader, NPY_START, npyHeaderLength } from "../../src/format/npy.ts";
 import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
-import { openPlain } from "../../src/node/fs/fs-open.ts";
-import { readFullySync } from "../../src/node/fs/fs-read.ts";
-import { refuseEmptyPath } from "../../src/node/locate.ts";
+import { locate, type NpyFile, openNpy } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 
 /** An input that can be read. */
@@ -22,6 +19,15 @@ export interface Input {
 }
 
 const READ_BYTES = 1 << 20;
+
+/** Refuses an empty path: it would be the current folder, which nobody means whose variable is empty. Throws `BAD_ARGUMENT`. */
+export function refuseEmptyPath(path: string): void {
+  if (path !== "") return;
+  throw new SuperchunkError("BAD_ARGUMENT", "the path is empty; give one, or . for the current folder", {
+    field: "path",
+    found: path,
+  });
+}
 
 /** Opens a file, or stdin for `-`. A name that ends in `.npy` is an array, unless `asBytes`. Throws `NOT_FOUND`, `BAD_ARGUMENT` for what is not a file, and damage. */
 export async function openInput(name: string, asBytes: boolean, context: Context): Promise<Input> {
@@ -47,54 +53,35 @@ export async function openInput(name: string, asBytes: boolean, context: Context
     if (cause instanceof SuperchunkError) throw cause;
     throw new SuperchunkError("NOT_FOUND", "there is no such file", { path: name, cause });
   }
-  const isArray = !asBytes && /\.npy$/i.test(name);
-  const npy = isArray ? await readNpyHeader(name) : undefined;
-  const dataAt = npy?.dataAt ?? 0;
-  if (npy !== undefined) checkLength(name, npy, size - dataAt);
+  if (!asBytes && /\.npy$/i.test(name))
+    return inputOf(await openNpy(name, { signal: context.signal }), "stored");
   return {
     name,
-    npy,
-    size: size - dataAt,
-    pieces: () =>
-      createReadStream(name, {
-        fd: openPlain(name, { follows: true }),
-        start: dataAt,
-        highWaterMark: READ_BYTES,
-      }),
+    npy: undefined,
+    size,
+    pieces: () => createReadStream(name, { highWaterMark: READ_BYTES }),
   };
 }
 
-/** The bytes that tell whether a file is a `.npy` file; fewer where it is shorter. */
-export async function readStart(name: string): Promise<Uint8Array> {
-  const file = openPlain(name, { follows: true });
+/** A `.npy` file as an input: its values as they are stored, or in C order. */
+export function inputOf(file: NpyFile, order: "stored" | "C", signal?: AbortSignal): Input {
+  const { name, nbytes: size, dtype, shape, dataAt } = file;
+  return {
+    name,
+    npy: { dtype, shape, dataAt, order: order === "C" ? "C" : file.order },
+    size,
+    pieces: () => (order === "C" ? file.rows({ signal }) : file.values({ signal })),
+  };
+}
+
+/** A small file as a whole. Throws `NOT_FOUND`, and `BAD_ARGUMENT` for what is not a file. */
+export async function readWhole(name: string): Promise<Uint8Array> {
+  const { store, path } = await locate(name);
   try {
-    return readAt(file, NPY_START);
+    const bytes = await store.get(path);
+    if (bytes !== undefined) return bytes;
+    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path: name });
   } finally {
-    closeSync(file);
+    await store.close?.();
   }
-}
-
-async function readNpyHeader(name: string): Promise<NpyHeader> {
-  const file = openPlain(name, { follows: true });
-  try {
-    return decodeNpyHeader(readAt(file, npyHeaderLength(readAt(file, NPY_START), name)), name);
-  } finally {
-    closeSync(file);
-  }
-}
-
-/** The first bytes of an open file; fewer where it is shorter. */
-function readAt(file: number, length: number): Uint8Array {
-  const bytes = new Uint8Array(length);
-  return bytes.subarray(0, readFullySync(file, 0, bytes));
-}
-
-function checkLength(path: string, { dtype, shape, dataAt }: NpyHeader, found: number): void {
-  const expected = shape.reduce((product, length) => product * length, dtype.itemSize);
-  if (expected === found) return;
-  throw new SuperchunkError(
-    "TRUNCATED",
-    `the header promises ${expected} bytes of values behind byte ${dataAt}, but there are ${found}. The file is not whole; look for another copy`,
-    { path, offset: dataAt, field: "shape", expected, found },
-  );
 }

@@ -3,60 +3,60 @@
  * Fortran order are turned as they are read.
  */
 
-import { tmpdir } from "node:os";
-import { joinBytes } from "../../src/bytes/join.ts";
-import { decodeNpyHeader, isNpy, NPY_START, npyHeaderLength } from "../../src/format/npy.ts";
-import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
-import { FileStore, locate } from "../../src/node/index.ts";
-import { scratchBeside } from "../../src/write/bloscpack/chunk-spool.ts";
-import {
-  fromObject,
-  isSpread,
-  rowsOfFortran,
-  rowsOfFortranStream,
-} from "../../src/write/rows/fortran-rows.ts";
+import { open } from "node:fs/promises";
+import { SuperchunkError } from "../../src/index.ts";
+import { openNpy } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { startProgress } from "../output/progress.ts";
-import { type Input, openInput, readStart } from "./input.ts";
+import { type Input, inputOf, openInput } from "./input.ts";
 
 /**
  * Opens a file, or stdin for `-`. Stdin is a `.npy` file, and a file is where its name ends so, unless `asBytes`; one that
  * begins so under another name is refused, whose header would become rows. Throws `NOT_FOUND`, `BAD_ARGUMENT` and damage.
  */
 export async function openRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
-  if (name !== "-" || asBytes) {
-    const input = await openInput(name, asBytes, context);
-    if (name !== "-" && !asBytes && input.npy === undefined)
-      refuseNpy(await readStart(name), name, "but its name does not end in .npy; rename it, or give --bytes");
-    return inRowOrder(input, context);
-  }
-  return inRowOrder(await openNpyStream(await readHead(context.io.stdin), "stdin"), context);
+  if (name === "-" && !asBytes) return openNpyRows(context.io.stdin, context, "stdin");
+  const input = await openInput(name, asBytes, context);
+  if (input.npy !== undefined) return openNpyRows(name, context);
+  if (name !== "-" && !asBytes)
+    refuseNpy(await readStart(name), name, "but its name does not end in .npy; rename it, or give --bytes");
+  return input;
 }
 
 /** The same, but stdin is a `.npy` file only where it begins as one, and else raw rows. */
 export async function openAppendedRows(name: string, asBytes: boolean, context: Context): Promise<Input> {
   if (name !== "-" || asBytes) return openRows(name, asBytes, context);
-  const stream = await readHead(context.io.stdin);
-  if (isNpy(stream.head)) return inRowOrder(await openNpyStream(stream, "stdin"), context);
-  return { name: "stdin", npy: undefined, size: undefined, pieces: () => stream.rest(stream.head) };
+  const { head, all } = await readHead(context.io.stdin);
+  return isNpy(head)
+    ? openNpyRows(all, context, "stdin")
+    : { name: "stdin", npy: undefined, size: undefined, pieces: () => all };
 }
 
 /**
- * The same for raw rows of a dtype that was told: what begins as a `.npy` file is refused, whose header would become rows.
+ * The same for raw rows of a dtype that was given: what begins as a `.npy` file is refused, whose header would become rows.
  * Throws `NOT_FOUND` and `BAD_ARGUMENT`.
  */
 export async function openRawRows(name: string, context: Context): Promise<Input> {
   if (name === "-") {
-    const stream = await readHead(context.io.stdin);
-    refuseNpy(stream.head, "stdin", TOLD_DTYPE);
-    return { name: "stdin", npy: undefined, size: undefined, pieces: () => stream.rest(stream.head) };
+    const { head, all } = await readHead(context.io.stdin);
+    refuseNpy(head, "stdin", GIVEN_DTYPE);
+    return { name: "stdin", npy: undefined, size: undefined, pieces: () => all };
   }
   const input = await openInput(name, true, context);
-  refuseNpy(await readStart(name), name, TOLD_DTYPE);
+  refuseNpy(await readStart(name), name, GIVEN_DTYPE);
   return input;
 }
 
-const TOLD_DTYPE = "which says its dtype itself, but --dtype is for raw bytes; leave --dtype out";
+const GIVEN_DTYPE = "which says its dtype itself, but --dtype is for raw bytes; leave --dtype out";
+
+/** The rows of a `.npy` file in C order. */
+async function openNpyRows(
+  source: string | AsyncIterable<Uint8Array>,
+  { signal }: Context,
+  name?: string,
+): Promise<Input> {
+  return inputOf(await openNpy(source, { signal, ...(name === undefined ? {} : { name }) }), "C", signal);
+}
 
 function refuseNpy(head: Uint8Array, path: string, why: string): void {
   if (!isNpy(head)) return;
@@ -68,90 +68,57 @@ function refuseNpy(head: Uint8Array, path: string, why: string): void {
   });
 }
 
-/** A stream of which the first bytes have been read. */
-interface BegunStream {
-  /** As many bytes as a `.npy` header needs to tell its length; fewer where there are no more. */
-  readonly head: Uint8Array;
-  /** What comes next; undefined at the end. */
-  next(): Promise<Uint8Array | undefined>;
-  /** `before`, and all that comes behind the head. */
-  rest(before: Uint8Array): AsyncGenerator<Uint8Array>;
+/** What a `.npy` file begins with. */
+const MAGIC = Buffer.from([0x93, ...Buffer.from("NUMPY")]);
+
+function isNpy(head: Uint8Array): boolean {
+  return MAGIC.equals(head.subarray(0, MAGIC.length));
 }
 
-async function readHead(stream: AsyncIterable<Uint8Array>): Promise<BegunStream> {
-  const pieces = stream[Symbol.asyncIterator]();
-  const next = async (): Promise<Uint8Array | undefined> => {
-    const result = await pieces.next();
-    return result.done === true ? undefined : result.value;
-  };
-  const head = await readAtLeast(new Uint8Array(0), NPY_START, next);
-  async function* rest(before: Uint8Array): AsyncGenerator<Uint8Array> {
-    for (let piece: Uint8Array | undefined = before; piece !== undefined; piece = await next()) yield piece;
-  }
-  return { head, next, rest };
-}
-
-/** Bytes and what comes behind them, until there are `length` or no more. */
-async function readAtLeast(
-  bytes: Uint8Array,
-  length: number,
-  next: () => Promise<Uint8Array | undefined>,
-): Promise<Uint8Array> {
-  let head = bytes;
-  while (head.length < length) {
-    const piece = await next();
-    if (piece === undefined) break;
-    head = joinBytes([head, piece]);
-  }
-  return head;
-}
-
-/** Reads the header of a `.npy` file that comes as a stream; its values can be read once. Throws damage. */
-async function openNpyStream(stream: BegunStream, name: string): Promise<Input> {
-  const length = npyHeaderLength(stream.head.subarray(0, NPY_START), name);
-  const head = await readAtLeast(stream.head, length, stream.next);
-  const npy = decodeNpyHeader(head.subarray(0, length), name);
-  const size = npy.shape.reduce((product, n) => product * n, npy.dtype.itemSize);
-  async function* values(): AsyncGenerator<Uint8Array> {
-    let found = 0;
-    for await (const piece of stream.rest(head.subarray(length))) {
-      found += piece.length;
-      if (found > size) break;
-      yield piece;
-    }
-    if (found === size) return;
-    throw new SuperchunkError(
-      "TRUNCATED",
-      `the header promises ${size} bytes of values, but there are ${found > size ? "more" : found}. What was sent is not whole; send it again`,
-      { path: name, offset: npy.dataAt, field: "shape", expected: size, found },
-    );
-  }
-  return { name, npy, size, pieces: values };
-}
-
-/** The same input with its values in C order. */
-function inRowOrder(input: Input, context: Context): Input {
-  const { npy } = input;
-  if (npy === undefined || !isSpread(npy)) return input;
-  return { ...input, npy: { ...npy, order: "C" }, pieces: () => turned(input, npy, context) };
-}
-
-async function* turned(input: Input, npy: NpyHeader, { signal }: Context): AsyncGenerator<Uint8Array> {
-  if (input.name === "stdin") {
-    const store = new FileStore(tmpdir());
-    try {
-      yield* rowsOfFortranStream(input.pieces(), npy, scratchBeside(store, "superchunk"), signal);
-    } finally {
-      await store.close();
-    }
-    return;
-  }
-  const { store, path } = await locate(input.name);
+/** The first bytes of a file; fewer where it is shorter. */
+async function readStart(name: string): Promise<Uint8Array> {
+  const file = await open(name);
   try {
-    yield* rowsOfFortran(fromObject(store, path, npy.dataAt), npy, signal);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(MAGIC.length), 0, MAGIC.length, 0);
+    return buffer.subarray(0, bytesRead);
   } finally {
-    await store.close?.();
+    await file.close();
   }
+}
+
+/** The first bytes of a stream, and all of it, which can be read once. */
+async function readHead(
+  stream: AsyncIterable<Uint8Array>,
+): Promise<{ readonly head: Uint8Array; readonly all: AsyncIterable<Uint8Array> }> {
+  const pieces = stream[Symbol.asyncIterator]();
+  const kept: Uint8Array[] = [];
+  for (let bytes = 0; bytes < MAGIC.length; ) {
+    const { done, value } = await pieces.next();
+    if (done === true) break;
+    kept.push(value);
+    bytes += value.length;
+  }
+  const head = Buffer.concat(kept);
+  async function* all(): AsyncGenerator<Uint8Array> {
+    yield head;
+    for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) yield next.value;
+  }
+  return { head, all: all() };
+}
+
+/** Bytes in pieces of `length`, the last one shorter. */
+export async function* cutPieces(
+  pieces: AsyncIterable<Uint8Array>,
+  length: number,
+): AsyncGenerator<Uint8Array> {
+  let rest = Buffer.alloc(0);
+  for await (const piece of pieces) {
+    rest = Buffer.concat([rest, piece]);
+    let at = 0;
+    for (; rest.length - at >= length; at += length) yield rest.subarray(at, at + length);
+    rest = rest.subarray(at);
+  }
+  if (rest.length > 0) yield rest;
 }
 
 /** Where rows go, for messages and progress. */

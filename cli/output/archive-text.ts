@@ -1,6 +1,5 @@
 /** What `info` prints for people: an aligned block of facts, exact numbers beside human units. */
 
-import { isNotedFloat } from "../../src/format/json-float.ts";
 import { JsonFloat, type JsonInput, stringifyJson } from "../../src/index.ts";
 import { formatCount, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
@@ -25,11 +24,8 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   rows.push(["size", formatExactSize(facts.nbytes)], ["stored", storedText(facts)]);
   if (facts.kind === "array" || facts.kind === "bytes") rows.push(["checksum", facts.checksum ?? "none"]);
   if (facts.fillValue !== null) rows.push(["fill value", compact(facts.fillValue)]);
-  for (const [name, value] of Object.entries(facts.attrs))
-    rows.push([
-      "attribute",
-      `${printable(name)} = ${compact(isNotedFloat(facts.attrs, name, value) ? new JsonFloat(Number(value)) : value)}`,
-    ]);
+  for (const name of Object.keys(facts.attrs))
+    rows.push(["attribute", `${printable(name)} = ${compact(JsonFloat.memberOf(facts.attrs, name))}`]);
   for (const warning of facts.warnings) rows.push(["warning", printable(warning)]);
   const lines = alignRows(rows);
   if (facts.columns !== null && facts.columns.length > 0)

@@ -6,7 +6,6 @@ import {
   SuperchunkError,
   toJsonValue,
 } from "../../src/index.ts";
-import { nest } from "../../src/values/values.ts";
 import { formatCount } from "../input/units.ts";
 import type { Output } from "../output/output.ts";
 import { padEnd, padStart, textWidth } from "../output/text-width.ts";
@@ -221,7 +220,14 @@ function rowText(list: ValueList | undefined, source: ValueSource, row: number, 
   if (source.rowShape.length === 0) return jsonText(toJsonValue(list.at(row), source.dtype));
   const each = list.length / count;
   const flat = Array.from({ length: each }, (_, i) => toJsonValue(list.at(row * each + i), source.dtype));
-  return jsonText(nest(flat, source.rowShape) as PlainJson);
+  return jsonText(nest(flat, source.rowShape));
+}
+
+/** A flat list as nested lists of a shape. */
+function nest(flat: readonly PlainJson[], [length, ...shape]: readonly number[]): PlainJson {
+  if (length === undefined) return flat[0] ?? null;
+  const step = flat.length / Math.max(1, length);
+  return Array.from({ length }, (_, i) => nest(flat.slice(i * step, (i + 1) * step), shape));
 }
 
 /** JSON on one line. `JSON.stringify` would drop the sign of -0. */

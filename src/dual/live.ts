@@ -15,7 +15,7 @@ import { readWritable } from "../write/array/create.ts";
 import type { ArrayMirror, MirrorMaker } from "../write/array/mirror.ts";
 import { commitStorage } from "../write/array/storage-commit.ts";
 import { layOutColumns, superchunkKeys } from "../write/layout/columns.ts";
-import { type ArraySettings, storageOf } from "../write/layout/settings.ts";
+import { storageOf } from "../write/layout/settings.ts";
 import { ColumnShards } from "./column-shards.ts";
 import { admitForms, assertFree, isForeign, LiveDocuments, memberOf, readDocument } from "./documents.ts";
 import { LiveView, type LiveViewOptions } from "./live-view.ts";
@@ -61,6 +61,12 @@ export function liveViews(options: LiveViewOptions): MirrorMaker {
     },
     create: begin,
     open: begin,
+    checkChange: async (place, { before, wanted, isFree }) => {
+      const { store, path } = place;
+      const published = new LiveDocuments(place, before, layOutColumns(path, before)).forms;
+      const old = (await readLiveState(store, path))?.forms ?? [];
+      await admitForms(place, wanted, { published, old, isFree });
+    },
     clear: async (store, path) => {
       if ((await store.stat(joinKey(path, LIVE_STATE))) !== undefined)
         await removeView(store, path, await columnNodes(store, path));
@@ -81,23 +87,6 @@ function checkPolicy(publish: PublishPolicy | undefined): void {
 /** Opens live arrays that are to become plain ones: what is wrong with their views stays wrong. */
 export function idleViews(files: DualFiles): MirrorMaker {
   return { ...liveViews({ files }), open: async () => IDLE_VIEW };
-}
-
-/**
- * Looks whether a live array can get other settings; writes nothing.
- *
- * @throws UNSUPPORTED, CONFLICT as {@link admitForms}
- */
-export async function checkChange(
-  place: { readonly store: WritableStore; readonly path: string },
-  before: ArraySettings,
-  wanted: ArraySettings,
-  isFree: boolean,
-): Promise<void> {
-  const { store, path } = place;
-  const published = new LiveDocuments(place, before, layOutColumns(path, before)).forms;
-  const old = (await readLiveState(store, path))?.forms ?? [];
-  await admitForms(place, wanted, { published, old, isFree });
 }
 
 /** What went, and what stays. */

@@ -7,10 +7,10 @@
 import { readAttributes } from "../archive/kinds/array-folder.ts";
 import type { Finding, LongOptions } from "../archive/kinds/types.ts";
 import { open } from "../archive/open/open.ts";
-import { VIEW_IS_BEHIND } from "../archive/places/generation.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { isEqual } from "../bytes/equal.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
+import { VIEW_IS_BEHIND } from "../format/layout.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { readWritable } from "../write/array/create.ts";

@@ -176,10 +176,11 @@ export class ZarrEdit extends Editable {
     });
   }
 
-  override planSet(selection: Selection | null): Promise<SetPlan> {
-    return attempt(() => {
+  override planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
+    return attempt(async () => {
       const extents = resolveSelection(selection, this.shape);
       const valuesSet = elementsOf(extents.map(({ count }) => count));
+      if (values !== undefined) await collectItems(values, this.dtype, valuesSet);
       if (valuesSet === 0) return { valuesSet, chunksRewritten: 0, nbytesRewritten: 0 };
       const { axes } = this.#array.model;
       const counts = axes.map((axis, d) => [...segmentsOf(axis, at(extents, d))].length);

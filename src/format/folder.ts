@@ -233,7 +233,7 @@ function folderOf(given: string, name: string): string {
 }
 
 function parseObject(bytes: Uint8Array, path: string, mostValues?: number): JsonObject {
-  const value = parseJson(bytes, path, mostValues);
+  const value = parseJson(bytes, path, mostValues === undefined ? {} : { mostValues });
   if (isObject(value)) return value;
   throw bad(path, "JSON", "an object", value);
 }

@@ -18,6 +18,12 @@ export class JsonFloat {
   valueOf(): number {
     return this.value;
   }
+
+  /** A member of what `parseJson` returned, as its text had it: a {@link JsonFloat} where it was a whole float. */
+  static memberOf<T>(container: Readonly<Record<string, T>>, name: string): T | JsonFloat | null {
+    const value = container[name];
+    return isNotedFloat(container, name, value) ? new JsonFloat(Number(value)) : (value ?? null);
+  }
 }
 
 /** Whole numbers that are floats in the text, by the object or list that they are in, and by name or index there. */

@@ -17,31 +17,36 @@ export const MAX_JSON_DEPTH = 200;
 /** Digits of an integer at most, as Python 3.11 has it. [FJ-05] */
 export const MAX_INTEGER_DIGITS = 4300;
 
+/** How {@link parseJson} reads. */
+export interface JsonReading {
+  /**
+   * Floats that are whole numbers (`1.0`): `plain` numbers (default); `kept` as {@link JsonFloat}, for what is to be written
+   * again; or `typed`: kept too, and a float beyond the largest, which Python reads as infinity from a file, is `LIMIT`.
+   */
+  readonly floats?: "plain" | "kept" | "typed";
+  /** Values of the document at most (default 4,000,000). */
+  readonly mostValues?: number;
+}
+
 /**
  * Parses a document: text, or UTF-8 bytes with or without a byte order mark. `path` names it in messages.
- * `mostValues` is for what can never have as many as {@link MAX_JSON_VALUES}. Integers beyond 2^53 are bigint; the last of equal keys wins, as in Python.
+ * Integers beyond 2^53 are bigint; the last of equal keys wins, as in Python.
  * Throws `TRUNCATED` where the text ends too soon, `BAD_FIELD` where it is not JSON, `LIMIT` where it is too
  * large or too deep; `details.offset` is the byte.
  */
 export function parseJson(
   source: string | Uint8Array,
   path: string,
-  mostValues: number = MAX_JSON_VALUES,
-): JsonValue {
-  return parserOf(source, path, { mostValues }).parse() as JsonValue; // floats are numbers here
-}
-
-/** The same for what is to be written again: whole numbers that stand there as floats are {@link JsonFloat}. */
-export function parseJsonInput(source: string | Uint8Array, path: string): JsonInput {
-  return parserOf(source, path, { keepsFloats: true }).parse();
-}
-
-/**
- * The same for what a person has just typed: a float beyond the largest, which Python reads as infinity from a file, is `LIMIT`
- * here.
- */
-export function parseTypedJson(source: string | Uint8Array, path: string): JsonInput {
-  return parserOf(source, path, { keepsFloats: true, isTyped: true }).parse();
+  options?: JsonReading & { readonly floats?: "plain" },
+): JsonValue;
+export function parseJson(source: string | Uint8Array, path: string, options: JsonReading): JsonInput;
+export function parseJson(
+  source: string | Uint8Array,
+  path: string,
+  { floats = "plain", mostValues }: JsonReading = {},
+): JsonInput {
+  const settings = { keepsFloats: floats !== "plain", isTyped: floats === "typed" };
+  return parserOf(source, path, { ...settings, ...(mostValues === undefined ? {} : { mostValues }) }).parse();
 }
 
 interface ParserOptions {

@@ -216,6 +216,10 @@ export function encodeFilled(filled: readonly RowSpan[] = []): JsonObject {
   return filled.length === 0 ? {} : { filled: filled.map(({ from, to }) => [from, to]) };
 }
 
+/** What is said of an array that keeps itself a Zarr array, and whose Zarr view is not that of its last commit. [FY-06] */
+export const VIEW_IS_BEHIND =
+  'the Zarr view is behind: some of what Zarr readers see may be from before the last change, and some from after it. A writer is at work, or was killed; the next one finishes the view, and so does "superchunk link"';
+
 /** What is said of rows that a repair filled. */
 export function filledText({ from, to }: RowSpan): string {
   const rows = to - from === 1 ? `row ${from} holds` : `rows ${from} to ${to - 1} hold`;

@@ -10,7 +10,7 @@ import { assertApart } from "../convert/run/destination.ts";
 import { isArchive } from "../convert/sources/items.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { type Mount, MountedStore } from "../store/mounted.ts";
-import { type Location, locate, locateFileTarget, locateTarget, type WritableLocation } from "./locate.ts";
+import { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 import { open } from "./open.ts";
 import { decoderOf, encoderOf, type ThreadOptions } from "./threads/threads.ts";
 
@@ -64,7 +64,7 @@ export async function* planConversion(
 
 function locateDestination(destination: string, { to = "zarr" }: ConvertOptions): WritableLocation {
   const isFolder = to === "zarr" || to === "zarr3-transformer";
-  return isFolder ? locateTarget(destination) : locateFileTarget(destination);
+  return isFolder ? locateTarget(destination) : locateTarget(destination, "file");
 }
 
 /** What is converted, and what releases it. */

@@ -5,18 +5,13 @@ import type { CompressorName } from "../codec/types.ts";
 import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
 import type { CreateOptions, EditOptions } from "../edit/options.ts";
 import { SuperchunkError } from "../errors.ts";
+import { LINK_RECORD } from "../format/naming.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { WriterLock } from "../write/array/create.ts";
 import type { Editable } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
-import {
-  closeOnFailure,
-  isS3Address,
-  locateFileTarget,
-  locateTarget,
-  type WritableLocation,
-} from "./locate.ts";
+import { closeOnFailure, isS3Address, locateTarget, type WritableLocation } from "./locate.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { isSlow } from "./threads/thread-encoder.ts";
 import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
@@ -36,10 +31,15 @@ export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOpt
  */
 export async function edit(path: string, options: EditPathOptions = {}): Promise<Editable> {
   const location = locateEdited(path);
-  return closeOnFailure(
+  const edited = await closeOnFailure(
     location.store,
     editIn(location.store, location.path, await settle(path, location, options)),
   );
+  if (options.readOnly !== true && fs.existsSync(join(path, LINK_RECORD)))
+    edited.notes.push(
+      'its Zarr view still has what was there before; "superchunk link" brings it up to date ("superchunk compact" first, after values were set or rows deleted)',
+    );
+  return edited;
 }
 
 /**
@@ -51,7 +51,7 @@ export async function create(path: string, options: CreatePathOptions): Promise<
   const isFile = options.format === "bloscpack";
   const isNode = options.format === "zarr" && !isS3Address(path);
   const location = isFile
-    ? locateFileTarget(path)
+    ? locateTarget(path, "file")
     : ((isNode ? locateInHierarchy(path) : undefined) ?? locateTarget(path));
   const settled = await settle(path, location, options, options.format ?? "blz");
   return closeOnFailure(location.store, createIn(location.store, location.path, { ...options, ...settled }));
@@ -62,7 +62,7 @@ function locateEdited(path: string): WritableLocation {
   if (/^https?:\/\//i.test(path))
     throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
   const isFile = !isS3Address(path) && fs.statSync(path, { throwIfNoEntry: false })?.isFile() === true;
-  if (isFile) return locateFileTarget(path);
+  if (isFile) return locateTarget(path, "file");
   return isS3Address(path) || isArchive(path)
     ? locateTarget(path)
     : (locateInHierarchy(path) ?? locateTarget(path));

@@ -10,13 +10,14 @@ export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError }
 export { slice } from "../values/selection.ts";
 export type { Editable } from "../write/editable.ts";
 export { type ConvertPathOptions, convert, planConversion } from "./convert.ts";
-export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
+export { isLinked, type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
 export { type CreatePathOptions, create, type EditPathOptions, edit } from "./edit.ts";
 export type { FileStoreOptions } from "./fs/fs-reader.ts";
 export { FileStore } from "./fs/fs-store.ts";
 export { type RepositoryOptions, toIcechunkPrefix } from "./icechunk/icechunk-options.ts";
 export { type IcechunkOptions, type IcechunkResult, writeIcechunk } from "./icechunk/icechunk-write.ts";
 export { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
+export { type NpyFile, openNpy } from "./npy-file.ts";
 export {
   type OpenArrayPathOptions,
   type OpenPathOptions,

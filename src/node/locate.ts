@@ -77,20 +77,20 @@ export function isS3Address(location: string): boolean {
   return /^s3:\/\//i.test(location);
 }
 
-/** The store for a destination, with its root there. Throws `UNSUPPORTED` for addresses that cannot be written, `BAD_ARGUMENT`. */
-export function locateTarget(location: string): WritableLocation {
-  if (isS3Address(location)) return { store: new S3Store(parseS3Address(location)), path: "" };
-  return { store: new FileStore(localPath(location)), path: "" };
-}
-
-/** The store for a file that is to be written, with its key there. Throws as {@link locateTarget}. */
-export function locateFileTarget(location: string): WritableLocation {
+/**
+ * The store for a destination, which need not exist: with its root there, or for a `file` in the folder above.
+ *
+ * @throws UNSUPPORTED for addresses that cannot be written; BAD_ARGUMENT for an empty path, and a name that no key can have
+ */
+export function locateTarget(location: string, kind: "folder" | "file" = "folder"): WritableLocation {
   if (isS3Address(location)) {
     const { prefix = "", ...where } = parseS3Address(location);
+    if (kind === "folder") return { store: new S3Store({ ...where, prefix }), path: "" };
     const { folder, name } = splitKey(prefix);
     return { store: new S3Store({ ...where, prefix: folder }), path: name };
   }
   const path = localPath(location);
+  if (kind === "folder") return { store: new FileStore(path), path: "" };
   refuseName(basename(path), location);
   return { store: new FileStore(dirname(path)), path: basename(path) };
 }

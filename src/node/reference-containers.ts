@@ -20,7 +20,7 @@ import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
 import { explainIcechunk, openRepository } from "./icechunk/icechunk.ts";
 import { fromIcechunkLocation } from "./icechunk/icechunk-options.ts";
-import { locateFileTarget } from "./locate.ts";
+import { locateTarget } from "./locate.ts";
 
 /** Changes to a container, or with `prefix` a new one. */
 export type SetContainer = Omit<ContainerChanges, "store"> & { readonly prefix?: string | undefined };
@@ -34,7 +34,7 @@ interface Place {
 
 async function withPlace<T>(location: string, work: (place: Place) => Promise<T>): Promise<T> {
   const at = location.replace(/\/+(?=\?|$)/, "");
-  const { store, path } = locateFileTarget(at);
+  const { store, path } = locateTarget(at, "file");
   try {
     return await work({ store, path, location: at });
   } finally {

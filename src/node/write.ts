@@ -17,7 +17,7 @@ import type { WritableArray } from "../write/array/writable-array.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";
-import { isS3Address, locate, locateFileTarget, locateTarget } from "./locate.ts";
+import { isS3Address, locate, locateTarget } from "./locate.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { isSlow } from "./threads/thread-encoder.ts";
 import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
@@ -86,7 +86,7 @@ export async function repairArray(path: string, options: RepairPathOptions = {})
   const { store, path: key } = isHere && isS3Address(path) ? locateTarget(path) : await locate(path);
   try {
     const isFile = key !== "";
-    const target = into === undefined ? undefined : isFile ? locateFileTarget(into) : locateTarget(into);
+    const target = into === undefined ? undefined : isFile ? locateTarget(into, "file") : locateTarget(into);
     const lock = isS3Address(into ?? path)
       ? undefined
       : (): Promise<FileLock> => acquireLock(join(resolve(into ?? path), "meta", "lock"), { breakLock });

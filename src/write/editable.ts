@@ -125,9 +125,11 @@ export abstract class Editable implements AsyncDisposable {
   get columnNames(): readonly string[] {
     return [];
   }
-  /** What could not be cleared up, in words: no value depends on it. */
+  /** Said by who opened it, see {@link warnings}. */
+  readonly notes: string[] = [];
+  /** What could not be cleared up, and what no longer shows these values, in words: no value depends on it. */
   get warnings(): readonly string[] {
-    return [];
+    return this.notes;
   }
 
   /** Appends rows along the first dimension. */
@@ -199,9 +201,13 @@ export abstract class Editable implements AsyncDisposable {
   planResize(_shape: number | readonly number[]): Promise<ResizePlan> {
     return this.refuse("resize");
   }
-  /** What {@link set} would do. Writes nothing. */
-  planSet(_selection: Selection | null): Promise<SetPlan> {
+  /** What {@link set} would do; values that are given have to fit. Writes nothing. */
+  planSet(_selection: Selection | null, _values?: unknown): Promise<SetPlan> {
     return this.refuse("set");
+  }
+  /** What {@link compact} would do, with what is committed. Writes nothing. */
+  planCompact(_changes?: CutOptions): Promise<CompactPlan> {
+    return this.refuse("compact");
   }
   /** What {@link deleteRows} would do. Writes nothing. */
   planDelete(start: number, end: number): Promise<DeletePlan> {

@@ -1,4 +1,5 @@
 /** What is said of damaged archives: the code tells what is wrong, and positions are positions in the file. */
+
 import { describe, expect, test } from "vitest";
 import type { ArrayArchive, BytesArchive } from "../../src/archive/kinds/types.ts";
 import { findArchives } from "../../src/archive/open/discover.ts";
@@ -7,7 +8,8 @@ import { digestLength } from "../../src/format/checksums.ts";
 import { encodeJournal } from "../../src/format/journal.ts";
 import { encodeSection } from "../../src/format/metadata.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { convert, openZarrArray } from "../../src/zarr.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { convert } from "../../src/zarr.ts";
 import { loadArchives } from "../fixtures/manifest.ts";
 import { rejectionOf, utf8 } from "../format/hex.ts";
 import { ABC, jsonOf, makeFile, openFile, openFolder, stored, textOf } from "../format/small-archives.ts";

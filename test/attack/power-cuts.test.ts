@@ -1,4 +1,5 @@
 /** Power cuts under long files, which are written past the page cache: simulated from what a real process wrote and synced. */
+
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +10,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { openZarrArray } from "../../src/zarr.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { randomFrom } from "../crash/random.ts";
 import { note, runsOf } from "./figures.ts";
 

@@ -2,14 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
-import {
-  MAX_INTEGER_DIGITS,
-  MAX_JSON_DEPTH,
-  parseJson,
-  parseJsonInput,
-  parseTypedJson,
-  stringifyJson,
-} from "../../src/format/json.ts";
+import { MAX_INTEGER_DIGITS, MAX_JSON_DEPTH, parseJson, stringifyJson } from "../../src/format/json.ts";
 import { JsonFloat, keepFloats } from "../../src/format/json-float.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
@@ -20,7 +13,8 @@ import { errorOf, hex, utf8 } from "./hex.ts";
 const parse = (text: string): JsonValue => parseJson(text, "meta/sizes");
 
 it("[FJ-09] floats stay floats, as json.loads and json.dumps of Python 3.12 have them", () => {
-  const again = (text: string): string => stringifyJson(parseJsonInput(text, "text"), { python: true });
+  const again = (text: string): string =>
+    stringifyJson(parseJson(text, "text", { floats: "kept" }), { python: true });
   expect(again("[1.0, 1, 100.0, 1e2, 1E16, 1.5, -0.0, -0, 2e-7, 1e400, 123456789012345678901.0]")).toBe(
     "[1.0, 1, 100.0, 100.0, 1e+16, 1.5, -0.0, 0, 2e-07, Infinity, 1.2345678901234568e+20]",
   );
@@ -50,9 +44,9 @@ it("[FJ-10] what was read as plain numbers is written with the floats that it ha
 });
 
 it("what is typed has no float beyond the largest", () => {
-  expect(errorOf(() => parseTypedJson("[1e400]", "value"))).toMatchObject({ code: "LIMIT" });
-  expect(errorOf(() => parseTypedJson("-1e309", "value"))).toMatchObject({ code: "LIMIT" });
-  expect(parseTypedJson("[Infinity, 1e308]", "value")).toEqual([
+  expect(errorOf(() => parseJson("[1e400]", "value", { floats: "typed" }))).toMatchObject({ code: "LIMIT" });
+  expect(errorOf(() => parseJson("-1e309", "value", { floats: "typed" }))).toMatchObject({ code: "LIMIT" });
+  expect(parseJson("[Infinity, 1e308]", "value", { floats: "typed" })).toEqual([
     Number.POSITIVE_INFINITY,
     new JsonFloat(1e308),
   ]);

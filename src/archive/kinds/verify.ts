@@ -5,7 +5,7 @@
 
 import { isSuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
-import { filledText, type RowSpan } from "../../format/layout.ts";
+import { filledText, type RowSpan, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { ChunkSequence, PlacedChunk } from "../places/sequence.ts";
 import type { DecodedChunk } from "../read/chunk-decoder.ts";
 import type { ArrayArchive, Finding, LongOptions, VerifyReport } from "./types.ts";
@@ -60,7 +60,7 @@ export function findingsOf(
 ): Finding[] {
   const texts = new Set(filled.map(filledText));
   return warnings.map((message) => {
-    const code = texts.has(message) ? "FILLED" : "WARNING";
+    const code = texts.has(message) ? "FILLED" : message === VIEW_IS_BEHIND ? "BEHIND" : "WARNING";
     return { severity: "warning", code, message, path };
   });
 }

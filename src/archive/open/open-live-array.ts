@@ -1,5 +1,6 @@
 /** Opens an array whose layout is in `meta/sizes`. @see FORMAT.md [FG] */
 import { isSuperchunkError } from "../../errors.ts";
+import { VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -12,13 +13,7 @@ import {
 } from "../kinds/array-folder.ts";
 import { LiveArray, LiveState, type Opened } from "../kinds/live-array.ts";
 import type { ArrayArchive, OpenOptions } from "../kinds/types.ts";
-import {
-  type Generation,
-  hasLayout,
-  isViewBehind,
-  readGeneration,
-  VIEW_IS_BEHIND,
-} from "../places/generation.ts";
+import { type Generation, hasLayout, isViewBehind, readGeneration } from "../places/generation.ts";
 import { LayoutSequence, OpenedFiles } from "../places/layout-files.ts";
 
 export { hasLayout };

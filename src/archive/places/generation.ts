@@ -134,10 +134,6 @@ async function readBoth(store: ReadableStore, path: string, options: StoreOption
   return { sizes, storage };
 }
 
-/** What is said of an array that keeps itself a Zarr array, and whose Zarr view is not that of its last commit. [FY-06] */
-export const VIEW_IS_BEHIND =
-  'the Zarr view is behind: some of what Zarr readers see may be from before the last change, and some from after it. A writer is at work, or was killed; the next one finishes the view, and so does "superchunk link"';
-
 /** True where an array keeps itself a Zarr array, and its state does not say that the view shows this generation. [FY-06] */
 export async function isViewBehind(
   store: ReadableStore,

@@ -12,12 +12,14 @@ import { countChunks, type Run } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
+import type { CompactPlan } from "../editable.ts";
 import { type ColumnLayout, joinField } from "../layout/columns.ts";
 import { appendRun } from "../layout/runs.ts";
-import { type ArraySettings, storageOf } from "../layout/settings.ts";
+import { type ArraySettings, type CutOptions, settleSettings, storageOf } from "../layout/settings.ts";
 import { reshapeRows } from "../rows/reshape-rows.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import { grow } from "./changes.ts";
+import type { MirrorMaker } from "./mirror.ts";
 import { commitStorage } from "./storage-commit.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
@@ -230,4 +232,32 @@ export async function giveName(writer: ArrayWriter, from: string, to: string): P
     }
   }
   await store.put(to, copyOf(store, from), { durable: true });
+}
+
+/** What `compact` would do, by the metadata and the heads of superchunks. Throws as settling the settings, and the mirror. */
+export async function planCompaction(
+  writer: ArrayWriter,
+  changes: CutOptions,
+  mirror: MirrorMaker | undefined,
+): Promise<CompactPlan> {
+  const { settings, committed, root } = writer;
+  const { dtype, rowShape, hasColumns, dflt, revision, zarr } = settings;
+  const isRecoded = Object.values(changes).some((value) => value !== undefined);
+  if (isRecoded) {
+    const base = { dtype, rowShape, hasColumns, dflt, revision, zarr };
+    const wanted = settleSettings(base, changes, settings);
+    const isFree = changes.superchunklen === undefined;
+    if (zarr) await mirror?.checkChange(root, { before: settings, wanted, isFree });
+  }
+  const { kept, rewritten } = await planFold(writer, true);
+  const superchunks = kept.size + rewritten.length;
+  const moved = [...kept].filter(([place, number]) => number !== place + 1).length;
+  return {
+    isRecoded,
+    isShownAnew: isRecoded && zarr,
+    superchunks,
+    superchunksWritten: isRecoded ? superchunks : rewritten.length,
+    superchunksRenamed: isRecoded ? 0 : moved,
+    cbytes: committed.cbytes,
+  };
 }

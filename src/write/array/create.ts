@@ -146,7 +146,7 @@ export async function createArray(
       await grow(writer, rows, { signal: options.signal });
       await writer.commit();
     }
-    return new WritableArray(writer, attrs, lock);
+    return new WritableArray(writer, attrs, { lock, mirror: options.mirror });
   } catch (error) {
     await lock?.release();
     throw error;
@@ -177,11 +177,12 @@ export async function openWritable(
     const root = new ArrayRoot(store, path, sizes);
     const writer = new ArrayWriter(root, settings, committed, options);
     if (options.modify === "in-place") await refuseInPlace(store, path, settings);
-    if (readOnly) return new WritableArray(writer, attrs, undefined, true);
+    const { mirror } = options;
+    if (readOnly) return new WritableArray(writer, attrs, { isReadOnly: true, mirror });
     if (isForeign) await writer.recommit({});
     await recover(writer);
-    if (settings.zarr) writer.files.mirror = await options.mirror?.open(writer, attrs);
-    return new WritableArray(writer, attrs, lock);
+    if (settings.zarr) writer.files.mirror = await mirror?.open(writer, attrs);
+    return new WritableArray(writer, attrs, { lock, mirror });
   } catch (error) {
     await lock?.release();
     throw error;

@@ -55,6 +55,11 @@ export interface MirrorMaker {
   create(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
   /** Of an array that has one. */
   open(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
+  /** Looks whether an array that has one can get other settings; writes nothing. Throws as {@link ArrayMirror.admit}. */
+  checkChange(
+    place: { readonly store: WritableStore; readonly path: string },
+    change: { readonly before: ArraySettings; readonly wanted: ArraySettings; readonly isFree: boolean },
+  ): Promise<void>;
   /** Removes what mirrors of an array at this place have left, which is to be removed as well. */
   clear(store: WritableStore, path: string): Promise<void>;
 }

@@ -8,6 +8,7 @@ import { superchunkName } from "../../format/naming.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
+import { storedTimes } from "../../values/time-value.ts";
 import { fieldSize } from "../../values/values.ts";
 import type { NewColumn } from "../editable.ts";
 import { assertApart } from "../layout/column-places.ts";
@@ -24,7 +25,7 @@ export async function addColumn(writer: ArrayWriter, column: NewColumn, values: 
   const fields = fieldsOf(writer);
   const { name, shape = [] } = column;
   const dtype = givenDType(column.dtype);
-  const dflt = (column.fillValue ?? null) as JsonValue;
+  const dflt = storedTimes(dtype, (column.fillValue ?? null) as JsonValue);
   if (fields.some((field) => field.name === name)) throw taken(name);
   const settings = withFields(writer, [...fields, { name, dtype, shape, offset: 0 }], (dflts) => [
     ...dflts,

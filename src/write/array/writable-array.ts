@@ -18,6 +18,7 @@ import { scratchBeside } from "../bloscpack/chunk-spool.ts";
 import {
   type AttributeChanges,
   attempt,
+  type CompactPlan,
   Editable,
   type NewColumn,
   type ResizePlan,
@@ -28,17 +29,26 @@ import { superchunkKeys } from "../layout/columns.ts";
 import { planSetting, superchunksOf } from "../layout/setting-plan.ts";
 import { type CutOptions, optionsOf, settleSettings } from "../layout/settings.ts";
 import { OperationLine } from "../operation-line.ts";
+import { collectItems } from "../rows/edits.ts";
 import { countNpyRows, type NpySource, readNpyRows } from "../rows/npy-rows.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter } from "./array-writer.ts";
 import { deleteRows, grow, shrink } from "./changes.ts";
-import { fold, recode, settleNames } from "./compact.ts";
+import { fold, planCompaction, recode, settleNames } from "./compact.ts";
+import type { MirrorMaker } from "./mirror.ts";
 import { addColumn, deleteColumn, renameColumn } from "./schema.ts";
 import { commitStorage } from "./storage-commit.ts";
 import { foldMany, tidy } from "./tidy.ts";
 import { ValueSetter } from "./value-setter.ts";
 
 const DONE = Promise.resolve();
+
+/** How an array was opened. */
+export interface OpenedFor {
+  readonly lock?: { release(): Promise<void> } | undefined;
+  readonly isReadOnly?: boolean;
+  readonly mirror?: MirrorMaker | undefined;
+}
 
 export class WritableArray extends Editable {
   readonly kind = "array";
@@ -56,18 +66,15 @@ export class WritableArray extends Editable {
   #shown: { readonly sizes: Uint8Array | undefined; readonly array: ArrayArchive } | undefined;
 
   readonly #isReadOnly: boolean;
+  readonly #mirror: MirrorMaker | undefined;
 
-  constructor(
-    writer: ArrayWriter,
-    attrs: JsonObject,
-    lock?: { release(): Promise<void> },
-    isReadOnly = false,
-  ) {
+  constructor(writer: ArrayWriter, attrs: JsonObject, { lock, isReadOnly = false, mirror }: OpenedFor) {
     super();
     this.#writer = writer;
     this.#attrs = attrs;
     this.#lock = lock;
     this.#isReadOnly = isReadOnly;
+    this.#mirror = mirror;
     this.#line = new OperationLine(this.store.describe(this.path), (error) => this.#explain(error));
   }
 
@@ -114,7 +121,7 @@ export class WritableArray extends Editable {
   }
   /** What could not be cleared up or put in order, in words: no row depends on it, and the next writer tries again. */
   override get warnings(): readonly string[] {
-    return this.#writer.root.warnings;
+    return [...this.notes, ...this.#writer.root.warnings];
   }
 
   /**
@@ -249,12 +256,13 @@ export class WritableArray extends Editable {
     });
   }
 
-  override planSet(selection: Selection | null): Promise<SetPlan> {
+  override planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
     const { settings, committed } = this.#writer;
     const { dtype, chunklen } = settings;
     const facts = { shape: this.shape, itemSize: dtype.itemSize, chunklen, layout: committed.layout };
     return attempt(async () => {
       const plan = planSetting(facts, selection);
+      if (values !== undefined) await collectItems(values, dtype, plan.valuesSet);
       if (this.#writer.changes === undefined) return plan;
       for (const key of superchunkKeys(this.#writer.columns, superchunksOf(facts, selection)))
         await requireOneName(this.store, key);
@@ -334,6 +342,10 @@ export class WritableArray extends Editable {
         await foldAndSettle();
       });
     });
+  }
+
+  override planCompact(changes: CutOptions = {}): Promise<CompactPlan> {
+    return attempt(() => planCompaction(this.#writer, changes, this.#mirror));
   }
 
   /** Lets a plan that knows encoded chunks write into an array, and commits it. Of this library's own. */

@@ -16,6 +16,7 @@ import type { PutSource, WritableStore } from "../../store/types.ts";
 import { type Selected, selectedOf } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
 import { elementsOf, resolveSelection } from "../../values/selection.ts";
+import { storedTimes } from "../../values/time-value.ts";
 import { toValues } from "../../values/values.ts";
 import { changeMembers } from "../attributes.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
@@ -243,7 +244,7 @@ export class BcolzArray extends Editable {
     if (this.kind === "array") return this.refuse("addColumn");
     return this.#changeColumns(async () => {
       const parsed = givenDType(dtype);
-      const dflt = (fillValue ?? null) as JsonValue;
+      const dflt = storedTimes(parsed, (fillValue ?? null) as JsonValue);
       const data =
         values === undefined
           ? repeatRow(defaultRowOf(parsed, shape, dflt), this.#rows)
@@ -263,8 +264,10 @@ export class BcolzArray extends Editable {
     return this.#changeColumns(() => deleteColumn(this.store, this.path, name));
   }
 
-  override async planSet(selection: Selection | null): Promise<SetPlan> {
-    return planColumnsSet(this.#columns, resolveSelection(selection, this.shape));
+  override async planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
+    const plan = planColumnsSet(this.#columns, resolveSelection(selection, this.shape));
+    if (values !== undefined) await collectItems(values, this.#dtype, plan.valuesSet);
+    return plan;
   }
 
   override get<const S extends Selection | null | undefined = null>(

@@ -176,11 +176,12 @@ export class BloscpackFile extends Editable {
     });
   }
 
-  override planSet(selection: Selection | null): Promise<SetPlan> {
-    return attempt(() => {
+  override planSet(selection: Selection | null, values?: unknown): Promise<SetPlan> {
+    return attempt(async () => {
       const { chunkSize, nbytes } = this.#state;
       const extents = resolveSelection(selection, this.#shape);
       const valuesSet = elementsOf(extents.map(({ count }) => count));
+      if (values !== undefined) await collectItems(values, this.dtype, valuesSet);
       const { itemSize } = this.dtype;
       const facts = { shape: this.#shape, itemSize, chunkBytes: chunkSize };
       const chunks = new Set<number>();

@@ -7,7 +7,7 @@ import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import type { BlpkHeader } from "../../format/header.ts";
-import { parseJsonInput } from "../../format/json.ts";
+import { parseJson } from "../../format/json.ts";
 import { decodeSection, decodeSectionHeader, SECTION_HEADER_LENGTH } from "../../format/metadata.ts";
 import type { DType, JsonInput } from "../../format/types.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
@@ -111,7 +111,7 @@ async function readSection(
   if (bytes?.length !== sectionLength)
     throw new SuperchunkError("STALE", "the file changed while it was read", { path });
   const { text } = await decodeSection(bytes, path, HEADER_LENGTH);
-  const metadata = parseJsonInput(text, path);
+  const metadata = parseJson(text, path, { floats: "kept" });
   return { bytes, metadata, options: { checksum, level, maxMetaSize } };
 }
 

@@ -6,7 +6,7 @@
  * @see FORMAT.md [FL-04] [FY-01]
  */
 import { SuperchunkError } from "../../errors.ts";
-import { parseJsonInput, stringifyJson } from "../../format/json.ts";
+import { parseJson, stringifyJson } from "../../format/json.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
 import type { JsonInput } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
@@ -42,7 +42,10 @@ async function findDocument(
   const info = await store.stat(key, options);
   const bytes = info === undefined ? undefined : await store.get(key, options);
   if (info === undefined || bytes === undefined) return undefined;
-  return { document: parseJsonInput(bytes, store.describe(key)) as Document, version: info.version };
+  return {
+    document: parseJson(bytes, store.describe(key), { floats: "kept" }) as Document,
+    version: info.version,
+  };
 }
 
 /**

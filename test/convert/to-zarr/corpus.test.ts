@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { verifyConversion } from "../../../src/convert/run/verify-conversion.ts";
 import { isSuperchunkError } from "../../../src/errors.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
 import type { JsonObject } from "../../../src/format/types.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { type ConvertOptions, convert, verifyConversion } from "../../../src/zarr.ts";
+import { type ConvertOptions, convert } from "../../../src/zarr.ts";
 import {
   type ArrayFixture,
   type Fixture,

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
+import { verifyConversion } from "../../../src/convert/run/verify-conversion.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { convert, verifyConversion } from "../../../src/zarr.ts";
+import { convert } from "../../../src/zarr.ts";
 import fc from "../../property.ts";
 import { sweep } from "../../scope.ts";
 import { putBloscpack, putCarray, putRaw } from "./make-archive.ts";

@@ -2,11 +2,12 @@
 
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
+import { verifyConversion } from "../../../src/convert/run/verify-conversion.ts";
 import { zarrSource } from "../../../src/convert/sources/items.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createArray } from "../../../src/write/array/create.ts";
 import { openZarr, openZarrArray } from "../../../src/zarr/read/open.ts";
-import { convert, verifyConversion } from "../../../src/zarr.ts";
+import { convert } from "../../../src/zarr.ts";
 import fc from "../../property.ts";
 import { sweep } from "../../scope.ts";
 import { putBloscpack, putCarray } from "./make-archive.ts";

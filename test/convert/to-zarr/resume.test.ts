@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { Archive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
+import { assertApart } from "../../../src/convert/run/destination.ts";
 import { isSuperchunkError } from "../../../src/errors.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { withCounting } from "../../../src/store/wrappers/counting.ts";
 import { withFaults } from "../../../src/store/wrappers/faulty.ts";
-import { assertApart, type ConvertOptions, convert } from "../../../src/zarr.ts";
+import { type ConvertOptions, convert } from "../../../src/zarr.ts";
 import { putCarray } from "./make-archive.ts";
 import { planOne } from "./plan-one.ts";
 import { documentAt, keysOf, openFixture, readWithZarrita } from "./read-back.ts";
@@ -275,7 +276,7 @@ describe("damage while converting", () => {
 
   it("a shard that was changed since is found by verifying", async () => {
     const { archive } = await makeSource();
-    const { verifyConversion } = await import("../../../src/zarr.ts");
+    const { verifyConversion } = await import("../../../src/convert/run/verify-conversion.ts");
     const target = new MemoryStore();
     await convert(archive, { store: target, path: "out" });
     const shard = (await target.get("out/c/0")) ?? new Uint8Array();

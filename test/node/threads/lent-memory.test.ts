@@ -197,7 +197,8 @@ it("a damaged chunk is the error that it is in one thread", async () => {
 
 describe("memory that the user holds", () => {
   it("is never lent, not even that of a result before", async () => {
-    const { createZarr, openZarrArray } = await import("../../../src/zarr.ts");
+    const { createZarr } = await import("../../../src/zarr/write/create.ts");
+    const { openZarrArray } = await import("../../../src/zarr/read/open.ts");
     const { FileStore } = await import("../../../src/node/fs/fs-store.ts");
     const store = new FileStore(folder);
     const spec = { shape: [ITEMS], dataType: "int64", chunkShape: [ITEMS / 40], shardShape: [ITEMS / 8] };

@@ -8,7 +8,8 @@ const LARGE = 10_000_000;
 const SMALL = 1_000_000;
 
 async function readFilled(items: number, shared = false): Promise<Uint8Array> {
-  const { createZarr, openZarrArray } = await import("../../../src/zarr.ts");
+  const { createZarr } = await import("../../../src/zarr/write/create.ts");
+  const { openZarrArray } = await import("../../../src/zarr/read/open.ts");
   const { decoderOf } = await import("../../../src/node/index.ts");
   const { MemoryStore } = await import("../../../src/store/memory.ts");
   const store = new MemoryStore();
