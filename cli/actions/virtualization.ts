@@ -118,6 +118,7 @@ async function* planAll(
     portable: flags.portable,
     dimensionNames: flags.dimensionNames,
     columns: flags.column,
+    isMember: entries.length > 1 && flags.concat !== true,
     encoder: encoderOf(),
     signal: context.signal,
   };

@@ -33,7 +33,10 @@ export interface LayoutOptions extends ShardSizing {
   readonly dtype?: DType | undefined;
   /** For archives of plain bytes: how the values are arranged, in C order; default one dimension. */
   readonly shape?: readonly number[] | undefined;
-  /** Names of the dimensions; default those of the attribute `_ARRAY_DIMENSIONS`. */
+  /**
+   * Names of the dimensions, for the arrays that have as many; `null` is the default. By default those of the attribute
+   * `_ARRAY_DIMENSIONS`, `row` for the rows of columns, and else `dim_0`, `dim_1`, or `dim_0_8000` beside arrays of other lengths.
+   */
   readonly dimensionNames?: readonly (string | null)[] | undefined;
   /** False: refuse (`UNSUPPORTED`) where chunks cannot be copied, instead of recoding them. Default true. */
   readonly recode?: boolean | undefined;
@@ -89,6 +92,8 @@ export interface Destination {
   readonly path?: string | undefined;
   /** For `zarr3-transformer`: the path of the node in the hierarchy at `path`; default its root. */
   readonly node?: string | undefined;
+  /** True where the place is inside of a Zarr group: then names of dimensions have lengths in them, which never collide. */
+  readonly isInGroup?: boolean | undefined;
 }
 
 /** One source, opened. */
@@ -379,6 +384,8 @@ export interface Place {
   readonly key: string;
   /** Path of the node in a hierarchy of the older transformer at `destination`. */
   readonly inHierarchy: string;
+  /** True where arrays of other sources may lie beside it. */
+  readonly isMember: boolean;
 }
 
 /** A format that can be written. */

@@ -6,7 +6,8 @@
  * goes once the view does not show it. Such a reader looks for an index of the old length. Where the new index has another length, its
  * checksum fails; where it has the same, the chunks must be what the old document says. Must not know commits. @see FORMAT.md [FY-01] [FY-09]
  */
-import { addAttributes, describeValues } from "../convert/plan/zarr-attributes.ts";
+import { at } from "../bytes/at.ts";
+import { addAttributes, describeValues, nameDimensions } from "../convert/plan/zarr-attributes.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { digestLength } from "../format/checksums.ts";
 import { parseJson } from "../format/json.ts";
@@ -76,9 +77,9 @@ export class LiveDocuments {
   /** Keys and bytes for so many rows, in the order in which they are published: the root's last. */
   list(rows: number, attrs: JsonObject): (readonly [key: string, bytes: Uint8Array])[] {
     const isGroup = this.#settings.hasColumns;
-    const arrays = new Map(
-      this.#nodes.map((node) => [node.column.node, this.#document(node, rows, isGroup ? {} : attrs)]),
-    );
+    const documents = this.#nodes.map((node) => this.#document(node, rows, isGroup ? {} : attrs));
+    const named = nameDimensions(documents.map((document) => ({ document, isColumn: isGroup })));
+    const arrays = new Map(this.#nodes.map(({ column }, i) => [column.node, at(named, i)]));
     const { attributes } = addAttributes(attrs, { column_order: [...arrays.keys()] });
     const groups = new Map(isGroup ? [["", groupDocument(attributes)]] : []);
     return encodeNodes(groups, arrays).map(([key, bytes]) => [joinKey(this.#archive.path, key), bytes]);
@@ -127,7 +128,7 @@ export class LiveDocuments {
     const { chunklen, superchunklen, cname, clevel, shuffle } = this.#settings;
     const shape = [rows, ...tail];
     const { attributes, dimensionNames } = describeValues(
-      { attrs, shape: shape.slice(0, shape.length - type.itemShape.length), archive: this.#archive },
+      { attrs, shape: shape.slice(0, shape.length - type.itemShape.length) },
       type,
       undefined,
       name,

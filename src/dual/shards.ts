@@ -11,7 +11,12 @@ import { requireSettled } from "../archive/places/journal.ts";
 import { at } from "../bytes/at.ts";
 import { decodeHeaderAt } from "../codec/header.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";
-import { assertConvertible, type ConversionJobs, planJobs } from "../convert/plan/conversion-jobs.ts";
+import {
+  assertConvertible,
+  type ConversionJobs,
+  type JobOptions,
+  planJobs,
+} from "../convert/plan/conversion-jobs.ts";
 import { indexSlot, shardCells } from "../convert/plan/grid.ts";
 import type { SourceArchive } from "../convert/sources/source-array.ts";
 import { shardKey } from "../convert/targets/shard-files.ts";
@@ -61,7 +66,7 @@ export interface LinkedArchive {
  */
 export async function planShards(
   archive: Archive,
-  options: LinkOptions,
+  options: LinkOptions & Pick<JobOptions, "isMember">,
   guess?: FormerSizes,
 ): Promise<LinkedArchive> {
   requireSettled(archive);

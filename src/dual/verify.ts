@@ -10,11 +10,14 @@ import { open } from "../archive/open/open.ts";
 import { crc32c } from "../bytes/checksum.ts";
 import { isEqual } from "../bytes/equal.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
+import { parseJson } from "../format/json.ts";
 import { VIEW_IS_BEHIND } from "../format/layout.ts";
+import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { readWritable } from "../write/array/create.ts";
 import { layOutColumns } from "../write/layout/columns.ts";
+import { encodeDocument } from "../zarr/document/zarr-metadata.ts";
 import { ColumnShards, rowsOf, type ShardPlace, type ViewRows } from "./column-shards.ts";
 import { isForeign, LiveDocuments } from "./documents.ts";
 import { WRITE_BITS, withoutWriting } from "./shard-file.ts";
@@ -85,13 +88,31 @@ async function* unlikeDocuments(
 ): AsyncGenerator<{ readonly text: string; readonly path: string }> {
   for (const [key, bytes] of documents) {
     const stored = await store.get(key, { signal });
-    if (isEqual(stored, bytes)) continue;
+    if (isEqual(stored, bytes) || isEqual(stored, withoutNames(bytes))) continue;
     const text =
       stored === undefined
         ? "the document is not there"
         : "the document does not say what the array is now (its shape, perhaps)";
     yield { text, path: store.describe(key) };
   }
+}
+
+/** The document as earlier versions wrote it, which named no dimensions. */
+function withoutNames(bytes: Uint8Array): Uint8Array {
+  const strip = (document: JsonObject): JsonObject => {
+    const { dimension_names: _, ...others } = document;
+    return others;
+  };
+  const document = strip(parseJson(bytes, "zarr.json") as JsonObject);
+  const { consolidated_metadata: all } = document as { consolidated_metadata?: JsonObject };
+  if (all === undefined) return encodeDocument(document);
+  const inner = Object.entries(all["metadata"] as JsonObject).map(
+    ([node, each]) => [node, strip(each as JsonObject)] as const,
+  );
+  return encodeDocument({
+    ...document,
+    consolidated_metadata: { ...all, metadata: Object.fromEntries(inner) },
+  });
 }
 
 /** What is wrong with one shard and its data file. */

@@ -218,7 +218,8 @@ class TreeView implements ZarrView {
 
   #reopen(entry: ViewEntry): Promise<ArchiveView> {
     const { node } = entry;
-    const view = entry.open({}).then((archive) => ArchiveView.plan(archive, this.#options));
+    const own = { ...this.#options, isMember: this.#entries.size > 1 };
+    const view = entry.open({}).then((archive) => ArchiveView.plan(archive, own));
     const opened = { view, at: performance.now() };
     this.#opened.delete(node);
     this.#opened.set(node, opened);

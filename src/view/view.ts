@@ -10,7 +10,7 @@ import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { LayoutOptions } from "../convert/pipeline.ts";
 import type { ArrayJob } from "../convert/plan/array-job.ts";
-import { type ConversionJobs, planJobs } from "../convert/plan/conversion-jobs.ts";
+import { type ConversionJobs, type JobOptions, planJobs } from "../convert/plan/conversion-jobs.ts";
 import type { CellGrid } from "../convert/plan/grid.ts";
 import { type ChunkWork, chunksOfCells } from "../convert/sources/chunk-source.ts";
 import { type ErrorCode, SuperchunkError } from "../errors.ts";
@@ -18,7 +18,6 @@ import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import { checkRange, resolveRange } from "../store/range.ts";
 import type { StoreOptions } from "../store/types.ts";
-import { nameDimensions } from "../zarr/document/metadata-fields.ts";
 import { consolidate, encodeDocument } from "../zarr/document/zarr-metadata.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
@@ -130,16 +129,23 @@ export class ArchiveView {
     this.#options = options;
     this.#jobs = jobs;
     this.#arrays = new Map(jobs.arrays.map((job) => [job.node, job]));
-    this.#documents = nameDocuments(jobs);
+    this.#documents = new Map(jobs.arrays.map(({ node, chunkDocument }) => [node, chunkDocument]));
     this.#refused = new Map(jobs.refused.map(({ node, error }) => [node, error]));
   }
 
   /** Plans an archive. Throws what planning its conversion throws. */
-  static async plan(archive: Archive, options: ViewOptions, signal?: AbortSignal): Promise<ArchiveView> {
-    const { portable, dtype, shape, dimensionNames, columns } = options;
+  static async plan(
+    archive: Archive,
+    options: ViewOptions & Pick<JobOptions, "isMember">,
+    signal?: AbortSignal,
+  ): Promise<ArchiveView> {
+    const { portable, dtype, shape, dimensionNames, columns, isMember } = options;
     // Bytes have a type and a shape to be given; archives that know their own refuse it.
     const given = archive.kind === "bytes" ? { dtype, shape } : {};
-    const jobs = await planJobs(archive, { portable, dimensionNames, columns, signal, ...given });
+    const jobs = await planJobs(archive, {
+      ...{ portable, dimensionNames, columns, isMember, signal },
+      ...given,
+    });
     return new ArchiveView(jobs, options);
   }
 
@@ -220,17 +226,6 @@ export class ArchiveView {
     if (isMade) this.#made.keep(name, bytes.slice());
     return bytes;
   }
-}
-
-/** The documents of the arrays, with names for dimensions that have none; an array at the root has the archive's name. */
-function nameDocuments({ archive, arrays, groups }: ConversionJobs): Map<string, JsonObject> {
-  const own = archive.path.split("/").at(-1) ?? "";
-  return new Map(
-    arrays.map(({ node, chunkDocument }) => [
-      node,
-      nameDimensions(chunkDocument, node || own, groups.size > 0),
-    ]),
-  );
 }
 
 function describeJob({ node, source, chunkDocument }: ArrayJob): ViewNode {

@@ -40,7 +40,7 @@ describe("superchunk virtualize", () => {
     expect((await runCli(args)).code).toBe(0);
     const store = await openReferences(set, { authorize: ["local"] });
     const document = await documentOf(store, "array-i4-2d");
-    expect(document["dimension_names"]).toEqual(["array-i4-2d_dim_0", "array-i4-2d_dim_1"]);
+    expect(document["dimension_names"]).toEqual(["dim_0", "dim_1"]);
     await store.close();
     expect((await runCli(args)).code).toBe(1);
     expect((await runCli([...args, "--overwrite", "--zarr-format", "2"])).code).toBe(0);

@@ -4,6 +4,7 @@
  * Reads metadata and first headers only. Must not write.
  */
 import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -20,7 +21,7 @@ import {
   mayBePadded,
   planArray,
 } from "./array-job.ts";
-import { addAttributes } from "./zarr-attributes.ts";
+import { addAttributes, checkNames, nameDimensions } from "./zarr-attributes.ts";
 
 /** An array that cannot be converted, and why. */
 interface RefusedArray {
@@ -49,11 +50,17 @@ interface Collected {
   notes: string[];
 }
 
-/** Plans all of an archive. Refused arrays are listed, not thrown; other faults are thrown. */
-export async function planJobs(
-  archive: Archive,
-  options: LayoutOptions & OpenOptions,
-): Promise<ConversionJobs> {
+/** How an archive is planned. */
+export interface JobOptions extends LayoutOptions, OpenOptions {
+  /** True where other arrays may lie beside its own in the result: then names of dimensions have lengths in them. */
+  readonly isMember?: boolean | undefined;
+}
+
+/**
+ * Plans all of an archive. Refused arrays are listed, not thrown; other faults are thrown, and `BAD_ARGUMENT` where names of
+ * dimensions fit none of its arrays.
+ */
+export async function planJobs(archive: Archive, options: JobOptions): Promise<ConversionJobs> {
   const found: Collected = {
     arrays: [],
     refused: [],
@@ -64,7 +71,30 @@ export async function planJobs(
   if (archive.kind === "bytes") await addArray(found, { node: "" }, sourceOfBytes(archive, options), options);
   else if (archive.kind === "table") await addColumns(found, { node: "" }, archive, archive.names, options);
   else await addArchive(found, { node: "" }, archive, options);
-  return { archive, ...found };
+  const { dimensionNames, isMember = false } = options;
+  const path = archive.store.describe(archive.path);
+  const shapes = found.arrays.map(({ source }) => source.shape);
+  found.notes.push(...checkNames(dimensionNames, shapes, path, isMember));
+  return { archive, ...found, arrays: nameJobs(found.arrays, found.groups, isMember) };
+}
+
+/** The arrays with names for all dimensions. */
+export function nameJobs(
+  arrays: readonly ArrayJob[],
+  groups: ReadonlyMap<string, JsonObject>,
+  isMember: boolean,
+): ArrayJob[] {
+  const named = (form: "document" | "chunkDocument"): JsonObject[] =>
+    nameDimensions(
+      arrays.map((job) => ({ document: job[form], isColumn: groups.size > 0 })),
+      isMember,
+    );
+  const [documents, chunkDocuments] = [named("document"), named("chunkDocument")];
+  return arrays.map((job, i) => ({
+    ...job,
+    document: at(documents, i),
+    chunkDocument: at(chunkDocuments, i),
+  }));
 }
 
 /** Throws the first refusal, so that nothing is written where not all can be. */

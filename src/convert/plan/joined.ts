@@ -24,7 +24,13 @@ import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import type { SourceArchive, SourceArray, UnevenChunks } from "../sources/source-array.ts";
 import { type ArrayJob, addCopies, type CellCopies, countCopies, planArray } from "./array-job.ts";
-import { assertConvertible, type ConversionJobs, planJobs } from "./conversion-jobs.ts";
+import {
+  assertConvertible,
+  type ConversionJobs,
+  type JobOptions,
+  nameJobs,
+  planJobs,
+} from "./conversion-jobs.ts";
 
 /**
  * Plans the conversion of archives of one store as one, in their order.
@@ -32,10 +38,7 @@ import { assertConvertible, type ConversionJobs, planJobs } from "./conversion-j
  * Throws `BAD_ARGUMENT` where they have other arrays, types or further dimensions than the first, `UNSUPPORTED` for
  * arrays without dimensions or in Fortran order, and for chunks that do not fit with `recode: false`.
  */
-export async function planJoined(
-  archives: readonly Archive[],
-  options: LayoutOptions & OpenOptions,
-): Promise<ConversionJobs> {
+export async function planJoined(archives: readonly Archive[], options: JobOptions): Promise<ConversionJobs> {
   const planned: ConversionJobs[] = [];
   // Which chunks can be copied, and into which grid, is decided for all of them together.
   const alone = { ...options, recode: true, grid: "regular" } as const;
@@ -55,7 +58,11 @@ export async function planJoined(
     const parts = planned.flatMap((each) => each.arrays[i]?.source ?? []);
     arrays.push(await joinJobs(job, parts, options));
   }
-  return { ...first, arrays, notes: [...new Set(planned.flatMap(({ notes }) => notes))] };
+  return {
+    ...first,
+    arrays: nameJobs(arrays, first.groups, options.isMember === true),
+    notes: [...new Set(planned.flatMap(({ notes }) => notes))],
+  };
 }
 
 function namesOf(arrays: readonly ArrayJob[]): string {

@@ -24,30 +24,16 @@ export interface ValueDescription {
   readonly notes: readonly string[];
 }
 
-/** Attributes and dimension names of an array. Throws `BAD_ARGUMENT` for a wrong number of `given` names. */
+/** Attributes of an array, and the names that its dimensions have: `given` ones where they fit, or stored ones. */
 export function describeValues(
-  source: Pick<SourceArray, "attrs" | "shape"> & {
-    readonly archive: Pick<SourceArray["archive"], "store" | "path">;
-  },
+  source: Pick<SourceArray, "attrs" | "shape">,
   type: ZarrType,
   given: Names | undefined,
   originalName: string | undefined,
 ): ValueDescription {
-  const { attrs, shape, archive } = source;
-  if (given !== undefined && given.length !== shape.length) {
-    throw new SuperchunkError(
-      "BAD_ARGUMENT",
-      `dimensionNames has ${given.length} names for ${shape.length} dimensions`,
-      {
-        path: archive.store.describe(archive.path),
-        field: "dimensionNames",
-        expected: shape.length,
-        found: given.length,
-      },
-    );
-  }
+  const { attrs, shape } = source;
   const stored = storedNames(attrs, shape.length);
-  const names = given ?? stored;
+  const names = given?.length === shape.length ? given : stored;
   const own: JsonObject = {
     ...(type.original === undefined ? {} : { dtype: type.original }),
     ...(originalName === undefined ? {} : { name: originalName }),
@@ -58,6 +44,63 @@ export function describeValues(
   });
   if (stored !== undefined) delete attributes[STORED_DIMENSIONS];
   return { attributes, dimensionNames: names && [...names, ...type.itemShape.map(() => null)], notes };
+}
+
+/** An array of a hierarchy, as far as the names of its dimensions depend on it. */
+export interface NamedArray {
+  readonly document: JsonObject;
+  /** True for a column: it shares its rows with the others of its group. */
+  readonly isColumn: boolean;
+}
+
+/**
+ * The documents of the arrays of one group with a name for every dimension: xarray does not open an array without. Names that
+ * the documents have stay. Rows of columns are `row`, other dimensions `dim_0`, `dim_1`. Two dimensions of one name have one
+ * length in xarray. So where lengths differ, or where `isMember` says that other arrays may lie beside these or above
+ * them, the length is in the name: `dim_0_8000`.
+ */
+export function nameDimensions(arrays: readonly NamedArray[], isMember = false): JsonObject[] {
+  const lengths = new Map<number, Set<number>>();
+  for (const { document, isColumn } of arrays)
+    for (const [axis, length] of shapeOf(document).entries())
+      if (axis > 0 || !isColumn) lengths.set(axis, (lengths.get(axis) ?? new Set()).add(length));
+  return arrays.map(({ document, isColumn }) => {
+    const stored = document["dimension_names"] as Names | undefined;
+    const names = shapeOf(document).map((length, axis) => {
+      if (typeof stored?.[axis] === "string") return stored[axis];
+      if (isColumn && axis === 0) return "row";
+      const isShared = (!isMember || isColumn) && lengths.get(axis)?.size === 1;
+      return isShared ? `dim_${axis}` : `dim_${axis}_${length}`;
+    });
+    return { ...document, dimension_names: names };
+  });
+}
+
+function shapeOf(document: JsonObject): readonly number[] {
+  return document["shape"] as readonly number[];
+}
+
+/**
+ * Throws `BAD_ARGUMENT` where the names that the caller gave fit none of the arrays; returns what is worth a note where they
+ * do not fit one of them.
+ */
+export function checkNames(
+  given: Names | undefined,
+  shapes: readonly (readonly number[])[],
+  path: string,
+  isMember: boolean,
+): string[] {
+  const [unfit] = shapes.filter(({ length }) => length !== given?.length);
+  if (given === undefined || unfit === undefined) return [];
+  const summary = `dimensionNames has ${given.length} names for ${unfit.length} dimensions`;
+  if (isMember || shapes.some(({ length }) => length === given.length))
+    return [`${summary}: arrays with another number of dimensions get default names`];
+  throw new SuperchunkError("BAD_ARGUMENT", summary, {
+    path,
+    field: "dimensionNames",
+    expected: unfit.length,
+    found: given.length,
+  });
 }
 
 /** The archive's attributes with ours beside them; notes say which of ours had to give way. */

@@ -8,7 +8,7 @@ import { at } from "../../bytes/at.ts";
 import { isEqual } from "../../bytes/equal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { joinKey } from "../../store/key.ts";
+import { joinKey, splitKey } from "../../store/key.ts";
 import type { ItemTransform } from "../../values/item-transform.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
@@ -20,10 +20,11 @@ import type { ZarrArray } from "../../zarr/read/array.ts";
 import type { ZarrGroup } from "../../zarr/read/group.ts";
 import { assertSkippable } from "../failure.ts";
 import type { ConversionPlan, ConvertOptions, FailedNode, PlannedArray } from "../pipeline.ts";
-import { notesOnAttributes, storedNames } from "./zarr-attributes.ts";
+import type { JobOptions } from "./conversion-jobs.ts";
+import { nameDimensions, notesOnAttributes, storedNames } from "./zarr-attributes.ts";
 
 /** What decides which nodes are converted, and how. */
-type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal">;
+type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> & Pick<JobOptions, "isMember">;
 
 /** An array of a conversion, and what becomes of it. */
 export interface ZarrArrayJob extends V3Plan {
@@ -86,7 +87,26 @@ export async function planZarrJobs(root: ZarrArray | ZarrGroup, options: ZarrPla
     renamed: [],
     nbytes: planned.reduce((total, { nbytes }) => total + nbytes, 0),
   };
-  return { plan, arrays, groups, failed };
+  return { plan, arrays: nameArrays(arrays, groups, options.isMember === true), groups, failed };
+}
+
+/** The arrays with names for all dimensions: those of a table of ours share their rows. */
+function nameArrays(
+  arrays: readonly ZarrArrayJob[],
+  groups: readonly ZarrGroupJob[],
+  isMember: boolean,
+): ZarrArrayJob[] {
+  const tables = new Set(
+    groups.filter(({ node }) => Array.isArray(node.attrs["column_order"])).map(({ path }) => path),
+  );
+  return arrays.map((job) => {
+    const isColumn = job.path !== "" && tables.has(splitKey(job.path).folder);
+    const [document = job.document] = nameDimensions(
+      [{ document: job.document, isColumn }],
+      isMember || groups.length > 0,
+    );
+    return { ...job, document };
+  });
 }
 
 function describeArray({ path, node, document, recoding }: ZarrArrayJob): PlannedArray {

@@ -51,8 +51,13 @@ export interface Sources {
 }
 
 /** Where a source goes. */
-export function placeAt(destination: string, node: string, inHierarchy = ""): Place {
-  return { destination, node, key: joinKey(destination, node), inHierarchy };
+export function placeAt(
+  { path = "", node: inHierarchy = "", isInGroup = false }: Omit<Destination, "store">,
+  node: string,
+  sources: Pick<Sources, "items">,
+): Place {
+  const isMember = isInGroup || sources.items.length > 1;
+  return { destination: path, node, key: joinKey(path, node), inHierarchy, isMember };
 }
 
 /** A source that is planned, or why it is not. */
@@ -68,7 +73,7 @@ export class Conversion {
   readonly #target: Target;
   readonly #store: WritableStore;
   readonly #path: string;
-  readonly #inHierarchy: string;
+  readonly #destination: Destination;
   readonly #sources: Sources;
   readonly #options: ConvertOptions;
   readonly #context: RunContext;
@@ -87,16 +92,12 @@ export class Conversion {
   #bytes = 0;
   #nodes = 0;
 
-  constructor(
-    target: Target,
-    { store, path = "", node = "" }: Destination,
-    sources: Sources,
-    options: ConvertOptions,
-  ) {
+  constructor(target: Target, destination: Destination, sources: Sources, options: ConvertOptions) {
+    const { store, path = "" } = destination;
     this.#target = target;
     this.#store = store;
     this.#path = path;
-    this.#inHierarchy = node;
+    this.#destination = destination;
     this.#sources = sources;
     this.#options = sources.isTree ? { ...options, skipFailed: true } : options;
     const isBatch = sources.isTree && target.isHierarchy && store.sync !== undefined;
@@ -176,7 +177,7 @@ export class Conversion {
   async #plan(index: number, item: SourceItem): Promise<Prepared> {
     const { signal } = this.#options;
     const source = await item.open(signal);
-    const place = placeAt(this.#path, item.node, this.#inHierarchy);
+    const place = placeAt(this.#destination, item.node, this.#sources);
     const run = await this.#target.plan(source, place, this.#options);
     if (run.refusal !== undefined) throw run.refusal;
     const facts = await (this.#target.isHierarchy

@@ -64,18 +64,19 @@ export async function convert(
 /** What {@link convert} would do, source by source, without writing anything. Reads metadata and first chunk headers. */
 export async function* planConversion(
   source: ConvertSource,
-  destination: Pick<Destination, "path"> = {},
+  destination: Omit<Destination, "store"> = {},
   options: ConvertOptions = {},
 ): AsyncGenerator<PlanEntry> {
   const target = targetOf(options.to);
-  const { items, isTree } = await sourcesOf(source, target, options);
+  const sources = await sourcesOf(source, target, options);
+  const { items, isTree } = sources;
   const own = isTree ? { ...options, skipFailed: true } : options;
   for (const item of items) {
     const { path, node, notes } = item;
     const where = { path, node, notes };
     try {
       const opened = await item.open(options.signal);
-      const { plan, failed } = await target.plan(opened, placeAt(destination.path ?? "", node), own);
+      const { plan, failed } = await target.plan(opened, placeAt(destination, node, sources), own);
       yield* splitPlan(where, plan, isTree ? failed : []);
     } catch (error) {
       if (!isTree) throw error;

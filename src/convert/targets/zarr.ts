@@ -11,8 +11,14 @@ import { DOCUMENT } from "../../zarr/document/metadata-v3.ts";
 import { consolidate, encodeDocument } from "../../zarr/document/zarr-metadata.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
-import type { ConvertOptions, Document, OpenedSource, SourceRun, Target } from "../pipeline.ts";
-import { type ConversionJobs, describeJobs, fingerprintSource, planJobs } from "../plan/conversion-jobs.ts";
+import type { ConvertOptions, Document, OpenedSource, Place, SourceRun, Target } from "../pipeline.ts";
+import {
+  type ConversionJobs,
+  describeJobs,
+  fingerprintSource,
+  type JobOptions,
+  planJobs,
+} from "../plan/conversion-jobs.ts";
 import { planJoined } from "../plan/joined.ts";
 import { notesOnAttributes } from "../plan/zarr-attributes.ts";
 import { planZarrJobs } from "../plan/zarr-jobs.ts";
@@ -25,14 +31,18 @@ export const ZARR: Target = {
   isHierarchy: true,
   settings: zarrSettings,
   isDocument: (key) => /(?:^|\/)zarr\.json$/.test(key),
-  plan(source, { key }, options) {
-    if (source instanceof ZarrArray || source instanceof ZarrGroup) return planNode(source, key, options);
-    return planArchive(source, key, options);
+  plan(source, place, options) {
+    if (source instanceof ZarrArray || source instanceof ZarrGroup) return planNode(source, place, options);
+    return planArchive(source, place, options);
   },
 };
 
-async function planArchive(source: OpenedSource, key: string, options: ConvertOptions): Promise<SourceRun> {
-  const jobs = await jobsOf(source, options);
+async function planArchive(
+  source: OpenedSource,
+  { key, isMember }: Place,
+  options: ConvertOptions,
+): Promise<SourceRun> {
+  const jobs = await jobsOf(source, { ...options, isMember });
   const documents = new Map<string, JsonObject>(jobs.groups);
   for (const { node, document } of jobs.arrays) documents.set(node, document);
   return {
@@ -48,7 +58,7 @@ async function planArchive(source: OpenedSource, key: string, options: ConvertOp
   };
 }
 
-function jobsOf(source: OpenedSource, options: ConvertOptions): Promise<ConversionJobs> {
+function jobsOf(source: OpenedSource, options: JobOptions): Promise<ConversionJobs> {
   if (source.kind === "joined") return planJoined(source.archives, options);
   if ("dialect" in source && !(source instanceof ZarrArray || source instanceof ZarrGroup))
     return planJobs(source, options);
@@ -60,10 +70,10 @@ function jobsOf(source: OpenedSource, options: ConvertOptions): Promise<Conversi
 
 async function planNode(
   root: ZarrArray | ZarrGroup,
-  key: string,
+  { key, isMember }: Place,
   options: ConvertOptions,
 ): Promise<SourceRun> {
-  const { plan, arrays, groups, failed } = await planZarrJobs(root, options);
+  const { plan, arrays, groups, failed } = await planZarrJobs(root, { ...options, isMember });
   const skipsFailed = options.skipFailed === true && root.kind === "group";
   const [first] = failed;
   const nodes = new Map([...groups, ...arrays].map(({ path, document }) => [path, document]));

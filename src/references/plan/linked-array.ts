@@ -11,9 +11,8 @@ import { checkTail } from "../../dual/tail.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { nameDimensions } from "../../zarr/document/metadata-fields.ts";
 import { shardIndexLength } from "../../zarr/read/shard-index.ts";
-import { isColumnOf, type PlanOptions, type ReferencePlan } from "./plan.ts";
+import type { PlanOptions, ReferencePlan } from "./plan.ts";
 import { grownChunks, type ReferencedArray } from "./planned-array.ts";
 import { type GuardedObject, ScannedObjects } from "./scanned-objects.ts";
 import type { ChunkReference, ReferenceCounts } from "./types.ts";
@@ -30,15 +29,18 @@ export async function planLinkedReferences(
   archive: Archive,
   options: PlanOptions = {},
 ): Promise<ReferencePlan> {
-  const { dimensionNames, dtype, shape, signal, node = "" } = options;
-  const linked = await planShards(archive, { dimensionNames, dtype, shape, signal, kind: "copy" });
+  const { dimensionNames, dtype, shape, signal, isMember, node = "" } = options;
+  const linked = await planShards(archive, {
+    ...{ dimensionNames, dtype, shape, signal, isMember },
+    kind: "copy",
+  });
   return {
     source: archive.store.describe(archive.path),
     node,
     groups: new Map([...linked.groups].map(([path, document]) => [joinKey(node, path), document])),
     arrays: linked.jobs.map((job) => {
       const path = joinKey(node, job.node);
-      const document = nameDimensions(job.document, path, isColumnOf(job, linked.groups));
+      const { document } = job;
       const shards = linked.shards.filter((shard) => shard.job === job);
       return new LinkedArray({ node: path, document, job, shards }, options);
     }),

@@ -15,7 +15,6 @@ import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
-import { nameDimensions } from "../../zarr/document/metadata-fields.ts";
 import { withLengths } from "../../zarr/document/zarr-metadata.ts";
 import { PlannedArray, type ReferencedArray, type ReferenceOptions } from "./planned-array.ts";
 
@@ -25,6 +24,8 @@ export interface PlanOptions
     Pick<LayoutOptions, "portable" | "dtype" | "shape" | "dimensionNames" | "columns"> {
   /** Path of the archive's node in the result (default: its root). */
   readonly node?: string | undefined;
+  /** True where other arrays may lie beside it in the result: then names of dimensions have lengths in them. */
+  readonly isMember?: boolean | undefined;
 }
 
 /** An archive that is to be referenced. */
@@ -47,14 +48,16 @@ export interface ReferencePlan {
  */
 export async function planReferences(archive: Archive, options: PlanOptions = {}): Promise<ReferencePlan> {
   requireSettled(archive);
-  const { portable, dimensionNames, columns, dtype, shape, signal } = options;
-  const jobs = await planJobs(archive, { portable, dimensionNames, columns, dtype, shape, signal });
+  const { portable, dimensionNames, columns, dtype, shape, signal, isMember } = options;
+  const jobs = await planJobs(archive, {
+    ...{ portable, dimensionNames, columns, dtype, shape, signal, isMember },
+  });
   assertConvertible(jobs);
   for (const job of jobs.arrays) assertReferable(job);
   const node = options.node ?? "";
   const arrays = jobs.arrays.map((job) => {
     const path = joinKey(node, job.node);
-    const named = nameDimensions(job.chunkDocument, path, isColumnOf(job, jobs.groups));
+    const named = job.chunkDocument;
     const document = options.rectilinear === true ? withLengths(named, 0, rowsOf(job)) : named;
     return new PlannedArray(path, hasShortChunk(job) ? document : named, job, options);
   });
@@ -102,10 +105,4 @@ function notesOf({ notes, arrays }: ConversionJobs): string[] {
     ...notes,
     ...arrays.flatMap((job) => job.notes.map((note) => (job.node === "" ? note : `${job.node}: ${note}`))),
   ];
-}
-
-/** The node's name in documents: a job's own path below the archive's. */
-export function isColumnOf(job: ArrayJob, groups: ReadonlyMap<string, JsonObject>): boolean {
-  const parent = job.node.includes("/") ? job.node.slice(0, job.node.lastIndexOf("/")) : "";
-  return job.node !== "" && groups.has(parent);
 }

@@ -78,6 +78,7 @@ export function grownChunks(
   const members = new Set([...Object.keys(before), ...Object.keys(now)]);
   members.delete("shape");
   members.delete("attributes");
+  members.delete("dimension_names"); // they may have the length in them
   for (const member of members)
     if (stringifyJson(before[member] ?? null) !== stringifyJson(now[member] ?? null)) return undefined;
   const grown = now["shape"] as readonly number[];
