@@ -11,7 +11,6 @@ export type {
   BytesArchive,
   ChunkedArchive,
   ChunkInfo,
-  ChunkPlace,
   ChunkSummary,
   ChunksOptions,
   DamageReport,
@@ -30,6 +29,7 @@ export type {
 } from "./archive/kinds/types.ts";
 export { type FoundArchive, findArchives } from "./archive/open/discover.ts";
 export { open as openArchive } from "./archive/open/open.ts";
+export type { ChunkPlace } from "./archive/places/sequence.ts";
 export type { ChunkDecoder, DecodedChunk, DecodeRun } from "./archive/read/chunk-decoder.ts";
 export type { CompressorName, Shuffle } from "./codec/types.ts";
 export {

@@ -119,10 +119,10 @@ const LIMITS = {
   lines: { limit: 76_000, bar: 58_000 },
   files: { limit: 456, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
-  "functions with six parameters and more": { limit: 34, bar: 5 },
-  "defaults after an index": { limit: 91, bar: 20 },
+  "functions with six parameters and more": { limit: 18, bar: 5 },
+  "defaults after an index": { limit: 42, bar: 20 },
   "imports of the command past the public entries": { limit: 33, bar: 0 },
-  "cycles of imports, types counted": { limit: 5, bar: 0 },
+  "cycles of imports, types counted": { limit: 3, bar: 0 },
 } as const;
 
 const kernels = readdirSync(join(root, "src/kernels/assembly")).map((name) => `src/kernels/assembly/${name}`);

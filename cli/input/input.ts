@@ -51,7 +51,7 @@ export async function openInput(name: string, asBytes: boolean, context: Context
     size = info.size;
   } catch (cause) {
     if (cause instanceof SuperchunkError) throw cause;
-    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path: name, cause });
+    throw new SuperchunkError("NOT_FOUND", "no such file", { path: name, cause });
   }
   if (!asBytes && /\.npy$/i.test(name))
     return inputOf(await openNpy(name, { signal: context.signal }), "stored");
@@ -80,7 +80,7 @@ export async function readWhole(name: string): Promise<Uint8Array> {
   try {
     const bytes = await store.get(path);
     if (bytes !== undefined) return bytes;
-    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path: name });
+    throw new SuperchunkError("NOT_FOUND", "no such file", { path: name });
   } finally {
     await store.close?.();
   }

@@ -3,8 +3,8 @@
  * errors are not the fault of an archive.
  */
 
-import type { ChunkPlace } from "../archive/kinds/types.ts";
 import { isUnfollowed } from "../archive/open/discover.ts";
+import type { ChunkPlace } from "../archive/places/sequence.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { Failure } from "./pipeline.ts";

@@ -67,7 +67,7 @@ export async function readIndex(
 export interface PublishedShard {
   /** No index of this key ever led past this byte, as far as the file itself says. */
   readonly size: number;
-  /** Entries of its index, by slot; none where there is no shard any more. */
+  /** Entries of its index, by slot; none where the shard is gone. */
   readonly entries: ShardEntries;
   /** All whole chunks lie where the full superchunk will have them, and no other bytes ever did. */
   readonly isNatural: boolean;
@@ -88,7 +88,7 @@ export function ownHead(isNatural: boolean): Uint8Array {
   return head;
 }
 
-/** The file that says that there is no shard any more: too short to be taken for one. */
+/** The file that says that the shard is gone: too short to be taken for one. */
 export function goneNote(size: number): Uint8Array {
   return new TextEncoder().encode(`gone ${size}\n`);
 }

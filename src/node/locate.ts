@@ -49,7 +49,7 @@ async function locatePath(path: string, typed: string): Promise<Location> {
     const advice = path.includes("\ufffd")
       ? "; names that are not UTF-8 cannot be opened: rename the file or folder first"
       : "";
-    throw new SuperchunkError("NOT_FOUND", `there is no such file or folder${advice}`, {
+    throw new SuperchunkError("NOT_FOUND", `no such file or folder${advice}`, {
       path: typed,
       cause,
     });

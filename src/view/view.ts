@@ -103,7 +103,7 @@ export async function cutRange(
   return bytes.slice(offset, offset + length);
 }
 
-/** The node at a path and those directly under it; none where there is no such node. */
+/** The node at a path and those directly under it; none where the node is missing. */
 export function directNodes(nodes: readonly ViewNode[], path: string): readonly ViewNode[] {
   const self = nodes.find((node) => node.path === path);
   if (self === undefined) return [];
@@ -384,6 +384,6 @@ export interface ViewNode {
 export interface ZarrView {
   get(key: string, options?: ViewReadOptions): Promise<Uint8Array | undefined>;
   getRange(key: string, range: ViewRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
-  /** The nodes directly under a path, itself first; none where there is no group or array. */
+  /** The nodes directly under a path, itself first; none without a group or array. */
   list(path?: string, options?: StoreOptions): Promise<readonly ViewNode[]>;
 }

@@ -328,7 +328,7 @@ class TransformerKeys {
       .exec(key.slice(prefix.length + 1))
       ?.slice(1)
       .map(Number);
-    // Beyond, several keys would be one number: what no array has is no chunk's key.
+    // Beyond, several keys would be one number: a key that no array has is not a chunk's key.
     return position?.every(Number.isSafeInteger) === true ? position : undefined;
   }
 
@@ -407,7 +407,7 @@ export function transformerDocument(spec: TransformerSpecification): JsonObject 
           },
         }),
     data_type: spec.dataType,
-    // zarr 2.18 takes "/" where there is no member, and refuses other places for it.
+    // zarr 2.18 takes "/" where the member is missing, and refuses other places for it.
     ...(separator === "." ? { dimension_separator: "." } : {}),
     extensions: [],
     fill_value: spec.fillValue ?? 0,

@@ -5,6 +5,7 @@
  * zarrita 0.7 reads an index at the start as values, knows no shards in shards and no unequal chunks, and does not check crc32c.
  * Behind the store all of that has been done: zarrita gets whole chunks of little-endian values.
  */
+
 import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
 import { stringifyJson } from "../format/json.ts";
@@ -13,6 +14,7 @@ import type { ByteRange, WritableStore } from "../store/types.ts";
 import { copyItems, repeatItem } from "../values/copy-items.ts";
 import { stridesOf } from "../values/selection.ts";
 import { swapItems } from "../values/swap-items.ts";
+import { startsOf } from "./document/chunk-grid.ts";
 import { hasByteOrder } from "./document/data-type.ts";
 import type { ZarrArray } from "./read/array.ts";
 import { type CreateZarrOptions, createZarr, type ZarrSpecification } from "./write/create.ts";
@@ -173,9 +175,7 @@ export async function writeFromZarrita(
     {
       shape: source.shape,
       dataType: source.dtype,
-      shardShape: chunkShape.map(
-        (n, d) => n * Math.max(1, Math.min(8, Math.ceil((source.shape[d] ?? 1) / n))),
-      ),
+      shardShape: chunkShape.map((n, d) => n * Math.max(1, Math.min(8, Math.ceil(at(source.shape, d) / n)))),
       fillValue: fillValue ?? fillOf(source, store.describe(path)),
       attributes: (source.attrs ?? {}) as JsonObject,
       ...rest,
@@ -186,9 +186,9 @@ export async function writeFromZarrita(
   const { shardShape } = array;
   const step = shardShape ?? chunkShape;
   for (const start of startsOf(source.shape, step)) {
-    const stop = start.map((first, d) => Math.min(first + (step[d] ?? 1), source.shape[d] ?? 0));
+    const stop = start.map((first, d) => Math.min(first + at(step, d), at(source.shape, d)));
     const bytes = await gather(source, start, stop, array.dtype.itemSize);
-    const selection = start.map((first, d) => ({ start: first, stop: stop[d] ?? 0, step: 1 }));
+    const selection = start.map((first, d) => ({ start: first, stop: at(stop, d), step: 1 }));
     await array.setBytes(selection, bytes, { signal: options.signal });
   }
   return array;
@@ -210,20 +210,6 @@ function fillOf({ fillValue, dtype }: ZarritaArray, path: string): JsonValue {
   return fillValue as JsonValue;
 }
 
-function* startsOf(shape: readonly number[], step: readonly number[]): Generator<number[]> {
-  const counts = shape.map((n, d) => Math.ceil(n / (step[d] ?? 1)));
-  const total = counts.reduce((product, n) => product * n, 1);
-  for (let index = 0; index < total; index++) {
-    const start = new Array<number>(shape.length).fill(0);
-    let rest = index;
-    for (let d = shape.length - 1; d >= 0; d--) {
-      start[d] = (rest % (counts[d] ?? 1)) * (step[d] ?? 1);
-      rest = Math.floor(rest / (counts[d] ?? 1));
-    }
-    yield start;
-  }
-}
-
 /** The items of a region, out of all chunks of the source that it touches. */
 async function gather(
   source: ZarritaArray,
@@ -231,29 +217,29 @@ async function gather(
   stop: readonly number[],
   itemSize: number,
 ): Promise<Uint8Array> {
-  const counts = start.map((first, d) => (stop[d] ?? 0) - first);
+  const counts = start.map((first, d) => at(stop, d) - first);
   const bytes = new Uint8Array(counts.reduce((product, n) => product * n, itemSize));
   const strides = stridesOf(counts);
-  const firsts = start.map((first, d) => Math.floor(first / (source.chunks[d] ?? 1)));
-  const ends = stop.map((last, d) => Math.ceil(last / (source.chunks[d] ?? 1)));
+  const firsts = start.map((first, d) => Math.floor(first / at(source.chunks, d)));
+  const ends = stop.map((last, d) => Math.ceil(last / at(source.chunks, d)));
   for (const offset of startsOf(
-    ends.map((end, d) => end - (firsts[d] ?? 0)),
+    ends.map((end, d) => end - at(firsts, d)),
     ends.map(() => 1),
   )) {
-    const position = offset.map((index, d) => index + (firsts[d] ?? 0));
+    const position = offset.map((index, d) => index + at(firsts, d));
     const chunk = await source.getChunk(position);
-    const from = position.map((index, d) => Math.max(start[d] ?? 0, index * (source.chunks[d] ?? 1)));
-    const to = position.map((index, d) => Math.min(stop[d] ?? 0, (index + 1) * (source.chunks[d] ?? 1)));
-    const at = (base: (d: number) => number, stride: readonly number[]): number =>
-      from.reduce((sum, first, d) => sum + (first - base(d)) * (stride[d] ?? 0), 0);
+    const from = position.map((index, d) => Math.max(at(start, d), index * at(source.chunks, d)));
+    const to = position.map((index, d) => Math.min(at(stop, d), (index + 1) * at(source.chunks, d)));
+    const offsetFrom = (base: (d: number) => number, stride: readonly number[]): number =>
+      from.reduce((sum, first, d) => sum + (first - base(d)) * at(stride, d), 0);
     copyItems(
       {
         bytes: bytesOf(chunk.data),
-        offset: at((d) => (position[d] ?? 0) * (source.chunks[d] ?? 1), chunk.stride),
+        offset: offsetFrom((d) => at(position, d) * at(source.chunks, d), chunk.stride),
         strides: chunk.stride,
       },
-      { bytes, offset: at((d) => start[d] ?? 0, strides), strides },
-      from.map((first, d) => (to[d] ?? 0) - first),
+      { bytes, offset: offsetFrom((d) => at(start, d), strides), strides },
+      from.map((first, d) => at(to, d) - first),
       itemSize,
     );
   }

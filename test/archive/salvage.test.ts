@@ -356,7 +356,7 @@ test("a column that is gone is named, and the others are saved; without names th
   without.set("__rootdirs__", image.get("__rootdirs__") ?? new Uint8Array(0));
   const target = new MemoryStore();
   const { lost } = await repairArray(new MemoryStore(without), "", { into: { store: target, path: "t" } });
-  expect(lost).toEqual([expect.stringMatching(/^column "b": .*there is no array/)]);
+  expect(lost).toEqual([expect.stringMatching(/^column "b": .*no array/)]);
   expect(((await open(target, "t")) as TableArchive).names).toEqual(["a", "flag"]);
   without.delete("__rootdirs__");
   without.set("__attrs__", new TextEncoder().encode("{}"));

@@ -107,7 +107,7 @@ describe("info", () => {
     mkdirSync(join(folder, "empty"));
     for (const [name, reason] of [
       ["empty", "the folder is empty"],
-      ["nothing", "there is no such file or folder"],
+      ["nothing", "no such file or folder"],
     ] as const) {
       const { code, err } = await runCli(["info", join(folder, name)]);
       expect([name, code]).toEqual([name, 1]);
@@ -125,7 +125,7 @@ describe("ls", () => {
   it("of nothing, and of a folder without archives, is an error and no table", async () => {
     mkdirSync(join(folder, "empty"));
     for (const [name, reason] of [
-      ["nothing", "there is no such file or folder"],
+      ["nothing", "no such file or folder"],
       ["empty", "no archive in this folder or below"],
     ] as const) {
       const path = join(folder, name);

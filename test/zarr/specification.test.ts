@@ -63,7 +63,7 @@ test("messages say which member, what was found and what was expected", async ()
     `"SuperchunkError: the specification's fillValue is wrong: it is 300; expected a value of the data type int (the value 300 does not fit the dtype: expected an integer from -128 to 127). Nothing was made"`,
   );
   expect(String(await refusal({ indexLocation: "start" }))).toMatchInlineSnapshot(
-    `"SuperchunkError: the specification's indexLocation says how shards are, but there is no shardShape; expected shardShape. Nothing was made"`,
+    `"SuperchunkError: the specification's indexLocation says how shards are, but shardShape is missing; expected shardShape. Nothing was made"`,
   );
   expect(String(await refusal({ dataType: "float99" }))).toMatchInlineSnapshot(
     `"SuperchunkError: the specification's dataType: dataType is "float99", a data type that superchunk does not read; numbers, bool, fixed-length strings, dates, raw bytes and structs are"`,

@@ -54,7 +54,7 @@ export function readFolder(
   const sizesPath = store.describe(joinKey(path, "meta/sizes"));
   const storagePath = store.describe(joinKey(path, "meta/storage"));
   if (found.sizes === undefined)
-    throw missing(sizesPath, ', or let "superchunk repair" count the rows of an array of superchunks anew');
+    throw missing(sizesPath, ', or let "superchunk repair" count the rows of an array of superchunks again');
   if (found.storage === undefined) throw missing(storagePath);
   const sizes = parseSizes(found.sizes, sizesPath);
   const storage = parseStorage(found.storage, storagePath);
@@ -153,16 +153,19 @@ export interface ArrayFace {
 
 /** The array whose items lie in one folder. */
 export function plainArray(folder: ArrayFolder, face: ArrayFace): PlainArray {
-  return oneColumn(folder, face, folder.dtype, folder.shape, joinKey(folder.path, "data"), folder.dflt);
+  const { dtype, shape, dflt, path } = folder;
+  return oneColumn(folder, face, { dtype, shape, dflt, data: joinKey(path, "data") });
+}
+
+/** Items that lie in one folder, `data`. */
+interface FolderColumn extends Pick<ArrayFolder, "dtype" | "shape" | "dflt"> {
+  readonly data: string;
 }
 
 function oneColumn(
   folder: ArrayFolder,
   face: ArrayFace,
-  dtype: DType,
-  shape: readonly number[],
-  dataFolder: string,
-  fillValue: JsonValue | undefined,
+  { dtype, shape, dflt, data }: FolderColumn,
 ): PlainArray {
   const { store, path, chunklen } = folder;
   const parts: ArchiveParts = {
@@ -174,15 +177,15 @@ function oneColumn(
     warnings: folder.warnings,
     filled: folder.filled,
     metadataKeys: face.metadataKeys,
-    sequence: face.sequence(dataFolder, elementsOf(shape.slice(1)) * dtype.itemSize),
-    pickles: dtype.kind === "object" ? face.pickles?.(dataFolder) : undefined,
+    sequence: face.sequence(data, elementsOf(shape.slice(1)) * dtype.itemSize),
+    pickles: dtype.kind === "object" ? face.pickles?.(data) : undefined,
     verify: folder.verify,
     decoder: folder.decoder,
     cut: { chunkLength: chunklen },
     clevel: folder.clevel,
     itemSize: dtype.itemSize,
   };
-  return new PlainArray(parts, { dtype, shape, order: "C", fillValue, chunkLength: chunklen });
+  return new PlainArray(parts, { dtype, shape, order: "C", fillValue: dflt, chunkLength: chunklen });
 }
 
 /** The array whose fields lie in a folder each; those of `groups` in folders of their own fields again. */
@@ -232,7 +235,12 @@ function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, da
             },
             own,
           )
-        : oneColumn(ownFolder, ownData, field.dtype, ownShape, joinKey(path, own), fill);
+        : oneColumn(ownFolder, ownData, {
+            dtype: field.dtype,
+            shape: ownShape,
+            dflt: fill,
+            data: joinKey(path, own),
+          });
     columns.set(field.name, column);
   });
   if (dtype.fields.reduce((sum, field) => sum + fieldSize(field), 0) === 0) {

@@ -2,7 +2,9 @@
  * Selections of an array whose values lie in one linear run of bytes, in C or F order. Knows shapes and orders;
  * the bytes come from a function that copies runs.
  */
+
 import { type Allocation, fillResult } from "../../bytes/allocate.ts";
+import { at } from "../../bytes/at.ts";
 import type { DType } from "../../format/types.ts";
 import { type ArraySlice, firstOf, type Selected, selectedOf } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
@@ -53,7 +55,7 @@ export class ArrayReading {
     const strides = stridesOf(this.#storedShape());
     let last = 0;
     this.#storedExtents(extents).forEach((extent, d) => {
-      last += (extent.start + (extent.count - 1) * extent.step) * (strides[d] ?? 1);
+      last += (extent.start + (extent.count - 1) * extent.step) * at(strides, d);
     });
     return { length, end: (last + 1) * dtype.itemSize };
   }
@@ -66,7 +68,7 @@ export class ArrayReading {
     for (let i = 0; i < shape.length; i++) {
       const d = order === "F" ? shape.length - 1 - i : i;
       const entry = selection[d];
-      const length = shape[d] ?? 0;
+      const length = at(shape, d);
       if (typeof entry !== "number" || !Number.isInteger(entry) || entry < 0 || entry >= length)
         return undefined;
       index = index * length + entry;
@@ -84,7 +86,8 @@ export class ArrayReading {
     const { dtype, shape } = this.#facts;
     const row = elementsOf(rowShape);
     // Rows of nothing cannot be counted by their bytes; such an array has no chunks.
-    const rows = row * dtype.itemSize === 0 ? (shape[0] ?? 0) : bytes.length / (row * dtype.itemSize);
+    const [length = 0] = shape;
+    const rows = row * dtype.itemSize === 0 ? length : bytes.length / (row * dtype.itemSize);
     const sliced = [rows, ...rowShape];
     return { data: toValues(bytes, dtype, rows * row), shape: sliced, stride: stridesOf(sliced) };
   }

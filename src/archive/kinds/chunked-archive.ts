@@ -7,6 +7,7 @@ import type { ArraySlice, Selected } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
 import { assertReadable, type Scalar, whyUnreadable } from "../../values/values.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
+import type { ChunkPlace } from "../places/sequence.ts";
 import { type ChunkSequence, chunkAt, nbytesOfChunk } from "../places/sequence.ts";
 import { readHead } from "../read/block-read.ts";
 import { SequenceReader } from "../read/byte-reader.ts";
@@ -17,7 +18,6 @@ import type {
   ArrayArchive,
   BytesArchive,
   ChunkInfo,
-  ChunkPlace,
   ChunkSummary,
   ChunksOptions,
   EncodedChunk,

@@ -16,10 +16,10 @@ import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
 import type { OpenedFiles } from "../places/layout-files.ts";
+import type { ChunkPlace } from "../places/sequence.ts";
 import type {
   ArrayArchive,
   ChunkInfo,
-  ChunkPlace,
   ChunkSummary,
   EncodedChunk,
   EncodedChunksOptions,
@@ -30,7 +30,7 @@ import type {
   VerifyReport,
 } from "./types.ts";
 
-/** Times that a read is tried anew because a writer was faster. */
+/** Times that a read is repeated because a writer was faster. */
 const MAX_TRIES = 1000;
 /** Descriptions of chunks that are confirmed together. */
 const LISTED_AT_ONCE = 512;
@@ -304,7 +304,7 @@ export class LiveState {
 
   /**
    * True where all that was read by `opened` counts; false where the newest generation has taken its place, and it must be
-   * read anew.
+   * read again.
    *
    * @throws STALE where the rows have changed since they were opened
    */
@@ -328,7 +328,7 @@ export class LiveState {
   }
 
   /**
-   * After a failure of reading by `opened`: true where a newer generation has taken its place and it must be read anew,
+   * After a failure of reading by `opened`: true where a newer generation has taken its place and it must be read again,
    * false where the failure is to be told.
    *
    * @throws STALE where the rows have changed since they were opened

@@ -2,7 +2,9 @@
  * An array of a structured dtype whose fields are column folders: each column is an array of its own, and the
  * values are put together when they are read.
  */
+
 import { fillResult } from "../../bytes/allocate.ts";
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
@@ -11,11 +13,11 @@ import type { ArraySlice, Selected } from "../../values/selected.ts";
 import type { RunBatch, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
+import type { ChunkPlace } from "../places/sequence.ts";
 import { ArrayReading } from "./array-reading.ts";
 import type {
   ArrayArchive,
   ChunkInfo,
-  ChunkPlace,
   ChunkSummary,
   EncodedChunk,
   LongOptions,
@@ -150,7 +152,7 @@ export class NestedArray implements ArrayArchive {
           const from = next?.done === false ? next.value : undefined;
           if (from?.length !== items * size)
             throw new RangeError(`column ${field.name} has other chunks than its array`);
-          interleave(from, size, slab, field.offset, dtype.itemSize, items);
+          interleave(from, size, slab.subarray(field.offset), dtype.itemSize);
         }
         done += slab.length;
         yield slab;
@@ -193,15 +195,15 @@ export class NestedArray implements ArrayArchive {
     const { dtype, columns } = this.#parts;
     for (const batch of batches) {
       for (let i = 0; i < batch.count; i++) {
-        const source = batch.source[i] ?? 0;
-        const target = batch.target[i] ?? 0;
+        const source = at(batch.source, i);
+        const target = at(batch.target, i);
         for (const field of dtype.fields) {
           const size = fieldSize(field);
           const from = await columns
             .get(field.name)
             ?.readBytes(source * size, (source + batch.length) * size, options);
           if (from !== undefined)
-            interleave(from, size, out, target * dtype.itemSize + field.offset, dtype.itemSize, batch.length);
+            interleave(from, size, out.subarray(target * dtype.itemSize + field.offset), dtype.itemSize);
         }
       }
     }
@@ -254,15 +256,8 @@ export class NestedArray implements ArrayArchive {
   }
 }
 
-function interleave(
-  from: Uint8Array,
-  size: number,
-  out: Uint8Array,
-  at: number,
-  step: number,
-  count: number,
-): void {
-  for (let i = 0; i < count; i++) {
-    for (let b = 0; b < size; b++) out[at + i * step + b] = from[i * size + b] ?? 0;
-  }
+/** Copies items of `size` bytes, one every `step` bytes of `out`. */
+function interleave(from: Uint8Array, size: number, out: Uint8Array, step: number): void {
+  for (let source = 0, target = 0; source < from.length; source += size, target += step)
+    for (let b = 0; b < size; b++) out[target + b] = from[source + b] as number;
 }

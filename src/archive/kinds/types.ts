@@ -1,11 +1,11 @@
 /** What a user of an opened archive sees. The implementations are beside this file. */
 import type { Compressor, Shuffle } from "../../codec/types.ts";
-import type { BlpkHeader } from "../../format/header.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, ValueTypes } from "../../values/selected.ts";
 import type { Selection } from "../../values/selection.ts";
+import type { ChunkPlace } from "../places/sequence.ts";
 import type { ChunkDecoder } from "../read/chunk-decoder.ts";
 
 export type { ArraySlice };
@@ -95,29 +95,11 @@ export interface ListChunksOptions extends LongOptions {
    * `info`, after one look brought its beginning and what the store tells of it, which then is of the same bytes. Objects
    * come in the order of their chunks, each ahead of all of its own. Chunks may come in lots (arrays that a writer may
    * change meanwhile): then several objects are announced before the first chunk of the first of them. An object is
-   * announced again where chunks of others lie between its own, and where a writer made what was read start anew.
+   * announced again where chunks of others lie between its own, and where a writer made the read start again.
    */
   readonly onObject?: ((key: string, info?: ObjectInfo) => Promise<void> | void) | undefined;
   /** Read stored digests, which lie behind the chunks (default true); false reads headers only, and gives none. */
   readonly digests?: boolean | undefined;
-}
-
-/** Where a chunk lies. */
-export interface ChunkPlace {
-  /** Index in the array, from 0. */
-  readonly index: number;
-  /** Key of the object in the archive's store. */
-  readonly key: string;
-  /** Byte offset of the Blosc header in the object. */
-  readonly offset: number;
-  /** Uncompressed bytes that the archive's metadata promises. */
-  readonly nbytes: number;
-  /** Compressed bytes if known without reading the chunk's header, else undefined. */
-  readonly ctbytes: number | undefined;
-  /** Bytes of the object that chunk, digest and reserve may take at most; Infinity where its size is not known. */
-  readonly available: number;
-  /** Header of the object, where that is a `blpk` file or superchunk. */
-  readonly header?: BlpkHeader;
 }
 
 /** What `chunks` prints of a chunk: its place, its Blosc header and its digest. */
@@ -144,7 +126,7 @@ export interface ChunkSummary {
   readonly clevel?: number;
   readonly shuffle?: Shuffle;
   readonly typesize?: number;
-  /** Of every chunk; absent for dialects without, and where there is no chunk. */
+  /** Of every chunk; absent for dialects without, and for an array without chunks. */
   readonly checksum?: ChecksumName;
 }
 

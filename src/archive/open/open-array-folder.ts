@@ -5,6 +5,7 @@
  * question is a request. @see FORMAT.md [FA-01]
  */
 
+import { at } from "../../bytes/at.ts";
 import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -42,7 +43,7 @@ export async function openArrayFolder(
     attrs,
     metadataKeys: [joinKey(path, "meta/sizes"), joinKey(path, "meta/storage"), attrsKey],
     sequence: (dataFolder, rowBytes) => {
-      const nbytes = (folder.shape[0] ?? 0) * rowBytes;
+      const nbytes = at(folder.shape, 0) * rowBytes;
       const chunkBytes = folder.chunklen * rowBytes;
       const counted = folder.heldRows * rowBytes;
       return layout === "carray"
@@ -51,7 +52,7 @@ export async function openArrayFolder(
     },
     // bcolz has one object a chunk, and a file for each row; superchunks have a row for each of chunklen.
     pickles: (dataFolder) => {
-      const nbytes = folder.shape[0] ?? 0;
+      const nbytes = at(folder.shape, 0);
       return new PickleSequence(
         layout === "carray"
           ? new CarraySequence(store, path, { nbytes, counted: folder.heldRows, chunkBytes: 1, rowBytes: 1 })

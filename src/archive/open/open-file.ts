@@ -32,7 +32,7 @@ export async function openFile(
   const info = isChanged ? await store.stat(key, options) : innerInfo;
   const head = isChanged ? await store.getRange(key, { offset: 0, length: 32 }, options) : innerHead;
   if (info === undefined || head === undefined)
-    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+    throw new SuperchunkError("NOT_FOUND", "no such file", { path });
   const dialect = dialectOf(detectFile(head, path, info.size).dialect);
   const file = await openBlpkFile(store, key, info.size, Number.POSITIVE_INFINITY, options.signal);
   const sequence = await bloscpackSequence(store, file, options.signal);

@@ -1,4 +1,5 @@
 /** Opens an array whose layout is in `meta/sizes`. @see FORMAT.md [FG] */
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { JsonObject } from "../../format/types.ts";
@@ -77,7 +78,7 @@ export function showGeneration(
         folder: dataFolder,
         layout,
         heldRows: folder.heldRows,
-        rows: folder.shape[0] ?? 0,
+        rows: at(folder.shape, 0),
         rowBytes,
         chunklen: folder.chunklen,
         sizesPath: store.describe(key("sizes")),

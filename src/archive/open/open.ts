@@ -133,7 +133,7 @@ async function nothingThere(
     );
   }
   const isEmpty = store.isFolder !== undefined && (path === "" || (await store.isFolder(path, options)));
-  const what = isEmpty ? "the folder is empty; an archive would be in it" : "there is no such file or folder";
+  const what = isEmpty ? "the folder is empty; an archive would be in it" : "no such file or folder";
   const reason = store.explainAbsence?.();
   if (reason !== undefined) return new SuperchunkError("NOT_FOUND", `${what}: ${reason}`, where);
   return new SuperchunkError("NOT_FOUND", what, where);
@@ -166,7 +166,7 @@ export function refusePart(path: string): SuperchunkError | undefined {
   return undefined;
 }
 
-/** What to do about a folder that is no archive; `path` as messages name it. */
+/** What to do about a folder that is not an archive; `path` as messages name it. */
 export function adviseOnFolder(path: string): string {
   return /[\\/](?:meta|data)$/.test(path)
     ? "If it is a part of one, name the folder above it"

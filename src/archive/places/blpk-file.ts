@@ -47,30 +47,23 @@ export async function openBlpkFile(
 ): Promise<BlpkFile> {
   const path = store.describe(key);
   const read = rangeReader(store, key, size, signal);
-  const head = await read(0, Math.min(HEAD, size));
-  const header = decodeHeader(head, path);
+  const header = decodeHeader(await read(0, Math.min(HEAD, size)), path);
+  const begun = { read, header, path, size };
   let at: number = header.headerLength;
   let metadata: BlpkFile["metadata"];
   if (header.metadata) {
-    const section = await readMetadata(read, header, path, at, size);
+    const section = await readMetadata(begun, at);
     metadata = section.metadata;
     at = section.end;
   }
   const length = digestLength(header.checksum);
   // With raw JSON metadata, bytes 24 to 31 are its size, and there are no spare entries.
   const located = header.offsets
-    ? {
-        ...(await readOffsets(
-          read,
-          header,
-          metadata?.kind === "blz-json" ? 0 : header.maxAppChunks,
-          path,
-          at,
-          size,
-        )),
-        walked: undefined,
-      }
-    : await walk(store, key, header, at, size, limit, length, signal);
+    ? await readOffsets(begun, at, metadata?.kind === "blz-json" ? 0 : header.maxAppChunks)
+    : await walkAll(store, {
+        ...{ key, size, limit, signal, from: at, digestLength: length },
+        count: header.nchunks < 0 ? undefined : header.nchunks,
+      });
   return { key, path, size, header, metadata, digestLength: length, tableAt: at, ...located };
 }
 
@@ -87,6 +80,16 @@ export async function openSuperchunk(...where: Parameters<typeof openBlpkFile>):
 }
 
 type Read = (offset: number, length: number) => Promise<Uint8Array>;
+
+type Located = Pick<BlpkFile, "starts" | "ends" | "walked">;
+
+/** A file whose header was read. */
+interface BegunFile {
+  readonly read: Read;
+  readonly header: BlpkHeader;
+  readonly path: string;
+  readonly size: number;
+}
 
 /** Reads ranges that must exist; the first {@link HEAD} bytes are kept. */
 function rangeReader(store: ReadableStore, key: string, size: number, signal: AbortSignal | undefined): Read {
@@ -112,11 +115,8 @@ function rangeReader(store: ReadableStore, key: string, size: number, signal: Ab
 }
 
 async function readMetadata(
-  read: Read,
-  header: BlpkHeader,
-  path: string,
+  { read, header, path, size }: BegunFile,
   at: number,
-  size: number,
 ): Promise<{ metadata: BlpkFile["metadata"]; end: number }> {
   const room = (length: number, what: string): void => {
     if (length > size - at) {
@@ -154,13 +154,10 @@ async function readMetadata(
 }
 
 async function readOffsets(
-  read: Read,
-  header: BlpkHeader,
-  spare: number,
-  path: string,
+  { read, header, path, size }: BegunFile,
   at: number,
-  size: number,
-): Promise<{ starts: Float64Array; ends: Float64Array }> {
+  spare: number,
+): Promise<Located> {
   if (header.nchunks < 0) {
     throw new SuperchunkError(
       "BAD_FIELD",
@@ -187,7 +184,7 @@ async function readOffsets(
   const all = decodeOffsets(await read(at, entries * 8), path, at);
   const starts = all.slice(0, header.nchunks);
   checkOffsets(all, { nchunks: header.nchunks, tableAt: at, tableEnd, fileSize: size, path });
-  return { starts, ends: roomEnds(starts, size) };
+  return { starts, ends: roomEnds(starts, size), walked: undefined };
 }
 
 /** For each chunk the start of the next one in physical order, or the end of the file. */
@@ -205,19 +202,9 @@ function roomEnds(starts: Float64Array, size: number): Float64Array {
   return ends;
 }
 
-async function walk(
-  store: ReadableStore,
-  key: string,
-  header: BlpkHeader,
-  from: number,
-  size: number,
-  limit: number,
-  digest: number,
-  signal: AbortSignal | undefined,
-): Promise<{ starts: Float64Array; ends: Float64Array; walked: WalkedChunks }> {
-  const count = header.nchunks < 0 ? undefined : header.nchunks;
-  const walked = await walkChunks(store, { key, from, size, count, limit, digestLength: digest, signal });
-  const ends = walked.starts.map((start, i) => start + at(walked.sizes, i) + digest);
+async function walkAll(store: ReadableStore, request: WalkRequest): Promise<Located> {
+  const walked = await walkChunks(store, request);
+  const ends = walked.starts.map((start, i) => start + at(walked.sizes, i) + request.digestLength);
   return { starts: walked.starts, ends, walked };
 }
 

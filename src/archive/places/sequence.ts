@@ -3,9 +3,28 @@
  *
  * Every dialect becomes one of these; reading, verifying and exporting know nothing else of a dialect.
  */
+
+import type { BlpkHeader } from "../../format/header.ts";
 import type { ChecksumName } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import type { ChunkPlace } from "../kinds/types.ts";
+
+/** Where a chunk lies. */
+export interface ChunkPlace {
+  /** Index in the array, from 0. */
+  readonly index: number;
+  /** Key of the object in the archive's store. */
+  readonly key: string;
+  /** Byte offset of the Blosc header in the object. */
+  readonly offset: number;
+  /** Uncompressed bytes that the archive's metadata promises. */
+  readonly nbytes: number;
+  /** Compressed bytes if known without reading the chunk's header, else undefined. */
+  readonly ctbytes: number | undefined;
+  /** Bytes of the object that chunk, digest and reserve may take at most; Infinity where its size is not known. */
+  readonly available: number;
+  /** Header of the object, where that is a `blpk` file or superchunk. */
+  readonly header?: BlpkHeader;
+}
 
 /** A chunk's place with what reading it needs besides. */
 export interface PlacedChunk extends ChunkPlace {

@@ -17,6 +17,9 @@ const PAGE = 4096;
 
 /** A chunk's header with its block starts: enough to find any block. */
 export interface ChunkHead {
+  readonly place: PlacedChunk;
+  /** How messages name the object. */
+  readonly path: string;
   readonly header: ChunkHeader;
   readonly bytes: Uint8Array;
   /** The chunk from its header on, as far as it was read. */
@@ -37,8 +40,8 @@ async function readStart(
   const path = store.describe(place.key);
   const first = await readAt(store, place, -place.prologue, firstLength(place, most), signal);
   const { header, bytes, length } = startHead(first, place, path);
-  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length), read: bytes };
-  return finishHead(header, await readAt(store, place, 0, length, signal), length, place, path);
+  if (length <= bytes.length) return { place, path, header, bytes: bytes.subarray(0, length), read: bytes };
+  return finishHead({ place, path, header }, await readAt(store, place, 0, length, signal), length);
 }
 
 /**
@@ -91,8 +94,8 @@ function readHeaderNow(store: SyncStore, place: PlacedChunk): ChunkHeader {
 function readHeadNow(store: SyncStore, place: PlacedChunk, path: string): ChunkHead {
   const first = readNow(store, place, -place.prologue, firstLength(place, FIRST_READ));
   const { header, bytes, length } = startHead(first, place, path);
-  if (length <= bytes.length) return { header, bytes: bytes.subarray(0, length), read: bytes };
-  return finishHead(header, readNow(store, place, 0, length), length, place, path);
+  if (length <= bytes.length) return { place, path, header, bytes: bytes.subarray(0, length), read: bytes };
+  return finishHead({ place, path, header }, readNow(store, place, 0, length), length);
 }
 
 function firstLength(place: PlacedChunk, most: number): number {
@@ -112,14 +115,12 @@ function startHead(
 }
 
 function finishHead(
-  header: ChunkHeader,
+  head: Pick<ChunkHead, "place" | "path" | "header">,
   bytes: Uint8Array,
   length: number,
-  place: PlacedChunk,
-  path: string,
 ): ChunkHead {
-  if (bytes.length < length) throw cutShort(place, path, length, bytes.length);
-  return { header, bytes, read: bytes };
+  if (bytes.length < length) throw cutShort(head.place, head.path, length, bytes.length);
+  return { ...head, bytes, read: bytes };
 }
 
 /** Decoded bytes `[start, end)` of a chunk from a store that reads at once; undefined where that does not do. */
@@ -133,63 +134,60 @@ export function readPartNow(
   const path = store.describe(place.key);
   const head = readHeadNow(store, place, path);
   if (!isReady(head.header.compressor)) return undefined;
-  const range = rangeOf(head, place, path, start, end);
   const out = new Uint8Array(end - start);
+  const range = rangeOf(head, start, out.length);
   const bytes = readNow(store, place, range.offset, range.length, roomFor(range.length));
-  decodePart(head, place, path, range, bytes, start, end, out);
+  decodePart(head, range, bytes, start, out);
   return out;
 }
 
-/** Decoded bytes `[start, end)` of a chunk into `out`. */
+/** Decoded bytes of a chunk, from byte `start` on, into `out`. */
 export async function readPart(
   store: ReadableStore,
-  place: PlacedChunk,
   head: ChunkHead,
   start: number,
-  end: number,
   out: Uint8Array,
   signal?: AbortSignal,
 ): Promise<void> {
   if (!isReady(head.header.compressor)) await prepare(head.header.compressor);
-  const path = store.describe(place.key);
-  const range = rangeOf(head, place, path, start, end);
+  const range = rangeOf(head, start, out.length);
   const behind = range.offset + range.length;
   const bytes =
     behind <= head.read.length
       ? head.read.subarray(range.offset, behind)
-      : await readAt(store, place, range.offset, range.length, signal);
-  decodePart(head, place, path, range, bytes, start, end, out);
+      : await readAt(store, head.place, range.offset, range.length, signal);
+  decodePart(head, range, bytes, start, out);
 }
 
-function rangeOf(head: ChunkHead, place: PlacedChunk, path: string, start: number, end: number): BlockRange {
+function rangeOf(head: ChunkHead, start: number, length: number): BlockRange {
   try {
-    return blockRanges(head.bytes, start, end - start);
+    return blockRanges(head.bytes, start, length);
   } catch (error) {
-    throw isSuperchunkError(error)
-      ? error.inObject({ path, chunk: place.index, offset: place.offset })
-      : error;
+    throw placed(error, head);
   }
 }
 
 function decodePart(
   head: ChunkHead,
-  place: PlacedChunk,
-  path: string,
   range: BlockRange,
   bytes: Uint8Array,
   start: number,
-  end: number,
   out: Uint8Array,
 ): void {
   if (bytes.length < range.length)
-    throw cutShort(place, path, range.offset + range.length, range.offset + bytes.length);
+    throw cutShort(head.place, head.path, range.offset + range.length, range.offset + bytes.length);
   try {
-    decodeBlocks(head.bytes, bytes, range, start, end - start, { out });
+    decodeBlocks(head.bytes, bytes, range, start, out.length, { out });
   } catch (error) {
-    throw isSuperchunkError(error)
-      ? error.inObject({ path, chunk: place.index, offset: place.offset })
-      : error;
+    throw placed(error, head);
   }
+}
+
+/** The error with where the chunk lies. */
+function placed(error: unknown, { place, path }: ChunkHead): unknown {
+  return isSuperchunkError(error)
+    ? error.inObject({ path, chunk: place.index, offset: place.offset })
+    : error;
 }
 
 /** Blocks are read into it by calls that do not let others in between. */

@@ -52,11 +52,10 @@ export function countClusters({ source, length }: ChunkRuns): number {
   return clusters;
 }
 
-/** Copies the runs `[first, end)` out of `from`, whose first byte is byte `base` of the chunk. */
+/** Copies the runs `[first, end)` out of the bytes of a chunk from its byte `base` on. */
 export function copyOut(
   runs: ChunkRuns,
-  first: number,
-  end: number,
+  [first, end]: readonly [number, number],
   from: Uint8Array,
   base: number,
   out: Uint8Array,
@@ -90,8 +89,8 @@ export class IndexSet {
 
   has(index: number): boolean {
     const bit = index % PAGE_BITS;
-    const byte = this.#pages.get(Math.floor(index / PAGE_BITS))?.[bit >> 3] ?? 0;
-    return (byte & (1 << (bit & 7))) !== 0;
+    const page = this.#pages.get(Math.floor(index / PAGE_BITS));
+    return page !== undefined && (at(page, bit >> 3) & (1 << (bit & 7))) !== 0;
   }
 }
 
@@ -311,7 +310,7 @@ export class SequenceReader {
       if (this.#verify) this.#verified.add(chunk.place.index);
       const runs = wanted[next++];
       if (runs === undefined) break;
-      if (target(chunk.place) === undefined) copyOut(runs, 0, runs.source.length, chunk.bytes, 0, out);
+      if (target(chunk.place) === undefined) copyOut(runs, [0, runs.source.length], chunk.bytes, 0, out);
       onDone(runs.bytes);
     }
   }
@@ -334,19 +333,11 @@ export class SequenceReader {
       }
       if (next === first + 1) {
         const target = at(runs.target, first);
-        await readPart(
-          store,
-          runs.place,
-          head,
-          start,
-          end,
-          out.subarray(target, target + end - start),
-          signal,
-        );
+        await readPart(store, head, start, out.subarray(target, target + end - start), signal);
       } else {
         const part = new Uint8Array(end - start);
-        await readPart(store, runs.place, head, start, end, part, signal);
-        copyOut(runs, first, next, part, start, out);
+        await readPart(store, head, start, part, signal);
+        copyOut(runs, [first, next], part, start, out);
       }
       first = next;
     }

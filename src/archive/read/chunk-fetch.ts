@@ -130,7 +130,7 @@ function roundUp(length: number): number {
   return length > TRUSTED_BUFFER ? length : (length + 0xffff) & ~0xffff;
 }
 
-/** Reads a span as far as the object goes; undefined where there is no object. */
+/** Reads a span as far as the object goes; undefined where the object is missing. */
 async function readSpan(
   store: ReadableStore,
   span: Span,

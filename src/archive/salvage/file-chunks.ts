@@ -61,7 +61,7 @@ export interface FileChunks {
   readonly problems: readonly string[];
 }
 
-/** Finds the chunks of the file at a key; undefined where there is no file. */
+/** Finds the chunks of the file at a key; undefined where the file is missing. */
 export async function findFileChunks(
   store: ReadableStore,
   key: string,
@@ -196,7 +196,7 @@ class Search {
 
   /**
    * The table of offsets at a byte: for each chunk its offset, undefined where the entry leads to no place in the file.
-   * `end`: where the first chunk of a file in order starts; undefined where there is no table.
+   * `end`: where the first chunk of a file in order starts; undefined without a table.
    */
   async #findTable(at: number): Promise<{ offsets: (number | undefined)[]; end: number | undefined }> {
     const header = this.#header;
@@ -261,7 +261,8 @@ class Search {
   /** The first of the places at which a chunk starts; the first of all where none does. */
   async #firstOf(places: readonly number[]): Promise<number> {
     for (const at of places) if (await this.#isChunk(at)) return at;
-    return places[0] ?? 0;
+    const [first = 0] = places;
+    return first;
   }
 
   /** True where a chunk that is whole starts at a byte. */
@@ -426,7 +427,7 @@ class Search {
       for (let i = bytes.indexOf(2); i >= 0 && i < WINDOW; i = bytes.indexOf(2, i + 1)) {
         if (i + HEADER_LENGTH > bytes.length) break;
         const header = headerIn(bytes.subarray(i, i + HEADER_LENGTH), size - start - i);
-        // An empty chunk is no proof: sixteen bytes can be so by chance.
+        // An empty chunk proves nothing: sixteen bytes can be so by chance.
         if (header === undefined || header.nbytes === 0 || !this.#mayBe(header)) continue;
         if (await this.#isWhole(start + i, header)) return start + i;
       }

@@ -202,7 +202,8 @@ export class SalvagedSequence implements ChunkSequence {
   /** Makes a chunk of whole chunks and of the value that fills. */
   async #make(index: number): Promise<Uint8Array> {
     const nbytes = nbytesOfChunk(index, this.nbytes, this.chunkBytes);
-    const { found, fill } = this.#column;
+    const { found } = this.#column;
+    const fill = this.#column.fill.length > 0 ? this.#column.fill : Uint8Array.of(0);
     const out = new Uint8Array(nbytes);
     let done = 0;
     for (const { from, to } of this.#spansOf(index * this.chunkBytes, nbytes)) {
@@ -217,7 +218,7 @@ export class SalvagedSequence implements ChunkSequence {
         }
         for (const bad of this.#filled)
           for (let i = Math.max(at, bad.from); i < Math.min(end, bad.to); i++)
-            out[done + i - at] = fill[i % Math.max(1, fill.length)] ?? 0;
+            out[done + i - at] = fill[i % fill.length] as number;
         done += end - at;
         at = end;
       }

@@ -97,7 +97,7 @@ export async function examineFolder(
     files.superchunk === undefined &&
     files.carray === undefined
   )
-    throw new SuperchunkError("NOT_FOUND", "there is no array, nor a part of one", { path: pathOf("") });
+    throw new SuperchunkError("NOT_FOUND", "no array or part of one lies there", { path: pathOf("") });
   const isCarray =
     layout === undefined &&
     storage?.superchunk === undefined &&

@@ -113,7 +113,7 @@ export async function surveyArray(
     columns,
     store,
     kept: (policy) => keptRows(holes, rows, policy),
-    open: (policy) => showArray(store, path, known, columns, keptRows(holes, rows, policy), options),
+    open: (policy) => showArray({ store, path }, known, columns, keptRows(holes, rows, policy), options),
   };
 }
 
@@ -194,8 +194,7 @@ function fieldOf(fill: Uint8Array, dtype: DType, name: string | undefined): Uint
 
 /** The array as it is read with the rows of `kept`. */
 export function showArray(
-  store: ReadableStore,
-  path: string,
+  { store, path }: { readonly store: ReadableStore; readonly path: string },
   known: KnownArray,
   columns: readonly SalvagedColumn[],
   kept: readonly RowSpan[],

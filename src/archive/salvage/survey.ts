@@ -63,7 +63,7 @@ export async function surveyArchive(
   throw new SuperchunkError(
     parts.size === 0 ? "NOT_FOUND" : "UNSUPPORTED",
     parts.size === 0
-      ? "there is no such file or folder"
+      ? "no such file or folder"
       : 'the folder is not an archive, nor what is left of one; "superchunk ls" lists the archives inside a folder',
     { path: store.describe(path) },
   );
@@ -142,7 +142,8 @@ async function surveyTable(
       const columns = new Map<string, ArrayArchive>();
       for (const [name, { known, columns: own }] of surveys) {
         const folder = joinKey(path, dirs[name] ?? name);
-        if (known !== undefined) columns.set(name, showArray(store, folder, known, own, rowSpans, options));
+        if (known !== undefined)
+          columns.set(name, showArray({ store, path: folder }, known, own, rowSpans, options));
       }
       const length = lengthOf(rowSpans);
       const metadata = { names: [...columns.keys()], dirs };
@@ -214,7 +215,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   }
   const path = store.describe(key);
   const file = await findFileChunks(store, key, { maxNbytes: 0x7fff_ffff, scan });
-  if (file === undefined) throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+  if (file === undefined) throw new SuperchunkError("NOT_FOUND", "no such file", { path });
   const metadata = toldMetadata(asObject(file.metadata), options);
   if (file.lostMetadata && !isNumpy(metadata)) {
     throw new SuperchunkError(

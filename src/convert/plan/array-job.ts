@@ -13,6 +13,7 @@ import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/docum
 import type { LayoutOptions } from "../pipeline.ts";
 import type { SourceArray } from "../sources/source-array.ts";
 import {
+  type CellCopies,
   type CellGrid,
   type CellRange,
   cellItems,
@@ -256,13 +257,6 @@ function bloscSettings(summary: ChunkSummary, type: ZarrType, recoded: boolean):
     shuffle: summary.shuffle ?? "shuffle",
     typesize: Math.min(255, Math.max(1, typesize)),
   };
-}
-
-/** Cells `cell`, `cell` + 1, … that are the chunks `chunk`, `chunk` + 1, … of the source. */
-export interface CellCopies {
-  readonly cell: number;
-  readonly chunk: number;
-  readonly times: number;
 }
 
 /** A run of cells: chunks of the source from number `chunk` on, or none of them where that is undefined. */

@@ -53,6 +53,13 @@ export interface ShardGrid {
   readonly lastCount: number;
 }
 
+/** Cells `cell`, `cell` + 1, … that are the chunks `chunk`, `chunk` + 1, … of the source. */
+export interface CellCopies {
+  readonly cell: number;
+  readonly chunk: number;
+  readonly times: number;
+}
+
 /** Cells of one shard: `[first, end)`. */
 export interface CellRange {
   readonly first: number;

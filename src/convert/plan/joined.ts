@@ -7,13 +7,13 @@
 import type {
   Archive,
   ChunkInfo,
-  ChunkPlace,
   ChunkSummary,
   EncodedChunk,
   ListChunksOptions,
   LongOptions,
   OpenOptions,
 } from "../../archive/kinds/types.ts";
+import type { ChunkPlace } from "../../archive/places/sequence.ts";
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
@@ -23,7 +23,7 @@ import type { ReadableStore } from "../../store/types.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import type { SourceArchive, SourceArray, UnevenChunks } from "../sources/source-array.ts";
-import { type ArrayJob, addCopies, type CellCopies, countCopies, planArray } from "./array-job.ts";
+import { type ArrayJob, addCopies, countCopies, planArray } from "./array-job.ts";
 import {
   assertConvertible,
   type ConversionJobs,
@@ -31,6 +31,7 @@ import {
   nameJobs,
   planJobs,
 } from "./conversion-jobs.ts";
+import type { CellCopies } from "./grid.ts";
 
 /**
  * Plans the conversion of archives of one store as one, in their order.
@@ -159,7 +160,7 @@ function findJoinedCuts(parts: readonly SourceArray[]): JoinedCuts {
   // Archives of one short chunk each, all as long as one another, have a grid of their own.
   for (const own of [first?.chunkBytes ?? 1, first?.nbytes ?? 1])
     if (isWhole(parts, own)) return { chunkBytes: own, uneven: undefined };
-  // A chunk that is alone may be as short as its rows: that is no length for those of all others.
+  // A chunk that is alone may be as short as its rows: that length does not count for the others.
   const many = parts.find(({ archive }) => archive.nchunks > 1);
   const { chunkBytes } = (many ?? parts[0])?.archive ?? { chunkBytes: 1 };
   const uneven = {

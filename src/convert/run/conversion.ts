@@ -163,7 +163,7 @@ export class Conversion {
       if (isTaken && resume && !record.isResumed)
         throw conflict(
           store.describe(path),
-          "there is no unfinished conversion to go on with; the destination was finished, or made by something else",
+          "no unfinished conversion lies there that --resume could go on with; the destination was finished, or made by something else",
         );
       const fingerprint = only?.planned?.fingerprint;
       if (fingerprint !== undefined) record.beginOnly(fingerprint, store.describe(path));

@@ -42,7 +42,7 @@ import { assertApart, checkDestination } from "./destination.ts";
  * result, and nothing of them is left; a full or read-only destination and an abort end all, and `resume` goes on from there.
  *
  * @throws UNSUPPORTED for what the format cannot hold, before anything is written; CONFLICT for a destination that is
- * taken, or is left unfinished by another conversion; NOT_FOUND where there is no source; BAD_ARGUMENT; the codes of damage
+ * taken, or is left unfinished by another conversion; NOT_FOUND without a source; BAD_ARGUMENT; the codes of damage
  */
 export async function convert(
   source: ConvertSource,
@@ -120,8 +120,8 @@ async function sourcesOf(source: ConvertSource, target: Target, options: Convert
     new SuperchunkError(
       "NOT_FOUND",
       target.isHierarchy
-        ? "there is no archive in the folder"
-        : "there is no archive and no Zarr array to convert",
+        ? "no archive lies in the folder"
+        : "no archive and no Zarr array to convert lies there",
       { path, field: "src" },
     );
   if (isList(source)) return oneSource({ kind: "joined", archives: source }, source.map(describe).join(", "));

@@ -3,7 +3,8 @@
  *
  * Uses its own shard reader, so that a fault of the writer is not hidden. Must not write.
  */
-import type { Archive, ChunkPlace, LongOptions } from "../../archive/kinds/types.ts";
+import type { Archive, LongOptions } from "../../archive/kinds/types.ts";
+import type { ChunkPlace } from "../../archive/places/sequence.ts";
 import { decode, decodeHeader } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";

@@ -3,7 +3,7 @@
  *
  * Knows archives and the codec; must not know where the chunks go.
  */
-import type { ChunkPlace } from "../../archive/kinds/types.ts";
+import type { ChunkPlace } from "../../archive/places/sequence.ts";
 import { decode, decodeHeader, encodeAhead, extendChunk } from "../../codec/index.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";

@@ -1,10 +1,12 @@
 /** The values that a conversion takes, and how they are stored. Must not know Zarr. */
+
 import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import type { LayoutOptions } from "../pipeline.ts";
-import type { CellCopies } from "../plan/array-job.ts";
+import type { CellCopies } from "../plan/grid.ts";
 
 /** What is read of an archive. */
 export type SourceArchive = Pick<
@@ -76,10 +78,10 @@ function unevenOf(
   const rowBytes = stored.slice(1).reduce((bytes, n) => bytes * n, itemSize);
   const isCutInRows = rowBytes > 0 && chunkStarts.every((start) => start % rowBytes === 0);
   const lengths = Array.from(chunkStarts.subarray(1), (end, i) => ({
-    length: (end - (chunkStarts[i] ?? 0)) / rowBytes,
+    length: (end - at(chunkStarts, i)) / rowBytes,
     times: 1,
   }));
-  // An empty chunk is no cell of any grid.
+  // An empty chunk is not a cell of any grid.
   const isGrid = isCutInRows && lengths.every(({ length }) => length > 0);
   return {
     uneven: {

@@ -208,7 +208,7 @@ class FolderFiles implements DualFiles {
   #existing(at: FilePlace): string {
     const path = this.#locate(at);
     if (path !== undefined) return path;
-    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path: this.describe(at) });
+    throw new SuperchunkError("NOT_FOUND", "no such file", { path: this.describe(at) });
   }
 
   #hardLink(source: string, target: string, from: FilePlace): void {

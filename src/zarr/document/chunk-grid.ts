@@ -65,7 +65,7 @@ export function regularAxis(extent: number, length: number): GridAxis {
 }
 
 /** Chunks of the given lengths, which together are at least as long as the array. */
-export function irregularAxis(extent: number, lengths: readonly number[]): GridAxis {
+function irregularAxis(extent: number, lengths: readonly number[]): GridAxis {
   const starts = new Float64Array(lengths.length + 1);
   let count = 0;
   lengths.forEach((length, i) => {
@@ -267,5 +267,19 @@ export class UnequalCells {
       else high = middle - 1;
     }
     return low;
+  }
+}
+
+/** The first items of the boxes of `step` that an array is cut into, in C order. */
+export function* startsOf(shape: readonly number[], step: readonly number[]): Generator<number[]> {
+  if (shape.includes(0)) return;
+  const start = shape.map(() => 0);
+  for (let axis = 0; axis >= 0; ) {
+    yield [...start];
+    for (axis = shape.length - 1; axis >= 0; axis--) {
+      const next = at(start, axis) + at(step, axis);
+      start[axis] = next < at(shape, axis) ? next : 0;
+      if (start[axis] !== 0) break;
+    }
   }
 }

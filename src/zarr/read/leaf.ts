@@ -103,7 +103,7 @@ export async function readLeafPart(store: ReadableStore, job: LeafJob, signal?: 
   }
   const head = await readHead(store, placed, signal);
   const bytes = new Uint8Array(length);
-  await readPart(store, placed, head, start, start + length, bytes, signal);
+  await readPart(store, head, start, bytes, signal);
   copySpan(job, bytes, first);
 }
 

@@ -39,6 +39,22 @@ const MAX_ATTEMPTS = 8;
 
 const NEVER = new AbortController().signal;
 
+/** What is wanted of a chunk or shard: which of its items, and where they go. */
+interface Wanted {
+  readonly place: ChunkPlace;
+  readonly shape: readonly number[];
+  readonly extents: readonly ChunkExtent[];
+  readonly target: ItemView;
+}
+
+/** What is collected of one object: jobs on its innermost chunks. */
+interface Collection {
+  /** The version of the object that was looked at. */
+  readonly version: string;
+  readonly jobs: LeafJob[];
+  readonly signal: AbortSignal;
+}
+
 /** Reads chunks of one array. */
 export class ChunkReading {
   readonly cache: ShardCache;
@@ -99,14 +115,15 @@ export class ChunkReading {
       slot: undefined,
       memory: undefined,
     };
+    const wanted: Wanted = { place, shape, extents: segments, target };
     if (chain.serializer.kind === "bytes" || chain.stages.length > 0) {
-      const job = this.#leafJob(chain, place, shape, segments, target);
+      const job = this.#leafJob(chain, wanted);
       if (job !== undefined && !(await this.#readWholeObject(job, signal)))
-        await this.#fillAbsent(key, segments, target, signal);
-      if (job === undefined) await this.#readPackedShard(chain, place, shape, segments, target, signal);
+        await this.#fillAbsent(wanted, signal);
+      if (job === undefined) await this.#readPackedShard(chain, wanted, signal);
       return;
     }
-    await this.#readShard(chain, chain.serializer, place, shape, segments, target, signal);
+    await this.#readShard(chain, chain.serializer, wanted, signal);
   }
 
   /** A chunk that is an object of its own; false where there is none. */
@@ -131,31 +148,23 @@ export class ChunkReading {
   }
 
   /** A shard whose bytes went through further codecs: it must be fetched whole. */
-  async #readPackedShard(
-    chain: Chain,
-    place: ChunkPlace,
-    shape: readonly number[],
-    extents: readonly ChunkExtent[],
-    target: ItemView,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #readPackedShard(chain: Chain, wanted: Wanted, signal: AbortSignal): Promise<void> {
+    const { place } = wanted;
     const bytes = await this.#gate.run(() => this.#store.get(place.key, { signal }));
-    if (bytes === undefined) return this.#fillAbsent(place.key, extents, target, signal);
+    if (bytes === undefined) return this.#fillAbsent(wanted, signal);
     const here: ChunkPlace = { ...place, memory: bytes, nbytes: bytes.length };
     const jobs: LeafJob[] = [];
-    await this.#collect(chain, here, "", shape, extents, target, jobs, signal);
+    await this.#collect(chain, { ...wanted, place: here }, { version: "", jobs, signal });
     await this.#jobs.run(jobs, signal);
   }
 
   async #readShard(
     chain: Chain,
     serializer: ShardingSerializer,
-    place: ChunkPlace,
-    shape: readonly number[],
-    extents: readonly ChunkExtent[],
-    target: ItemView,
+    wanted: Wanted,
     signal: AbortSignal,
   ): Promise<void> {
+    const { place, shape } = wanted;
     const { key } = place;
     const grid = innerGrid(serializer, permute(shape, chain.order));
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -166,24 +175,13 @@ export class ChunkReading {
         if (this.#isPinned || !isSuperchunkError(error, "STALE")) throw error;
         continue;
       }
-      if (shard === undefined) return this.#fillAbsent(key, extents, target, signal);
+      if (shard === undefined) return this.#fillAbsent(wanted, signal);
       const { entries, version } = shard;
       const isSame = async (): Promise<boolean> =>
         (await this.cache.versionOf(key, grid, serializer.index)) === version;
       const done = await this.#holds(isSame, async () => {
         const jobs: LeafJob[] = [];
-        await this.#collectInner(
-          chain,
-          serializer,
-          place,
-          entries,
-          version,
-          shape,
-          extents,
-          target,
-          jobs,
-          signal,
-        );
+        await this.#collectInner(chain, serializer, wanted, entries, { version, jobs, signal });
         await this.#jobs.run(jobs, signal);
       });
       if (done) return;
@@ -196,7 +194,7 @@ export class ChunkReading {
     );
   }
 
-  /** Runs a read; false where the object is no longer the version that it was read for. */
+  /** Runs a read; false where the object has another version than it was read for. */
   async #holds(isSame: () => Promise<boolean>, read: () => Promise<void>): Promise<boolean> {
     try {
       await read();
@@ -207,23 +205,11 @@ export class ChunkReading {
     return this.#isPinned || isSame();
   }
 
-  /** What is wanted of a chunk of any chain, as jobs on innermost chunks; what is absent is filled at once. */
-  async #collect(
-    chain: Chain,
-    place: ChunkPlace,
-    version: string,
-    shape: readonly number[],
-    extents: readonly ChunkExtent[],
-    target: ItemView,
-    jobs: LeafJob[],
-    signal: AbortSignal,
-  ): Promise<void> {
+  /** What is wanted of a shard, as jobs on innermost chunks; what is absent is filled at once. */
+  async #collect(chain: Chain, wanted: Wanted, into: Collection): Promise<void> {
     const { serializer, stages } = chain;
-    const job = this.#leafJob(chain, place, shape, extents, target);
-    if (job !== undefined) {
-      jobs.push(job);
-      return;
-    }
+    const { place, shape } = wanted;
+    const { version, signal } = into;
     if (serializer.kind === "bytes") return;
     let here = place;
     if (stages.length > 0) {
@@ -236,20 +222,15 @@ export class ChunkReading {
     const grid = innerGrid(serializer, permute(shape, chain.order));
     const nested = { ...here, nbytes: here.nbytes ?? 0 };
     const entries = await this.cache.openNested(nested, version, grid, serializer.index, signal);
-    await this.#collectInner(chain, serializer, here, entries, version, shape, extents, target, jobs, signal);
+    await this.#collectInner(chain, serializer, { ...wanted, place: here }, entries, into);
   }
 
   async #collectInner(
     chain: Chain,
     serializer: ShardingSerializer,
-    place: ChunkPlace,
+    { place, shape, extents, target }: Wanted,
     entries: KnownShard["entries"],
-    version: string,
-    shape: readonly number[],
-    extents: readonly ChunkExtent[],
-    target: ItemView,
-    jobs: LeafJob[],
-    signal: AbortSignal,
+    into: Collection,
   ): Promise<void> {
     const { chunkShape, inner } = serializer;
     const stored = permute(shape, chain.order);
@@ -275,20 +256,16 @@ export class ChunkReading {
         nbytes: entry.nbytes,
         slot,
       };
-      const job = this.#leafJob(inner, inside, chunkShape, segments, part);
-      if (job !== undefined) jobs.push({ ...job, extents: [...job.extents] });
-      else await this.#collect(inner, inside, version, chunkShape, [...segments], part, jobs, signal);
+      // The segments are valid until the next ones are asked for.
+      const wanted: Wanted = { place: inside, shape: chunkShape, extents: [...segments], target: part };
+      const job = this.#leafJob(inner, wanted);
+      if (job !== undefined) into.jobs.push(job);
+      else await this.#collect(inner, wanted, into);
     }
   }
 
   /** The job of a chain without shards; undefined for one with. */
-  #leafJob(
-    chain: Chain,
-    place: ChunkPlace,
-    shape: readonly number[],
-    extents: readonly ChunkExtent[],
-    target: ItemView,
-  ): LeafJob | undefined {
+  #leafJob(chain: Chain, { place, shape, extents, target }: Wanted): LeafJob | undefined {
     if (chain.serializer.kind !== "bytes") return undefined;
     return {
       place,
@@ -301,13 +278,8 @@ export class ChunkReading {
   }
 
   /** The fill value for an object that is not there. Throws `INCOMPLETE` where something else is. */
-  async #fillAbsent(
-    key: string,
-    extents: readonly ChunkExtent[],
-    target: ItemView,
-    signal: AbortSignal,
-  ): Promise<void> {
-    await assertAbsent(this.#store, key, signal);
+  async #fillAbsent({ place, extents, target }: Wanted, signal: AbortSignal): Promise<void> {
+    await assertAbsent(this.#store, place.key, signal);
     this.#fillTarget(extents, target);
   }
 

@@ -166,11 +166,11 @@ const MEMBERS: { readonly [name in keyof Required<ZarrSpecification>]: true } = 
 export function checkMembers(spec: ZarrSpecification): void {
   for (const [name, value] of Object.entries(spec)) {
     if (!(name in MEMBERS))
-      throw wrong(name, "is no member of a specification", Object.keys(MEMBERS).join(", "), value);
+      throw wrong(name, "is not a member of a specification", Object.keys(MEMBERS).join(", "), value);
   }
   for (const name of ["indexLocation", "indexCodecs"] as const) {
     if (spec[name] === undefined || spec.shardShape !== undefined) continue;
-    throw wrong(name, "says how shards are, but there is no shardShape", "shardShape", spec[name]);
+    throw wrong(name, "says how shards are, but shardShape is missing", "shardShape", spec[name]);
   }
   if (spec.chunkGrid !== undefined && spec.shardShape !== undefined) {
     throw wrong(

@@ -1,7 +1,7 @@
 /**
  * Puts a shard right whose append was broken off, by its last whole index.
  *
- * An append uses no byte anew that an earlier index names, so that the bytes up to the end of that index are the shard as it
+ * An append does not use a byte again that an earlier index names, so that the bytes up to the end of that index are the shard as it
  * was. @see FORMAT.md [FH-08]
  */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
@@ -39,8 +39,8 @@ interface EarlierShard {
  * shard becomes what its last whole index names, as an object of its own, without unused bytes. One that is whole stays as
  * it is. The chunks are not decoded; `verify` does that.
  *
- * Throws `BAD_ARGUMENT` for an array without shards and a position outside of the grid, `NOT_FOUND` where there is no shard, `UNSUPPORTED` for indexes at the
- * start, without a crc32c, or of the size of those of shards inside, `INCOMPLETE` where there is no whole index, `CONFLICT` where another writer is at work.
+ * Throws `BAD_ARGUMENT` for an array without shards and a position outside of the grid, `NOT_FOUND` for a missing shard, `UNSUPPORTED` for indexes at the
+ * start, without a crc32c, or of the size of those of shards inside, `INCOMPLETE` without a whole index, `CONFLICT` where another writer is at work.
  */
 export async function recoverShard(
   array: WritableZarrArray,
@@ -60,10 +60,11 @@ export async function recoverShard(
   const path = store.describe(key);
   const layout = serializer.index;
   const grid = innerGrid(serializer, permute(shapeAt(axes, position), chain.order));
+  refuseTwins(serializer, grid, path);
   return withObjectLock(store, key, async () => {
     const info = await store.stat(key, { signal });
-    if (info === undefined) throw new SuperchunkError("NOT_FOUND", "there is no such shard", { path });
-    const earlier = await findEarlierShard(store, key, info.size, { grid, serializer }, signal);
+    if (info === undefined) throw new SuperchunkError("NOT_FOUND", "no such shard", { path });
+    const earlier = await findEarlierShard(store, key, info.size, { grid, layout }, signal);
     const found = { size: earlier.size, dropped: info.size - earlier.size };
     const chunks = earlier.entries.filter((entry) => entry !== undefined).length;
     if (found.dropped > 0) {
@@ -105,16 +106,14 @@ function refuseTwins(outer: ShardingSerializer, grid: readonly number[], path: s
  * The shard up to its last whole index, looking back from the object's end. Throws `UNSUPPORTED` for an index at the start or
  * without a crc32c, `INCOMPLETE` where there is none.
  */
-export async function findEarlierShard(
+async function findEarlierShard(
   store: ReadableStore,
   key: string,
   size: number,
-  { grid, serializer }: { readonly grid: readonly number[]; readonly serializer: ShardingSerializer },
+  { grid, layout }: { readonly grid: readonly number[]; readonly layout: ShardIndexLayout },
   signal?: AbortSignal,
 ): Promise<EarlierShard> {
   const path = store.describe(key);
-  refuseTwins(serializer, grid, path);
-  const layout = serializer.index;
   if (layout.location !== "end" || layout.checksums === 0 || layout.order !== undefined) {
     throw new SuperchunkError(
       "UNSUPPORTED",

@@ -5,6 +5,7 @@
  * A new object is put on the condition that the old one is still the one that was read. Writes into an object have no
  * such condition: its version is compared right before, and writers of one process wait for one another.
  */
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ObjectInfo, WritableStore } from "../../store/types.ts";
 import {
@@ -58,7 +59,7 @@ export async function applyPlan(
     await patchCopy(store, target, writes);
     return "written";
   }
-  // What makes the object longer comes first: where there is no room for it, nothing was changed yet.
+  // What makes the object longer comes first: if it does not fit, nothing was changed yet.
   const isLonger = ({ offset, bytes }: { offset: number; bytes: Uint8Array }): boolean =>
     offset + bytes.length > size;
   for (const { offset, bytes } of [...writes.filter(isLonger), ...writes.filter((each) => !isLonger(each))]) {
@@ -76,7 +77,7 @@ export async function removeObject(
   await store.sync?.([], { signal });
 }
 
-/** How a put makes sure that nobody else wrote in between. */
+/** How a put makes sure that no other writer came in between. */
 export function conditionOf({ version, signal }: Pick<ShardTarget, "version" | "signal">):
   | { ifVersion: string; signal: AbortSignal | undefined }
   | {
@@ -247,7 +248,7 @@ export async function withObjectLock<T>(
 /**
  * How changed inner chunks get into a shard that is there:
  * - `rewrite`: a new object of what is kept and what is new; readers see the old one or the new one, whole.
- * - `append`: new chunks and a new index behind what is there; no byte that an index names is used anew.
+ * - `append`: new chunks and a new index behind what is there; no byte that an index names is used again.
  * - `fixed`: a chunk that fits its old place goes there, others behind; readers meanwhile may see half a change.
  */
 export type ShardStrategy = "rewrite" | "append" | "fixed";
@@ -370,7 +371,7 @@ function roomFinder(entries: ShardEntries, dataEnd: number): (entry: ShardEntry)
     let high = starts.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((starts[middle] ?? 0) <= offset) low = middle + 1;
+      if (at(starts, middle) <= offset) low = middle + 1;
       else high = middle;
     }
     return (starts[low] ?? dataEnd) - offset;

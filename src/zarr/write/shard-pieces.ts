@@ -47,7 +47,7 @@ export function shardPieces(
   const ahead = aheadOf(serializer.inner, settings.encoder);
   const rooms = new ChunkRooms(serializer, settings.fill.length);
   return {
-    pieces: makePieces(chunks, grid, serializer, settings, ahead, rooms, signal),
+    pieces: makePieces(chunks, { grid, serializer }, settings, { ahead, rooms }, signal),
     useRooms: (given) => {
       if (ahead === 0) rooms.use(given);
     },
@@ -56,11 +56,9 @@ export function shardPieces(
 
 async function* makePieces(
   chunks: readonly InnerChunk[],
-  grid: readonly number[],
-  serializer: ShardingSerializer,
+  { grid, serializer }: { readonly grid: readonly number[]; readonly serializer: ShardingSerializer },
   settings: EncodeSettings,
-  ahead: number,
-  rooms: ChunkRooms,
+  { ahead, rooms }: { readonly ahead: number; readonly rooms: ChunkRooms },
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array> {
   const bySlot = new Map(chunks.map((chunk) => [chunk.slot, chunk]));
@@ -135,14 +133,14 @@ class ChunkRooms {
     return new Uint8Array(shelf.take(this.#length) ?? new ArrayBuffer(this.#length));
   }
 
-  /** Takes the room of a chunk back that nobody needs any more. */
+  /** Takes back the room of a chunk that is not needed any more. */
   give({ buffer }: Uint8Array): void {
     const isOurs = this.#isKeeping && buffer instanceof ArrayBuffer && buffer !== this.#theirs;
     if (isOurs && buffer.byteLength >= this.#length) shelf.put(buffer);
   }
 }
 
-/** True where the last step is a Blosc encoder, whose results nobody else has. */
+/** True where the last step is a Blosc encoder, whose results no one else holds. */
 function makesOwnBuffer({ serializer, stages }: Chain): boolean {
   return serializer.kind === "bytes" && stages.length === 1 && stages[0]?.isBlosc === true;
 }
@@ -156,6 +154,12 @@ interface ShardChange {
   readonly region: Region;
 }
 
+/** The inner chunks that change, in the grid of the shard. */
+export interface ShardChanges {
+  readonly grid: readonly number[];
+  readonly changes: readonly InnerChunk[];
+}
+
 /** The inner chunks that a change touches, in C order. */
 export function changesOf(
   model: ArrayModel,
@@ -163,7 +167,7 @@ export function changesOf(
   { segments, view, region }: ShardChange,
   settings: EncodeSettings,
   regions: RegionMerge,
-): { readonly grid: readonly number[]; readonly changes: readonly InnerChunk[] } {
+): ShardChanges {
   const { order } = model.chain;
   const { chunkShape, inner } = serializer;
   const stored = permute(region.shape, order);

@@ -1,4 +1,5 @@
 /** A Zarr array that is written to: whole chunks, and parts of them. */
+import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";
 import { withRooms } from "../../store/source.ts";
@@ -23,7 +24,7 @@ import {
   retryRaced,
   withObjectLock,
 } from "./shard-apply.ts";
-import { changesOf, type InnerChunk, shardPieces } from "./shard-pieces.ts";
+import { changesOf, type InnerChunk, type ShardChanges, shardPieces } from "./shard-pieces.ts";
 import { checkCapacity, checkWriteSettings, type SetOptions, type WriteSettings } from "./write-settings.ts";
 
 const MAX_UNUSED = 64 << 20;
@@ -123,16 +124,16 @@ export class WritableZarrArray extends ZarrArray {
     await this.#updateShard(position, serializer, nothing, { ...options, strategy: "rewrite" });
   }
 
-  /** Throws `BAD_ARGUMENT` for what is no position of the grid of chunks, or of shards. */
+  /** Throws `BAD_ARGUMENT` for what is not a position of the grid of chunks, or of shards. */
   assertPosition(position: readonly number[]): void {
     const counts = this.model.axes.map(({ count }) => count);
     const isInside =
       position.length === counts.length &&
-      position.every((at, d) => Number.isInteger(at) && at >= 0 && at < (counts[d] ?? 0));
+      position.every((place, d) => Number.isInteger(place) && place >= 0 && place < at(counts, d));
     if (isInside) return;
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `[${position.join(", ")}] is no position of the grid, which has ${counts.join(" x ")} chunks or shards`,
+      `[${position.join(", ")}] is not a position of the grid, which has ${counts.join(" x ")} chunks or shards`,
       { path: this.store.describe(this.path), field: "position", expected: counts, found: position },
     );
   }
@@ -185,16 +186,11 @@ export class WritableZarrArray extends ZarrArray {
     const whole = this.#regions.coversAll(segments, region);
     if (serializer.kind === "sharding" && stages.length === 0) {
       const settings = this.encodeSettings(options);
-      const { grid, changes } = changesOf(
-        this.model,
-        serializer,
-        { segments, view, region },
-        settings,
-        this.#regions,
-      );
+      const made = changesOf(this.model, serializer, { segments, view, region }, settings, this.#regions);
       const offer = (key: string): Promise<boolean> => this.#offerShard(key, segments, view, region, options);
-      if (whole) await this.#putShard(position, serializer, grid, changes, offer, options);
-      else await this.#updateShard(position, serializer, () => this.#encodeAll(changes, options), options);
+      if (whole) await this.#putShard(position, serializer, made, offer, options);
+      else
+        await this.#updateShard(position, serializer, () => this.#encodeAll(made.changes, options), options);
       return;
     }
     const key = this.model.chunkKey(position);
@@ -240,8 +236,7 @@ export class WritableZarrArray extends ZarrArray {
   async #putShard(
     position: readonly number[],
     serializer: ShardingSerializer,
-    grid: readonly number[],
-    changes: readonly InnerChunk[],
+    { grid, changes }: ShardChanges,
     offer: (key: string) => Promise<boolean>,
     options: SetOptions,
   ): Promise<void> {

@@ -39,7 +39,7 @@ const ORDERS: readonly unknown[] = [
   "as-written",
 ] satisfies readonly ChunkOrder[];
 
-/** Throws `BAD_ARGUMENT` for a strategy or an order that there is not, and a limit that is no number of bytes. */
+/** Throws `BAD_ARGUMENT` for an unknown strategy or order, and a limit that is not a number of bytes. */
 export function checkWriteSettings({
   strategy,
   maxUnused,
