@@ -34,6 +34,13 @@ const NOT_TRANSFORMER = {
   report: "--report",
 } as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
+/** Options of `convert` that only Parquet has a use for. */
+const PARQUET_ONLY = {
+  statistics: "--statistics",
+  compatible: "--compatible",
+  strings: "--strings",
+} as const satisfies Partial<Record<keyof ConvertFlags, string>>;
+
 /** Converts, or with `--dry-run` plans, one source, or several and whole trees, as typed. */
 export async function convertTo(
   paths: readonly string[],
@@ -99,6 +106,8 @@ function fullPath(path: string): string {
 /** Refuses what the format has no use for. Throws `BAD_ARGUMENT`. */
 function refuseFlags(paths: readonly string[], flags: ConvertFlags): void {
   const { to } = flags;
+  if (to !== "parquet")
+    refuseAll(flags, PARQUET_ONLY, (option) => `${option} is for --to parquet, not for --to ${to}`);
   if (to === "zarr") return;
   if (to === "zarr3-transformer") {
     if (paths.length > 1)

@@ -10,7 +10,7 @@ import { parseShape } from "../input/shape-text.ts";
 import { parseCount, parseSize } from "../input/units.ts";
 
 /** What can be written. */
-const TARGETS = ["zarr", "zarr3-transformer", "npy", "bloscpack", "bcolz", "blz"] as const;
+const TARGETS = ["zarr", "zarr3-transformer", "npy", "bloscpack", "bcolz", "blz", "parquet"] as const;
 
 /** The options of `convert` as they are typed. */
 export interface ConvertFlags {
@@ -25,6 +25,9 @@ export interface ConvertFlags {
   readonly column?: readonly string[];
   /** `--no-recode` makes it false. */
   readonly recode: boolean;
+  readonly statistics?: "pages" | "none";
+  readonly compatible?: boolean;
+  readonly strings?: "utf8" | "fixed";
   readonly damaged?: Damaged;
   /** What `--damaged` means for opening, and what was found gone. */
   readonly reading: Pick<OpenOptions, "damaged" | "onDamage">;
@@ -50,7 +53,11 @@ export function addConvert(program: Command, context: Context): void {
       "<paths...>",
       "archives (files, folders, URLs), Zarr arrays or groups, or folders of them, and last where to",
     )
-    .addOption(new Option("--to <format>", "format to write").choices(TARGETS).default("zarr"))
+    .addOption(
+      new Option("--to <format>", "format to write; parquet where DST ends in .parquet")
+        .choices(TARGETS)
+        .default("zarr"),
+    )
     .option("--shard-size <size>", "uncompressed bytes of a shard, whole chunks (default: 128MiB)", parseSize)
     .addOption(
       new Option("--chunks-per-shard <n>", "chunks of a shard").argParser(parseCount).conflicts("shardSize"),
@@ -70,6 +77,19 @@ export function addConvert(program: Command, context: Context): void {
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")
     .option("--no-recode", "refuse where chunks cannot be copied, instead of compressing them anew")
+    .addOption(
+      new Option(
+        "--statistics <kind>",
+        "for Parquet: none carries streams over without a look at their values (default: pages)",
+      ).choices(["pages", "none"]),
+    )
+    .option("--compatible", "for Parquet: only encodings that readers before 2024 know")
+    .addOption(
+      new Option(
+        "--strings <kind>",
+        "for Parquet: strings as UTF-8, or as bytes of a fixed length (default: utf8)",
+      ).choices(["utf8", "fixed"]),
+    )
     .addOption(damagedOption())
     .option("--concat", "join the archives along the first dimension to one array, or one group of arrays")
     .option("--dry-run", "say what would happen, and write nothing")
@@ -101,11 +121,15 @@ Examples:
   superchunk convert prices.zarr prices --to blz
   superchunk convert bundles.zarr bundles --to bcolz --verify --report report.json
   superchunk convert prices prices.npy --to npy
+  superchunk convert daily_equities.bcolz daily_equities.parquet --verify
   superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,
     )
-    .action(async (paths: string[], typed: Omit<ConvertFlags, "reading" | "gone">) => {
+    .action(async (paths: string[], typed: Omit<ConvertFlags, "reading" | "gone">, command: Command) => {
       const gone: DamageReport[] = [];
-      const flags: ConvertFlags = { ...typed, reading: readingDamaged(typed.damaged, gone), gone };
+      const isNamed =
+        command.getOptionValueSource("to") === "default" && /\.parquet$/i.test(paths.at(-1) ?? "");
+      const to = isNamed ? "parquet" : typed.to;
+      const flags: ConvertFlags = { ...typed, to, reading: readingDamaged(typed.damaged, gone), gone };
       const sources = paths.slice(0, -1);
       const destination = paths.at(-1);
       if (destination === undefined || sources.length === 0) {

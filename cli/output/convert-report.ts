@@ -30,6 +30,10 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOpt
     ...{ recode, verify, resume, overwrite },
     dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
     concat: flags.concat,
+    parquet:
+      to === "parquet"
+        ? { statistics: flags.statistics !== "none", compatible: flags.compatible, strings: flags.strings }
+        : undefined,
     signal: context.signal,
     ...flags.reading,
   };
@@ -101,14 +105,20 @@ function zarrLine(result: ConvertResult): string {
 
 function otherWords(result: ConvertResult, to: ConvertFlags["to"]): readonly string[] {
   const { arrays, nbytes, chunksCopied, chunksPadded, chunksRecoded, seconds, kept, failed } = result;
+  const { chunksRestreamed = 0 } = result;
   const verified = result.verified ? ["verified"] : [];
-  const copied = `${formatPlural(chunksCopied, "chunk")} copied`;
+  const copied =
+    to === "parquet"
+      ? `${formatPlural(chunksRestreamed, "chunk")} restreamed`
+      : `${formatPlural(chunksCopied, "chunk")} copied`;
   if (to === "zarr3-transformer")
     return [formatPlural(arrays, "array"), copied, `${formatCount(chunksPadded)} padded`, ...verified];
   return [
     formatPlural(arrays, "array"),
     formatSize(nbytes),
-    ...(chunksCopied + chunksRecoded === 0 ? [] : [copied, `${formatCount(chunksRecoded)} recompressed`]),
+    ...(chunksCopied + chunksRecoded + chunksRestreamed === 0
+      ? []
+      : [copied, `${formatCount(chunksRecoded)} recompressed`]),
     formatDuration(seconds),
     ...verified,
     ...(kept > 0 ? [`${formatCount(kept)} kept of an earlier run`] : []),

@@ -18,7 +18,7 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
 import type { ShardSizing } from "./plan/grid.ts";
 
 /** The formats that can be written. */
-export type ConvertFormat = "zarr" | "zarr3-transformer" | "npy" | "bloscpack" | "bcolz" | "blz";
+export type ConvertFormat = "zarr" | "zarr3-transformer" | "npy" | "bloscpack" | "bcolz" | "blz" | "parquet";
 
 /** What decides the bytes of a Zarr result. */
 export interface LayoutOptions extends ShardSizing {
@@ -44,6 +44,16 @@ export interface LayoutOptions extends ShardSizing {
   readonly columns?: readonly string[] | undefined;
 }
 
+/** What decides the bytes of a Parquet file. */
+export interface ParquetOptions {
+  /** False: no statistics, so that streams are carried over without a look at their values. Default true. */
+  readonly statistics?: boolean | undefined;
+  /** True: only encodings that readers before 2024 know. Columns of integers are recoded for that. */
+  readonly compatible?: boolean | undefined;
+  /** `utf8` (default): strings of numpy become strings; `fixed`: their bytes with the zeros that fill them up. */
+  readonly strings?: "utf8" | "fixed" | undefined;
+}
+
 /** What a conversion makes, and how. */
 export interface ConvertOptions
   extends LayoutOptions,
@@ -57,6 +67,8 @@ export interface ConvertOptions
   readonly overwrite?: boolean | undefined;
   /** Read the whole result back and compare it with the source, before it becomes visible. */
   readonly verify?: boolean | undefined;
+  /** What decides the bytes of Parquet files. */
+  readonly parquet?: ParquetOptions | undefined;
   /** What encodes chunks that cannot be copied (default: the calling thread). */
   readonly encoder?: ChunkEncoder | undefined;
   /**
@@ -156,8 +168,8 @@ export interface ChunkRun {
   readonly reason?: string;
 }
 
-/** What becomes of an array: copied chunk by chunk, some chunks or all recoded, only described (no values), or refused. */
-export type PlannedAction = "copy" | "mixed" | "recode" | "empty" | "refuse";
+/** What becomes of an array: copied chunk by chunk, its compressed streams carried over, some chunks or all recoded, only described (no values), or refused. */
+export type PlannedAction = "copy" | "restream" | "mixed" | "recode" | "empty" | "refuse";
 
 /** One array of a {@link ConversionPlan}. */
 export interface PlannedArray {
@@ -245,6 +257,8 @@ export interface SourceResult {
   readonly chunksPadded: number;
   /** Chunks that were decoded and encoded again. */
   readonly chunksRecoded: number;
+  /** Chunks whose compressed streams went over into another frame; absent for formats that keep chunks. */
+  readonly chunksRestreamed?: number;
   readonly shards: number;
   /** Shards of them that an earlier, unfinished run had made. */
   readonly shardsKept: number;
@@ -295,6 +309,8 @@ export interface ChunkCounts {
   copied: number;
   padded: number;
   recoded: number;
+  /** Chunks whose compressed streams went over into another frame. */
+  restreamed?: number;
   /** Chunks whose typesize is not the item size of their array: readable, and odd. */
   oddTypesize: number;
 }

@@ -30,7 +30,14 @@ import {
   emptyDestination,
   recordKey,
 } from "./destination.ts";
-import { deleteAt, type Kept, type RunContext, runSource, type SourceOutcome } from "./run-source.ts";
+import {
+  deleteAt,
+  type Kept,
+  type RunContext,
+  restreamedIn,
+  runSource,
+  type SourceOutcome,
+} from "./run-source.ts";
 
 /** Sources of a hierarchy that are converted at a time: for small ones most of the time is waiting for the disk. */
 const SOURCES_AT_ONCE = 4;
@@ -393,6 +400,7 @@ export class Conversion {
       chunksCopied: sum(({ chunksCopied }) => chunksCopied),
       chunksPadded: sum(({ chunksPadded }) => chunksPadded),
       chunksRecoded: sum(({ chunksRecoded }) => chunksRecoded),
+      ...restreamedIn(sum(({ chunksRestreamed = 0 }) => chunksRestreamed)),
       shards: sum(({ shards }) => shards),
       shardsKept: sum(({ shardsKept }) => shardsKept),
       bytesWritten: sum(({ bytesWritten }) => bytesWritten) + this.#bytes,

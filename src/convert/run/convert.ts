@@ -27,6 +27,7 @@ import { BCOLZ } from "../targets/bcolz.ts";
 import { BLOSCPACK } from "../targets/bloscpack.ts";
 import { columnTarget } from "../targets/column-target.ts";
 import { NPY } from "../targets/npy.ts";
+import { PARQUET } from "../targets/parquet.ts";
 import { BLZ } from "../targets/superchunks.ts";
 import { TRANSFORMER } from "../targets/transformer.ts";
 import { ZARR } from "../targets/zarr.ts";
@@ -202,6 +203,7 @@ const TARGETS: { readonly [format in ConvertFormat]: Target } = {
   bloscpack: columnTarget(BLOSCPACK),
   bcolz: columnTarget(BCOLZ),
   blz: columnTarget(BLZ),
+  parquet: columnTarget(PARQUET),
 };
 
 /** The target of a format. Throws `BAD_ARGUMENT` for one that is not known. */

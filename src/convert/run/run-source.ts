@@ -257,6 +257,7 @@ class SourceExecution {
         chunksCopied: sum(({ counts }) => counts.copied),
         chunksPadded: sum(({ counts }) => counts.padded),
         chunksRecoded: sum(({ counts }) => counts.recoded),
+        ...restreamedIn(sum(({ counts }) => counts.restreamed ?? 0)),
         shards: sum(({ shards }) => shards),
         shardsKept: sum(({ kept }) => kept),
         bytesWritten: this.#written + sum(({ store }) => store.written()),
@@ -277,6 +278,11 @@ class SourceExecution {
       },
     };
   }
+}
+
+/** Chunks whose streams were carried over, where there are such. */
+export function restreamedIn(count: number): Pick<SourceResult, "chunksRestreamed"> {
+  return count === 0 ? {} : { chunksRestreamed: count };
 }
 
 /** Deletes a file or a folder. */

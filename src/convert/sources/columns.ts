@@ -46,6 +46,8 @@ export interface Column {
   readonly isFillInexact: boolean;
   /** Undefined where no chunk can be copied. */
   readonly chunks: OfferedChunks | undefined;
+  /** The archive whose chunks hold the values, where it is one. */
+  readonly archive: ChunkedArchive | undefined;
   /** Why no chunk can be copied, if so. */
   readonly whyRecoded: string | undefined;
   readonly settings: ColumnSettings;
@@ -110,6 +112,7 @@ export async function describeColumn(name: string, source: ColumnArray): Promise
     fillValue: source instanceof ZarrArray ? storedDefault(source) : source.fillValue,
     isFillInexact: source instanceof ZarrArray && !isDefaultExact(source),
     chunks,
+    archive,
     whyRecoded: archive?.chunkStarts === undefined ? whyNot : UNEQUAL,
     settings: source instanceof ZarrArray ? settingsOfZarr(source) : ((await archive?.summary()) ?? {}),
     path: source.store.describe(source.path),
@@ -176,6 +179,7 @@ export async function describeBytes(
       archive,
       Number.isInteger(chunkLength) && chunkLength > 0 ? chunkLength : undefined,
     ),
+    archive,
     whyRecoded: archive.chunkStarts === undefined ? undefined : UNEQUAL,
     settings: await archive.summary(),
     path,

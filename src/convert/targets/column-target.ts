@@ -8,7 +8,7 @@ import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
-import type { JsonValue } from "../../format/types.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { isTaken } from "../../store/entries.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
@@ -53,6 +53,13 @@ export interface PieceContext extends TaskContext {
   copying(settings?: { readonly needsTypesize: boolean }): CopyingEncoder;
 }
 
+/** What a format compares with. */
+export interface CompareContext {
+  readonly store: ReadableStore;
+  readonly options: ConvertOptions;
+  readonly signal: AbortSignal | undefined;
+}
+
 /** A format whose every array is a file, or whose every array or table is a folder. */
 export interface ColumnFormat {
   readonly format: ConvertFormat;
@@ -60,6 +67,15 @@ export interface ColumnFormat {
   readonly ending?: string;
   /** True where plain bytes can stay such. */
   readonly holdsBytes?: boolean;
+  /** True for files that hold whole tables. */
+  readonly holdsTables?: boolean;
+  /** Further options that decide the result, as the record keeps them. */
+  settings?(options: ConvertOptions): JsonObject;
+  /** What becomes of a column, and why; default: what `whyRecoded` says of its piece. */
+  describe?(
+    column: Column,
+    options: ConvertOptions,
+  ): { readonly action: "restream" | "recode"; readonly reason?: string };
   /** Documents of its folders. */
   isDocument?(key: string): boolean;
   /** Why it cannot hold a piece. Arrays of Python objects are refused for all formats. */
@@ -67,6 +83,8 @@ export interface ColumnFormat {
   /** Why chunks are recoded; undefined: they are copied, or the format has none. */
   whyRecoded(piece: Piece): string | undefined;
   write(piece: Piece, context: PieceContext): Promise<void>;
+  /** Compares the values of a piece with its source by itself; `read` is not asked then. */
+  compare?(piece: Piece, context: CompareContext): Promise<void>;
   /** The values of a piece as they were written; default: opens it as an archive. */
   read?(piece: Piece, store: ReadableStore, signal: AbortSignal | undefined): AsyncIterable<Uint8Array>;
 }
@@ -77,12 +95,13 @@ export function columnTarget(format: ColumnFormat): Target {
     format: format.format,
     isHierarchy: false,
     ending: format.ending,
-    settings: ({ columns, dtype, shape, recode }) => ({
+    settings: (options) => ({
       to: format.format,
-      columns: columns ?? null,
-      dtype: dtype === undefined ? null : formatDType(dtype),
-      shape: shape ?? null,
-      recode: recode ?? true,
+      columns: options.columns ?? null,
+      dtype: options.dtype === undefined ? null : formatDType(options.dtype),
+      shape: options.shape ?? null,
+      recode: options.recode ?? true,
+      ...format.settings?.(options),
     }),
     isDocument: (key) => format.isDocument?.(key) === true,
     plan: (source, place, options) => planPieces(format, source, place, options),
@@ -102,7 +121,7 @@ async function planPieces(
 ): Promise<SourceRun> {
   const pieces = await piecesOf(format, source, { key, node }, options);
   const refused = pieces.map((piece) => refusalOf(format, piece, options));
-  const arrays = pieces.flatMap((piece, i) => describePiece(format, piece, refused[i]));
+  const arrays = pieces.flatMap((piece, i) => describePiece(format, piece, refused[i], options));
   const path = "store" in source ? source.store.describe(source.path) : "";
   return {
     plan: {
@@ -127,7 +146,7 @@ async function planPieces(
 
 /** A source as what formats take. */
 async function piecesOf(
-  { ending, holdsBytes }: ColumnFormat,
+  { ending, holdsBytes, holdsTables = ending === undefined }: ColumnFormat,
   source: OpenedSource,
   { key, node }: Pick<Place, "key" | "node">,
   options: ConvertOptions,
@@ -145,17 +164,13 @@ async function piecesOf(
     return [{ key: own, columns: [await describeBytes(source, options)], bytes }];
   }
   const table =
-    source.kind === "table"
-      ? source
-      : ending === undefined && hasColumns(source)
-        ? tableOf(source)
-        : undefined;
+    source.kind === "table" ? source : holdsTables && hasColumns(source) ? tableOf(source) : undefined;
   if (table === undefined)
     return [{ key: own, columns: [await describeColumn("", source as ArrayArchive | ColumnArray)] }];
   const columns: Column[] = [];
   for (const name of chooseColumns(table, options.columns))
     columns.push(await describeColumn(name, table.column(name)));
-  if (ending === undefined) return [{ key, columns, table }];
+  if (holdsTables) return [{ key: own, columns, table }];
   return columns.map((column) => ({ key: joinKey(key, `${column.name}${ending}`), columns: [column] }));
 }
 
@@ -218,17 +233,22 @@ function describePiece(
   format: ColumnFormat,
   piece: Piece,
   refusal: SuperchunkError | undefined,
+  options: ConvertOptions,
 ): PlannedArray[] {
   const recoded = format.whyRecoded(piece);
-  const reason = refusal === undefined ? recoded : (format.whyRefused?.(piece) ?? recoded ?? refusal.summary);
-  return piece.columns.map(({ name, path, nbytes, shape, chunks }) => {
+  const ofPiece =
+    refusal === undefined ? recoded : (format.whyRefused?.(piece) ?? recoded ?? refusal.summary);
+  return piece.columns.map((column) => {
+    const { name, path, nbytes, shape, chunks } = column;
+    const described = refusal === undefined ? format.describe?.(column, options) : undefined;
+    const reason = described === undefined ? ofPiece : described.reason;
     const count = chunks?.nchunks ?? 0;
-    const action =
-      refusal !== undefined ? "refuse" : nbytes === 0 ? "empty" : reason !== undefined ? "recode" : "copy";
+    const done = described?.action ?? (reason === undefined ? "copy" : "recode");
+    const action = refusal !== undefined ? "refuse" : nbytes === 0 ? "empty" : done;
     const run: ChunkRun = {
       first: 0,
       count,
-      action: reason === undefined ? "copy" : "recode",
+      action: done,
       ...(reason === undefined ? {} : { reason }),
     };
     return {
@@ -316,6 +336,7 @@ function pieceRun(format: ColumnFormat, piece: Piece, options: ConvertOptions): 
       return true;
     },
     async compare(store, signal) {
+      if (format.compare !== undefined) return format.compare(piece, { store, options, signal });
       if (format.read !== undefined) {
         for (const column of columns)
           await compareStreams(column, format.read(piece, store, signal), store.describe(key), signal);

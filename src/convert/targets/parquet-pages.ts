@@ -1,0 +1,311 @@
+/**
+ * The pages of a column of a Parquet file, for a run of rows: blocks of Blosc as they lie where that can be, else values that
+ * are decoded and encoded again.
+ *
+ * Chooses for each block; must not know how a file is put together.
+ */
+import type { ChunkedArchive } from "../../archive/kinds/types.ts";
+import { at } from "../../bytes/at.ts";
+import { chooseBlocksize } from "../../codec/encode/encode-settings.ts";
+import { decodeHeader, decodeSync, prepare } from "../../codec/index.ts";
+import type { ChunkHeader, CompressorName } from "../../codec/types.ts";
+import { joinPage, pagesOfChunk, whyNotPages } from "../../parquet/blosc-pages.ts";
+import type { Page } from "../../parquet/file.ts";
+import type { JoinableCodec, StreamPiece } from "../../parquet/join-streams.ts";
+import { pageLevels } from "../../parquet/levels.ts";
+import type { ColumnSchema, Leaf } from "../../parquet/schema.ts";
+import { statisticsOf } from "../../parquet/statistics.ts";
+import { type LeafValues, leafValues } from "../../parquet/values.ts";
+import { placeFailure } from "../failure.ts";
+import type { TaskContext } from "../pipeline.ts";
+import type { Column } from "../sources/columns.ts";
+
+/** Values of a page that is encoded here have about so many bytes. */
+const PAGE_BYTES = 262_144;
+/** Rows that are read at a time have about so many bytes. */
+const READ_BYTES = 8 << 20;
+
+/** A column of the file. */
+export interface FileColumn {
+  readonly column: Column;
+  readonly schema: ColumnSchema;
+  readonly rowBytes: number;
+  readonly codec: JoinableCodec;
+  /** The archive whose blocks are pages, where its streams can be carried over. */
+  readonly archive: ChunkedArchive | undefined;
+  /** False where values of the leaf must not be split into streams of their bytes. */
+  readonly mayBeSplit: boolean;
+  readonly hasStatistics: boolean;
+  /** Leaves of strings of which one was not UTF-8. */
+  readonly notText: Set<Leaf>;
+}
+
+/** Rows of a file: all columns have as many. An array without dimensions is one row. */
+export function rowCount([first]: readonly FileColumn[]): number {
+  const [rows = 1] = first?.column.shape ?? [];
+  return rows;
+}
+
+/** A page of a leaf of a column. */
+export interface LeafPage {
+  /** Number of the leaf in its column. */
+  readonly leaf: number;
+  readonly page: Page | Promise<Page>;
+}
+
+/** The pages of rows `[first, end)`, in order for each leaf. */
+export async function* pagesOf(
+  file: FileColumn,
+  [first, end]: readonly [number, number],
+  context: TaskContext,
+): AsyncGenerator<LeafPage> {
+  if (first >= end) return;
+  if (file.archive === undefined) {
+    for (const [from, to] of readingSteps(file, first, end)) {
+      yield* encodedPages(file, await file.column.rows(from, to, context.signal), context);
+      context.counts.recoded += countChunks(file, from, to);
+    }
+    return;
+  }
+  const { archive, rowBytes } = file;
+  const [firstChunk, endChunk] = chunksOfRows(archive, first * rowBytes, end * rowBytes);
+  let decoded = new Uint8Array(0);
+  for await (const { place, bytes } of archive.encodedChunks(firstChunk, endChunk, {
+    signal: context.signal,
+  })) {
+    const start = startOf(archive, place.index) / rowBytes;
+    const work = async (): Promise<LeafPage[]> => {
+      const header = decodeHeader(bytes);
+      if (needsValues(file, header)) {
+        await prepare(header.compressor);
+        if (decoded.length < header.nbytes) decoded = new Uint8Array(header.nbytes);
+        const items = decodeSync(bytes, { out: decoded });
+        return [...chunkPages(file, { chunk: bytes, header, start, items }, [first, end], context)];
+      }
+      return [...chunkPages(file, { chunk: bytes, header, start, items: undefined }, [first, end], context)];
+    };
+    yield* await placeFailure(archive.store, place, work());
+  }
+}
+
+/** A stored chunk, its first row, and its values where they are needed. */
+interface StoredChunk {
+  readonly chunk: Uint8Array;
+  readonly header: ChunkHeader;
+  readonly start: number;
+  readonly items: Uint8Array | undefined;
+}
+
+function needsValues(file: FileColumn, header: ChunkHeader): boolean {
+  const { hasStatistics, schema, codec } = file;
+  return (
+    hasStatistics ||
+    schema.leaves.some(({ nullable }) => nullable) ||
+    whyNotRestream(file, header, codec) !== undefined
+  );
+}
+
+/** Why no block of a chunk is a page as it lies; undefined where blocks are. */
+function whyNotRestream(
+  { schema, mayBeSplit }: FileColumn,
+  header: ChunkHeader,
+  codec: JoinableCodec,
+): string | undefined {
+  const [leaf, ...others] = schema.leaves;
+  if (leaf === undefined || others.length > 0) return "a struct becomes several columns";
+  if (leaf.whyConverted !== undefined) return leaf.whyConverted;
+  const isSplit = header.shuffle === "shuffle" && header.typesize > 1 && !header.memcpyed;
+  if (isSplit && !mayBeSplit) return "readers before 2024 do not know BYTE_STREAM_SPLIT of this type";
+  return whyNotPages(header, leaf.itemSize, codec);
+}
+
+/** The pages of a chunk's rows that lie in `[first, end)`. */
+function* chunkPages(
+  file: FileColumn,
+  stored: StoredChunk,
+  [first, end]: readonly [number, number],
+  context: TaskContext,
+): Generator<LeafPage> {
+  const { chunk, header, start, items } = stored;
+  const { rowBytes, codec } = file;
+  const from = Math.max(first, start);
+  const to = Math.min(end, start + Math.floor(header.nbytes / rowBytes));
+  if (to <= from) return;
+  context.advance((to - from) * rowBytes);
+  const rowsAt = (a: number, b: number): Uint8Array =>
+    (items ?? decodeSync(chunk)).subarray((a - start) * rowBytes, (b - start) * rowBytes);
+  if (whyNotRestream(file, header, codec) !== undefined) {
+    context.counts.recoded++;
+    yield* encodedPages(file, rowsAt(from, to), context, false);
+    return;
+  }
+  if (from === start || first === from) context.counts.restreamed = (context.counts.restreamed ?? 0) + 1;
+  // Blocks that do not end on rows wait for those after them, and are encoded again.
+  let waiting = from;
+  for (const block of pagesOfChunk(chunk, header, rowBytes)) {
+    const blockStart = start + block.start / rowBytes;
+    const blockEnd = blockStart + block.length / rowBytes;
+    const isWhole =
+      Number.isInteger(blockStart) && Number.isInteger(blockEnd) && blockStart >= from && blockEnd <= to;
+    const page = isWhole
+      ? restreamedPage(file, block, items === undefined ? undefined : rowsAt(blockStart, blockEnd))
+      : undefined;
+    if (page === undefined) continue;
+    if (waiting < blockStart) yield* encodedPages(file, rowsAt(waiting, blockStart), context, false);
+    yield { leaf: 0, page };
+    waiting = blockEnd;
+  }
+  if (waiting < to) yield* encodedPages(file, rowsAt(waiting, to), context, false);
+}
+
+/** A block as a page; undefined where some of its values are null, so that they cannot stay where they are. */
+function restreamedPage(
+  { schema: { leaves }, rowBytes, codec, hasStatistics }: FileColumn,
+  block: {
+    readonly length: number;
+    readonly encoding: Page["encoding"];
+    readonly pieces: readonly StreamPiece[];
+  },
+  rows: Uint8Array | undefined,
+): Page | undefined {
+  const [leaf] = leaves;
+  if (leaf === undefined) return undefined;
+  const known = rows === undefined ? undefined : leafValues(leaf, rows, rowBytes);
+  if (known?.present !== undefined) return undefined;
+  const values = block.length / leaf.itemSize;
+  const levels = pageLevels(leaf, values, undefined);
+  return {
+    values,
+    rows: block.length / rowBytes,
+    encoding: block.encoding,
+    length: levels.length + block.length,
+    body: joinPage(codec, levels, block.pieces),
+    statistics:
+      hasStatistics && known !== undefined && rows !== undefined
+        ? statisticsOf(leaf, known, rows)
+        : undefined,
+  };
+}
+
+/** Rows as pages that are encoded here. */
+function* encodedPages(
+  file: FileColumn,
+  rows: Uint8Array,
+  context: TaskContext,
+  advances = true,
+): Generator<LeafPage> {
+  const { schema, rowBytes } = file;
+  const count = rows.length / rowBytes;
+  const perPage = Math.max(1, Math.floor(PAGE_BYTES / rowBytes));
+  if (advances) context.advance(rows.length);
+  for (let from = 0; from < count; from += perPage) {
+    const part = rows.subarray(from * rowBytes, Math.min(count, from + perPage) * rowBytes);
+    for (const [leaf, each] of schema.leaves.entries())
+      yield { leaf, page: encodedPage(file, each, part, context) };
+  }
+}
+
+function encodedPage(file: FileColumn, leaf: Leaf, rows: Uint8Array, context: TaskContext): Promise<Page> {
+  const { rowBytes, hasStatistics } = file;
+  const found = leafValues(leaf, rows, rowBytes);
+  const statistics = hasStatistics ? statisticsOf(leaf, found, rows) : undefined;
+  if (found.texts?.every(isText) === false) file.notText.add(leaf);
+  const count = found.present?.length ?? found.count;
+  const levels = pageLevels(leaf, count, found.present);
+  const page = {
+    values: count,
+    rows: rows.length / rowBytes,
+    length: levels.length + found.bytes.length,
+    statistics,
+  };
+  // Encoders may work on the values while the rows' memory is used again.
+  return compressed(file, leaf, { ...found, bytes: found.bytes.slice() }, levels, context).then((body) => ({
+    ...page,
+    ...body,
+  }));
+}
+
+const DECODER = new TextDecoder("utf-8", { fatal: true });
+
+function isText(bytes: Uint8Array): boolean {
+  if (bytes.every((byte) => byte < 0x80)) return true;
+  try {
+    DECODER.decode(bytes);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The body of a page: a Blosc chunk of one block is made of the values, and its streams are taken. */
+async function compressed(
+  { codec, mayBeSplit, column }: FileColumn,
+  leaf: Leaf,
+  { bytes }: LeafValues,
+  levels: Uint8Array,
+  { encoder }: TaskContext,
+): Promise<Pick<Page, "encoding" | "body">> {
+  if (bytes.length === 0) return { encoding: "plain", body: joinPage(codec, levels, []) };
+  const typesize = leaf.width !== undefined && mayBeSplit && leaf.width <= 255 ? leaf.width : 1;
+  const { settings } = column;
+  const cname: CompressorName = codec;
+  const clevel = settings.cname === "zlib" ? ZLIB_AS_ZSTD : Math.max(1, settings.clevel ?? 5);
+  const wishes = [Math.floor(bytes.length / typesize), bytes.length];
+  const blocksize = wishes.find(
+    (wish) =>
+      chooseBlocksize({ cname, clevel, typesize, nbytes: bytes.length, blocksize: wish }) >= bytes.length,
+  );
+  const isSplit = typesize > 1 && blocksize !== undefined;
+  const chunk = await encoder.encode(bytes, {
+    cname,
+    clevel,
+    shuffle: isSplit ? "shuffle" : "noshuffle",
+    typesize: isSplit ? typesize : 1,
+    blocksize: blocksize ?? bytes.length,
+  });
+  const pages = [...pagesOfChunk(chunk, decodeHeader(chunk), 1)];
+  const [first] = pages;
+  const pieces = pages.flatMap((page) => page.pieces);
+  return { encoding: first?.encoding ?? "plain", body: joinPage(codec, levels, pieces) };
+}
+
+/** The level of zstd for what zlib had: about its ratio, and faster. */
+const ZLIB_AS_ZSTD = 3;
+
+/** Runs of rows that are read at a time: whole chunks where there are such. */
+function* readingSteps(
+  { column, rowBytes }: FileColumn,
+  first: number,
+  end: number,
+): Generator<readonly [number, number]> {
+  const length = column.chunks?.chunkLength ?? 1;
+  const step = Math.max(1, Math.floor(READ_BYTES / rowBytes / length)) * length;
+  for (let from = first; from < end; ) {
+    const to = Math.min(end, (Math.floor(from / step) + 1) * step);
+    yield [from, to];
+    from = to;
+  }
+}
+
+function countChunks({ column }: FileColumn, from: number, to: number): number {
+  const length = column.chunks?.chunkLength;
+  if (length === undefined || length === 0) return 0;
+  return Math.ceil(to / length) - Math.ceil(from / length);
+}
+
+/** First decoded byte of a chunk. */
+function startOf({ chunkStarts, chunkBytes }: ChunkedArchive, index: number): number {
+  return chunkStarts === undefined ? index * chunkBytes : at(chunkStarts, index);
+}
+
+/** The chunks that hold decoded bytes `[first, end)`. */
+function chunksOfRows(archive: ChunkedArchive, first: number, end: number): readonly [number, number] {
+  const { nchunks, chunkBytes, chunkStarts } = archive;
+  if (chunkStarts === undefined)
+    return [Math.floor(first / chunkBytes), Math.min(nchunks, Math.ceil(end / chunkBytes))];
+  let from = 0;
+  while (from + 1 < nchunks && startOf(archive, from + 1) <= first) from++;
+  let to = from;
+  while (to < nchunks && startOf(archive, to) < end) to++;
+  return [from, to];
+}

@@ -1,0 +1,248 @@
+/**
+ * Parquet files: one for each table, or for an array by itself.
+ *
+ * Pages are blocks of Blosc wherever Parquet has their compressor and filter; then streams go over without being decompressed,
+ * but to take statistics. Row groups have about a million rows, and end where chunks do. @see docs/parquet-format.md
+ */
+import { at } from "../../bytes/at.ts";
+import { formatDType } from "../../format/dtype.ts";
+import { stringifyJson } from "../../format/json.ts";
+import type { JsonValue } from "../../format/types.ts";
+import { joinableCodec } from "../../parquet/blosc-pages.ts";
+import { type Page, ParquetFile } from "../../parquet/file.ts";
+import type { JoinableCodec } from "../../parquet/join-streams.ts";
+import { columnSchema } from "../../parquet/schema.ts";
+import type { ConvertOptions, TaskContext } from "../pipeline.ts";
+import type { Column } from "../sources/columns.ts";
+import type { ColumnFormat, Piece } from "./column-target.ts";
+import { type FileColumn, pagesOf, rowCount } from "./parquet-pages.ts";
+
+/** Rows of a group, as far as chunks allow. */
+const GROUP_ROWS = 1 << 20;
+/** Bytes that are handed to the store at a time. */
+const PIECE = 1 << 20;
+/** The name of the column of an array that has none. */
+const ONLY_COLUMN = "value";
+
+/** Parquet. */
+export const PARQUET: ColumnFormat = {
+  format: "parquet",
+  ending: ".parquet",
+  holdsTables: true,
+  settings: ({ parquet }) => ({
+    statistics: parquet?.statistics ?? true,
+    compatible: parquet?.compatible ?? false,
+    strings: parquet?.strings ?? "utf8",
+  }),
+  whyRecoded: () => undefined,
+  describe: describePlan,
+
+  async write(piece, context) {
+    const { options, store } = context;
+    const columns = piece.columns.map((column) => fileColumn(column, options));
+    for (const { schema } of columns) for (const note of schema.notes) context.note(note);
+    const bytes = fileBytes(columns, metadataOf(piece), context);
+    await store.put(piece.key, bytes, { ifAbsent: options.overwrite !== true, signal: context.signal });
+  },
+
+  async compare({ key, columns }, { store, options, signal }) {
+    const { compareFile } = await import("./parquet-compare.ts");
+    await compareFile(
+      columns.map((column) => fileColumn(column, options)),
+      store,
+      key,
+      signal,
+    );
+  },
+};
+
+/** A column as it is written. @throws UNSUPPORTED for a dtype that Parquet has no type for */
+function fileColumn(column: Column, options: ConvertOptions): FileColumn {
+  const { parquet = {} } = options;
+  const [, ...rowShape] = column.shape;
+  const schema = columnSchema(column.name || ONLY_COLUMN, column.dtype, rowShape, parquet, column.path);
+  const rowBytes = rowShape.reduce((product, n) => product * n, column.dtype.itemSize);
+  const isFloat = schema.leaves.every(({ kind }) => kind === "float" || kind === "double");
+  return {
+    column,
+    schema,
+    rowBytes,
+    codec: codecOf(column),
+    archive: whyNotByChunks(column, rowBytes) === undefined ? column.archive : undefined,
+    mayBeSplit: parquet.compatible !== true || isFloat,
+    hasStatistics: parquet.statistics !== false,
+    notText: new Set(),
+  };
+}
+
+/** The codec of a column's pages: that of its chunks where Parquet has it; lz4 for blosclz, zstd for zlib and for others. */
+function codecOf({ settings: { cname } }: Column): JoinableCodec {
+  if (cname === "blosclz" || cname === "lz4hc") return "lz4";
+  return (cname === undefined || cname === "zlib" ? undefined : joinableCodec(cname)) ?? "zstd";
+}
+
+/** Why rows cannot be taken chunk by chunk. */
+function whyNotByChunks({ archive, order, shape }: Column, rowBytes: number): string | undefined {
+  if (archive === undefined) return "its chunks are read as values";
+  if (order === "F" && shape.length > 1) return "values are stored in Fortran order";
+  const isCutByRows =
+    archive.chunkStarts === undefined
+      ? archive.chunkBytes % rowBytes === 0
+      : archive.chunkStarts.every((start) => start % rowBytes === 0);
+  return isCutByRows ? undefined : "chunks do not end on rows";
+}
+
+/** What becomes of a column, as far as its metadata and its first header tell. */
+function describePlan(
+  column: Column,
+  options: ConvertOptions,
+): { action: "restream" | "recode"; reason?: string } {
+  const file = fileColumn(column, options);
+  const [leaf] = file.schema.leaves;
+  const { cname, shuffle, typesize } = column.settings;
+  const isShuffled = shuffle === "shuffle" && typesize !== 1;
+  const reason =
+    leaf?.whyConverted ??
+    whyNotByChunks(column, file.rowBytes) ??
+    (cname === "blosclz" || cname === "zlib"
+      ? `Parquet has no codec ${cname}; pages are ${file.codec}`
+      : shuffle === "bitshuffle"
+        ? "Parquet has no bitshuffle"
+        : isShuffled && !file.mayBeSplit
+          ? "readers before 2024 do not know BYTE_STREAM_SPLIT of this type (--compatible)"
+          : undefined);
+  return reason === undefined ? { action: "restream" } : { action: "recode", reason };
+}
+
+/** The bytes of a file, in pieces. */
+async function* fileBytes(
+  columns: readonly FileColumn[],
+  metadata: ReadonlyMap<string, string>,
+  context: TaskContext,
+): AsyncGenerator<Uint8Array> {
+  const file = new ParquetFile(columns.map(({ schema }) => schema));
+  const gathered = new Gathered();
+  gathered.add(file.start());
+  for (const range of rowGroups(columns, rowCount(columns))) {
+    let leaf = 0;
+    for (const column of columns) {
+      for await (const bytes of columnBytes(file, { column, leaf, range }, context)) {
+        gathered.add(bytes);
+        if (gathered.length >= PIECE) yield gathered.take();
+      }
+      leaf += column.schema.leaves.length;
+    }
+    file.endRowGroup(range[1] - range[0]);
+  }
+  const notText = new Set(columns.flatMap((column) => [...column.notText]));
+  for (const { path } of notText)
+    context.note(
+      `column "${path.join(".")}": its strings are not all UTF-8, so that it is a column of bytes`,
+    );
+  for (const bytes of file.end(metadata, notText)) gathered.add(bytes);
+  yield gathered.take();
+}
+
+interface ColumnPart {
+  readonly column: FileColumn;
+  /** Number of its first leaf. */
+  readonly leaf: number;
+  readonly range: readonly [number, number];
+}
+
+/** The column chunks of a column's leaves. Those of the first are handed on as they come, those of others wait for it. */
+async function* columnBytes(
+  file: ParquetFile,
+  { column, leaf, range }: ColumnPart,
+  context: TaskContext,
+): AsyncGenerator<Uint8Array> {
+  const waiting: Page[][] = column.schema.leaves.map(() => []);
+  file.beginColumn(leaf, column.codec);
+  for await (const { leaf: own, page } of settled(
+    pagesOf(column, range, context),
+    context.encoder.parallel,
+  )) {
+    if (own > 0) at(waiting, own).push(page);
+    else {
+      yield file.page(page);
+      yield page.body;
+    }
+  }
+  file.endColumn();
+  for (const [own, pages] of waiting.entries()) {
+    if (own === 0) continue;
+    file.beginColumn(leaf + own, column.codec);
+    for (const page of pages) {
+      yield file.page(page);
+      yield page.body;
+    }
+    file.endColumn();
+  }
+}
+
+/** Pages in their order, while so many are being encoded. */
+async function* settled(
+  pages: AsyncIterable<{ readonly leaf: number; readonly page: Page | Promise<Page> }>,
+  parallel: number,
+): AsyncGenerator<{ readonly leaf: number; readonly page: Page }> {
+  const under: { readonly leaf: number; readonly page: Page | Promise<Page> }[] = [];
+  try {
+    for await (const each of pages) {
+      if (each.page instanceof Promise) each.page.catch(() => undefined); // thrown when its turn comes
+      under.push(each);
+      const first = under.length >= Math.max(1, parallel) ? under.shift() : undefined;
+      if (first !== undefined) yield { leaf: first.leaf, page: await first.page };
+    }
+    for (let first = under.shift(); first !== undefined; first = under.shift())
+      yield { leaf: first.leaf, page: await first.page };
+  } finally {
+    await Promise.allSettled(under.map(({ page }) => page));
+  }
+}
+
+/** About a million rows each, cut where the longest chunks end. */
+function* rowGroups(columns: readonly FileColumn[], rows: number): Generator<readonly [number, number]> {
+  const longest = Math.max(1, ...columns.map(({ column }) => column.chunks?.chunkLength ?? 1));
+  const step = Math.max(1, Math.round(GROUP_ROWS / longest)) * longest;
+  for (let first = 0; first < rows; first += step) yield [first, Math.min(rows, first + step)];
+}
+
+/** Small pieces that become one. */
+class Gathered {
+  #pieces: Uint8Array[] = [];
+  length = 0;
+
+  add(bytes: Uint8Array): void {
+    this.#pieces.push(bytes);
+    this.length += bytes.length;
+  }
+
+  take(): Uint8Array {
+    const pieces = this.#pieces;
+    const out = new Uint8Array(this.length);
+    let to = 0;
+    for (const piece of pieces) {
+      out.set(piece, to);
+      to += piece.length;
+    }
+    this.#pieces = [];
+    this.length = 0;
+    return out;
+  }
+}
+
+/** Attributes, and what the types do not say. */
+function metadataOf({ columns, table }: Piece): Map<string, string> {
+  const metadata = new Map<string, string>();
+  const attrs = table?.attrs ?? columns[0]?.attrs ?? {};
+  for (const [name, value] of Object.entries(attrs)) metadata.set(name, stringifyJson(value));
+  const described = columns.map(({ name, dtype, shape, attrs: own, fillValue }) => ({
+    name: name || ONLY_COLUMN,
+    dtype: formatDType(dtype) as JsonValue,
+    shape,
+    ...(table === undefined || Object.keys(own).length === 0 ? {} : { attrs: own }),
+    ...(fillValue === undefined ? {} : { fill_value: fillValue }),
+  }));
+  metadata.set("superchunk", stringifyJson({ columns: described } as unknown as JsonValue));
+  return metadata;
+}

@@ -1,0 +1,114 @@
+/**
+ * A Blosc block is a data page: the byte shuffle of one block is Parquet's BYTE_STREAM_SPLIT, and the compressed streams
+ * of a block, joined, are the page's body. Knows both sides of that; must not know values, schemas or files.
+ *
+ * @see docs/parquet-format.md [PB]
+ */
+import { at } from "../bytes/at.ts";
+import { readBlockTable } from "../codec/decode/block-table.ts";
+import { badStreamLength } from "../codec/decode/decode-block.ts";
+import { blockLength, HEADER_LENGTH } from "../codec/header.ts";
+import type { ChunkHeader, Compressor } from "../codec/types.ts";
+import { type JoinableCodec, joinStreams, type StreamPiece } from "./join-streams.ts";
+
+/** How the values of a page are laid out. */
+export type PageEncoding = "plain" | "split";
+
+/** A part of a chunk that is one page. */
+export interface BloscPage {
+  /** Decoded bytes of the chunk, from byte `start` on. */
+  readonly start: number;
+  readonly length: number;
+  readonly encoding: PageEncoding;
+  readonly pieces: readonly StreamPiece[];
+}
+
+/** Blocks without a filter become one page until it has this many bytes. */
+const PLAIN_PAGE = 65_536;
+/** Bytes of a page that is cut from a stored chunk with small blocks. */
+const STORED_PAGE = 262_144;
+
+/** The codec whose streams a chunk's are; undefined where Parquet has none such. */
+export function joinableCodec(compressor: Compressor): JoinableCodec | undefined {
+  return compressor === "lz4" || compressor === "zstd" || compressor === "snappy" ? compressor : undefined;
+}
+
+/**
+ * Why the blocks of a chunk are not pages of values of `width` bytes, or undefined where they are. A stored chunk fits any
+ * codec.
+ */
+export function whyNotPages(header: ChunkHeader, width: number, codec: JoinableCodec): string | undefined {
+  if (header.nbytes % width !== 0) return `its ${header.nbytes} bytes are not whole values of ${width} bytes`;
+  if (header.memcpyed) return undefined;
+  if (header.compressor !== codec)
+    return joinableCodec(header.compressor) === undefined
+      ? `Parquet has no codec ${header.compressor}`
+      : `the column is ${codec}, and chunks are ${header.compressor}`;
+  if (header.shuffle === "bitshuffle") return "Parquet has no bitshuffle";
+  if (header.blocksize % width !== 0) return `blocks of ${header.blocksize} bytes do not end on values`;
+  if (header.shuffle === "shuffle" && header.typesize !== width && header.typesize > 1)
+    return `bytes are shuffled in elements of ${header.typesize} bytes, and values have ${width}`;
+  return undefined;
+}
+
+/**
+ * The pages of a chunk that {@link whyNotPages} let pass, in order. Stored chunks are cut at rows of `rowBytes`.
+ *
+ * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK
+ */
+export function* pagesOfChunk(
+  chunk: Uint8Array,
+  header: ChunkHeader,
+  rowBytes: number,
+): Generator<BloscPage> {
+  if (header.memcpyed) {
+    const most = Math.max(1, Math.floor(STORED_PAGE / rowBytes)) * rowBytes;
+    for (let start = 0; start < header.nbytes; start += most) {
+      const length = Math.min(most, header.nbytes - start);
+      const bytes = chunk.subarray(HEADER_LENGTH + start, HEADER_LENGTH + start + length);
+      yield { start, length, encoding: "plain", pieces: [{ bytes, stored: true, length }] };
+    }
+    return;
+  }
+  const { starts, ends } = readBlockTable(chunk, header);
+  const isSplit = header.shuffle === "shuffle" && header.typesize > 1;
+  let [from, length, pieces]: [number, number, StreamPiece[]] = [0, 0, []];
+  for (let block = 0; block < header.nblocks; block++) {
+    const own = blockLength(header, block);
+    pieces.push(...streamsOf(chunk.subarray(0, at(ends, block)), at(starts, block), header, block));
+    length += own;
+    const isWhole = isSplit || (length >= PLAIN_PAGE && length % rowBytes === 0);
+    if (!isWhole && block < header.nblocks - 1) continue;
+    yield { start: from, length, encoding: isSplit ? "split" : "plain", pieces };
+    [from, length, pieces] = [from + length, 0, []];
+  }
+}
+
+/** The body of a page: what comes in front of the values, which is not compressed, and the streams. */
+export function joinPage(
+  codec: JoinableCodec,
+  prefix: Uint8Array,
+  pieces: readonly StreamPiece[],
+): Uint8Array {
+  if (prefix.length === 0) return joinStreams(codec, pieces);
+  return joinStreams(codec, [{ bytes: prefix, stored: true, length: prefix.length }, ...pieces]);
+}
+
+function streamsOf(chunk: Uint8Array, start: number, header: ChunkHeader, block: number): StreamPiece[] {
+  const length = blockLength(header, block);
+  const count = header.split && length === header.blocksize ? header.typesize : 1;
+  const own = length / count;
+  const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.length);
+  const pieces: StreamPiece[] = [];
+  let from = start;
+  for (let stream = 0; stream < count; stream++) {
+    const room = chunk.length - from - 4;
+    const size = room < 0 ? -1 : view.getInt32(from, true);
+    if (size < 0 || size > room)
+      throw badStreamLength(block, stream, from, room, room < 0 ? undefined : size);
+    from += 4;
+    pieces.push({ bytes: chunk.subarray(from, from + size), stored: size === own, length: own });
+    from += size;
+  }
+  return pieces;
+}

@@ -1,0 +1,178 @@
+/**
+ * Compressed streams that follow one another become one, without decompressing any: the seams alone are written again.
+ *
+ * lz4: the last literals of a stream and the first ones of the next become one run, whose token is new. zstd: frames follow
+ * one another. snappy: the lengths in front of the streams go, that of all comes first. Stored bytes become literals.
+ * Knows streams; must not know Blosc or Parquet. @see docs/parquet-format.md [PS]
+ */
+import { at } from "../bytes/at.ts";
+import { joinBytes } from "../bytes/join.ts";
+import { SuperchunkError } from "../errors.ts";
+
+/** Compressors whose streams can be joined. */
+export type JoinableCodec = "lz4" | "zstd" | "snappy";
+
+/** Bytes that follow those of the piece before. */
+export interface StreamPiece {
+  readonly bytes: Uint8Array;
+  /** True for bytes that are not compressed. */
+  readonly stored: boolean;
+  /** Decoded bytes. */
+  readonly length: number;
+}
+
+/**
+ * One stream, in memory of its own, that decodes to what all pieces decode to, in order.
+ *
+ * @throws BAD_CHUNK where a stream's own lengths contradict one another. Distances of matches are not looked at.
+ */
+export function joinStreams(codec: JoinableCodec, pieces: readonly StreamPiece[]): Uint8Array {
+  const [first] = pieces;
+  if (first !== undefined && pieces.length === 1 && !first.stored) return first.bytes.slice();
+  if (codec === "lz4") return joinLz4(pieces);
+  return joinBytes(codec === "zstd" ? pieces.map(zstdFrame) : snappyParts(pieces));
+}
+
+/** Where the literals and matches of an lz4 stream begin and end. */
+interface Lz4Outline {
+  /** Literals of the first sequence. */
+  readonly first: number;
+  readonly firstLength: number;
+  /** Token of the last sequence, which has only literals, and these. */
+  readonly lastToken: number;
+  readonly last: number;
+}
+
+/** Walks over the tokens of a stream. */
+function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
+  const end = bytes.length;
+  // After the end bytes count as 0, so that a walk beyond it ends, and does not come to the right length.
+  const byteAt = (place: number): number => (place < end ? (bytes[place] as number) : 0);
+  let [from, decoded, first, firstLength] = [0, 0, 0, 0];
+  for (;;) {
+    const lastToken = from;
+    const token = byteAt(from++);
+    let literals = token >> 4;
+    if (literals === 15) {
+      let more = 255;
+      while (more === 255) {
+        more = byteAt(from++);
+        literals += more;
+      }
+    }
+    if (lastToken === 0) {
+      first = from;
+      firstLength = literals;
+    }
+    const last = from;
+    from += literals;
+    decoded += literals;
+    if (from >= end) {
+      if (from === end && decoded === length) return { first, firstLength, lastToken, last };
+      break;
+    }
+    from += 2;
+    let match = token & 15;
+    if (match === 15) {
+      let more = 255;
+      while (more === 255) {
+        more = byteAt(from++);
+        match += more;
+      }
+    }
+    decoded += match + 4;
+  }
+  throw new SuperchunkError(
+    "BAD_CHUNK",
+    `an lz4 stream of ${end} bytes does not decode to ${length} bytes; the chunk is damaged`,
+    { field: "stream", expected: length, found: decoded },
+  );
+}
+
+function joinLz4(pieces: readonly StreamPiece[]): Uint8Array {
+  const total = pieces.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  // Each seam takes a token and the bytes of a length, and all lengths together no more than what they count.
+  const out = new Uint8Array(total + Math.ceil(total / 255) + 8 * pieces.length + 8);
+  let to = 0;
+  let pending: Uint8Array[] = [];
+  const begin = (literals: Uint8Array, match: number): void => {
+    pending.push(literals);
+    const length = pending.reduce((sum, part) => sum + part.length, 0);
+    out[to++] = (Math.min(length, 15) << 4) | match;
+    if (length >= 15) {
+      let rest = length - 15;
+      for (; rest >= 255; rest -= 255) out[to++] = 255;
+      out[to++] = rest;
+    }
+    for (const part of pending) {
+      out.set(part, to);
+      to += part.length;
+    }
+    pending = [];
+  };
+  for (const { bytes, stored, length } of pieces) {
+    if (stored) {
+      pending.push(bytes);
+      continue;
+    }
+    const { first, firstLength, lastToken, last } = outlineLz4(bytes, length);
+    if (lastToken > 0) {
+      begin(bytes.subarray(first, first + firstLength), at(bytes, 0) & 15);
+      out.set(bytes.subarray(first + firstLength, lastToken), to);
+      to += lastToken - first - firstLength;
+    }
+    pending.push(bytes.subarray(last));
+  }
+  begin(new Uint8Array(0), 0);
+  return out.subarray(0, to);
+}
+
+/** The most bytes of a block of zstd. */
+const ZSTD_BLOCK = 131_072;
+
+/** A frame of stored blocks, or the one that is there. */
+function zstdFrame({ bytes, stored }: StreamPiece): Uint8Array {
+  if (!stored) return bytes;
+  const blocks = Math.max(1, Math.ceil(bytes.length / ZSTD_BLOCK));
+  const out = new Uint8Array(9 + 3 * blocks + bytes.length);
+  const view = new DataView(out.buffer);
+  view.setUint32(0, 0xfd2f_b528, true);
+  // One segment, its size in four bytes.
+  out[4] = 0xa0;
+  view.setUint32(5, bytes.length, true);
+  let to = 9;
+  for (let block = 0; block < blocks; block++) {
+    const part = bytes.subarray(block * ZSTD_BLOCK, (block + 1) * ZSTD_BLOCK);
+    const head = (part.length << 3) | (block === blocks - 1 ? 1 : 0);
+    view.setUint16(to, head & 0xffff, true);
+    out[to + 2] = head >> 16;
+    out.set(part, to + 3);
+    to += 3 + part.length;
+  }
+  return out;
+}
+
+/** The length of all, and streams without theirs. */
+function snappyParts(pieces: readonly StreamPiece[]): Uint8Array[] {
+  const total = pieces.reduce((sum, { length }) => sum + length, 0);
+  const size: number[] = [];
+  for (let rest = total; ; rest = Math.floor(rest / 128)) {
+    size.push(rest < 128 ? rest : (rest % 128) | 128);
+    if (rest < 128) break;
+  }
+  const parts: Uint8Array[] = [Uint8Array.from(size)];
+  for (const { bytes, stored, length } of pieces) {
+    if (!stored) {
+      let from = 0;
+      while (at(bytes, from) >= 128) from++;
+      parts.push(bytes.subarray(from + 1));
+    } else if (length > 0) {
+      // A literal of any length: the tag says that four bytes tell it, less one.
+      const head = new Uint8Array(5);
+      head[0] = 63 << 2;
+      new DataView(head.buffer).setUint32(1, length - 1, true);
+      parts.push(head, bytes);
+    }
+  }
+  return parts;
+}

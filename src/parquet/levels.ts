@@ -1,0 +1,81 @@
+/** Repetition and definition levels: which values begin a list, and which are there. @see docs/parquet-format.md [PL] */
+import { at } from "../bytes/at.ts";
+import { joinBytes } from "../bytes/join.ts";
+import type { Leaf } from "./schema.ts";
+
+/**
+ * What comes before the values of a page: nothing for plain columns. All lists are as long as `leaf.lists` says, and a page
+ * begins with a row.
+ *
+ * @param count values, those included that are null
+ * @param present of each value 1 where it is there; undefined where all are
+ */
+export function pageLevels(leaf: Leaf, count: number, present: Uint8Array | undefined): Uint8Array {
+  const depth = leaf.lists.length;
+  const most = depth + (leaf.nullable ? 1 : 0);
+  if (most === 0) return new Uint8Array(0);
+  const definitions =
+    present === undefined
+      ? runOf(most, count, most)
+      : packed(
+          present.map((flag) => most - 1 + flag),
+          most,
+        );
+  return depth === 0
+    ? sized(definitions)
+    : joinBytes([sized(packed(repetitions(leaf.lists, count), depth)), sized(definitions)]);
+}
+
+/** Of each value the depth of the innermost list that it does not begin. */
+function repetitions(lists: readonly number[], count: number): Uint8Array {
+  const levels = new Uint8Array(count);
+  const sizes = lists.map((_, depth) => lists.slice(depth).reduce((product, n) => product * n, 1));
+  for (let i = 0; i < count; i++) {
+    let level = 0;
+    while (level < sizes.length && i % at(sizes, level) !== 0) level++;
+    levels[i] = level;
+  }
+  return levels;
+}
+
+function sized(levels: Uint8Array): Uint8Array {
+  const out = new Uint8Array(4 + levels.length);
+  new DataView(out.buffer).setUint32(0, levels.length, true);
+  out.set(levels, 4);
+  return out;
+}
+
+/** Bits of a level. */
+function widthOf(most: number): number {
+  return 32 - Math.clz32(most);
+}
+
+/** One level, `count` times. Levels have less than eight bits. */
+function runOf(level: number, count: number, most: number): Uint8Array {
+  return Uint8Array.from([...varint(2 * count), ...(widthOf(most) > 0 ? [level] : [])]);
+}
+
+/** Levels in groups of eight, each level in as many bits as the highest takes. */
+function packed(levels: Uint8Array, most: number): Uint8Array {
+  const width = widthOf(most);
+  const groups = Math.ceil(levels.length / 8);
+  const head = varint(2 * groups + 1);
+  const out = new Uint8Array(head.length + groups * width);
+  out.set(head);
+  for (let i = 0; i < levels.length; i++) {
+    const bits = at(levels, i);
+    for (let bit = 0; bit < width; bit++) {
+      const place = i * width + bit;
+      if (((bits >> bit) & 1) === 1)
+        out[head.length + (place >> 3)] = at(out, head.length + (place >> 3)) | (1 << (place & 7));
+    }
+  }
+  return out;
+}
+
+function varint(value: number): number[] {
+  const out: number[] = [];
+  let rest = value;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) out.push((rest % 128) | 128);
+  return [...out, rest];
+}

@@ -1,0 +1,429 @@
+/**
+ * Which column of Parquet an array of numpy becomes: its physical and logical type, and what happens to each value.
+ *
+ * Structs are groups, sub-arrays and further dimensions are lists, complex numbers are groups of two. Dates are nullable, for
+ * NaT. Knows types; must not know values or files. @see docs/parquet-format.md [PT]
+ */
+import { SuperchunkError } from "../errors.ts";
+import { formatDType } from "../format/dtype.ts";
+import type { DType, TimeUnit } from "../format/types.ts";
+import { ThriftStruct } from "./thrift.ts";
+
+/** Physical types, by their numbers. */
+const PHYSICAL = { boolean: 0, int32: 1, int64: 2, float: 4, double: 5, bytes: 6, fixed: 7 } as const;
+const REPETITION = { required: 0, optional: 1, repeated: 2 } as const;
+const CONVERTED = { utf8: 0, list: 3, decimal: 5, date: 6, uint8: 11, int8: 15 } as const;
+
+/** How values are compared, and what their bytes mean. */
+export type ValueKind =
+  | "bool"
+  | "int32"
+  | "uint32"
+  | "int64"
+  | "uint64"
+  | "half"
+  | "float"
+  | "double"
+  | "fixed"
+  | "text";
+
+/** What becomes of an item. */
+export type Conversion =
+  /** Its bytes are the value. */
+  | { readonly kind: "direct" }
+  /** A small integer becomes one of four bytes. */
+  | { readonly kind: "widen" }
+  | { readonly kind: "bool" }
+  /** Days since 1970, from a date of a unit of a day or longer. */
+  | { readonly kind: "days"; readonly unit: TimeUnit; readonly scale: number }
+  /** An integer of eight bytes, multiplied. */
+  | { readonly kind: "multiply"; readonly factor: bigint }
+  /** An unsigned integer of four bytes as one of eight, or divided, as a double. */
+  | { readonly kind: "price"; readonly divisor: number | undefined }
+  /** Strings of bytes, or of characters of four bytes, without the zeros that fill them up. */
+  | { readonly kind: "text"; readonly isUnicode: boolean };
+
+/** A logical type. */
+export type Logical =
+  | { readonly kind: "none" | "string" | "date" | "half" }
+  | { readonly kind: "integer"; readonly bits: 8 | 16 | 32 | 64; readonly signed: boolean }
+  | { readonly kind: "timestamp"; readonly unit: "ms" | "us" | "ns" }
+  | { readonly kind: "decimal"; readonly scale: number; readonly precision: number };
+
+/** A column of values in the file. */
+export interface Leaf {
+  readonly path: readonly string[];
+  /** Of the items that the values come from. */
+  readonly dtype: DType;
+  /** Where the items of a row lie in it, in the order of the values. */
+  readonly offsets: readonly number[];
+  /** Bytes of an item in its row. */
+  readonly itemSize: number;
+  /** Lengths of the lists, the outermost first. */
+  readonly lists: readonly number[];
+  /** True where NaT is null. */
+  readonly nullable: boolean;
+  readonly kind: ValueKind;
+  /** Bytes of a value in the file; undefined where they differ, and for booleans. */
+  readonly width: number | undefined;
+  readonly conversion: Conversion;
+  readonly logical: Logical;
+  /** Why no stream of its own can be carried over, if so. */
+  readonly whyConverted: string | undefined;
+}
+
+/** A node of the schema: a group with children, or a leaf. */
+export type SchemaNode =
+  | { readonly name: string; readonly leaf: Leaf }
+  | { readonly name: string; readonly list?: "outer" | "inner"; readonly children: readonly SchemaNode[] };
+
+/** What is chosen by the caller. */
+export interface SchemaOptions {
+  /** `utf8` (default): strings of numpy become strings; `fixed`: their bytes, with the zeros, of one length. */
+  readonly strings?: "utf8" | "fixed" | undefined;
+  /** For uint32 of zipline: a logical type in place of the plain number. */
+  readonly as?: "day" | "minute" | "decimal" | "double" | undefined;
+}
+
+/** A column and its leaves, in order. */
+export interface ColumnSchema {
+  readonly node: SchemaNode;
+  readonly leaves: readonly Leaf[];
+  /** What is not said by its type, in words. */
+  readonly notes: readonly string[];
+}
+
+/** The most values of a row. */
+const MOST_PER_ROW = 1 << 16;
+
+/**
+ * The column for rows of `shape` of a dtype.
+ *
+ * @throws UNSUPPORTED for what Parquet has no type for
+ */
+export function columnSchema(
+  name: string,
+  dtype: DType,
+  shape: readonly number[],
+  options: SchemaOptions,
+  path: string,
+): ColumnSchema {
+  const leaves: Leaf[] = [];
+  const notes: string[] = [];
+  const refuse = (reason: string): never => {
+    throw new SuperchunkError("UNSUPPORTED", reason, { path, field: "dtype", found: formatDType(dtype) });
+  };
+
+  const listed = (
+    own: Place,
+    type: DType,
+    dims: readonly number[],
+    inner: (place: Place) => SchemaNode,
+  ): SchemaNode => {
+    const [length, ...rest] = dims;
+    if (length === undefined) return inner(own);
+    if (length === 0) return refuse("rows have a dimension of length 0, and hold no values");
+    const step = rest.reduce((product, n) => product * n, type.itemSize);
+    if (own.offsets.length * length > MOST_PER_ROW)
+      return refuse(`rows have more than ${MOST_PER_ROW} values each`);
+    const offsets = own.offsets.flatMap((from) => Array.from({ length }, (_, i) => from + i * step));
+    const next = {
+      name: "element",
+      path: [...own.path, "list", "element"],
+      offsets,
+      lists: [...own.lists, length],
+    };
+    const element = listed(next, type, rest, inner);
+    return {
+      name: own.name,
+      list: "outer",
+      children: [{ name: "list", list: "inner", children: [element] }],
+    };
+  };
+
+  const visit = (own: Place, type: DType): SchemaNode => {
+    if (type.kind === "struct") {
+      if (type.fields.length === 0) return refuse("a struct without fields has no values");
+      const children = type.fields.map((field) => {
+        const offsets = own.offsets.map((from) => from + field.offset);
+        const place = { ...own, name: field.name, path: [...own.path, field.name], offsets };
+        return listed(place, field.dtype, field.shape, (inner) => visit(inner, field.dtype));
+      });
+      return { name: own.name, children };
+    }
+    if (type.kind === "complex") {
+      const half: DType = { kind: "float", itemSize: type.itemSize / 2, byteOrder: type.byteOrder };
+      const children = ["real", "imag"].map((part, i) => {
+        const offsets = own.offsets.map((from) => from + i * half.itemSize);
+        return visit({ ...own, name: part, path: [...own.path, part], offsets }, half);
+      });
+      return { name: own.name, children };
+    }
+    const described = describeLeaf(type, options);
+    if (described === undefined)
+      return refuse(`Parquet has no type for ${JSON.stringify(formatDType(type))}`);
+    if (described.note !== undefined) notes.push(`column "${name}": ${described.note}`);
+    const isPart =
+      own.offsets.length === 1 ? dtype !== type : dtype.kind === "struct" || dtype.kind === "complex";
+    const leaf: Leaf = {
+      path: own.path,
+      dtype: type,
+      offsets: own.offsets,
+      itemSize: type.itemSize,
+      lists: own.lists,
+      ...described.leaf,
+      whyConverted: isPart
+        ? "fields of a struct lie side by side, and become columns"
+        : "byteOrder" in type && type.byteOrder === "big"
+          ? "values are big-endian, and Parquet's are little-endian"
+          : described.why,
+    };
+    leaves.push(leaf);
+    return { name: own.name, leaf };
+  };
+
+  const root: Place = { name, path: [name], offsets: [0], lists: [] };
+  const node = listed(root, dtype, shape, (place) => visit(place, dtype));
+  return { node, leaves, notes: [...new Set(notes)] };
+}
+
+interface Place {
+  readonly name: string;
+  readonly path: readonly string[];
+  readonly offsets: readonly number[];
+  readonly lists: readonly number[];
+}
+
+interface Described {
+  readonly leaf: Pick<Leaf, "nullable" | "kind" | "width" | "conversion" | "logical">;
+  readonly why?: string;
+  readonly note?: string;
+}
+
+const DIRECT: Conversion = { kind: "direct" };
+const NONE: Logical = { kind: "none" };
+
+function direct(kind: ValueKind, width: number, logical: Logical = NONE, nullable = false): Described {
+  return { leaf: { nullable, kind, width, conversion: DIRECT, logical } };
+}
+
+function describeLeaf(dtype: DType, options: SchemaOptions): Described | undefined {
+  switch (dtype.kind) {
+    case "bool":
+      return {
+        leaf: {
+          nullable: false,
+          kind: "bool",
+          width: undefined,
+          conversion: { kind: "bool" },
+          logical: NONE,
+        },
+        why: "booleans of Parquet have one bit",
+      };
+    case "int":
+    case "uint":
+      return describeInteger(dtype.kind === "int", dtype.itemSize, options);
+    case "float":
+      if (dtype.itemSize === 2) return direct("half", 2, { kind: "half" });
+      if (dtype.itemSize === 4) return direct("float", 4);
+      return dtype.itemSize === 8 ? direct("double", 8) : undefined;
+    case "datetime":
+    case "timedelta":
+      return describeTime(dtype);
+    case "bytes":
+    case "unicode": {
+      if (options.strings === "fixed" && dtype.itemSize > 0) return direct("fixed", dtype.itemSize);
+      const conversion: Conversion = { kind: "text", isUnicode: dtype.kind === "unicode" };
+      return {
+        leaf: { nullable: false, kind: "text", width: undefined, conversion, logical: { kind: "string" } },
+        why: "strings of Parquet have a length each, and no zeros at their end",
+      };
+    }
+    case "void":
+      return dtype.itemSize > 0 ? direct("fixed", dtype.itemSize) : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function describeInteger(signed: boolean, size: number, { as }: SchemaOptions): Described | undefined {
+  if (!signed && size === 4 && as !== undefined) return describeZipline(as);
+  if (size === 8)
+    return direct(signed ? "int64" : "uint64", 8, signed ? NONE : { kind: "integer", bits: 64, signed });
+  if (size === 4)
+    return direct(signed ? "int32" : "uint32", 4, signed ? NONE : { kind: "integer", bits: 32, signed });
+  if (size !== 1 && size !== 2) return undefined;
+  const logical: Logical = { kind: "integer", bits: size === 1 ? 8 : 16, signed };
+  return {
+    leaf: {
+      nullable: false,
+      kind: signed ? "int32" : "uint32",
+      width: 4,
+      conversion: { kind: "widen" },
+      logical,
+    },
+    why: "integers of Parquet have at least four bytes",
+  };
+}
+
+/** Seconds, a price in thousandths: uint32 in zipline's tables. */
+function describeZipline(as: NonNullable<SchemaOptions["as"]>): Described {
+  const leaf = { nullable: false, width: 8 } as const;
+  switch (as) {
+    case "day":
+      return {
+        leaf: {
+          ...leaf,
+          kind: "int32",
+          width: 4,
+          conversion: { kind: "days", unit: "s", scale: 1 },
+          logical: { kind: "date" },
+        },
+        why: "seconds become days",
+      };
+    case "minute":
+      return {
+        leaf: {
+          ...leaf,
+          kind: "int64",
+          conversion: { kind: "multiply", factor: 1000n },
+          logical: { kind: "timestamp", unit: "ms" },
+        },
+        why: "seconds become timestamps",
+      };
+    case "decimal":
+      return {
+        leaf: {
+          ...leaf,
+          kind: "int64",
+          conversion: { kind: "price", divisor: undefined },
+          logical: { kind: "decimal", scale: 3, precision: 10 },
+        },
+        why: "prices become decimals",
+      };
+    case "double":
+      return {
+        leaf: { ...leaf, kind: "double", conversion: { kind: "price", divisor: 1000 }, logical: NONE },
+        why: "prices become doubles",
+      };
+  }
+}
+
+/** What a unit is in one that Parquet or Arrow has. */
+const FINER: Partial<Record<TimeUnit, readonly [unit: "ms" | "us" | "ns", factor: bigint]>> = {
+  h: ["ms", 3_600_000n],
+  m: ["ms", 60_000n],
+  s: ["ms", 1000n],
+  ms: ["ms", 1n],
+  us: ["us", 1n],
+  ns: ["ns", 1n],
+};
+const LONGER: readonly TimeUnit[] = ["Y", "M", "W", "D"];
+
+function describeTime(dtype: DType & { readonly kind: "datetime" | "timedelta" }): Described {
+  const { unit, scale, kind } = dtype;
+  const leaf = { nullable: true, kind: "int64", width: 8 } as const;
+  const finer = FINER[unit];
+  if (kind === "datetime" && LONGER.includes(unit))
+    return {
+      leaf: {
+        nullable: true,
+        kind: "int32",
+        width: 4,
+        conversion: { kind: "days", unit, scale },
+        logical: { kind: "date" },
+      },
+      why: "dates of Parquet are days of four bytes",
+    };
+  if (kind === "datetime" && finer !== undefined) {
+    const factor = finer[1] * BigInt(scale);
+    const logical: Logical = { kind: "timestamp", unit: finer[0] };
+    if (factor === 1n) return { leaf: { ...leaf, conversion: DIRECT, logical } };
+    return {
+      leaf: { ...leaf, conversion: { kind: "multiply", factor }, logical },
+      why: `Parquet has no timestamps in ${scale === 1 ? "" : `${scale} `}${unit}; they become ${finer[0]}`,
+    };
+  }
+  const counted = `${scale === 1 ? "" : `${scale} `}${unit === "generic" ? "units that are not named" : unit}`;
+  const note =
+    kind === "datetime"
+      ? `Parquet has no timestamps in ${counted}; they are integers`
+      : `Parquet has no durations; they are integers that count ${counted}`;
+  return { leaf: { ...leaf, conversion: DIRECT, logical: NONE }, note };
+}
+
+/**
+ * The elements of the schema, the root first.
+ *
+ * @param notText leaves of strings with values that are not UTF-8: they are bytes
+ */
+export function schemaElements(columns: readonly SchemaNode[], notText: ReadonlySet<Leaf>): ThriftStruct[] {
+  const out = [new ThriftStruct().binary(4, "schema").i32(5, columns.length)];
+  const add = (node: SchemaNode): void => {
+    if ("leaf" in node) {
+      out.push(leafElement(node.name, node.leaf, notText.has(node.leaf)));
+      return;
+    }
+    const repetition = node.list === "inner" ? REPETITION.repeated : REPETITION.required;
+    const group = new ThriftStruct().i32(3, repetition).binary(4, node.name).i32(5, node.children.length);
+    if (node.list === "outer")
+      group.i32(6, CONVERTED.list).struct(10, new ThriftStruct().struct(3, new ThriftStruct()));
+    out.push(group);
+    for (const child of node.children) add(child);
+  };
+  for (const column of columns) add(column);
+  return out;
+}
+
+/** The number of a leaf's physical type. */
+export function physicalType({ kind }: Leaf): number {
+  if (kind === "bool") return PHYSICAL.boolean;
+  if (kind === "text") return PHYSICAL.bytes;
+  if (kind === "fixed" || kind === "half") return PHYSICAL.fixed;
+  if (kind === "float" || kind === "double") return PHYSICAL[kind];
+  return kind === "int32" || kind === "uint32" ? PHYSICAL.int32 : PHYSICAL.int64;
+}
+
+function leafElement(name: string, leaf: Leaf, isBytes: boolean): ThriftStruct {
+  const { kind, width, nullable, logical } = leaf;
+  const isFixed = kind === "fixed" || kind === "half";
+  const element = new ThriftStruct()
+    .i32(1, physicalType(leaf))
+    .i32(2, isFixed ? width : undefined)
+    .i32(3, nullable ? REPETITION.optional : REPETITION.required)
+    .binary(4, name);
+  switch (logical.kind) {
+    case "string":
+      if (isBytes) return element;
+      return element.i32(6, CONVERTED.utf8).struct(10, new ThriftStruct().struct(1, new ThriftStruct()));
+    case "date":
+      return element.i32(6, CONVERTED.date).struct(10, new ThriftStruct().struct(6, new ThriftStruct()));
+    case "half":
+      return element.struct(10, new ThriftStruct().struct(15, new ThriftStruct()));
+    case "integer": {
+      const { bits, signed } = logical;
+      const type = new ThriftStruct().i8(1, bits).bool(2, signed);
+      // 8, 16, 32 and 64 bits, unsigned from 11 on and signed from 15 on.
+      const converted = (signed ? CONVERTED.int8 : CONVERTED.uint8) + Math.log2(bits) - 3;
+      return element.i32(6, converted).struct(10, new ThriftStruct().struct(10, type));
+    }
+    case "timestamp": {
+      const field = { ms: 1, us: 2, ns: 3 }[logical.unit];
+      const unit = new ThriftStruct().struct(field, new ThriftStruct());
+      // Of no time zone: the converted types of older readers would say UTC.
+      const type = new ThriftStruct().bool(1, false).struct(2, unit);
+      return element.struct(10, new ThriftStruct().struct(8, type));
+    }
+    case "decimal": {
+      const { scale, precision } = logical;
+      const type = new ThriftStruct().i32(1, scale).i32(2, precision);
+      return element
+        .i32(6, CONVERTED.decimal)
+        .i32(7, scale)
+        .i32(8, precision)
+        .struct(10, new ThriftStruct().struct(5, type));
+    }
+    default:
+      return element;
+  }
+}

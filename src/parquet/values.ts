@@ -1,0 +1,225 @@
+/**
+ * The values of a leaf as Parquet's plain encoding has them, from rows of numpy items.
+ *
+ * Knows items and values; must not know pages or chunks. Machines are little-endian here, as Parquet is.
+ */
+import { at } from "../bytes/at.ts";
+import { SuperchunkError } from "../errors.ts";
+import type { DType } from "../format/types.ts";
+import { swapItems } from "../values/swap-items.ts";
+import type { Leaf } from "./schema.ts";
+
+/** Values of some rows. */
+export interface LeafValues {
+  /** Plain encoding, without those that are null. */
+  readonly bytes: Uint8Array;
+  /** Values that are not null. */
+  readonly count: number;
+  /** Of each value 1 where it is there, 0 where it is null; undefined where none is null. */
+  readonly present: Uint8Array | undefined;
+  /** Of strings: each one; absent for values of one length. */
+  readonly texts?: readonly Uint8Array[];
+}
+
+/** The values of a leaf in some rows. @throws BAD_FIELD for a value that the type cannot hold */
+export function leafValues(leaf: Leaf, rows: Uint8Array, rowBytes: number): LeafValues {
+  const items = gather(leaf, rows, rowBytes);
+  const { conversion, dtype, itemSize } = leaf;
+  switch (conversion.kind) {
+    case "direct":
+      return leaf.nullable ? withoutNaT(new BigInt64Array(aligned(items, 8))) : whole(items, itemSize);
+    case "widen":
+      return whole(bytesOf(Int32Array.from(smallIntegers(dtype, items))), 4);
+    case "bool":
+      return { bytes: packBits(items), count: items.length, present: undefined };
+    case "text":
+      return conversion.isUnicode ? unicodeTexts(leaf, items) : byteTexts(itemSize, items);
+    case "days":
+      if (dtype.kind === "uint") return whole(bytesOf(daysOfSeconds(new Uint32Array(aligned(items, 4)))), 4);
+      return daysOf(leaf, new BigInt64Array(aligned(items, 8)), conversion);
+    case "multiply":
+      if (dtype.kind === "uint") {
+        const { factor } = conversion;
+        const seconds = new Uint32Array(aligned(items, 4));
+        return whole(bytesOf(BigInt64Array.from(seconds, (value) => BigInt(value) * factor)), 8);
+      }
+      return multiplied(leaf, new BigInt64Array(aligned(items, 8)), conversion.factor);
+    case "price": {
+      const prices = new Uint32Array(aligned(items, 4));
+      const { divisor } = conversion;
+      const values =
+        divisor === undefined
+          ? BigInt64Array.from(prices, (value) => BigInt(value))
+          : Float64Array.from(prices, (value) => value / divisor);
+      return whole(bytesOf(values), 8);
+    }
+  }
+}
+
+/** The bytes of a typed array. */
+export function bytesOf(values: ArrayBufferView): Uint8Array {
+  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+}
+
+/** The same bytes in a buffer of their own, so that typed arrays can begin there. */
+export function aligned(bytes: Uint8Array, width: number): ArrayBuffer {
+  const isWhole = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength;
+  const own = isWhole && bytes.length % width === 0 ? bytes : bytes.slice();
+  return own.buffer as ArrayBuffer;
+}
+
+/** The items of a leaf one after the other, little-endian. Rows that are nothing else are handed back as they are. */
+function gather({ dtype, offsets, itemSize }: Leaf, rows: Uint8Array, rowBytes: number): Uint8Array {
+  const isBig = "byteOrder" in dtype && dtype.byteOrder === "big";
+  if (offsets.length * itemSize === rowBytes) return isBig ? swapItems(rows.slice(), dtype) : rows;
+  const count = rows.length / rowBytes;
+  const out = new Uint8Array(count * offsets.length * itemSize);
+  let to = 0;
+  for (let row = 0; row < count; row++)
+    for (const offset of offsets) {
+      const from = row * rowBytes + offset;
+      for (let i = 0; i < itemSize; i++) out[to++] = at(rows, from + i);
+    }
+  return isBig ? swapItems(out, dtype) : out;
+}
+
+function whole(bytes: Uint8Array, width: number): LeafValues {
+  return { bytes, count: bytes.length / width, present: undefined };
+}
+
+function smallIntegers(dtype: DType, items: Uint8Array): ArrayLike<number> {
+  if (dtype.itemSize === 1) return dtype.kind === "int" ? new Int8Array(aligned(items, 1)) : items;
+  const buffer = aligned(items, 2);
+  return dtype.kind === "int" ? new Int16Array(buffer) : new Uint16Array(buffer);
+}
+
+/** Eight booleans a byte, the lowest bit first. */
+export function packBits(flags: Uint8Array): Uint8Array {
+  const out = new Uint8Array(Math.ceil(flags.length / 8));
+  for (let i = 0; i < flags.length; i++) if (flags[i] !== 0) out[i >> 3] = at(out, i >> 3) | (1 << (i & 7));
+  return out;
+}
+
+const NAT = -(2n ** 63n);
+/** The upper half of NaT; the lower one is 0. */
+const NAT_HIGH = -0x8000_0000;
+
+/** For each value whether it is not NaT; undefined where none is. */
+function presentOf(values: BigInt64Array): Uint8Array | undefined {
+  const halves = new Int32Array(values.buffer, values.byteOffset, 2 * values.length);
+  let present: Uint8Array | undefined;
+  for (let i = 0; i < values.length; i++) {
+    if (halves[2 * i + 1] !== NAT_HIGH || halves[2 * i] !== 0) continue;
+    present ??= new Uint8Array(values.length).fill(1);
+    present[i] = 0;
+  }
+  return present;
+}
+
+function withoutNaT(values: BigInt64Array): LeafValues {
+  const present = presentOf(values);
+  if (present === undefined) return whole(bytesOf(values), 8);
+  const kept = values.filter((value) => value !== NAT);
+  return { bytes: bytesOf(kept), count: kept.length, present };
+}
+
+function multiplied(leaf: Leaf, values: BigInt64Array, factor: bigint): LeafValues {
+  const present = presentOf(values);
+  const kept = present === undefined ? values : values.filter((value) => value !== NAT);
+  const out = new BigInt64Array(kept.length);
+  for (let i = 0; i < kept.length; i++) {
+    const value = at(kept, i) * factor;
+    if (BigInt.asIntN(64, value) !== value) throw outOfRange(leaf, at(kept, i));
+    out[i] = value;
+  }
+  return { bytes: bytesOf(out), count: out.length, present };
+}
+
+const SECONDS_OF_DAY = 86_400;
+
+function daysOfSeconds(seconds: Uint32Array): Int32Array {
+  return Int32Array.from(seconds, (value) => Math.floor(value / SECONDS_OF_DAY));
+}
+
+function daysOf(
+  leaf: Leaf,
+  values: BigInt64Array,
+  { unit, scale }: { readonly unit: string; readonly scale: number },
+): LeafValues {
+  const present = presentOf(values);
+  const kept = present === undefined ? values : values.filter((value) => value !== NAT);
+  const out = new Int32Array(kept.length);
+  for (let i = 0; i < kept.length; i++) {
+    const count = Number(at(kept, i)) * scale;
+    const days =
+      unit === "D" ? count : unit === "W" ? 7 * count : daysOfMonth(unit === "Y" ? 12 * count : count);
+    if (!(days >= -0x8000_0000 && days <= 0x7fff_ffff)) throw outOfRange(leaf, at(kept, i));
+    out[i] = days;
+  }
+  return { bytes: bytesOf(out), count: out.length, present };
+}
+
+/** Days from 1970 to the first day of a month that is counted from 1970. The calendar is Gregorian before 1582 too, as numpy's. */
+function daysOfMonth(months: number): number {
+  const year = 1970 + Math.floor(months / 12);
+  // The calendar repeats after 400 years; Date knows no more than 270,000.
+  const cycles = Math.floor((year - 1970) / 400);
+  const date = Date.UTC(year - 400 * cycles, ((months % 12) + 12) % 12, 1);
+  return date / (1000 * SECONDS_OF_DAY) + 146_097 * cycles;
+}
+
+function outOfRange({ path, logical }: Leaf, value: bigint): SuperchunkError {
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `the value ${value} of column "${path.join(".")}" is out of the range of Parquet's ${logical.kind}; leave the column out with columns (--column)`,
+    { field: path.join("."), found: value },
+  );
+}
+
+function byteTexts(itemSize: number, items: Uint8Array): LeafValues {
+  const texts: Uint8Array[] = [];
+  for (let from = 0; from < items.length; from += itemSize) {
+    let end = from + itemSize;
+    while (end > from && items[end - 1] === 0) end--;
+    texts.push(items.subarray(from, end));
+  }
+  return textValues(texts);
+}
+
+const ENCODER = new TextEncoder();
+
+function unicodeTexts(leaf: Leaf, items: Uint8Array): LeafValues {
+  const points = new Uint32Array(aligned(items, 4));
+  const width = leaf.itemSize / 4;
+  const texts: Uint8Array[] = [];
+  for (let from = 0; from < points.length; from += width) {
+    let end = from + width;
+    while (end > from && points[end - 1] === 0) end--;
+    let text = "";
+    for (let i = from; i < end; i++) {
+      const point = at(points, i);
+      if (point > 0x10_ffff || (point >= 0xd800 && point <= 0xdfff))
+        throw new SuperchunkError(
+          "UNSUPPORTED",
+          `column "${leaf.path.join(".")}" has a string with U+${point.toString(16).toUpperCase()}, which is not a character; strings: "fixed" (--strings fixed) keeps it`,
+          { field: leaf.path.join("."), found: point },
+        );
+      text += String.fromCodePoint(point);
+    }
+    texts.push(ENCODER.encode(text));
+  }
+  return textValues(texts);
+}
+
+/** Each string with its length in four bytes before it. */
+function textValues(texts: readonly Uint8Array[]): LeafValues {
+  const bytes = new Uint8Array(texts.reduce((sum, { length }) => sum + 4 + length, 0));
+  const view = new DataView(bytes.buffer);
+  let to = 0;
+  for (const text of texts) {
+    view.setUint32(to, text.length, true);
+    bytes.set(text, to + 4);
+    to += 4 + text.length;
+  }
+  return { bytes, count: texts.length, present: undefined, texts };
+}

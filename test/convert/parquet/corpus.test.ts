@@ -1,0 +1,23 @@
+/** Every archive of the corpus becomes Parquet, whatever the options; hyparquet reads the same values. */
+import { describe, expect, test } from "vitest";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { convert } from "../../../src/zarr.ts";
+import { loadArchives } from "../../fixtures/manifest.ts";
+import { openFixture } from "../to-zarr/read-back.ts";
+
+const rows = loadArchives().filter(({ refuse }) => !refuse);
+const OPTIONS = [{}, { statistics: false }, { compatible: true }, { strings: "fixed" }] as const;
+
+describe.each(rows)("$path", ({ path }) => {
+  test.each(OPTIONS)("has the same values as Parquet with %o", async (parquet) => {
+    const source = await openFixture(path);
+    const store = new MemoryStore();
+    const result = await convert(
+      source,
+      { store, path: "out.parquet" },
+      { to: "parquet", parquet, verify: true },
+    );
+    expect(result).toMatchObject({ nbytes: source.nbytes, verified: true });
+    expect(await store.stat("out.parquet")).toBeDefined();
+  });
+});

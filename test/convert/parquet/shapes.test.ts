@@ -1,0 +1,178 @@
+/** Arrays of all dtypes, compressors and cuts become Parquet with the same values: streams are carried over where they can be. */
+import { parquetMetadataAsync, readColumnIndex, readOffsetIndex } from "hyparquet";
+import { describe, expect, test } from "vitest";
+import { open } from "../../../src/archive/open/open.ts";
+import type { EncodeOptions } from "../../../src/codec/types.ts";
+import { MemoryStore } from "../../../src/store/memory.ts";
+import { type ConvertOptions, type ConvertResult, convert } from "../../../src/zarr.ts";
+import { type ArraySettings, putBloscpack } from "../to-zarr/make-archive.ts";
+import { openFixture } from "../to-zarr/read-back.ts";
+
+interface Converted {
+  readonly result: ConvertResult;
+  readonly store: MemoryStore;
+}
+
+async function toParquet(
+  bytes: Uint8Array,
+  chunkSize: number,
+  settings: ArraySettings,
+  options: ConvertOptions = {},
+): Promise<Converted> {
+  const store = new MemoryStore();
+  await putBloscpack(store, "a.blp", bytes, chunkSize, settings);
+  const source = await open(store, "a.blp");
+  const result = await convert(
+    source,
+    { store, path: "a.parquet" },
+    { to: "parquet", verify: true, ...options },
+  );
+  return { result, store };
+}
+
+async function metadataOf(store: MemoryStore) {
+  const bytes = (await store.get("a.parquet")) ?? new Uint8Array(0);
+  const buffer = bytes.slice().buffer as ArrayBuffer;
+  return {
+    metadata: await parquetMetadataAsync({
+      byteLength: buffer.byteLength,
+      slice: (a, b) => buffer.slice(a, b),
+    }),
+    buffer,
+  };
+}
+
+/** Values that go up, with some noise in the lower bytes. */
+function bytesOf(count: number): Uint8Array {
+  let state = 7;
+  const values = BigInt64Array.from({ length: count }, (_, i) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return BigInt(i) * 1000n + BigInt(state >>> 24);
+  });
+  return new Uint8Array(values.buffer);
+}
+
+const COMPRESSORS = ["lz4", "lz4hc", "zstd", "snappy", "blosclz", "zlib"] as const;
+const DTYPES = [
+  "<i8",
+  "<u8",
+  "<f8",
+  "<i4",
+  "<u4",
+  "<f4",
+  "<f2",
+  "<i2",
+  "|u1",
+  "|i1",
+  "|b1",
+  ">i8",
+  ">f4",
+  "<M8[ns]",
+  "<M8[D]",
+  "<M8[h]",
+  "<m8[s]",
+  "<c8",
+  "|S8",
+  "|V4",
+] as const;
+
+describe.each(COMPRESSORS)("%s", (cname) => {
+  test.each(["shuffle", "noshuffle", "bitshuffle"] as const)("with %s, of every dtype", async (shuffle) => {
+    const bytes = bytesOf(1536);
+    for (const dtype of DTYPES) {
+      const size = Number(/\d+/.exec(dtype)?.[0]);
+      // Booleans are 0 and 1; strings are characters.
+      const own =
+        dtype === "|b1"
+          ? bytes.map((byte) => byte & 1)
+          : dtype === "|S8"
+            ? bytes.map((byte) => byte & 63)
+            : bytes;
+      const encode: EncodeOptions = { cname, shuffle, typesize: size, blocksize: 2048 };
+      for (const parquet of [{}, dtype.endsWith("8") ? { compatible: true } : { statistics: false }]) {
+        const { result } = await toParquet(
+          own,
+          4096,
+          { dtype, shape: [own.length / size], encode },
+          { parquet },
+        );
+        const isDirect = /^[<|](?:[iu][48]|f|M8\[ns|m8|V)/.test(dtype);
+        const isKept = isDirect && shuffle !== "bitshuffle" && cname !== "blosclz" && cname !== "zlib";
+        if (parquet.compatible !== true) expect([dtype, result.chunksRecoded === 0]).toEqual([dtype, isKept]);
+        if (isKept && parquet.compatible !== true)
+          expect([dtype, result.chunksRestreamed]).toEqual([dtype, 3]);
+      }
+    }
+  });
+});
+
+test("dates that are NaT are null, and the pages without one are carried over", async () => {
+  const values = new BigInt64Array(bytesOf(4096).buffer);
+  values[3] = -(2n ** 63n);
+  const encode: EncodeOptions = { cname: "lz4", typesize: 8, blocksize: 8192 };
+  const { result, store } = await toParquet(new Uint8Array(values.buffer), 16_384, {
+    dtype: "<M8[us]",
+    shape: [4096],
+    encode,
+  });
+  expect(result.chunksRestreamed).toBe(2);
+  const { metadata } = await metadataOf(store);
+  expect(metadata.row_groups[0]?.columns[0]?.meta_data?.statistics?.null_count).toBe(1n);
+});
+
+test("an array of no rows is a file without row groups", async () => {
+  const store = new MemoryStore();
+  await convert(await openFixture("carray/bcolz-empty-f4"), { store, path: "a.parquet" }, { to: "parquet" });
+  const { metadata } = await metadataOf(store);
+  expect([metadata.num_rows, metadata.row_groups.length, metadata.schema.length]).toEqual([0n, 0, 2]);
+});
+
+test("rows of several values are lists, and are carried over where blocks end on rows", async () => {
+  const encode: EncodeOptions = { cname: "zstd", typesize: 4, blocksize: 4096 };
+  const settings = { dtype: "<i4", shape: [1024, 2, 4], encode };
+  const { result } = await toParquet(bytesOf(4096), 16_384, settings);
+  expect([result.chunksRestreamed, result.chunksRecoded]).toEqual([2, 0]);
+  const uneven = { dtype: "<i4", shape: [1170, 7], encode };
+  const others = await toParquet(bytesOf(4095), 14_000, uneven);
+  expect(others.result.verified).toBe(true);
+});
+
+test("statistics ignore NaN, and zeros are -0 as the least and 0 as the greatest", async () => {
+  const values = Float64Array.from([Number.NaN, 0, 5, -0, Number.NaN, 0]);
+  const { store } = await toParquet(new Uint8Array(values.buffer), 1 << 20, { dtype: "<f8", shape: [6] });
+  const { metadata } = await metadataOf(store);
+  const found = metadata.row_groups[0]?.columns[0]?.meta_data?.statistics;
+  expect([found?.min_value, found?.max_value, found?.null_count]).toEqual([-0, 5, 0n]);
+  const nan = await toParquet(new Uint8Array(Float64Array.of(Number.NaN).buffer), 1 << 20, {
+    dtype: "<f8",
+    shape: [1],
+  });
+  const [chunk] = (await metadataOf(nan.store)).metadata.row_groups[0]?.columns ?? [];
+  expect(chunk?.meta_data?.statistics?.min_value).toBeUndefined();
+  expect(chunk?.column_index_offset).toBeUndefined();
+});
+
+test("the page index names every page, and a sorted column is declared", async () => {
+  const values = Int32Array.from({ length: 5000 }, (_, i) => i - 2500);
+  const encode: EncodeOptions = { cname: "lz4", typesize: 4, blocksize: 4096 };
+  const { store } = await toParquet(new Uint8Array(values.buffer), 8000, {
+    dtype: "<i4",
+    shape: [5000],
+    encode,
+  });
+  const { metadata, buffer } = await metadataOf(store);
+  const [group] = metadata.row_groups;
+  const [chunk] = group?.columns ?? [];
+  const view = (offset: bigint | undefined, length: number | undefined) => ({
+    view: new DataView(buffer, Number(offset), length),
+    offset: 0,
+  });
+  const offsets = readOffsetIndex(view(chunk?.offset_index_offset, chunk?.offset_index_length));
+  const [element] = metadata.schema.slice(1);
+  if (element === undefined) throw new Error("no schema");
+  const columns = readColumnIndex(view(chunk?.column_index_offset, chunk?.column_index_length), element);
+  const firsts = offsets.page_locations.map(({ first_row_index }) => Number(first_row_index));
+  expect(columns.min_values).toEqual(firsts.map((row) => row - 2500));
+  expect(columns.boundary_order).toBe("ASCENDING");
+  expect(group?.sorting_columns).toMatchObject([{ column_idx: 0, descending: false }]);
+});

@@ -1,0 +1,81 @@
+/** Joined streams decode to what their parts decode to, one after the other. */
+
+import { snappyUncompress } from "hyparquet";
+import { expect, test } from "vitest";
+import { decodeHeader, decodeStream, encode } from "../../src/codec/index.ts";
+import { joinPage, pagesOfChunk } from "../../src/parquet/blosc-pages.ts";
+import { type JoinableCodec, joinStreams, type StreamPiece } from "../../src/parquet/join-streams.ts";
+
+async function decoded(codec: JoinableCodec, stream: Uint8Array, length: number): Promise<Uint8Array> {
+  if (codec !== "snappy") return decodeStream(codec, stream, length);
+  const out = new Uint8Array(length);
+  snappyUncompress(stream, out);
+  return out;
+}
+
+/** Bytes that compress, and bytes that do not. */
+function sample(length: number, kind: "text" | "noise"): Uint8Array {
+  let state = 12345;
+  return Uint8Array.from({ length }, (_, i) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return kind === "noise" ? state >>> 24 : ("abcdabce"[(i + (state >>> 30)) % 8]?.charCodeAt(0) ?? 0);
+  });
+}
+
+test.each(["lz4", "zstd", "snappy"] as const)(
+  "%s streams, stored ones among them, become one",
+  async (codec) => {
+    const texts = [
+      sample(700, "text"),
+      sample(3, "noise"),
+      sample(400, "noise"),
+      sample(5000, "text"),
+      sample(17, "text"),
+    ];
+    const pieces: StreamPiece[] = [];
+    for (const [i, bytes] of texts.entries()) {
+      const chunk = await encode(bytes, { cname: codec, shuffle: "noshuffle", clevel: 5 });
+      const header = decodeHeader(chunk);
+      const [page] = pagesOfChunk(chunk, header, 1);
+      pieces.push(
+        ...(i === 1 || page === undefined ? [{ bytes, stored: true, length: bytes.length }] : page.pieces),
+      );
+    }
+    const expected = Buffer.concat(texts);
+    for (let from = 0; from < pieces.length; from++) {
+      const some = pieces.slice(from);
+      const length = some.reduce((sum, piece) => sum + piece.length, 0);
+      const stream = joinStreams(codec, some);
+      const found = Buffer.from(await decoded(codec, stream, length));
+      expect(found.equals(expected.subarray(expected.length - length))).toBe(true);
+    }
+  },
+);
+
+test.each(["lz4", "zstd", "snappy"] as const)("a page of %s begins with its levels", async (codec) => {
+  const values = sample(4096, "text");
+  const chunk = await encode(values, { cname: codec, shuffle: "noshuffle" });
+  const [page] = pagesOfChunk(chunk, decodeHeader(chunk), 1);
+  const levels = Uint8Array.of(2, 0, 0, 0, 16, 1);
+  const body = joinPage(codec, levels, page?.pieces ?? []);
+  expect(Buffer.concat([levels, values]).equals(await decoded(codec, body, 6 + 4096))).toBe(true);
+});
+
+test("long runs of literals at a seam have lengths of several bytes", async () => {
+  const noise = sample(70_000, "noise");
+  const stored = { bytes: noise, stored: true, length: noise.length };
+  for (const codec of ["lz4", "zstd", "snappy"] as const) {
+    const stream = joinStreams(codec, [stored, stored]);
+    const found = Buffer.from(await decoded(codec, stream, 140_000));
+    expect(found.equals(Buffer.concat([noise, noise]))).toBe(true);
+  }
+});
+
+test("an lz4 stream whose lengths do not add up is refused, not joined", () => {
+  const literals = { bytes: Uint8Array.of(0x30, 1, 2, 3), stored: false, length: 3 };
+  expect(joinStreams("lz4", [literals, literals])).toEqual(Uint8Array.of(0x60, 1, 2, 3, 1, 2, 3));
+  for (const bytes of [[], [0xf0], [0xf0, 255], [0x31, 1, 2, 3, 1, 0], [0x30, 1, 2]])
+    expect(() => joinStreams("lz4", [literals, { ...literals, bytes: Uint8Array.from(bytes) }])).toThrow(
+      expect.objectContaining({ code: "BAD_CHUNK" }),
+    );
+});
