@@ -82,8 +82,7 @@ export type {
   StoreOptions,
   WritableStore,
 } from "./store/types.ts";
-export { type PlainJson, toJsonValue } from "./values/json-values.ts";
-export type { ArraySlice, Selected, ValuesOf, ValueTypes } from "./values/selected.ts";
+export type { ArraySlice, Selected, ValuesOf, ValueTypes } from "./values/selection.ts";
 export { type Extent, resolveSelection, type Selection, type Slice, slice } from "./values/selection.ts";
 export type {
   BoolArray,
@@ -97,12 +96,13 @@ export type {
   UnicodeStringArray,
   ValueContainer,
 } from "./values/values.ts";
+export { type PlainJson, toJsonValue } from "./values/values.ts";
 export type { WriterLock } from "./write/array/create.ts";
-export { appendToBloscpack, forecastAppend } from "./write/bloscpack/bloscpack-append.ts";
 export type {
   BloscpackAppendOptions,
   BloscpackAppendResult,
-} from "./write/bloscpack/bloscpack-append-plan.ts";
+} from "./write/bloscpack/bloscpack-append.ts";
+export { appendToBloscpack, forecastAppend } from "./write/bloscpack/bloscpack-append.ts";
 export type {
   BloscpackCompression,
   BloscpackMetadataOptions,
@@ -131,7 +131,6 @@ export {
   type SetChunkResult,
   setChunk,
 } from "./write/in-place/set-chunk.ts";
-export type { Reserve } from "./write/layout/reserve.ts";
-export type { CompressionOptions, CutOptions, ReserveOptions } from "./write/layout/settings.ts";
+export type { CompressionOptions, CutOptions, Reserve, ReserveOptions } from "./write/layout/settings.ts";
 export type { NpySource } from "./write/rows/npy-rows.ts";
 export type { RowSource } from "./write/rows/rows.ts";

@@ -33,10 +33,12 @@ export {
   type ContainerChanges,
   type ContainerStore,
   Containers,
+  commonFolder,
   defaultContainer,
   parseContainers,
+  toLocation,
 } from "./references/containers/containers.ts";
-export { commonFolder, toLocation } from "./references/containers/location.ts";
+export type { Guard } from "./references/containers/guard.ts";
 export {
   type OpenReferencesOptions,
   openReferences,
@@ -48,19 +50,18 @@ export {
   type ReferenceSet,
   writeKerchunk,
 } from "./references/kerchunk/write-kerchunk.ts";
-export { joinPlans } from "./references/plan/join.ts";
-export { planLinkedReferences } from "./references/plan/linked-array.ts";
-export { type PlanOptions, planReferences, type ReferencePlan } from "./references/plan/plan.ts";
-export type { ReferencedArray, ReferenceOptions } from "./references/plan/planned-array.ts";
-export type { FailedArchive, ReferenceItem, StreamSettings } from "./references/plan/reference-stream.ts";
-export type { GuardedObject, ScanOptions } from "./references/plan/scanned-objects.ts";
+export { joinPlans, planLinkedReferences } from "./references/plan/join.ts";
 export type {
   ChunkReference,
-  Guard,
   NativeChunk,
   PlannedChunk,
   ReferenceCounts,
-} from "./references/plan/types.ts";
+  ReferencedArray,
+  ReferenceOptions,
+} from "./references/plan/plan.ts";
+export { type PlanOptions, planReferences, type ReferencePlan } from "./references/plan/plan.ts";
+export type { FailedArchive, ReferenceItem, StreamSettings } from "./references/plan/reference-stream.ts";
+export type { GuardedObject, ScanOptions } from "./references/plan/scanned-objects.ts";
 export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view.ts";
 export { zarrView } from "./view/view.ts";
 export { findViewEntries, type ViewEntry, zarrTreeView } from "./view/view-tree.ts";

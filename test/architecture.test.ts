@@ -118,7 +118,7 @@ test("no file is longer than 500 lines", () => {
  */
 const LIMITS = {
   lines: { limit: 78_000, bar: 58_000 },
-  files: { limit: 466, bar: 380 },
+  files: { limit: 392, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 18, bar: 5 },
   "defaults after an index": { limit: 42, bar: 20 },

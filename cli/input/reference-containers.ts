@@ -1,8 +1,8 @@
 /** The containers of references that are to be written: those of a file, or one for what the sources have in common. */
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { readPlain } from "../../src/node/fs/fs-open.ts";
-import { parseS3Address } from "../../src/node/s3/s3-address.ts";
 import { environmentOfS3 } from "../../src/node/s3/s3-client.ts";
+import { parseS3Address } from "../../src/node/s3/s3-store.ts";
 import {
   type Container,
   commonFolder,

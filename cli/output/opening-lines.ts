@@ -1,8 +1,8 @@
 /** The lines that open references, in Python and JavaScript: with containers, and who may read them. */
 import { resolve } from "node:path";
 import { toIcechunkPrefix } from "../../src/node/index.ts";
-import { parseS3Address } from "../../src/node/s3/s3-address.ts";
 import { environmentOfS3 } from "../../src/node/s3/s3-client.ts";
+import { parseS3Address } from "../../src/node/s3/s3-store.ts";
 import type { Container } from "../../src/zarr.ts";
 import type { VirtualizeFlags } from "../commands/virtualize.ts";
 

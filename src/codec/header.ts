@@ -5,8 +5,7 @@
  * @see FORMAT.md [FB]
  */
 import { SuperchunkError } from "../errors.ts";
-import { COMPRESSOR_FORMATS, type CompressorFormat } from "./compressors.ts";
-import type { ChunkHeader, Shuffle } from "./types.ts";
+import { type ChunkHeader, COMPRESSOR_FORMATS, type CompressorFormat, type Shuffle } from "./types.ts";
 
 /** Bytes of a chunk header. */
 export const HEADER_LENGTH = 16 as const;

@@ -9,9 +9,8 @@ import type { BlockRange, ChunkHeader, DecodeOptions } from "./types.ts";
 
 export { isSuperchunkError } from "../errors.ts";
 export { leaseDecoder } from "./decode/lease.ts";
-export { encode, encodeAhead, encodeHere, encodeInto, encodeSync } from "./encode/encode.ts";
-export { prepareEncode } from "./encode/encode-prepare.ts";
-export { registerDeflater } from "./encode/encode-streams.ts";
+export { encode, encodeAhead, encodeHere, encodeInto, encodeSync, prepareEncode } from "./encode/encode.ts";
+export { registerDeflater } from "./encode/encode-block.ts";
 export { decodeHeader, HEADER_LENGTH, headLength } from "./header.ts";
 export { Blosc, type BloscConfig, type BloscContext } from "./numcodecs.ts";
 export { isReady, prepare } from "./prepare.ts";

@@ -11,8 +11,7 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { decodeSync } from "./decode/decode.ts";
-import { encodeSync } from "./encode/encode.ts";
-import { prepareEncode } from "./encode/encode-prepare.ts";
+import { encodeSync, prepareEncode } from "./encode/encode.ts";
 import { settleEncode } from "./encode/encode-settings.ts";
 import { isReady, prepare } from "./prepare.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "./types.ts";

@@ -4,7 +4,7 @@
  *
  * Knows one folder of superchunks and one Zarr array; must not know commits. @see FORMAT.md [FY-01] to [FY-05]
  */
-import { isEqual } from "../bytes/equal.ts";
+import { isEqual } from "../bytes/arrays.ts";
 import { decode } from "../codec/index.ts";
 import { isSuperchunkError } from "../errors.ts";
 import { countChunks, type Run } from "../format/layout.ts";
@@ -12,7 +12,7 @@ import { superchunkName } from "../format/naming.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import type { ArrayWriter } from "../write/array/array-writer.ts";
-import type { Committed } from "../write/array/commit-line.ts";
+import type { Committed } from "../write/array/root.ts";
 import type { StoredChunk } from "../write/array/superchunk-file.ts";
 import { ChunkSource } from "../write/rows/chunk-source.ts";
 import { encodeShardIndex } from "../zarr/read/shard-index.ts";

@@ -9,14 +9,15 @@
  */
 
 import { LayoutIndex } from "../archive/places/layout-files.ts";
+import { isEqual } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
-import { isEqual } from "../bytes/equal.ts";
 import { countChunks, type Run, type StoredLayout } from "../format/layout.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import type { ArrayWriter } from "../write/array/array-writer.ts";
-import type { Committed } from "../write/array/commit-line.ts";
-import type { ArrayMirror, ChunkPlace } from "../write/array/mirror.ts";
+import type { ArrayMirror } from "../write/array/mirror.ts";
+import type { Committed } from "../write/array/root.ts";
+import type { ChunkPlace } from "../write/array/superchunk-file.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
 import { ColumnView, rowsOf, type ViewPlace } from "./column-shards.ts";
 import { admitForms, LiveDocuments, removeOldNodes, removeUnlikeDocuments } from "./documents.ts";

@@ -7,8 +7,9 @@
  * padded copy of a short last chunk) lies past all that a full superchunk can reach, with a hole between. A file of its own
  * begins with {@link OWN_HEAD}, which no index leads to. @see FORMAT.md [FY-02] to [FY-05]
  */
+
 import type { ReadableStore } from "../store/types.ts";
-import type { ChunkPlace } from "../write/array/mirror.ts";
+import type { ChunkPlace } from "../write/array/superchunk-file.ts";
 import {
   decodeShardIndex,
   emptyEntries,

@@ -1,7 +1,7 @@
 /** What is there of a link, what is to be done about it, and what stands in its way. Must not write. */
 import type { Archive } from "../archive/kinds/types.ts";
+import { isEqual } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
-import { isEqual } from "../bytes/equal.ts";
 import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import { splitKey } from "../store/key.ts";

@@ -5,8 +5,8 @@
  * Knows the bytes; must not know files beyond reading them. @see FORMAT.md [FL-02] [FL-03] [FL-05]
  */
 import { openBlpkFile } from "../archive/places/blpk-file.ts";
+import { isEqual } from "../bytes/arrays.ts";
 import { CRC32C_OF_SUMMED, crc32c } from "../bytes/checksum.ts";
-import { isEqual } from "../bytes/equal.ts";
 import { decode, decodeHeader, encodeHere } from "../codec/index.ts";
 import { mayBePadded } from "../convert/plan/array-job.ts";
 import { chunksOfCells } from "../convert/sources/chunk-source.ts";

@@ -7,8 +7,8 @@
 import { readAttributes } from "../archive/kinds/array-folder.ts";
 import type { Finding, LongOptions } from "../archive/kinds/types.ts";
 import { open } from "../archive/open/open.ts";
+import { isEqual } from "../bytes/arrays.ts";
 import { crc32c } from "../bytes/checksum.ts";
-import { isEqual } from "../bytes/equal.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
 import { parseJson } from "../format/json.ts";
 import { VIEW_IS_BEHIND } from "../format/layout.ts";

@@ -6,7 +6,7 @@ import { givenDType } from "../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
-import { asReadOnly } from "../store/wrappers/read-only.ts";
+import { asReadOnly } from "../store/wrappers/intercept.ts";
 import { elementsOf } from "../values/selection.ts";
 import { storedTimes } from "../values/time-value.ts";
 import { createArray, openWritable, type WriterLock } from "../write/array/create.ts";

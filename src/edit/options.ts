@@ -4,7 +4,7 @@ import type { ChecksumName, DType, JsonObjectInput, JsonValue } from "../format/
 import type { StoreOptions } from "../store/types.ts";
 import type { WriteOptions, WriterLock } from "../write/array/create.ts";
 import type { EditFormat } from "../write/editable.ts";
-import type { Reserve } from "../write/layout/reserve.ts";
+import type { Reserve } from "../write/layout/settings.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
 import type { ZarrSpecification } from "../zarr/write/create.ts";
 import type { WriteSettings } from "../zarr/write/write-settings.ts";

@@ -3,27 +3,26 @@
  * document in consolidated metadata follow.
  */
 import type { LongOptions } from "../archive/kinds/types.ts";
+import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
-import { joinBytes } from "../bytes/join.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { WritableStore } from "../store/types.ts";
-import type { Selected } from "../values/selected.ts";
-import { elementsOf, resolveSelection, type Selection } from "../values/selection.ts";
-import { withAttributes } from "../write/attributes.ts";
+import { elementsOf, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import {
   type AttributeChanges,
   attempt,
   Editable,
+  OperationLine,
   planDeletion,
   type ResizePlan,
   type SetPlan,
   shapeOf,
+  withAttributes,
 } from "../write/editable.ts";
-import { OperationLine } from "../write/operation-line.ts";
 import { collectItems } from "../write/rows/edits.ts";
 import { itemsOf, readRows } from "../write/rows/rows.ts";
 import { segmentsOf } from "../zarr/document/chunk-grid.ts";

@@ -5,9 +5,7 @@ import { keepFloats } from "../format/json-float.ts";
 import type { JsonObject, JsonObjectInput } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { StoreOptions, WritableStore } from "../store/types.ts";
-import { withAttributes } from "../write/attributes.ts";
-import { type AttributeChanges, Editable } from "../write/editable.ts";
-import { OperationLine } from "../write/operation-line.ts";
+import { type AttributeChanges, Editable, OperationLine, withAttributes } from "../write/editable.ts";
 import { ZarrGroup } from "../zarr/read/group.ts";
 import { openZarr } from "../zarr/read/open.ts";
 import {

@@ -5,8 +5,8 @@
 
 import { Unzlib } from "fflate";
 import { deflate } from "pako";
-import { joinBytes } from "../bytes/join.ts";
-import { ByteReader } from "../bytes/reader.ts";
+import { joinBytes } from "../bytes/arrays.ts";
+import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 
 /** Input that is given to fflate at once: deflate makes at most 1032 bytes of one, so 1 MB comes back at most. */

@@ -3,18 +3,17 @@
  *
  * Knows what a header alone can say. How its numbers fit the file's size is checked by those who know that size.
  */
-import { toSafeNumber } from "../bytes/int64.ts";
-import { ByteReader } from "../bytes/reader.ts";
-import { ByteWriter } from "../bytes/writer.ts";
-import { SuperchunkError } from "../errors.ts";
+import { ByteReader, ByteWriter, toSafeNumber } from "../bytes/fields.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checksumByNumber, checksumNumber } from "./checksums.ts";
+import { startsAsJournal } from "./journal.ts";
 import type { ChecksumName } from "./types.ts";
 
 /** `blpk` in ASCII: the first four bytes of every file. [F1-01] */
 export const MAGIC: readonly number[] = [0x62, 0x6c, 0x70, 0x6b];
 
 /** Version 1: 16 bytes, little-endian. Also the header of each chunk file of a carray. [F1.1] */
-export const HEADER_V1 = {
+const HEADER_V1 = {
   magic: { at: 0, type: "bytes4" },
   version: { at: 4, type: "uint8" },
   reserved: { at: 5, type: "bytes3" }, // zero
@@ -38,7 +37,7 @@ const OPTION_OFFSETS = 1;
 const OPTION_METADATA = 2;
 
 /** Versions that are read, with the length of their header in bytes. [F1-02] */
-export const HEADER_LENGTHS: Readonly<Record<1 | 2 | 3 | 4, 16 | 32>> = { 1: 16, 2: 32, 3: 32, 4: 32 };
+const HEADER_LENGTHS: Readonly<Record<1 | 2 | 3 | 4, 16 | 32>> = { 1: 16, 2: 32, 3: 32, 4: 32 };
 
 /** A decoded file header. Sizes in bytes; -1 means unknown. */
 export interface BlpkHeader {
@@ -76,7 +75,7 @@ export function decodeHeader(bytes: Uint8Array, path: string): BlpkHeader {
 }
 
 /** Throws unless `bytes` start with `blpk`: `TRUNCATED` where they end before that can be told, else `BAD_MAGIC`. [F1-01] */
-export function checkMagic(bytes: Uint8Array, path: string): void {
+function checkMagic(bytes: Uint8Array, path: string): void {
   const length = Math.min(bytes.length, MAGIC.length);
   for (let i = 0; i < length; i++) {
     if (bytes[i] === MAGIC[i]) continue;
@@ -286,4 +285,49 @@ function checkEncodable(header: BlpkHeader): void {
     fail("max-app-chunks", `meta-size ${header.metaSize}: they are the same bytes`, header.maxAppChunks);
   const problem = contradictionOf(header);
   if (problem !== undefined) fail(problem.field, problem.expected, problem.found);
+}
+
+// Which dialect is this file? By its first bytes, never by its name alone. @see FORMAT.md [F1]
+
+/** What a single file can be. `superchunk-file` is version 4, which only superchunks have. */
+type FileDialect = "bloscpack-1" | "bloscpack-2" | "bloscpack-3" | "superchunk-file";
+
+const DIALECTS: Readonly<Record<1 | 2 | 3 | 4, FileDialect>> = {
+  1: "bloscpack-1",
+  2: "bloscpack-2",
+  3: "bloscpack-3",
+  4: "superchunk-file",
+};
+
+/** Names whose bearer claims to be a `blpk` file. */
+const CLAIMED = /\.(blp|bin)$/i;
+
+/**
+ * Tells the dialect of a file of `size` bytes from its first bytes `head` (32 are enough) and its name.
+ * Throws `TRUNCATED` for an empty file and one that ends inside its header, `BAD_MAGIC` for other bytes under a
+ * name in `.blp` or `.bin`, `UNSUPPORTED` for other files and unknown versions, `BAD_FIELD` for a bad header.
+ */
+export function detectFile(head: Uint8Array, name: string, size: number): { readonly dialect: FileDialect } {
+  const bytes = head.subarray(0, size);
+  if (startsAsJournal(bytes)) throw journalItself(name);
+  try {
+    checkMagic(bytes, name);
+  } catch (error) {
+    if (!isSuperchunkError(error, "BAD_MAGIC") || CLAIMED.test(name)) throw error;
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `not an archive that superchunk knows: it starts with the bytes ${error.details.found}, not with "blpk"`,
+      error.details,
+    );
+  }
+  return { dialect: DIALECTS[decodeHeader(bytes, name).version] };
+}
+
+function journalItself(path: string): SuperchunkError {
+  const owner = path.endsWith(".journal") ? path.slice(0, -".journal".length) : undefined;
+  return new SuperchunkError(
+    "UNSUPPORTED",
+    `it is the journal of a change in place that was interrupted, and not an archive; name the file that it belongs to${owner === undefined ? "" : `: ${owner}`}`,
+    { path, expected: owner, found: "blpkredo" },
+  );
 }

@@ -5,9 +5,7 @@
 
 import { at } from "../bytes/at.ts";
 import { loadDigest } from "../bytes/checksum.ts";
-import { toSafeNumber } from "../bytes/int64.ts";
-import { ByteReader } from "../bytes/reader.ts";
-import { ByteWriter } from "../bytes/writer.ts";
+import { ByteReader, ByteWriter, toSafeNumber } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 
 /** Header: 16 bytes, little-endian. [FR-01] */

@@ -1,17 +1,15 @@
 /**
- * JSON as Python's `json` module writes it: bare NaN and Infinity, integers of any size. Reading only; the
- * writing is in json-text.ts. @see FORMAT.md [FJ]
+ * JSON as Python's `json` module writes it: bare NaN and Infinity, integers of any size. Both reading and
+ * writing. @see FORMAT.md [FJ]
  */
 import { SuperchunkError } from "../errors.ts";
-import { forgetFloat, JsonFloat, noteFloat } from "./json-float.ts";
+import { forgetFloat, isNotedFloat, JsonFloat, noteFloat } from "./json-float.ts";
 import type { JsonInput, JsonValue } from "./types.ts";
-
-export { stringifyJson } from "./json-text.ts";
 
 /** Bytes of a JSON document that are read at most: the attributes of a bundle of 100,000 assets take 8 MB. [FJ-05] */
 export const MAX_JSON_BYTES: number = 64 << 20;
 /** Values of a document at most, since a small text can ask for much memory. [FJ-05] */
-export const MAX_JSON_VALUES = 4_000_000;
+const MAX_JSON_VALUES = 4_000_000;
 /** Depth of lists and objects at most. [FJ-05] */
 export const MAX_JSON_DEPTH = 200;
 /** Digits of an integer at most, as Python 3.11 has it. [FJ-05] */
@@ -316,4 +314,147 @@ function limit(
       found,
     },
   );
+}
+
+// Writes JSON: strictly, or byte for byte as Python's `json.dumps` does. @see FORMAT.md [FJ]
+
+/** How {@link stringifyJson} writes. */
+interface JsonStyle {
+  /** Spaces for each level, members on lines of their own; absent: one line. */
+  readonly indent?: number;
+  /** As Python's `json.dumps`: `, ` and `: `, ASCII with escapes, bare NaN and Infinity. */
+  readonly python?: boolean;
+  /** No space behind `,` and `:` in Python's style, as bloscpack asks for it. */
+  readonly compact?: boolean;
+}
+
+/**
+ * A value as text. bigint is written as digits; {@link JsonFloat}, and what stood as a float where the object that it is in
+ * was parsed, never as an integer. Strict JSON has no NaN and infinities: they become the strings "NaN", "Infinity",
+ * "-Infinity".
+ */
+export function stringifyJson(value: JsonInput, style: JsonStyle = {}): string {
+  const parts: string[] = [];
+  write(value, style, "\n", parts);
+  return parts.join("");
+}
+
+function write(value: JsonInput, style: JsonStyle, line: string, parts: string[]): void {
+  if (value instanceof JsonFloat) parts.push(writeFloat(value.value, style));
+  else if (typeof value === "object" && value !== null) writeMembers(value, style, line, parts);
+  else parts.push(writeScalar(value, style));
+}
+
+function writeMembers(
+  value: readonly JsonInput[] | { readonly [key: string]: JsonInput },
+  style: JsonStyle,
+  line: string,
+  parts: string[],
+): void {
+  const list = Array.isArray(value);
+  const members = list
+    ? value
+    : Object.entries(value as { readonly [key: string]: JsonInput }).filter(
+        ([, member]) => member !== undefined,
+      );
+  const [open, close] = list ? ["[", "]"] : ["{", "}"];
+  if (members.length === 0) {
+    parts.push(open, close);
+    return;
+  }
+  const spaced = style.python === true && style.compact !== true;
+  const inner = style.indent === undefined ? "" : line + " ".repeat(style.indent);
+  const comma = style.indent !== undefined ? `,${inner}` : spaced ? ", " : ",";
+  const colon = style.indent !== undefined || spaced ? ": " : ":";
+  parts.push(open, inner);
+  members.forEach((each, i) => {
+    if (i > 0) parts.push(comma);
+    const [name, member] = list ? [i, each] : each;
+    if (!list) parts.push(quote(each[0], style), colon);
+    if (isNotedFloat(value, name, member)) parts.push(writeFloat(Number(member), style));
+    else write(member, style, inner, parts);
+  });
+  parts.push(style.indent === undefined ? "" : line, close);
+}
+
+function writeScalar(value: null | boolean | number | bigint | string, style: JsonStyle): string {
+  if (typeof value === "string") return quote(value, style);
+  if (typeof value !== "number") return String(value);
+  if (!Number.isFinite(value)) return style.python === true ? String(value) : `"${value}"`;
+  return style.python === true ? pythonNumber(value) : Object.is(value, -0) ? "-0.0" : String(value);
+}
+
+function writeFloat(value: number, style: JsonStyle): string {
+  const text = writeScalar(value, style);
+  return /^-?\d+$/.test(text) ? `${text}.0` : text;
+}
+
+/** A float as Python's repr has it. Whole numbers that are exact integers are written as integers. */
+function pythonNumber(value: number): string {
+  if (Object.is(value, -0)) return "-0.0";
+  if (Number.isSafeInteger(value)) return String(value);
+  const size = Math.abs(value);
+  if (size >= 1e-4 && size < 1e16) return Number.isInteger(value) ? `${value}.0` : String(value);
+  return value.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
+}
+
+function quote(text: string, style: JsonStyle): string {
+  const quoted = JSON.stringify(text);
+  if (style.python !== true) return quoted;
+  return quoted.replace(/[\u007f-\uffff]/g, (unit) =>
+    unit === "\u007f" ? unit : `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+// The members of a JSON object as text, so that one can be changed and the others stay as they were written: a parsed
+// number does not tell `1` from `1.0`, which Python does. @see FORMAT.md [FJ-08]
+
+/**
+ * Names and texts of the members, in order; of equal names the last. Empty bytes have none.
+ * Throws what `parseJson` throws, and nothing else.
+ */
+export function splitMembers(bytes: Uint8Array, path: string): Map<string, string> {
+  const members = new Map<string, string>();
+  if (bytes.length === 0) return members;
+  parseJson(bytes, path); // from here on, the text is known to be right
+  const text = new TextDecoder().decode(bytes).trim();
+  let start = 1;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '"') at = endOfString(text, at);
+    else if (character === "{" || character === "[") depth++;
+    else if (character === "}" || character === "]") depth--;
+    else if (character !== "," || depth !== 1) continue;
+    if (depth > 1 || (depth === 1 && character !== ",")) continue;
+    addMember(members, text.slice(start, at));
+    start = at + 1;
+  }
+  return members;
+}
+
+/** The object with these members, as Python's `json.dumps` divides them. */
+export function joinMembers(members: ReadonlyMap<string, string>): string {
+  const parts = Array.from(members, ([name, text]) => `${stringifyJson(name, { python: true })}: ${text}`);
+  return `{${parts.join(", ")}}`;
+}
+
+/** A value as Python's `json.dumps` writes it. */
+export function memberText(value: JsonInput): string {
+  return stringifyJson(value, { python: true });
+}
+
+function addMember(members: Map<string, string>, text: string): void {
+  const member = text.trim();
+  if (member === "") return;
+  const end = endOfString(member, 0) + 1;
+  const name = parseJson(member.slice(0, end), "name") as string;
+  members.set(name, member.slice(member.indexOf(":", end) + 1).trim());
+}
+
+/** Where the string ends that starts at `at`. */
+function endOfString(text: string, at: number): number {
+  let end = at + 1;
+  while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
+  return end;
 }

@@ -3,10 +3,9 @@
  * JSON. @see FORMAT.md [FM]
  */
 
+import { isEqual } from "../bytes/arrays.ts";
 import { type DigestName, loadDigest } from "../bytes/checksum.ts";
-import { isEqual } from "../bytes/equal.ts";
-import { ByteReader } from "../bytes/reader.ts";
-import { ByteWriter } from "../bytes/writer.ts";
+import { ByteReader, ByteWriter } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checksumByNumber, checksumNumber, digestLength } from "./checksums.ts";
 import { deflateZlib, inflateZlib } from "./deflate.ts";

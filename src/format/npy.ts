@@ -1,5 +1,5 @@
 /** The header of numpy's `.npy` files, read and written. Nothing in a header is ever evaluated. */
-import { ByteReader } from "../bytes/reader.ts";
+import { ByteReader } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "./dtype.ts";
 import { parsePythonLiteral } from "./python-literal.ts";

@@ -1,6 +1,6 @@
 /** The offsets table of a `blpk` file: int64 for each chunk and each spare entry. @see FORMAT.md [FO] */
 import { at } from "../bytes/at.ts";
-import { joinSafeNumber } from "../bytes/int64.ts";
+import { joinSafeNumber } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
 
 /** Bytes of one entry. */

@@ -9,12 +9,21 @@ export type { LinkPlan, LinkResult, PublishPolicy } from "../dual/types.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 export { slice } from "../values/selection.ts";
 export type { Editable } from "../write/editable.ts";
-export { type ConvertPathOptions, convert, planConversion } from "./convert.ts";
+export {
+  type ConvertPathOptions,
+  convert,
+  createZarr,
+  type OpenZarrPathOptions,
+  openZarr,
+  openZarrWriter,
+  planConversion,
+  type ZarrWriterPathOptions,
+} from "./convert.ts";
 export { isLinked, type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
 export { type CreatePathOptions, create, type EditPathOptions, edit } from "./edit.ts";
 export type { FileStoreOptions } from "./fs/fs-reader.ts";
 export { FileStore } from "./fs/fs-store.ts";
-export { type RepositoryOptions, toIcechunkPrefix } from "./icechunk/icechunk-options.ts";
+export { type RepositoryOptions, toIcechunkPrefix } from "./icechunk/icechunk.ts";
 export { type IcechunkOptions, type IcechunkResult, writeIcechunk } from "./icechunk/icechunk-write.ts";
 export { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 export { type NpyFile, openNpy } from "./npy-file.ts";
@@ -29,21 +38,16 @@ export {
 export {
   deleteContainer,
   listContainers,
+  type OpenPathReferencesOptions,
+  openContainer,
+  openReferences,
   type SetContainer,
   setContainer,
-} from "./reference-containers.ts";
-export { type OpenPathReferencesOptions, openContainer, openReferences } from "./references.ts";
-export type { S3ClientOptions } from "./s3/s3-options.ts";
+} from "./references.ts";
+export type { S3ClientOptions } from "./s3/s3-client.ts";
 export { S3Store, type S3StoreOptions } from "./s3/s3-store.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve/serve.ts";
 export { loadNativeBlosc, type NativeBlosc } from "./threads/native-blosc.ts";
 export type { BloscChoice } from "./threads/thread-messages.ts";
 export { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
 export { type MirrorPathOptions, type RepairPathOptions, repairArray } from "./write.ts";
-export {
-  createZarr,
-  type OpenZarrPathOptions,
-  openZarr,
-  openZarrWriter,
-  type ZarrWriterPathOptions,
-} from "./zarr.ts";

@@ -9,8 +9,7 @@ import { isPlainPath, splitKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import { withCoalescing } from "../store/wrappers/coalescing.ts";
 import { FileStore } from "./fs/fs-store.ts";
-import { parseS3Address } from "./s3/s3-address.ts";
-import { S3Store } from "./s3/s3-store.ts";
+import { parseS3Address, S3Store } from "./s3/s3-store.ts";
 
 /** A place in a store. */
 export interface Location {

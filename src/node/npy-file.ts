@@ -1,12 +1,12 @@
 /** `.npy` files, by path or as a stream: what the header says, and the values with flat memory. */
 import { tmpdir } from "node:os";
-import { joinBytes } from "../bytes/join.ts";
+import { joinBytes } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../format/npy.ts";
 import type { StoreOptions } from "../store/types.ts";
 import { elementsOf } from "../values/selection.ts";
 import { scratchBeside } from "../write/bloscpack/chunk-spool.ts";
-import { fromObject, isSpread, rowsOfFortran, rowsOfFortranStream } from "../write/rows/fortran-rows.ts";
+import { fromObject, isSpread, rowsOfFortran, rowsOfFortranStream } from "../write/rows/npy-rows.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { locate } from "./locate.ts";
 

@@ -14,7 +14,7 @@ import {
   type Readable,
   withColumn,
 } from "../open/open.ts";
-import type { ValuesOf } from "../values/selected.ts";
+import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { closeOnFailure, type Location, locate, locateBeside } from "./locate.ts";

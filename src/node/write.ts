@@ -1,4 +1,5 @@
 /** Making arrays at paths, and opening them for writing: with a lock, and worker threads that encode. */
+
 import { join, resolve } from "node:path";
 import type { CompressorName } from "../codec/types.ts";
 import { type RepairOptions, type RepairReport, repairArray as repairIn } from "../convert/run/repair.ts";
@@ -6,13 +7,13 @@ import { liveViews } from "../dual/live.ts";
 import type { MirrorCosts } from "../dual/live-view.ts";
 import type { PublishPolicy } from "../dual/types.ts";
 import type { WritableStore } from "../store/types.ts";
+import type { MirrorMaker } from "../write/array/array-writer.ts";
 import {
   type CreateOptions,
   createArray as createIn,
   openWritable as openIn,
   type WriteOptions,
 } from "../write/array/create.ts";
-import type { MirrorMaker } from "../write/array/mirror.ts";
 import type { WritableArray } from "../write/array/writable-array.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";

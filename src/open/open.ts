@@ -17,7 +17,7 @@ import type { OpenReferencesOptions } from "../references/kerchunk/open-referenc
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
-import type { ValuesOf } from "../values/selected.ts";
+import type { ValuesOf } from "../values/selection.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { GroupArrays, ZarrGroup } from "../zarr/read/group.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";

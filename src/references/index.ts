@@ -8,12 +8,13 @@ export {
   type Container,
   type ContainerChanges,
   Containers,
+  commonFolder,
   defaultContainer,
   formatContainers,
   parseContainers,
   storeOf,
+  toLocation,
 } from "./containers/containers.ts";
-export { commonFolder, toLocation } from "./containers/location.ts";
 export {
   containersKey,
   joinContainers,
@@ -32,7 +33,6 @@ export {
   writeKerchunk,
 } from "./kerchunk/write-kerchunk.ts";
 export { joinPlans } from "./plan/join.ts";
+export type { PlannedChunk, ReferencedArray } from "./plan/plan.ts";
 export { type PlanOptions, planReferences, type ReferencePlan } from "./plan/plan.ts";
-export type { ReferencedArray } from "./plan/planned-array.ts";
 export type { StreamSettings } from "./plan/reference-stream.ts";
-export type { PlannedChunk } from "./plan/types.ts";

@@ -5,8 +5,7 @@
  */
 
 import { SuperchunkError } from "../errors.ts";
-import { checkKey } from "./key.ts";
-import { listKeys } from "./list-keys.ts";
+import { checkKey, listKeys } from "./key.ts";
 import { resolveRange } from "./range.ts";
 import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";
 

@@ -4,9 +4,18 @@
  * Knows ranges and versions over HTTP; must not know what the bytes are.
  */
 import { SuperchunkError } from "../errors.ts";
-import { checkPart, formatRange, parseContentRange } from "./http-range.ts";
 import { type Redirects, Requester } from "./http-request.ts";
-import { dropBody, parseLength, parseVersion, readBody, readStart, TransientError } from "./http-response.ts";
+import {
+  checkPart,
+  dropBody,
+  formatRange,
+  parseContentRange,
+  parseLength,
+  parseVersion,
+  readBody,
+  readStart,
+  TransientError,
+} from "./http-response.ts";
 import { checkFolder, checkKey } from "./key.ts";
 import { checkRange, resolveRange } from "./range.ts";
 import type { ByteRange, ListEntry, ObjectHead, ObjectInfo, ReadableStore, StoreOptions } from "./types.ts";

@@ -4,6 +4,7 @@
  * Knows the rules of `types.ts`; must not know any store.
  */
 import { SuperchunkError } from "../errors.ts";
+import type { ListEntry, StoreOptions } from "./types.ts";
 
 /** An empty part, `.` or `..`, anywhere: also a leading, trailing or doubled `/`, and the empty key. */
 const BAD_PART = /(?:^|\/)\.{0,2}(?:\/|$)/;
@@ -85,4 +86,28 @@ export function joinKey(...parts: readonly string[]): string {
 export function splitKey(key: string): { readonly folder: string; readonly name: string } {
   const slash = key.lastIndexOf("/");
   return slash < 0 ? { folder: "", name: key } : { folder: key.slice(0, slash), name: key.slice(slash + 1) };
+}
+
+// Folder listings of stores that only know whole keys.
+
+/** Entries directly under `folder`, as the keys tell them when this is called. Throws `UNSAFE_PATH`. */
+export function* listKeys(
+  keys: Iterable<string>,
+  folder: string,
+  options?: StoreOptions,
+): Generator<ListEntry> {
+  checkFolder(folder);
+  const prefix = folder === "" ? "" : `${folder}/`;
+  const seen = new Map<string, ListEntry["kind"]>();
+  for (const key of keys) {
+    if (!key.startsWith(prefix)) continue;
+    const rest = key.slice(prefix.length);
+    const slash = rest.indexOf("/");
+    if (slash < 0) seen.set(rest, "object");
+    else seen.set(rest.slice(0, slash), "folder");
+  }
+  for (const [name, kind] of seen) {
+    options?.signal?.throwIfAborted();
+    yield { name, kind };
+  }
 }

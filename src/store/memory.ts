@@ -5,8 +5,7 @@
  */
 
 import { SuperchunkError } from "../errors.ts";
-import { checkFolder, checkKey } from "./key.ts";
-import { listKeys } from "./list-keys.ts";
+import { checkFolder, checkKey, listKeys } from "./key.ts";
 import { checkCount, resolveRange } from "./range.ts";
 import { collectSource } from "./source.ts";
 import type {

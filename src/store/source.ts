@@ -3,7 +3,7 @@
  *
  * Knows the forms of `PutSource`; must not know any store.
  */
-import { joinBytes } from "../bytes/join.ts";
+import { joinBytes } from "../bytes/arrays.ts";
 import type { PieceRooms, PutSource, RoomySource } from "./types.ts";
 
 /** The pieces of a source; a whole one is a single piece. A piece is the maker's again once the next is asked for. */

@@ -4,7 +4,7 @@
  * Numbers are typed arrays in native byte order; what has no typed array gets a small container with `length`,
  * `get(i)` and iteration, over the bytes it was made from. @see FORMAT.md [FD]
  */
-import { IS_LITTLE_ENDIAN } from "../bytes/byte-order.ts";
+import { IS_LITTLE_ENDIAN } from "../bytes/arrays.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType, Field } from "../format/types.ts";
 
@@ -338,4 +338,47 @@ function widenHalf(halves: Uint16Array): Float32Array {
     } else bits[i] = sign;
   }
   return new Float32Array(bits.buffer);
+}
+
+// Values as JSON: the rules of FORMAT.md [FD], which the command's `cat --format json` follows.
+
+/** A JSON value without bigint: what {@link toJsonValues} gives. */
+export type PlainJson = null | boolean | number | string | readonly PlainJson[];
+
+const NOT_A_TIME = -(2n ** 63n);
+
+/**
+ * One JSON value for each value: integers beyond 2^53 are decimal strings; NaN and the infinities are "NaN",
+ * "Infinity", "-Infinity"; dates and time spans are decimal strings of the stored count or "NaT"; complex numbers
+ * are [re, im]; S values are Latin-1 strings; raw values are lists of bytes; structured values are lists.
+ */
+export function toJsonValues(data: TypedValues, dtype: DType): PlainJson[] {
+  return Array.from(data as Iterable<unknown>, (value) => toJsonValue(value, dtype));
+}
+
+/** The same for one value, as `get` returns a scalar. */
+export function toJsonValue(value: unknown, dtype: DType): PlainJson {
+  if (typeof value === "number") return finiteOrName(value);
+  if (typeof value === "bigint") {
+    if (dtype.kind !== "datetime" && dtype.kind !== "timedelta") return integer(value);
+    return value === NOT_A_TIME ? "NaT" : value.toString();
+  }
+  if (typeof value === "boolean" || typeof value === "string") return value;
+  if (value instanceof Uint8Array) return [...value];
+  if (Array.isArray(value)) return value.map((part) => toJsonValue(part, dtype));
+  if (dtype.kind === "struct" && typeof value === "object" && value !== null) {
+    return dtype.fields.map((field) =>
+      toJsonValue((value as Record<string, unknown>)[field.name], field.dtype),
+    );
+  }
+  return null;
+}
+
+function finiteOrName(value: number): PlainJson {
+  return Number.isFinite(value) ? value : String(value);
+}
+
+function integer(value: bigint): PlainJson {
+  const safe = value >= BigInt(Number.MIN_SAFE_INTEGER) && value <= BigInt(Number.MAX_SAFE_INTEGER);
+  return safe ? Number(value) : value.toString();
 }

@@ -4,13 +4,22 @@
  * A format overrides the verbs that it has. What it cannot do stays as it is here: `UNSUPPORTED`, with the reason. Must not know
  * any format.
  */
+
 import type { LongOptions } from "../archive/kinds/types.ts";
+import { LayoutIndex } from "../archive/places/layout-files.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
-import type { DType, JsonInput, JsonObject, JsonValue } from "../format/types.ts";
+import { joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
+import { keepFloats } from "../format/json-float.ts";
+import type { StoredLayout } from "../format/layout.ts";
+import type { DType, JsonInput, JsonObject, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { WritableStore } from "../store/types.ts";
-import type { Selected } from "../values/selected.ts";
-import type { Selection } from "../values/selection.ts";
-import { elementsOf } from "../values/selection.ts";
+import {
+  type Extent,
+  elementsOf,
+  resolveSelection,
+  type Selected,
+  type Selection,
+} from "../values/selection.ts";
 import type { CutOptions } from "./layout/settings.ts";
 
 /** The formats that can be edited, as `create` names them. */
@@ -283,4 +292,147 @@ export function planDeletion(
     rowsRewritten,
     nbytesRewritten: rowsRewritten * elementsOf(rowShape) * itemSize,
   };
+}
+
+// Changes of user attributes: what is not changed stays as its writer spelled it.
+
+/**
+ * Changes the members of the JSON object at a key. Durable when resolved, with all of them as they are now.
+ *
+ * @throws CONFLICT where another writer put attributes in the meantime; and the codes of damage, NO_SPACE, IO
+ */
+export async function changeMembers(
+  store: WritableStore,
+  key: string,
+  changes: AttributeChanges,
+): Promise<JsonObject> {
+  const path = store.describe(key);
+  const info = await store.stat(key);
+  const members = splitMembers((await store.get(key)) ?? new Uint8Array(0), path);
+  for (const [name, value] of Object.entries(changes))
+    if (value === undefined) members.delete(name);
+    else members.set(name, memberText(value));
+  const text = `${joinMembers(members)}\n`;
+  // Of two writers one has not read what the other has put.
+  const condition = info === undefined ? { ifAbsent: true } : { ifVersion: info.version };
+  await store.put(key, new TextEncoder().encode(text), { durable: true, ...condition });
+  return parseJson(text, path) as JsonObject;
+}
+
+/** Attributes with changes made: a value sets, undefined removes. */
+export function withAttributes(stored: JsonInput | undefined, changes: AttributeChanges): JsonObjectInput {
+  const before = (stored ?? {}) as JsonObjectInput;
+  const attributes: Record<string, JsonInput> = { ...before };
+  for (const [name, value] of Object.entries(changes))
+    if (value === undefined) delete attributes[name];
+    else attributes[name] = value;
+  return keepFloats(attributes, before);
+}
+
+// The operations on an array that is written, one behind another. Must not know what they do.
+
+export class OperationLine {
+  readonly #name: string;
+  readonly #explain: (error: unknown) => Promise<never>;
+  #tail: Promise<unknown> = Promise.resolve();
+  #underWay = 0;
+  #isClosed = false;
+
+  /** `explain` throws what is to be told where an operation fails; `name` is that of the array in messages. */
+  constructor(name: string, explain: (error: unknown) => Promise<never>) {
+    this.#name = name;
+    this.#explain = explain;
+  }
+
+  /** True where nothing is under way, and something may begin. */
+  get isFree(): boolean {
+    return this.#underWay === 0 && !this.#isClosed;
+  }
+
+  /** True from the moment the last operation was asked for. */
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** Runs an operation when those before it are done, whatever became of them. Throws `BAD_ARGUMENT` once it is closed. */
+  run<T>(operation: () => Promise<T>): Promise<T> {
+    if (!this.#isClosed) return this.#add(operation);
+    return Promise.reject(
+      new SuperchunkError("BAD_ARGUMENT", "the array is closed; open it again", { path: this.#name }),
+    );
+  }
+
+  /** Runs the last operation: what comes after it would work without the lock, and is refused from now on. */
+  end(operation: () => Promise<void>): Promise<void> {
+    this.#isClosed = true;
+    return this.#add(operation);
+  }
+
+  #add<T>(operation: () => Promise<T>): Promise<T> {
+    this.#underWay++;
+    const outcome = this.#tail
+      .then(operation)
+      .catch(this.#explain)
+      .finally(() => {
+        this.#underWay--;
+      });
+    this.#tail = outcome.catch(() => undefined); // told to whom asked for it
+    return outcome;
+  }
+}
+
+// What setting values costs. Pure: knows shapes and layouts only.
+
+/** What of an array decides what is written. */
+interface SettingFacts {
+  readonly shape: readonly number[];
+  readonly itemSize: number;
+  /** Rows of a chunk. */
+  readonly chunklen: number;
+  readonly layout: StoredLayout;
+}
+
+/** Plans setting a selection of values. Throws `BAD_ARGUMENT` for one that does not fit the shape. */
+export function planSetting(
+  facts: SettingFacts,
+  selection: Selection | null,
+): SetPlan & { readonly superchunks: number } {
+  const { shape, itemSize, chunklen } = facts;
+  const [rows = 0, ...rowShape] = shape;
+  const extents = resolveSelection(selection, shape);
+  const chunks = listChunks(facts, extents);
+  const rowsRewritten = chunks.reduce((sum, chunk) => sum + Math.min(chunklen, rows - chunk * chunklen), 0);
+  return {
+    valuesSet: elementsOf(extents.map(({ count }) => count)),
+    chunksRewritten: chunks.length,
+    nbytesRewritten: rowsRewritten * elementsOf(rowShape) * itemSize,
+    superchunks: listSuperchunks(facts, chunks).size,
+  };
+}
+
+/** Numbers of the superchunks that hold a selected value. Throws `BAD_ARGUMENT`. */
+export function superchunksOf(facts: SettingFacts, selection: Selection | null): ReadonlySet<number> {
+  return listSuperchunks(facts, listChunks(facts, resolveSelection(selection, facts.shape)));
+}
+
+function listSuperchunks({ layout }: SettingFacts, chunks: readonly number[]): Set<number> {
+  const index = new LayoutIndex(layout);
+  // Rows that no commit has named are in no superchunk yet.
+  return new Set(chunks.filter((chunk) => chunk < index.nchunks).map((chunk) => index.find(chunk).number));
+}
+
+function listChunks({ shape, itemSize, chunklen }: SettingFacts, extents: readonly Extent[]): number[] {
+  const [first] = extents;
+  const rowBytes = elementsOf(shape.slice(1)) * itemSize;
+  const isEmpty = rowBytes === 0 || extents.some(({ count }) => count === 0);
+  return isEmpty || first === undefined ? [] : [...touchedChunks(first, chunklen)];
+}
+
+/** The chunks that hold a row of the extent, in order, each once. */
+export function* touchedChunks({ start, step, count }: Extent, chunklen: number): Generator<number> {
+  for (let i = 0; i < count; ) {
+    const chunk = Math.floor((start + i * step) / chunklen);
+    yield chunk;
+    i = Math.max(i + 1, Math.ceil(((chunk + 1) * chunklen - start) / step));
+  }
 }

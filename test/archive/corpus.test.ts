@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest";
 import type { ArrayArchive, ArraySlice, ChunkedArchive } from "../../src/archive/kinds/types.ts";
 import { formatDType } from "../../src/format/dtype.ts";
 import { openArchive } from "../../src/node/index.ts";
-import { toJsonValues } from "../../src/values/json-values.ts";
 import { elementsOf } from "../../src/values/selection.ts";
+import { toJsonValues } from "../../src/values/values.ts";
 import {
   type ArrayFixture,
   type BytesFixture,

@@ -1,7 +1,5 @@
 import { expect, it } from "vitest";
-import { joinSafeNumber, toSafeNumber } from "../../src/bytes/int64.ts";
-import { ByteReader } from "../../src/bytes/reader.ts";
-import { ByteWriter } from "../../src/bytes/writer.ts";
+import { ByteReader, ByteWriter, joinSafeNumber, toSafeNumber } from "../../src/bytes/fields.ts";
 import { errorOf, hex } from "../format/hex.ts";
 
 const place = { path: "a.blp", offset: 16, field: "nchunks" };

@@ -1,6 +1,6 @@
 /** Chunks that are encoded where they are to lie: the same as elsewhere, and nothing else is touched. */
 import { beforeAll, expect, test } from "vitest";
-import { encodePlaces } from "../../src/codec/encode/encode-places.ts";
+import { encodePlaces } from "../../src/codec/encode/encode-kernel.ts";
 import { type CompressorName, encodeInto, encodeSync, prepareEncode } from "../../src/codec/index.ts";
 import { DATA, makeNoise } from "./encode-data.ts";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
-import { STAGE } from "../../src/node/fs/fs-direct.ts";
+import { STAGE } from "../../src/node/fs/fs-write.ts";
 import { open } from "../../src/node/index.ts";
 import { createArray, openWritable } from "../../src/node/write.ts";
 import { temporaryFolder } from "../folder.ts";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { detectFile } from "../../src/format/detect.ts";
+import { detectFile } from "../../src/format/header.ts";
 import {
   carrayChunkName,
   parseCarrayChunkName,

@@ -7,7 +7,7 @@ import { encodeHeader } from "../../src/format/header.ts";
 import { encodeOffsets } from "../../src/format/offsets.ts";
 import type { ChecksumName } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { toJsonValues } from "../../src/values/json-values.ts";
+import { toJsonValues } from "../../src/values/values.ts";
 import { utf8 } from "./hex.ts";
 
 /** A stored Blosc chunk. */

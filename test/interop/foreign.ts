@@ -14,8 +14,10 @@ import { chooseChunklen } from "../../src/write/bcolz/carray-settings.ts";
 import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { addColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
 import { createTable } from "../../src/write/bcolz/table-write.ts";
-import { appendToBloscpack } from "../../src/write/bloscpack/bloscpack-append.ts";
-import type { BloscpackAppendOptions } from "../../src/write/bloscpack/bloscpack-append-plan.ts";
+import {
+  appendToBloscpack,
+  type BloscpackAppendOptions,
+} from "../../src/write/bloscpack/bloscpack-append.ts";
 import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import type { FixtureDType } from "../fixtures/manifest.ts";
 import { appendRows, resizeRows, trimRows } from "../write/foreign-support.ts";

@@ -4,7 +4,7 @@ import { open } from "../../src/archive/open/open.ts";
 import { decode } from "../../src/codec/index.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { joinPlans, type PlanOptions, planReferences } from "../../src/references/index.ts";
-import type { PlannedChunk } from "../../src/references/plan/types.ts";
+import type { PlannedChunk } from "../../src/references/plan/plan.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { type ArraySettings, putBloscpack } from "../convert/to-zarr/make-archive.ts";

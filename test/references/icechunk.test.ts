@@ -1,8 +1,7 @@
 /** Icechunk without its native code: what is said where that is missing, and who wins where two writers commit. */
 import type * as Icechunk from "@earthmover/icechunk";
 import { describe, expect, it } from "vitest";
-import { explainMissing } from "../../src/node/icechunk/icechunk.ts";
-import { Draft } from "../../src/node/icechunk/icechunk-draft.ts";
+import { Draft, explainMissing } from "../../src/node/icechunk/icechunk.ts";
 
 /** Branches as Icechunk has them: a session flushes snapshots that no branch shows, and a branch moves only from where it is said to be. */
 class Branches {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Locations, toLocation } from "../../src/references/containers/location.ts";
+import { Locations, toLocation } from "../../src/references/containers/containers.ts";
 
 const DESCRIBED = [
   "/data/a/__0.blp",

@@ -1,7 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { DType } from "../../src/format/types.ts";
-import { toJsonValues } from "../../src/values/json-values.ts";
-import { ByteStringArray, ComplexArray, StructArray, swapBytes, toValues } from "../../src/values/values.ts";
+import {
+  ByteStringArray,
+  ComplexArray,
+  StructArray,
+  swapBytes,
+  toJsonValues,
+  toValues,
+} from "../../src/values/values.ts";
 
 const bytes = (...values: number[]) => Uint8Array.from(values);
 

@@ -3,7 +3,7 @@ import { expect, test, vi } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import type { JsonValue } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { toJsonValues } from "../../src/values/json-values.ts";
+import { toJsonValues } from "../../src/values/values.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import type { ValueSource } from "../../src/zarr/write/item-source.ts";

@@ -6,15 +6,18 @@
 import { type Allocation, fillResult } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import type { DType } from "../../format/types.ts";
-import { type ArraySlice, firstOf, type Selected, selectedOf } from "../../values/selected.ts";
-import type { Selection } from "../../values/selection.ts";
 import {
+  type ArraySlice,
   type Extent,
   elementsOf,
+  firstOf,
   fortranToC,
   type RunBatch,
   resolveSelection,
   runsOf,
+  type Selected,
+  type Selection,
+  selectedOf,
   stridesOf,
 } from "../../values/selection.ts";
 import { type Scalar, toValues } from "../../values/values.ts";

@@ -6,15 +6,14 @@
  * as long as its edition says that they are the same. Must not know how an array is read. @see FORMAT.md [FG]
  */
 
-import { isEqual } from "../../bytes/equal.ts";
+import { isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import type { ArraySlice, Selected } from "../../values/selected.ts";
-import type { Selection } from "../../values/selection.ts";
+import type { ArraySlice, Selected, Selection } from "../../values/selection.ts";
 import type { OpenedFiles } from "../places/layout-files.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
 import type {

@@ -1,7 +1,7 @@
 /** Opens a single `blpk` file: plain bytes, or a numpy array. */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { detectFile } from "../../format/detect.ts";
 import { parseDType } from "../../format/dtype.ts";
+import { detectFile } from "../../format/header.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import { filledText, parseFilled } from "../../format/layout.ts";
 import type { Dialect, JsonObject, JsonValue } from "../../format/types.ts";

@@ -2,7 +2,7 @@
  * One generation of an array of ours: `meta/sizes` and the `meta/storage` that belongs to it, read as one.
  * @see FORMAT.md [FG]
  */
-import { isEqual } from "../../bytes/equal.ts";
+import { isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseStorage, type StoredStorage } from "../../format/folder.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";

@@ -3,8 +3,8 @@
  * anybody sees the payload.
  */
 
+import { isEqual } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
-import { isEqual } from "../../bytes/equal.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";

@@ -2,8 +2,9 @@
  * Where the chunks of a damaged `blpk` file lie: by its offsets, else by walking from chunk to chunk, else by a search for
  * Blosc headers where the caller asks for one. Reads only; must not know which array the file belongs to.
  */
+
+import { isEqual } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
-import { isEqual } from "../../bytes/equal.ts";
 import { HEADER_LENGTH } from "../../codec/index.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { CHECKSUM_NAMES, digestLength } from "../../format/checksums.ts";

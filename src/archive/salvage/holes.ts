@@ -4,8 +4,9 @@
  * Whole chunks are handed on as they lie. A chunk that begins elsewhere once rows are dropped, or that has filled rows, is
  * made when it is asked for. Must not know any dialect.
  */
+
+import { joinBytes } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
-import { joinBytes } from "../../bytes/join.ts";
 import { decode, encode } from "../../codec/index.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";

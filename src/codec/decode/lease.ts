@@ -9,9 +9,8 @@ import { align, SLACK } from "../kernel-module.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "../types.ts";
 import { type BlockTable, blocksOf, checkExpansion, checkRange, readBlockTable } from "./block-table.ts";
 import { checkExpectations, checkGiven, outputOf } from "./decode.ts";
-import { decodeBlock, makeBlockDecoder, type PlacedBlock } from "./decode-block.ts";
+import { decodeBlock, decodeBlockInto, makeBlockDecoder, type PlacedBlock } from "./decode-block.ts";
 import { type DecodeKernel, giveBackKernel, takeKernel } from "./decode-kernel.ts";
-import { decodeBlockInto } from "./decode-pieces.ts";
 
 /** The memory of a kernel, the caller's own until {@link DecodeLease.release}. */
 export interface DecodeLease {

@@ -6,15 +6,26 @@
  * @see FORMAT.md [FB]
  */
 import { SuperchunkError } from "../../errors.ts";
-import { COMPRESSOR_FORMATS, type CompressorFormat } from "../compressors.ts";
 import { BLOSC_VERSION, FLAG, HEADER_LENGTH } from "../header.ts";
-import type { ChunkEncoder, CompressorName, EncodeOptions } from "../types.ts";
-import { FULL, loadBlock, putStreams } from "./encode-block.ts";
-import type { EncodeKernel, EncodeLayout } from "./encode-kernel.ts";
-import { withKernelAt } from "./encode-places.ts";
-import { prepareEncode } from "./encode-prepare.ts";
+import {
+  type ChunkEncoder,
+  COMPRESSOR_FORMATS,
+  type CompressorFormat,
+  type CompressorName,
+  type EncodeOptions,
+} from "../types.ts";
+import {
+  type Deflater,
+  deflaterOf,
+  FULL,
+  loadBlock,
+  putStreams,
+  registerDeflater,
+  streamEncoder,
+} from "./encode-block.ts";
+import { type EncodeKernel, type EncodeLayout, prepareEncodeKernels, withKernelAt } from "./encode-kernel.ts";
 import { type EncodeSettings, settleEncode } from "./encode-settings.ts";
-import { streamEncoder } from "./encode-streams.ts";
+import { loadZstd, zstdLibrary } from "./zstd-library.ts";
 
 // Encoding many chunks: here by default, or by an encoder that works on several at a time. Must not know threads.
 
@@ -196,4 +207,39 @@ function formatOf(cname: CompressorName): CompressorFormat {
   if (format === undefined)
     throw new SuperchunkError("UNSUPPORTED", `no header names ${cname}.`, { field: "cname", found: cname });
   return format;
+}
+
+// What must be loaded before chunks are encoded. Knows which compressor needs what.
+
+// Encoding of zstd streams. Knows c-blosc's levels; must not know chunks.
+
+/** zstd's highest level, which c-blosc asks for by name. */
+const MAX_LEVEL = 22;
+
+/** An encoder on the library that {@link loadZstd} loads. */
+function zstdDeflater(): Deflater {
+  return {
+    name: "zstd (WebAssembly)",
+    deflate: (src, dst, clevel) => zstdLibrary().compress(src, dst, zstdLevel(clevel)),
+  };
+}
+
+/** What c-blosc 1.21 makes of Blosc's levels 1 to 9: 1, 3, 5, … 13, 20, 22. */
+function zstdLevel(clevel: number): number {
+  if (clevel === 9) return MAX_LEVEL;
+  return clevel === 8 ? MAX_LEVEL - 2 : 2 * clevel - 1;
+}
+
+/**
+ * Compiles the kernels and loads the library that encoding with `cname` needs; done once, cheap afterwards.
+ *
+ * Needed before synchronous calls with `zstd`, and on the main thread of a browser.
+ */
+export async function prepareEncode(cname: CompressorName = "lz4"): Promise<void> {
+  await prepareEncodeKernels();
+  if (deflaterOf(cname) !== undefined) return;
+  if (cname === "zstd") {
+    await loadZstd();
+    registerDeflater(cname, zstdDeflater());
+  }
 }

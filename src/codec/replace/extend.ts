@@ -7,8 +7,7 @@
 import { at } from "../../bytes/at.ts";
 import { readBlockTable } from "../decode/block-table.ts";
 import { decodeRangeSync, readChunkHeader } from "../decode/decode.ts";
-import { encodeSettled } from "../encode/encode.ts";
-import { prepareEncode } from "../encode/encode-prepare.ts";
+import { encodeSettled, prepareEncode } from "../encode/encode.ts";
 import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts";
 import { HEADER_LENGTH } from "../header.ts";
 import { prepare } from "../prepare.ts";

@@ -18,10 +18,9 @@ import {
 } from "../decode/decode-block.ts";
 import { type DecodeKernel, giveBackKernel, NEED_ALL, takeKernel } from "../decode/decode-kernel.ts";
 import { encodeInto, encodeSync, placeFor } from "../encode/encode.ts";
-import { filterBlock, putStreams } from "../encode/encode-block.ts";
+import { filterBlock, putStreams, type StreamEncoder, streamEncoder } from "../encode/encode-block.ts";
 import { type EncodeKernel, type EncodeLayout, withEncodeKernel } from "../encode/encode-kernel.ts";
 import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts";
-import { type StreamEncoder, streamEncoder } from "../encode/encode-streams.ts";
 import { blockLength, HEADER_LENGTH, headLength } from "../header.ts";
 import { SLACK } from "../kernel-module.ts";
 import type { ByteEdit, ChunkHeader, EncodeOptions } from "../types.ts";

@@ -4,8 +4,9 @@
  *
  * Reads documents only. Must not write.
  */
+
+import { isEqual } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
-import { isEqual } from "../../bytes/equal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";

@@ -4,7 +4,7 @@
  * Of each array the objects come first, then the comparison where it was asked for, then its documents; groups follow
  * their members. Knows the order; must not know formats.
  */
-import { isEqual } from "../../bytes/equal.ts";
+import { isEqual } from "../../bytes/arrays.ts";
 import { encodeHere } from "../../codec/index.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";

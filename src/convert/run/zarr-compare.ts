@@ -6,9 +6,9 @@
 
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { swapItems } from "../../values/copy-items.ts";
 import type { ItemTransform } from "../../values/item-transform.ts";
 import { resolveSelection } from "../../values/selection.ts";
-import { swapItems } from "../../values/swap-items.ts";
 import { countPositions, shapeAt, startAt } from "../../zarr/document/chunk-grid.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { slabsOf } from "../../zarr/read/slabs.ts";

@@ -6,7 +6,7 @@
  * objects); what counts is the item that they come down to. @see FORMAT.md [FD]
  */
 import type { ArrayArchive, BytesArchive, ChunkedArchive, LongOptions } from "../../archive/kinds/types.ts";
-import { isEqual } from "../../bytes/equal.ts";
+import { isEqual } from "../../bytes/arrays.ts";
 import type { CompressorName, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { ChecksumName, DType, JsonObject, JsonValue } from "../../format/types.ts";

@@ -7,8 +7,8 @@
  */
 
 import type { ChunkedArchive } from "../../archive/kinds/types.ts";
+import { isEqual } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
-import { isEqual } from "../../bytes/equal.ts";
 import { decode, info } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";

@@ -18,11 +18,10 @@ import type {
 } from "../../dual/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
-import { explainError, isAbsence, systemCode } from "../fs/fs-errors.ts";
 import { Folders, joinPath } from "../fs/fs-folders.ts";
-import { copyPlain, openPlain } from "../fs/fs-open.ts";
+import { readFully } from "../fs/fs-handles.ts";
+import { copyPlain, explainError, isAbsence, openPlain, systemCode } from "../fs/fs-open.ts";
 import { newMark, publishFile } from "../fs/fs-publish.ts";
-import { readFully } from "../fs/fs-read.ts";
 import type { FolderReader } from "../fs/fs-reader.ts";
 import { writeFully, writeFullySync } from "../fs/fs-write.ts";
 import { SteadyStore } from "../fs/steady-store.ts";

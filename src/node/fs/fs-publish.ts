@@ -5,13 +5,13 @@
  * linked, where the name must be new), folder synced. Only what waits for the disk leaves the thread. Must not know what is
  * written.
  */
+
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { SuperchunkError } from "../../errors.ts";
 import type { Draft, ObjectInfo } from "../../store/types.ts";
-import { isHandleShortage, systemCode } from "./fs-errors.ts";
-import { type Folders, joinPath } from "./fs-folders.ts";
-import { syncAll } from "./fs-sync.ts";
+import { type Folders, joinPath, syncAll } from "./fs-folders.ts";
+import { isHandleShortage, systemCode } from "./fs-open.ts";
 
 /** `.name.<mark>.tmp`; the mark is 16 hexadecimal digits. */
 const TEMPORARY = /^\..*\.[0-9a-f]{16}\.tmp$/s;

@@ -7,10 +7,9 @@ import * as fs from "node:fs";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { SuperchunkError } from "../../errors.ts";
-import { explainError, isAbsence, systemCode } from "./fs-errors.ts";
-import { readPlain } from "./fs-open.ts";
+import { syncFolderNow } from "./fs-folders.ts";
+import { explainError, isAbsence, readPlain, systemCode } from "./fs-open.ts";
 import { newMark, temporaryName } from "./fs-publish.ts";
-import { syncFolderNow } from "./fs-sync.ts";
 
 /** Who holds a lock. */
 export interface LockHolder {

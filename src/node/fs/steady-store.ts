@@ -7,9 +7,8 @@
 import * as fs from "node:fs";
 import { checkRange } from "../../store/range.ts";
 import type { ByteRange, ObjectInfo, StoreOptions } from "../../store/types.ts";
-import { Handles } from "./fs-handles.ts";
+import { allocateTarget, Handles, readFullySync } from "./fs-handles.ts";
 import { describeFile } from "./fs-publish.ts";
-import { allocateTarget, readFullySync } from "./fs-read.ts";
 import { FolderReader } from "./fs-reader.ts";
 
 /** Files kept open, and bytes that are read at once from one of them. */

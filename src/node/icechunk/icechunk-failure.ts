@@ -8,8 +8,7 @@ import type * as Icechunk from "@earthmover/icechunk";
 import { SuperchunkError } from "../../errors.ts";
 import type { Containers } from "../../references/index.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
-import { explainIcechunk, REFER_ANEW } from "./icechunk.ts";
-import { fromIcechunkLocation } from "./icechunk-options.ts";
+import { explainIcechunk, fromIcechunkLocation, REFER_ANEW } from "./icechunk.ts";
 
 /** References of a repository up to which one is looked for: their locations are told as one list. */
 const MOST_REFERENCES = 2_000_000;

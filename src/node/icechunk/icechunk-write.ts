@@ -17,10 +17,15 @@ import {
 } from "../../references/index.ts";
 import { joinKey } from "../../store/key.ts";
 import { encodeDocument } from "../../zarr/document/zarr-metadata.ts";
-import { keepContainers } from "../reference-containers.ts";
-import { explainIcechunk, openRepository } from "./icechunk.ts";
-import { Draft, PART } from "./icechunk-draft.ts";
-import { type RepositoryOptions, toIcechunkLocation } from "./icechunk-options.ts";
+import { keepContainers } from "../references.ts";
+import {
+  Draft,
+  explainIcechunk,
+  openRepository,
+  PART,
+  type RepositoryOptions,
+  toIcechunkLocation,
+} from "./icechunk.ts";
 
 /** References that are handed over in one call; a part has a whole number of calls. */
 const BATCH = 1000;

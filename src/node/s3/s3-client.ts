@@ -5,7 +5,6 @@
  */
 import type { S3Client } from "@aws-sdk/client-s3";
 import { SuperchunkError } from "../../errors.ts";
-import type { S3ClientOptions } from "./s3-options.ts";
 
 /** The SDK's module. */
 export type S3Module = typeof import("@aws-sdk/client-s3");
@@ -84,7 +83,7 @@ export function makeClient({ S3Client }: S3Module, options: S3ClientOptions): S3
 }
 
 /** What is known of a failure of the SDK. */
-export interface S3Failure {
+interface S3Failure {
   /** The server's or the SDK's name of it: `NoSuchKey`, `AccessDenied`, `TimeoutError`. */
   readonly name: string;
   /** Undefined where there was no answer. */
@@ -151,4 +150,44 @@ function adviceFor(name: string, status: number | undefined, options: S3ClientOp
     return "the bucket is in another region; set AWS_REGION, or add ?region= to the address";
   if (status === undefined) return `${serverOf(options)} did not answer; check the endpoint ${ENDPOINT}`;
   return `${serverOf(options)} refused`;
+}
+
+/** Lets a bounded number of requests run at a time, in order. */
+export class Turns {
+  readonly #limit: number;
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#running < this.#limit) this.#running++;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve)); // the place is handed over
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#running--;
+      else next();
+    }
+  }
+}
+
+/** How S3 is reached. Types only, apart from those of the SDK, which need not be installed. */
+
+/** How a bucket is reached. What is not given is found as the AWS tools find it: environment, profiles, roles. */
+export interface S3ClientOptions {
+  /** Address of an S3-compatible server; default AWS, or `AWS_ENDPOINT_URL_S3`. */
+  readonly endpoint?: string | undefined;
+  readonly region?: string | undefined;
+  /** Requests are not signed: for public buckets. */
+  readonly anonymous?: boolean | undefined;
+  /** In place of those that are found. Never shown in any message. */
+  readonly credentials?:
+    | { readonly accessKeyId: string; readonly secretAccessKey: string; readonly sessionToken?: string }
+    | undefined;
+  /** Tries of one request; default 5. */
+  readonly maxAttempts?: number | undefined;
 }

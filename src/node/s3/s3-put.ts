@@ -7,8 +7,7 @@ import type { S3Client } from "@aws-sdk/client-s3";
 import { SuperchunkError } from "../../errors.ts";
 import { readPieces } from "../../store/source.ts";
 import type { ObjectInfo, PutOptions, PutSource } from "../../store/types.ts";
-import { describeS3Failure, type S3Module } from "./s3-client.ts";
-import type { Turns } from "./s3-turns.ts";
+import { describeS3Failure, type S3Module, type Turns } from "./s3-client.ts";
 
 /** Bytes of a part, and of the largest object that goes up at once. S3 takes parts from 5 MiB. */
 const PART_SIZE = 8 * 1024 * 1024;

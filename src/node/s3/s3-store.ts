@@ -6,8 +6,8 @@
 import { setMaxListeners } from "node:events";
 import type { S3Client } from "@aws-sdk/client-s3";
 import { SuperchunkError } from "../../errors.ts";
-import { formatRange } from "../../store/http-range.ts";
-import { checkFolder, checkKey } from "../../store/key.ts";
+import { formatRange } from "../../store/http-response.ts";
+import { checkFolder, checkKey, isPlainPath } from "../../store/key.ts";
 import { checkRange } from "../../store/range.ts";
 import type {
   ByteRange,
@@ -20,16 +20,17 @@ import type {
   WritableStore,
 } from "../../store/types.ts";
 import {
+  checkEndpoint,
   describeS3Failure,
   loadS3,
   makeClient,
   noSuchBucket,
+  type S3ClientOptions,
   type S3Module,
+  Turns,
   toS3Error,
 } from "./s3-client.ts";
-import type { S3ClientOptions } from "./s3-options.ts";
 import { putObject } from "./s3-put.ts";
-import { Turns } from "./s3-turns.ts";
 
 /** Keys whose version is remembered; the oldest is forgotten first. */
 const MAX_VERSIONS = 100_000;
@@ -338,4 +339,49 @@ function isOfSdk(error: unknown): boolean {
     ("$metadata" in error || "$fault" in error || "code" in error)
     ? !(error instanceof SuperchunkError)
     : error instanceof Error && /Credentials|Provider|Timeout/.test(error.name);
+}
+
+// Addresses of objects in S3: `s3://bucket/key?endpoint=https://…&region=…&anonymous=true`.
+//
+// The bucket and key as the AWS tools write them; what follows the `?` says how the bucket is reached. There is no
+// place for credentials: addresses are shown in messages.
+
+const PARAMETERS = ["endpoint", "region", "anonymous"];
+
+/** Bucket, prefix and settings of an address. Throws `BAD_ARGUMENT`. */
+export function parseS3Address(address: string): S3StoreOptions {
+  const match = /^s3:\/\/([^/?]*)\/?([^?]*)(?:\?(.*))?$/is.exec(address);
+  const [, bucket = "", key = "", query = ""] = match ?? [];
+  const path = `s3://${bucket.replace(/^.*@/, "")}/${key}`;
+  if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/i.test(bucket))
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "an address of S3 is s3://bucket/key, without user and password; credentials are found as the AWS tools find them",
+      { path, field: "bucket" },
+    );
+  const parameters = new URLSearchParams(query);
+  for (const name of parameters.keys()) {
+    if (PARAMETERS.includes(name)) continue;
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `"${name}" is no setting of an S3 address; there are ${PARAMETERS.join(", ")}`,
+      { path, field: name },
+    );
+  }
+  const endpoint = parameters.get("endpoint") ?? undefined;
+  if (endpoint !== undefined) checkEndpoint(endpoint, path);
+  const prefix = key.replace(/\/+$/, "");
+  if (!isPlainPath(prefix))
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      'the key of an address is parts divided by "/", none of them empty, "." or "..", without backslash',
+      { path, field: "key", found: prefix },
+    );
+  return {
+    bucket,
+    prefix,
+    endpoint,
+    region: parameters.get("region") ?? undefined,
+    anonymous: ["true", "1", ""].includes(parameters.get("anonymous") ?? "false"),
+  };
 }

@@ -4,16 +4,13 @@
  * Never answers 404 for what exists and cannot be read: readers of Zarr take that for fill values.
  */
 import { createHash } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { parseViewKey, type ViewReadOptions, type ZarrView } from "../../view/view.ts";
-import type { ServeBuffers } from "./serve-buffers.ts";
-import { judge, takesGzip } from "./serve-conditions.ts";
-import { servedMessage, servedNodes } from "./serve-errors.ts";
-import type { Caller, Gate, Place } from "./serve-gate.ts";
-import { listingJson, listingPage } from "./serve-listing.ts";
+import type { Caller, Gate, Place, ServeBuffers } from "./serve-gate.ts";
+import { listingJson, listingPage, servedMessage, servedNodes } from "./serve-listing.ts";
 
 /** Documents shorter than this are not compressed. */
 const GZIP_FROM = 1024;
@@ -299,4 +296,57 @@ function allowOrigins(request: IncomingMessage, response: ServerResponse, cors: 
   response.setHeader("access-control-max-age", "86400");
   if (request.headers["access-control-request-private-network"] === "true")
     response.setHeader("access-control-allow-private-network", "true");
+}
+
+// What a request's headers ask of an object whose bytes are known: all, a part, or nothing because it has not changed.
+//
+// Knows RFC 9110 sections 8.8, 12.5.3, 13 and 14; must not know sockets.
+
+/** How a request is to be answered. */
+type Verdict =
+  | { readonly status: 200 }
+  | { readonly status: 206; readonly first: number; readonly last: number }
+  | { readonly status: 304 | 412 | 416 };
+
+/** Judges conditions and range of a GET or HEAD for an object of `size` bytes, in the order of RFC 9110 13.2.2. */
+function judge(headers: IncomingHttpHeaders, etag: string, size: number): Verdict {
+  const ifMatch = headers["if-match"];
+  if (ifMatch !== undefined && !matches(ifMatch, etag, false)) return { status: 412 };
+  const ifNoneMatch = headers["if-none-match"];
+  if (ifNoneMatch !== undefined && matches(ifNoneMatch, etag, true)) return { status: 304 };
+  const range = headers.range;
+  const ifRange = headers["if-range"];
+  if (range === undefined || (ifRange !== undefined && ifRange !== etag)) return { status: 200 };
+  return judgeRange(range, size);
+}
+
+/** One range of bytes. What is no such range, or several of them, is answered with the whole, as the RFC allows. */
+function judgeRange(range: string, size: number): Verdict {
+  const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(range);
+  if (match === null) return { status: 200 };
+  const [, from = "", to = ""] = match;
+  if (from === "" && to === "") return { status: 200 };
+  if (from === "") {
+    const length = Math.min(size, Number(to));
+    return length === 0 ? { status: 416 } : { status: 206, first: size - length, last: size - 1 };
+  }
+  const first = Number(from);
+  const last = to === "" ? size - 1 : Math.min(size - 1, Number(to));
+  if (to !== "" && Number(to) < first) return { status: 200 };
+  return first >= size ? { status: 416 } : { status: 206, first, last };
+}
+
+function matches(list: string, etag: string, weak: boolean): boolean {
+  if (list.trim() === "*") return true;
+  const tags = list.match(/(?:W\/)?"[^"]*"/g) ?? [];
+  return tags.some((tag) => tag === etag || (weak && tag.replace(/^W\//, "") === etag));
+}
+
+/** True where the client takes gzip. */
+function takesGzip(headers: IncomingHttpHeaders): boolean {
+  const codings = String(headers["accept-encoding"] ?? "").split(",");
+  return codings.some((coding) => {
+    const [name = "", ...parameters] = coding.split(";").map((part) => part.trim().toLowerCase());
+    return name === "gzip" && !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter));
+  });
 }

@@ -9,8 +9,7 @@ import { hostname } from "node:os";
 import { SuperchunkError } from "../../errors.ts";
 import type { ZarrView } from "../../view/view.ts";
 import { type AnswerContext, answer, refuse } from "./serve-answer.ts";
-import { ServeBuffers } from "./serve-buffers.ts";
-import { Gate, type GateLimits } from "./serve-gate.ts";
+import { Gate, type GateLimits, ServeBuffers } from "./serve-gate.ts";
 
 /** Connections at a time; where all are busy, further ones are closed at once. */
 const MOST_CONNECTIONS = 512;

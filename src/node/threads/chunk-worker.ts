@@ -28,12 +28,12 @@ import {
   FACTS,
   type Job,
   type Order,
+  openTargets,
   packError,
   type Reply,
   type ShardJob,
   unpackPlaces,
 } from "./thread-messages.ts";
-import { openTargets } from "./thread-targets.ts";
 
 /** Stores that are remembered with the folders that they have examined. */
 const MAX_STORES = 16;

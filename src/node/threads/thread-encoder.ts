@@ -1,13 +1,185 @@
-/** Encodes chunks in worker threads. Knows jobs; must not know how threads run. */
+/**
+ * Has worker threads encode and write whole shards. Knows what is worth it; must not know how threads run.
+ *
+ * The calling thread goes on writing shards itself: it gives the items to a thread once, and nothing comes back. Chunk by
+ * chunk there would be as much copying as encoding.
+ */
 
-import { BufferShelf } from "../../bytes/buffer-shelf.ts";
+import { BufferShelf } from "../../bytes/allocate.ts";
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder, CompressorName, EncodeOptions } from "../../codec/types.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import { stringifyJson } from "../../format/json.ts";
+import type { WritableStore } from "../../store/types.ts";
+import { copyItems } from "../../values/copy-items.ts";
+import { elementsOf, stridesOf } from "../../values/selection.ts";
+import { leafOf } from "../../zarr/codecs/chain.ts";
+import type { Stage } from "../../zarr/codecs/stage.ts";
+import { isObject } from "../../zarr/document/metadata-fields.ts";
+import type { ArrayModel } from "../../zarr/document/model.ts";
+import type { ShardWriter, WholeShard } from "../../zarr/write/write-settings.ts";
+import { newMark } from "../fs/fs-publish.ts";
+import { FileStore } from "../fs/fs-store.ts";
 import { type BloscChoice, unpackError } from "./thread-messages.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
+/** Bytes of items from which a shard is worth handing over. */
+const WORTH = 4 << 20;
+/** Bytes of items after which threads are started, where none run: to start takes them as long as to encode half of that. */
+const WORTH_STARTING = 1 << 30;
+/** Bytes of items that threads have at a time: what bounds the memory. */
+const MAX_ITEMS_UNDER_WAY = 256 << 20;
+/** Bytes of memory for items that are kept for later shards. */
+const MAX_IDLE = 128 << 20;
+/** Shards of a thread: one waits for the disk, while another is encoded. */
+const OF_A_THREAD = 2;
+/** Shards at a time, at most: the calling thread, which hands out the items, keeps no more threads busy. */
+const MOST = 8;
+
+/** Items in shared memory, and the byte where they begin. */
+interface SharedItems {
+  readonly buffer: SharedArrayBuffer;
+  readonly offset: number;
+}
+
+/** Hands whole shards of arrays in folders over to the threads of a pool, as far as that is sooner done. */
+export class ThreadShardWriter implements ShardWriter {
+  readonly parallel: number;
+  readonly #pool: WorkerPool;
+  readonly #threads: number;
+  readonly #blosc: BloscChoice;
+  readonly #worth: number;
+  readonly #worthStarting: number;
+  /** Memory for items that is free: to get new memory costs about as much as to encode what goes into it. */
+  readonly #idle: SharedArrayBuffer[] = [];
+  #idleBytes = 0;
+  /** Bytes of items that were offered so far. */
+  #offered = 0;
+  #shards = 0;
+  #bytes = 0;
+
+  /**
+   * @param worth bytes of items from which a shard is handed over
+   * @param worthStarting bytes of items after which threads are started
+   */
+  constructor(
+    pool: WorkerPool,
+    blosc: BloscChoice,
+    worth: number = WORTH,
+    worthStarting: number = WORTH_STARTING,
+  ) {
+    this.#pool = pool;
+    // The calling thread encodes as well.
+    this.#threads = Math.max(1, pool.size - 1);
+    this.parallel = Math.min(OF_A_THREAD * this.#threads, MOST);
+    this.#blosc = blosc;
+    this.#worth = worth;
+    this.#worthStarting = worthStarting;
+  }
+
+  async write(store: WritableStore, shard: WholeShard): Promise<boolean> {
+    const length = elementsOf(shard.counts) * shard.model.dtype.itemSize;
+    const hasRoom = this.#shards < this.parallel && this.#bytes + length <= MAX_ITEMS_UNDER_WAY;
+    if (!hasRoom || length < this.#worth || !isFolder(store) || !isSuited(shard.model)) return false;
+    this.#offered += length;
+    if (!this.#pool.isRunning && this.#offered <= this.#worthStarting) return false;
+    this.#shards++;
+    this.#bytes += length;
+    try {
+      if (!(await this.#pool.start(this.#threads))) return false;
+      // The thread replaces the file, which Windows refuses while it is open here.
+      await store.closeFile(shard.key);
+      shard.signal?.throwIfAborted();
+      await this.#hand(store, shard, length);
+      return true;
+    } finally {
+      this.#shards--;
+      this.#bytes -= length;
+    }
+  }
+
+  async #hand(store: FileStore, shard: WholeShard, length: number): Promise<void> {
+    const { model, key, start, counts, chunkOrder, writeEmptyChunks, signal } = shard;
+    const given = findShared(shard);
+    const { buffer, offset } = given ?? { buffer: this.#copy(shard, length), offset: 0 };
+    const { durability } = store.folders;
+    durability.assert(); // of what failed here the thread knows nothing
+    const mark = newMark();
+    const done = this.#pool.run(
+      {
+        ...{ kind: "shard", blosc: this.#blosc, root: store.root, directWrites: store.directWrites, mark },
+        ...{ path: model.path, document: stringifyJson(model.document), chunkOrder, writeEmptyChunks },
+        ...{ start, counts, items: buffer, offset, length },
+      },
+      [],
+      { most: this.#threads, signal },
+    );
+    const path = store.describe(key);
+    const reply = await done.catch(async (error: unknown) => {
+      // The thread has ended, and cannot remove it. The first error is the one to tell.
+      await store.removeTemporary(key, mark).catch(() => undefined);
+      throw isSuperchunkError(error) ? error.at({ path }) : error;
+    });
+    if (given === undefined) this.#keep(buffer);
+    if (reply.error === undefined) return durability.assert();
+    const error = unpackError(reply.error);
+    durability.note(error);
+    signal?.throwIfAborted();
+    throw error;
+  }
+
+  /** The items one behind the other in memory that threads share: moving it from thread to thread takes longer. */
+  #copy({ model, items, counts }: WholeShard, length: number): SharedArrayBuffer {
+    const buffer = this.#take(length) ?? new SharedArrayBuffer(length);
+    const bytes = new Uint8Array(buffer);
+    copyItems(items, { bytes, offset: 0, strides: stridesOf(counts) }, counts, model.dtype.itemSize);
+    return buffer;
+  }
+
+  #take(length: number): SharedArrayBuffer | undefined {
+    const at = this.#idle.findIndex(({ byteLength }) => byteLength >= length);
+    const [buffer] = at < 0 ? [] : this.#idle.splice(at, 1);
+    this.#idleBytes -= buffer?.byteLength ?? 0;
+    return buffer;
+  }
+
+  /** Engines are late to give shared memory back, as the threads hold it as well: what is kept does not pile up. */
+  #keep(buffer: SharedArrayBuffer): void {
+    if (this.#idleBytes + buffer.byteLength > MAX_IDLE) return;
+    this.#idle.push(buffer);
+    this.#idleBytes += buffer.byteLength;
+  }
+}
+
+/** Where threads can read the items as they are. */
+function findShared({ model, items, counts }: WholeShard): SharedItems | undefined {
+  const { buffer, byteOffset } = items.bytes;
+  const strides = stridesOf(counts);
+  const isContiguous = counts.every((n, d) => n === 1 || items.strides[d] === strides[d]);
+  if (!isContiguous || buffer instanceof ArrayBuffer) return undefined;
+  return { buffer, offset: byteOffset + items.offset * model.dtype.itemSize };
+}
+
+/** Threads open the same folder: of another store they know nothing. */
+function isFolder(store: WritableStore): store is FileStore {
+  return Object.getPrototypeOf(store) === FileStore.prototype;
+}
+
+/** Chunks of slow compressors go to all threads one by one, by the encoder. */
+function isSuited({ dialect, chain }: ArrayModel): boolean {
+  return dialect === "zarr3" && !leafOf(chain).stages.some((stage) => isSlow(compressorOf(stage)));
+}
+
+function compressorOf({ isBlosc, v3 }: Stage): CompressorName | undefined {
+  const configuration = v3?.["configuration"];
+  if (isBlosc === undefined || !isObject(configuration)) return undefined;
+  return configuration["cname"] as CompressorName | undefined;
+}
+
+// Encodes chunks in worker threads. Knows jobs; must not know how threads run.
+
 /** Bytes of data that wait for threads before the next is encoded here: what bounds the memory. */
-const MAX_UNDER_WAY = 64 << 20;
+const MAX_PIECES_UNDER_WAY = 64 << 20;
 
 const SLOW: ReadonlySet<CompressorName | undefined> = new Set(["zlib", "zstd", "lz4hc"]);
 
@@ -17,7 +189,7 @@ export function isSlow(cname: CompressorName | undefined): boolean {
 }
 
 /** Bytes from which data of a compressor are worth handing over; shorter ones are encoded in the calling thread. */
-export type Worth = (cname: CompressorName | undefined) => number;
+type Worth = (cname: CompressorName | undefined) => number;
 
 /** Where threads are asked for: shorter data would take longer to hand over. Slow compressors take a millisecond for 8 KiB. */
 export const worthAsked: Worth = (cname) => (isSlow(cname) ? 8 << 10 : 64 << 10);
@@ -59,7 +231,7 @@ export class ThreadEncoder implements ChunkEncoder {
     given?: Uint8Array<ArrayBuffer>,
   ): Promise<Uint8Array> {
     const { length } = data;
-    const crowded = this.#underWay > 0 && this.#underWay + length > MAX_UNDER_WAY;
+    const crowded = this.#underWay > 0 && this.#underWay + length > MAX_PIECES_UNDER_WAY;
     if (length < this.#worth(options.cname) || crowded || !(await this.#pool.start()))
       return this.#alone(data, options, given);
     const input = this.#inputs.take(length) ?? new ArrayBuffer(length);

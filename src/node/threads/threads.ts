@@ -10,9 +10,8 @@ import type { ShardWriter } from "../../zarr/write/write-settings.ts";
 import { loadNativeBlosc } from "./native-blosc.ts";
 import { resultMemory } from "./result-memory.ts";
 import { ThreadDecoder } from "./thread-decoder.ts";
-import { ThreadEncoder, worthAsked, worthUnasked } from "./thread-encoder.ts";
+import { ThreadEncoder, ThreadShardWriter, worthAsked, worthUnasked } from "./thread-encoder.ts";
 import type { BloscChoice } from "./thread-messages.ts";
-import { ThreadShardWriter } from "./thread-shards.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 /** Settings of worker threads. */

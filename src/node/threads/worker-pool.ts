@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type ResourceLimits, Worker } from "node:worker_threads";
 import { SuperchunkError } from "../../errors.ts";
-import { LoadingGate } from "./loading-gate.ts";
+import { LoadingGate } from "./koffi.ts";
 import type { Job, Reply } from "./thread-messages.ts";
 
 interface Thread<R> {

@@ -4,10 +4,19 @@
  * Knows what a store tells of an object; must not know references' forms.
  */
 import { SuperchunkError } from "../../errors.ts";
+import { deflateZlib, inflateZlib } from "../../format/deflate.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
-import { PackedTexts } from "../plan/packed-texts.ts";
-import type { Guard } from "../plan/types.ts";
+
+/** What an object was when its chunks were found: readers refuse an object that no longer is. */
+export interface Guard {
+  /** Bytes of the object. */
+  readonly size: number;
+  /** Strong ETag, quotes included; where the server has one. */
+  readonly etag?: string;
+  /** Seconds since 1970, rounded up: the object was not written to after them. */
+  readonly lastModified?: number;
+}
 
 /** Objects that are looked at again at a time. */
 const AT_ONCE = 16;
@@ -189,4 +198,48 @@ function hashVersion(text: string): number {
     second = Math.imul(second ^ (code + i), 0x85ebca6b);
   }
   return (first >>> 0) * 2 ** 21 + (second >>> 11);
+}
+
+// Many texts that are needed once more, in order, in little memory: a million keys of files take some megabytes.
+//
+// Must not know what the texts say.
+
+/** Characters of a piece, about. */
+const PIECE = 1 << 16;
+/** Characters that each text takes in a piece besides its own. */
+const AROUND = 3;
+/** What repeats itself as keys do is soon found. */
+const LEVEL = 1;
+
+/** A list of texts that only grows. */
+export class PackedTexts {
+  readonly #pieces: { readonly bytes: Uint8Array; readonly length: number }[] = [];
+  #open: string[] = [];
+  #characters = 0;
+
+  /** Adds a text at the end. */
+  add(text: string): void {
+    this.#open.push(text);
+    this.#characters += text.length + AROUND;
+    if (this.#characters < PIECE) return;
+    const plain = new TextEncoder().encode(JSON.stringify(this.#open));
+    this.#pieces.push({ bytes: deflateZlib(plain, LEVEL), length: plain.length });
+    this.#open = [];
+    this.#characters = 0;
+  }
+
+  /** Takes all texts away. */
+  clear(): void {
+    this.#pieces.length = 0;
+    this.#open = [];
+    this.#characters = 0;
+  }
+
+  /** The texts, in the order in which they were added. */
+  *[Symbol.iterator](): Generator<string, void, undefined> {
+    const decoder = new TextDecoder();
+    for (const { bytes, length } of this.#pieces)
+      yield* JSON.parse(decoder.decode(inflateZlib(bytes, length, "", 0))) as string[];
+    yield* this.#open;
+  }
 }

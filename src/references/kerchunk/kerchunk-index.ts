@@ -10,8 +10,8 @@ import { decodeStreamSync, prepare } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
-import type { Guard } from "../plan/types.ts";
-import { fromBase64 } from "./base64.ts";
+import type { Guard } from "../containers/guard.ts";
+import { fromBase64 } from "./kerchunk-json.ts";
 import { chunkCounts } from "./kerchunk-parquet.ts";
 
 /** A place in an object; without a length, all of it. */

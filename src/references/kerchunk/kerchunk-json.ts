@@ -12,9 +12,8 @@ import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { chunkKey, chunkShapeOf } from "../../zarr/document/zarr-metadata.ts";
-import { PackedTexts } from "../plan/packed-texts.ts";
+import { PackedTexts } from "../containers/guard.ts";
 import type { ReferenceItem } from "../plan/reference-stream.ts";
-import { toBase64 } from "./base64.ts";
 
 /** Characters that are put together before they are handed on. */
 const PIECE = 1 << 16;
@@ -183,3 +182,29 @@ function typeOf({ type, source }: ArrayJob): JsonValue {
 
 /** Data types that portable conversions make of others. */
 const ORIGINALS: Readonly<Record<string, string>> = { int64: "i8", uint32: "u4", uint8: "u1" };
+
+// Bytes as base64 and back, in pieces that fit on the stack.
+
+/** A multiple of three, so that pieces need no padding between them. */
+const BASE64_PIECE = 3 * 8192;
+
+/** The text of bytes. */
+function toBase64(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += BASE64_PIECE)
+    text += btoa(String.fromCharCode(...bytes.subarray(at, at + BASE64_PIECE)));
+  return text;
+}
+
+/** The bytes of a text. Throws `BAD_FIELD` where it is not base64. */
+export function fromBase64(text: string, path: string): Uint8Array {
+  let binary: string;
+  try {
+    binary = atob(text);
+  } catch (cause) {
+    throw new SuperchunkError("BAD_FIELD", "an inlined chunk is not base64", { path, cause });
+  }
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}

@@ -10,9 +10,8 @@ import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
-import type { ReferencedArray } from "../plan/planned-array.ts";
+import type { PlannedChunk, ReferencedArray } from "../plan/plan.ts";
 import type { ReferenceItem } from "../plan/reference-stream.ts";
-import type { PlannedChunk } from "../plan/types.ts";
 import { documentsOf } from "./kerchunk-json.ts";
 
 /** Rows of a file. */

@@ -3,7 +3,7 @@
  *
  * Knows how a set, its containers and their stores are put together; must not know the forms of sets.
  */
-import { isEqual } from "../../bytes/equal.ts";
+import { isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { resolveRange } from "../../store/range.ts";
 import type { ListEntry, ReadableStore, StoreOptions } from "../../store/types.ts";

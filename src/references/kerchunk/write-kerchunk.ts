@@ -9,12 +9,15 @@ import { MemoryStore } from "../../store/memory.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
 import { chunkKey } from "../../zarr/document/zarr-metadata.ts";
 import type { OpenContainer } from "../containers/container-reader.ts";
-import { type Container, Containers, defaultContainer, formatContainers } from "../containers/containers.ts";
-import { commonFolder } from "../containers/location.ts";
-import type { ReferencePlan } from "../plan/plan.ts";
-import type { ReferencedArray } from "../plan/planned-array.ts";
+import {
+  type Container,
+  Containers,
+  commonFolder,
+  defaultContainer,
+  formatContainers,
+} from "../containers/containers.ts";
+import type { ReferenceCounts, ReferencedArray, ReferencePlan } from "../plan/plan.ts";
 import { type ReferenceItem, type StreamSettings, streamReferences } from "../plan/reference-stream.ts";
-import type { ReferenceCounts } from "../plan/types.ts";
 import { formatKerchunkJson, type ReferenceFormat, zarr2ChunkKey } from "./kerchunk-json.ts";
 import { writeKerchunkParquet } from "./kerchunk-parquet.ts";
 import { assertSame, containersKey, openReferences } from "./open-references.ts";

@@ -8,10 +8,8 @@ import { failureOf } from "../../convert/failure.ts";
 import { type ErrorCode, SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { groupDocument } from "../../zarr/document/zarr-metadata.ts";
-import type { ReferencePlan } from "./plan.ts";
-import type { ReferencedArray } from "./planned-array.ts";
+import type { PlannedChunk, ReferenceCounts, ReferencedArray, ReferencePlan } from "./plan.ts";
 import type { GuardedObject } from "./scanned-objects.ts";
-import type { PlannedChunk, ReferenceCounts } from "./types.ts";
 
 /** A piece of a set of references. */
 export type ReferenceItem =

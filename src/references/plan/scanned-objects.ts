@@ -5,10 +5,8 @@
  */
 import { mapAhead } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
-import { guardOf, SeenObjects } from "../containers/guard.ts";
-import { Locations } from "../containers/location.ts";
-import { PackedTexts } from "./packed-texts.ts";
-import type { Guard } from "./types.ts";
+import { Locations } from "../containers/containers.ts";
+import { type Guard, guardOf, PackedTexts, SeenObjects } from "../containers/guard.ts";
 
 /** Objects that are looked at again together, and how many such lots are asked for ahead. */
 const LOT = 128;

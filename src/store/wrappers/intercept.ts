@@ -3,10 +3,12 @@
  *
  * Knows the methods of the store contract; must not know why they are intercepted.
  */
+
+import { SuperchunkError } from "../../errors.ts";
 import type { ListEntry, ReadableStore, StoreOptions, WritableStore } from "../types.ts";
 
 /** Methods of a store that reach its medium. */
-export type StoreMethod = Exclude<
+type StoreMethod = Exclude<
   keyof WritableStore,
   "describe" | "close" | "pinsVersions" | "unpin" | "readsToStat" | "explainAbsence"
 >;
@@ -97,4 +99,22 @@ export function isWriting(method: StoreMethod): boolean {
 function firstKey(argument: unknown): string {
   const first: unknown = Array.isArray(argument) ? argument[0] : argument;
   return typeof first === "string" ? first : "";
+}
+
+// A store that refuses to be written to: for plans, which say what would be done.
+
+/** The same store, whose writing calls fail with `READ_ONLY`. */
+export function asReadOnly(store: WritableStore): Wrapped<WritableStore> {
+  return interceptStore(store, {
+    onCall({ method, key }, proceed) {
+      // Nothing was written that a sync could miss.
+      if (method === "sync" || !isWriting(method)) return proceed();
+      const refusal = new SuperchunkError("READ_ONLY", "it was opened to plan changes, not to make them", {
+        path: store.describe(key),
+      });
+      return Promise.reject(refusal);
+    },
+    onSync: (_call, proceed) => proceed(),
+    onList: () => undefined,
+  });
 }

@@ -5,24 +5,48 @@
  * `meta/sizes` makes them the array. `runs` counts whole chunks only: a short last one is written with each commit, from
  * the rows in the buffer, and no longer counted after. Knows nothing of values. @see FORMAT.md [FG]
  */
+
 import { arrayJournalKey, requireInPlace } from "../../archive/places/journal.ts";
 import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
 import { countChunks, type Patch, type RowSpan, type Run, type StoredLayout } from "../../format/layout.ts";
+import type { JsonObject } from "../../format/types.ts";
+import type { WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { InPlaceChanges, makeChanges } from "../in-place/in-place-changes.ts";
 import { type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import { appendRun, dropPatched, fullRuns, mergeTail, replaceNumber, truncateRuns } from "../layout/runs.ts";
 import type { ArraySettings } from "../layout/settings.ts";
-import { type BegunChunk, ChunkMaker } from "../rows/chunk-maker.ts";
-import type { ChunkSource } from "../rows/chunk-source.ts";
-import { ColumnChunks } from "../rows/column-chunks.ts";
-import { PlannedSource } from "../rows/planned-source.ts";
+import { type BegunChunk, ChunkMaker, ColumnChunks } from "../rows/chunk-maker.ts";
+import { type ChunkSource, PlannedSource } from "../rows/chunk-source.ts";
 import { RowBuffer } from "../rows/row-buffer.ts";
-import { CommitLine, type Committed } from "./commit-line.ts";
-import { Publisher, type Segment } from "./publisher.ts";
-import type { ArrayRoot } from "./root.ts";
+import type { ArrayMirror } from "./mirror.ts";
+import { Publisher, type Segment, SuperchunkFiles } from "./publisher.ts";
+import { type ArrayRoot, CommitLine, type Committed } from "./root.ts";
 import { ownCopy, type StoredChunk } from "./superchunk-file.ts";
-import { SuperchunkFiles } from "./superchunk-files.ts";
+
+/** Makes mirrors of arrays. */
+export interface MirrorMaker {
+  /**
+   * Looks whether an array can be made with a mirror; writes nothing.
+   *
+   * @throws UNSUPPORTED for rows that the other format cannot hold; CONFLICT where something is in the way
+   */
+  check(
+    place: { readonly store: WritableStore; readonly path: string },
+    settings: ArraySettings,
+  ): Promise<void>;
+  /** Of an array that was made just now, and is empty. */
+  create(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
+  /** Of an array that has one. */
+  open(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
+  /** Looks whether an array that has one can get other settings; writes nothing. Throws as {@link ArrayMirror.admit}. */
+  checkChange(
+    place: { readonly store: WritableStore; readonly path: string },
+    change: { readonly before: ArraySettings; readonly wanted: ArraySettings; readonly isFree: boolean },
+  ): Promise<void>;
+  /** Removes what mirrors of an array at this place have left, which is to be removed as well. */
+  clear(store: WritableStore, path: string): Promise<void>;
+}
 
 /** How an {@link ArrayWriter} works. */
 export interface WriterOptions {

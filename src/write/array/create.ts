@@ -8,20 +8,20 @@ import {
   unknownWriteFeatures,
   ZARR_FEATURE,
 } from "../../archive/places/generation.ts";
+import { JOURNAL_PREFIX } from "../../archive/places/journal.ts";
 import { refuseSymbolic } from "../../archive/places/linked.ts";
 import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { parseJson } from "../../format/json.ts";
 import { encodeSizes, FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
-import { LINK_RECORD } from "../../format/naming.ts";
+import { LINK_RECORD, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import { planAdoption } from "../layout/adopt.ts";
 import { clearPlace } from "../layout/clear-place.ts";
-import { assertApart } from "../layout/column-places.ts";
-import { layOutColumns } from "../layout/columns.ts";
+import { assertApart, layOutColumns } from "../layout/columns.ts";
 import {
   type ArraySettings,
   type CutOptions,
@@ -31,13 +31,9 @@ import {
   storageOf,
   storedOptions,
 } from "../layout/settings.ts";
-import { newArrayId } from "./array-id.ts";
-import { ArrayWriter } from "./array-writer.ts";
+import { ArrayWriter, type MirrorMaker } from "./array-writer.ts";
 import { grow } from "./changes.ts";
-import type { Committed } from "./commit-line.ts";
-import type { MirrorMaker } from "./mirror.ts";
-import { recover } from "./recover.ts";
-import { ArrayRoot } from "./root.ts";
+import { ArrayRoot, type Committed, newArrayId } from "./root.ts";
 import { commitStorage } from "./storage-commit.ts";
 import { WritableArray } from "./writable-array.ts";
 
@@ -190,7 +186,7 @@ export async function openWritable(
 }
 
 /** An array as its next writer finds it. */
-export interface WritableState {
+interface WritableState {
   readonly settings: ArraySettings;
   readonly committed: Committed;
   /** `meta/sizes` as it was read. */
@@ -249,7 +245,7 @@ function settingsOf({ storage, folder, hasColumns }: Generation, path: string): 
  * Refuses an array whose files are shards of a Zarr array too, which would change with them. Throws `CONFLICT` for a linked
  * one, `UNSUPPORTED` for one that was made so.
  */
-export async function refuseInPlace(
+async function refuseInPlace(
   store: ReadableStore,
   path: string,
   { zarr }: Pick<ArraySettings, "zarr">,
@@ -307,4 +303,74 @@ function neverChanging(store: ReadableStore, path: string): SuperchunkError {
 
 function readOnly(store: ReadableStore, path: string, summary: string): SuperchunkError {
   return new SuperchunkError("READ_ONLY", summary, { path: store.describe(path) });
+}
+
+// What the next writer does before it writes: finishes what an interrupted one began, and removes what it left behind.
+// Done twice it changes nothing more. @see FORMAT.md [FG-09]
+
+/** Brings the folder to what the last commit says. The keys that were removed. */
+export async function recover(writer: ArrayWriter): Promise<readonly string[]> {
+  const { store } = writer.root;
+  await writer.finishChanges();
+  await commitStorage(writer);
+  const data = writer.root.key("data");
+  const folders = new Set(writer.columns.map(({ folder }) => folder));
+  const known = namedFiles(writer);
+  const superfluous: string[] = [];
+  for (const folder of await subfolders(store, data)) {
+    await store.removeLeftovers?.(folder);
+    for (const name of await listObjects(store, folder)) {
+      if (!folders.has(folder) || !known.has(name)) superfluous.push(joinKey(folder, name));
+    }
+  }
+  const meta = writer.root.key("meta");
+  await store.removeLeftovers?.(meta);
+  for (const name of await listObjects(store, meta))
+    if (name.startsWith(JOURNAL_PREFIX)) superfluous.push(joinKey(meta, name));
+  if (superfluous.length === 0) return [];
+  // A writer that is thought dead and is not must not commit any more what is now removed.
+  await writer.recommit({});
+  for (const key of superfluous) await store.delete(key);
+  await store.sync?.([writer.root.key("meta/sizes")]);
+  return superfluous;
+}
+
+/** The data folder and those in it. */
+async function subfolders(store: WritableStore, data: string): Promise<string[]> {
+  const folders = [data];
+  for await (const entry of listing(store, data))
+    if (entry.kind === "folder") folders.push(joinKey(data, entry.name));
+  return folders;
+}
+
+async function listObjects(store: WritableStore, folder: string): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name, kind } of listing(store, folder)) if (kind === "object") names.push(name);
+  return names;
+}
+
+/** A listing; nothing where the store cannot list. */
+async function* listing(
+  store: WritableStore,
+  folder: string,
+): AsyncGenerator<{ readonly name: string; readonly kind: "object" | "folder" }> {
+  try {
+    yield* store.list(folder);
+  } catch (error) {
+    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
+  }
+}
+
+/** Tells the names that the layout counts. */
+function namedFiles(writer: ArrayWriter): { has(name: string): boolean } {
+  const { runs, patches } = writer.committed.layout;
+  const names = new Set<string>();
+  for (const { number } of patches) names.add(superchunkName(number));
+  return {
+    has(name) {
+      if (names.has(name)) return true;
+      const number = Number(/^__(\d+)__\.bin$/.exec(name)?.[1] ?? Number.NaN);
+      return runs.some(({ first, count }) => number >= first && number < first + count);
+    },
+  };
 }

@@ -3,10 +3,9 @@
  */
 
 import type { JsonObject } from "../../format/types.ts";
-import type { WritableStore } from "../../store/types.ts";
 import type { ArraySettings } from "../layout/settings.ts";
-import type { ArrayWriter } from "./array-writer.ts";
-import type { Committed } from "./commit-line.ts";
+import type { Committed } from "./root.ts";
+import type { ChunkPlace } from "./superchunk-file.ts";
 
 /** Keeps another format of an array's rows right while the array is written. */
 export interface ArrayMirror {
@@ -32,34 +31,4 @@ export interface ArrayMirror {
   change(step: () => Promise<void>): Promise<void>;
   /** Nothing more will be written. */
   close(now: Committed): Promise<void>;
-}
-
-/** A chunk in a file, in bytes, without its digest. */
-export interface ChunkPlace {
-  readonly offset: number;
-  readonly nbytes: number;
-}
-
-/** Makes mirrors of arrays. */
-export interface MirrorMaker {
-  /**
-   * Looks whether an array can be made with a mirror; writes nothing.
-   *
-   * @throws UNSUPPORTED for rows that the other format cannot hold; CONFLICT where something is in the way
-   */
-  check(
-    place: { readonly store: WritableStore; readonly path: string },
-    settings: ArraySettings,
-  ): Promise<void>;
-  /** Of an array that was made just now, and is empty. */
-  create(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
-  /** Of an array that has one. */
-  open(writer: ArrayWriter, attrs: JsonObject): Promise<ArrayMirror>;
-  /** Looks whether an array that has one can get other settings; writes nothing. Throws as {@link ArrayMirror.admit}. */
-  checkChange(
-    place: { readonly store: WritableStore; readonly path: string },
-    change: { readonly before: ArraySettings; readonly wanted: ArraySettings; readonly isFree: boolean },
-  ): Promise<void>;
-  /** Removes what mirrors of an array at this place have left, which is to be removed as well. */
-  clear(store: WritableStore, path: string): Promise<void>;
 }

@@ -1,7 +1,21 @@
 /** Publishes superchunks while the next ones are made, and keeps those that could not be for another try. */
 import { giveWay } from "../../archive/read/breather.ts";
+import { isSuperchunkError } from "../../errors.ts";
+import { FIRST_LOOSE, hasNumber, type StoredLayout } from "../../format/layout.ts";
+import { superchunkName } from "../../format/naming.ts";
+import { type ColumnLayout, superchunkKeys } from "../layout/columns.ts";
+import { removedNumbers } from "../layout/runs.ts";
+import type { ArraySettings } from "../layout/settings.ts";
 import type { FilledBlocks } from "../rows/arena.ts";
-import type { StoredChunk } from "./superchunk-file.ts";
+import type { ArrayMirror } from "./mirror.ts";
+import type { ArrayRoot } from "./root.ts";
+import {
+  chunkPlaces,
+  type StoredChunk,
+  type SuperchunkFacts,
+  superchunkPieces,
+  totalLength,
+} from "./superchunk-file.ts";
 
 /** A superchunk on its way: for each column its chunks. */
 export interface Segment {
@@ -116,5 +130,155 @@ export class Publisher {
         publication.failure = { error };
       },
     );
+  }
+}
+
+// The superchunk files of an array that is being written: which numbers are free, how large the files are, and which of
+// them no commit has named yet. Must not know which rows are in them. @see FORMAT.md [FG-03] [FG-10]
+
+/** Names that are tried for one superchunk. */
+const MAX_NUMBERS = 1000;
+
+export class SuperchunkFiles {
+  readonly #root: ArrayRoot;
+  /** No file has this number or a higher one. */
+  next: number = FIRST_LOOSE;
+  /** The highest number below {@link FIRST_LOOSE} that was used in this epoch. */
+  plain = 0;
+  /** Bytes published in this session, all columns. */
+  sessionBytes = 0;
+  /** False while all is made walkable. */
+  keepsReserve = true;
+  /** Keeps another format of the rows right. */
+  mirror: ArrayMirror | undefined;
+  readonly #bytes = new Map<number, number>();
+  readonly #uncommitted = new Set<number>();
+
+  constructor(root: ArrayRoot) {
+    this.#root = root;
+  }
+
+  /** Takes over what a layout says of the numbers; none is taken back. */
+  noteLayout({ next, plain }: Pick<StoredLayout, "next" | "plain">): void {
+    this.next = Math.max(this.next, next);
+    this.plain = Math.max(this.plain, plain);
+  }
+
+  /** A number that has no place. */
+  takeLoose(): number {
+    return this.next++;
+  }
+
+  /** The number of the superchunk at a place: its own, if that was never used in this epoch. */
+  takeName(place: number): number {
+    const own = place + 1;
+    if (own <= this.plain || own >= FIRST_LOOSE) return this.takeLoose();
+    this.plain = own;
+    return own;
+  }
+
+  /** Publishes one superchunk, in all columns. The number that it got: another one where that is taken. */
+  async publish(
+    segment: Segment,
+    columns: readonly ColumnLayout[],
+    settings: ArraySettings,
+  ): Promise<number> {
+    let { number } = segment;
+    for (let tries = 0; ; tries++) {
+      // Whoever has the name may commit it yet; after a commit of ours he cannot, and it is removed.
+      this.#uncommitted.add(number);
+      try {
+        const bytes = await this.#putColumns(number, segment, columns, settings);
+        this.#bytes.set(number, bytes);
+        this.sessionBytes += bytes;
+        return number;
+      } catch (error) {
+        if (!isSuperchunkError(error, "CONFLICT") || tries >= MAX_NUMBERS) throw error;
+        number = this.takeLoose();
+      }
+    }
+  }
+
+  async #putColumns(
+    number: number,
+    segment: Segment,
+    columns: readonly ColumnLayout[],
+    { chunklen, checksum, superchunklen, reserve: wished }: ArraySettings,
+  ): Promise<number> {
+    const reserve = this.keepsReserve ? wished : undefined;
+    let bytes = 0;
+    for (const [i, { folder, rowBytes, itemSize }] of columns.entries()) {
+      const facts = { chunkBytes: chunklen * rowBytes, checksum, itemSize, superchunklen, reserve };
+      const pieces = await this.makePieces(segment.columns[i] ?? [], facts);
+      await this.#root.publish(`${folder}/${superchunkName(number)}`, pieces);
+      bytes += totalLength(pieces);
+    }
+    return bytes;
+  }
+
+  /** The bytes of a superchunk of one column, with what a mirror has behind full ones. */
+  async makePieces(chunks: readonly StoredChunk[], facts: SuperchunkFacts): Promise<Uint8Array[]> {
+    const pieces = superchunkPieces(chunks, facts);
+    const isFull = chunks.length === facts.superchunklen && chunks.at(-1)?.nbytes === facts.chunkBytes;
+    if (isFull && this.mirror !== undefined)
+      pieces.push(await this.mirror.makeTail(chunkPlaces(chunks, facts)));
+    return pieces;
+  }
+
+  /** A file that was put under another name than {@link publish} would. */
+  adopt(number: number, bytes: number): void {
+    this.#uncommitted.add(number);
+    this.#bytes.set(number, bytes);
+  }
+
+  /** Bytes of the files of a number, all columns. */
+  async bytesOf(number: number, columns: readonly ColumnLayout[]): Promise<number> {
+    const known = this.#bytes.get(number);
+    if (known !== undefined) return known;
+    let bytes = 0;
+    for (const key of superchunkKeys(columns, [number]))
+      bytes += (await this.#root.store.stat(key))?.size ?? 0;
+    return bytes;
+  }
+
+  /** What a commit of `after` in place of `before` changes: bytes that count more, and numbers that nothing names any more. `grown`: bytes by which files grow. */
+  async weigh(
+    before: StoredLayout,
+    after: StoredLayout,
+    columns: readonly ColumnLayout[],
+    grown: ReadonlyMap<number, number>,
+  ): Promise<{ readonly gain: number; readonly superfluous: readonly number[] }> {
+    const superfluous = [...removedNumbers(before, after)];
+    let gain = 0;
+    for (const [number, bytes] of grown) {
+      gain += bytes;
+      const known = this.#bytes.get(number);
+      if (known !== undefined) this.#bytes.set(number, known + bytes);
+    }
+    for (const number of superfluous) gain -= await this.bytesOf(number, columns);
+    for (const number of this.#uncommitted) {
+      if (hasNumber(after, number)) gain += this.#bytes.get(number) ?? 0;
+      else superfluous.push(number);
+    }
+    return { gain, superfluous };
+  }
+
+  /** All that was published is named by a commit now, or superfluous. */
+  noteCommit(): void {
+    this.#uncommitted.clear();
+  }
+
+  /** Removes, in the background, what was published for a commit that never will be. */
+  discard(columns: readonly ColumnLayout[]): void {
+    // A number without bytes was not ours to publish.
+    const made = [...this.#uncommitted].filter((number) => this.#bytes.has(number));
+    for (const number of made) this.#uncommitted.delete(number);
+    this.remove(made, columns);
+  }
+
+  /** Removes the superchunks of these numbers, in the background. */
+  remove(numbers: readonly number[], columns: readonly ColumnLayout[]): void {
+    for (const number of numbers) this.#bytes.delete(number);
+    this.#root.remove(superchunkKeys(columns, numbers));
   }
 }

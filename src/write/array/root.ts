@@ -2,8 +2,9 @@
  * The root folder of an array: publishing superchunks, committing generations, removing what no generation names.
  * Knows the order that makes crashes harmless; must not know what is in the files. @see FORMAT.md [FG-09]
  */
-import { isEqual } from "../../bytes/equal.ts";
+import { isEqual } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { encodeSizes, type StoredLayout } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 
@@ -123,5 +124,71 @@ export class ArrayRoot {
   /** Waits until nothing is being removed. */
   settled(): Promise<void> {
     return this.#removing;
+  }
+}
+
+/** Names for arrays. */
+
+/** A name that no other array has: it tells an array from another one at the same place. */
+export function newArrayId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+// The commits of an array, one behind another: what the last one says, and how the next one is told from all that may have
+// arrived. Must not know what is planned. @see FORMAT.md [FG-05] [FG-06]
+
+/** What the last commit says. */
+export interface Committed {
+  readonly layout: StoredLayout;
+  readonly rows: number;
+  readonly cbytes: number;
+}
+
+/** What a commit says beside the layout. Sizes in bytes. */
+interface CommitFacts {
+  readonly rows: number;
+  readonly rowShape: readonly number[];
+  readonly rowBytes: number;
+  readonly cbytes: number;
+}
+
+export class CommitLine {
+  readonly #root: ArrayRoot;
+  /** The last commit. */
+  last: Committed;
+  #generation: number;
+  #hasFailed = false;
+
+  constructor(root: ArrayRoot, last: Committed) {
+    this.#root = root;
+    this.last = last;
+    this.#generation = last.layout.generation;
+  }
+
+  /** Commits; durable when resolved. The layout gets the next generation. Where it fails, it can be tried again. `prepare` runs right before, where rows come. */
+  async put(
+    planned: Omit<StoredLayout, "generation">,
+    facts: CommitFacts,
+    prepare?: (next: Committed) => Promise<void> | undefined,
+  ): Promise<void> {
+    const root = this.#root;
+    if (this.#hasFailed) await root.assertOurs();
+    // What arrived though its answer was lost must not pass for what comes in its place.
+    const { lostAnswers } = root;
+    const layout: StoredLayout = {
+      ...planned,
+      generation: ++this.#generation,
+      epoch: planned.epoch + lostAnswers,
+      edition: planned.edition + lostAnswers,
+    };
+    const { rows, rowShape, rowBytes, cbytes } = facts;
+    const sizes = encodeSizes({ shape: [rows, ...rowShape], nbytes: rows * rowBytes, cbytes }, layout);
+    const next: Committed = { layout, rows, cbytes };
+    if (rows > this.last.rows) await prepare?.(next);
+    this.#hasFailed = true;
+    await root.commit(sizes);
+    this.#hasFailed = false;
+    this.last = next;
   }
 }

@@ -6,8 +6,13 @@
 import { encodeHeader } from "../../format/header.ts";
 import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { ChecksumName } from "../../format/types.ts";
-import { type Reserve, reserveOf } from "../layout/reserve.ts";
-import type { ChunkPlace } from "./mirror.ts";
+import { type Reserve, reserveOf } from "../layout/settings.ts";
+
+/** A chunk in a file, in bytes, without its digest. */
+export interface ChunkPlace {
+  readonly offset: number;
+  readonly nbytes: number;
+}
 
 const HEADER_LENGTH = 32;
 

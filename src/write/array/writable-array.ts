@@ -11,34 +11,32 @@ import { requireOneName } from "../../archive/places/journal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
-import type { Selected } from "../../values/selected.ts";
-import { elementsOf, type Selection } from "../../values/selection.ts";
-import { changeMembers } from "../attributes.ts";
+import { elementsOf, type Selected, type Selection } from "../../values/selection.ts";
 import { scratchBeside } from "../bloscpack/chunk-spool.ts";
 import {
   type AttributeChanges,
   attempt,
   type CompactPlan,
+  changeMembers,
   Editable,
   type NewColumn,
+  OperationLine,
+  planSetting,
   type ResizePlan,
   type SetPlan,
   shapeOf,
+  superchunksOf,
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
-import { planSetting, superchunksOf } from "../layout/setting-plan.ts";
 import { type CutOptions, optionsOf, settleSettings } from "../layout/settings.ts";
-import { OperationLine } from "../operation-line.ts";
 import { collectItems } from "../rows/edits.ts";
 import { countNpyRows, type NpySource, readNpyRows } from "../rows/npy-rows.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
-import type { ArrayWriter } from "./array-writer.ts";
+import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
 import { deleteRows, grow, shrink } from "./changes.ts";
-import { fold, planCompaction, recode, settleNames } from "./compact.ts";
-import type { MirrorMaker } from "./mirror.ts";
+import { fold, foldMany, planCompaction, recode, settleNames, tidy } from "./compact.ts";
 import { addColumn, deleteColumn, renameColumn } from "./schema.ts";
 import { commitStorage } from "./storage-commit.ts";
-import { foldMany, tidy } from "./tidy.ts";
 import { ValueSetter } from "./value-setter.ts";
 
 const DONE = Promise.resolve();

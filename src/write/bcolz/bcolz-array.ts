@@ -13,34 +13,45 @@ import { givenDType } from "../../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
-import { type Selected, selectedOf } from "../../values/selected.ts";
-import type { Selection } from "../../values/selection.ts";
-import { elementsOf, resolveSelection } from "../../values/selection.ts";
+import {
+  elementsOf,
+  resolveSelection,
+  type Selected,
+  type Selection,
+  selectedOf,
+} from "../../values/selection.ts";
 import { storedTimes } from "../../values/time-value.ts";
 import { toValues } from "../../values/values.ts";
-import { changeMembers } from "../attributes.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
-import { cutPieces } from "../bloscpack/cut-pieces.ts";
+import { cutPieces } from "../bloscpack/pieces.ts";
 import {
   type AttributeChanges,
+  changeMembers,
   Editable,
   type NewColumn,
+  OperationLine,
   planDeletion,
   type ResizePlan,
   type SetPlan,
   shapeOf,
 } from "../editable.ts";
 import { joinField, splitField } from "../layout/columns.ts";
-import { OperationLine } from "../operation-line.ts";
 import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
-import { reshapeRows } from "../rows/reshape-rows.ts";
-import { columnSources, itemsOf, readRows } from "../rows/rows.ts";
-import { type Column, planColumnsResize, planColumnsSet, readBytes, readColumns } from "./bcolz-columns.ts";
+import { columnSources, itemsOf, readRows, reshapeRows } from "../rows/rows.ts";
 import { defaultRowOf } from "./carray-settings.ts";
 import { type CarrayState, claimCarray } from "./carray-state.ts";
 import { appendRows, repeatRow, resizeRows, type StagedChange, stageChunks } from "./carray-steps.ts";
 import { finishRedo } from "./redo.ts";
-import { addColumn, deleteColumn, renameColumn } from "./table-columns.ts";
+import {
+  addColumn,
+  type Column,
+  deleteColumn,
+  planColumnsResize,
+  planColumnsSet,
+  readBytes,
+  readColumns,
+  renameColumn,
+} from "./table-columns.ts";
 import { readTable } from "./table-state.ts";
 
 /** How a carray or a table is opened. */

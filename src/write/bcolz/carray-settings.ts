@@ -2,7 +2,7 @@
 import type { CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
-import { memberText } from "../../format/json-members.ts";
+import { memberText } from "../../format/json.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import { putRow } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";

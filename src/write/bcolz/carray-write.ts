@@ -1,6 +1,6 @@
 /** Makes carrays that bcolz 1.2 and bcolz-zipline open. `meta/sizes` comes last: without it there is none. @see FORMAT.md [FA-08] */
 import { SuperchunkError } from "../../errors.ts";
-import { memberText } from "../../format/json-members.ts";
+import { memberText } from "../../format/json.ts";
 import type { DType, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";

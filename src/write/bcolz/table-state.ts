@@ -1,7 +1,7 @@
 /** What a writer must know of a table that is there. Knows the folder; must not know how it is changed. */
 import { SuperchunkError } from "../../errors.ts";
 import { parseRootdirs } from "../../format/folder.ts";
-import { joinMembers, memberText, splitMembers } from "../../format/json-members.ts";
+import { joinMembers, memberText, splitMembers } from "../../format/json.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
 

@@ -2,7 +2,7 @@
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, tooManyColumns } from "../../format/folder.ts";
-import { memberText } from "../../format/json-members.ts";
+import { memberText } from "../../format/json.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";

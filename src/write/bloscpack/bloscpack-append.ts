@@ -5,23 +5,35 @@
  * only what changes is written, behind a journal. @see FORMAT.md [F1.3-08] [FR]
  */
 
-import { finishInterrupted, requireInPlace } from "../../archive/places/journal.ts";
+import type { LongOptions } from "../../archive/kinds/types.ts";
+import {
+  changeInPlace,
+  finishInterrupted,
+  type InPlaceStore,
+  requireInPlace,
+  requireOneName,
+} from "../../archive/places/journal.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
-import type { DType, JsonObjectInput } from "../../format/types.ts";
+import { encodeHeader } from "../../format/header.ts";
+import type { JournalWrite } from "../../format/journal.ts";
+import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
+import type { ChecksumName, DType, JsonInput, JsonObjectInput } from "../../format/types.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import {
-  type AppendPlan,
-  type BloscpackAppendOptions,
-  type BloscpackAppendResult,
-  newChunks,
-  planAppend,
-} from "./bloscpack-append-plan.ts";
-import { appendInPlace } from "./bloscpack-in-place.ts";
-import { type Chunking, cutBytes, settleCount } from "./bloscpack-options.ts";
+  type BloscpackCompression,
+  type BloscpackMetadataOptions,
+  bloscpackHeader,
+  type Chunking,
+  type CountOrFactor,
+  cutBytes,
+  settleChunkSize,
+  settleCount,
+} from "./bloscpack-options.ts";
 import { arrayOf, type BloscpackState, readState, storedSizes } from "./bloscpack-state.ts";
-import { numpyMetadata, packHead, packMetadata } from "./bloscpack-write.ts";
+import { encodeChunks, numpyMetadata, packHead, packMetadata } from "./bloscpack-write.ts";
 import { type SpooledChunks, scratchBeside, spoolChunks } from "./chunk-spool.ts";
+import { cutPieces } from "./pieces.ts";
 
 /**
  * Appends bytes, or rows, to the Bloscpack file at a key.
@@ -302,4 +314,132 @@ function checkInPlace(state: BloscpackState, options: BloscpackAppendOptions): v
   const { starts } = file;
   for (let i = 1; i < nchunks; i++)
     if ((starts[i] ?? 0) < (starts[i - 1] ?? 0)) refuse("the chunks are not in order in the file", "offsets");
+}
+
+// An append in place: what lies behind the end of the file is written first, where no reader looks; then the journal
+// takes the rest, and is the commit. Foreign readers refuse the file meanwhile. @see FORMAT.md [FR]
+
+/**
+ * Appends; `checkRoom` throws where so many chunks have no offsets. Throws `CONFLICT` where the file has other names, before
+ * anything is written: bytes behind the end are bytes behind the index of a linked file's shard.
+ */
+async function appendInPlace(
+  { state, ...plan }: AppendPlan,
+  source: PutSource,
+  store: InPlaceStore,
+  checkRoom: (nchunks: number) => void,
+): Promise<BloscpackAppendResult> {
+  const { file, key, header } = state;
+  await requireOneName(store, key);
+  const first = Math.max(0, state.nchunks - 1);
+  const writes: JournalWrite[] = [];
+  const starts: number[] = [];
+  let at = file.starts[first] ?? 0;
+  let lastNbytes = 0;
+  let nbytes = state.nbytes - state.last.length;
+  const put = async (bytes: Uint8Array): Promise<void> => {
+    const inside = Math.max(0, Math.min(bytes.length, file.size - at));
+    if (inside > 0) writes.push({ offset: at, bytes: bytes.slice(0, inside) });
+    if (inside < bytes.length) await store.writeRange(key, at + inside, bytes.subarray(inside));
+    at += bytes.length;
+  };
+  for await (const chunk of newChunks({ state, ...plan }, source)) {
+    starts.push(at);
+    checkRoom(first + starts.length);
+    await put(chunk.bytes);
+    await put(chunk.digest);
+    lastNbytes = chunk.nbytes;
+    nbytes += chunk.nbytes;
+  }
+  const nchunks = first + starts.length;
+  const result = {
+    nchunks,
+    nbytes,
+    bytesAppended: nbytes - state.nbytes,
+    chunksAdded: nchunks - state.nchunks,
+    chunksCopied: 0,
+    bytesCopied: 0,
+  };
+  if (result.bytesAppended === 0) return result;
+  const { offsets, metadata, checksum, typesize } = header;
+  const cut = { nchunks, chunkSize: plan.chunkSize, lastChunk: lastNbytes };
+  const maxAppChunks = state.entries - nchunks;
+  writes.push({ offset: state.tableAt + first * OFFSET_LENGTH, bytes: encodeOffsets(starts) });
+  writes.push({
+    offset: 0,
+    bytes: encodeHeader(bloscpackHeader(cut, { offsets, metadata, checksum, typesize, maxAppChunks })),
+  });
+  // What lies behind the old end is durable before the journal says that it counts.
+  await store.sync([key]);
+  await changeInPlace(store, key, writes);
+  return result;
+}
+
+// What can be asked of an append to a Bloscpack file, and what is to be made of the file.
+
+/** Options of `appendToBloscpack`. Compression defaults to that of the file's last chunk, at clevel 7. */
+export interface BloscpackAppendOptions extends BloscpackCompression, LongOptions {
+  /** Change the file where it lies (default false: a new file is renamed over it). Plain bytes only. */
+  readonly inPlace?: boolean | undefined;
+  /** Where the offsets table has no room left, write the file with a larger one (default false: `LIMIT`). */
+  readonly grow?: boolean | undefined;
+  /** Room in the larger table (default `10x`). */
+  readonly maxAppChunks?: CountOrFactor | undefined;
+  /** Uncompressed bytes of a chunk, of a file that holds nothing yet (default 1 MiB). */
+  readonly chunkSize?: number | undefined;
+  /** New user metadata in place of the old. */
+  readonly metadata?: JsonInput | undefined;
+  /** How it is compressed: codec and level; checksum and room stay as they are. */
+  readonly metadataOptions?: Pick<BloscpackMetadataOptions, "codec" | "level"> | undefined;
+  /** What the bytes are, where they come from an array: must be the file's own dtype and row shape. */
+  readonly array?: { readonly dtype: DType; readonly shape: readonly number[] } | undefined;
+}
+
+/** What an append did. Sizes in bytes. */
+export interface BloscpackAppendResult {
+  readonly nchunks: number;
+  readonly nbytes: number;
+  readonly bytesAppended: number;
+  readonly chunksAdded: number;
+  /** Chunks copied into the new file as they are, and their stored bytes; 0 in place. */
+  readonly chunksCopied: number;
+  readonly bytesCopied: number;
+}
+
+/** What an append is to make of a file. */
+interface AppendPlan {
+  readonly state: BloscpackState;
+  readonly compression: BloscpackCompression & Pick<LongOptions, "onProgress" | "signal">;
+  readonly chunkSize: number;
+  readonly checksum: ChecksumName;
+  readonly itemSize: number;
+}
+
+/** Makes every choice that is open. */
+export function planAppend(state: BloscpackState, options: BloscpackAppendOptions): AppendPlan {
+  const { lastHeader, header, nbytes, archive } = state;
+  const itemSize = archive.kind === "array" ? archive.dtype.itemSize : 1;
+  const { signal, onProgress, encoder } = options;
+  return {
+    state,
+    chunkSize: nbytes === 0 ? settleChunkSize(options.chunkSize, itemSize) : state.chunkSize,
+    checksum: header.checksum,
+    itemSize,
+    compression: {
+      typesize: options.typesize ?? (header.typesize > 0 ? header.typesize : lastHeader?.typesize),
+      clevel: options.clevel,
+      cname: options.cname ?? (nbytes === 0 ? undefined : lastHeader?.compressor),
+      shuffle: options.shuffle ?? (nbytes === 0 ? undefined : lastHeader?.shuffle),
+      encoder,
+      signal,
+      onProgress,
+    },
+  };
+}
+
+/** The last chunk filled up, and those behind it. */
+function newChunks(plan: AppendPlan, source: PutSource): ReturnType<typeof encodeChunks> {
+  const { state, compression, chunkSize, checksum } = plan;
+  const pieces = cutPieces(source, chunkSize, compression.signal, state.last);
+  return encodeChunks(pieces, checksum, undefined, compression);
 }

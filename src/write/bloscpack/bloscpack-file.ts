@@ -9,29 +9,26 @@ import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
-import type { Selected } from "../../values/selected.ts";
-import type { Selection } from "../../values/selection.ts";
-import { elementsOf, resolveSelection } from "../../values/selection.ts";
+import { elementsOf, resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
-import { withAttributes } from "../attributes.ts";
 import {
   type AttributeChanges,
   attempt,
   Editable,
+  OperationLine,
   planDeletion,
   type ResizePlan,
   type SetPlan,
   shapeOf,
+  withAttributes,
 } from "../editable.ts";
-import { OperationLine } from "../operation-line.ts";
 import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
-import { appendToBloscpack, rewrite } from "./bloscpack-append.ts";
-import { type BloscpackAppendOptions, planAppend } from "./bloscpack-append-plan.ts";
+import { appendToBloscpack, type BloscpackAppendOptions, planAppend, rewrite } from "./bloscpack-append.ts";
 import { arrayOf, type BloscpackState, readState } from "./bloscpack-state.ts";
 import { encodeChunks } from "./bloscpack-write.ts";
 import { scratchBeside, spoolChunks } from "./chunk-spool.ts";
-import { cutPieces } from "./cut-pieces.ts";
+import { cutPieces } from "./pieces.ts";
 
 /** How a file is opened. */
 export interface BloscpackFileOptions {

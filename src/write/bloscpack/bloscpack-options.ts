@@ -9,7 +9,7 @@ import { SuperchunkError } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import type { BlpkHeader } from "../../format/header.ts";
 import type { ChecksumName, JsonInput } from "../../format/types.ts";
-import type { Reserve } from "../layout/reserve.ts";
+import type { Reserve } from "../layout/settings.ts";
 
 /** A count, or that many times another one: `10x`. */
 export type CountOrFactor = number | `${number}x`;

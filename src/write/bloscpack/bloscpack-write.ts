@@ -17,7 +17,7 @@ import type { ChecksumName, DType, JsonInput, JsonObject, JsonObjectInput } from
 import type { PutSource, WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
-import { checkReserve, type Reserve, reserveOf } from "../layout/reserve.ts";
+import { checkReserve, type Reserve, reserveOf } from "../layout/settings.ts";
 import {
   type BloscpackCompression,
   type BloscpackMetadataOptions,
@@ -31,8 +31,7 @@ import {
   settleCount,
 } from "./bloscpack-options.ts";
 import { type Scratch, scratchBeside, spoolChunks } from "./chunk-spool.ts";
-import { cutPieces } from "./cut-pieces.ts";
-import { encodePieces } from "./encode-pieces.ts";
+import { cutPieces, encodePieces } from "./pieces.ts";
 
 const HEADER_LENGTH = 32;
 

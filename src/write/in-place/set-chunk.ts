@@ -15,14 +15,14 @@ import {
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { readHead } from "../../archive/read/block-read.ts";
 import { fetchChunks } from "../../archive/read/chunk-fetch.ts";
+import { joinBytes } from "../../bytes/arrays.ts";
 import { digest } from "../../bytes/checksum.ts";
-import { joinBytes } from "../../bytes/join.ts";
 import { encode } from "../../codec/index.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeOffsets, OFFSET_LENGTH } from "../../format/offsets.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
-import { InPlaceFile } from "./in-place-file.ts";
+import { InPlaceFile } from "./in-place-changes.ts";
 
 /** How a chunk is set. */
 export interface SetChunkOptions extends StoreOptions {

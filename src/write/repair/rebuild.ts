@@ -12,28 +12,26 @@ import { type HolePolicy, lengthOf, mapSpans } from "../../archive/salvage/holes
 import type { KnownArray } from "../../archive/salvage/known.ts";
 import type { Survey } from "../../archive/salvage/survey.ts";
 import { decode } from "../../codec/index.ts";
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { FIRST_LOOSE, hasNumber, mergeSpans, type RowSpan, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
-import { newArrayId } from "../array/array-id.ts";
 import { ArrayWriter } from "../array/array-writer.ts";
 import { settleNames } from "../array/compact.ts";
 import { createArray, type WriteOptions } from "../array/create.ts";
-import { ArrayRoot } from "../array/root.ts";
+import { ArrayRoot, newArrayId } from "../array/root.ts";
 import { commitStorage } from "../array/storage-commit.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import { clearPlace } from "../layout/clear-place.ts";
 import { type ArraySettings, optionsOf, settleStored, storageOf, storedOptions } from "../layout/settings.ts";
-import { discardAside, setAside } from "./set-aside.ts";
 
 /** A survey of an array that is one folder. */
 export type ArraySurvey = Survey & { readonly known: KnownArray };
 
 /** What becomes of the holes, and of what is replaced. */
-export interface RebuildOptions extends LongOptions {
+interface RebuildOptions extends LongOptions {
   readonly policy: HolePolicy;
   /** Remove what was set aside once the result is durable and was read back (default false). */
   readonly discard?: boolean | undefined;
@@ -205,4 +203,75 @@ async function copyRows(writer: ArrayWriter, survey: ArraySurvey, options: Rebui
     }
     onProgress?.({ done: index * chunklen + held, total: rows, label: "rows" });
   }
+}
+
+// Keeps what a repair replaces, under `lost+found` in the array's root. @see FORMAT.md [FZ-10]
+
+/** Folder in the root of an array for what repairs set aside. Readers do not look at it. */
+const LOST_AND_FOUND = "lost+found";
+
+/** Bytes of an object that are copied at a time. */
+const PIECE = 8 << 20;
+
+/**
+ * Gives objects of the array at `root` a second name, or copies them where the store has no second names, before anything
+ * replaces them. Durable when resolved. Resolves with the folder's key; undefined where there was nothing to keep.
+ */
+export async function setAside(
+  store: WritableStore,
+  root: string,
+  keys: readonly string[],
+): Promise<string | undefined> {
+  const folder = await newFolder(store, root);
+  const kept: string[] = [];
+  for (const key of keys) {
+    if ((await store.stat(key)) === undefined) continue;
+    const target = joinKey(folder, root === "" ? key : key.slice(root.length + 1));
+    await keep(store, key, target);
+    kept.push(target);
+  }
+  if (kept.length === 0) return undefined;
+  await store.sync?.(kept);
+  return folder;
+}
+
+/** A folder named by the time, in which nothing is. */
+async function newFolder(store: WritableStore, root: string): Promise<string> {
+  const time = new Date()
+    .toISOString()
+    .replace(/\.\d+Z$/, "Z")
+    .replaceAll(":", "");
+  for (let i = 0; ; i++) {
+    const folder = joinKey(root, LOST_AND_FOUND, i === 0 ? time : `${time}-${i}`);
+    let isTaken = false;
+    for await (const _ of store.list(folder)) isTaken = true;
+    if (!isTaken) return folder;
+  }
+}
+
+async function keep(store: WritableStore, key: string, target: string): Promise<void> {
+  try {
+    if (store.link !== undefined) return await store.link(key, target, "hard");
+  } catch (error) {
+    // Some file systems have no hard links.
+    if (!isSuperchunkError(error, "UNSUPPORTED") && !isSuperchunkError(error, "IO")) throw error;
+  }
+  const size = (await store.stat(key))?.size ?? 0;
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    for (let offset = 0; offset < size; offset += PIECE) {
+      const bytes = await store.getRange(key, { offset, length: Math.min(PIECE, size - offset) });
+      if (bytes !== undefined) yield bytes;
+    }
+  }
+  await store.put(target, pieces(), { durable: true });
+}
+
+/** Removes what was set aside: all objects below the folder, and its folders. */
+async function discardAside(store: WritableStore, folder: string): Promise<void> {
+  for await (const { name, kind } of store.list(folder)) {
+    const key = joinKey(folder, name);
+    if (kind === "folder") await discardAside(store, key);
+    else await store.delete(key);
+  }
+  await store.delete(folder);
 }

@@ -1,13 +1,27 @@
 /** Makes encoded chunks with their digests, here or elsewhere. Knows settings; must not know where the chunks go. */
+
+import type { FetchedChunk } from "../../archive/read/chunk-fetch.ts";
 import { type DigestFunction, loadDigest } from "../../bytes/checksum.ts";
-import { decodeSync, encodeInto, HEADER_LENGTH, replaceBytes } from "../../codec/index.ts";
+import {
+  decodeSync,
+  encodeInto,
+  encodeSync,
+  HEADER_LENGTH,
+  isReady,
+  prepare,
+  prepareEncode,
+  replaceBytes,
+} from "../../codec/index.ts";
 import type { ByteEdit, ChunkEncoder, EncodeOptions, EncoderChoice } from "../../codec/types.ts";
+import { isSuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
+import type { ArrayRoot } from "../array/root.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
+import type { ColumnLayout } from "../layout/columns.ts";
 import type { ArraySettings } from "../layout/settings.ts";
 import { ChunkArena, type FilledBlocks } from "./arena.ts";
+import type { ChunkSource } from "./chunk-source.ts";
 import { applyEdits } from "./edits.ts";
-import { Encoding } from "./encode-chunk.ts";
 
 /** A chunk that is there, or, in a list so that it is not awaited on its way, one that is being made. */
 export type BegunChunk = StoredChunk | readonly [Promise<StoredChunk>];
@@ -126,5 +140,108 @@ export class ChunkMaker {
   /** Takes memory back to be used again. */
   giveBack(blocks: FilledBlocks): void {
     this.#arena.giveBack(blocks);
+  }
+}
+
+// Encoding in the calling thread, at once where the codec is ready.
+
+/** What a chunk is made with: an encoder that works elsewhere, or the calling thread. */
+class Encoding {
+  readonly #given: ChunkEncoder | EncoderChoice | undefined;
+  #encoder: ChunkEncoder | undefined;
+
+  constructor(encoder: ChunkEncoder | EncoderChoice | undefined) {
+    this.#given = encoder;
+    if (typeof encoder !== "function") this.#encoder = encoder;
+  }
+
+  /** Chunks that are worth asking for at a time. */
+  get parallel(): number {
+    return this.#encoder?.parallel ?? 1;
+  }
+
+  /** Loads what the compressor needs, and settles who encodes with it. */
+  async prepare(options: EncodeOptions): Promise<void> {
+    if (typeof this.#given === "function") this.#encoder = this.#given(options.cname);
+    if (this.parallel === 1) await prepareEncode(options.cname);
+  }
+
+  /** One chunk, in a buffer of its own; a promise of it where it is made elsewhere: `data` stay as they are till then. */
+  encode(data: Uint8Array, options: EncodeOptions): Uint8Array | Promise<Uint8Array> {
+    if (this.#encoder !== undefined && this.parallel > 1) return this.#encoder.encode(data, options);
+    return encodeSync(data, options);
+  }
+
+  /** True where chunks are made in the calling thread. */
+  get isHere(): boolean {
+    return this.#encoder === undefined || this.parallel === 1;
+  }
+}
+
+// The chunks that a writer puts into superchunks, column by column: encoded, changed, or copied from the last commit.
+// Must not know where they go.
+
+/** What of a writer the chunks depend on, as it is at the time. */
+interface Owner {
+  readonly root: ArrayRoot;
+  readonly columns: readonly ColumnLayout[];
+  /** The committed chunks. */
+  source(): ChunkSource;
+}
+
+/** The writer's `prepare` must have been awaited. */
+export class ColumnChunks {
+  readonly #maker: ChunkMaker;
+  readonly #owner: Owner;
+
+  constructor(maker: ChunkMaker, owner: Owner) {
+    this.#maker = maker;
+    this.#owner = owner;
+  }
+
+  #itemSize(column: number): number {
+    return this.#owner.columns[column]?.itemSize ?? 1;
+  }
+
+  /** Begins to encode a chunk that goes into the next superchunk to be published. */
+  begin(column: number, data: Uint8Array): Promise<BegunChunk> {
+    return this.#maker.begin(data, this.#itemSize(column));
+  }
+
+  /** Encodes a chunk that goes into the next superchunk or patch to be published. */
+  next(column: number, data: Uint8Array): StoredChunk | Promise<StoredChunk> {
+    return this.#maker.next(data, this.#itemSize(column));
+  }
+
+  /** The same for a stored chunk with some of its decoded bytes replaced. */
+  async replaced(column: number, chunk: FetchedChunk, edits: readonly ByteEdit[]): Promise<StoredChunk> {
+    const { bytes, header, place } = chunk;
+    if (!isReady(header.compressor)) await prepare(header.compressor);
+    try {
+      return await this.#maker.nextReplaced(bytes, header.nbytes, edits, this.#itemSize(column));
+    } catch (error) {
+      if (!isSuperchunkError(error)) throw error;
+      const path = this.#owner.root.store.describe(place.key);
+      throw error.inObject({ path, chunk: place.index, offset: place.offset });
+    }
+  }
+
+  /** Copies committed chunks `[first, end)` of a column for the next superchunk or patch to be published. */
+  async copied(column: number, first: number, end: number): Promise<StoredChunk[]> {
+    const chunks: StoredChunk[] = [];
+    if (first === end) return chunks;
+    for await (const { bytes, digest, header } of this.#owner.source().fetched(column, first, end))
+      chunks.push(this.#maker.copy(bytes, digest, header.nbytes));
+    return chunks;
+  }
+
+  /** An encoded chunk with the digest that the array's chunks have. */
+  withDigest(bytes: Uint8Array, nbytes: number): StoredChunk {
+    return this.#maker.withDigest(bytes, nbytes);
+  }
+
+  /** Encodes items of the given size as one chunk, with its digest, in memory of its own. */
+  encode(data: Uint8Array, typesize: number): Promise<StoredChunk> {
+    return this.#maker.encode(data, typesize);
   }
 }

@@ -4,17 +4,20 @@ import { LayoutSequence } from "../../archive/places/layout-files.ts";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { decodeFetched } from "../../archive/read/chunk-decoder.ts";
 import { type FetchedChunk, fetchChunks } from "../../archive/read/chunk-fetch.ts";
-import type { StoredLayout } from "../../format/layout.ts";
+import type { Patch, StoredLayout } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import type { ArrayRoot, Committed } from "../array/root.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
+import type { InPlaceChanges } from "../in-place/in-place-changes.ts";
 import type { ColumnLayout } from "../layout/columns.ts";
+import type { ArraySettings } from "../layout/settings.ts";
 
 /** Places that are made at a time. */
 const PLACES = 256;
 
 /** What a source knows besides the layout. */
-export interface SourceFacts {
+interface SourceFacts {
   readonly columns: readonly ColumnLayout[];
   readonly rows: number;
   readonly chunklen: number;
@@ -85,5 +88,48 @@ export class ChunkSource {
       }
     }
     return columns;
+  }
+}
+
+// The chunks that a writer reads on for its plan. Must not know how the plan comes about.
+
+/** What of a writer decides which chunks there are. */
+interface Plan {
+  readonly root: ArrayRoot;
+  readonly settings: Pick<ArraySettings, "chunklen">;
+  readonly columns: readonly ColumnLayout[];
+  readonly committed: Committed;
+  readonly patches: readonly Patch[];
+  readonly changes: InPlaceChanges | undefined;
+}
+
+/** Gives the chunks of the last commit, planned patches and changes in place laid over them; the same until one comes. */
+export class PlannedSource {
+  /** What chunks are read into. */
+  readonly #buffers: Uint8Array[] = [];
+  #known:
+    | { committed: Committed; patches: readonly Patch[]; revision: number; source: ChunkSource }
+    | undefined;
+
+  of({ root, settings, columns, committed, patches, changes }: Plan): ChunkSource {
+    const revision = changes?.revision ?? 0;
+    const known = this.#known;
+    if (known?.committed === committed && known.patches === patches && known.revision === revision)
+      return known.source;
+    const layout = { ...committed.layout, patches };
+    const store = changes === undefined || changes.isEmpty ? root.store : changes.view;
+    const source = new ChunkSource(store, root.path, layout, {
+      columns,
+      rows: committed.rows,
+      chunklen: settings.chunklen,
+      buffers: this.#buffers,
+    });
+    this.#known = { committed, patches, revision, source };
+    return source;
+  }
+
+  /** Settings or columns have changed. */
+  forget(): void {
+    this.#known = undefined;
   }
 }

@@ -3,13 +3,13 @@
  * Knows the forms; must not know where the rows go.
  */
 
+import { IS_LITTLE_ENDIAN, joinBytes } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
-import { IS_LITTLE_ENDIAN } from "../../bytes/byte-order.ts";
-import { joinBytes } from "../../bytes/join.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
+import { copyItems, repeatItem } from "../../values/copy-items.ts";
 import { putRow } from "../../values/item-bytes.ts";
-import { elementsOf } from "../../values/selection.ts";
+import { elementsOf, stridesOf } from "../../values/selection.ts";
 import { ComplexArray, fieldSize, swapBytes, type TypedValues } from "../../values/values.ts";
 
 /**
@@ -251,4 +251,28 @@ function widthFor(view: ArrayBufferView, dtype: DType): number | undefined {
     default:
       return undefined;
   }
+}
+
+// Rows that get another shape: what is cut off goes, and what is added is one value. Must not know where rows lie.
+
+/** The shape of a row before and after, and the item that is added. */
+interface RowReshaping {
+  readonly before: readonly number[];
+  readonly after: readonly number[];
+  readonly fill: Uint8Array;
+}
+
+/** Whole rows as rows of the new shape: a copy. */
+export function reshapeRows(rows: Uint8Array, { before, after, fill }: RowReshaping): Uint8Array {
+  const itemSize = fill.length;
+  const count = rows.length / (elementsOf(before) * itemSize);
+  const out = repeatItem(fill, new Uint8Array(count * elementsOf(after) * itemSize));
+  const common = before.map((n, d) => Math.min(n, at(after, d)));
+  copyItems(
+    { bytes: rows, offset: 0, strides: stridesOf([count, ...before]) },
+    { bytes: out, offset: 0, strides: stridesOf([count, ...after]) },
+    [count, ...common],
+    itemSize,
+  );
+  return out;
 }

@@ -1,8 +1,8 @@
 /** The codecs of bytes that Zarr names: blosc, crc32c, zlib and gzip, zstd. */
 
 import { gzipSync, zlibSync } from "fflate";
+import { joinBytes } from "../../bytes/arrays.ts";
 import { crc32c, digest } from "../../bytes/checksum.ts";
-import { joinBytes } from "../../bytes/join.ts";
 import { decode, decodeStream, encodeHere, encodeZstdStream, info } from "../../codec/index.ts";
 import { inflate } from "../../codec/stream.ts";
 import type { ChunkHeader, CompressorName, EncodeOptions, Shuffle } from "../../codec/types.ts";

@@ -6,7 +6,7 @@
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/data-types/index.html
  */
 
-import { joinBytes } from "../../bytes/join.ts";
+import { joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, Field, JsonObject, JsonValue, TimeUnit } from "../../format/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";

@@ -14,15 +14,17 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { type ArraySlice, type Selected, selectedOf } from "../../values/selected.ts";
+import { swapItems } from "../../values/copy-items.ts";
 import {
+  type ArraySlice,
   type Extent,
   elementsOf,
   resolveSelection,
+  type Selected,
   type Selection,
+  selectedOf,
   stridesOf,
 } from "../../values/selection.ts";
-import { swapItems } from "../../values/swap-items.ts";
 import { toValues } from "../../values/values.ts";
 import { type Chain, leafOf, permute } from "../codecs/chain.ts";
 import { countPositions, type GridAxis } from "../document/chunk-grid.ts";

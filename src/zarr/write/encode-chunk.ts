@@ -1,7 +1,7 @@
 /** Encodes a chunk of any chain from its items; shards in shards too. Knows chains; must not know stores. */
 
+import { joinBytes } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
-import { joinBytes } from "../../bytes/join.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { copyItems } from "../../values/copy-items.ts";
 import { stridesOf } from "../../values/selection.ts";

@@ -1,12 +1,11 @@
 /** Values that a caller gives, as items in stored byte order. Knows dtypes; must not know chunks. */
 
-import { IS_LITTLE_ENDIAN } from "../../bytes/byte-order.ts";
+import { IS_LITTLE_ENDIAN } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
-import type { ItemView } from "../../values/copy-items.ts";
+import { type ItemView, swapItems } from "../../values/copy-items.ts";
 import { putItem } from "../../values/item-bytes.ts";
 import { stridesOf } from "../../values/selection.ts";
-import { swapItems } from "../../values/swap-items.ts";
 
 /**
  * Values of a selection in C order: a typed array, a list, a container as `get` gives it; or one value for all, of

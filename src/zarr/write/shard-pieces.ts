@@ -6,8 +6,8 @@
  * must not know where chunks come from or where the shard goes.
  */
 
+import { BufferShelf } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
-import { BufferShelf } from "../../bytes/buffer-shelf.ts";
 import { HEADER_LENGTH } from "../../codec/header.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { mapAhead } from "../../store/pool.ts";

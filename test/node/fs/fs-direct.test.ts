@@ -1,11 +1,12 @@
 /** Long files past the page cache: the same bytes, the same promises, and every way in which systems refuse. */
+
 import { execFileSync, spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { DirectAccess, STAGE } from "../../../src/node/fs/fs-direct.ts";
 import type { FileStoreOptions } from "../../../src/node/fs/fs-reader.ts";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
+import { DirectAccess, STAGE } from "../../../src/node/fs/fs-write.ts";
 import type { PieceRooms, PutSource, RoomySource } from "../../../src/store/types.ts";
 import { makeFolder, withStore } from "../../store/folder.ts";
 import { bundleScript } from "../../store/script.ts";

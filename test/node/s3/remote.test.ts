@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { ArrayArchive } from "../../../src/archive/kinds/types.ts";
 import { locateTarget, open, S3Store } from "../../../src/node/index.ts";
-import { parseS3Address } from "../../../src/node/s3/s3-address.ts";
+import { parseS3Address } from "../../../src/node/s3/s3-store.ts";
 import { createArray as createAt, openWritable } from "../../../src/node/write.ts";
 import { HttpStore } from "../../../src/store/http.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";

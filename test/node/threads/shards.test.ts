@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { ArraySlice } from "../../../src/archive/kinds/types.ts";
 import { createZarr as createAt, FileStore } from "../../../src/node/index.ts";
-import { ThreadShardWriter } from "../../../src/node/threads/thread-shards.ts";
+import { ThreadShardWriter } from "../../../src/node/threads/thread-encoder.ts";
 import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import type { WritableStore } from "../../../src/store/types.ts";

@@ -11,8 +11,11 @@ import { JsonFloat } from "../../../src/format/json-float.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { withCounting } from "../../../src/store/wrappers/counting.ts";
 import { VolatileStore } from "../../../src/store/wrappers/volatile.ts";
-import { appendToBloscpack, forecastAppend } from "../../../src/write/bloscpack/bloscpack-append.ts";
-import type { BloscpackAppendOptions } from "../../../src/write/bloscpack/bloscpack-append-plan.ts";
+import {
+  appendToBloscpack,
+  type BloscpackAppendOptions,
+  forecastAppend,
+} from "../../../src/write/bloscpack/bloscpack-append.ts";
 import type { BloscpackOptions } from "../../../src/write/bloscpack/bloscpack-options.ts";
 import { compressArray, compressBytes } from "../../../src/write/bloscpack/bloscpack-write.ts";
 import { randomFrom } from "../../crash/random.ts";

@@ -1,0 +1,152 @@
+/** Reads little-endian fields of stored bytes, with bounds checked. Knows no format. */
+import { type ErrorDetails, SuperchunkError } from "../errors.ts";
+
+/** A window on bytes of a file. All positions count from the window's start; `base` is where that is in the file. */
+export class ByteReader {
+  readonly bytes: Uint8Array;
+  /** Key or path of the file, for messages. */
+  readonly path: string;
+  /** Offset of the first byte in the file, for messages. */
+  readonly base: number;
+  readonly #view: DataView;
+
+  constructor(bytes: Uint8Array, path: string, base = 0) {
+    this.bytes = bytes;
+    this.path = path;
+    this.base = base;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  /** Bytes in the window. */
+  get length(): number {
+    return this.bytes.length;
+  }
+
+  uint8(at: number, field = "byte"): number {
+    this.need(at, 1, field);
+    return this.#view.getUint8(at);
+  }
+
+  int32(at: number, field = "int32"): number {
+    this.need(at, 4, field);
+    return this.#view.getInt32(at, true);
+  }
+
+  uint32(at: number, field = "uint32"): number {
+    this.need(at, 4, field);
+    return this.#view.getUint32(at, true);
+  }
+
+  int64(at: number, field = "int64"): bigint {
+    this.need(at, 8, field);
+    return this.#view.getBigInt64(at, true);
+  }
+
+  uint64(at: number, field = "uint64"): bigint {
+    this.need(at, 8, field);
+    return this.#view.getBigUint64(at, true);
+  }
+
+  /** A view of `length` bytes. */
+  view(at: number, length: number, field = "bytes"): Uint8Array {
+    this.need(at, length, field);
+    return this.bytes.subarray(at, at + length);
+  }
+
+  /** Throws `TRUNCATED` unless `length` bytes are there from `at` on. */
+  need(at: number, length: number, field: string): void {
+    if (at >= 0 && length >= 0 && length <= this.length - at) return;
+    const offset = this.base + at;
+    const found = Math.max(0, this.length - at);
+    throw new SuperchunkError(
+      "TRUNCATED",
+      `${field} needs ${length} bytes at byte ${offset}, but there are only ${found}. The file is cut short; look for a whole copy`,
+      { path: this.path, offset, field, expected: length, found },
+    );
+  }
+}
+
+// Writes little-endian fields into a buffer of fixed size. Knows no format.
+
+/** A buffer of known length, filled field by field; what is not written is zero. */
+export class ByteWriter {
+  readonly bytes: Uint8Array;
+  readonly #view: DataView;
+
+  constructor(length: number) {
+    this.bytes = new Uint8Array(length);
+    this.#view = new DataView(this.bytes.buffer);
+  }
+
+  uint8(at: number, value: number, field = "byte"): void {
+    this.#check(value, 0, 0xff, field);
+    this.#view.setUint8(at, value);
+  }
+
+  int32(at: number, value: number, field = "int32"): void {
+    this.#check(value, -0x8000_0000, 0x7fff_ffff, field);
+    this.#view.setInt32(at, value, true);
+  }
+
+  uint32(at: number, value: number, field = "uint32"): void {
+    this.#check(value, 0, 0xffff_ffff, field);
+    this.#view.setUint32(at, value, true);
+  }
+
+  /** Writes a safe integer as int64. */
+  int64(at: number, value: number, field = "int64"): void {
+    this.#check(value, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, field);
+    this.#view.setBigInt64(at, BigInt(value), true);
+  }
+
+  /** Copies bytes in. */
+  put(at: number, bytes: Uint8Array): void {
+    this.bytes.set(bytes, at);
+  }
+
+  #check(value: number, least: number, most: number, field: string): void {
+    if (Number.isInteger(value) && value >= least && value <= most) return;
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `${field} ${value} cannot be stored: it must be an integer from ${least} to ${most}`,
+      {
+        field,
+        expected: `${least} to ${most}`,
+        found: value,
+      },
+    );
+  }
+}
+
+// 64-bit integers as JavaScript numbers: the one place where a bigint of a file becomes a number.
+
+const WORD = 0x1_0000_0000;
+
+/**
+ * A stored 64-bit integer as a number. Throws `BAD_FIELD` outside ±(2^53 - 1): no object is that large, so the
+ * field cannot be true. `details` say which file and field.
+ */
+export function toSafeNumber(value: bigint, details: ErrorDetails): number {
+  const number = Number(value);
+  if (Number.isSafeInteger(number)) return number;
+  throw unsafeInteger(value, details);
+}
+
+/**
+ * The same from the two halves of a stored integer, for tables where a bigint for each entry would cost too
+ * much: `low` unsigned, `high` signed.
+ */
+export function joinSafeNumber(low: number, high: number, details: () => ErrorDetails): number {
+  const number = high * WORD + low;
+  if (Number.isSafeInteger(number)) return number;
+  throw unsafeInteger(BigInt(high) * BigInt(WORD) + BigInt(low), details());
+}
+
+function unsafeInteger(value: bigint, details: ErrorDetails): SuperchunkError {
+  const where = details.offset === undefined ? "" : ` at byte ${details.offset}`;
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `${details.field ?? "a 64-bit integer"}${where} is ${value}, which is beyond the size of any file. The file is damaged; look for another copy`,
+    { expected: "within ±(2^53 - 1)", found: value, ...details },
+  );
+}
