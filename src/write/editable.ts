@@ -7,6 +7,7 @@
 
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { LayoutIndex } from "../archive/places/layout-files.ts";
+import type { ChunkEncoder } from "../codec/types.ts";
 import { badArgument, SuperchunkError } from "../errors.ts";
 import { joinMembers, memberText, parseJson, splitMembers } from "../format/json.ts";
 import { keepFloats } from "../format/json-float.ts";
@@ -24,6 +25,14 @@ import type { CutOptions } from "./layout/settings.ts";
 
 /** The formats that can be edited, as `create` names them. */
 export type EditFormat = "blz" | "bcolz" | "bloscpack" | "zarr";
+
+/** What every editor is opened with. */
+export interface EditorOptions {
+  readonly encoder?: ChunkEncoder | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Released by `close`. */
+  readonly lock?: { release(): Promise<void> } | undefined;
+}
 
 /** Changes of user attributes: a value sets one, undefined removes it. `new JsonFloat(1)` is `1.0` for Python. */
 export type AttributeChanges = Readonly<Record<string, JsonInput | undefined>>;

@@ -28,6 +28,7 @@ import {
   type AttributeChanges,
   changeMembers,
   Editable,
+  type EditorOptions,
   type NewColumn,
   OperationLine,
   planDeletion,
@@ -55,13 +56,9 @@ import {
 import { readTable } from "./table-state.ts";
 
 /** How a carray or a table is opened. */
-export interface BcolzOptions {
-  readonly encoder?: ChunkEncoder | undefined;
-  readonly signal?: AbortSignal | undefined;
+export interface BcolzOptions extends EditorOptions {
   /** Takes no lock and writes nothing: for plans. */
   readonly readOnly?: boolean | undefined;
-  /** Released by `close`. */
-  readonly lock?: { release(): Promise<void> } | undefined;
 }
 
 /** Bytes of rows, and of changes, that wait in memory. */

@@ -5,7 +5,7 @@
 
 import type { LongOptions } from "../../archive/kinds/types.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
-import type { ByteEdit, ChunkEncoder } from "../../codec/types.ts";
+import type { ByteEdit } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -15,6 +15,7 @@ import {
   type AttributeChanges,
   attempt,
   Editable,
+  type EditorOptions,
   OperationLine,
   planDeletion,
   type ResizePlan,
@@ -31,13 +32,9 @@ import { scratchBeside, spoolChunks } from "./chunk-spool.ts";
 import { cutPieces } from "./pieces.ts";
 
 /** How a file is opened. */
-export interface BloscpackFileOptions {
-  readonly encoder?: ChunkEncoder | undefined;
-  readonly signal?: AbortSignal | undefined;
+export interface BloscpackFileOptions extends EditorOptions {
   /** How chunks are made; default: as the file's last one. */
   readonly settings?: Pick<BloscpackAppendOptions, "chunkSize" | "cname" | "clevel" | "shuffle"> | undefined;
-  /** Released by `close`. */
-  readonly lock?: { release(): Promise<void> } | undefined;
 }
 
 /** Bytes of rows that wait in memory, and that are read at once where rows move. */
