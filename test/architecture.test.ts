@@ -118,12 +118,12 @@ test("no file is longer than 500 lines", () => {
  */
 const LIMITS = {
   lines: { limit: 78_000, bar: 58_000 },
-  files: { limit: 392, bar: 380 },
+  files: { limit: 402, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 18, bar: 5 },
   "defaults after an index": { limit: 42, bar: 20 },
   "imports of the command past the public entries": { limit: 33, bar: 0 },
-  "cycles of imports, types counted": { limit: 3, bar: 0 },
+  "cycles of imports, types counted": { limit: 2, bar: 0 },
 } as const;
 
 const kernels = readdirSync(join(root, "src/kernels/assembly")).map((name) => `src/kernels/assembly/${name}`);

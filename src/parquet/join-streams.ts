@@ -5,8 +5,9 @@
  * one another. snappy: the lengths in front of the streams go, that of all comes first. Stored bytes become literals.
  * Knows streams; must not know Blosc or Parquet. @see docs/parquet-format.md [PS]
  */
+
+import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
-import { joinBytes } from "../bytes/join.ts";
 import { SuperchunkError } from "../errors.ts";
 
 /** Compressors whose streams can be joined. */

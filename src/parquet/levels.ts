@@ -1,6 +1,7 @@
 /** Repetition and definition levels: which values begin a list, and which are there. @see docs/parquet-format.md [PL] */
+
+import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
-import { joinBytes } from "../bytes/join.ts";
 import type { Leaf } from "./schema.ts";
 
 /**

@@ -6,7 +6,7 @@
 import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
 import type { DType } from "../format/types.ts";
-import { swapItems } from "../values/swap-items.ts";
+import { swapItems } from "../values/copy-items.ts";
 import type { Leaf } from "./schema.ts";
 
 /** Values of some rows. */

@@ -3,9 +3,8 @@ import type { Compressor, Shuffle } from "../../codec/types.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
-import type { Selection } from "../../values/selection.ts";
-import type { ChunkPlace } from "../places/sequence.ts";
 import type { ArraySlice, Selected, Selection, ValueTypes } from "../../values/selection.ts";
+import type { ChunkPlace } from "../places/sequence.ts";
 import type { ChunkDecoder } from "../read/chunk-decoder.ts";
 
 export type { ArraySlice };

@@ -3,8 +3,8 @@
  * the decompression of streams. Knows what each value has become; must not write.
  */
 import { type DecodedArray, type ParquetParsers, parquetScan } from "hyparquet";
+import { isEqual } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
-import { isEqual } from "../../bytes/equal.ts";
 import { decodeStreamSync, prepare } from "../../codec/index.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
