@@ -8,16 +8,16 @@ import { basename, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import {
-  type Archive,
-  type ArrayArchive,
   type BytesArchive,
   type DamageReport,
   encodeNpyHeader,
   isSuperchunkError,
   type LongOptions,
+  type Readable,
+  type ReadableArray,
   SuperchunkError,
 } from "../../src/index.ts";
-import { locateTarget, openArchive } from "../../src/node/index.ts";
+import { locateTarget, open } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { formatSize } from "../input/units.ts";
@@ -90,7 +90,7 @@ async function decompress(
 ): Promise<void> {
   const reports: DamageReport[] = [];
   const settings = { signal: context.signal, ...readingDamaged(options.damaged, reports) };
-  const archive = await openArchive(file, settings);
+  const archive = await open(file, settings);
   try {
     const bytes = withBytes(archive, shown);
     if (out === "-") {
@@ -110,11 +110,11 @@ async function decompress(
   }
 }
 
-function withBytes(archive: Archive, shown: string): ArrayArchive | BytesArchive {
-  if (archive.kind !== "table") return archive;
+function withBytes(archive: Readable, shown: string): ReadableArray | BytesArchive {
+  if (archive.kind === "array" || archive.kind === "bytes") return archive;
   throw new SuperchunkError(
     "BAD_ARGUMENT",
-    'a table is not one run of bytes; use "superchunk cat --column NAME --format raw" or npy',
+    `a ${archive.kind} is not one run of bytes; use "superchunk cat --column NAME --format raw" or npy`,
     {
       path: shown,
     },
@@ -123,7 +123,7 @@ function withBytes(archive: Archive, shown: string): ArrayArchive | BytesArchive
 
 /** Writes `out` whole or not at all. */
 async function publish(
-  archive: ArrayArchive | BytesArchive,
+  archive: ReadableArray | BytesArchive,
   out: string,
   options: DecompressOptions,
   long: LongOptions,
@@ -141,7 +141,7 @@ async function publish(
 }
 
 async function* contents(
-  archive: ArrayArchive | BytesArchive,
+  archive: ReadableArray | BytesArchive,
   out: string,
   long: LongOptions,
 ): AsyncIterable<Uint8Array> {

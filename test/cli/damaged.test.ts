@@ -35,6 +35,10 @@ beforeAll(async () => {
     writeFileSync(file, bytes);
   }
   rmSync(at("carray/data/__2.blp"));
+  await run("create", at("whole"), ...from);
+  await run("convert", at("whole"), at("zarr"), "--chunks-per-shard", "2");
+  const shard = readFileSync(at("zarr/c/1"));
+  writeFileSync(at("zarr/c/1"), shard.fill(0xee, 0, 16));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -42,19 +46,22 @@ const rowsOf = (bytes: Uint8Array): number[] => [...new Float64Array(new Uint8Ar
 const skipped = [...ROWS].filter((value, row) => !isBad(value, row));
 const filled = [...ROWS].map((value, row) => (isBad(value, row) ? 0 : value));
 
-describe.each(["blz", "carray", "rows.blp"])("%s", (name) => {
+describe.each(["blz", "carray", "rows.blp", "zarr"])("%s", (name) => {
   const path = (): string => at(name);
 
   it.each(["cat", "decompress", "convert"])(
     "%s stops at the damage where nothing else is asked for",
     async (command) => {
       const argv =
-        { cat: ["--format", "raw"], decompress: ["-"], convert: [at(`${name}.zarr`), "--overwrite"] }[
+        { cat: ["--format", "raw"], decompress: ["-"], convert: [at(`${name}.npy`), "--to", "npy"] }[
           command
         ] ?? [];
       for (const how of [[], ["--damaged", "stop"]]) {
         const { code, err } = await runCli([command, path(), ...argv, ...how]);
-        expect([code, err]).toEqual([3, expect.stringMatching(/chunk 2/)]);
+        expect([code, err]).toEqual([
+          3,
+          expect.stringMatching(name === "zarr" ? /c\/1: chunk 0/ : /chunk 2/),
+        ]);
       }
     },
   );

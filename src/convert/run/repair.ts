@@ -9,27 +9,21 @@
 import type { Hole, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
 import { encodeJson } from "../../archive/places/generation.ts";
-import { flawOf, isFlaw } from "../../archive/salvage/chunk-check.ts";
 import { lengthOf } from "../../archive/salvage/holes.ts";
 import type { ToldFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
-import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
 import { encodeFilled, mergeSpans, type RowSpan } from "../../format/layout.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
-import type { Selection } from "../../values/selection.ts";
 import type { WriterLock } from "../../write/array/create.ts";
 import { type ArraySurvey, repairInPlace, repairInto } from "../../write/repair/rebuild.ts";
-import { startsOf } from "../../zarr/document/chunk-grid.ts";
-import type { ZarrArray } from "../../zarr/read/array.ts";
+import { surveyZarrArray } from "../../zarr/read/damaged.ts";
 import { openZarr } from "../../zarr/read/open.ts";
-import { openZarrWriter } from "../../zarr/write/create.ts";
-import { recoverShard } from "../../zarr/write/recover-shard.ts";
-import type { WritableZarrArray } from "../../zarr/write/writable-array.ts";
 import type { ConvertFormat } from "../pipeline.ts";
+import { readPieces } from "../targets/zarr-objects.ts";
 import { convert } from "./convert.ts";
 
 export type { Hole, HolePolicy } from "../../archive/kinds/types.ts";
@@ -151,22 +145,17 @@ async function isZarrNode(store: ReadableStore, path: string): Promise<boolean> 
   return false;
 }
 
-/** An array without dimensions is one row. */
-function rowsOf({ shape: [rows = 1] }: ZarrArray): number {
-  return rows;
-}
-
 /** A Zarr array or group: chunks that cannot be read are chunks that are not stored in the copy. */
 async function repairZarr(store: ReadableStore, path: string, options: RepairOptions): Promise<RepairReport> {
-  const surveys = await surveyZarr(store, path, options.signal);
-  const holes = surveys.flatMap(({ bad }) => bad.map(({ hole }) => hole));
-  const rows = surveys.reduce((most, { array }) => Math.max(most, rowsOf(array)), 0);
+  const survey = await surveyZarr(store, path, options.signal);
+  const { rows, whole, holes } = survey;
+  const lost = [...holes.map(describeHole), ...survey.lost];
   const report = {
     rowsBefore: rows,
     rows,
     problems: [],
-    lost: holes.map(describeHole),
-    whole: surveys.reduce((sum, { whole }) => sum + whole, 0),
+    lost,
+    whole,
     holes,
     filled: [],
     setAside: undefined,
@@ -174,17 +163,15 @@ async function repairZarr(store: ReadableStore, path: string, options: RepairOpt
   if (options.dryRun === true) return report;
   const shown = store.describe(path);
   if (options.into === undefined) throw notHere(shown, "Zarr node");
-  if (holes.length > 0 && options.holes === undefined) throw refusal(shown, { holes });
+  if (holes.length > 0 && options.holes === undefined) throw refusal(shown, survey);
   if (holes.length > 0 && options.holes !== "fill")
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "chunks of Zarr keep their places, and the fill value stands where one is gone: take --holes fill",
+      'chunks of Zarr keep their places, and the fill value stands where one is gone: use --holes fill, or "superchunk convert --damaged skip", which leaves their rows out',
       { path: shown, field: "holes" },
     );
-  const { filled, bad } = await repairZarrInto(store, path, surveys, options.into);
-  const back = holes.length - bad.length;
-  const problems = back > 0 ? [`${back} chunks came back by an earlier index of their shard`] : [];
-  return { ...report, problems, lost: bad.map(describeHole), holes: bad, filled };
+  await repairZarrInto(path, survey, options.into);
+  return { ...report, filled: mergeSpans(holes) };
 }
 
 /** Notes the rows that were filled in the `meta/sizes` of each carray, where nothing but this library looks for them. [FG-15] */
@@ -254,176 +241,77 @@ async function isReadable(store: ReadableStore, path: string): Promise<boolean> 
   }
 }
 
-/** A chunk of an array that cannot be read. */
-interface BadChunk {
-  /** First item, by dimension. */
-  readonly start: readonly number[];
-  readonly hole: Hole;
-}
-
-/** What was found of an array. */
-interface ZarrSurvey {
-  /** Path below the node that was asked for. */
-  readonly name: string;
-  readonly array: ZarrArray;
-  readonly bad: readonly BadChunk[];
+/** What was found at and below a node. */
+interface NodeSurvey {
+  readonly rows: number;
+  /** Chunks that are whole, those included that are not stored. */
   readonly whole: number;
+  readonly holes: readonly Hole[];
+  readonly lost: readonly string[];
+  /** What opens the objects of the node without what cannot be read. */
+  readonly storeOf: (key: string) => ReadableStore;
 }
 
-/** Looks through the arrays at and below a node: reads every chunk. Throws `UNSUPPORTED` for grids of unequal chunks. */
-async function surveyZarr(
-  store: ReadableStore,
-  path: string,
-  signal?: AbortSignal,
-): Promise<readonly ZarrSurvey[]> {
-  const surveys: ZarrSurvey[] = [];
-  const visit = async (key: string, name: string): Promise<void> => {
-    const node = await openZarr(store, key, { signal });
-    if (node.kind === "array") surveys.push(await surveyOne(node, name, signal));
-    else for (const member of await node.members()) await visit(joinKey(key, member), joinKey(name, member));
-  };
-  await visit(path, "");
-  return surveys;
-}
-
-async function surveyOne(array: ZarrArray, name: string, signal?: AbortSignal): Promise<ZarrSurvey> {
-  const { chunkShape } = await array.summary();
-  const path = array.store.describe(array.path);
-  if (chunkShape === undefined)
-    throw new SuperchunkError(
-      "UNSUPPORTED",
-      "a grid of unequal chunks cannot be repaired; convert it first",
-      { path },
-    );
-  const bad: BadChunk[] = [];
-  let index = 0;
-  for (const start of startsOf(array.shape, chunkShape)) {
-    signal?.throwIfAborted();
-    try {
-      await array.getBytes(regionOf(array.shape, chunkShape, start), { signal });
-    } catch (error) {
-      if (!isFlaw(error)) throw error;
-      const [[from = 0], [step = 1]] = [start, chunkShape];
-      const to = Math.min(rowsOf(array), from + step);
-      const column = name === "" ? {} : { column: name };
-      bad.push({ start, hole: { ...column, chunk: index, from, to, ...flawOf(error, path) } });
+/** Looks through the arrays at and below a node: reads every chunk that is stored. */
+async function surveyZarr(store: ReadableStore, path: string, signal?: AbortSignal): Promise<NodeSurvey> {
+  const found = { rows: 0, whole: 0, holes: [] as Hole[], lost: [] as string[] };
+  const stores: { readonly folder: string; readonly store: ReadableStore }[] = [];
+  const visit = async (node: Awaited<ReturnType<typeof openZarr>>, name: string): Promise<void> => {
+    if (node.kind === "group") {
+      for (const member of await node.members()) await visit(await node.open(member), joinKey(name, member));
+      return;
     }
-    index++;
-  }
-  return { name, array, bad, whole: index - bad.length };
+    const { holes, lost, store: whole } = await surveyZarrArray(node, { column: name || undefined, signal });
+    const [rows = 1] = node.shape;
+    found.rows = Math.max(found.rows, rows);
+    found.whole += node.nchunks - holes.length;
+    found.holes.push(...holes);
+    found.lost.push(...lost);
+    stores.push({ folder: node.model.dataFolder, store: whole });
+  };
+  await visit(await openZarr(store, path, { signal }), "");
+  const holds = (folder: string, key: string): boolean =>
+    folder === "" || key === folder || key.startsWith(`${folder}/`);
+  return {
+    ...found,
+    storeOf: (key) => stores.find(({ folder }) => holds(folder, key))?.store ?? store,
+  };
 }
 
-function regionOf(
-  shape: readonly number[],
-  chunkShape: readonly number[],
-  start: readonly number[],
-): Selection {
-  return start.map((from, i) => ({
-    start: from,
-    stop: Math.min(at(shape, i), from + at(chunkShape, i)),
-    step: 1,
-  }));
-}
-
-/** Copies the node, and makes what cannot be read chunks that are not stored. Resolves with the rows that read as fill values. */
+/** Copies the node as it was surveyed. Throws `CONFLICT` where something is at the destination. */
 async function repairZarrInto(
-  store: ReadableStore,
   path: string,
-  surveys: readonly ZarrSurvey[],
+  { storeOf }: NodeSurvey,
   into: { readonly store: WritableStore; readonly path: string },
-): Promise<{ readonly filled: readonly RowSpan[]; readonly bad: readonly Hole[] }> {
+): Promise<void> {
   for await (const _ of into.store.list(into.path))
     throw new SuperchunkError("CONFLICT", "the destination exists; name another", {
       path: into.store.describe(into.path),
     });
-  await copyBelow(store, path, into.store, into.path);
-  const left: Hole[] = [];
-  for (const { name, bad } of surveys) {
-    if (bad.length === 0) continue;
-    const array = await openZarrWriter(into.store, joinKey(into.path, name));
-    const { chunkShape = array.shape, shardShape } = await array.summary();
-    for (const { start, hole } of bad) {
-      const region = regionOf(array.shape, chunkShape, start);
-      if (shardShape !== undefined && (await isBack(array, region, start, shardShape))) continue;
-      left.push(hole);
-      try {
-        await array.fill(region);
-      } catch (error) {
-        const outer = shardShape ?? chunkShape;
-        if (!isFlaw(error) || !isAllBad(array.shape, chunkShape, outer, bad, start)) throw error;
-        // Nothing of the object can be read: without it, its chunks are chunks that are not stored.
-        await into.store.delete(array.model.chunkKey(positionIn(start, outer)));
-      }
-    }
-    await array.flush();
-  }
-  return { filled: mergeSpans(left), bad: left };
+  await copyBelow(storeOf, path, into.store, into.path);
 }
 
-function positionIn(start: readonly number[], outer: readonly number[]): number[] {
-  return start.map((from, i) => Math.floor(from / at(outer, i)));
-}
+/** Names of documents of every version. */
+const DOCUMENT = /^(?:zarr\.json|\.z(?:array|group|attrs|metadata)|.*\.(?:array|group)\.json)$/;
 
-/** True where no chunk of the object that holds the one at `start` can be read. */
-function isAllBad(
-  shape: readonly number[],
-  chunkShape: readonly number[],
-  outer: readonly number[],
-  bad: readonly BadChunk[],
-  start: readonly number[],
-): boolean {
-  const position = positionIn(start, outer).join();
-  const held = bad.filter((each) => positionIn(each.start, outer).join() === position).length;
-  const needed = positionIn(start, outer).reduce((product, place, i) => {
-    const length = at(outer, i);
-    return product * Math.ceil(Math.min(length, at(shape, i) - place * length) / at(chunkShape, i));
-  }, 1);
-  return held === needed;
-}
-
-/** True where the shard's last whole index brings a chunk back. */
-async function isBack(
-  array: WritableZarrArray,
-  region: Selection,
-  start: readonly number[],
-  shardShape: readonly number[],
-): Promise<boolean> {
-  const position = positionIn(start, shardShape);
-  try {
-    await recoverShard(array, position);
-  } catch (error) {
-    if (!isFlaw(error) && !(error instanceof SuperchunkError && error.code === "NOT_FOUND")) throw error;
-  }
-  try {
-    await array.getBytes(region);
-    return (await array.store.stat(array.model.chunkKey(position))) !== undefined;
-  } catch (error) {
-    if (isFlaw(error)) return false;
-    throw error;
-  }
-}
-
-const PIECE = 8 << 20;
-
+/** Documents are copied last, those of a folder after all that is below it: a copy that was interrupted does not open. */
 async function copyBelow(
-  store: ReadableStore,
+  storeOf: (key: string) => ReadableStore,
   from: string,
   target: WritableStore,
   to: string,
 ): Promise<void> {
+  const store = storeOf(from);
+  const copyObject = async (name: string): Promise<void> => {
+    const key = joinKey(from, name);
+    const nbytes = (await store.stat(key))?.size ?? 0;
+    await target.put(joinKey(to, name), readPieces(store, key, { offset: 0, nbytes }), { durable: true });
+  };
+  const documents: string[] = [];
   for await (const { name, kind } of store.list(from)) {
-    const [source, copy] = [joinKey(from, name), joinKey(to, name)];
-    if (kind === "folder") {
-      await copyBelow(store, source, target, copy);
-      continue;
-    }
-    const size = (await store.stat(source))?.size ?? 0;
-    async function* pieces(): AsyncGenerator<Uint8Array> {
-      for (let offset = 0; offset < size; offset += PIECE) {
-        const bytes = await store.getRange(source, { offset, length: Math.min(PIECE, size - offset) });
-        if (bytes !== undefined) yield bytes;
-      }
-    }
-    await target.put(copy, pieces());
+    if (kind === "folder") await copyBelow(storeOf, joinKey(from, name), target, joinKey(to, name));
+    else if (DOCUMENT.test(name)) documents.push(name);
+    else await copyObject(name);
   }
+  for (const name of documents) await copyObject(name);
 }

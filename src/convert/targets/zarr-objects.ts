@@ -181,11 +181,11 @@ function recoderOf(array: ZarrArray, converted: ArrayModel, { transform }: Recod
 }
 
 /** A range of an object in pieces of bounded size. Throws `TRUNCATED`. */
-async function* readPieces(
+export async function* readPieces(
   store: ReadableStore,
   key: string,
   { offset, nbytes }: ShardEntry,
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < nbytes; at += COPY) {
     const length = Math.min(COPY, nbytes - at);

@@ -65,7 +65,7 @@ export function regularAxis(extent: number, length: number): GridAxis {
 }
 
 /** Chunks of the given lengths, which together are at least as long as the array. */
-function irregularAxis(extent: number, lengths: readonly number[]): GridAxis {
+export function irregularAxis(extent: number, lengths: readonly number[]): GridAxis {
   const starts = new Float64Array(lengths.length + 1);
   let count = 0;
   lengths.forEach((length, i) => {

@@ -3,6 +3,7 @@
  *
  * Knows where documents are; what they mean is in the metadata modules.
  */
+import type { OpenOptions } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
@@ -29,7 +30,7 @@ import { type GroupAccess, ZarrGroup } from "./group.ts";
 import type { ReadSettings } from "./leaf.ts";
 
 /** Options of {@link openZarr}. */
-export interface OpenZarrOptions extends ReadSettings {
+export interface OpenZarrOptions extends ReadSettings, Pick<OpenOptions, "damaged" | "onDamage"> {
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -94,12 +95,24 @@ async function openV3(
   return makeV3(store, parseDocument(document, path, store.describe(key)), options);
 }
 
-function makeV3(
+/** The array, looked through first where its damaged chunks are to be skipped or filled. */
+async function arrayOf(
+  store: ReadableStore,
+  model: ArrayModel,
+  options: OpenZarrOptions,
+): Promise<ZarrArray> {
+  const array = new ZarrArray(store, model, options);
+  if ((options.damaged ?? "stop") === "stop") return array;
+  const { openDamagedArray } = await import("./damaged.ts");
+  return openDamagedArray(array, options);
+}
+
+async function makeV3(
   store: ReadableStore,
   model: ArrayModel | GroupModel,
   options: OpenZarrOptions,
-): ZarrArray | ZarrGroup {
-  if (!("consolidated" in model)) return new ZarrArray(store, model, options);
+): Promise<ZarrArray | ZarrGroup> {
+  if (!("consolidated" in model)) return arrayOf(store, model, options);
   const { consolidated } = model;
   const access: GroupAccess = {
     async *members() {
@@ -137,7 +150,7 @@ async function openV2Node(
     name: store.describe(joinKey(path, name)),
   });
   if (array !== undefined)
-    return new ZarrArray(store, parseV2Array(await nodeOf(array, V2_DOCUMENTS.array)), options);
+    return arrayOf(store, parseV2Array(await nodeOf(array, V2_DOCUMENTS.array)), options);
   const group = await read(V2_DOCUMENTS.group);
   if (group === undefined) return undefined;
   const node = await nodeOf(group, V2_DOCUMENTS.group);
@@ -207,11 +220,8 @@ async function openHierarchy(
   const arrayKey = joinKey(base, documentKey(path, "array", suffix));
   const array = await readDocument(store, arrayKey, options.signal);
   if (array !== undefined) {
-    return new ZarrArray(
-      store,
-      parseTransformerArray(array, base, path, arrayKey, store.describe(arrayKey)),
-      options,
-    );
+    const model = parseTransformerArray(array, base, path, arrayKey, store.describe(arrayKey));
+    return arrayOf(store, model, options);
   }
   const groupKey = joinKey(base, documentKey(path, "group", suffix));
   const group = await readDocument(store, groupKey, options.signal);

@@ -95,7 +95,7 @@ function findingOf(error: unknown): Finding {
 }
 
 /** The same array with a grid of one chunk, so that a damaged shard does not hide the others. */
-function onlyChunk(model: ArrayModel, position: readonly number[]): ArrayModel {
+export function onlyChunk(model: ArrayModel, position: readonly number[]): ArrayModel {
   return {
     ...model,
     axes: model.axes.map((axis, d) => ({

@@ -60,11 +60,10 @@ export async function recoverShard(
   const path = store.describe(key);
   const layout = serializer.index;
   const grid = innerGrid(serializer, permute(shapeAt(axes, position), chain.order));
-  refuseTwins(serializer, grid, path);
   return withObjectLock(store, key, async () => {
     const info = await store.stat(key, { signal });
     if (info === undefined) throw new SuperchunkError("NOT_FOUND", "no such shard", { path });
-    const earlier = await findEarlierShard(store, key, info.size, { grid, layout }, signal);
+    const earlier = await findEarlierShard(store, key, info.size, { grid, serializer }, signal);
     const found = { size: earlier.size, dropped: info.size - earlier.size };
     const chunks = earlier.entries.filter((entry) => entry !== undefined).length;
     if (found.dropped > 0) {
@@ -106,14 +105,16 @@ function refuseTwins(outer: ShardingSerializer, grid: readonly number[], path: s
  * The shard up to its last whole index, looking back from the object's end. Throws `UNSUPPORTED` for an index at the start or
  * without a crc32c, `INCOMPLETE` where there is none.
  */
-async function findEarlierShard(
+export async function findEarlierShard(
   store: ReadableStore,
   key: string,
   size: number,
-  { grid, layout }: { readonly grid: readonly number[]; readonly layout: ShardIndexLayout },
+  { grid, serializer }: { readonly grid: readonly number[]; readonly serializer: ShardingSerializer },
   signal?: AbortSignal,
 ): Promise<EarlierShard> {
   const path = store.describe(key);
+  refuseTwins(serializer, grid, path);
+  const layout = serializer.index;
   if (layout.location !== "end" || layout.checksums === 0 || layout.order !== undefined) {
     throw new SuperchunkError(
       "UNSUPPORTED",

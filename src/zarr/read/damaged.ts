@@ -1,0 +1,443 @@
+/**
+ * A damaged Zarr array, looked through: which chunks cannot be read, and the same array without them. Reads only.
+ *
+ * Chunks that cannot be read become chunks that are not stored: their objects are not there, or the index of their shard does
+ * not name them. They are so in a store in front of the damaged one, from which a copy can be made too.
+ */
+
+import type { AbsentChunk, Hole, OpenOptions } from "../../archive/kinds/types.ts";
+import { overlayStore } from "../../archive/places/journal.ts";
+import { type Flaw, flawOf, isFlaw } from "../../archive/salvage/chunk-check.ts";
+import { at } from "../../bytes/at.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import type { JournalWrite } from "../../format/journal.ts";
+import { mergeSpans } from "../../format/layout.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import { resolveRange } from "../../store/range.ts";
+import type { ReadableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
+import { type GridAxis, irregularAxis, regularAxis, shapeAt, startAt } from "../document/chunk-grid.ts";
+import type { ArrayModel } from "../document/model.ts";
+import { findEarlierShard } from "../write/recover-shard.ts";
+import { numberChunks, ZarrArray } from "./array.ts";
+import type { ReadSettings } from "./leaf.ts";
+import { listMissingChunks, listStoredChunks, type StoredChunk } from "./list-chunks.ts";
+import { ShardCache } from "./shard-cache.ts";
+import { decodeShardIndex, encodeShardIndex, type ShardEntries, shardIndexLength } from "./shard-index.ts";
+import { storedPositions } from "./stored-positions.ts";
+import { onlyChunk } from "./verify.ts";
+
+/** What was found of an array. */
+export interface ZarrSurvey {
+  /** Every chunk that cannot be read. A chunk that is not stored is not one of them. */
+  readonly holes: readonly Hole[];
+  /** What is gone besides chunks, in words. */
+  readonly lost: readonly string[];
+  /** The store without what cannot be read: there the whole array reads, with the fill value in the holes. */
+  readonly store: ReadableStore;
+}
+
+/** What is there of an object in place of what is stored: nothing, or other bytes in some places. */
+type Change = "absent" | readonly JournalWrite[];
+
+/** Every object gone: so the places of an object are listed without reading it. */
+const NOTHING: Pick<ReadonlyMap<string, Change>, "get"> = { get: () => "absent" };
+
+/** A chunk, with what reaches over the array's end. */
+type Piece = Pick<AbsentChunk, "start" | "shape">;
+
+/** Options of looking through an array. */
+interface SurveyOptions {
+  /** Names the array in the holes. */
+  readonly column?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Reads every chunk that is stored. */
+export async function surveyZarrArray(array: ZarrArray, options: SurveyOptions = {}): Promise<ZarrSurvey> {
+  const survey = new ArraySurvey(array, options);
+  for await (const position of storedPositions(array.store, array.model, options.signal)) {
+    options.signal?.throwIfAborted();
+    await survey.look(position);
+  }
+  return survey;
+}
+
+class ArraySurvey implements ZarrSurvey {
+  readonly holes: Hole[] = [];
+  readonly lost: string[] = [];
+  readonly store: ReadableStore;
+  readonly #changes: Map<string, Change> = new Map();
+  readonly #model: ArrayModel;
+  /** The array in the changed store. */
+  readonly #array: ZarrArray;
+  readonly #options: SurveyOptions;
+  readonly #indexOf: (start: readonly number[]) => number;
+
+  constructor({ store, model }: ZarrArray, options: SurveyOptions) {
+    this.store = withChanges(store, this.#changes);
+    this.#model = model;
+    this.#array = new ZarrArray(this.store, model);
+    this.#options = options;
+    this.#indexOf = numberChunks(model);
+  }
+
+  /** Reads the chunks of one object, and makes those that cannot be read chunks that are not stored. */
+  async look(position: readonly number[]): Promise<void> {
+    const { chain, axes } = this.#model;
+    const key = this.#model.chunkKey(position);
+    const { pieces, flaw } = await this.#piecesAt(position, key);
+    const bad: Piece[] = [];
+    for (const piece of pieces) {
+      const found = flaw ?? (await this.#flawIn(piece, key));
+      if (found === undefined) continue;
+      bad.push(piece);
+      this.#note(piece, found);
+    }
+    if (bad.length === pieces.length && bad.length > 0) this.#changes.set(key, "absent");
+    else {
+      const shape = shapeAt(axes, position);
+      const origin = startAt(axes, position);
+      for (const { start } of bad) {
+        const nbytes = (await this.store.stat(key))?.size ?? 0;
+        const shard = { key, chain, shape, offset: 0, nbytes };
+        await this.#remove(
+          start.map((first, d) => first - at(origin, d)),
+          shard,
+        );
+      }
+    }
+  }
+
+  /**
+   * The chunks that an object stores. Where its index is damaged, those that an earlier one names; where that of a shard inside
+   * of it is, all that it has room for; where nothing of the object can be read, these with what is wrong.
+   */
+  async #piecesAt(
+    position: readonly number[],
+    key: string,
+  ): Promise<{ readonly pieces: readonly Piece[]; readonly flaw?: Flaw }> {
+    const list = (): Promise<readonly Piece[]> => this.#collect(listStoredChunks, position, this.store);
+    try {
+      return { pieces: await list() };
+    } catch (error) {
+      if (!isFlaw(error)) throw error;
+      const all = await this.#collect(listMissingChunks, position, withChanges(this.store, NOTHING));
+      const flaw = flawOf(error, this.store.describe(key));
+      const { serializer } = this.#model.chain;
+      if (serializer.kind === "bytes") return { pieces: all, flaw };
+      const grid = innerGrid(
+        serializer,
+        permute(shapeAt(this.#model.axes, position), this.#model.chain.order),
+      );
+      if (await this.#hasIndex(key, grid, serializer)) return { pieces: all };
+      const end = await this.#takeEarlierIndex(key, grid, serializer);
+      if (end === undefined) return { pieces: all, flaw };
+      this.lost.push(
+        `what was written into ${this.store.describe(key)} after its index at byte ${end}: the last index is damaged`,
+      );
+      return list().then(
+        (pieces) => ({ pieces }),
+        (other: unknown) => {
+          if (isFlaw(other)) return { pieces: all };
+          throw other;
+        },
+      );
+    }
+  }
+
+  async #collect(
+    list: typeof listStoredChunks | typeof listMissingChunks,
+    position: readonly number[],
+    store: ReadableStore,
+  ): Promise<readonly Piece[]> {
+    const pieces: Piece[] = [];
+    const { signal } = this.#options;
+    for await (const piece of list(store, onlyChunk(this.#model, position), new ShardCache(store), signal))
+      if (piece.start.every((first, d) => first < at(this.#model.shape, d))) pieces.push(piece);
+    return pieces;
+  }
+
+  async #hasIndex(key: string, grid: readonly number[], serializer: ShardingSerializer): Promise<boolean> {
+    try {
+      return (await new ShardCache(this.store).open(key, grid, serializer.index)) !== undefined;
+    } catch (error) {
+      if (isFlaw(error)) return false;
+      throw error;
+    }
+  }
+
+  /** Puts an earlier index in the place of the damaged one: no chunk that it names was written over. [FH-08] */
+  async #takeEarlierIndex(
+    key: string,
+    grid: readonly number[],
+    serializer: ShardingSerializer,
+  ): Promise<number | undefined> {
+    const size = (await this.store.stat(key))?.size ?? 0;
+    try {
+      const { entries, size: end } = await findEarlierShard(this.store, key, size, { grid, serializer });
+      const bytes = await encodeShardIndex(entries, grid, serializer.index);
+      this.#changes.set(key, [{ offset: size - bytes.length, bytes }]);
+      return end;
+    } catch (error) {
+      if (isSuperchunkError(error, "UNSUPPORTED") || isFlaw(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** What is wrong with a chunk; undefined where its values can be read. */
+  async #flawIn({ start, shape }: Piece, key: string): Promise<Flaw | undefined> {
+    const region = start.map((from, d) => ({
+      start: from,
+      stop: Math.min(at(this.#model.shape, d), from + at(shape, d)),
+      step: 1,
+    }));
+    try {
+      await this.#array.getBytes(region, { signal: this.#options.signal });
+      return undefined;
+    } catch (error) {
+      if (!isFlaw(error)) throw error;
+      return flawOf(error, this.store.describe(key));
+    }
+  }
+
+  #note({ start, shape }: Piece, flaw: Flaw): void {
+    const { column } = this.#options;
+    const [[from = 0], [rows = 1], [length = 1]] = [start, this.#model.shape, shape];
+    const to = Math.min(rows, from + length);
+    const named = column === undefined ? {} : { column };
+    this.holes.push({ ...named, chunk: this.#indexOf(start), from, to, ...flaw });
+  }
+
+  /** Makes a chunk one that its shard does not store; false where the index of the shard cannot be read. */
+  async #remove(start: readonly number[], shard: InnerShard): Promise<boolean> {
+    const { key, chain, shape, offset, nbytes } = shard;
+    const { serializer } = chain;
+    if (serializer.kind === "bytes" || chain.stages.length > 0) return false;
+    const grid = innerGrid(serializer, permute(shape, chain.order));
+    const first = permute(start, chain.order);
+    const { chunkShape, inner, index: layout } = serializer;
+    const length = Math.min(nbytes, shardIndexLength(elementsOf(grid), layout));
+    const indexAt = layout.location === "start" ? offset : offset + nbytes - length;
+    const path = this.store.describe(key);
+    let entries: ShardEntries;
+    try {
+      const bytes = (await this.store.getRange(key, { offset: indexAt, length })) ?? new Uint8Array(0);
+      entries = await decodeShardIndex(bytes, { path, start: offset, size: nbytes, grid, layout });
+    } catch (error) {
+      if (isFlaw(error)) return false;
+      throw error;
+    }
+    const slot = first.reduce((sum, item, d) => sum * at(grid, d) + Math.floor(item / at(chunkShape, d)), 0);
+    const entry = entries[slot];
+    if (entry === undefined) return true;
+    const below = first.map((item, d) => item % at(chunkShape, d));
+    const inside = {
+      key,
+      chain: inner,
+      shape: chunkShape,
+      offset: offset + entry.offset,
+      nbytes: entry.nbytes,
+    };
+    if (await this.#remove(below, inside)) return true;
+    const left = entries.map((each, i) => (i === slot ? undefined : each));
+    const bytes = await encodeShardIndex(left, grid, layout);
+    const before = this.#changes.get(key);
+    const others = Array.isArray(before) ? (before as readonly JournalWrite[]) : [];
+    this.#changes.set(key, [
+      ...others.filter((write) => write.offset !== indexAt || write.bytes.length !== bytes.length),
+      { offset: indexAt, bytes },
+    ]);
+    return true;
+  }
+}
+
+/** A shard, or one inside of another. */
+interface InnerShard {
+  readonly key: string;
+  readonly chain: Chain;
+  readonly shape: readonly number[];
+  /** Byte of the object at which it begins. */
+  readonly offset: number;
+  readonly nbytes: number;
+}
+
+/** The store with the changes made. Only what reading and copying Zarr needs. */
+function withChanges(store: ReadableStore, changes: Pick<ReadonlyMap<string, Change>, "get">): ReadableStore {
+  const isAbsent = (key: string): boolean => changes.get(key) === "absent";
+  const changed = overlayStore(store, (key) => {
+    const change = changes.get(key);
+    return change === "absent" ? undefined : change;
+  });
+  return {
+    ...changed,
+    get: async (key, options) => (isAbsent(key) ? undefined : changed.get(key, options)),
+    getRange: async (key, range, options) =>
+      isAbsent(key) ? undefined : changed.getRange(key, range, options),
+    stat: async (key, options) => (isAbsent(key) ? undefined : changed.stat(key, options)),
+    isFolder: async (key, options) => !isAbsent(key) && (await store.isFolder?.(key, options)) === true,
+    async *list(folder, options) {
+      for await (const entry of store.list(folder, options))
+        if (!isAbsent(joinKey(folder, entry.name))) yield entry;
+    },
+  };
+}
+
+/** True for chunks, and shards that are compressed as a whole: nothing of them can be read without the rest. */
+function isWhole({ serializer, stages }: Chain): boolean {
+  return serializer.kind === "bytes" || stages.length > 0;
+}
+
+const CACHE = new WeakMap<object, Map<string, Promise<ZarrArray>>>();
+
+/**
+ * The array as `damaged` asks for it: without the rows of chunks that cannot be read, or with the fill value in their place; the
+ * array itself where nothing is damaged. What is gone goes to `onDamage`, once for each array and `options`.
+ */
+export function openDamagedArray(
+  array: ZarrArray,
+  options: ReadSettings & Pick<OpenOptions, "damaged" | "onDamage" | "signal">,
+): Promise<ZarrArray> {
+  const path = array.store.describe(array.path);
+  const opened = CACHE.get(options) ?? new Map<string, Promise<ZarrArray>>();
+  CACHE.set(options, opened);
+  const known = opened.get(path);
+  if (known !== undefined) return known;
+  const open = async (): Promise<ZarrArray> => {
+    const { holes, lost, store } = await surveyZarrArray(array, { signal: options.signal });
+    if (holes.length + lost.length === 0) return array;
+    options.onDamage?.({ path, holes, problems: [], lost });
+    const filled = new ZarrArray(store, array.model, options);
+    if (options.damaged !== "skip" || array.shape.length === 0 || holes.length === 0) return filled;
+    return withoutRows(filled, holes, options);
+  };
+  const made = open();
+  opened.set(path, made);
+  return made;
+}
+
+/** The array without the rows of chunks that are gone. Shards become objects of one chunk each: some rows of theirs may stay. */
+async function withoutRows(
+  array: ZarrArray,
+  holes: readonly Hole[],
+  settings: ReadSettings,
+): Promise<ZarrArray> {
+  const { model } = array;
+  const unit = unitOf(model);
+  const isSharded = !isWhole(model.chain);
+  const axes = isSharded
+    ? model.axes.map(({ extent }, d) => regularAxis(extent, at(unit.shape, d)))
+    : model.axes;
+  const rows = axes[0] as GridAxis; // arrays without dimensions have no rows
+  const gone = mergeSpans(holes);
+  const kept: number[] = [];
+  for (let i = 0; i < rows.count; i++)
+    if (!gone.some(({ from, to }) => from <= rows.startOf(i) && rows.startOf(i) < to)) kept.push(i);
+  const extent = rows.extent - gone.reduce((sum, { from, to }) => sum + to - from, 0);
+  const isRegular = rows.lengths.length === 1;
+  const lengths = kept.map((i) => rows.lengthOf(i));
+  const first = isRegular ? regularAxis(extent, at(rows.lengths, 0)) : irregularAxis(extent, lengths);
+  const shape = [extent, ...model.shape.slice(1)];
+  const folder = joinKey(model.dataFolder, "chunks-that-stay");
+  const places = new Map<string, PlacedRange>();
+  for await (const { start, key, offset, ctbytes } of array.listChunks())
+    places.set(joinKey(folder, ...start.map(String)), { key, offset, length: ctbytes });
+  const grid = isRegular ? {} : gridOf(model.document, lengths);
+  const { chain, codecs } = unit;
+  const own =
+    isSharded && model.dialect === "zarr3"
+      ? { chunk_grid: { name: "regular", configuration: { chunk_shape: unit.shape } }, codecs }
+      : grid;
+  return new ZarrArray(
+    withPlaces(array.store, folder, places),
+    {
+      ...model,
+      shape,
+      axes: [first, ...axes.slice(1)],
+      chain,
+      document: { ...model.document, shape, ...own },
+      chunkKey: ([row = 0, ...others]) =>
+        joinKey(folder, ...startAt(axes, [at(kept, row), ...others]).map(String)),
+    },
+    settings,
+  );
+}
+
+/** The innermost chunks that are stored by themselves: their shape, by dimension of the array, and what they go through. */
+function unitOf({ axes, chain: outer, document }: ArrayModel): {
+  readonly shape: readonly number[];
+  readonly chain: Chain;
+  readonly codecs: JsonValue;
+} {
+  let chain = outer;
+  let codecs: JsonValue = document["codecs"] ?? [];
+  let dimensions: readonly number[] = axes.map((_, d) => d);
+  const shape = axes.map((axis) => at(axis.lengths, 0));
+  while (chain.serializer.kind === "sharding" && chain.stages.length === 0) {
+    dimensions = permute(dimensions, chain.order);
+    for (const [i, dimension] of dimensions.entries()) shape[dimension] = at(chain.serializer.chunkShape, i);
+    chain = chain.serializer.inner;
+    codecs = codecsInside(codecs);
+  }
+  const isTurned = dimensions.some((dimension, d) => dimension !== d);
+  const order = isTurned ? permute(dimensions, chain.order) : chain.order;
+  const turn: JsonValue[] = isTurned ? [{ name: "transpose", configuration: { order: dimensions } }] : [];
+  return { shape, chain: { ...chain, order }, codecs: [...turn, ...(codecs as readonly JsonValue[])] };
+}
+
+/** The codecs of the chunks inside of shards; the document was read before. */
+function codecsInside(codecs: JsonValue): JsonValue {
+  const list = codecs as readonly JsonObject[];
+  const sharding = list.find(({ name }) => name === "sharding_indexed");
+  return (sharding?.["configuration"] as JsonObject | undefined)?.["codecs"] ?? [];
+}
+
+/** The grid of a document with other lengths along the first axis. */
+function gridOf(document: JsonObject, lengths: readonly number[]): JsonObject {
+  const grid = document["chunk_grid"] as JsonObject;
+  const configuration = grid["configuration"] as JsonObject;
+  const shapes = configuration["chunk_shapes"] as readonly JsonValue[];
+  return {
+    chunk_grid: { ...grid, configuration: { ...configuration, chunk_shapes: [lengths, ...shapes.slice(1)] } },
+  };
+}
+
+/** A range of an object. */
+type PlacedRange = Pick<StoredChunk, "key" | "offset"> & { readonly length: number };
+
+/** The store with names below a folder for ranges of its objects. */
+function withPlaces(
+  store: ReadableStore,
+  folder: string,
+  places: ReadonlyMap<string, PlacedRange>,
+): ReadableStore {
+  const isOwn = (key: string): boolean => key.startsWith(`${folder}/`);
+  const getRange: ReadableStore["getRange"] = async (key, range, options) => {
+    const place = places.get(key);
+    if (place === undefined) return isOwn(key) ? undefined : store.getRange(key, range, options);
+    const { offset, length } = resolveRange(range, place.length, store.describe(place.key));
+    return store.getRange(place.key, { offset: place.offset + offset, length }, options);
+  };
+  return {
+    ...store,
+    describe: (key) => store.describe(places.get(key)?.key ?? key),
+    get: (key, options) =>
+      isOwn(key)
+        ? getRange(key, { offset: 0, length: Number.MAX_SAFE_INTEGER }, options)
+        : store.get(key, options),
+    getRange,
+    async stat(key, options) {
+      const place = places.get(key);
+      if (place === undefined) return isOwn(key) ? undefined : store.stat(key, options);
+      const info = await store.stat(place.key, options);
+      return info === undefined ? undefined : { ...info, size: place.length };
+    },
+    // Names of chunks are asked for one by one: no object has them.
+    async *list() {
+      yield* [];
+      throw new SuperchunkError("UNSUPPORTED", "an array without its damaged rows is not listed");
+    },
+  };
+}
