@@ -24,6 +24,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ["compact", async () => (await import("./commands/compact.ts")).addCompact],
   ["repair", async () => (await import("./commands/repair.ts")).addRepair],
   ["convert", async () => (await import("./commands/convert.ts")).addConvert],
+  ["consolidate", async () => (await import("./commands/consolidate.ts")).addConsolidate],
   ["serve", async () => (await import("./commands/serve.ts")).addServe],
   ["link", async () => (await import("./commands/link.ts")).addLink],
   ["unlink", async () => (await import("./commands/unlink.ts")).addUnlink],

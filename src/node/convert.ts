@@ -2,6 +2,7 @@
 import * as fs from "node:fs";
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Archive } from "../archive/kinds/types.ts";
 import { findArchives } from "../archive/open/discover.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
@@ -24,6 +25,7 @@ import {
 import { refuseDual } from "../zarr/write/node-document.ts";
 import type { WritableZarrArray } from "../zarr/write/writable-array.ts";
 import { FileStore } from "./fs/fs-store.ts";
+import { findMembership, type Membership } from "./hierarchy.ts";
 import {
   closeOnFailure,
   isS3Address,
@@ -45,9 +47,11 @@ export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
 /**
  * Converts what is at a path or an address, or at several, into another format at a destination: an archive, a Zarr array or
  * group, or a folder with many of them. Several sources become the entries of one folder, under their own names. Threads
- * encode what has to be recoded (`threads: 0` turns that off).
+ * encode what has to be recoded (`threads: 0` turns that off). Zarr that goes into a Zarr group becomes a member of it: groups
+ * that are missing in between are made, and the consolidated metadata of the groups above list it.
  *
- * @throws CONFLICT where the destination is taken, is a source, or lies in one; BAD_ARGUMENT where two sources have the same
+ * @throws CONFLICT where the destination is taken, is a source, or lies in one, in a Zarr array, or in a linked archive; BAD_ARGUMENT
+ * where two sources have the same
  * name; NOT_FOUND, UNSUPPORTED, READ_ONLY, and the codes of damage
  */
 export async function convert(
@@ -59,7 +63,11 @@ export async function convert(
   try {
     const target = locateDestination(destination, options);
     try {
-      return await convertIn(source, target, { ...options, encoder: options.encoder ?? encoderOf(options) });
+      const above = await membershipOf(destination, options);
+      const isInGroup = above !== undefined;
+      const encoder = options.encoder ?? encoderOf(options);
+      const result = await convertIn(source, { ...target, isInGroup }, { ...options, encoder });
+      return above === undefined ? result : { ...result, notes: [...result.notes, ...(await above.join())] };
     } finally {
       await target.store.close?.();
     }
@@ -78,7 +86,11 @@ export async function* planConversion(
   try {
     const { path, store } = locateDestination(destination, options);
     await store.close?.();
-    yield* planIn(source, { path }, options);
+    yield* planIn(
+      source,
+      { path, isInGroup: (await membershipOf(destination, options)) !== undefined },
+      options,
+    );
   } finally {
     await close();
   }
@@ -87,6 +99,17 @@ export async function* planConversion(
 function locateDestination(destination: string, { to = "zarr" }: ConvertOptions): WritableLocation {
   const isFolder = to === "zarr" || to === "zarr3-transformer";
   return isFolder ? locateTarget(destination) : locateTarget(destination, "file");
+}
+
+/** The hierarchy that the destination lies in. */
+async function membershipOf(
+  destination: string,
+  { to = "zarr", signal }: ConvertOptions,
+): Promise<Membership | undefined> {
+  if (to !== "zarr") return undefined;
+  if (isS3Address(destination)) return findMembership(destination, { signal });
+  const path = /^file:/i.test(destination) ? fileURLToPath(destination) : destination;
+  return findMembership(await realLocation(path), { signal });
 }
 
 /** What is converted, and what releases it. */

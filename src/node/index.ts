@@ -23,6 +23,7 @@ export { isLinked, type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt 
 export { type CreatePathOptions, create, type EditPathOptions, edit } from "./edit.ts";
 export type { FileStoreOptions } from "./fs/fs-reader.ts";
 export { FileStore } from "./fs/fs-store.ts";
+export { consolidate } from "./hierarchy.ts";
 export { type RepositoryOptions, toIcechunkPrefix } from "./icechunk/icechunk.ts";
 export { type IcechunkOptions, type IcechunkResult, writeIcechunk } from "./icechunk/icechunk-write.ts";
 export { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";

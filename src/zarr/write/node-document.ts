@@ -175,3 +175,148 @@ function reasonOf(name: string): string {
     ? 'it is an archive that is linked to Zarr: written as Zarr, the archive would keep its old values, or be damaged. Change the archive ("superchunk set", "append", openWritable) and run "superchunk link" again, or take the link away ("superchunk unlink") or write to a copy ("superchunk convert")'
     : 'there is an archive in the folder: written as Zarr, it would keep its old values. Change the archive itself ("superchunk set", "append", openWritable), whose Zarr view follows where it has one, or write to a copy ("superchunk convert")';
 }
+
+/**
+ * The outermost group that a place is in; undefined where there is none. A folder that is not there, or has no files in it, may be a
+ * group of which only the document is missing.
+ *
+ * @throws CONFLICT for a place in an array, or in an archive that is a Zarr group as well
+ */
+export async function findHierarchy(
+  store: WritableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<string | undefined> {
+  let outermost: string | undefined;
+  for (let folder = path; folder !== ""; ) {
+    folder = splitKey(folder).folder;
+    const found = await findDocument(store, folder, options);
+    if (found !== undefined && found.document["node_type"] !== "group")
+      throw new SuperchunkError("CONFLICT", "the place is inside of a Zarr array; name another", {
+        path: store.describe(folder),
+        field: "destination",
+      });
+    if (found !== undefined) outermost = folder;
+    else if (await holdsFiles(store, folder, options)) break;
+  }
+  if (outermost !== undefined) await refuseDual(store, path, options);
+  return outermost;
+}
+
+async function holdsFiles(store: WritableStore, folder: string, options: StoreOptions): Promise<boolean> {
+  try {
+    for await (const { kind } of store.list(folder, options)) if (kind !== "folder") return true;
+  } catch {
+    return true; // what cannot be listed is not ours to change
+  }
+  return false;
+}
+
+/**
+ * Makes the groups that are missing between the group at `root` and a node, and lets the consolidated metadata of all groups above
+ * list the node and what is below it, and nothing that was there before. Resolves with the paths of the groups that it made.
+ *
+ * @throws CONFLICT where another writer was faster: try again
+ */
+export async function joinHierarchy(
+  store: WritableStore,
+  root: string,
+  path: string,
+  options: StoreOptions = {},
+): Promise<string[]> {
+  const made: string[] = [];
+  const nodes = new Map<string, Document>();
+  for (let { folder } = splitKey(path); folder.length > root.length; { folder } = splitKey(folder)) {
+    const found = await findDocument(store, folder, options);
+    const document = found?.document ?? { zarr_format: 3, node_type: "group", attributes: {} };
+    if (found === undefined) {
+      await put(store, folder, document, { ifAbsent: true });
+      made.push(folder);
+    }
+    nodes.set(folder, document);
+  }
+  const below = new Map<string, Document>();
+  await collectNodes(store, path, below, options);
+  const change = (copies: Map<string, JsonInput>, name: string): void => {
+    const above = path.slice(0, path.length - name.length);
+    for (const each of [...copies.keys()])
+      if (each === name || each.startsWith(`${name}/`)) copies.delete(each);
+    for (const [node, document] of [...nodes, ...below])
+      if (node.startsWith(above)) copies.set(node.slice(above.length), copyOf(document));
+    const sorted = [...copies].sort(([a], [b]) => (a < b ? -1 : 1));
+    copies.clear();
+    for (const [node, document] of sorted) copies.set(node, document);
+  };
+  await updateCopies(store, path, change, false);
+  return made;
+}
+
+/** Adds the documents of a node and of all below it, by path. */
+async function collectNodes(
+  store: WritableStore,
+  path: string,
+  into: Map<string, Document>,
+  options: StoreOptions,
+): Promise<void> {
+  options.signal?.throwIfAborted();
+  const found = await findDocument(store, path, options);
+  if (found === undefined) return;
+  into.set(path, found.document);
+  if (found.document["node_type"] !== "group") return;
+  for await (const { name, kind } of store.list(path, options))
+    if (kind === "folder") await collectNodes(store, joinKey(path, name), into, options);
+}
+
+/** A document as consolidated metadata repeat it: a group with a list of its own, which is empty. */
+function copyOf(document: Document): Document {
+  const { consolidated_metadata: _, ...own } = document;
+  if (own["node_type"] !== "group") return own;
+  return { ...own, consolidated_metadata: { kind: "inline", must_understand: false, metadata: {} } };
+}
+
+/** What {@link consolidateGroup} did. */
+export interface Consolidation {
+  /** Nodes that the metadata of the group list now. */
+  readonly nodes: number;
+  /** Groups whose metadata were changed: the one that was asked for, and those below that list their nodes too. */
+  readonly changed: readonly string[];
+}
+
+/**
+ * Lets the consolidated metadata of a Zarr v3 group list all nodes below it, and those of the groups below that have any.
+ *
+ * @throws NOT_FOUND where there is no Zarr v3 node; UNSUPPORTED for an array; CONFLICT where another writer was faster, and for an
+ * archive that is a Zarr group as well
+ */
+export async function consolidateGroup(
+  store: WritableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<Consolidation> {
+  await refuseDual(store, path, options);
+  const { document } = await readDocument(store, path, options);
+  if (document["node_type"] !== "group")
+    throw new SuperchunkError("UNSUPPORTED", "it is an array; only groups have metadata of other nodes", {
+      path: store.describe(path),
+      field: "node_type",
+    });
+  const nodes = new Map<string, Document>();
+  await collectNodes(store, path, nodes, options);
+  const changed: string[] = [];
+  for (const [group, own] of [...nodes].reverse()) {
+    if (group !== path && !isObject(own["consolidated_metadata"])) continue;
+    const prefix = group === "" ? "" : `${group}/`;
+    const metadata = Object.fromEntries(
+      [...nodes]
+        .filter(([node]) => node !== group && node.startsWith(prefix))
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([node, each]) => [node.slice(prefix.length), copyOf(each)]),
+    );
+    const consolidated = { kind: "inline", must_understand: false, metadata };
+    if (stringifyJson(own["consolidated_metadata"] ?? null) === stringifyJson(consolidated)) continue;
+    const { version } = await readDocument(store, group, options);
+    await put(store, group, { ...own, consolidated_metadata: consolidated }, { ifVersion: version });
+    changed.push(group);
+  }
+  return { nodes: nodes.size - 1, changed };
+}

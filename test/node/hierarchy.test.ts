@@ -1,0 +1,77 @@
+/** What is converted into a Zarr group is a member of it: groups in between are made, and the metadata of those above list it. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { JsonObject } from "../../src/format/types.ts";
+import { consolidate, convert } from "../../src/node/index.ts";
+import { runCli } from "../cli/harness.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
+
+const table = join(corpusFolder, "ctable/bcolz-mixed");
+const array = join(corpusFolder, "carray/bcolz-f8-chunks");
+
+function documentAt(path: string): JsonObject {
+  return JSON.parse(readFileSync(join(path, "zarr.json"), "utf8")) as JsonObject;
+}
+
+function listed(path: string): Record<string, JsonObject> {
+  const { consolidated_metadata: all } = documentAt(path) as {
+    consolidated_metadata: { metadata: Record<string, JsonObject> };
+  };
+  return all.metadata;
+}
+
+test("groups above list what is converted into them, and missing ones are made", async () => {
+  const root = join(temporaryFolder(), "all.zarr");
+  await convert([table, array], root);
+  const before = Object.keys(listed(root));
+  const { notes } = await convert(table, join(root, "more", "deep", "t"));
+  expect(notes.filter((note) => /made the Zarr group/.test(note))).toHaveLength(2);
+  expect(Object.keys(listed(root))).toEqual(
+    [
+      ...before,
+      "more",
+      "more/deep",
+      "more/deep/t",
+      ...["id", "name", "price"].map((c) => `more/deep/t/${c}`),
+    ].sort(),
+  );
+  for (const [node, document] of Object.entries(listed(root))) {
+    const { consolidated_metadata: _, ...own } = documentAt(join(root, node));
+    expect(document).toMatchObject(own);
+  }
+  // What is replaced leaves nothing of it.
+  await convert(array, join(root, "more", "deep", "t"), { overwrite: true });
+  expect(Object.keys(listed(root))).toEqual([...before, "more", "more/deep", "more/deep/t"].sort());
+});
+
+test("conversions at the same time into one hierarchy are all listed", async () => {
+  const root = join(temporaryFolder(), "all.zarr");
+  await convert([table, array], root);
+  const parts = Array.from({ length: 8 }, (_, i) => `parts/${i}`);
+  await Promise.all(parts.map((part) => convert(array, join(root, part), { threads: 0 })));
+  expect(Object.keys(listed(root))).toEqual(expect.arrayContaining(["parts", ...parts]));
+  expect(await consolidate(root)).toMatchObject({ changed: [] });
+});
+
+test("consolidate lists all nodes of a group, and says what it changed", async () => {
+  const root = join(temporaryFolder(), "all.zarr");
+  await convert([table, array], root);
+  const { consolidated_metadata: _, ...own } = documentAt(root);
+  const right = readFileSync(join(root, "zarr.json"));
+  writeFileSync(join(root, "zarr.json"), JSON.stringify(own));
+  const { code, out } = await runCli(["consolidate", root, "--json"]);
+  expect(code).toBe(0);
+  expect(JSON.parse(out)).toEqual({ path: root, nodes: 5, changed: [""] });
+  expect(readFileSync(join(root, "zarr.json"))).toEqual(right);
+});
+
+test("a place in an array is refused, and so is metadata of an array", async () => {
+  const root = join(temporaryFolder(), "a.zarr");
+  await convert(array, root);
+  await expect(convert(table, join(root, "t"))).rejects.toMatchObject({ code: "CONFLICT" });
+  await expect(consolidate(root)).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  mkdirSync(join(root, "..", "empty"));
+  await expect(consolidate(join(root, "..", "empty"))).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
