@@ -22,7 +22,7 @@ Groups below it that have consolidated metadata are brought up to date too. What
 "superchunk convert" puts into a group is listed without this.
 
 Example:
-  superchunk consolidate all.zarr`,
+  superchunk consolidate bundles.zarr`,
     )
     .action(async (group: string, flags: { readonly json?: boolean }) => {
       const { nodes, changed } = await consolidate(group, { signal: context.signal });
