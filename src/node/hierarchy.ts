@@ -16,8 +16,7 @@ import {
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock } from "./fs/lock.ts";
 import { isS3Address, locateTarget } from "./locate.ts";
-import { parseS3Address } from "./s3/s3-address.ts";
-import { S3Store } from "./s3/s3-store.ts";
+import { parseS3Address, S3Store } from "./s3/s3-store.ts";
 
 /** Keeps the writers of one machine apart that bring the metadata of a hierarchy up to date. */
 const LOCK = ".superchunk-metadata.lock";
