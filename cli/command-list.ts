@@ -27,7 +27,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ["consolidate", async () => (await import("./commands/consolidate.ts")).addConsolidate],
   ["serve", async () => (await import("./commands/serve.ts")).addServe],
   ["link", async () => (await import("./commands/link.ts")).addLink],
-  ["unlink", async () => (await import("./commands/unlink.ts")).addUnlink],
+  ["unlink", async () => (await import("./commands/link.ts")).addUnlink],
   ["containers", async () => (await import("./commands/containers.ts")).addContainers],
   ["virtualize", async () => (await import("./commands/virtualize.ts")).addVirtualize],
 ]);
