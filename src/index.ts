@@ -116,12 +116,14 @@ export {
   compressBytes,
 } from "./write/bloscpack/bloscpack-write.ts";
 export type {
+  AppendOptions,
   AttributeChanges,
   CompactPlan,
   DeletePlan,
   Editable,
   EditFormat,
   NewColumn,
+  PublishPolicy,
   ResizePlan,
   SetPlan,
 } from "./write/editable.ts";
@@ -132,5 +134,4 @@ export {
   setChunk,
 } from "./write/in-place/set-chunk.ts";
 export type { CompressionOptions, CutOptions, Reserve, ReserveOptions } from "./write/layout/settings.ts";
-export type { NpySource } from "./write/rows/npy-rows.ts";
 export type { RowSource } from "./write/rows/rows.ts";

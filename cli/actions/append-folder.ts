@@ -3,7 +3,6 @@
 import { type ArrayArchive, SuperchunkError, type TableArchive } from "../../src/index.ts";
 import type { PublishPolicy } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
-import { appendStream, mirrorPolicy } from "../input/published-rows.ts";
 import { drawnRows, openAppendedRows } from "../input/rows-input.ts";
 import { formatPlural } from "../input/units.ts";
 import { lengthOf } from "./append-file.ts";
@@ -41,13 +40,20 @@ export async function appendToArray(
   const empty = rowBytes === 0 ? (input.npy?.shape[0] ?? 0) : 0;
   let rows: number;
   if (flags.dryRun === true) rows = before + (rowBytes === 0 ? empty : lengthOf(input) / rowBytes);
+  // The Zarr view shows what is flushed: flushes come in time by themselves.
   else
-    rows = await withRoot(path, { breakLock, publish: mirrorPolicy(publish) }, context, async (array) => {
-      await appendStream(array, source, publish);
-      if (empty > 0) await array.resize(array.length + empty);
-      await array.flush();
-      return array.length;
-    });
+    rows = await withRoot(
+      path,
+      { breakLock, publish: publish === "full" ? publish : "flush" },
+      context,
+      async (array) => {
+        if (rowBytes > 0) await array.append(source, { publish });
+        else for await (const _ of source);
+        if (empty > 0) await array.resize(array.length + empty);
+        await array.flush();
+        return array.length;
+      },
+    );
   await report(path, rows, before, flags, context);
 }
 

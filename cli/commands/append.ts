@@ -11,9 +11,9 @@ import {
 } from "../actions/append-folder.ts";
 import { checkWritable } from "../actions/writing.ts";
 import type { Context } from "../context.ts";
+import { PUBLISH_HELP, parsePublish } from "../input/array-options.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";
 import { findAt } from "../input/opening.ts";
-import { PUBLISH_HELP, parsePublish } from "../input/published-rows.ts";
 
 /** Adds `append PATH INPUT...`. */
 export function addAppend(program: Command, context: Context): void {

@@ -1,37 +1,36 @@
 /** `superchunk create`: a new array of superchunks, from a `.npy` file, from raw bytes, or empty. */
 
-import { existsSync } from "node:fs";
-import { rm, rmdir } from "node:fs/promises";
-import { join } from "node:path";
 import { type Command, Option } from "commander";
 import {
   type DType,
+  type Editable,
   formatDType,
   type JsonValue,
+  parseDType,
   type Reserve,
   SuperchunkError,
-  type WritableStore,
 } from "../../src/index.ts";
-import { clearLive } from "../../src/node/dual/live.ts";
-import { locateTarget, openArchive, type PublishPolicy } from "../../src/node/index.ts";
-import { createArray } from "../../src/node/write.ts";
-import { storedTimes } from "../../src/values/time-value.ts";
-import type { CreateOptions } from "../../src/write/array/create.ts";
-import type { WritableArray } from "../../src/write/array/writable-array.ts";
-import { makeCarray, makeTable } from "../actions/create-foreign.ts";
+import {
+  type CreatePathOptions,
+  create as createAt,
+  openArchive,
+  type PublishPolicy,
+} from "../../src/node/index.ts";
+import { columnInputs } from "../actions/append-rows.ts";
 import type { Context } from "../context.ts";
 import {
   addCutOptions,
   type CutFlags,
   cutSettings,
+  PUBLISH_HELP,
   parseDTypeText,
+  parsePublish,
   parseRowsAndShape,
 } from "../input/array-options.ts";
 import { type Attribute, collectAttribute, parseValue } from "../input/attribute-text.ts";
 import { parseReserve } from "../input/blosc-options.ts";
 import type { Input } from "../input/input.ts";
-import { appendStream, mirrorPolicy, PUBLISH_HELP, parsePublish } from "../input/published-rows.ts";
-import { drawnRows, openRawRows, openRows, type RowsTarget } from "../input/rows-input.ts";
+import { drawnRows, openRawRows, openRows } from "../input/rows-input.ts";
 import {
   countItems,
   formatPlural,
@@ -42,8 +41,6 @@ import {
 } from "../input/units.ts";
 import { shapeText } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
-
-const OWN_DOCUMENTS = ["meta/sizes", "meta/storage", "meta/attributes"];
 
 interface CreateFlags extends CutFlags {
   readonly from?: string;
@@ -141,6 +138,31 @@ Examples:
 }
 
 async function create(root: string, flags: CreateFlags, context: Context): Promise<void> {
+  checkFlags(root, flags);
+  const isTable = flags.as === "ctable";
+  const plan = isTable && flags.column !== undefined ? undefined : await makePlan(flags, context);
+  const rows = isTable ? await columnRows(plan, flags, context) : await arrayRows(root, plan, flags, context);
+  const bar = startProgress(context.io, "create", { name: root });
+  let made: Editable;
+  try {
+    made = await createAt(root, {
+      ...rows.options,
+      ...optionsOf(flags),
+      fillValue: flags.dflt,
+      publish: flags.publish,
+      signal: context.signal,
+      ...(rows.options.data === undefined ? { onProgress: bar.onProgress } : {}),
+    });
+    await made.close();
+  } finally {
+    bar.finish();
+    rows.finish?.();
+  }
+  await report(root, made, flags, context);
+}
+
+/** Refuses what means nothing to what is made. Throws `BAD_ARGUMENT`. */
+function checkFlags(root: string, flags: CreateFlags): void {
   if (root === "")
     throw wrong("root", "the name of the folder to make is empty; give one, or . for this folder");
   if (flags.as !== "superchunk" && flags.zarr === true)
@@ -157,84 +179,96 @@ async function create(root: string, flags: CreateFlags, context: Context): Promi
     throw wrong("publish", "--publish is for arrays of superchunks; others show their rows at the end");
   if (flags.as !== "ctable" && flags.column !== undefined)
     throw wrong("column", "--column is for tables (--as ctable)");
-  if (flags.as === "ctable" && flags.column !== undefined) {
-    if (flags.from !== undefined || flags.dtype !== undefined)
-      throw wrong("column", "give a file for each column, or --from, or --dtype");
-    await makeTable(root, undefined, undefined, flags, context);
-    return report(root, undefined, flags, context);
-  }
-  const plan = await makePlan(flags, context);
-  if (flags.as !== "superchunk") {
-    if (flags.as === "carray") await makeCarray(root, plan, flags, targetOf(root, plan), context);
-    else await makeTable(root, flags.from, plan, flags, context);
-    return report(root, undefined, flags, context);
-  }
-  const [hadRoot, hadMeta] = [existsSync(root), existsSync(join(root, "meta"))];
-  const array = await createArray(root, {
-    ...optionsOf(plan, flags),
-    publish: mirrorPolicy(flags.publish),
-    signal: context.signal,
-  });
-  try {
-    const { input, rows } = plan;
-    if (input === undefined) await fillUp(array, rows ?? 0, root, context);
-    else {
-      await appendStream(array, drawnRows(input, targetOf(root, plan), context), flags.publish);
-      // Rows without bytes are counted by the header alone.
-      if (targetOf(root, plan).rowBytes === 0) await array.resize(input.npy?.shape[0] ?? rows ?? 0);
-      if (rows !== undefined && array.length !== rows)
-        throw new SuperchunkError(
-          "BAD_ARGUMENT",
-          `there are ${array.length} rows, but ${rows} were told; give --shape with the right number, or -1`,
-          { path: input.name, field: "shape", expected: rows, found: array.length },
-        );
-    }
-    await array.close();
-  } catch (error) {
-    await array.abandon();
-    if (flags.zarr === true && !isS3Address(root)) await clearLive(root);
-    // Nothing was in "data" before: with entries in it, nothing is made there.
-    const names = hadMeta ? ["data", ...OWN_DOCUMENTS] : ["data", "meta"];
-    if (isS3Address(root)) await removeObjects(root);
-    else for (const name of names) await rm(join(root, name), { recursive: true, force: true });
-    // With files of others in it, the folder stays.
-    if (!hadRoot && !isS3Address(root)) await rmdir(root).catch(() => undefined);
-    throw error;
-  }
-  await report(root, array, flags, context);
+  if (flags.column !== undefined && (flags.from !== undefined || flags.dtype !== undefined))
+    throw wrong("column", "give a file for each column, or --from, or --dtype");
+  if (flags.as === "superchunk") return;
+  const foreign = ["superchunklen", "checksum", "reserve"] as const;
+  const given = foreign.find((name) => flags[name] !== undefined);
+  if (given !== undefined) throw wrong(given, `the option for ${given} means nothing to what is made`);
 }
 
-/** Appends the default values, of which there may be more than one wants to wait for. */
-async function fillUp(array: WritableArray, rows: number, root: string, context: Context): Promise<void> {
-  const bar = startProgress(context.io, "create", { name: root });
-  try {
-    await array.resize(rows, { signal: context.signal, onProgress: bar.onProgress });
-  } finally {
-    bar.finish();
-  }
+/** The rows that are made, as the library takes them. */
+interface NewRows {
+  readonly options: Pick<CreatePathOptions, "dtype" | "shape" | "data" | "expectedLength">;
+  /** Wipes a progress bar. */
+  finish?(): void;
 }
 
-/** What was made in a bucket: the documents, the first of which makes it an array, and then its data. */
-async function removeObjects(root: string): Promise<void> {
-  const { store } = locateTarget(root);
-  try {
-    for (const name of OWN_DOCUMENTS) await store.delete(name);
-    await removeFolder(store, "data");
-  } finally {
-    await store.close?.();
-  }
-}
-
-async function removeFolder(store: WritableStore, folder: string): Promise<void> {
-  for await (const { name, kind } of store.list(folder)) {
-    if (kind === "folder") await removeFolder(store, `${folder}/${name}`);
-    else await store.delete(`${folder}/${name}`);
-  }
-}
-
-function targetOf(root: string, { dtype, rowShape }: Plan): RowsTarget {
+async function arrayRows(
+  root: string,
+  plan: Plan | undefined,
+  flags: CreateFlags,
+  context: Context,
+): Promise<NewRows> {
+  if (plan === undefined) throw new RangeError("an array has rows of one dtype");
+  const { dtype, rowShape, rows, input } = plan;
   const rowBytes = countItems(rowShape) * dtype.itemSize;
-  return { rowBytes, verb: "create", name: root, outcome: "nothing was made" };
+  if (input === undefined) return { options: { dtype, shape: [rows ?? 0, ...rowShape] } };
+  const target = { rowBytes, verb: "create", name: root, outcome: "nothing was made" };
+  const data = counted(drawnRows(input, target, context), plan, rowBytes);
+  if (rowBytes > 0) {
+    const isCounted = flags.as === "superchunk" && input.size !== undefined;
+    const known = isCounted ? Math.floor((input.size ?? 0) / rowBytes) : rows;
+    return { options: { dtype, shape: [0, ...rowShape], data, ...expected(known) } };
+  }
+  // Rows without bytes are counted by the header alone.
+  for await (const _ of data);
+  return { options: { dtype, shape: [input.npy?.shape[0] ?? rows ?? 0, ...rowShape] } };
+}
+
+/** The same bytes; an error at their end where there are not as many rows as were announced. */
+async function* counted(
+  pieces: AsyncIterable<Uint8Array>,
+  { rows, input }: Plan,
+  rowBytes: number,
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const piece of pieces) {
+    yield piece;
+    bytes += piece.length;
+  }
+  const found = bytes / Math.max(1, rowBytes);
+  if (rowBytes === 0 || rows === undefined || rows === found) return;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `there are ${found} rows, but --shape says ${rows}; give the right number, or -1`,
+    { path: input?.name ?? "", field: "shape", expected: rows, found },
+  );
+}
+
+/** Columns: of a structured `.npy`, of a file for each, or of default values. */
+async function columnRows(plan: Plan | undefined, flags: CreateFlags, context: Context): Promise<NewRows> {
+  const dtype = plan === undefined ? await structOf(flags.column ?? [], context) : plan.dtype;
+  if (dtype.kind !== "struct" || (plan !== undefined && plan.rowShape.length > 0))
+    throw wrong(
+      "dtype",
+      "a table is made of a structured dtype with one dimension, or of --column NAME=FILE for each column",
+    );
+  const inputs = flags.from === undefined ? (flags.column ?? []) : [flags.from];
+  if (inputs.length === 0) return { options: { dtype, shape: plan?.rows ?? 0 } };
+  const facts = dtype.fields.map(
+    ({ name, dtype: own, shape }) => [name, { dtype: own, shape: [0, ...shape] }] as const,
+  );
+  const sources = await columnInputs(inputs, new Map(facts), false, context);
+  const options = { dtype, data: sources.data, ...expected(plan?.rows ?? sources.rows()) };
+  return { options, finish: sources.finish };
+}
+
+function expected(rows: number | undefined): { readonly expectedLength?: number } {
+  return rows === undefined || rows === 0 ? {} : { expectedLength: rows };
+}
+
+/** The struct that the files for columns make. */
+async function structOf(columns: readonly string[], context: Context): Promise<DType> {
+  const fields: JsonValue[] = [];
+  for (const text of columns) {
+    const at = text.indexOf("=");
+    const { npy, name } = await openRows(text.slice(at + 1), false, context);
+    if (at < 1 || npy === undefined || npy.shape.length === 0)
+      throw wrong("column", `"${text}" is not NAME=FILE with a .npy file for a column`, name);
+    fields.push([text.slice(0, at), formatDType(npy.dtype), npy.shape.slice(1)]);
+  }
+  return parseDType(fields, "--column");
 }
 
 async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
@@ -266,27 +300,26 @@ async function makePlan(flags: CreateFlags, context: Context): Promise<Plan> {
   return { dtype: npy.dtype, rowShape, rows, input };
 }
 
-function optionsOf({ dtype, rowShape, rows, input }: Plan, flags: CreateFlags): CreateOptions {
-  const rowBytes = rowShape.reduce((product, n) => product * n, dtype.itemSize);
-  const known = input?.size === undefined || rowBytes === 0 ? rows : Math.floor(input.size / rowBytes);
-  return {
-    ...cutSettings(flags),
-    dtype,
-    shape: [0, ...rowShape],
-    dflt: flags.dflt === undefined ? undefined : storedTimes(dtype, flags.dflt),
-    reserve: flags.reserve,
+function optionsOf(flags: CreateFlags): Omit<CreatePathOptions, "dtype"> {
+  const { chunklen, superchunklen, checksum, cparams } = cutSettings(flags);
+  const { reserve, overwrite, zarr, expectedlen } = flags;
+  const common = {
+    chunkLength: chunklen,
+    compressor: cparams,
     attrs: Object.fromEntries(flags.attr ?? []),
-    columns: flags.columns,
-    overwrite: flags.overwrite,
-    zarr: flags.zarr,
-    expectedlen: flags.expectedlen ?? (known === 0 ? undefined : known),
+    overwrite,
+    ...(expectedlen === undefined ? {} : { expectedLength: expectedlen }),
   };
+  if (flags.as !== "superchunk")
+    return { ...common, format: "bcolz", kind: flags.as === "carray" ? "array" : "table" };
+  const columns = flags.columns ? undefined : false;
+  return { ...common, superchunkLength: superchunklen, checksum, reserve, columns, zarr };
 }
 
-/** Tells what was made; `made` is an array of superchunks, which knows more of itself than its reader. */
+/** Prints what was made; the writer of an array of superchunks knows more of it than a reader. */
 async function report(
   root: string,
-  made: WritableArray | undefined,
+  made: Editable,
   { json, zarr }: CreateFlags,
   context: Context,
 ): Promise<void> {
@@ -306,7 +339,7 @@ async function report(
     const { shape } = archive;
     const dtype = formatDType(archive.dtype);
     if (json === true) {
-      const { chunkLength = archive.chunkLength, superchunkLength } = made ?? {};
+      const { chunkLength = archive.chunkLength, superchunkLength } = made;
       const lengths = { chunkLength, ...(superchunkLength === undefined ? {} : { superchunkLength }) };
       const views = zarr === true ? { views: ["zarr3"] } : {};
       await context.json({ path: root, dialect, dtype, shape, ...lengths, nbytes, cbytes, attrs, ...views });

@@ -9,6 +9,7 @@ import {
   parseDType,
   parseJson,
 } from "../../src/index.ts";
+import type { PublishPolicy } from "../../src/node/index.ts";
 import { type BloscFlags, bloscSettings, CHECKSUMS, CODECS, integerOf, SHUFFLES } from "./blosc-options.ts";
 import { parseCount } from "./units.ts";
 
@@ -87,4 +88,16 @@ export function parseDTypeText(text: string): DType {
       `Expected a dtype as numpy spells it, such as "<f8", int32 or [["id","<i4"],["price","<f8"]].`,
     );
   }
+}
+
+/** What `--publish` says, in the help. */
+export const PUBLISH_HELP =
+  "show rows of a stream before its end: flush (as they come), full (by superchunks), or when so many SECONDS have passed";
+
+/** `flush`, `full`, or a number of seconds. Throws commander's `InvalidArgumentError`. */
+export function parsePublish(text: string): PublishPolicy {
+  if (text === "flush" || text === "full") return text;
+  const everySeconds = Number(text);
+  if (/^\d+(?:\.\d+)?$/.test(text) && everySeconds > 0) return { everySeconds };
+  throw new InvalidArgumentError("Expected flush, full, or a number of seconds above 0.");
 }

@@ -18,12 +18,13 @@ import type { ArrayWriter } from "../write/array/array-writer.ts";
 import type { ArrayMirror } from "../write/array/mirror.ts";
 import type { Committed } from "../write/array/root.ts";
 import type { ChunkPlace } from "../write/array/superchunk-file.ts";
+import type { PublishPolicy } from "../write/editable.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
 import { ColumnView, rowsOf, type ViewPlace } from "./column-shards.ts";
 import { admitForms, LiveDocuments, removeOldNodes, removeUnlikeDocuments } from "./documents.ts";
 import { indexOfPlaces } from "./shard-file.ts";
 import { encodeLiveState, LIVE_STATE, type LiveState, showsCommit } from "./state.ts";
-import type { DualFiles, PublishPolicy } from "./types.ts";
+import type { DualFiles } from "./types.ts";
 
 /** What keeping a live view cost so far. */
 export interface MirrorCosts {

@@ -14,6 +14,7 @@ import { fold, planFold, settleNames } from "../write/array/compact.ts";
 import { readWritable } from "../write/array/create.ts";
 import type { ArrayMirror } from "../write/array/mirror.ts";
 import { commitStorage } from "../write/array/storage-commit.ts";
+import type { PublishPolicy } from "../write/editable.ts";
 import { layOutColumns, superchunkKeys } from "../write/layout/columns.ts";
 import { storageOf } from "../write/layout/settings.ts";
 import { ColumnShards } from "./column-shards.ts";
@@ -21,7 +22,7 @@ import { admitForms, assertFree, isForeign, LiveDocuments, memberOf, readDocumen
 import { LiveView, type LiveViewOptions } from "./live-view.ts";
 import { indexOfPlaces, OWNER_WRITES } from "./shard-file.ts";
 import { encodeLiveState, isNodePath, LIVE_STATE, readLiveState } from "./state.ts";
-import type { DualFiles, PublishPolicy, ShardForm } from "./types.ts";
+import type { DualFiles, ShardForm } from "./types.ts";
 
 /** Bytes of an entry in the index of a shard, which has one for each chunk that fits. */
 const INDEX_ENTRY = 16;

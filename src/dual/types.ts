@@ -84,9 +84,6 @@ export interface LinkSite {
   readonly data: string;
 }
 
-/** When what was flushed becomes visible as Zarr: at every flush, with every full superchunk, or now and then. */
-export type PublishPolicy = "flush" | "full" | { readonly everySeconds: number };
-
 /** How the shards of a node are read. */
 export interface ShardForm {
   /** Path of the Zarr array below the archive. */

@@ -1,9 +1,10 @@
 /** `edit` and `create`: what lies at a place, or is made there, open for editing, whatever its format. */
 import { openArrayFolder } from "../archive/open/open-array-folder.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
-import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { badArgument, SuperchunkError } from "../errors.ts";
 import { givenDType } from "../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../format/types.ts";
+import { hasEntries } from "../store/entries.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import { isWritable, type ReadableStore, type StoreOptions, type WritableStore } from "../store/types.ts";
 import { asReadOnly } from "../store/wrappers/intercept.ts";
@@ -11,17 +12,20 @@ import { elementsOf } from "../values/selection.ts";
 import { storedTimes } from "../values/time-value.ts";
 import { createArray, openWritable, type WriterLock } from "../write/array/create.ts";
 import { BcolzArray } from "../write/bcolz/bcolz-array.ts";
+import { defaultRowOf } from "../write/bcolz/carray-settings.ts";
+import { repeatRow } from "../write/bcolz/carray-steps.ts";
 import { createCarray } from "../write/bcolz/carray-write.ts";
 import { createTable } from "../write/bcolz/table-write.ts";
 import { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import { compressArray } from "../write/bloscpack/bloscpack-write.ts";
 import type { Editable, EditFormat } from "../write/editable.ts";
-import { clearPlace } from "../write/layout/clear-place.ts";
+import { clearPlace, removeTree } from "../write/layout/clear-place.ts";
+import { columnSources, readRows } from "../write/rows/rows.ts";
 import { parseDataType } from "../zarr/document/data-type.ts";
 import { mapDType } from "../zarr/document/zarr-dtype.ts";
 import { openZarr } from "../zarr/read/open.ts";
 import { createZarr } from "../zarr/write/create.ts";
-import { mendCopies, refuseDual } from "../zarr/write/node-document.ts";
+import { mendCopies, refuseDual, removeDocument } from "../zarr/write/node-document.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
 import type { Compressor, CreateOptions, EditOptions } from "./options.ts";
 import { ZarrEdit } from "./zarr-array.ts";
@@ -127,7 +131,7 @@ export async function formatAt(
 /** Options that only some formats have a word for. */
 const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
   blz: ["superchunkLength", "checksum", "reserve", "columns", "zarr", "modify", "mirror"],
-  bcolz: [],
+  bcolz: ["kind"],
   bloscpack: ["checksum", "reserve"],
   zarr: ["kind", "chunkShape", "shardShape", "codecs", "dimensionNames", "specification"],
 };
@@ -152,21 +156,59 @@ export async function create(store: WritableStore, path: string, options: Create
   return make(store, path, dtype, { ...options, fillValue });
 }
 
-function createBlz(
+/**
+ * Gives what was made just now its first rows: those of `data`, or as many as `shape` counts. Where that fails, it is given up, and
+ * `remove` takes away what was made.
+ */
+async function fillNew(
+  made: Editable,
+  { data, shape, publish, signal, onProgress }: CreateOptions,
+  remove: () => Promise<void>,
+): Promise<Editable> {
+  try {
+    const wanted = typeof shape === "number" ? [shape] : (shape ?? [0]);
+    if (data !== undefined) await made.append(data, { publish, signal, onProgress });
+    else if (elementsOf(wanted) > 0) await made.resize(wanted, { signal, onProgress });
+    await made.flush();
+    return made;
+  } catch (error) {
+    await made.abandon();
+    await remove();
+    throw error;
+  }
+}
+
+/** The shape without rows. */
+function emptyShape(shape: CreateOptions["shape"]): readonly number[] {
+  return typeof shape === "object" && shape.length > 0 ? [0, ...shape.slice(1)] : [0];
+}
+
+async function createBlz(
   store: WritableStore,
   path: string,
   dtype: DType,
-  { compressor, chunkLength, superchunkLength, expectedLength, fillValue, lock, ...rest }: CreateOptions,
+  options: CreateOptions,
 ): Promise<Editable> {
-  return createArray(store, path, {
+  const { compressor, chunkLength, superchunkLength, expectedLength, fillValue, lock, ...rest } = options;
+  const rows = typeof rest.shape === "number" ? rest.shape : (rest.shape?.[0] ?? 0);
+  const isEmpty =
+    elementsOf(typeof rest.shape === "object" ? rest.shape.slice(1) : []) * dtype.itemSize === 0;
+  const array = await createArray(store, path, {
     ...rest,
+    // Rows without bytes are counted at once.
+    shape: isEmpty ? rest.shape : emptyShape(rest.shape),
     dtype,
     cparams: compressor,
     chunklen: chunkLength,
     superchunklen: superchunkLength,
-    expectedlen: expectedLength,
+    expectedlen: expectedLength ?? (rows > 0 ? rows : undefined),
     dflt: fillValue,
     lock: lock && (() => lock(path === "" ? "meta/lock" : `${path}/meta/lock`)),
+  });
+  return fillNew(array, options, async () => {
+    await options.mirror?.clear(store, path);
+    await clearPlace(store, path, true);
+    for (const name of ["data", "meta"]) await store.delete(joinKey(path, name));
   });
 }
 
@@ -207,7 +249,13 @@ async function createNode(store: WritableStore, path: string, options: CreateOpt
     { signal },
   );
   await mendCopies(store, path);
-  return edit(store, path, opening);
+  const made = await edit(store, path, opening);
+  return options.data === undefined
+    ? made
+    : fillNew(made, options, async () => {
+        await removeDocument(store, path);
+        await removeTree(store, path);
+      });
 }
 
 /** The Zarr data type of a dtype, which may be spelled as Zarr does; and its fill value. */
@@ -261,8 +309,7 @@ async function createBloscpack(
   });
   const lock = await options.lock?.(`${path}.lock`);
   const made = await BloscpackFile.open(store, path, { encoder: own, signal, lock, settings });
-  if (elementsOf(shape) > 0) await made.resize(shape, { signal });
-  return made;
+  return fillNew(made, options, () => store.delete(path));
 }
 
 async function createBcolz(
@@ -271,37 +318,97 @@ async function createBcolz(
   dtype: DType,
   options: CreateOptions,
 ): Promise<Editable> {
+  const isTable = options.kind === undefined ? dtype.kind === "struct" : options.kind === "table";
+  if (isTable && dtype.kind !== "struct")
+    throw badArgument("dtype", dtype.kind, "a struct, with a field for each column of the table");
+  const held = await options.lock?.(joinKey(path, isTable ? ".lock" : "meta/lock"));
+  try {
+    await clearPlace(store, path, options.overwrite === true);
+    const names = isTable && dtype.kind === "struct" ? dtype.fields.map(({ name }) => name) : [];
+    const own: string[] = [];
+    for (const name of ["data", ...names])
+      if (!(await hasEntries(store, joinKey(path, name)))) own.push(name);
+    const hadAttributes = (await store.stat(joinKey(path, "__attrs__"))) !== undefined;
+    const remove = async (): Promise<void> => {
+      await clearPlace(store, path, true);
+      for (const name of own) await removeTree(store, joinKey(path, name));
+      for (const name of own) await store.delete(joinKey(path, name));
+      if (!hadAttributes) await store.delete(joinKey(path, "__attrs__"));
+      for (const name of ["meta/storage", "meta"]) await store.delete(joinKey(path, name));
+    };
+    try {
+      await makeBcolz(store, path, dtype, options);
+    } catch (error) {
+      await remove();
+      throw error;
+    }
+    const made = await openHeld(store, path, { ...options, held, format: "bcolz" });
+    // Rows that do not come by columns are taken apart by the table.
+    const isWhole =
+      options.data === undefined || !isTable || columnSources(options.data, dtype) !== undefined;
+    return isWhole ? made : fillNew(made, options, remove);
+  } catch (error) {
+    await held?.release();
+    throw error;
+  }
+}
+
+/** Makes a carray, or a table with a column for each field, with the rows that can be written at once. */
+async function makeBcolz(
+  store: WritableStore,
+  path: string,
+  dtype: DType,
+  {
+    compressor,
+    chunkLength,
+    expectedLength,
+    fillValue,
+    attrs,
+    signal,
+    onProgress,
+    ...options
+  }: CreateOptions,
+): Promise<void> {
   const [rows = 0, ...rowShape] =
     typeof options.shape === "number" ? [options.shape] : (options.shape ?? [0]);
-  const { compressor, chunkLength, expectedLength, fillValue, attrs, signal, encoder } = options;
   const settings = {
     cparams: compressor,
     chunklen: chunkLength,
-    expectedlen: expectedLength ?? rows,
+    expectedlen: expectedLength ?? (rows > 0 || options.data === undefined ? rows : undefined),
     attrs,
     signal,
-    encoder: typeof encoder === "function" ? encoder(compressor?.cname) : encoder,
+    encoder: typeof options.encoder === "function" ? options.encoder(compressor?.cname) : options.encoder,
   };
-  const none = new Uint8Array(0);
-  await clearPlace(store, path, options.overwrite === true);
-  if (dtype.kind === "struct") {
-    const dflts = Array.isArray(fillValue) ? (fillValue as readonly JsonValue[]) : [];
-    const columns = dtype.fields.map(({ name, dtype: own, shape }, i) => {
-      return { name, dtype: own, rowShape: shape, data: none, options: { dflt: dflts[i] ?? null } };
-    });
-    await createTable(store, path, columns, settings);
-  } else {
-    await createCarray(store, path, { dtype, rowShape, data: none }, { ...settings, dflt: fillValue });
+  const total = rows * elementsOf(rowShape) * dtype.itemSize;
+  let done = 0;
+  const repeated = function* (type: DType, shape: readonly number[], dflt: JsonValue): Generator<Uint8Array> {
+    if (options.data !== undefined) return;
+    for (const piece of repeatRow(defaultRowOf(type, shape, dflt), rows)) {
+      yield piece;
+      done += piece.length;
+      onProgress?.({ done, total });
+    }
+  };
+  if (dtype.kind !== "struct" || options.kind === "array") {
+    const dflt = fillValue ?? null;
+    const data =
+      options.data === undefined
+        ? repeated(dtype, rowShape, dflt)
+        : readRows(options.data, { dtype, rowShape });
+    await createCarray(store, path, { dtype, rowShape, data }, { ...settings, dflt: fillValue });
+    return;
   }
-  const made = await edit(store, path, options);
-  try {
-    if (rows > 0) await made.resize([rows, ...rowShape], { signal });
-    return made;
-  } catch (error) {
-    await made.abandon();
-    await clearPlace(store, path, true).catch((cause: unknown) => {
-      if (!isSuperchunkError(cause)) throw cause;
-    });
-    throw error;
-  }
+  const given = options.data === undefined ? undefined : columnSources(options.data, dtype);
+  const dflts = Array.isArray(fillValue) ? (fillValue as readonly JsonValue[]) : [];
+  const columns = dtype.fields.map(({ name, dtype: own, shape }, i) => {
+    const dflt = dflts[i] ?? null;
+    return {
+      name,
+      dtype: own,
+      rowShape: shape,
+      data: given?.[i] ?? repeated(own, shape, dflt),
+      options: { dflt },
+    };
+  });
+  await createTable(store, path, columns, settings);
 }

@@ -3,7 +3,7 @@ import type { ChunkEncoder, CompressorName, EncoderChoice, Shuffle } from "../co
 import type { ChecksumName, DType, JsonObjectInput, JsonValue } from "../format/types.ts";
 import type { StoreOptions } from "../store/types.ts";
 import type { WriteOptions, WriterLock } from "../write/array/create.ts";
-import type { EditFormat } from "../write/editable.ts";
+import type { AppendOptions, EditFormat } from "../write/editable.ts";
 import type { Reserve } from "../write/layout/settings.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
 import type { ZarrSpecification } from "../zarr/write/create.ts";
@@ -32,13 +32,13 @@ export interface Compressor {
 }
 
 /** What is to be made. */
-export interface CreateOptions extends EditOptions {
+export interface CreateOptions extends EditOptions, Pick<AppendOptions, "publish" | "onProgress"> {
   /** Default `blz`: an array of superchunks, which is the format of this library. */
   readonly format?: EditFormat | undefined;
   /** As numpy spells it (`<f8`, `int32`, `[["a","<i4"],["v","<f4",[3]]]`), or parsed. A struct is a table in bcolz. */
   readonly dtype?: JsonValue | DType | undefined;
-  /** Of `zarr`: an array (default), or a group, which needs no dtype. */
-  readonly kind?: "array" | "group" | undefined;
+  /** Of `zarr`: an array (default), or a group, which needs no dtype. Of `bcolz`: an array, or a table (default for a struct). */
+  readonly kind?: "array" | "group" | "table" | undefined;
   /** Of `zarr`: shape of a chunk, or of an inner chunk of a shard (default: `chunkLength` rows of about 1 MiB). */
   readonly chunkShape?: readonly number[] | undefined;
   /** Of `zarr`: shape of a shard; default: no shards. */
@@ -51,6 +51,11 @@ export interface CreateOptions extends EditOptions {
   readonly specification?: Omit<ZarrSpecification, "shape" | "dataType" | "chunkShape"> | undefined;
   /** Rows and the shape of a row, default no rows of single values. Rows are filled with the default value. */
   readonly shape?: number | readonly number[] | undefined;
+  /**
+   * The rows that it begins with, in any form that `append` takes, in place of a length in `shape`. It is there with all of them; where that
+   * fails, also while a stream comes, nothing of it is left.
+   */
+  readonly data?: unknown;
   /** Default value; default zero, empty, NaT. */
   readonly fillValue?: JsonValue | undefined;
   /** User attributes. */

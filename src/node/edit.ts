@@ -53,8 +53,23 @@ export async function create(path: string, options: CreatePathOptions): Promise<
   const location = isFile
     ? locateTarget(path, "file")
     : ((isNode ? locateInHierarchy(path) : undefined) ?? locateTarget(path));
-  const settled = await settle(path, location, options, options.format ?? "blz");
-  return closeOnFailure(location.store, createIn(location.store, location.path, { ...options, ...settled }));
+  // Rows of a stream are flushed in time by themselves.
+  const publish =
+    options.data === undefined ? options.publish : options.publish === "full" ? "full" : "flush";
+  const settled = await settle(path, location, { ...options, publish }, options.format ?? "blz");
+  const folders = isFile || isS3Address(path) ? [] : [join(resolve(path), "meta"), resolve(path)];
+  const made = folders.filter((folder) => !fs.existsSync(folder));
+  try {
+    return await closeOnFailure(
+      location.store,
+      createIn(location.store, location.path, { ...options, ...settled, publish: options.publish }),
+    );
+  } catch (error) {
+    // Those with files of others in them stay.
+    for (const folder of made)
+      if (fs.existsSync(folder) && fs.readdirSync(folder).length === 0) fs.rmdirSync(folder);
+    throw error;
+  }
 }
 
 /** The place of something that is there, or is to be made in a group: a file, or a folder as the root of its store. */

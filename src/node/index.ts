@@ -5,10 +5,10 @@
  */
 
 export type { MirrorCosts } from "../dual/live-view.ts";
-export type { LinkPlan, LinkResult, PublishPolicy } from "../dual/types.ts";
+export type { LinkPlan, LinkResult } from "../dual/types.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 export { slice } from "../values/selection.ts";
-export type { Editable } from "../write/editable.ts";
+export type { AppendOptions, Editable, PublishPolicy } from "../write/editable.ts";
 export {
   type ConvertPathOptions,
   convert,

@@ -5,7 +5,6 @@ import type { CompressorName } from "../codec/types.ts";
 import { type RepairOptions, type RepairReport, repairArray as repairIn } from "../convert/run/repair.ts";
 import { liveViews } from "../dual/live.ts";
 import type { MirrorCosts } from "../dual/live-view.ts";
-import type { PublishPolicy } from "../dual/types.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { MirrorMaker } from "../write/array/array-writer.ts";
 import {
@@ -15,6 +14,7 @@ import {
   type WriteOptions,
 } from "../write/array/create.ts";
 import type { WritableArray } from "../write/array/writable-array.ts";
+import type { PublishPolicy } from "../write/editable.ts";
 import { dualFiles, dualFilesOf } from "./dual/files.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { acquireLock, type FileLock, type LockOptions } from "./fs/lock.ts";

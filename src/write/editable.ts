@@ -48,6 +48,18 @@ export interface NewColumn {
   readonly fillValue?: unknown;
 }
 
+/** When what was flushed becomes visible as Zarr: at every flush, with every full superchunk, or now and then. */
+export type PublishPolicy = "flush" | "full" | { readonly everySeconds: number };
+
+/** How rows are appended. */
+export interface AppendOptions extends LongOptions {
+  /**
+   * Of an array of superchunks: when the rows of a stream are committed before its end: each piece as it comes (`flush`), by full
+   * superchunks, or every so many seconds. Default: none before `flush`.
+   */
+  readonly publish?: PublishPolicy | undefined;
+}
+
 /** What `resize` does. */
 export interface ResizePlan {
   readonly shapeBefore: readonly number[];
@@ -151,7 +163,7 @@ export abstract class Editable implements AsyncDisposable {
   }
 
   /** Appends rows along the first dimension. */
-  append(_values: unknown, _options?: LongOptions): Promise<void> {
+  append(_values: unknown, _options?: AppendOptions): Promise<void> {
     return this.refuse("append");
   }
   /** Sets the selected values: to as many values, or all to one. */

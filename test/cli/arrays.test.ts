@@ -237,7 +237,7 @@ describe("create", () => {
       ["--from", "-", "--dtype", "<f8", "--shape", "9"],
       doubles(8),
       2,
-      "there are 8 rows, but 9",
+      "there are 8 rows, but --shape says 9",
     ],
     ["Python objects", ["--from", "-"], npy("'|O'", [5], doubles(5)), 1, "pickles"],
     ["no dtype", [], undefined, 2, "--dtype"],

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { appendStream, parsePublish } from "../../cli/input/published-rows.ts";
+import { parsePublish } from "../../cli/input/array-options.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
@@ -40,7 +40,7 @@ test.each([
       yield bytes.subarray(start, end);
     }
   };
-  await appendStream(array, pieces(), parsePublish(when));
+  await array.append(pieces(), { publish: parsePublish(when) });
   await array.close();
   expect(seen).toEqual(expected);
   const { data } = (await (await openZarrArray(store, "")).get()) as { data: Int32Array };

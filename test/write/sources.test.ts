@@ -5,7 +5,6 @@ import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts"
 import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { JsonFloat } from "../../src/format/json-float.ts";
-import { encodeNpyHeader } from "../../src/format/npy.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
@@ -157,86 +156,6 @@ test("rows with dimensions are lists, and selections of them are set", async () 
   expect(array.shape).toEqual([4, 2, 2]);
   expect(await valuesOf(array)).toEqual([1, 2, 0, 0, 5, 6, 7, 8, 7, 7, 0, 0, -1, 7, -2, 7]);
   await expect(array.set([0, 0], [1, 2, 3])).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
-});
-
-test("a .npy file is appended, whole or in pieces; another dtype, order or length is refused", async () => {
-  const dtype = parseDType("<i4", "");
-  const file = Buffer.concat([encodeNpyHeader(dtype, [11]), BYTES]);
-  for (const step of [1, 100, 1000]) {
-    const array = await made("<i4");
-    await array.appendNpy(
-      Array.from({ length: Math.ceil(file.length / step) }, (_, i) =>
-        file.subarray(i * step, (i + 1) * step),
-      ),
-    );
-    await array.appendNpy(file);
-    expect(await valuesOf(array)).toEqual([...MANY, ...MANY]);
-  }
-  const array = await made("<f8");
-  await expect(array.appendNpy(file)).rejects.toMatchObject({
-    code: "BAD_ARGUMENT",
-    details: { expected: '"<f8"', found: '"<i4"' },
-  });
-  const ints = await made("<i4");
-  await expect(ints.appendNpy(file.subarray(0, -4))).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
-  await expect(ints.appendNpy(Buffer.concat([file, BYTES]))).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
-  await expect(ints.appendNpy(file.subarray(0, 40))).rejects.toMatchObject({ code: "TRUNCATED" });
-  await expect(ints.appendNpy(BYTES)).rejects.toMatchObject({ code: "BAD_MAGIC" });
-});
-
-/** The header says Fortran order. */
-function turnedHeader(header: Uint8Array): Buffer {
-  return Buffer.from(Buffer.from(header).toString("latin1").replace("False", "True "), "latin1");
-}
-
-/** Values 0, 1, 2, … of C order, as a `.npy` file in Fortran order has them. */
-function fortranNpy(shape: readonly number[]): Uint8Array {
-  const size = shape.reduce((product, n) => product * n, 1);
-  const strides = shape.map((_, d) => shape.slice(d + 1).reduce((product, n) => product * n, 1));
-  const values = Int32Array.from({ length: size }, (_, at) => {
-    let rest = at;
-    let index = 0;
-    shape.forEach((n, d) => {
-      index += (rest % n) * (strides[d] ?? 1);
-      rest = Math.floor(rest / n);
-    });
-    return index;
-  });
-  const dtype = parseDType("<i4", "");
-  return Buffer.concat([turnedHeader(encodeNpyHeader(dtype, shape)), new Uint8Array(values.buffer)]);
-}
-
-test.each([[[7, 3]], [[5, 2, 3]], [[4, 1, 2, 3]], [[1, 4]], [[0, 3]]])(
-  "a .npy file in Fortran order of shape %j is appended in C order, from memory and as a stream",
-  async (shape) => {
-    const file = fortranNpy(shape);
-    const count = shape.reduce((product, n) => product * n, 1);
-    const array = await made("<i4", { shape: [0, ...shape.slice(1)] });
-    await array.appendNpy(file);
-    await array.appendNpy(Readable.from([file.subarray(0, 20), file.subarray(20, 133), file.subarray(133)]));
-    expect(array.shape).toEqual([2 * (shape[0] ?? 0), ...shape.slice(1)]);
-    const once = Array.from({ length: count }, (_, i) => i);
-    expect(await valuesOf(array)).toEqual([...once, ...once]);
-    if (count === 0) return;
-    await expect(array.appendNpy(file.subarray(0, -1))).rejects.toThrow(/nothing was taken/);
-    expect(array.length).toBe(2 * (shape[0] ?? 0));
-  },
-);
-
-test("a large stream in Fortran order waits in a scratch object, which is gone afterwards", async () => {
-  const shape = [3, 3_000_000];
-  const file = fortranNpy(shape);
-  const store = new MemoryStore();
-  const options = { dtype: "<i4", shape: [0, 3_000_000], chunklen: 1, cparams: { clevel: 1 } };
-  const array = await createArray(store, "", options);
-  await array.appendNpy(Readable.from([file.subarray(0, 1000), file.subarray(1000)]));
-  await array.close();
-  const bytes = await ((await open(store)) as ArrayArchive).getBytes();
-  const values = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
-  expect(values.findIndex((value, i) => value !== i)).toBe(-1);
-  const names: string[] = [];
-  for await (const { name } of store.list("data")) names.push(name);
-  expect(names.filter((name) => !/^__\d+__\.bin$/.test(name))).toEqual([]);
 });
 
 test("columns are read without the others, added, renamed and deleted, each under one commit", async () => {

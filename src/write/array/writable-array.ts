@@ -12,8 +12,8 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import type { WritableStore } from "../../store/types.ts";
 import { elementsOf, type Selected, type Selection } from "../../values/selection.ts";
-import { scratchBeside } from "../bloscpack/chunk-spool.ts";
 import {
+  type AppendOptions,
   type AttributeChanges,
   attempt,
   type CompactPlan,
@@ -21,6 +21,7 @@ import {
   Editable,
   type NewColumn,
   OperationLine,
+  type PublishPolicy,
   planSetting,
   type ResizePlan,
   type SetPlan,
@@ -30,7 +31,6 @@ import {
 import { superchunkKeys } from "../layout/columns.ts";
 import { type CutOptions, optionsOf, settleSettings } from "../layout/settings.ts";
 import { collectItems } from "../rows/edits.ts";
-import { countNpyRows, type NpySource, readNpyRows } from "../rows/npy-rows.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
 import { deleteRows, grow, shrink } from "./changes.ts";
@@ -130,7 +130,7 @@ export class WritableArray extends Editable {
    * NO_SPACE, IO (the rows that `length` counts are kept, and `flush` tries again: of a whole source all, of a stream
    * those that had come)
    */
-  override append(source: unknown): Promise<void> {
+  override append(source: unknown, { publish, signal }: AppendOptions = {}): Promise<void> {
     try {
       if (this.#takeNow(source)) return DONE;
     } catch (error) {
@@ -141,26 +141,24 @@ export class WritableArray extends Editable {
       const writer = this.#writer;
       await writer.prepare();
       const { settings } = writer;
-      for await (const items of readRows(source, settings)) await writer.append(items);
+      let shown = { rows: writer.rows, at: performance.now() };
+      for await (const items of readRows(source, settings)) {
+        signal?.throwIfAborted();
+        await writer.append(items);
+        if (publish === undefined || !this.#isDue(publish, shown)) continue;
+        await this.#commit();
+        shown = { rows: writer.rows, at: performance.now() };
+      }
     });
   }
 
-  /**
-   * Appends the rows of a `.npy` file, given as bytes or as a stream of them, in C order or in Fortran order: then a stream
-   * of more than 32 MiB waits in a scratch object of the store until it is whole.
-   *
-   * @throws BAD_ARGUMENT where its dtype or the shape of a row differ, and as {@link append}
-   */
-  appendNpy(source: NpySource): Promise<void> {
-    const { dtype, rowShape } = this.#writer.settings;
-    if (this.#writer.rowBytes === 0) {
-      return this.#run(async () => {
-        await this.#writer.prepare();
-        this.#writer.appendNothing(await countNpyRows(source, { dtype, rowShape }));
-      });
-    }
-    const scratch = scratchBeside(this.store, this.#writer.root.key("data/npy"));
-    return this.append(readNpyRows(source, { dtype, rowShape }, scratch));
+  /** True where rows that came since the last commit of a stream are to be committed. */
+  #isDue(publish: PublishPolicy, shown: { readonly rows: number; readonly at: number }): boolean {
+    const { rows, settings } = this.#writer;
+    if (rows === shown.rows || publish === "flush") return rows > shown.rows;
+    if (publish !== "full") return performance.now() - shown.at >= publish.everySeconds * 1000;
+    const full = settings.chunklen * settings.superchunklen;
+    return Math.floor(rows / full) > Math.floor(shown.rows / full);
   }
 
   /**

@@ -54,7 +54,8 @@ async function removeFiles(store: WritableStore, folder: string): Promise<void> 
   await store.sync?.([]);
 }
 
-async function removeTree(store: WritableStore, folder: string): Promise<void> {
+/** Removes everything below a folder. */
+export async function removeTree(store: WritableStore, folder: string): Promise<void> {
   const entries = [];
   for await (const entry of store.list(folder)) entries.push(entry);
   for (const { name, kind } of entries) {

@@ -3,12 +3,12 @@
  * `SCHEDULES=300 npx vitest run test/dual/live/any-age` runs more of them.
  */
 import { expect, test, vi } from "vitest";
-import type { PublishPolicy } from "../../../src/dual/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../../src/errors.ts";
 import type { DType } from "../../../src/format/types.ts";
 import { verifyLinkAt } from "../../../src/node/index.ts";
 import type { CreateOptions } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
+import type { PublishPolicy } from "../../../src/write/editable.ts";
 import type { CutOptions } from "../../../src/write/layout/settings.ts";
 import { randomFrom } from "../../crash/random.ts";
 import { sweep } from "../../scope.ts";

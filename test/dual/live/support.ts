@@ -2,12 +2,13 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { liveViews } from "../../../src/dual/live.ts";
-import type { DualFiles, PublishPolicy } from "../../../src/dual/types.ts";
+import type { DualFiles } from "../../../src/dual/types.ts";
 import { dualFiles } from "../../../src/node/dual/files.ts";
 import { FileStore } from "../../../src/node/index.ts";
 import type { WritableStore } from "../../../src/store/types.ts";
 import { type CreateOptions, createArray, openWritable } from "../../../src/write/array/create.ts";
 import type { WritableArray } from "../../../src/write/array/writable-array.ts";
+import type { PublishPolicy } from "../../../src/write/editable.ts";
 import { temporaryFolder } from "../../folder.ts";
 
 export { temporaryFolder } from "../../folder.ts";
