@@ -225,10 +225,22 @@ function fromBytes(bytes: Uint8Array): ReadValues {
   return (offset, target) => target.set(bytes.subarray(offset, offset + target.length));
 }
 
+/** Bytes that are read ahead where the parts that are asked for lie close together, and how close that is. */
+const WINDOW = 256 << 10;
+const NEAR = 32 << 10;
+
 /** Reads parts of an object of a store that can do so at once. They throw `STALE` where it has become shorter. */
 function fromObject(store: ReadableStore, key: string, start = 0): ReadValues {
+  const buffer = new Uint8Array(WINDOW);
+  let [at, length, last] = [0, 0, Number.NEGATIVE_INFINITY];
   return (offset, target) => {
-    if (store.readIntoSync?.(key, start + offset, target) === target.length) return;
-    throw new SuperchunkError("STALE", "the file changed while it was read", { path: store.describe(key) });
+    const end = offset + target.length;
+    const isNear = offset >= last && offset - last < NEAR && target.length < NEAR;
+    if (isNear && (offset < at || end > at + length))
+      [at, length] = [offset, store.readIntoSync?.(key, start + offset, buffer) ?? 0];
+    last = end;
+    if (offset >= at && end <= at + length) target.set(buffer.subarray(offset - at, end - at));
+    else if (store.readIntoSync?.(key, start + offset, target) !== target.length)
+      throw new SuperchunkError("STALE", "the file changed while it was read", { path: store.describe(key) });
   };
 }

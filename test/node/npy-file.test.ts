@@ -91,7 +91,7 @@ test.each([[[7, 3]], [[5, 2, 3]], [[4, 1, 2, 3]], [[1, 4]], [[0, 3]]])(
 );
 
 test("a large stream in Fortran order waits in a temporary file, and comes in C order", async () => {
-  const bytes = Buffer.from(fortranNpy([3, 3_000_000]));
+  const bytes = Buffer.from(fortranNpy([3_000_000, 3]));
   const npy = await openNpy(cut(bytes, 1 << 20));
   const values = await int32sOf(npy.rows());
   expect(values.length).toBe(9_000_000);
