@@ -15,6 +15,7 @@ const LAYERS = [
   ["format", "codec", "store"],
   ["values"],
   ["parquet"],
+  ["arrow"],
   ["archive"],
   ["write", "zarr"],
   ["edit", "open", "convert", "view", "dual", "references"],

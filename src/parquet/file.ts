@@ -18,6 +18,9 @@ const ENCODING = { plain: 0, rle: 3, split: 9 } as const;
 const CODEC: { readonly [codec in JoinableCodec]: number } = { snappy: 1, zstd: 6, lz4: 7 };
 const ORDER = { none: 0, ascending: 1 } as const;
 
+/** Of the package: readers of Java ignore statistics of strings where they cannot parse who wrote a file. */
+export const PRODUCER_VERSION = "0.1.0";
+
 /** A data page of one column. */
 export interface Page {
   /** Those included that are null. */
@@ -211,7 +214,7 @@ export class ParquetFile {
         5,
         [...metadata].map(([key, value]) => new ThriftStruct().binary(1, key).binary(2, value)),
       )
-      .binary(6, "superchunk version 0.1.0 (build 0)")
+      .binary(6, `superchunk version ${PRODUCER_VERSION} (build 0)`)
       .structs(
         7,
         this.#leaves.map(() => new ThriftStruct().struct(1, new ThriftStruct())),

@@ -4,14 +4,16 @@
  * Pages are blocks of Blosc wherever Parquet has their compressor and filter; then streams go over without being decompressed,
  * but to take statistics. Row groups have about a million rows, and end where chunks do. @see docs/parquet-format.md
  */
+
+import { schemaMessage, schemaTable } from "../../arrow/schema.ts";
 import { at } from "../../bytes/at.ts";
 import { formatDType } from "../../format/dtype.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonValue } from "../../format/types.ts";
 import { joinableCodec } from "../../parquet/blosc-pages.ts";
-import { type Page, ParquetFile } from "../../parquet/file.ts";
+import { type Page, ParquetFile, PRODUCER_VERSION } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";
-import { columnSchema } from "../../parquet/schema.ts";
+import { columnSchema, type Leaf } from "../../parquet/schema.ts";
 import type { ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
@@ -139,8 +141,60 @@ async function* fileBytes(
     context.note(
       `column "${path.join(".")}": its strings are not all UTF-8, so that it is a column of bytes`,
     );
-  for (const bytes of file.end(metadata, notText)) gathered.add(bytes);
+  const described = new Map([...metadata, ...readerMetadata(columns, notText)]);
+  for (const bytes of file.end(described, notText)) gathered.add(bytes);
   yield gathered.take();
+}
+
+/** What pyarrow and pandas look for, so that they give back the types. */
+function readerMetadata(
+  columns: readonly FileColumn[],
+  notText: ReadonlySet<Leaf>,
+): readonly (readonly [key: string, value: string])[] {
+  const message = schemaMessage(
+    schemaTable(
+      columns.map(({ schema }) => schema.node),
+      notText,
+    ),
+  );
+  const described = columns.map(({ column, schema: { node } }) => {
+    const [pandas, numpy] = pandasType(column, "leaf" in node && notText.has(node.leaf));
+    return { name: node.name, field_name: node.name, pandas_type: pandas, numpy_type: numpy, metadata: null };
+  });
+  const index = { kind: "range", name: null, start: 0, stop: rowCount(columns), step: 1 };
+  const pandas = {
+    index_columns: [index],
+    column_indexes: [],
+    columns: described,
+    creator: { library: "superchunk", version: PRODUCER_VERSION },
+    pandas_version: "1.0.0",
+  };
+  return [
+    ["pandas", stringifyJson(pandas)],
+    ["ARROW:schema", btoa(Array.from(message, (byte) => String.fromCharCode(byte)).join(""))],
+  ];
+}
+
+/** The names of a type in the metadata of pandas: its own, and numpy's. */
+function pandasType({ dtype, shape }: Column, isBytes: boolean): readonly [pandas: string, numpy: string] {
+  if (shape.length > 1) return ["list", "object"];
+  switch (dtype.kind) {
+    case "int":
+    case "uint":
+    case "float":
+      return [`${dtype.kind}${8 * dtype.itemSize}`, `${dtype.kind}${8 * dtype.itemSize}`];
+    case "bool":
+      return ["bool", "bool"];
+    case "datetime":
+      return ["Y", "M", "W", "D"].includes(dtype.unit) ? ["date", "object"] : ["datetime", "datetime64[ns]"];
+    case "timedelta":
+      return ["timedelta", "timedelta64[ns]"];
+    case "bytes":
+    case "unicode":
+      return [isBytes ? "bytes" : "unicode", "object"];
+    default:
+      return ["object", "object"];
+  }
 }
 
 interface ColumnPart {

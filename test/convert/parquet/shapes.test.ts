@@ -1,4 +1,5 @@
 /** Arrays of all dtypes, compressors and cuts become Parquet with the same values: streams are carried over where they can be. */
+import { readFile } from "node:fs/promises";
 import { parquetMetadataAsync, readColumnIndex, readOffsetIndex } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
@@ -119,6 +120,20 @@ test("dates that are NaT are null, and the pages without one are carried over", 
   expect(result.chunksRestreamed).toBe(2);
   const { metadata } = await metadataOf(store);
   expect(metadata.row_groups[0]?.columns[0]?.meta_data?.statistics?.null_count).toBe(1n);
+});
+
+test("the file names the version of the package, and Arrow's schema and pandas' types", async () => {
+  const { store } = await toParquet(bytesOf(64), 4096, { dtype: "<m8[us]", shape: [64] });
+  const { metadata } = await metadataOf(store);
+  const { version } = JSON.parse(await readFile("package.json", "utf8")) as { version: string };
+  expect(metadata.created_by).toBe(`superchunk version ${version} (build 0)`);
+  const found = new Map(metadata.key_value_metadata?.map(({ key, value }) => [key, value ?? ""]));
+  expect(JSON.parse(found.get("pandas") ?? "")).toMatchObject({
+    columns: [{ name: "value", numpy_type: "timedelta64[ns]" }],
+  });
+  // A message: the mark, its length, and then that many bytes.
+  const schema = Buffer.from(found.get("ARROW:schema") ?? "", "base64");
+  expect([schema.readUInt32LE(0), schema.readUInt32LE(4)]).toEqual([0xffff_ffff, schema.length - 8]);
 });
 
 test("an array of no rows is a file without row groups", async () => {

@@ -1,0 +1,151 @@
+/** Arrow's schema of columns, as a message. Parquet files carry it too, so that readers give back its types. @see docs/parquet-format.md [PM] */
+import type { Leaf, SchemaNode } from "../parquet/schema.ts";
+import {
+  encodeFlatbuffer,
+  int8,
+  int16,
+  int32,
+  int64,
+  type Node,
+  refer,
+  type Slot,
+  table,
+  text,
+  vector,
+} from "./flatbuffer.ts";
+
+/** Numbers of types in Arrow's union of them. */
+const TYPE = {
+  int: 2,
+  float: 3,
+  binary: 4,
+  utf8: 5,
+  bool: 6,
+  decimal: 7,
+  date: 8,
+  timestamp: 10,
+  struct: 13,
+  fixedBinary: 15,
+  fixedList: 16,
+  duration: 18,
+} as const;
+const UNITS = ["s", "ms", "us", "ns"];
+/** Version 5 of the metadata. */
+const VERSION = 4;
+const HEADER_SCHEMA = 1;
+
+/** A table of the schema, for messages and the footer of a file. */
+export function schemaTable(
+  columns: readonly SchemaNode[],
+  notText: ReadonlySet<Leaf>,
+  metadata: ReadonlyMap<string, string> = new Map(),
+): Node {
+  const pairs = [...metadata].map(([key, value]) => table(text(key), text(value)));
+  return table(int16(0), vector(columns.map((node) => fieldTable(node, notText))), vector(pairs));
+}
+
+/** A message with the schema, as a stream begins. */
+export function schemaMessage(schema: Node): Uint8Array {
+  return encapsulate(encodeFlatbuffer(messageTable(HEADER_SCHEMA, schema, 0)));
+}
+
+/** The table of a message with a body of so many bytes. */
+export function messageTable(type: number, header: Node, bodyLength: number): Node {
+  return table(int16(VERSION), int8(type), refer(header), int64(bodyLength));
+}
+
+/** A message's length before it. */
+export function encapsulate(message: Uint8Array): Uint8Array {
+  const out = new Uint8Array(8 + message.length);
+  const view = new DataView(out.buffer);
+  view.setUint32(0, 0xffff_ffff, true);
+  view.setInt32(4, message.length, true);
+  out.set(message, 8);
+  return out;
+}
+
+function fieldTable(node: SchemaNode, notText: ReadonlySet<Leaf>): Node {
+  if ("leaf" in node) {
+    const [type, value] = leafType(node.leaf, notText.has(node.leaf));
+    return table(
+      text(node.name),
+      int8(node.leaf.nullable ? 1 : 0),
+      int8(type),
+      refer(value),
+      undefined,
+      vector([]),
+    );
+  }
+  if (node.list === "outer") {
+    const [inner] = node.children;
+    const [element] = inner !== undefined && "children" in inner ? inner.children : [];
+    const length = element === undefined ? 0 : listLength(node, element);
+    const children = element === undefined ? [] : [fieldTable(element, notText)];
+    return field(node.name, TYPE.fixedList, table(int32(length)), children);
+  }
+  return field(
+    node.name,
+    TYPE.struct,
+    table(),
+    node.children.map((child) => fieldTable(child, notText)),
+  );
+}
+
+function field(name: string, type: number, value: Node, children: readonly Node[]): Node {
+  const slots: (Slot | undefined)[] = [
+    text(name),
+    int8(0),
+    int8(type),
+    refer(value),
+    undefined,
+    vector(children),
+  ];
+  return table(...slots);
+}
+
+/** Values of a list: the leaves below tell the lengths of all lists around them. */
+function listLength(list: SchemaNode, element: SchemaNode): number {
+  const depth = depthOf(element);
+  const leaf = firstLeaf(list);
+  return leaf.lists[leaf.lists.length - depth - 1] ?? 0;
+}
+
+/** Lists on the way from a node to its first leaf. */
+function depthOf(node: SchemaNode): number {
+  if ("leaf" in node) return 0;
+  const [child] = node.children;
+  return (node.list === "outer" ? 1 : 0) + (child === undefined ? 0 : depthOf(child));
+}
+
+function firstLeaf(node: SchemaNode): Leaf {
+  if ("leaf" in node) return node.leaf;
+  const [child] = node.children;
+  if (child === undefined) throw new RangeError("a group has no fields");
+  return firstLeaf(child);
+}
+
+function leafType(leaf: Leaf, isBytes: boolean): readonly [type: number, value: Node] {
+  const { logical, kind, dtype, width } = leaf;
+  const unsigned = kind === "uint32" || kind === "uint64";
+  switch (logical.kind) {
+    case "string":
+      return [isBytes ? TYPE.binary : TYPE.utf8, table()];
+    case "date":
+      return [TYPE.date, table(int16(0))];
+    case "timestamp":
+      return [TYPE.timestamp, table(int16(UNITS.indexOf(logical.unit)))];
+    case "integer":
+      return [TYPE.int, table(int32(logical.bits), int8(logical.signed ? 1 : 0))];
+    case "decimal":
+      return [TYPE.decimal, table(int32(logical.precision), int32(logical.scale), int32(128))];
+    default:
+  }
+  if (dtype.kind === "timedelta" && dtype.scale === 1 && UNITS.includes(dtype.unit))
+    return [TYPE.duration, table(int16(UNITS.indexOf(dtype.unit)))];
+  if (kind === "bool") return [TYPE.bool, table()];
+  if (kind === "half") return [TYPE.float, table(int16(0))];
+  if (kind === "float") return [TYPE.float, table(int16(1))];
+  if (kind === "double") return [TYPE.float, table(int16(2))];
+  if (kind === "fixed") return [TYPE.fixedBinary, table(int32(width ?? 0))];
+  return [TYPE.int, table(int32(8 * (width ?? 8)), int8(unsigned ? 0 : 1))];
+}
