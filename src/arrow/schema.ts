@@ -1,4 +1,5 @@
 /** Arrow's schema of columns, as a message. Parquet files carry it too, so that readers give back its types. @see docs/parquet-format.md [PM] */
+import { at } from "../bytes/at.ts";
 import type { Leaf, SchemaNode } from "../parquet/schema.ts";
 import {
   encodeFlatbuffer,
@@ -107,7 +108,7 @@ function field(name: string, type: number, value: Node, children: readonly Node[
 function listLength(list: SchemaNode, element: SchemaNode): number {
   const depth = depthOf(element);
   const leaf = firstLeaf(list);
-  return leaf.lists[leaf.lists.length - depth - 1] ?? 0;
+  return at(leaf.lists, leaf.lists.length - depth - 1);
 }
 
 /** Lists on the way from a node to its first leaf. */
