@@ -69,7 +69,7 @@ export class SuperchunkError extends Error {
     return DAMAGE.has(this.code);
   }
 
-  /** The same error where what it refuses was stored at `path`, and is nobody's argument: `BAD_ARGUMENT` is `BAD_FIELD` then. */
+  /** The same error where what it refuses was stored at `path`, and is not an argument: `BAD_ARGUMENT` is `BAD_FIELD` then. */
   storedAt(path: string): SuperchunkError {
     const code = this.code === "BAD_ARGUMENT" ? "BAD_FIELD" : this.code;
     return new SuperchunkError(code, this.summary, { ...this.details, path });

@@ -53,7 +53,7 @@ export async function virtualizeTo(
             ...settings,
             containers: own.length > 0 ? own : [commonContainer(entries, sources)],
             update: flags.update,
-            anew: flags.overwrite,
+            renew: flags.overwrite,
             message: flags.message,
           })
         : await writeSet(plans, destination, flags, {

@@ -27,7 +27,7 @@ export interface Inflated {
  *
  * @param limit the most bytes that it may decode to
  * @param out where the result goes, at least `limit` bytes
- * @throws BAD_CHUNK where it is damaged or decodes to more, LIMIT where there is no memory for it
+ * @throws BAD_CHUNK where it is damaged or decodes to more, LIMIT without enough memory for it
  */
 export async function inflate(stream: Uint8Array, limit: number, out?: Uint8Array): Promise<Inflated> {
   await prepare("zlib");
@@ -63,7 +63,7 @@ const FRAME_OVERHEAD = 64;
  *
  * @param limit the most bytes that it may decode to
  * @returns the decoded bytes, a buffer of their own
- * @throws BAD_CHUNK where it is damaged or decodes to more, LIMIT where there is no memory for it
+ * @throws BAD_CHUNK where it is damaged or decodes to more, LIMIT without enough memory for it
  */
 export async function decodeStream(
   compressor: "zlib" | "zstd" | "lz4",
@@ -103,7 +103,7 @@ export function decodeStreamSync(
  * Encodes one zstd frame with its content size.
  *
  * @param level zstd's own, 1 to 22
- * @throws LIMIT where there is no memory for it
+ * @throws LIMIT without enough memory for it
  */
 export async function encodeZstdStream(bytes: Uint8Array, level: number): Promise<Uint8Array> {
   await loadZstd();

@@ -212,7 +212,7 @@ async function createBlz(
   });
 }
 
-/** Uncompressed bytes of a Zarr chunk, where nobody chose. */
+/** Uncompressed bytes of a Zarr chunk, by default. */
 const ZARR_CHUNK = 1 << 20;
 
 async function createNode(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {

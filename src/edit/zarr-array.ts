@@ -334,16 +334,16 @@ export class ZarrEdit extends Editable {
   }
 
   async #grow(shape: readonly number[], { signal }: LongOptions): Promise<void> {
-    const { shape: before, model } = this.#array;
+    const { shape: shapeBefore, model } = this.#array;
     const target = this.#reshaped(shape);
     // What an interrupted writer left would show once the document counts it.
-    await this.#removeOutside(target.model, before);
+    await this.#removeOutside(target.model, shapeBefore);
     // Others may have left values after the edge.
-    for (const [d, length] of before.entries()) {
+    for (const [d, length] of shapeBefore.entries()) {
       const end = Math.min(at(shape, d), chunkEnd(model, d, length));
-      if (end > length && !before.includes(0))
+      if (end > length && !shapeBefore.includes(0))
         await target.fill(
-          before.map((n, i) => ({ start: i === d ? length : 0, stop: i === d ? end : n, step: 1 })),
+          shapeBefore.map((n, i) => ({ start: i === d ? length : 0, stop: i === d ? end : n, step: 1 })),
           { signal },
         );
     }

@@ -197,7 +197,7 @@ async function openInOrder(paths: readonly string[], options: ConvertPathOptions
           keys.push(path);
         }
       if (keys.length === 0)
-        throw new SuperchunkError("NOT_FOUND", "there is no archive in the folder", {
+        throw new SuperchunkError("NOT_FOUND", "the folder holds no archive", {
           path: store.describe(name),
         });
       for (const key of keys.sort())

@@ -94,7 +94,7 @@ export function locateTarget(location: string, kind: "folder" | "file" = "folder
   return { store: new FileStore(dirname(path)), path: basename(path) };
 }
 
-/** Refuses what would be the current folder, which nobody means whose variable is empty. Throws `BAD_ARGUMENT`. */
+/** Refuses an empty path: it would be the current folder, and usually comes from an empty variable. Throws `BAD_ARGUMENT`. */
 export function refuseEmptyPath(location: string): void {
   if (location !== "") return;
   throw new SuperchunkError("BAD_ARGUMENT", "the path is empty; give one, or . for the current folder", {
@@ -103,7 +103,7 @@ export function refuseEmptyPath(location: string): void {
   });
 }
 
-/** Refuses the name of a file that is no key. Throws `BAD_ARGUMENT`. */
+/** Refuses the name of a file that cannot be a key. Throws `BAD_ARGUMENT`. */
 function refuseName(name: string, location: string): void {
   if (isPlainPath(name)) return;
   throw new SuperchunkError(

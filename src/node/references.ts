@@ -185,7 +185,7 @@ export function setContainer(location: string, name: string, changes: SetContain
     if (isIcechunk && members.location !== undefined) {
       throw new SuperchunkError(
         "UNSUPPORTED",
-        "Icechunk reads objects where their references say; with others it needs an endpoint, or references that are written anew",
+        "Icechunk reads objects where their references say; with others it needs an endpoint, or write the references again",
         { path: location, field: "location" },
       );
     }
@@ -271,7 +271,7 @@ function newContainer(name: string, { prefix, ...members }: SetContainer): Conta
   if (prefix === undefined) {
     throw new SuperchunkError(
       "NOT_FOUND",
-      `there is no container "${name}"; give the prefix of its locations to add it`,
+      `unknown container "${name}"; give the prefix of its locations to add it`,
       { field: "container", found: name },
     );
   }

@@ -39,7 +39,7 @@ export interface MirrorPathOptions {
   readonly publish?: PublishPolicy | undefined;
   /** Counts what that costs. */
   readonly mirrorCosts?: MirrorCosts | undefined;
-  /** On opening, every chunk of every shard is compared, and brought right (default false). */
+  /** On opening, every chunk of every shard is compared, and repaired where it differs (default false). */
   readonly looksAtAll?: boolean | undefined;
 }
 

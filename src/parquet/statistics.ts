@@ -16,7 +16,7 @@ export interface ValueStatistics {
   readonly nulls: number;
   /** True where a value is too long to be kept; then the others say nothing. */
   readonly isOpen: boolean;
-  /** Undefined where there is no value, none but NaN, or one that is too long. */
+  /** Undefined without a value, with NaN only, or where the value is too long. */
   readonly least: Bound | undefined;
   readonly greatest: Bound | undefined;
   /** True where no value is less than the one before it, and all are there. */

@@ -13,7 +13,7 @@ import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } fr
 export class BlobStore implements ReadableStore {
   readonly #blobs = new Map<string, Blob>();
 
-  /** Blobs with their keys. Throws `UNSAFE_PATH` for what is no key. */
+  /** Blobs with their keys. Throws `UNSAFE_PATH` for a name that is not a key. */
   constructor(blobs: Iterable<readonly [string, Blob]>) {
     for (const [key, blob] of blobs) {
       checkKey(key);

@@ -48,7 +48,7 @@ export interface Request<T> {
   readonly signal: AbortSignal | undefined;
   /**
    * Makes the result; a {@link TransientError} thrown here, or by the body, leads to another try. Without an answer the
-   * server redirected to a folder of the same name, as servers do where there is no such object.
+   * server redirected to a folder of the same name, as servers do for a missing object.
    */
   accept(response: Response | undefined): Promise<T>;
 }

@@ -104,7 +104,7 @@ async function readPiece(
   }
 }
 
-/** Lets go of a body that nobody reads, so that its connection is free again. */
+/** Cancels a body that is not read, so that its connection is free again. */
 export async function dropBody(response: Response): Promise<void> {
   await response.body?.cancel().catch(() => undefined); // broken already: just as free
 }

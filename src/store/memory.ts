@@ -224,7 +224,7 @@ export class MemoryStore implements WritableStore {
   }
 
   #missing(key: string): SuperchunkError {
-    return new SuperchunkError("NOT_FOUND", "there is no such object", { path: this.describe(key) });
+    return new SuperchunkError("NOT_FOUND", "the object does not exist", { path: this.describe(key) });
   }
 }
 

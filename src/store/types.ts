@@ -54,11 +54,11 @@ export interface ReadableStore {
   /** The bytes of the range that exist; fewer than asked only at the object's end. */
   getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined>;
   stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined>;
-  /** Entries directly under a folder (`""` is the root), in no promised order; none where there is no such folder. */
+  /** Entries directly under a folder (`""` is the root), in no promised order; none where the folder does not exist. */
   list(folder: string, options?: StoreOptions): AsyncIterable<ListEntry>;
   /**
    * Capability: reads into the caller's buffer without a copy. Resolves with the bytes read, fewer than
-   * `target.length` only at the object's end; undefined where there is no such object.
+   * `target.length` only at the object's end; undefined where the object does not exist.
    */
   readInto?(
     key: string,
@@ -83,8 +83,8 @@ export interface ReadableStore {
     options?: StoreOptions,
   ): Promise<readonly (ObjectHead | undefined)[]>;
   /**
-   * Capability: reads of an object fail with `STALE` where it changed since its first read, so that nobody needs to
-   * compare versions besides. Asked for at each read: a store may stop doing so.
+   * Capability: reads of an object fail with `STALE` where it changed since its first read, so that the caller need not
+   * compare versions. Asked for at each read: a store may stop doing so.
    */
   readonly pinsVersions?: boolean;
   /**
@@ -138,7 +138,7 @@ export interface RoomySource extends AsyncIterable<Uint8Array> {
   useRooms(rooms: PieceRooms): void;
 }
 
-/** An object that is written, durable where it is to be, and that nobody sees yet. Either member ends it. */
+/** An object that is written, durable where it is to be, and that no reader sees yet. Either member ends it. */
 export interface Draft {
   /** Gives it its name; throws what `put` throws, and the draft is gone then. */
   publish(): Promise<ObjectInfo>;

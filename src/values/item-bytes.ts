@@ -205,10 +205,10 @@ function putFields(view: DataView, at: number, fields: readonly Field[], value: 
   const unknown =
     list === undefined ? Object.keys(value as object).find((name) => !names.includes(name)) : undefined;
   if (unknown !== undefined)
-    throw wrongField(unknown, `there is no field "${unknown}"; there are ${names.join(", ")}`);
+    throw wrongField(unknown, `unknown field "${unknown}"; expected one of ${names.join(", ")}`);
   fields.forEach((field, i) => {
     const part = list === undefined ? (value as Record<string, unknown>)[field.name] : list[i];
-    if (part === undefined) throw wrongField(field.name, `there is no value for the field "${field.name}"`);
+    if (part === undefined) throw wrongField(field.name, `no value for the field "${field.name}"`);
     const isOne = field.shape.length > 0 && !Array.isArray(part) && !ArrayBuffer.isView(part);
     if (part === null || isOne) putSame(view, at + field.offset, field, part);
     else putRow(view, at + field.offset, field.dtype, field.shape, part);

@@ -72,7 +72,7 @@ describe.each([
     expect((await list(set)).map(({ name }) => name)).toEqual(["local", "mirror"]);
     expect((await list(set, "--delete", "mirror")).map(({ name }) => name)).toEqual(["local"]);
     const absent = await runCli(["containers", set, "--delete", "mirror"]);
-    expect([absent.code, absent.err]).toEqual([1, expect.stringContaining('there is no container "mirror"')]);
+    expect([absent.code, absent.err]).toEqual([1, expect.stringContaining('unknown container "mirror"')]);
   });
 
   it("of a longer prefix take references from those of a shorter one, which then may be deleted", async () => {

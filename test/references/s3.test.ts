@@ -176,7 +176,7 @@ it.each([
   const { code, out, err } = await runCli(["containers", "s3://missing-bucket/set.json", ...args]);
   expect([code, out]).toEqual([1, ""]);
   expect(err).toContain(
-    `s3://missing-bucket/set.containers.json: there is no such bucket at ${s3.endpoint}; check its name`,
+    `s3://missing-bucket/set.containers.json: no such bucket at ${s3.endpoint}; check its name`,
   );
 });
 

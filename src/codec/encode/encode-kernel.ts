@@ -136,7 +136,7 @@ const owners = new WeakMap<ArrayBufferLike, EncodeKernel>();
  * bytes more than the data, it makes the chunk right there; it may touch what lies behind the chunk then, up to 64 bytes
  * behind `out`.
  *
- * @throws LIMIT, or the engine's RangeError, where there is no such memory
+ * @throws LIMIT, or the engine's RangeError, where no such memory can be had
  */
 export function encodePlaces(length: number): [Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>] {
   const kernel = ownEncodeKernel();

@@ -226,7 +226,7 @@ class FolderFiles implements DualFiles {
     }
   }
 
-  /** Opens a file that is no link, changes it, and makes that durable: several at once share the disk's work. */
+  /** Opens a file that is not a link, changes it, and makes that durable: several at once share the disk's work. */
   async #change(at: FilePlace, doing: string, change: (file: number) => void): Promise<void> {
     await this.#explain(at, doing, true, async () => {
       const { durability } = this.#side(at.side);

@@ -250,7 +250,7 @@ async function siteAt(path: string): Promise<LinkSite> {
   if (!isFolder(root)) {
     throw new SuperchunkError(
       "NOT_FOUND",
-      "there is no such folder; name the folder that is the Zarr array",
+      "the folder does not exist; name the folder that is the Zarr array",
       {
         path,
       },

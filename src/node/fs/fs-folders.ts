@@ -12,7 +12,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { splitKey } from "../../store/key.ts";
 import { explainError, isAbsence, systemCode } from "./fs-open.ts";
 
-/** Folders remembered; past it the memory starts anew. */
+/** Folders remembered; beyond it the memory starts empty again. */
 const MAX_REMEMBERED = 4096;
 
 /** The folders under one root. */
@@ -50,7 +50,7 @@ export class Folders {
     return found;
   }
 
-  /** The path of an object in its real folder, or undefined where there is no such folder. The object need not exist. */
+  /** The path of an object in its real folder, or undefined where the folder does not exist. The object need not exist. */
   locate(key: string): string | undefined {
     const { folder, name } = splitKey(key);
     const parent = this.find(folder);
@@ -364,7 +364,7 @@ function lost(
   const found = isLostWrite(cause) ? cause.details.found : systemCode(cause);
   return new SuperchunkError(
     code,
-    `${what}. What was written since the last flush may be lost, though it can still be read: the system tells that only once. Look at the disk, mount it anew, open the data again, "superchunk verify" them, and write again what was not flushed`,
+    `${what}. What was written since the last flush may be lost, though it can still be read: the system reports this only once. Look at the disk, mount it again, open the data again, "superchunk verify" them, and write again what was not flushed`,
     { ...(path === undefined ? {} : { path }), field: FIELD, found, cause },
   );
 }

@@ -111,7 +111,7 @@ export class Handles {
     }
   }
 
-  /** Closes the file at a path, once nobody reads it: before it is replaced or removed. */
+  /** Closes the file at a path, once no read uses it: before it is replaced or removed. */
   drop(path: string): void {
     const handle = this.#open.get(path);
     if (handle === undefined) return;
@@ -120,7 +120,7 @@ export class Handles {
     closeUnused(handle);
   }
 
-  /** Closes all files, once nobody reads them. */
+  /** Closes all files, once no read uses them. */
   dropAll(): void {
     for (const path of [...this.#open.keys()]) this.drop(path);
   }
@@ -168,7 +168,7 @@ export class Handles {
   }
 }
 
-/** A file that stays open keeps its inode from being used anew, so an equal inode is the same file. */
+/** A file that stays open keeps its inode from being used again, so an equal inode is the same file. */
 function isSameFile(a: fs.Stats | undefined, b: Handle["info"]): boolean {
   return (
     a !== undefined && a.ino === b.ino && a.dev === b.dev && a.size === b.size && a.mtimeMs === b.mtimeMs

@@ -81,7 +81,7 @@ export class FolderReader implements ReadableStore {
 
   async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
     const path = this.describe(key);
-    checkRange(range, path); // also where there is no object
+    checkRange(range, path); // also where the object does not exist
     return this.#read(key, options, ({ size }) => resolveRange(range, size, path));
   }
 
@@ -241,7 +241,7 @@ export class FolderReader implements ReadableStore {
     }
   }
 
-  /** The path of a key in its real folder, undefined where there is no such folder. */
+  /** The path of a key in its real folder, undefined where the folder does not exist. */
   #locateNow(key: string): string | undefined {
     this.checkKey(key);
     try {
@@ -412,7 +412,7 @@ class HeadReads {
   #seen = 0;
 
   /**
-   * The first bytes of each file and what it is; undefined for what is no plain file or could not be read, which is
+   * The first bytes of each file and what it is; undefined for what is not a plain file or could not be read, which is
    * to be looked at in another way. Where no flag keeps from following links (Windows) that is all of them.
    */
   async read(

@@ -271,7 +271,7 @@ export class FileStore extends FolderReader implements WritableStore {
   }
 
   #missing(key: string): SuperchunkError {
-    return new SuperchunkError("NOT_FOUND", "there is no such object", { path: this.describe(key) });
+    return new SuperchunkError("NOT_FOUND", "the object does not exist", { path: this.describe(key) });
   }
 }
 
@@ -370,7 +370,7 @@ class PieceWriter implements SourceWriter {
   #unsynced = 0;
   #failure: { readonly error: unknown } | undefined;
 
-  /** `length`: bytes of all pieces together, infinite where nobody knows. */
+  /** `length`: bytes of all pieces together, infinite where it is not known. */
   constructor(file: number, length: number, stable: boolean, durable: boolean) {
     this.#file = file;
     this.#room = Math.min(GATHER, length);

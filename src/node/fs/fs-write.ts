@@ -2,7 +2,7 @@
  * Writing long files past the system's page cache, from memory that is aligned as the system wants it.
  *
  * Through the cache, every page of a new file is first found and cleared, then filled, then written: where the system has to
- * get those pages anew that takes several times as long as the disk. Knows alignment and refusals; must not know names.
+ * get those pages again that takes several times as long as the disk. Knows alignment and refusals; must not know names.
  */
 import * as fs from "node:fs";
 import type { FileHandle } from "node:fs/promises";
@@ -56,7 +56,7 @@ export class DirectAccess {
   }
 }
 
-/** True where an error says that there is no such direct write. */
+/** True where an error says that the system cannot write directly in this way. */
 function isRefusal(error: unknown): boolean {
   const code = systemCode(error);
   return code === "EINVAL" || code === "ENOTSUP" || code === "EOPNOTSUPP";

@@ -19,7 +19,7 @@ export interface HeadJob {
 export interface HeadReply {
   /** The first bytes, each in room of the job's length. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Bytes read of each; {@link OTHER} for what is no plain file or could not be read. */
+  /** Bytes read of each; {@link OTHER} for what is not a plain file or could not be read. */
   readonly read: Int32Array<ArrayBuffer>;
   /** Size, mtime in nanoseconds, inode and number of names of each. */
   readonly facts: BigInt64Array<ArrayBuffer>;

@@ -16,7 +16,7 @@ export interface LockHolder {
   readonly host: string;
   /** The installation; empty where the system does not tell. */
   readonly machine: string;
-  /** Changes when the host is started anew; empty where the system does not tell. */
+  /** Changes when the host restarts; empty where the system does not tell. */
   readonly boot: string;
   /** In which namespace the process number counts; empty where the system does not tell. */
   readonly namespace: string;
@@ -46,7 +46,7 @@ export interface LockOptions {
 const MAX_TRIES = 20;
 
 /**
- * Takes the lock, making the file and its folder. A lock whose holder is proven dead (this host, and started anew since,
+ * Takes the lock, making the file and its folder. A lock whose holder is proven dead (this host, and restarted since,
  * or without such a process) is taken over.
  *
  * @throws CONFLICT naming the holder; UNSUPPORTED where a pipe, a socket or a device is in its place; READ_ONLY, NO_SPACE, IO
@@ -127,7 +127,7 @@ function heldLock(path: string, me: LockHolder): FileLock {
   };
 }
 
-/** Makes the file with its text at once, so that nobody sees it empty; false where there is one. */
+/** Makes the file with its text at once, so that no process sees it empty; false where there is one. */
 function makeFile(path: string, text: string): boolean {
   const temporary = join(dirname(path), temporaryName(basename(path)));
   try {
@@ -156,7 +156,7 @@ function makePlain(path: string, text: string): boolean {
   try {
     fs.writeFileSync(file, text);
   } catch (error) {
-    // A full disk: a lock that says nothing is nobody's to take.
+    // A full disk: a lock that says nothing must not be taken.
     fs.rmSync(path, { force: true });
     throw error;
   } finally {
@@ -165,7 +165,7 @@ function makePlain(path: string, text: string): boolean {
   return true;
 }
 
-/** Moves a lock away that was found to be nobody's; puts it back where it is another one by now. */
+/** Moves a lock away that was found to be abandoned; puts it back where it is another one by now. */
 function takeAway(path: string, text: string): void {
   const aside = join(dirname(path), temporaryName(basename(path)));
   try {

@@ -1,5 +1,5 @@
 /**
- * A folder whose files nobody exchanges meanwhile: each is opened once, and read without looking at its path again.
+ * A folder whose files are not replaced meanwhile: each is opened once, and read without looking at its path again.
  *
  * For walks over thousands of chunk headers while a lock is held. Small reads are made at once, in the calling thread. Knows
  * open files; must not know what they hold.

@@ -34,8 +34,8 @@ const BATCH = 1000;
 export interface IcechunkOptions extends RepositoryOptions, Pick<StreamSettings, "onFailure"> {
   /** Add to a repository that is there: new archives, and what was appended to known ones (default: `CONFLICT`). */
   readonly update?: boolean | undefined;
-  /** With `update`: refer anew to the chunks of known archives too, where their files were changed (default false). */
-  readonly anew?: boolean | undefined;
+  /** With `update`: refer again to the chunks of known archives too, where their files were changed (default false). */
+  readonly renew?: boolean | undefined;
   /** Of the commit. */
   readonly message?: string | undefined;
   readonly branch?: string | undefined;
@@ -68,7 +68,7 @@ export async function writeIcechunk(
   });
   try {
     const set = new ReferenceSet(plans, containers);
-    const writer = new ReferenceWriter(draft, location, options.anew === true);
+    const writer = new ReferenceWriter(draft, location, options.renew === true);
     const firstOf = (array: ReferencedArray): Promise<number> => writer.firstOf(array);
     for await (const item of set.items({ firstOf, onFailure: options.onFailure })) {
       if (item.kind === "group") await writer.putDocument(item.node, item.document);
@@ -112,7 +112,7 @@ class ReferenceWriter {
   kept = 0;
   readonly #draft: Draft;
   readonly #location: string;
-  readonly #anew: boolean;
+  readonly #refersAgain: boolean;
   #node = "";
   #batch: Icechunk.VirtualChunkSpec[] = [];
   /** Arrays that are in the repository with chunks that are no longer theirs. */
@@ -120,21 +120,21 @@ class ReferenceWriter {
   /** References in the current part. */
   #pending = 0;
 
-  constructor(draft: Draft, location: string, anew: boolean) {
+  constructor(draft: Draft, location: string, refersAgain: boolean) {
     this.#draft = draft;
     this.#location = location;
-    this.#anew = anew;
+    this.#refersAgain = refersAgain;
   }
 
-  /** The first chunk of an array that must be referenced anew. */
+  /** The first chunk of an array that must be referenced again. */
   async firstOf(array: ReferencedArray): Promise<number> {
     const stored = await this.#draft.store.get(joinKey(array.node, "zarr.json"));
     if (stored === null) return 0;
-    const known = this.#anew
+    const known = this.#refersAgain
       ? undefined
       : array.chunksOf(JSON.parse(new TextDecoder().decode(stored)) as JsonObject);
     if (known === undefined) this.#replaced.add(array);
-    // What was appended to the last object changes its guard: its chunks are referenced anew, those before it are not.
+    // What was appended to the last object changes its guard: its chunks are referenced again, those before it are not.
     return known === undefined || known === 0 ? 0 : array.firstInObject(known - 1);
   }
 

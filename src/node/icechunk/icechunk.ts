@@ -43,7 +43,7 @@ export function explainMissing(cause: unknown): SuperchunkError {
       /GLIBC|__isoc23_/i.test(text)
       ? `needs a newer C library than this system has (glibc 2.38 or later, as in Debian 13 and Ubuntu 24.04; here ${here})`
       : BUILDS.includes(here)
-        ? `could not load the native code of "@earthmover/icechunk" for ${here}; install it anew, with optional dependencies (npm install --include=optional @earthmover/icechunk)`
+        ? `could not load the native code of "@earthmover/icechunk" for ${here}; install it again, with optional dependencies (npm install --include=optional @earthmover/icechunk)`
         : `has no build of "@earthmover/icechunk" for ${here}; there are ones for Linux x64 with glibc 2.38, macOS arm64 and Windows x64`;
   return new SuperchunkError(
     "UNSUPPORTED",
@@ -223,7 +223,7 @@ function credentialsOf(
 
 /** What to do where an object is not the one that was referenced. */
 export const REFER_ANEW: string =
-  'refer to it anew ("superchunk virtualize --update", with --overwrite for files that no append changed)';
+  'refer to it again ("superchunk virtualize --update", with --overwrite for files that no append changed)';
 
 /** An error of the package as one of ours; ours stay as they are. */
 export function explainIcechunk(error: unknown, path: string): unknown {
@@ -270,7 +270,7 @@ const MANIFESTS: JsonObject = {
   },
 };
 
-/** Changes to a branch that nobody sees until {@link Draft.publish}. */
+/** Changes to a branch that no reader sees until {@link Draft.publish}. */
 export class Draft {
   readonly #repository: Icechunk.Repository;
   readonly #branch: string;

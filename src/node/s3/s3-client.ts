@@ -36,7 +36,7 @@ export function environmentOfS3(): Pick<S3ClientOptions, "endpoint" | "region"> 
   };
 }
 
-/** Throws `BAD_ARGUMENT` for what is no address of a server, without repeating what may be a password. */
+/** Throws `BAD_ARGUMENT` for what is not an address of a server, without repeating what may be a password. */
 export function checkEndpoint(endpoint: string, path: string | undefined): void {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
   const isServer = url?.protocol === "http:" || url?.protocol === "https:";
@@ -123,7 +123,7 @@ export function toS3Error(error: unknown, path: string, options: S3ClientOptions
 export function noSuchBucket(path: string, options: S3ClientOptions): SuperchunkError {
   return new SuperchunkError(
     "NOT_FOUND",
-    `there is no such bucket at ${serverOf(options)}; check its name, and the endpoint ${ENDPOINT}`,
+    `no such bucket at ${serverOf(options)}; check its name, and the endpoint ${ENDPOINT}`,
     { path, found: "NoSuchBucket" },
   );
 }

@@ -121,7 +121,7 @@ async function putParts(
     return { size, version: ETag ?? String(size) };
   } catch (error) {
     const etag = await resolveConflict(place, error, mark, options).catch(async (failed: unknown) => {
-      // Parts that nobody completes would be kept, and paid for.
+      // Parts that are never completed would be kept, and paid for.
       await turns.run(() => client.send(new sdk.AbortMultipartUploadCommand(upload))).catch(() => undefined);
       throw failed;
     });

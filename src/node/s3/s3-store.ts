@@ -220,7 +220,7 @@ export class S3Store implements WritableStore {
     return this.#connection;
   }
 
-  /** The bytes of an object or of a range; undefined where there is no object. */
+  /** The bytes of an object or of a range; undefined where the object does not exist. */
   async #read(
     key: string,
     range: string | undefined,
@@ -257,7 +257,7 @@ export class S3Store implements WritableStore {
     });
   }
 
-  /** Sends a request when its turn comes; undefined where the server says that there is no such object. */
+  /** Sends a request when its turn comes; undefined where the server says that the object does not exist. */
   async #send<T>(
     key: string,
     { signal }: StoreOptions,
@@ -308,7 +308,7 @@ export class S3Store implements WritableStore {
   }
 }
 
-/** Each request under way listens for the abort, and that is no leak. */
+/** Each request under way listens for the abort, which is not a leak. */
 function allowListeners(signal: AbortSignal | undefined): void {
   if (signal !== undefined) setMaxListeners(0, signal);
 }
@@ -327,7 +327,7 @@ function describeObject(
   };
 }
 
-/** Keys of a bucket may be anything; what is no part of a plain path cannot be named here. */
+/** Keys of a bucket may be anything; what is not a part of a plain path cannot be named here. */
 function isName(name: string): boolean {
   return name !== "" && name !== "." && name !== ".." && !/[\\\0]/.test(name);
 }
@@ -364,7 +364,7 @@ export function parseS3Address(address: string): S3StoreOptions {
     if (PARAMETERS.includes(name)) continue;
     throw new SuperchunkError(
       "BAD_ARGUMENT",
-      `"${name}" is no setting of an S3 address; there are ${PARAMETERS.join(", ")}`,
+      `unknown S3 setting "${name}"; expected one of ${PARAMETERS.join(", ")}`,
       { path, field: name },
     );
   }

@@ -78,7 +78,7 @@ export async function answer(
     return; // the client has gone
   }
   if (place === undefined) {
-    request.socket.destroy(); // nobody sends so many requests before the first answer
+    request.socket.destroy(); // no honest client sends so many requests before the first answer
     return;
   }
   const lent = context.buffers.lend();
@@ -89,7 +89,7 @@ export async function answer(
       (await readBody(path, request, context, options)) ??
       // fsspec sends the "%2F" in a node's name as it is.
       (raw === path ? undefined : await readBody(raw, request, context, options));
-    if (body === undefined) return await refuse(response, 404, "NOT_FOUND", "there is no such object");
+    if (body === undefined) return await refuse(response, 404, "NOT_FOUND", "the object does not exist");
     place.hold(body.bytes.buffer.byteLength);
     await send(request, response, body, place);
   } catch (error) {
@@ -320,7 +320,7 @@ function judge(headers: IncomingHttpHeaders, etag: string, size: number): Verdic
   return judgeRange(range, size);
 }
 
-/** One range of bytes. What is no such range, or several of them, is answered with the whole, as the RFC allows. */
+/** One range of bytes. Anything else, or several of them, is answered with the whole, as the RFC allows. */
 function judgeRange(range: string, size: number): Verdict {
   const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(range);
   if (match === null) return { status: 200 };

@@ -208,7 +208,7 @@ function makeLane(isSmall: boolean, mostBytes: number): Lane {
   return { isSmall, mostBytes, answers: new Set(), ofAddress: new Map(), bytes: 0 };
 }
 
-/** Memory that chunks are read into and sent from, used again: making it anew for each answer costs more than reading. */
+/** Memory that chunks are read into and sent from, used again: allocating it for each answer costs more than reading. */
 
 /** Buffers that are kept, and bytes of one that is. */
 const MOST_KEPT = 16;
@@ -235,7 +235,7 @@ export class ServeBuffers {
       giveBack: (bytes) => {
         const isFree = list.length > 0 || bytes?.buffer === buffer.buffer;
         if (isFree && buffer.length === this.#size && this.#kept.length < MOST_KEPT) this.#kept.push(buffer);
-        // Where a read failed it may still go on, into a buffer that nobody else may get then.
+        // Where a read failed it may still go on, into a buffer that no other answer may get then.
         if (isFree || bytes === undefined || bytes.buffer.byteLength <= this.#size) return;
         // It was too small; those of its size are let go.
         this.#size = Math.min(MOST_BYTES, bytes.buffer.byteLength);

@@ -58,7 +58,7 @@ export function lendMemory(buffer: ArrayBufferLike, start: number, length: numbe
   return address === undefined ? undefined : { address: address + BigInt(start), length };
 }
 
-/** Keeps memory that was lent until the work in it has ended, also where nobody waits for its result any more. */
+/** Keeps memory that was lent until the work in it has ended, also where the caller has stopped waiting for its result. */
 export function keepUntil(work: Promise<unknown>, buffer: ArrayBufferLike): void {
   lent.set(work, buffer);
   const forget = (): void => void lent.delete(work);

@@ -75,7 +75,7 @@ export interface ShardJob {
 
 export type Job = DecodeJob | EncodeJob | ShardJob;
 
-/** What a thread is told: to do a job, or that nobody wants it any more. Every job is answered, this or that way. */
+/** A message to a thread: to do a job, or to give one up. The thread answers every job, also one that it gives up. */
 export type Order =
   | { readonly id: number; readonly job: Job }
   | { readonly id: number; readonly cancelled: true };

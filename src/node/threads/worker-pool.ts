@@ -25,8 +25,8 @@ export interface RunOptions {
   /** Only in one of the first so many threads (default: any). */
   readonly most?: number;
   /**
-   * Where it aborts, the thread is told that nobody wants the job any more. It answers all the same, soon: who waits for the
-   * answer knows that nothing is under way.
+   * When it aborts, the thread gets a message to give the job up. The thread answers all the same, soon: after the answer,
+   * nothing is under way.
    */
   readonly signal?: AbortSignal | undefined;
 }

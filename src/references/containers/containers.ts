@@ -110,7 +110,7 @@ export class Containers implements Iterable<Container> {
     if (found !== undefined) return found;
     throw new SuperchunkError(
       "NOT_FOUND",
-      `there is no container "${name}"; there are ${[...this.#byName.keys()].join(", ") || "none"}`,
+      `unknown container "${name}"; expected one of ${[...this.#byName.keys()].join(", ") || "none"}`,
       { field: "container", found: name },
     );
   }
@@ -212,11 +212,11 @@ function addStored(containers: Containers, container: Container, path: string): 
 
 function parseContainer(value: JsonValue, path: string): Container {
   if (value === null || typeof value !== "object" || Array.isArray(value))
-    throw badFile(path, "containers", "has an entry that is no object", value);
+    throw badFile(path, "containers", "has an entry that is not an object", value);
   const members = value as JsonObject;
   for (const [member, found] of Object.entries(members)) {
     if (!(MEMBERS as readonly string[]).includes(member))
-      throw badFile(path, member, "is no member of a container; secrets have no place here", member);
+      throw badFile(path, member, "is not a member of a container; secrets must not be stored here", member);
     if (member === "anonymous" ? typeof found !== "boolean" : typeof found !== "string")
       throw badFile(path, member, "has the wrong type", typeof found);
   }
@@ -365,7 +365,7 @@ export function commonFolder(locations: Iterable<string>): string | undefined {
     if (common === undefined) common = folder;
     while (!location.startsWith(common)) {
       const shorter: string = common.slice(0, common.lastIndexOf("/", common.length - 2) + 1);
-      // A scheme alone, or a scheme and two slashes, is no folder.
+      // A scheme alone, or a scheme and two slashes, is not a folder.
       if (shorter.length <= schemeOf(location).length + 3 && !shorter.startsWith("file:///"))
         return undefined;
       common = shorter;

@@ -45,7 +45,7 @@ export function checkGuard(guard: Guard, info: ObjectInfo, path: string): void {
     new SuperchunkError(
       "STALE",
       `the object has changed since it was referenced: its ${field} was ${String(expected)}, and is ${String(found)}; ` +
-        "write the references anew",
+        "write the references again",
       { path, field, expected, found },
     );
   if (info.size !== guard.size) throw refuse("size", guard.size, info.size);

@@ -149,7 +149,7 @@ export async function openKerchunkParquet(
   const path = store.describe(key);
   const bytes = await store.get(key, options);
   if (bytes === undefined)
-    throw new SuperchunkError("NOT_FOUND", "there is no set of references here", { path });
+    throw new SuperchunkError("NOT_FOUND", "no set of references was found here", { path });
   let document: { readonly metadata?: unknown; readonly record_size?: unknown };
   try {
     document = JSON.parse(new TextDecoder().decode(bytes)) as typeof document;
@@ -200,7 +200,7 @@ class ParquetIndex implements ReferenceIndex {
     const path = this.#store.describe(file);
     const rows = await this.#open(file, options);
     const at = row % this.#recordSize;
-    if (at >= rows.count) throw bad(path, "rows", `there is no row for chunk ${key}`, rows.count);
+    if (at >= rows.count) throw bad(path, "rows", `has no row for chunk ${key}`, rows.count);
     const raw = rows.value("raw", at);
     if (raw instanceof Uint8Array) return raw.slice();
     const location = rows.value("path", at);

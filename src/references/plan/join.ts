@@ -419,7 +419,7 @@ class LinkedArray implements ReferencedArray {
     const key = this.#shards[cell]?.path ?? "";
     const bytes = await store.getRange(key, { suffixLength: this.sampledBytes }, { signal: this.#signal });
     if (bytes === undefined)
-      throw new SuperchunkError("NOT_FOUND", "there is no such object", { path: store.describe(key) });
+      throw new SuperchunkError("NOT_FOUND", "the object does not exist", { path: store.describe(key) });
     return bytes;
   }
 

@@ -104,7 +104,7 @@ export class PlannedArray implements ReferencedArray {
   readonly job: ArrayJob;
   /** Row of the array's grid at which this archive's chunks begin: not 0 where archives are joined. */
   readonly #firstRow: number;
-  /** Others follow in a rectilinear grid: there is no place for padding. */
+  /** Others follow in a rectilinear grid: it has no place for padding. */
   readonly #mustFit: boolean;
   readonly #layout: JobLayout | undefined;
   readonly #options: ReferenceOptions;

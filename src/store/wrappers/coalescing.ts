@@ -30,7 +30,7 @@ const QUIET_TURNS = 3;
 
 /**
  * Joins the `getRange` calls for one key that are made in the same turn of the event loop. Each caller gets its own
- * bytes, and an abort ends only its own wait; a joined request is aborted when nobody waits for it any more.
+ * bytes, and an abort ends only its own wait; a joined request is aborted when no caller waits for it any more.
  * Suffix ranges and other calls are passed on.
  */
 export function withCoalescing<S extends ReadableStore>(

@@ -32,7 +32,7 @@ export interface StoreCounts {
 export interface CountedStore<S extends ReadableStore> {
   readonly store: Wrapped<S>;
   readonly counts: StoreCounts;
-  /** Starts anew at zero. */
+  /** Starts again at zero. */
   reset(): void;
 }
 

@@ -14,7 +14,7 @@ const HEADS_AT_ONCE = 16;
 const KEPT_HEADS = 64;
 /**
  * Answers ranges within the first 64 KiB of an object from one request. For reading only: a beginning is kept until it
- * is asked for anew with `getHead`, or the whole object with `get`.
+ * is asked for again with `getHead`, or the whole object with `get`.
  */
 export function withHeads(store: ReadableStore): ReadableStore {
   return new HeadStore(store);
@@ -55,7 +55,7 @@ class HeadStore implements ReadableStore {
     return head?.bytes.slice(range.offset, range.offset + range.length);
   }
 
-  /** Reads the beginning anew. */
+  /** Reads the beginning again. */
   async getHead(key: string, length: number, options?: StoreOptions): Promise<ObjectHead | undefined> {
     if (!(length <= HEAD)) return this.#store.getHead?.(key, length, options);
     const head = await this.#read(key, options);

@@ -170,7 +170,7 @@ export class ArrayWriter {
     this.isDirty = false;
   }
 
-  /** Takes over other settings, which the next commit will go by: all chunks are to be written anew. */
+  /** Takes over other settings, which the next commit will go by: all chunks are to be rewritten. */
   restart(settings: ArraySettings): void {
     this.settings = settings;
     this.#planned.forget();

@@ -92,7 +92,7 @@ export async function shrink(writer: ArrayWriter, rows: number): Promise<void> {
   } else writer.buffer.rows = short;
 }
 
-/** Takes the rows `[start, end)` out; those behind them move up, and are written anew. Progress is in uncompressed bytes. */
+/** Takes the rows `[start, end)` out; those after them move up, and are rewritten. Progress is in uncompressed bytes. */
 export async function deleteRows(
   writer: ArrayWriter,
   start: number,

@@ -93,11 +93,11 @@ async function readHeader(
 interface FoldOptions extends LongOptions {
   /** All superchunks are of version 3 then, and have no reserve (default false). */
   readonly walkable?: boolean;
-  /** False for full superchunks, by their numbers, that are written anew although they are in order (default: none). */
+  /** False for full superchunks, by their numbers, that are rewritten although they are in order (default: none). */
   readonly isKept?: (number: number) => Promise<boolean>;
 }
 
-/** Writes the superchunks anew that need it, by copying chunks, and commits. */
+/** Rewrites the superchunks that need it, by copying chunks, and commits. */
 export async function fold(
   writer: ArrayWriter,
   { walkable = false, isKept, ...options }: FoldOptions = {},
@@ -197,7 +197,7 @@ export async function recode(
 }
 
 /**
- * Gives every superchunk the name of its place. The array must be folded. Before a name is used anew, a commit says that
+ * Gives every superchunk the name of its place. The array must be folded. Before a name is used again, a commit says that
  * a new epoch has begun: readers of an older one look again before they trust a name.
  */
 export async function settleNames(writer: ArrayWriter): Promise<void> {

@@ -52,9 +52,9 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
   const renamed = fields.map((field, i) => (i === index ? { ...field, name: to } : field));
   const settings = withFields(writer, renamed, (dflts) => dflts);
   const old = writer.columns[index];
-  const anew = layOutColumns(writer.root.path, settings)[index];
-  if (old === undefined || anew === undefined) throw new RangeError("the column was not laid out");
-  await assertApartFrom(writer, anew);
+  const added = layOutColumns(writer.root.path, settings)[index];
+  if (old === undefined || added === undefined) throw new RangeError("the column was not laid out");
+  await assertApartFrom(writer, added);
   await writer.files.mirror?.admit(settings);
   await beginEpoch(writer);
   const numbers = [...numbersOf(writer)];
@@ -62,7 +62,7 @@ export async function renameColumn(writer: ArrayWriter, from: string, to: string
     await giveName(
       writer,
       `${old.folder}/${superchunkName(number)}`,
-      `${anew.folder}/${superchunkName(number)}`,
+      `${added.folder}/${superchunkName(number)}`,
     );
   await changeFields(writer, settings, 0);
   writer.root.remove(numbers.map((number) => `${old.folder}/${superchunkName(number)}`));

@@ -1,6 +1,6 @@
 /**
  * Setting values: changes are collected by chunk. When they are committed, or take too much room, the chunks that they fall
- * into are rewritten, in order, and become patches: only the blocks and streams that a change touches are encoded anew. Plans on an {@link ArrayWriter} with nothing else
+ * into are rewritten, in order, and become patches: only the blocks and streams that a change touches are encoded again. Plans on an {@link ArrayWriter} with nothing else
  * planned.
  */
 

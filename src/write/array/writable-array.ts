@@ -314,7 +314,7 @@ export class WritableArray extends Editable {
 
   /**
    * Leaves the plain layout of the BLZ document: full superchunks and one last one, in order, of version 3 and without
-   * reserve. With other settings all chunks are encoded anew. Durable when resolved.
+   * reserve. With other settings all chunks are encoded again. Durable when resolved.
    */
   override compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
     return this.#run(async () => {
@@ -391,7 +391,7 @@ export class WritableArray extends Editable {
     return this.#line.run(operation);
   }
 
-  /** Where there is no lock, another writer may have taken what this one had not committed for leftovers. */
+  /** Without a lock, another writer may have taken what this one had not committed for leftovers. */
   async #explain(error: unknown): Promise<never> {
     this.#isUnsure = true;
     if (isSuperchunkError(error) && (error.isDamage || error.code === "STALE"))

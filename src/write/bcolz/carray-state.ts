@@ -31,7 +31,7 @@ const COMPRESSORS: readonly string[] = ["blosclz", "lz4", "lz4hc", "snappy", "zl
 /**
  * Reads the carray at `path`.
  *
- * @throws NOT_FOUND; LIMIT where its chunks are longer than Blosc's; UNSUPPORTED for what is no carray (a BLZ root is never made one) and for Python objects; damage
+ * @throws NOT_FOUND; LIMIT where its chunks are longer than Blosc's; UNSUPPORTED for what is not a carray (a BLZ root is never made one) and for Python objects; damage
  */
 export async function readCarray(
   store: WritableStore,
@@ -47,7 +47,7 @@ export async function readCarray(
     await store.get(storageKey, options),
   ];
   if (info === undefined || sizesBytes === undefined || storageBytes === undefined) {
-    throw new SuperchunkError("NOT_FOUND", "there is no carray: meta/sizes or meta/storage is missing", {
+    throw new SuperchunkError("NOT_FOUND", "this is not a carray: meta/sizes or meta/storage is missing", {
       path: shown,
     });
   }

@@ -137,7 +137,7 @@ export async function stageRows(
       options.onProgress?.({ done: nbytes - tail.length, total: nbytes - tail.length });
     }
   } catch (error) {
-    // No commit has named them: what is no whole append leaves nothing behind.
+    // No commit has named them: an append that is not whole leaves nothing.
     for (const key of keys) await store.delete(key).catch(() => undefined);
     throw error;
   }

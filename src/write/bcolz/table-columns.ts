@@ -122,7 +122,7 @@ export async function renameColumn(
     });
   }
   const keys = await keysOf(store, column.folder);
-  // `sizes` comes last: without it the folder is no array.
+  // `sizes` comes last: without it the folder is not an array.
   const sizes = joinKey(column.folder, "meta/sizes");
   const copied: string[] = [];
   for (const key of [...keys.filter((each) => each !== sizes), sizes]) {
@@ -170,7 +170,7 @@ async function keysOf(store: WritableStore, folder: string): Promise<string[]> {
 
 /** Removes the files of a column and its folders; what else somebody put there stays. */
 async function removeFolder(store: WritableStore, folder: string): Promise<void> {
-  // Without `sizes` it is no array any more, whatever comes between.
+  // Without `sizes` it is not an array any more, whatever comes between.
   await store.delete(joinKey(folder, "meta/sizes"));
   for (const key of await keysOf(store, folder)) {
     const name = key.slice(folder.length + 1);

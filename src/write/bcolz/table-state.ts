@@ -33,7 +33,7 @@ export async function readTable(
   const info = await store.stat(key, options);
   const rootdirs = await store.get(key, options);
   if (info === undefined || rootdirs === undefined)
-    throw new SuperchunkError("NOT_FOUND", "there is no table: __rootdirs__ is missing", {
+    throw new SuperchunkError("NOT_FOUND", "this is not a table: __rootdirs__ is missing", {
       path: store.describe(path),
     });
   const shown = store.describe(key);

@@ -74,7 +74,7 @@ export function checkNames(names: readonly string[]): void {
       "BAD_ARGUMENT",
       isPlain
         ? `there are two columns "${name}"`
-        : `"${name}" is no name of a column: bcolz takes letters, digits and underscores, a letter first`,
+        : `"${name}" cannot name a column: bcolz takes letters, digits and underscores, a letter first`,
       { field: "names", found: name },
     );
   }

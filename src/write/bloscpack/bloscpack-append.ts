@@ -38,7 +38,7 @@ import { cutPieces } from "./pieces.ts";
 /**
  * Appends bytes, or rows, to the Bloscpack file at a key.
  *
- * An array of numpy gets a new shape with it. Files without offsets are written anew.
+ * An array of numpy gets a new shape with it. Files without offsets are rewritten.
  *
  * @throws LIMIT where the offsets table is full (`grow` goes on), BAD_ARGUMENT where bytes are no whole rows,
  * CONFLICT where another writer was faster, UNSUPPORTED, NOT_FOUND, and the codes of damage
@@ -185,7 +185,7 @@ function checkRoom(
   if (nchunks <= entries) return;
   const [room, wanted] = [entries - before, nchunks - before];
   const advice = inPlace
-    ? "Append without --in-place, with --grow (grow: true), which writes the file anew with a larger table"
+    ? "Append without --in-place, with --grow (grow: true), which rewrites the file with a larger table"
     : "Append with --grow (grow: true), which writes the file with a larger table";
   throw new SuperchunkError(
     "LIMIT",

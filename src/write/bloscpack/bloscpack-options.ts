@@ -1,5 +1,5 @@
 /**
- * What a Bloscpack file can be made with, and the choices that bloscpack 0.16 makes where nobody chose.
+ * What a Bloscpack file can be made with, and the choices that bloscpack 0.16 makes by default.
  * Knows the choices; must not know any store. @see FORMAT.md [F1.3-07]
  */
 

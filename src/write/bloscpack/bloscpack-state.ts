@@ -31,7 +31,7 @@ export interface BloscpackState {
   readonly chunkSize: number;
   /** Decoded bytes of the last chunk. */
   readonly last: Uint8Array;
-  /** Its header: how it was compressed; undefined where there is no chunk. */
+  /** Its header: how it was compressed; undefined without a chunk. */
   readonly lastHeader: ChunkHeader | undefined;
   /** The metadata section as stored, and how it was written. */
   readonly section: Uint8Array | undefined;
@@ -52,7 +52,7 @@ export async function readState(
   const info = await store.stat(key, options);
   const head = await store.getRange(key, { offset: 0, length: HEADER_LENGTH }, options);
   if (info === undefined || head === undefined)
-    throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+    throw new SuperchunkError("NOT_FOUND", "the file does not exist", { path });
   const source = await withJournal(store, key, head, options);
   const archive = await openFile(store, key, options);
   const size = (await source.stat(key, options))?.size ?? info.size;
@@ -147,7 +147,7 @@ export function arrayOf(
       "UNSUPPORTED",
       shape.length === 0
         ? "the file holds a single value without a dimension, behind which nothing has a place"
-        : "the array is stored in Fortran order, where rows are spread over all chunks; write it anew in C order",
+        : "the array is stored in Fortran order, where rows are spread over all chunks; rewrite it in C order",
       { path, field: "order", found: order },
     );
   }

@@ -246,7 +246,7 @@ export async function makeChanges(
 interface PlannedChange {
   /** It fits into the slot that it had. */
   readonly inSlot: boolean;
-  /** Bytes behind the end of the file: nobody looks there before the others are written. */
+  /** Bytes behind the end of the file: no reader looks there before the others are written. */
   readonly behind: readonly JournalWrite[];
   /** Bytes over what is there. */
   readonly over: readonly JournalWrite[];
@@ -271,7 +271,7 @@ export class InPlaceFile {
   static async open(store: ReadableStore, key: string, options: StoreOptions = {}): Promise<InPlaceFile> {
     const info = await store.stat(key, options);
     const path = store.describe(key);
-    if (info === undefined) throw new SuperchunkError("NOT_FOUND", "there is no such file", { path });
+    if (info === undefined) throw new SuperchunkError("NOT_FOUND", "the file does not exist", { path });
     const file = await openBlpkFile(store, key, info.size, Number.POSITIVE_INFINITY, options.signal);
     if (file.header.version >= 3 && file.header.offsets && file.metadata?.kind !== "blz-json")
       return new InPlaceFile(file);
@@ -295,7 +295,7 @@ export class InPlaceFile {
     const { length } = file.starts;
     if (Number.isInteger(inFile) && inFile >= 0 && inFile < length)
       return placeInFile(file, inFile, index, nbytes ?? (await readChunkNbytes(store, file, inFile, signal)));
-    throw new SuperchunkError("BAD_ARGUMENT", `there is no chunk ${inFile}: the file has ${length}`, {
+    throw new SuperchunkError("BAD_ARGUMENT", `chunk ${inFile} does not exist: the file has ${length}`, {
       path: file.path,
       field: "index",
       expected: `0 to ${length - 1}`,

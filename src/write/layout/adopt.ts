@@ -40,7 +40,7 @@ const PLACES = 4096;
 /**
  * Plans taking over the array at a key of a store. Reads metadata and the tables of all superchunks.
  *
- * @throws NOT_FOUND where there is no archive; UNSUPPORTED where it is none of superchunks, or one that has to be copied
+ * @throws NOT_FOUND without an archive; UNSUPPORTED where it is none of superchunks, or one that has to be copied
  * first; the codes of damage
  */
 export async function planAdoption(
@@ -61,7 +61,7 @@ export async function planAdoption(
     store.get(joinKey(path, "meta/storage"), options),
   ]);
   if (sizes === undefined && storageBytes === undefined)
-    throw new SuperchunkError("NOT_FOUND", "there is no array", where);
+    throw new SuperchunkError("NOT_FOUND", "no array was found", where);
   const found = { sizes, storage: storageBytes };
   const opened = await openArrayFolder(store, path, found, options);
   const { dialect, dtype, shape, columnNames } = opened;

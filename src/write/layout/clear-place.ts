@@ -12,7 +12,7 @@ const FILES = ["meta/sizes", "__rootdirs__", "meta/storage", "meta/attributes", 
 
 /**
  * Makes sure that nothing is in the way; with `overwrite` by removing the archive that is there, of a table with its
- * columns. What an interruption leaves of it is no archive any more.
+ * columns. What an interruption leaves of it is not an archive any more.
  *
  * @throws CONFLICT where there is one, or a part of one, without `overwrite`
  */
@@ -38,7 +38,7 @@ export async function clearPlace(store: WritableStore, path: string, overwrite: 
   }
 }
 
-/** Folders of a table's columns; none where there is no table, or none that can be read. */
+/** Folders of a table's columns; none without a table, or none that can be read. */
 async function columnsOf(store: WritableStore, path: string): Promise<readonly string[]> {
   if ((await store.stat(joinKey(path, "__rootdirs__"))) === undefined) return [];
   try {

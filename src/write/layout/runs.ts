@@ -64,17 +64,17 @@ export function dropPatched(patches: readonly Patch[], isDropped: (chunk: number
   return kept;
 }
 
-/** Numbers of the superchunks that `before` names and `after` does not. */
+/** Numbers of the superchunks that `old` names and `now` does not. */
 export function* removedNumbers(
-  before: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
-  after: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
+  old: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
+  now: { readonly runs: readonly Run[]; readonly patches: readonly Patch[] },
 ): Generator<number> {
-  const kept = [...after.runs].sort((a, b) => a.first - b.first);
-  const keptPatches = new Set(after.patches.map(({ number }) => number));
+  const kept = [...now.runs].sort((a, b) => a.first - b.first);
+  const keptPatches = new Set(now.patches.map(({ number }) => number));
   const isKept = (number: number): boolean => keptPatches.has(number) || findRun(kept, number);
-  for (const { first, count } of before.runs)
+  for (const { first, count } of old.runs)
     for (let i = 0; i < count; i++) if (!isKept(first + i)) yield first + i;
-  for (const { number } of before.patches) if (!isKept(number)) yield number;
+  for (const { number } of old.patches) if (!isKept(number)) yield number;
 }
 
 /** True where a run of the sorted list has the number. */

@@ -70,15 +70,15 @@ export interface ArraySettings {
   readonly zarr: boolean;
 }
 
-/** Uncompressed bytes of all chunks that are begun together, at most, where nobody chose. */
+/** Uncompressed bytes of all chunks that are begun together, at most, by default. */
 const MAX_CHUNK_BYTES = 1 << 17;
 const MIN_CHUNK_BYTES = 1 << 14;
 const MAX_ROW_OF_CHUNKS = 8 << 20;
 /** Uncompressed bytes of a superchunk: one is held in memory while it is made. */
 const SUPERCHUNK_BYTES = 32 << 20;
 /**
- * Chunks of a superchunk, at most, where nobody chose: each of its files, however small, has an offset for every one of them, so
- * that chunks keep their places when it is written anew with more.
+ * Chunks of a superchunk, at most, by default: each of its files, however small, has an offset for every one of them, so
+ * that chunks keep their places when it is rewritten with more.
  */
 const MAX_SUPERCHUNKLEN = 512;
 /** A Blosc chunk holds at most 2^31 - 1 bytes with its header. */

@@ -48,7 +48,7 @@ export class ChunkArena {
     return blocks;
   }
 
-  /** Takes blocks back to be filled anew. */
+  /** Takes blocks back to be filled again. */
   giveBack(blocks: FilledBlocks): void {
     for (const block of blocks) if (this.#idle.length < MAX_IDLE) this.#idle.push(block);
   }
@@ -60,7 +60,7 @@ export class ChunkArena {
   }
 }
 
-/** A block of at least that length that nobody uses. */
+/** A block of at least that length that is not in use. */
 function takeLoose(length: number): Uint8Array | undefined {
   let found: Uint8Array | undefined;
   const left = loose.filter((reference) => {

@@ -76,7 +76,7 @@ export class RowBuffer {
     return items;
   }
 
-  /** Begins anew. `keepsBytes`: what {@link column} gave is still in use. */
+  /** Begins again. `keepsBytes`: what {@link column} gave is still in use. */
   clear(keepsBytes = false): void {
     this.rows = 0;
     if (keepsBytes) this.#buffers = this.#columns.map(() => new Uint8Array(0));

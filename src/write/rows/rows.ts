@@ -66,7 +66,7 @@ export function columnSources(
       "BAD_ARGUMENT",
       unknown === undefined
         ? `there are no values for the column "${missing}"`
-        : `there is no column "${unknown}"; there are ${names.join(", ")}`,
+        : `unknown column "${unknown}"; expected one of ${names.join(", ")}`,
       { field: unknown ?? missing ?? "", expected: names },
     );
   }

@@ -158,7 +158,7 @@ export class ShardCache {
     return this.#store.getRange(key, range);
   }
 
-  /** What `version` of a known shard is now; undefined where there is no such object. */
+  /** What `version` of a known shard is now; undefined where the object does not exist. */
   async versionOf(
     key: string,
     grid: readonly number[],

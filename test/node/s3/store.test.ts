@@ -269,9 +269,7 @@ describe("failures", () => {
       };
       await expect(listing()).rejects.toMatchObject({
         code: "NOT_FOUND",
-        message: expect.stringContaining(
-          `s3://${bucket}/a: there is no such bucket at ${endpoint}`,
-        ) as string,
+        message: expect.stringContaining(`s3://${bucket}/a: no such bucket at ${endpoint}`) as string,
       });
     } finally {
       server.intercept = () => false;
