@@ -4,8 +4,8 @@ import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import type { JsonObject } from "../../src/format/types.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openWritable } from "../../src/write/array/create.ts";
+import { withCounting } from "../store/counting.ts";
 
 /** The objects of a store. */
 export type Image = Map<string, Uint8Array>;

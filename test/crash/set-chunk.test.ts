@@ -3,10 +3,10 @@ import { expect, test } from "vitest";
 import type { BytesArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
-import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { createArray } from "../../src/write/array/create.ts";
 import { compactFile, setChunk } from "../../src/write/in-place/set-chunk.ts";
+import { withCounting } from "../store/counting.ts";
+import { VolatileStore } from "../store/volatile.ts";
 import { randomFrom } from "./random.ts";
 
 const NBYTES = 2000;

@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import {
   type CreateOptions,
   createArray,
@@ -12,6 +11,7 @@ import {
 } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { sweep } from "../scope.ts";
+import { VolatileStore } from "../store/volatile.ts";
 import { type Contents, checkImage, contentsOf, type Image, imageOf } from "./images.ts";
 import { randomFrom } from "./random.ts";
 

@@ -3,11 +3,11 @@ import { expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
 import type { ShardStrategy } from "../../src/zarr/write/shard-apply.ts";
+import { VolatileStore } from "../store/volatile.ts";
 import { randomFrom } from "./random.ts";
 
 const [ITEMS, SHARD, CHUNK, FILL] = [768, 256, 64, -1];

@@ -5,12 +5,12 @@ import { open } from "../../src/archive/open/open.ts";
 import { create, edit } from "../../src/edit/edit.ts";
 import type { CreateOptions } from "../../src/edit/options.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import type { Editable } from "../../src/write/editable.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { sweep } from "../scope.ts";
+import { VolatileStore } from "../store/volatile.ts";
 import { rejectionOf } from "../write/foreign-support.ts";
 
 const FORMATS = ["blz", "bcolz", "zarr", "bloscpack"] as const;

@@ -5,9 +5,9 @@ import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { open as openPath } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { createTable } from "../../src/write/bcolz/table-write.ts";
 import { findFixture } from "../fixtures/manifest.ts";
+import { withCounting } from "../store/counting.ts";
 import { hex, rejectionOf, utf8 } from "./hex.ts";
 import { ABC, jsonOf, makeFile, openFolder, stored } from "./small-archives.ts";
 

@@ -4,7 +4,7 @@ import { assertFree } from "../../src/dual/documents.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { hasEntries, isTaken } from "../../src/store/entries.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { withFaults } from "../../src/store/wrappers/faulty.ts";
+import { withFaults } from "./faulty.ts";
 
 const BYTES = Uint8Array.of(1);
 const store = new MemoryStore([["a/b", BYTES]]);

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { isWritable, type ReadableStore } from "../../src/store/types.ts";
 import { withCoalescing } from "../../src/store/wrappers/coalescing.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
-import { type FaultKind, withFaults } from "../../src/store/wrappers/faulty.ts";
+import { withCounting } from "./counting.ts";
+import { type FaultKind, withFaults } from "./faulty.ts";
 import { collectEntries, describeReading, describeWriting, OBJECTS } from "./store-contract.ts";
 
 const WRAPPERS = {

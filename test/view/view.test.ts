@@ -7,12 +7,12 @@ import { decode } from "../../src/codec/index.ts";
 import { SuperchunkError } from "../../src/errors.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { findViewEntries, zarrTreeView, zarrView } from "../../src/zarr.ts";
 import { loadFolder } from "../archive/memory-archive.ts";
 import { putBloscpack, putCarray } from "../convert/to-zarr/make-archive.ts";
 import { sha256 } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, corpusFolder, findFixture } from "../fixtures/manifest.ts";
+import { withCounting } from "../store/counting.ts";
 import { serveObjects } from "../store/server.ts";
 import { documentOf, readThroughView } from "./read-view.ts";
 

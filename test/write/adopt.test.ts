@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import type { ArrayArchive } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { loadFolder } from "../archive/memory-archive.ts";
@@ -11,6 +10,7 @@ import { checkImage, contentsOf, type Image, imageOf } from "../crash/images.ts"
 import { randomFrom } from "../crash/random.ts";
 import { findFixture, loadArchives } from "../fixtures/manifest.ts";
 import { sweep } from "../scope.ts";
+import { VolatileStore } from "../store/volatile.ts";
 
 const ROWS = 7;
 const ROOTS = loadArchives().filter(({ dialect, refuse }) => dialect === "blz-superchunk" && !refuse);

@@ -11,14 +11,14 @@ import { open as openPath } from "../../src/node/index.ts";
 import * as node from "../../src/node/write.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { WritableStore } from "../../src/store/types.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
-import { withFaults } from "../../src/store/wrappers/faulty.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { imageOf } from "../crash/images.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sweep } from "../scope.ts";
+import { withCounting } from "../store/counting.ts";
+import { withFaults } from "../store/faulty.ts";
 
 const ramp = (first: number, count: number): Int32Array =>
   Int32Array.from({ length: count }, (_, i) => first + i);

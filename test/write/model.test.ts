@@ -6,11 +6,11 @@ import { open } from "../../src/archive/open/open.ts";
 import { CHECKSUM_NAMES } from "../../src/format/checksums.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import type { WritableArray } from "../../src/write/array/writable-array.ts";
 import { randomFrom } from "../crash/random.ts";
 import fc from "../property.ts";
+import { VolatileStore } from "../store/volatile.ts";
 
 const DTYPES = [
   "<i4",

@@ -5,11 +5,11 @@ import { open } from "../../src/archive/open/open.ts";
 import { arrayJournalKey } from "../../src/archive/places/journal.ts";
 import { repairArray } from "../../src/convert/run/repair.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { sweep } from "../scope.ts";
+import { VolatileStore } from "../store/volatile.ts";
 
 type Image = ReadonlyMap<string, Uint8Array>;
 

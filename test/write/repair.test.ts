@@ -8,11 +8,11 @@ import { open } from "../../src/archive/open/open.ts";
 import { repairArray } from "../../src/convert/run/repair.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { VolatileStore } from "../../src/store/wrappers/volatile.ts";
 import { createArray, openWritable } from "../../src/write/array/create.ts";
 import { imageOf } from "../crash/images.ts";
 import { randomFrom } from "../crash/random.ts";
 import { sweep } from "../scope.ts";
+import { VolatileStore } from "../store/volatile.ts";
 
 const ramp = (count: number): Int32Array => Int32Array.from({ length: count }, (_, i) => i);
 

@@ -5,10 +5,10 @@ import { callingThread } from "../../src/archive/read/chunk-decoder.ts";
 import { decoderOf, encoderOf } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
 import { bundle } from "../node/threads/bundle.ts";
+import { withCounting } from "../store/counting.ts";
 
 let bundles: Awaited<ReturnType<typeof bundle>> | undefined;
 

@@ -5,11 +5,11 @@ import { mkdir, rmdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createZarr, openZarr } from "../../src/node/index.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
 import { runCli } from "../cli/harness.ts";
 import { temporaryFolder } from "../folder.ts";
+import { withCounting } from "../store/counting.ts";
 
 const CODECS = [
   { name: "bytes", configuration: { endian: "little" } },

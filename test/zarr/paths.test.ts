@@ -7,12 +7,12 @@ import { createZarr, openZarr, openZarrWriter } from "../../src/node/index.ts";
 import { ThreadDecoder } from "../../src/node/threads/thread-decoder.ts";
 import { WorkerPool } from "../../src/node/threads/worker-pool.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr as createIn } from "../../src/zarr/write/create.ts";
 import { temporaryFolder } from "../folder.ts";
 import { type Bundles, bundle } from "../node/threads/bundle.ts";
 import { EAGER } from "../node/threads/tuning.ts";
+import { withCounting } from "../store/counting.ts";
 
 const ROWS = 3000;
 const COLUMNS = 50;

@@ -6,7 +6,6 @@ import { open as openIn } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore, openArchive } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { withCounting } from "../../src/store/wrappers/counting.ts";
 import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
@@ -15,6 +14,7 @@ import { convert } from "../../src/zarr.ts";
 import { loadFolder } from "../archive/memory-archive.ts";
 import { keysOf } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, findFixture, loadFixtures } from "../fixtures/manifest.ts";
+import { withCounting } from "../store/counting.ts";
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 const sha256 = (data: Uint8Array): string => createHash("sha256").update(data).digest("hex");

@@ -85,12 +85,6 @@ export function interceptStore<S extends ReadableStore>(store: S, interceptor: I
   return wrapped as unknown as Wrapped<S>;
 }
 
-/** Bytes that the outcome of a call brought to the caller, where it is one that reads. */
-export function countRead(method: StoreMethod, outcome: unknown): number {
-  if (outcome instanceof Uint8Array) return outcome.length;
-  return (method === "readInto" || method === "readIntoSync") && typeof outcome === "number" ? outcome : 0;
-}
-
 /** True for methods that change the store. */
 export function isWriting(method: StoreMethod): boolean {
   return ["put", "delete", "rename", "sync", "link", "writeRange", "removeLeftovers"].includes(method);

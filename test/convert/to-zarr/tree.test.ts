@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { withCounting } from "../../../src/store/wrappers/counting.ts";
-import { withFaults } from "../../../src/store/wrappers/faulty.ts";
 import { convert, isArchive, planConversion } from "../../../src/zarr.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
+import { withCounting } from "../../store/counting.ts";
+import { withFaults } from "../../store/faulty.ts";
 import { putCarray, putRaw } from "./make-archive.ts";
 import { corpusStore, documentAt, keysOf, readWithZarrita, zarritaStore } from "./read-back.ts";
 

@@ -10,8 +10,6 @@ import { parseDType } from "../../../src/format/dtype.ts";
 import { joinMembers, splitMembers } from "../../../src/format/json.ts";
 import { FileStore } from "../../../src/node/index.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { withCounting } from "../../../src/store/wrappers/counting.ts";
-import { VolatileStore } from "../../../src/store/wrappers/volatile.ts";
 import { chooseChunklen, numpyName } from "../../../src/write/bcolz/carray-settings.ts";
 import { type CarrayOptions, createCarray } from "../../../src/write/bcolz/carray-write.ts";
 import { createTable } from "../../../src/write/bcolz/table-write.ts";
@@ -21,6 +19,8 @@ import { randomFrom } from "../../crash/random.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
 import { sweep } from "../../scope.ts";
+import { withCounting } from "../../store/counting.ts";
+import { VolatileStore } from "../../store/volatile.ts";
 import {
   appendRows,
   changeAttributes,

@@ -6,8 +6,6 @@ import { open } from "../../../src/archive/open/open.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { FileStore } from "../../../src/node/index.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { withCounting } from "../../../src/store/wrappers/counting.ts";
-import { VolatileStore } from "../../../src/store/wrappers/volatile.ts";
 import { addColumn, deleteColumn, renameColumn } from "../../../src/write/bcolz/table-columns.ts";
 import { createTable } from "../../../src/write/bcolz/table-write.ts";
 import { imageOf } from "../../crash/images.ts";
@@ -15,6 +13,8 @@ import { randomFrom } from "../../crash/random.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { temporaryFolder } from "../../folder.ts";
 import { sweep } from "../../scope.ts";
+import { withCounting } from "../../store/counting.ts";
+import { VolatileStore } from "../../store/volatile.ts";
 import {
   appendRows,
   changeAttributes,

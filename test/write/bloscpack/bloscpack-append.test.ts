@@ -9,8 +9,6 @@ import { decodeHeader } from "../../../src/format/header.ts";
 import { decodeJournal, encodeJournal } from "../../../src/format/journal.ts";
 import { JsonFloat } from "../../../src/format/json-float.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { withCounting } from "../../../src/store/wrappers/counting.ts";
-import { VolatileStore } from "../../../src/store/wrappers/volatile.ts";
 import {
   appendToBloscpack,
   type BloscpackAppendOptions,
@@ -21,6 +19,8 @@ import { compressArray, compressBytes } from "../../../src/write/bloscpack/blosc
 import { randomFrom } from "../../crash/random.ts";
 import { findFixture, loadArchives } from "../../fixtures/manifest.ts";
 import { sweep } from "../../scope.ts";
+import { withCounting } from "../../store/counting.ts";
+import { VolatileStore } from "../../store/volatile.ts";
 import { numbered, rejectionOf } from "../foreign-support.ts";
 
 const KEY = "a.blp";

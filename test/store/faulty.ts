@@ -3,9 +3,15 @@
  *
  * Knows calls; must not know what they are for.
  */
-import { type ErrorCode, SuperchunkError } from "../../errors.ts";
-import type { ReadableStore, WritableStore } from "../types.ts";
-import { type Interceptor, interceptStore, isWriting, type StoreCall, type Wrapped } from "./intercept.ts";
+import { type ErrorCode, SuperchunkError } from "../../src/errors.ts";
+import type { ReadableStore, WritableStore } from "../../src/store/types.ts";
+import {
+  type Interceptor,
+  interceptStore,
+  isWriting,
+  type StoreCall,
+  type Wrapped,
+} from "../../src/store/wrappers/intercept.ts";
 
 /**
  * How the call fails.

@@ -1,17 +1,16 @@
 /**
- * A store that counts what is asked of it: for tests of economy, and for `--json` reports.
+ * A store that counts what is asked of it: for tests of economy.
  *
  * Knows calls and bytes; must not know what they are for.
  */
-import type { ObjectInfo, ReadableStore } from "../types.ts";
+import type { ObjectInfo, ReadableStore } from "../../src/store/types.ts";
 import {
-  countRead,
   type Interceptor,
   interceptStore,
   isWriting,
   type StoreCall,
   type Wrapped,
-} from "./intercept.ts";
+} from "../../src/store/wrappers/intercept.ts";
 
 /** What was asked so far; changes as it goes on. */
 export interface StoreCounts {
@@ -67,4 +66,10 @@ export function withCounting<S extends ReadableStore>(store: S): CountedStore<S>
     Object.assign(counts, { requests: 0, reads: 0, writes: 0, bytesRead: 0, bytesWritten: 0 });
   };
   return { store: interceptStore(store, interceptor), counts, reset };
+}
+
+/** Bytes that the outcome of a call brought to the caller, where it is one that reads. */
+function countRead(method: StoreCall["method"], outcome: unknown): number {
+  if (outcome instanceof Uint8Array) return outcome.length;
+  return (method === "readInto" || method === "readIntoSync") && typeof outcome === "number" ? outcome : 0;
 }

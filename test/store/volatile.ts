@@ -4,10 +4,10 @@
  * Knows what file systems promise: a synced object stays; a new name is sure once its folder is synced; else anything goes,
  * in any order, but for single sectors. Must not know what is stored.
  */
-import { SuperchunkError } from "../../errors.ts";
-import { splitKey } from "../key.ts";
-import { MemoryStore } from "../memory.ts";
-import { collectSource } from "../source.ts";
+import { SuperchunkError } from "../../src/errors.ts";
+import { splitKey } from "../../src/store/key.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { collectSource } from "../../src/store/source.ts";
 import type {
   ByteRange,
   ListEntry,
@@ -16,7 +16,7 @@ import type {
   PutSource,
   StoreOptions,
   WritableStore,
-} from "../types.ts";
+} from "../../src/store/types.ts";
 
 /** Bytes that reach the disk together or not at all. */
 const SECTOR = 512;
