@@ -216,7 +216,7 @@ function parseContainer(value: JsonValue, path: string): Container {
   const members = value as JsonObject;
   for (const [member, found] of Object.entries(members)) {
     if (!(MEMBERS as readonly string[]).includes(member))
-      throw badFile(path, member, "is not a member of a container; secrets must not be stored here", member);
+      throw badFile(path, member, "is not a member of a container; secrets have no place here", member);
     if (member === "anonymous" ? typeof found !== "boolean" : typeof found !== "string")
       throw badFile(path, member, "has the wrong type", typeof found);
   }
