@@ -4,17 +4,7 @@
  * A hasher keeps its state in its WebAssembly memory. Each digest here is one synchronous step (init, update,
  * digest), so that callers may interleave as they like.
  */
-import {
-  createAdler32,
-  createCRC32,
-  createMD5,
-  createSHA1,
-  createSHA224,
-  createSHA256,
-  createSHA384,
-  createSHA512,
-  type IHasher,
-} from "hash-wasm";
+import type { IHasher } from "hash-wasm";
 
 /** The digests that a `blpk` file can have; `None` is the empty digest. @see FORMAT.md [FC] */
 export type DigestName =
@@ -34,16 +24,22 @@ export type DigestFunction = (bytes: Uint8Array) => Uint8Array;
 /** Castagnoli's polynomial, reflected. */
 const CRC32C_POLYNOMIAL = 0x82f6_3b78;
 
+/** A file of hash-wasm; each has one digest, and is loaded when that is asked for. */
+type Library = Promise<{ readonly default: typeof import("hash-wasm") }>;
+
+const loadCrc32 = (): Library => import("hash-wasm/dist/crc32.umd.min.js");
+
 const MAKERS: { readonly [name in Exclude<DigestName, "None">]: () => Promise<DigestFunction> } = {
   // hash-wasm gives the two 32-bit sums in network order; files have them little-endian. [FC-03]
-  adler32: async () => reversed(await createAdler32()),
-  crc32: async () => reversed(await createCRC32()),
-  md5: async () => raw(await createMD5()),
-  sha1: async () => raw(await createSHA1()),
-  sha224: async () => raw(await createSHA224()),
-  sha256: async () => raw(await createSHA256()),
-  sha384: async () => raw(await createSHA384()),
-  sha512: async () => raw(await createSHA512()),
+  adler32: async () =>
+    reversed(await (await import("hash-wasm/dist/adler32.umd.min.js")).default.createAdler32()),
+  crc32: async () => reversed(await (await loadCrc32()).default.createCRC32()),
+  md5: async () => raw(await (await import("hash-wasm/dist/md5.umd.min.js")).default.createMD5()),
+  sha1: async () => raw(await (await import("hash-wasm/dist/sha1.umd.min.js")).default.createSHA1()),
+  sha224: async () => raw(await (await import("hash-wasm/dist/sha224.umd.min.js")).default.createSHA224()),
+  sha256: async () => raw(await (await import("hash-wasm/dist/sha256.umd.min.js")).default.createSHA256()),
+  sha384: async () => raw(await (await import("hash-wasm/dist/sha384.umd.min.js")).default.createSHA384()),
+  sha512: async () => raw(await (await import("hash-wasm/dist/sha512.umd.min.js")).default.createSHA512()),
 };
 
 const loaded = new Map<DigestName, Promise<DigestFunction>>();
@@ -71,9 +67,13 @@ export async function digest(name: DigestName, bytes: Uint8Array): Promise<Uint8
 /** The crc32c of any bytes and, behind them, their own crc32c, little-endian: a shard index for example. */
 export const CRC32C_OF_SUMMED = 0x4867_4bc7 as const;
 
+async function makeCrc32c(): Promise<IHasher> {
+  return (await loadCrc32()).default.createCRC32(CRC32C_POLYNOMIAL);
+}
+
 /** Loads crc32c, the sum at the end of a Zarr shard index; what it resolves to is synchronous. */
 function loadCrc32c(): Promise<(pieces: readonly Uint8Array[]) => number> {
-  loadedCrc32c ??= createCRC32(CRC32C_POLYNOMIAL).then((hasher) => (pieces) => {
+  loadedCrc32c ??= makeCrc32c().then((hasher) => (pieces) => {
     hasher.init();
     for (const piece of pieces) hasher.update(piece);
     return new DataView(hasher.digest("binary").buffer).getUint32(0);
@@ -95,7 +95,7 @@ export interface RunningCrc32c {
 
 /** A crc32c with a state of its own, for bytes that are not all there at once. */
 export async function startCrc32c(): Promise<RunningCrc32c> {
-  const hasher = (await createCRC32(CRC32C_POLYNOMIAL)).init();
+  const hasher = (await makeCrc32c()).init();
   return {
     update: (piece) => void hasher.update(piece),
     digest: () => new DataView(hasher.digest("binary").buffer).getUint32(0),

@@ -6,7 +6,6 @@
 import { ByteReader, ByteWriter, toSafeNumber } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checksumByNumber, checksumNumber } from "./checksums.ts";
-import { startsAsJournal } from "./journal.ts";
 import type { ChecksumName } from "./types.ts";
 
 /** `blpk` in ASCII: the first four bytes of every file. [F1-01] */
@@ -19,6 +18,9 @@ const HEADER_V1 = {
   reserved: { at: 5, type: "bytes3" }, // zero
   nchunks: { at: 8, type: "int64" }, // count; -1 = unknown
 } as const;
+
+/** The version that says: only the offsets tell where chunks are, and a journal may lie beside the file. [FR-03] */
+export const BUSY_VERSION = 4;
 
 /** Versions 2, 3 and 4: 32 bytes, little-endian. [F1.2] [F1.3] [F1.4] */
 export const HEADER_V3 = {
@@ -330,4 +332,12 @@ function journalItself(path: string): SuperchunkError {
     `it is the journal of a change in place that was interrupted, and not an archive; name the file that it belongs to${owner === undefined ? "" : `: ${owner}`}`,
     { path, expected: owner, found: "blpkredo" },
   );
+}
+
+/** The first bytes of a journal. [FR-01] */
+export const JOURNAL_MAGIC: Uint8Array = new TextEncoder().encode("blpkredo");
+
+/** True where the first 8 bytes of a file are those of a journal: it belongs to another file. [FR-01] */
+export function startsAsJournal(head: Uint8Array): boolean {
+  return JOURNAL_MAGIC.every((byte, i) => head[i] === byte);
 }

@@ -7,6 +7,7 @@ import { at } from "../bytes/at.ts";
 import { loadDigest } from "../bytes/checksum.ts";
 import { ByteReader, ByteWriter, toSafeNumber } from "../bytes/fields.ts";
 import { SuperchunkError } from "../errors.ts";
+import { JOURNAL_MAGIC, startsAsJournal } from "./header.ts";
 
 /** Header: 16 bytes, little-endian. [FR-01] */
 export const JOURNAL_HEADER = {
@@ -15,18 +16,12 @@ export const JOURNAL_HEADER = {
   count: { at: 12, type: "uint32" }, // writes
 } as const;
 
-const MAGIC: Uint8Array = new TextEncoder().encode("blpkredo");
 const HEADER_LENGTH = 16;
 const DIGEST_LENGTH = 32;
 /** The journal of one file, and what stands in front of each write's bytes. */
 const OF_FILE = { version: 1, fields: ["offset", "length"] } as const;
 /** The journal of an array. */
 const OF_ARRAY = { version: 2, fields: ["number", "column", "offset", "length"] } as const;
-
-/** True where the first 8 bytes of a file are those of a journal: it belongs to another file. [FR-01] */
-export function startsAsJournal(head: Uint8Array): boolean {
-  return MAGIC.every((byte, i) => head[i] === byte);
-}
 
 /** Bytes to be written at an offset of the file. */
 export interface JournalWrite {
@@ -96,7 +91,7 @@ async function encode({ version, fields }: Form, entries: readonly Entry[]): Pro
   const head = fields.length * 8;
   const length = entries.reduce((sum, { bytes }) => sum + head + bytes.length, HEADER_LENGTH);
   const writer = new ByteWriter(length + DIGEST_LENGTH);
-  writer.put(0, MAGIC);
+  writer.put(0, JOURNAL_MAGIC);
   writer.uint32(JOURNAL_HEADER.version.at, version, "version");
   writer.uint32(JOURNAL_HEADER.count.at, entries.length, "count");
   let next = HEADER_LENGTH;
@@ -114,8 +109,7 @@ async function encode({ version, fields }: Form, entries: readonly Entry[]): Pro
 async function decode({ version, fields }: Form, bytes: Uint8Array, path: string): Promise<Entry[]> {
   const reader = new ByteReader(bytes, path);
   reader.need(0, HEADER_LENGTH + DIGEST_LENGTH, "the journal");
-  if (!MAGIC.every((byte, i) => bytes[i] === byte))
-    throw problem("BAD_MAGIC", path, 0, "magic", '"blpkredo"', "other bytes");
+  if (!startsAsJournal(bytes)) throw problem("BAD_MAGIC", path, 0, "magic", '"blpkredo"', "other bytes");
   const stored = reader.uint32(JOURNAL_HEADER.version.at);
   if (stored !== version)
     throw problem("UNSUPPORTED", path, JOURNAL_HEADER.version.at, "version", version, stored);

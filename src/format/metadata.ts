@@ -8,7 +8,7 @@ import { type DigestName, loadDigest } from "../bytes/checksum.ts";
 import { ByteReader, ByteWriter } from "../bytes/fields.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { checksumByNumber, checksumNumber, digestLength } from "./checksums.ts";
-import { deflateZlib, inflateZlib } from "./deflate.ts";
+import { deflateZlib } from "./deflate.ts";
 import { MAX_JSON_BYTES, parseJson, stringifyJson } from "./json.ts";
 import type { ChecksumName, JsonInput, JsonValue } from "./types.ts";
 
@@ -143,7 +143,10 @@ export async function decodeSection(
     at + digestAt,
   );
   const textAt = at + SECTION_HEADER_LENGTH;
-  const text = header.codec === "zlib" ? inflateZlib(stored, header.metaSize, path, textAt) : stored;
+  const text =
+    header.codec === "zlib"
+      ? (await import("./inflate.ts")).inflateZlib(stored, header.metaSize, path, textAt)
+      : stored;
   const value =
     header.codec === "zlib" ? parseUnpacked(text, path, textAt) : parseStoredJson(text, path, textAt);
   return { value, text, header };

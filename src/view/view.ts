@@ -6,7 +6,6 @@
  */
 import type { Archive } from "../archive/kinds/types.ts";
 import { at } from "../bytes/at.ts";
-import { encodeHere } from "../codec/index.ts";
 import type { ChunkEncoder } from "../codec/types.ts";
 import type { LayoutOptions } from "../convert/pipeline.ts";
 import type { ArrayJob } from "../convert/plan/array-job.ts";
@@ -312,6 +311,12 @@ interface ReadCell {
   readonly isMade: boolean;
 }
 
+/** The codec of this thread, loaded for the first chunk that is not shown as it is. */
+const HERE: ChunkEncoder = {
+  parallel: 1,
+  encode: async (...chunk) => (await import("../codec/index.ts")).encodeHere.encode(...chunk),
+};
+
 /** Which chunk of an array is read, and how. */
 interface CellRequest extends Pick<ChunkWork, "job" | "layout" | "signal" | "buffers"> {
   readonly cell: number;
@@ -323,7 +328,7 @@ interface CellRequest extends Pick<ChunkWork, "job" | "layout" | "signal" | "buf
  * The bytes of a chunk as a whole Zarr chunk, the caller's own, or in one of the `buffers` taken out. Headers and digests are
  * checked; a chunk that is damaged or missing throws, and is never shown as fill values.
  */
-export async function readCell({ cell, encoder = encodeHere, ...request }: CellRequest): Promise<ReadCell> {
+export async function readCell({ cell, encoder = HERE, ...request }: CellRequest): Promise<ReadCell> {
   const { job, buffers } = request;
   const counts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
   const range = { first: cell, end: cell + 1 };

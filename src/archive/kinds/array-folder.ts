@@ -2,7 +2,7 @@
  * What an array folder's metadata say, and the archive that is made of it. Knows `meta/` and how columns lie; must not
  * know how the layouts are told apart.
  */
-import { SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseSizes, parseStorage } from "../../format/folder.ts";
 import { parseJson } from "../../format/json.ts";
 import { filledText, parseFilled, type RowSpan, withoutSpan } from "../../format/layout.ts";
@@ -265,4 +265,16 @@ function columnsIn({ folder, face, dtype, shape, dflt, groups }: ColumnsPart, da
     fillValue: dflt,
     columns,
   });
+}
+
+/** True where `meta/sizes` has a layout; what else is wrong with it is told by who reads it. */
+export function hasLayout({ sizes }: FolderMetadata): boolean {
+  if (sizes === undefined) return false;
+  try {
+    const json = parseJson(sizes, "");
+    return typeof json === "object" && json !== null && "layout" in json;
+  } catch (error) {
+    if (isSuperchunkError(error)) return false;
+    throw error;
+  }
 }

@@ -27,7 +27,7 @@ import type {
   ReadOptions,
   VerifyReport,
 } from "./types.ts";
-import { type VerifyContext, verifySequence } from "./verify.ts";
+import type { VerifyContext } from "./verify.ts";
 
 /** Places that are made at a time. */
 const PLACES = 1024;
@@ -200,7 +200,7 @@ abstract class ChunkedBase {
     }
   }
 
-  verify(options: LongOptions = {}): Promise<VerifyReport> {
+  async verify(options: LongOptions = {}): Promise<VerifyReport> {
     const { sequence, pickles = sequence, itemSize } = this.parts;
     const unreadable = this.unreadable();
     const context: VerifyContext = {
@@ -212,6 +212,7 @@ abstract class ChunkedBase {
       scan: (places, signal) => this.reader.decodePlaces(places, pickles.nchunks, { signal, verify: true }),
       unreadable,
     };
+    const { verifySequence } = await import("./verify.ts");
     return verifySequence(context, options);
   }
 

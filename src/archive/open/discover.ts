@@ -1,6 +1,6 @@
 /** Finds the archives inside a folder. */
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
-import { startsAsJournal } from "../../format/journal.ts";
+import { startsAsJournal } from "../../format/header.ts";
 import { joinKey, refuseListed, showListed } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";

@@ -1,30 +1,34 @@
 /**
- * Opens an array that is a folder: `carray` or `blz-superchunk`.
+ * Opens what is a folder: an array (`carray` or `blz-superchunk`), or a table, which has a carray for each column.
  *
  * The layouts are told apart by the objects that only one of them has, and as few as possible are asked for: over a network each
  * question is a request. @see FORMAT.md [FA-01]
  */
 
 import { at } from "../../bytes/at.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { parseRootdirs, parseSizes } from "../../format/folder.ts";
 import { carrayChunkName, checkStoredName, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
+import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
   type ArrayFace,
   type ArrayFolder,
   type ColumnGroups,
   type FolderMetadata,
+  hasLayout,
   nestedArray,
   plainArray,
   readAttributes,
   readFolder,
 } from "../kinds/array-folder.ts";
-import type { ArrayArchive, OpenOptions } from "../kinds/types.ts";
+import { ColumnTable, noColumn } from "../kinds/table-archive.ts";
+import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
 import { SuperchunkSequence } from "../places/blpk-sequence.ts";
 import { CarraySequence } from "../places/carray-sequence.ts";
 import { PickleSequence } from "../places/sequence.ts";
-import { hasLayout, openLiveArray } from "./open-live-array.ts";
 import { statFile } from "./stored-size.ts";
 
 /** Opens an array folder. `rows` shows only that many of its rows (a table's length). */
@@ -35,7 +39,10 @@ export async function openArrayFolder(
   options: OpenOptions,
   rows?: number,
 ): Promise<ArrayArchive> {
-  if (hasLayout(found)) return openLiveArray(store, path, found, options);
+  if (hasLayout(found)) {
+    const { openLiveArray } = await import("./open-live-array.ts");
+    return openLiveArray(store, path, found, options);
+  }
   const folder = readFolder(store, path, found, options, rows);
   const { layout, attrs, attrsKey, groups } = await findLayout(folder, options);
   const face: ArrayFace = {
@@ -150,4 +157,100 @@ async function findGroups(
 export function suggestsCarray(storage: JsonObject): boolean {
   const cparams = storage["cparams"] as JsonObject | undefined;
   return storage["bparams"] !== undefined || cparams?.["quantize"] !== undefined;
+}
+
+/** Columns that are opened at a time: after one that fails, no further one is. */
+const COLUMNS_AT_ONCE = 64;
+
+/** Opens the table at `path`, whose `__rootdirs__` has been read. */
+export async function openTable(
+  store: ReadableStore,
+  path: string,
+  rootdirs: Uint8Array,
+  options: OpenOptions,
+): Promise<TableArchive> {
+  const rootdirsKey = joinKey(path, "__rootdirs__");
+  const { names, dirs } = parseRootdirs(rootdirs, store.describe(rootdirsKey));
+  const all = names.map((name) => ({ name, folder: joinKey(path, dirs[name] ?? name) }));
+  const { columns: wanted } = options;
+  const folders = wanted === undefined ? all : all.filter(({ name }) => wanted.includes(name));
+  const unknown = wanted?.find((name) => !names.includes(name));
+  if (unknown !== undefined) throw noColumn(unknown, names, store.describe(path));
+  const opened = new Array<ArrayArchive | undefined>(folders.length).fill(undefined);
+  await runPooled(
+    folders.entries(),
+    COLUMNS_AT_ONCE,
+    async ([i, { folder }]) => {
+      opened[i] = await openColumn(store, folder, options);
+    },
+    options.signal,
+  );
+  // Writers change column after column: of an interrupted change, the first or the last one shows the rows that all have.
+  const ends = [all[0], all.at(-1)].filter((end) => end !== undefined && !folders.includes(end));
+  const endRows = await Promise.all(ends.map((end) => storedRows(store, end?.folder ?? "", options)));
+  const length = Math.min(...opened.map(rowsOf), ...endRows);
+  const columns = new Map<string, ArrayArchive>();
+  const unfinished: string[] = [];
+  for (const [i, { name, folder }] of folders.entries()) {
+    const column = opened[i];
+    if (column === undefined) continue;
+    const longer = rowsOf(column) > length;
+    if (longer)
+      unfinished.push(
+        `column "${name}" has ${rowsOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond; bcolz shows them in the column, and its next append puts rows side by side that do not belong together. "superchunk resize ${store.describe(path)} ${length}" cuts them off, and so does the next append by superchunk`,
+      );
+    columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
+  }
+  const attrsKey = joinKey(path, "__attrs__");
+  const attrs = (await readAttributes(store, attrsKey, options)) ?? {};
+  return new ColumnTable({
+    store,
+    path,
+    attrs,
+    metadata: { names, dirs },
+    warnings: unfinished,
+    unfinished,
+    metadataKeys: [rootdirsKey, attrsKey],
+    columns,
+    length: Number.isFinite(length) ? length : 0,
+  });
+}
+
+/** Rows of a column that is not opened, from its `meta/sizes`; a missing one is found where the column is opened. */
+async function storedRows(store: ReadableStore, folder: string, options: OpenOptions): Promise<number> {
+  const key = joinKey(folder, "meta/sizes");
+  const sizes = await store.get(key, options);
+  const rows = sizes === undefined ? undefined : parseSizes(sizes, store.describe(key)).shape[0];
+  return rows ?? Number.POSITIVE_INFINITY;
+}
+
+function rowsOf(column: ArrayArchive | undefined): number {
+  const rows = column?.shape[0];
+  if (rows === undefined) throw new RangeError("a column has at least one dimension");
+  return rows;
+}
+
+async function openColumn(
+  store: ReadableStore,
+  folder: string,
+  options: OpenOptions,
+  rows?: number,
+): Promise<ArrayArchive> {
+  const [sizes, storage] = await Promise.all([
+    store.get(joinKey(folder, "meta/sizes"), options),
+    store.get(joinKey(folder, "meta/storage"), options),
+  ]);
+  if (sizes === undefined && storage === undefined) {
+    throw new SuperchunkError(
+      "INCOMPLETE",
+      "the column's folder is missing or has no metadata, but __rootdirs__ names it. Look for a whole copy of the table",
+      {
+        path: store.describe(folder),
+        field: "__rootdirs__",
+        expected: "meta/sizes and meta/storage",
+        found: "nothing",
+      },
+    );
+  }
+  return openArrayFolder(store, folder, { sizes, storage }, options, rows);
 }

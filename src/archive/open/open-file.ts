@@ -1,7 +1,7 @@
 /** Opens a single `blpk` file: plain bytes, or a numpy array. */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
-import { detectFile } from "../../format/header.ts";
+import { BUSY_VERSION, detectFile, HEADER_V3 } from "../../format/header.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import { filledText, parseFilled } from "../../format/layout.ts";
 import type { Dialect, JsonObject, JsonValue } from "../../format/types.ts";
@@ -11,7 +11,6 @@ import { type ArchiveParts, PlainArray, PlainBytes } from "../kinds/chunked-arch
 import type { ArrayArchive, BytesArchive, OpenOptions } from "../kinds/types.ts";
 import { openBlpkFile } from "../places/blpk-file.ts";
 import { bloscpackSequence } from "../places/blpk-sequence.ts";
-import { withJournal } from "../places/journal.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
 import { statFile } from "./stored-size.ts";
 
@@ -27,7 +26,10 @@ export async function openFile(
     known ?? statFile(inner, key, options),
     inner.getRange(key, { offset: 0, length: 32 }, options),
   ]);
-  const store = innerHead === undefined ? inner : await withJournal(inner, key, innerHead, options);
+  const store =
+    innerHead?.[HEADER_V3.version.at] === BUSY_VERSION
+      ? await (await import("../places/journal.ts")).withJournal(inner, key, innerHead, options)
+      : inner;
   const isChanged = store !== inner;
   const info = isChanged ? await store.stat(key, options) : innerInfo;
   const head = isChanged ? await store.getRange(key, { offset: 0, length: 32 }, options) : innerHead;

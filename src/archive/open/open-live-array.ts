@@ -14,10 +14,8 @@ import {
 } from "../kinds/array-folder.ts";
 import { LiveArray, LiveState, type Opened } from "../kinds/live-array.ts";
 import type { ArrayArchive, OpenOptions } from "../kinds/types.ts";
-import { type Generation, hasLayout, isViewBehind, readGeneration } from "../places/generation.ts";
+import { type Generation, isViewBehind, readGeneration } from "../places/generation.ts";
 import { LayoutSequence, OpenedFiles } from "../places/layout-files.ts";
-
-export { hasLayout };
 
 /** Opens the array at `path`, whose metadata have been read. */
 export async function openLiveArray(

@@ -1,16 +1,11 @@
 /** `open`: any archive from any store, told apart by content. */
 import { SuperchunkError } from "../../errors.ts";
-import { parseRootdirs, parseSizes } from "../../format/folder.ts";
 import { hasEntries } from "../../store/entries.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
 import { checkKey, joinKey } from "../../store/key.ts";
-import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
-import { readAttributes } from "../kinds/array-folder.ts";
-import { ColumnTable, noColumn } from "../kinds/table-archive.ts";
-import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
-import { openArrayFolder } from "./open-array-folder.ts";
+import type { Archive, OpenOptions } from "../kinds/types.ts";
 import { openFile } from "./open-file.ts";
 import { readBeginning } from "./stored-size.ts";
 
@@ -94,6 +89,9 @@ export async function explainNoArchive(
   );
 }
 
+/** What opens folders; a page that opens a file does not load it. */
+const loadFolders = () => import("./open-array-folder.ts");
+
 async function openFolder(
   store: ReadableStore,
   path: string,
@@ -102,9 +100,9 @@ async function openFolder(
   const get = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(path, name), options);
   const [sizes, storage] = await Promise.all([get("meta/sizes"), get("meta/storage")]);
   if (sizes !== undefined || storage !== undefined)
-    return openArrayFolder(store, path, { sizes, storage }, options);
+    return (await loadFolders()).openArrayFolder(store, path, { sizes, storage }, options);
   const rootdirs = await get("__rootdirs__");
-  return rootdirs && openTable(store, path, rootdirs, options);
+  return rootdirs && (await loadFolders()).openTable(store, path, rootdirs, options);
 }
 
 async function nothingThere(
@@ -171,100 +169,4 @@ export function adviseOnFolder(path: string): string {
   return /[\\/](?:meta|data)$/.test(path)
     ? "If it is a part of one, name the folder above it"
     : '"superchunk ls" lists the archives inside a folder';
-}
-
-/** Columns that are opened at a time: after one that fails, no further one is. */
-const COLUMNS_AT_ONCE = 64;
-
-/** Opens the table at `path`, whose `__rootdirs__` has been read. */
-export async function openTable(
-  store: ReadableStore,
-  path: string,
-  rootdirs: Uint8Array,
-  options: OpenOptions,
-): Promise<TableArchive> {
-  const rootdirsKey = joinKey(path, "__rootdirs__");
-  const { names, dirs } = parseRootdirs(rootdirs, store.describe(rootdirsKey));
-  const all = names.map((name) => ({ name, folder: joinKey(path, dirs[name] ?? name) }));
-  const { columns: wanted } = options;
-  const folders = wanted === undefined ? all : all.filter(({ name }) => wanted.includes(name));
-  const unknown = wanted?.find((name) => !names.includes(name));
-  if (unknown !== undefined) throw noColumn(unknown, names, store.describe(path));
-  const opened = new Array<ArrayArchive | undefined>(folders.length).fill(undefined);
-  await runPooled(
-    folders.entries(),
-    COLUMNS_AT_ONCE,
-    async ([i, { folder }]) => {
-      opened[i] = await openColumn(store, folder, options);
-    },
-    options.signal,
-  );
-  // Writers change column after column: of an interrupted change, the first or the last one shows the rows that all have.
-  const ends = [all[0], all.at(-1)].filter((end) => end !== undefined && !folders.includes(end));
-  const endRows = await Promise.all(ends.map((end) => storedRows(store, end?.folder ?? "", options)));
-  const length = Math.min(...opened.map(rowsOf), ...endRows);
-  const columns = new Map<string, ArrayArchive>();
-  const unfinished: string[] = [];
-  for (const [i, { name, folder }] of folders.entries()) {
-    const column = opened[i];
-    if (column === undefined) continue;
-    const longer = rowsOf(column) > length;
-    if (longer)
-      unfinished.push(
-        `column "${name}" has ${rowsOf(column)} rows, but the table's shortest has ${length}: an append or a resize did not finish. superchunk does not show the rows beyond; bcolz shows them in the column, and its next append puts rows side by side that do not belong together. "superchunk resize ${store.describe(path)} ${length}" cuts them off, and so does the next append by superchunk`,
-      );
-    columns.set(name, longer ? await openColumn(store, folder, options, length) : column);
-  }
-  const attrsKey = joinKey(path, "__attrs__");
-  const attrs = (await readAttributes(store, attrsKey, options)) ?? {};
-  return new ColumnTable({
-    store,
-    path,
-    attrs,
-    metadata: { names, dirs },
-    warnings: unfinished,
-    unfinished,
-    metadataKeys: [rootdirsKey, attrsKey],
-    columns,
-    length: Number.isFinite(length) ? length : 0,
-  });
-}
-
-/** Rows of a column that is not opened, from its `meta/sizes`; a missing one is found where the column is opened. */
-async function storedRows(store: ReadableStore, folder: string, options: OpenOptions): Promise<number> {
-  const key = joinKey(folder, "meta/sizes");
-  const sizes = await store.get(key, options);
-  const rows = sizes === undefined ? undefined : parseSizes(sizes, store.describe(key)).shape[0];
-  return rows ?? Number.POSITIVE_INFINITY;
-}
-
-function rowsOf(column: ArrayArchive | undefined): number {
-  const rows = column?.shape[0];
-  if (rows === undefined) throw new RangeError("a column has at least one dimension");
-  return rows;
-}
-
-async function openColumn(
-  store: ReadableStore,
-  folder: string,
-  options: OpenOptions,
-  rows?: number,
-): Promise<ArrayArchive> {
-  const [sizes, storage] = await Promise.all([
-    store.get(joinKey(folder, "meta/sizes"), options),
-    store.get(joinKey(folder, "meta/storage"), options),
-  ]);
-  if (sizes === undefined && storage === undefined) {
-    throw new SuperchunkError(
-      "INCOMPLETE",
-      "the column's folder is missing or has no metadata, but __rootdirs__ names it. Look for a whole copy of the table",
-      {
-        path: store.describe(folder),
-        field: "__rootdirs__",
-        expected: "meta/sizes and meta/storage",
-        found: "nothing",
-      },
-    );
-  }
-  return openArrayFolder(store, folder, { sizes, storage }, options, rows);
 }

@@ -5,7 +5,7 @@
  * header starts with a zero. @see FORMAT.md [FW]
  */
 import { at } from "../../bytes/at.ts";
-import { decodeHeader as decodeChunkHeader } from "../../codec/index.ts";
+import { decodeHeader as decodeChunkHeader } from "../../codec/header.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";

@@ -3,7 +3,7 @@
  * @see FORMAT.md [FG]
  */
 import { isEqual } from "../../bytes/arrays.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { parseStorage, type StoredStorage } from "../../format/folder.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import { parseLayout, type StoredLayout } from "../../format/layout.ts";
@@ -31,17 +31,6 @@ export interface Generation {
   readonly sizes: Uint8Array;
   /** The dtype's fields lie in a folder each. */
   readonly hasColumns: boolean;
-}
-
-/** True where `meta/sizes` has a layout; what else is wrong with it is told by who reads it. */
-export function hasLayout({ sizes }: FolderMetadata): boolean {
-  if (sizes === undefined) return false;
-  try {
-    return asObject(parseJson(sizes, ""))["layout"] !== undefined;
-  } catch (error) {
-    if (isSuperchunkError(error)) return false;
-    throw error;
-  }
 }
 
 /**

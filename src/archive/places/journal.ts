@@ -11,7 +11,7 @@
  * The writes of a committed journal can be repeated, with the same outcome. @see FORMAT.md [FR] [FG-12]
  */
 import { SuperchunkError } from "../../errors.ts";
-import { HEADER_V3 } from "../../format/header.ts";
+import { BUSY_VERSION, HEADER_V3 } from "../../format/header.ts";
 import {
   decodeArrayJournal,
   decodeJournal,
@@ -28,8 +28,6 @@ import type { ReadableStore, StoreOptions, WritableStore } from "../../store/typ
 
 /** A store that can change files in place. */
 export type InPlaceStore = WritableStore & Required<Pick<WritableStore, "writeRange" | "sync">>;
-
-const BUSY = 4;
 
 /**
  * Makes sure that a file has one name only. Throws `CONFLICT` where it has more: what is written into it would change what
@@ -89,7 +87,7 @@ async function redo(store: InPlaceStore, key: string, writes: readonly JournalWr
 export async function finishInterrupted(store: InPlaceStore, key: string): Promise<boolean> {
   const journal = await store.get(journalKey(key));
   if (journal === undefined) return false;
-  if ((await versionOf(store, key)) !== BUSY) {
+  if ((await versionOf(store, key)) !== BUSY_VERSION) {
     await store.delete(journalKey(key));
     return false;
   }
@@ -112,7 +110,7 @@ export async function withJournal(
   head: Uint8Array,
   options: StoreOptions = {},
 ): Promise<ReadableStore> {
-  if (head[HEADER_V3.version.at] !== BUSY) return store;
+  if (head[HEADER_V3.version.at] !== BUSY_VERSION) return store;
   const journal = await store.get(journalKey(key), options);
   if (journal === undefined) return store;
   const path = store.describe(journalKey(key));
@@ -326,12 +324,12 @@ export async function redoWrites(store: WritableStore, files: ReadonlyMap<string
   const write = async (key: string, offset: number, bytes: Uint8Array): Promise<void> =>
     store.writeRange?.(key, offset, bytes);
   const keys = here.map(([key]) => key);
-  for (const key of keys) await write(key, VERSION_AT, Uint8Array.of(BUSY));
+  for (const key of keys) await write(key, VERSION_AT, Uint8Array.of(BUSY_VERSION));
   await store.sync?.(keys);
   for (const [key, writes] of here)
     for (const { offset, bytes } of writes) await write(key, offset, keptBusy(offset, bytes));
   await store.sync?.(keys);
-  const whole = here.filter(([, writes]) => versionAfter(writes) !== BUSY);
+  const whole = here.filter(([, writes]) => versionAfter(writes) !== BUSY_VERSION);
   for (const [key, writes] of whole) await write(key, VERSION_AT, Uint8Array.of(versionAfter(writes)));
   if (whole.length > 0) await store.sync?.(whole.map(([key]) => key));
 }
@@ -340,7 +338,7 @@ export async function redoWrites(store: WritableStore, files: ReadonlyMap<string
 function keptBusy(offset: number, bytes: Uint8Array): Uint8Array {
   if (offset > VERSION_AT || offset + bytes.length <= VERSION_AT) return bytes;
   const busy = bytes.slice();
-  busy[VERSION_AT - offset] = BUSY;
+  busy[VERSION_AT - offset] = BUSY_VERSION;
   return busy;
 }
 

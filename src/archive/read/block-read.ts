@@ -1,5 +1,8 @@
 /** Decodes a part of one chunk, fetching only its header, its block starts and the blocks that the part touches. */
-import { blockRanges, decodeBlocks, headLength, isReady, prepare } from "../../codec/index.ts";
+import { blockRanges } from "../../codec/decode/block-table.ts";
+import { decodeBlocks } from "../../codec/decode/decode.ts";
+import { headLength } from "../../codec/header.ts";
+import { isReady, prepare } from "../../codec/prepare.ts";
 import type { BlockRange, ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";

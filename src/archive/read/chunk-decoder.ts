@@ -4,7 +4,8 @@
  * Knows fetching and the codec; must not know threads. `superchunk/node` has a decoder with a pool of them.
  */
 import type { PrepareMemory } from "../../bytes/allocate.ts";
-import { decodeSync, isReady, prepare } from "../../codec/index.ts";
+import { decodeSync } from "../../codec/decode/decode.ts";
+import { isReady, prepare } from "../../codec/prepare.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { PlacedChunk } from "../places/sequence.ts";

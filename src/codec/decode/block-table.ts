@@ -3,7 +3,7 @@
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { blockLength, HEADER_LENGTH, headLength } from "../header.ts";
+import { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "../header.ts";
 import { type BlockRange, type ChunkHeader, maxRatioOf } from "../types.ts";
 
 /** The compressed bytes of one block, in memory or elsewhere: fetched as they are asked for. */
@@ -166,4 +166,14 @@ function badStart(block: number, expected: string, found: number): SuperchunkErr
     `the start of block ${block} at byte ${offset} is ${found}, expected ${expected}; the chunk is damaged`,
     { offset, field: "bstarts", expected, found },
   );
+}
+
+/**
+ * The bytes of a chunk to fetch, to decode `length` bytes from byte `start` of the decoded chunk on.
+ *
+ * @param head header and block starts: the first {@link headLength} bytes of the chunk, at least
+ * @throws BAD_ARGUMENT where the chunk has no such bytes; TRUNCATED, BAD_FIELD, UNSUPPORTED
+ */
+export function blockRanges(head: Uint8Array, start: number, length: number): BlockRange {
+  return findBlockRange(head, decodeHeader(head, Number.MAX_SAFE_INTEGER), start, length);
 }

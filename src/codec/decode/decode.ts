@@ -10,6 +10,7 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "../header.ts";
 import { align, SLACK } from "../kernel-module.ts";
+import { prepare } from "../prepare.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "../types.ts";
 import {
   type BlockBytes,
@@ -446,4 +447,26 @@ function layOut(
  */
 function maxInput(need: number): number {
   return need + (need >> 4) + 1024;
+}
+
+/** The header of a whole chunk, checked. @throws TRUNCATED, BAD_FIELD, UNSUPPORTED */
+export function info(chunk: Uint8Array): ChunkHeader {
+  return decodeHeader(chunk);
+}
+
+/** {@link decodeSync}, after compiling the kernels without blocking. */
+export async function decode(chunk: Uint8Array, options: DecodeOptions = {}): Promise<Uint8Array> {
+  await prepare(readChunkHeader(chunk, options).compressor);
+  return decodeSync(chunk, options);
+}
+
+/** {@link decodeRangeSync}, after compiling the kernels without blocking. */
+export async function decodeRange(
+  chunk: Uint8Array,
+  start: number,
+  length: number,
+  options: DecodeOptions = {},
+): Promise<Uint8Array> {
+  await prepare(readChunkHeader(chunk, options).compressor);
+  return decodeRangeSync(chunk, start, length, options);
 }

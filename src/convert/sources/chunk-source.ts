@@ -4,7 +4,8 @@
  * Knows archives and the codec; must not know where the chunks go.
  */
 import type { ChunkPlace } from "../../archive/places/sequence.ts";
-import { decode, decodeHeader, encodeAhead, extendChunk } from "../../codec/index.ts";
+import { decode } from "../../codec/decode/decode.ts";
+import { decodeHeader } from "../../codec/header.ts";
 import type { ChunkEncoder, ChunkHeader, EncodeOptions } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { placeFailure } from "../failure.ts";
@@ -97,6 +98,9 @@ function checkHeader(
   );
 }
 
+/** What encodes: a page that shows whole chunks does not load it. */
+const loadEncoding = () => import("../../codec/index.ts");
+
 /** A chunk made again: a short one as a whole one, its rows, then the fill value; one with too many rows without them. */
 async function fitTo(
   { job, encoder }: ChunkWork,
@@ -108,6 +112,7 @@ async function fitTo(
   const fillItem = job.type.fill.item;
   if (header.nbytes < cellBytes) {
     const padding = padItems(new Uint8Array(0), cellBytes - header.nbytes, fillItem);
+    const { extendChunk } = await loadEncoding();
     const extended = await extendChunk(bytes, padding, settings);
     if (extended !== undefined) return extended;
   }
@@ -145,6 +150,7 @@ async function* recodeChunks(
       yield padItems(items, bytesOfCell(job, layout, cell++), job.type.fill.item);
   }
   let cell = first;
+  const { encodeAhead } = await loadEncoding();
   for await (const chunk of encodeAhead(wholeCells(), settingsOf(job), encoder)) {
     counts.recoded++;
     yield chunk;

@@ -4,7 +4,8 @@
  * Knows what a store tells of an object; must not know references' forms.
  */
 import { SuperchunkError } from "../../errors.ts";
-import { deflateZlib, inflateZlib } from "../../format/deflate.ts";
+import { deflateZlib } from "../../format/deflate.ts";
+import { inflateZlib } from "../../format/inflate.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 

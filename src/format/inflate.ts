@@ -1,0 +1,88 @@
+/** Unpacks the zlib streams (RFC 1950) of metadata sections through fflate; their length is known beforehand. */
+
+import { Unzlib } from "fflate";
+import { joinBytes } from "../bytes/arrays.ts";
+import { ByteReader } from "../bytes/fields.ts";
+import { SuperchunkError } from "../errors.ts";
+
+/** Input that is given to fflate at once: deflate makes at most 1032 bytes of one, so 1 MB comes back at most. */
+const STEP = 1024;
+/** zlib's own header and checksum. */
+const SMALLEST_STREAM = 8;
+const ADLER_MODULUS = 65521;
+/** Additions before the two sums of adler32 must be reduced. */
+const ADLER_RUN = 5552;
+
+/**
+ * Unpacks a zlib stream that must give exactly `length` bytes; stops as soon as it gives more. `at` is its place
+ * in the file. Throws `BAD_FIELD`, and `TRUNCATED` for a stream shorter than zlib's own header and sum.
+ */
+export function inflateZlib(stream: Uint8Array, length: number, path: string, at: number): Uint8Array {
+  new ByteReader(stream, path, at).need(0, SMALLEST_STREAM, "the zlib stream");
+  const parts: Uint8Array[] = [];
+  let total = 0;
+  const unzlib = new Unzlib((part) => {
+    total += part.length;
+    if (total > length) throw wrong(path, at, `more than meta-size ${length} bytes`, `${length} bytes`);
+    parts.push(part);
+  });
+  try {
+    for (let from = 0; from < stream.length; from += STEP) {
+      unzlib.push(stream.slice(from, from + STEP), from + STEP >= stream.length);
+    }
+  } catch (cause) {
+    if (cause instanceof SuperchunkError) throw cause;
+    throw wrong(
+      path,
+      at,
+      `what is not zlib (${cause instanceof Error ? cause.message : String(cause)})`,
+      `${length} bytes`,
+      cause,
+    );
+  }
+  if (total !== length) throw wrong(path, at, `${total} bytes`, `meta-size ${length} bytes`);
+  const text = joinBytes(parts);
+  const stored = new DataView(stream.buffer, stream.byteOffset, stream.byteLength).getUint32(
+    stream.length - 4,
+  );
+  if (stored !== adler32(text))
+    throw wrong(path, at, "bytes of another adler32 than zlib's own", "zlib's own adler32");
+  return text;
+}
+
+/** zlib's own sum; computed here because it is at hand synchronously and metadata are small. */
+function adler32(bytes: Uint8Array): number {
+  let low = 1;
+  let high = 0;
+  for (let from = 0; from < bytes.length; from += ADLER_RUN) {
+    const end = Math.min(bytes.length, from + ADLER_RUN);
+    for (let i = from; i < end; i++) {
+      low += bytes[i] as number;
+      high += low;
+    }
+    low %= ADLER_MODULUS;
+    high %= ADLER_MODULUS;
+  }
+  return ((high << 16) | low) >>> 0;
+}
+
+function wrong(
+  path: string,
+  offset: number,
+  found: string,
+  expected: string,
+  cause?: unknown,
+): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `the zlib stream at byte ${offset} gives ${found}; expected ${expected}. The metadata are damaged; look for another copy`,
+    {
+      path,
+      offset,
+      field: "metadata",
+      expected,
+      found,
+      ...(cause === undefined ? {} : { cause }),
+    },
+  );
+}

@@ -1,0 +1,79 @@
+/** What a page loads, minified and compressed: only what it uses. README states these figures. */
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { temporaryFolder } from "../folder.ts";
+import { serveObjects, type TestServer } from "../store/server.ts";
+
+const root = join(import.meta.dirname, "../..");
+const corpus = join(root, "fixtures/corpus");
+let server: TestServer;
+
+beforeAll(async () => {
+  const names = ["ctable/bcolz-daily-equities", "bloscpack-3"].flatMap((folder) =>
+    readdirSync(join(corpus, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(corpus.length + 1)),
+  );
+  server = await serveObjects(
+    names.map((name) => [name.replaceAll("\\", "/"), new Uint8Array(readFileSync(join(corpus, name)))]),
+  );
+});
+afterAll(() => server.close());
+
+/** How each piece says that it was loaded. */
+const BANNER = "(globalThis.pieces??=[]).push(import.meta.url);";
+
+/** Bytes of the pieces that are loaded until the page has run. */
+async function weigh(page: string): Promise<number> {
+  const folder = temporaryFolder();
+  await build({
+    stdin: { contents: page, resolveDir: root, sourcefile: "page.ts", loader: "ts" },
+    outdir: folder,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    splitting: true,
+    minify: true,
+    format: "esm",
+    target: "es2022",
+    banner: { js: BANNER },
+    logLevel: "error",
+  });
+  const [entry = ""] = readdirSync(folder).filter((name) => /^(?:stdin|page)\.mjs$/.test(name));
+  const script = `globalThis.base=${JSON.stringify(server.url)};await import(${JSON.stringify(join(folder, entry))});console.log(JSON.stringify(globalThis.pieces))`;
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);
+  const pieces = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as string[];
+  return pieces
+    .map((url) => readFileSync(join(folder, basename(new URL(url).pathname)), "utf8").replace(BANNER, ""))
+    .reduce((sum, text) => sum + gzipSync(text).length, 0);
+}
+
+const OPEN =
+  'import { HttpStore, open } from "./src/index.ts"; const store = new HttpStore(globalThis.base);';
+
+test.each([
+  [
+    "decoding Blosc",
+    21,
+    'import { decode } from "./src/blosc.ts"; await decode(new Uint8Array(0)).catch(() => {});',
+  ],
+  [
+    "opening a .blp",
+    68,
+    `${OPEN} const a = await open(store, "bloscpack-3/sum-adler32.blp"); for await (const _ of a.streamBytes()) break;`,
+  ],
+  [
+    "opening a table",
+    75,
+    `${OPEN} const t = await open(store, "ctable/bcolz-daily-equities"); await t.column("close").get([0]);`,
+  ],
+  ["zarrView", 50, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
+])("%s loads at most %i kB", async (_, limit, page) => {
+  const weight = (await weigh(page)) / 1000;
+
+  expect(weight).toBeLessThanOrEqual(limit);
+});
