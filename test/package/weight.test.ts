@@ -71,7 +71,7 @@ test.each([
     75,
     `${OPEN} const t = await open(store, "ctable/bcolz-daily-equities"); await t.column("close").get([0]);`,
   ],
-  ["zarrView", 50, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
+  ["zarrView", 52, 'import { zarrView } from "./src/zarr.ts"; globalThis.view = zarrView;'],
 ])("%s loads at most %i kB", async (_, limit, page) => {
   const weight = (await weigh(page)) / 1000;
 
