@@ -12,6 +12,7 @@ import { killed } from "./killed.ts";
 import { link } from "./link.ts";
 import { live } from "./live.ts";
 import { native } from "./native.ts";
+import { parquet } from "./parquet.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
 import { product } from "./product.ts";
 import { references } from "./references.ts";
@@ -29,6 +30,7 @@ const SUITES: readonly Suite[] = [
   superchunks,
   convert,
   wayBack,
+  parquet,
   link,
   live,
   zarrArrays,

@@ -28,6 +28,8 @@ const PYTHON_BLOSC: EnvironmentRecipe = { name: "python-blosc", pythons: ["3.11"
 
 const SERVED: EnvironmentRecipe = { name: "served", pythons: ["3.12", "3.13"] };
 
+const PARQUET: EnvironmentRecipe = { name: "parquet", pythons: ["3.12", "3.13"] };
+
 interface Peer {
   /** Undefined where it runs in this process. */
   readonly recipe?: EnvironmentRecipe;
@@ -47,6 +49,10 @@ const PEERS = {
   "xarray over HTTP": { recipe: SERVED, reader: ["served_reader.py", "xarray"] },
   "tensorstore over HTTP": { recipe: SERVED, reader: ["served_reader.py", "tensorstore"] },
   zarrita: {},
+  pyarrow: { recipe: PARQUET, reader: ["parquet_reader.py", "pyarrow"] },
+  duckdb: { recipe: PARQUET, reader: ["parquet_reader.py", "duckdb"] },
+  polars: { recipe: PARQUET, reader: ["parquet_reader.py", "polars"] },
+  fastparquet: { recipe: PARQUET, reader: ["parquet_reader.py", "fastparquet"] },
   "zarr 2.18": { recipe: { name: "zarr2", pythons: ["3.11"] }, reader: ["zarr2_transformer.py"] },
   bloscpack: {
     recipe: BLOSCPACK,

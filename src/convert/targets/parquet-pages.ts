@@ -105,6 +105,9 @@ function needsValues(file: FileColumn, header: ChunkHeader): boolean {
   );
 }
 
+/** Why a column is recoded whose bytes are shuffled. */
+export const WHY_NOT_SPLIT = "not all readers know BYTE_STREAM_SPLIT of this type";
+
 /** Why no block of a chunk is a page as it lies; undefined where blocks are. */
 function whyNotRestream(
   { schema, mayBeSplit }: FileColumn,
@@ -115,7 +118,7 @@ function whyNotRestream(
   if (leaf === undefined || others.length > 0) return "a struct becomes several columns";
   if (leaf.whyConverted !== undefined) return leaf.whyConverted;
   const isSplit = header.shuffle === "shuffle" && header.typesize > 1 && !header.memcpyed;
-  if (isSplit && !mayBeSplit) return "readers before 2024 do not know BYTE_STREAM_SPLIT of this type";
+  if (isSplit && !mayBeSplit) return WHY_NOT_SPLIT;
   return whyNotPages(header, leaf.itemSize, codec);
 }
 

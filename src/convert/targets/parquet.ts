@@ -17,7 +17,7 @@ import { columnSchema, type Leaf } from "../../parquet/schema.ts";
 import type { ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
-import { type FileColumn, pagesOf, rowCount } from "./parquet-pages.ts";
+import { type FileColumn, pagesOf, rowCount, WHY_NOT_SPLIT } from "./parquet-pages.ts";
 
 /** Rows of a group, as far as chunks allow. */
 const GROUP_ROWS = 1 << 20;
@@ -64,14 +64,17 @@ function fileColumn(column: Column, options: ConvertOptions): FileColumn {
   const [, ...rowShape] = column.shape;
   const schema = columnSchema(column.name || ONLY_COLUMN, column.dtype, rowShape, parquet, column.path);
   const rowBytes = rowShape.reduce((product, n) => product * n, column.dtype.itemSize);
-  const isFloat = schema.leaves.every(({ kind }) => kind === "float" || kind === "double");
+  // DuckDB knows BYTE_STREAM_SPLIT of numbers alone, not of bytes of a fixed length.
+  const mayBeSplit = schema.leaves.every(({ kind }) =>
+    parquet.compatible === true ? kind === "float" || kind === "double" : kind !== "half" && kind !== "fixed",
+  );
   return {
     column,
     schema,
     rowBytes,
     codec: codecOf(column),
     archive: whyNotByChunks(column, rowBytes) === undefined ? column.archive : undefined,
-    mayBeSplit: parquet.compatible !== true || isFloat,
+    mayBeSplit,
     hasStatistics: parquet.statistics !== false,
     notText: new Set(),
   };
@@ -111,7 +114,7 @@ function describePlan(
       : shuffle === "bitshuffle"
         ? "Parquet has no bitshuffle"
         : isShuffled && !file.mayBeSplit
-          ? "readers before 2024 do not know BYTE_STREAM_SPLIT of this type (--compatible)"
+          ? WHY_NOT_SPLIT
           : undefined);
   return reason === undefined ? { action: "restream" } : { action: "recode", reason };
 }

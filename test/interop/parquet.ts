@@ -1,0 +1,147 @@
+/** Tables and arrays that became Parquet are read by its readers, with the values of their producers. */
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import type { CompressorName, Shuffle } from "../../src/codec/types.ts";
+import { parseDType } from "../../src/format/dtype.ts";
+import { convert, FileStore, open } from "../../src/node/index.ts";
+import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
+import { type FixtureDType, loadArchives } from "../fixtures/manifest.ts";
+import type { PeerName } from "./peers.ts";
+import type { Suite } from "./suite.ts";
+
+const READERS = ["pyarrow", "duckdb", "polars", "fastparquet"] as const satisfies readonly PeerName[];
+
+/** A column of a file, and what its values are. */
+interface ParquetJob {
+  readonly path: string;
+  readonly column: string;
+  readonly dtype: FixtureDType;
+  readonly shape: readonly number[];
+  readonly sha256: string;
+}
+
+const DTYPES = [
+  ...["<i8", "<u8", "<f8", "<i4", "<u4", "<f4", "<f2", "<i2", "<u2", "|i1", "|u1", "|b1", "<c16"],
+  ...[
+    ">i8",
+    ">u4",
+    ">f8",
+    ">f4",
+    "<M8[us]",
+    "<M8[ms]",
+    "<M8[s]",
+    "<M8[D]",
+    ">M8[us]",
+    "<m8[us]",
+    "|S6",
+    "<U2",
+  ],
+] as const;
+const SETTINGS: readonly (readonly [cname: CompressorName, shuffle: Shuffle])[] = [
+  ["lz4", "shuffle"],
+  ["lz4hc", "noshuffle"],
+  ["zstd", "shuffle"],
+  ["snappy", "shuffle"],
+  ["blosclz", "shuffle"],
+  ["zlib", "bitshuffle"],
+];
+const ROWS = 9000;
+
+/** Values that compress, of which dates have a NaT and strings some that are empty. */
+function makeValues(dtype: string, rows: number): Uint8Array {
+  const size = Number(/\d+/.exec(dtype)?.[0]) * (dtype.includes("U") ? 4 : 1);
+  const bytes = new Uint8Array(rows * size);
+  const view = new DataView(bytes.buffer);
+  for (let row = 0; row < rows; row++) {
+    const value = (Math.imul(row, 2_654_435_761) >>> 8) % 20_011;
+    if (/[mM]/.test(dtype))
+      view.setBigInt64(
+        row * 8,
+        row % 3001 === 5 ? -(2n ** 63n) : BigInt(value - 9000),
+        !dtype.startsWith(">"),
+      );
+    else if (dtype.includes("S")) for (let i = 0; i < value % 6; i++) bytes[row * size + i] = 97 + i;
+    else if (dtype.includes("U")) view.setUint32(row * size, value % 5 === 0 ? 0 : 0x4e00 + value, true);
+    else if (dtype.includes("b")) bytes[row] = value & 1;
+    else
+      for (let i = 0; i < size; i++)
+        bytes[row * size + i] = i < 2 ? value >> (8 * i) : i === size - 1 ? 63 : 0;
+  }
+  return bytes;
+}
+
+/** Archives of every dtype and setting; arrays of one row and of many, with chunks that do not end together. */
+async function makeJobs(folder: string): Promise<ParquetJob[]> {
+  const store = new FileStore(folder);
+  const jobs: ParquetJob[] = [];
+  const toJob = async (name: string, job: Omit<ParquetJob, "path" | "column">): Promise<void> => {
+    const path = join(folder, `${name}.parquet`);
+    await convert(join(folder, name), path, { to: "parquet", verify: true, threads: 0 });
+    jobs.push({ path, column: "value", ...job });
+  };
+  for (const dtype of DTYPES)
+    for (const [cname, shuffle] of SETTINGS) {
+      const data = makeValues(dtype, ROWS);
+      const name = `${cname}-${dtype.replace(/\W/g, "")}${dtype.startsWith(">") ? "-big" : ""}.blp`;
+      const chunkSize = (data.length / ROWS) * 2048;
+      const options = { cname, shuffle, chunkSize, typesize: data.length / ROWS };
+      await compressArray({ dtype: parseDType(dtype, "made"), shape: [ROWS], data }, store, name, options);
+      await toJob(name, { dtype, shape: [ROWS], sha256: createHash("sha256").update(data).digest("hex") });
+    }
+  for (const rowShape of [[], [3], [2, 2]])
+    for (const rows of [0, 1, 1000]) {
+      const data = makeValues("<f8", rows * rowShape.reduce((product, n) => product * n, 1));
+      const name = `rows-${rows}-${rowShape.join("x")}`;
+      await createCarray(store, name, { dtype: parseDType("<f8", "made"), rowShape, data }, { chunklen: 96 });
+      const sha256 = createHash("sha256").update(data).digest("hex");
+      await toJob(name, { dtype: "<f8", shape: [rows, ...rowShape], sha256 });
+    }
+  await store.close();
+  return jobs;
+}
+
+/** The arrays and tables of the corpus that other programs wrote. */
+async function corpusJobs(folder: string): Promise<ParquetJob[]> {
+  const jobs: ParquetJob[] = [];
+  for (const row of loadArchives()) {
+    if (row.refuse || row.kind === "bytes" || row.shape.length === 0) continue;
+    const path = join(folder, `${row.path.replaceAll("/", "-")}.parquet`);
+    await convert(row.file, path, { to: "parquet", verify: true, threads: 0 });
+    const source = await open(row.file);
+    const isTable = source.kind === "table" || (source.kind === "array" && source.columnNames.length > 0);
+    await source.close();
+    if (row.kind === "table")
+      for (const [column, { dtype, shape, sha256 }] of Object.entries(row.columns))
+        jobs.push({ path, column, dtype, shape, sha256 });
+    else if (row.sha256 !== null && !isTable)
+      jobs.push({ path, column: "value", dtype: row.dtype, shape: row.shape, sha256: row.sha256 });
+  }
+  return jobs;
+}
+
+export const parquet: Suite = {
+  name: "parquet",
+  peers: READERS,
+  async run({ checks, folder, peer }) {
+    const jobs = [...(await corpusJobs(folder)), ...(await makeJobs(folder))];
+    for (const name of READERS) {
+      const reader = peer(name);
+      if (reader === undefined) continue;
+      let refused = 0;
+      for (const [i, answer] of (await reader.read(jobs)).entries()) {
+        const job = jobs[i];
+        if (job === undefined) continue;
+        const { shape, sha256 } = job;
+        // fastparquet reads plain pages alone, and turns types into others: what it takes must be right all the same.
+        if (name === "fastparquet" && answer.kind === "error") refused++;
+        else
+          checks.values(`${name} reads ${job.path.slice(folder.length + 1)} ${job.column}`, answer, {
+            shape,
+            sha256,
+          });
+      }
+      if (refused > 0) console.log(`${name} refuses ${refused} of ${jobs.length} columns`);
+    }
+  },
+};

@@ -1,0 +1,91 @@
+"""Reads a column of a Parquet file with pyarrow, DuckDB, Polars or fastparquet, whose name is the argument.
+
+The values come back in the numpy dtype of the source, so that their hash is that of the source's bytes.
+"""
+
+import sys
+
+import numpy as np
+import pyarrow as pa
+from protocol import describe, parse_dtype, serve
+
+READER = sys.argv[1]
+TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+def read_table(path):
+    if READER == "pyarrow":
+        import pyarrow.parquet
+
+        return pyarrow.parquet.read_table(path)
+    if READER == "duckdb":
+        import duckdb
+
+        found = duckdb.sql("select * from read_parquet('%s')" % path).arrow()
+        return found if isinstance(found, pa.Table) else found.read_all()
+    if READER == "polars":
+        import polars
+
+        return polars.read_parquet(path).to_arrow()
+    import fastparquet
+
+    return pa.Table.from_pandas(fastparquet.ParquetFile(path).to_pandas(), preserve_index=False)
+
+
+def flatten(column):
+    """The innermost values of lists."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    while pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        column = column.flatten()
+    return column
+
+
+def to_numpy(column, dtype):
+    column = flatten(column)
+    if dtype.fields is not None:
+        joined = np.empty(len(column), dtype)
+        for name in dtype.names:
+            kind, shape = (dtype[name].subdtype or (dtype[name], ()))
+            joined[name] = to_numpy(column.field(name), kind).reshape((len(column),) + shape)
+        return joined
+    if dtype.kind == "c":
+        parts = [to_numpy(column.field(name), np.dtype("f%d" % (dtype.itemsize // 2))) for name in ("real", "imag")]
+        joined = np.empty(len(column), dtype)
+        joined.real, joined.imag = parts
+        return joined
+    if dtype.kind in "SUV":
+        texts = column.to_pylist()
+        if dtype.kind != "U":
+            texts = [text.encode() if isinstance(text, str) else text for text in texts]
+        return np.array(texts, dtype)
+    if dtype.kind in "mM":
+        return to_time(column, dtype)
+    if column.null_count:
+        raise TypeError("there are nulls in %s" % column.type)
+    values = column.to_numpy(zero_copy_only=False)
+    if values.dtype.kind != dtype.kind or values.dtype.itemsize < dtype.itemsize:
+        raise TypeError("values are %s, not %s" % (values.dtype, dtype))
+    return values.astype(dtype)
+
+
+def to_time(column, dtype):
+    """Null is NaT. Readers with no unit of nanoseconds are given no values that need them."""
+    there = np.array(column.is_valid())
+    kind = column.type
+    if pa.types.is_date32(kind):
+        found = column.cast(pa.int32()).fill_null(0).to_numpy().astype("M8[D]")
+    else:
+        found = column.cast(pa.int64()).fill_null(0).to_numpy()
+        if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+            found = found.astype("%s8[%s]" % (dtype.kind, kind.unit))
+    out = found.astype(dtype)
+    out[~there] = "NaT"
+    return out
+
+
+def read(job):
+    values = to_numpy(read_table(job["path"])[job.get("column", "value")], parse_dtype(job["dtype"]))
+    return describe(values.reshape(job["shape"]), job)
+
+
+serve(read)
