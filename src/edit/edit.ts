@@ -190,7 +190,7 @@ async function createBlz(
   options: CreateOptions,
 ): Promise<Editable> {
   const { compressor, chunkLength, superchunkLength, expectedLength, fillValue, lock, ...rest } = options;
-  const rows = typeof rest.shape === "number" ? rest.shape : (rest.shape?.[0] ?? 0);
+  const [rows = 0] = typeof rest.shape === "object" ? rest.shape : [rest.shape];
   const isEmpty =
     elementsOf(typeof rest.shape === "object" ? rest.shape.slice(1) : []) * dtype.itemSize === 0;
   const array = await createArray(store, path, {

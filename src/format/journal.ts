@@ -6,7 +6,7 @@
 import { at } from "../bytes/at.ts";
 import { loadDigest } from "../bytes/checksum.ts";
 import { ByteReader, ByteWriter, toSafeNumber } from "../bytes/fields.ts";
-import { SuperchunkError } from "../errors.ts";
+import { type ErrorDetails, SuperchunkError } from "../errors.ts";
 import { JOURNAL_MAGIC, startsAsJournal } from "./header.ts";
 
 /** Header: 16 bytes, little-endian. [FR-01] */
@@ -109,14 +109,30 @@ async function encode({ version, fields }: Form, entries: readonly Entry[]): Pro
 async function decode({ version, fields }: Form, bytes: Uint8Array, path: string): Promise<Entry[]> {
   const reader = new ByteReader(bytes, path);
   reader.need(0, HEADER_LENGTH + DIGEST_LENGTH, "the journal");
-  if (!startsAsJournal(bytes)) throw problem("BAD_MAGIC", path, 0, "magic", '"blpkredo"', "other bytes");
+  if (!startsAsJournal(bytes))
+    throw problem("BAD_MAGIC", path, {
+      offset: 0,
+      field: "magic",
+      expected: '"blpkredo"',
+      found: "other bytes",
+    });
   const stored = reader.uint32(JOURNAL_HEADER.version.at);
   if (stored !== version)
-    throw problem("UNSUPPORTED", path, JOURNAL_HEADER.version.at, "version", version, stored);
+    throw problem("UNSUPPORTED", path, {
+      offset: JOURNAL_HEADER.version.at,
+      field: "version",
+      expected: version,
+      found: stored,
+    });
   const end = bytes.length - DIGEST_LENGTH;
   const found = (await loadDigest("sha256"))(bytes.subarray(0, end));
   if (!found.every((byte, i) => byte === bytes[end + i]))
-    throw problem("CHECKSUM_MISMATCH", path, end, "sha256", "that of the bytes before it", "another");
+    throw problem("CHECKSUM_MISMATCH", path, {
+      offset: end,
+      field: "sha256",
+      expected: "that of the bytes before it",
+      found: "another",
+    });
   const count = reader.uint32(JOURNAL_HEADER.count.at);
   const entries: Entry[] = [];
   let next = HEADER_LENGTH;
@@ -126,28 +142,36 @@ async function decode({ version, fields }: Form, bytes: Uint8Array, path: string
     next += fields.length * 8;
     const length = at(values, values.length - 1);
     if (length > end - next)
-      throw problem("BAD_FIELD", path, next - 8, "length", `next most ${end - next}`, length);
+      throw problem("BAD_FIELD", path, {
+        offset: next - 8,
+        field: "length",
+        expected: `at most ${end - next}`,
+        found: length,
+      });
     entries.push({ values, bytes: reader.view(next, length) });
     next += length;
   }
   if (next !== end)
-    throw problem("BAD_FIELD", path, JOURNAL_HEADER.count.at, "count", "all of the bytes", count);
+    throw problem("BAD_FIELD", path, {
+      offset: JOURNAL_HEADER.count.at,
+      field: "count",
+      expected: "all of the bytes",
+      found: count,
+    });
   return entries;
 }
 
 function countAt(reader: ByteReader, at: number, field: string): number {
   const value = toSafeNumber(reader.int64(at, field), { path: reader.path, offset: at, field });
-  if (value < 0) throw problem("BAD_FIELD", reader.path, at, field, "at least 0", value);
+  if (value < 0)
+    throw problem("BAD_FIELD", reader.path, { offset: at, field, expected: "at least 0", found: value });
   return value;
 }
 
 function problem(
   code: "BAD_MAGIC" | "UNSUPPORTED" | "CHECKSUM_MISMATCH" | "BAD_FIELD",
   path: string,
-  offset: number,
-  field: string,
-  expected: unknown,
-  found: unknown,
+  { offset, field, expected, found }: Required<Pick<ErrorDetails, "offset" | "field" | "expected" | "found">>,
 ): SuperchunkError {
   return new SuperchunkError(
     code,

@@ -56,21 +56,27 @@ export function decodeSectionHeader(bytes: Uint8Array, path: string, at: number)
   const reader = new ByteReader(bytes, path, at);
   reader.need(0, SECTION_HEADER_LENGTH, "the metadata section's header");
   if (metadataKind(bytes) !== "bloscpack") {
-    throw bad(
-      "BAD_MAGIC",
-      reader,
-      table.magic.at,
-      "the metadata section's magic",
-      '"JSON" and four zero bytes',
-      "other bytes",
-    );
+    throw bad("BAD_MAGIC", reader, table.magic.at, {
+      field: "the metadata section's magic",
+      expected: '"JSON" and four zero bytes',
+      found: "other bytes",
+    });
   }
   const options = reader.uint8(table.options.at);
-  if (options !== 0) throw bad("BAD_FIELD", reader, table.options.at, "meta-options", "0", options); // [FM.1-02]
+  if (options !== 0)
+    throw bad("BAD_FIELD", reader, table.options.at, {
+      field: "meta-options",
+      expected: "0",
+      found: options,
+    }); // [FM.1-02]
   const codecNumber = reader.uint8(table.codec.at);
   const codec = CODECS[codecNumber];
   if (codec === undefined)
-    throw bad("BAD_FIELD", reader, table.codec.at, "meta-codec", "0 or 1", codecNumber); // [FM.1-04]
+    throw bad("BAD_FIELD", reader, table.codec.at, {
+      field: "meta-codec",
+      expected: "0 or 1",
+      found: codecNumber,
+    }); // [FM.1-04]
   const checksum = checksumByNumber(
     reader.uint8(table.checksum.at),
     path,
@@ -96,27 +102,25 @@ function checkSizes(header: MetadataSectionHeader, reader: ByteReader): void {
   const table = SECTION_HEADER;
   const { metaSize, maxMetaSize, metaCompSize, codec } = header;
   if (metaCompSize > maxMetaSize) {
-    throw bad(
-      "BAD_FIELD",
-      reader,
-      table.metaCompSize.at,
-      "meta-comp-size",
-      `at most max-meta-size ${maxMetaSize}`,
-      metaCompSize,
-    ); // [FM.1-05]
+    throw bad("BAD_FIELD", reader, table.metaCompSize.at, {
+      field: "meta-comp-size",
+      expected: `at most max-meta-size ${maxMetaSize}`,
+      found: metaCompSize,
+    }); // [FM.1-05]
   }
   if (codec === "none" && metaSize !== metaCompSize) {
-    throw bad(
-      "BAD_FIELD",
-      reader,
-      table.metaSize.at,
-      "meta-size",
-      `meta-comp-size ${metaCompSize}, without a codec`,
-      metaSize,
-    ); // [FM.1-06]
+    throw bad("BAD_FIELD", reader, table.metaSize.at, {
+      field: "meta-size",
+      expected: `meta-comp-size ${metaCompSize}, without a codec`,
+      found: metaSize,
+    }); // [FM.1-06]
   }
   if (metaSize > MAX_JSON_BYTES) {
-    throw bad("LIMIT", reader, table.metaSize.at, "meta-size", `at most ${MAX_JSON_BYTES}`, metaSize); // [FM.1-07]
+    throw bad("LIMIT", reader, table.metaSize.at, {
+      field: "meta-size",
+      expected: `at most ${MAX_JSON_BYTES}`,
+      found: metaSize,
+    }); // [FM.1-07]
   }
 }
 
@@ -241,9 +245,7 @@ function bad(
   code: "BAD_MAGIC" | "BAD_FIELD" | "LIMIT",
   reader: ByteReader,
   at: number,
-  field: string,
-  expected: string,
-  found: unknown,
+  { field, expected, found }: { readonly field: string; readonly expected: string; readonly found: unknown },
 ): SuperchunkError {
   const offset = reader.base + at;
   return new SuperchunkError(

@@ -1,8 +1,10 @@
 /** `.npy` files, by path or as a stream: what the header says, and the values with flat memory. */
+
 import { tmpdir } from "node:os";
 import { ArrayReading, type Gather } from "../archive/kinds/array-reading.ts";
 import { breathe } from "../archive/read/breather.ts";
 import { joinBytes } from "../bytes/arrays.ts";
+import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
 import { decodeNpyHeader, NPY_START, type NpyHeader, npyHeaderLength } from "../format/npy.ts";
 import type { DType } from "../format/types.ts";
@@ -174,8 +176,8 @@ async function* rowsOfFortran(
     for (const { source, target, length, count } of batches) {
       options.signal?.throwIfAborted();
       for (let i = 0; i < count; i++) {
-        const at = (target[i] ?? 0) * itemSize;
-        read((source[i] ?? 0) * itemSize, out.subarray(at, at + length * itemSize));
+        const to = at(target, i) * itemSize;
+        read(at(source, i) * itemSize, out.subarray(to, to + length * itemSize));
       }
       await breathe();
     }

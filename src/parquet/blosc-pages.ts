@@ -105,7 +105,7 @@ function streamsOf(chunk: Uint8Array, start: number, header: ChunkHeader, block:
     const room = chunk.length - from - 4;
     const size = room < 0 ? -1 : view.getInt32(from, true);
     if (size < 0 || size > room)
-      throw badStreamLength(block, stream, from, room, room < 0 ? undefined : size);
+      throw badStreamLength({ block, stream, offset: from }, room, room < 0 ? undefined : size);
     from += 4;
     pieces.push({ bytes: chunk.subarray(from, from + size), stored: size === own, length: own });
     from += size;

@@ -19,11 +19,11 @@ export function putItem(view: DataView, at: number, dtype: DType, value: unknown
       return;
     case "int":
     case "uint":
-      putInteger(view, at, dtype.kind, dtype.itemSize, little, value);
+      putInteger(view, at, dtype, little, value);
       return;
     case "datetime":
     case "timedelta":
-      putInteger(view, at, "int", 8, little, countOf(dtype, value));
+      putInteger(view, at, TIME_COUNT, little, countOf(dtype, value));
       return;
     case "float":
       putFloat(view, at, dtype.itemSize, little, value);
@@ -49,6 +49,9 @@ export function putItem(view: DataView, at: number, dtype: DType, value: unknown
       throw new SuperchunkError("UNSUPPORTED", "Python objects are never written", { field: "dtype" });
   }
 }
+
+/** How times are stored. */
+const TIME_COUNT = { kind: "int", itemSize: 8 };
 
 /** The count of a time: text of ISO 8601 and `Date` are dates, and no lengths of time. */
 function countOf(dtype: Extract<DType, { kind: "datetime" | "timedelta" }>, value: unknown): unknown {
@@ -90,8 +93,7 @@ export function putRow(
 function putInteger(
   view: DataView,
   at: number,
-  kind: "int" | "uint",
-  size: number,
+  { kind, itemSize: size }: { readonly kind: string; readonly itemSize: number },
   little: boolean,
   value: unknown,
 ): void {

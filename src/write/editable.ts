@@ -137,7 +137,8 @@ export abstract class Editable implements AsyncDisposable {
   }
   /** Rows. */
   get length(): number {
-    return this.shape[0] ?? 1;
+    const [rows = 1] = this.shape;
+    return rows;
   }
   /** Rows of a chunk, where chunks end on rows. */
   get chunkLength(): number | undefined {

@@ -63,7 +63,7 @@ describe.each(producers)("chunks of %s", (producer) => {
         const part = await decodeRange(chunk, start, length);
         const range = blockRanges(head, start, length);
         const bytes = chunk.slice(range.offset, range.offset + range.length);
-        const remote = decodeBlocks(head, bytes, range, start, length);
+        const remote = decodeBlocks(head, { bytes, offset: range.offset }, start, length);
         if (Buffer.compare(part, expected) !== 0 || Buffer.compare(remote, expected) !== 0) {
           expect.fail(`${name}: bytes ${start} to ${start + length} differ`);
         }

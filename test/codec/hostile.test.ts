@@ -99,7 +99,9 @@ describe("block starts", () => {
     const range = blockRanges(chunk.subarray(0, 24), 5, 2);
     expect(range).toEqual({ firstBlock: 1, endBlock: 2, offset: 24, length: 10 });
     const part = chunk.slice(range.offset, range.offset + range.length);
-    expect(decodeBlocks(chunk.subarray(0, 24), part, range, 5, 2)).toEqual(bytes(6, 7));
+    expect(decodeBlocks(chunk.subarray(0, 24), { bytes: part, offset: range.offset }, 5, 2)).toEqual(
+      bytes(6, 7),
+    );
   });
 
   test.each([
@@ -236,7 +238,8 @@ describe("memory", () => {
         const head = chunk.slice(0, 32);
         new DataView(head.buffer).setUint32(12, 0x7fff_ffff, true);
         const range = { firstBlock: 0, endBlock: 1, offset: 32, length: 9 };
-        const remote = (): unknown => decodeBlocks(head, chunk.slice(32, 42), range, 0, 1);
+        const remote = (): unknown =>
+          decodeBlocks(head, { bytes: chunk.slice(32, 42), offset: range.offset }, 0, 1);
         expect(errorOf(remote)).toMatchObject({ code: "BAD_FIELD" });
       }
     } finally {
@@ -328,7 +331,9 @@ describe("expectations of the caller", () => {
     const head = chunk.subarray(0, headLength(info(chunk)));
     const range = blockRanges(head, 0, 5);
     const part = chunk.slice(range.offset, range.offset + range.length - 1);
-    expect(errorOf(() => decodeBlocks(head, part, range, 0, 5))).toMatchObject({ code: "TRUNCATED" });
+    expect(errorOf(() => decodeBlocks(head, { bytes: part, offset: range.offset }, 0, 5))).toMatchObject({
+      code: "TRUNCATED",
+    });
   });
 
   test("a lease that was released is BAD_ARGUMENT, releasing it again is not", () => {

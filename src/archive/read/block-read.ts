@@ -180,7 +180,7 @@ function decodePart(
   if (bytes.length < range.length)
     throw cutShort(head.place, head.path, range.offset + range.length, range.offset + bytes.length);
   try {
-    decodeBlocks(head.bytes, bytes, range, start, out.length, { out });
+    decodeBlocks(head.bytes, { bytes, offset: range.offset }, start, out.length, { out });
   } catch (error) {
     throw placed(error, head);
   }

@@ -87,14 +87,18 @@ function decodeStreams(
     const room = end - at - 4;
     const compressed = room < 0 ? -1 : memory.view.getInt32(at, true);
     if (compressed < 0 || compressed > room) {
-      throw badStreamLength(block, i, offset + at - src, room, room < 0 ? undefined : compressed);
+      throw badStreamLength(
+        { block, stream: i, offset: offset + at - src },
+        room,
+        room < 0 ? undefined : compressed,
+      );
     }
     at += 4;
     from = to;
     if (compressed !== streamLength) {
       const written = decodeStream(at, compressed, to, streamLength, NEED_ALL);
       if (written !== streamLength)
-        throw badStream(header, block, i, offset + at - src, streamLength, written);
+        throw badStream(header, { block, stream: i, offset: offset + at - src }, streamLength, written);
     } else if (filter === undefined) {
       memory.bytes.copyWithin(to, at, at + compressed);
     } else {
@@ -139,10 +143,15 @@ export function streamKernelOf({ calls }: DecodeKernel, compressor: Compressor):
   }
 }
 
+/** Which stream of a chunk it is, and its byte in the chunk. */
+export interface StreamPlace {
+  readonly block: number;
+  readonly stream: number;
+  readonly offset: number;
+}
+
 export function badStreamLength(
-  block: number,
-  stream: number,
-  offset: number,
+  { block, stream, offset }: StreamPlace,
   room: number,
   found: number | undefined,
 ): SuperchunkError {
@@ -157,9 +166,7 @@ export function badStreamLength(
 
 export function badStream(
   header: ChunkHeader,
-  block: number,
-  stream: number,
-  offset: number,
+  { block, stream, offset }: StreamPlace,
   expected: number,
   written: number,
 ): SuperchunkError {
@@ -189,8 +196,7 @@ export function decodeBlockInto(
   decoder: BlockDecoder,
   placed: PlacedBlock,
   target: number,
-  from: number,
-  to: number,
+  { from, to }: { readonly from: number; readonly to: number },
   out: Uint8Array,
 ): void {
   const { kernel, header } = decoder;

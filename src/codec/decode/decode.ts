@@ -61,17 +61,28 @@ export function decodeRangeSync(
   return decodeChecked(chunk, header, start, length, options.out);
 }
 
+/** Bytes of a chunk that are there, and the place of their first one in it. */
+export interface ChunkPart {
+  readonly bytes: Uint8Array;
+  readonly offset: number;
+}
+
+/** A range of the decoded chunk, in bytes. */
+interface Span {
+  readonly start: number;
+  readonly length: number;
+}
+
 /**
  * Decodes a range from the parts of a chunk that {@link findBlockRange} named.
  *
  * @param head header and block starts
- * @param bytes what lies at `range.offset` of the chunk, `range.length` bytes
+ * @param part what the range names
  * @throws as {@link decodeRangeSync}
  */
 export function decodeBlocks(
   head: Uint8Array,
-  bytes: Uint8Array,
-  range: BlockRange,
+  part: ChunkPart,
   start: number,
   length: number,
   options: DecodeOptions = {},
@@ -79,14 +90,20 @@ export function decodeBlocks(
   const header = decodeHeader(head, Number.MAX_SAFE_INTEGER);
   checkExpectations(header, options);
   const table = header.memcpyed ? undefined : readBlockTable(head, header);
-  const needed = checkGiven(head, header, range, bytes.length, start, length, table);
+  const needed = checkGiven(
+    head,
+    header,
+    { offset: part.offset, length: part.bytes.length },
+    { start, length },
+    table,
+  );
   if (table !== undefined) checkExpansion(header, table, ...blocksOf(header, start, length));
   const out = outputOf(options.out, length);
   if (table === undefined) {
-    const from = needed.offset - range.offset;
-    out.set(bytes.subarray(from, from + length));
+    const from = needed.offset - part.offset;
+    out.set(part.bytes.subarray(from, from + length));
   } else if (length > 0) {
-    decodeInto(bytes, range.offset, header, table, start, length, out);
+    decodeInto(part, header, table, start, out);
   }
   return out;
 }
@@ -95,19 +112,17 @@ export function decodeBlocks(
 export function checkGiven(
   head: Uint8Array,
   header: ChunkHeader,
-  range: Pick<BlockRange, "offset">,
-  available: number,
-  start: number,
-  length: number,
+  given: Pick<BlockRange, "offset" | "length">,
+  { start, length }: Span,
   table?: BlockTable,
 ): BlockRange {
   const needed = findBlockRange(head, header, start, length, table);
-  const end = range.offset + available;
-  if (needed.offset < range.offset || needed.offset + needed.length > end) {
+  const end = given.offset + given.length;
+  if (needed.offset < given.offset || needed.offset + needed.length > end) {
     throw new SuperchunkError(
       "TRUNCATED",
-      `bytes ${needed.offset} to ${needed.offset + needed.length} of the chunk are needed, but ${range.offset} to ${end} are there`,
-      { offset: needed.offset, expected: needed.length, found: available },
+      `bytes ${needed.offset} to ${needed.offset + needed.length} of the chunk are needed, but ${given.offset} to ${end} are there`,
+      { offset: needed.offset, expected: needed.length, found: given.length },
     );
   }
   return needed;
@@ -128,21 +143,20 @@ function decodeChecked(
   const table = readBlockTable(chunk, header);
   checkExpansion(header, table, ...blocksOf(header, start, length));
   const out = outputOf(given, length);
-  if (length > 0) decodeInto(chunk, 0, header, table, start, length, out);
+  if (length > 0) decodeInto({ bytes: chunk, offset: 0 }, header, table, start, out);
   return out;
 }
 
-/** Decodes blocks that {@link checkExpansion} let pass to `out`, from `bytes`, whose first byte is byte `base` of the chunk. */
+/** Fills `out` with the decoded bytes from `start` on. {@link checkExpansion} has let the blocks pass. */
 function decodeInto(
-  bytes: Uint8Array,
-  base: number,
+  { bytes, offset: base }: ChunkPart,
   header: ChunkHeader,
   table: BlockTable,
   start: number,
-  length: number,
   out: Uint8Array,
 ): void {
   const { starts, ends } = table;
+  const { length } = out;
   const [first, end] = blocksOf(header, start, length);
   let longest = 0;
   for (let i = first; i < end; i++) longest = Math.max(longest, at(ends, i) - at(starts, i));
@@ -170,7 +184,7 @@ function decodeInto(
       const from = Math.max(start - blockStart, 0);
       const to = Math.min(start + length - blockStart, blockLength(header, i));
       const placed = { block: i, src: input, end: input + size, offset };
-      decodeBlockInto(decoder, placed, target, from, to, out.subarray(blockStart + from - start));
+      decodeBlockInto(decoder, placed, target, { from, to }, out.subarray(blockStart + from - start));
     }
   } finally {
     giveBackKernel(kernel);
@@ -374,6 +388,7 @@ export function decodePart(
   memory.reserve(input + Math.min(bytes.length, maxInput(need)) + SLACK);
   const decodeStream = streamKernelOf(kernel, header.compressor);
   const first = Math.floor(part.from / nsplits);
+  const looksUp = header.compressor === "lz4" && need - first <= MAX_LOOKED_UP;
   let at = 0;
   for (let i = 0; i < nsplits; i++) {
     const room = bytes.length - at - 4;
@@ -385,7 +400,7 @@ export function decodePart(
     if (compressed === streamLength) {
       // A stored stream needs nothing before the wanted bytes.
       wanted.set(bytes.read(at + first, wanted.length).subarray(0, wanted.length));
-    } else if (!lookUp(header, bytes, at, compressed, first, wanted)) {
+    } else if (!looksUp || !lookUpLz4(bytes, at, compressed, first, wanted)) {
       const length = Math.min(compressed, maxInput(need));
       memory.bytes.set(bytes.read(at, length).subarray(0, length), input);
       if (decodeStream(input, length, to, streamLength, need) < need) return false;
@@ -406,19 +421,6 @@ export function decodePart(
 function readLength(bytes: BlockBytes, at: number): number {
   const word = bytes.read(at, 4);
   return new DataView(word.buffer, word.byteOffset, 4).getInt32(0, true);
-}
-
-function lookUp(
-  header: ChunkHeader,
-  bytes: BlockBytes,
-  at: number,
-  length: number,
-  from: number,
-  out: Uint8Array,
-): boolean {
-  return (
-    header.compressor === "lz4" && out.length <= MAX_LOOKED_UP && lookUpLz4(bytes, at, length, from, out)
-  );
 }
 
 /** How many streams the block has, how many bytes of each are needed, and how far apart they are put. */

@@ -111,7 +111,8 @@ class KernelLease implements DecodeLease {
     for (let i = 0; i < header.nblocks; i++) {
       const placed = placeBlock(table, i, kernel.base);
       const at = i * header.blocksize;
-      decodeBlockInto(decoder, placed, rooms.target, 0, blockLength(header, i), target.subarray(at));
+      const all = { from: 0, to: blockLength(header, i) };
+      decodeBlockInto(decoder, placed, rooms.target, all, target.subarray(at));
     }
   }
 
@@ -136,7 +137,7 @@ class KernelLease implements DecodeLease {
   ): Uint8Array<ArrayBuffer> {
     const header = decodeHeader(head, Number.MAX_SAFE_INTEGER);
     checkExpectations(header, options);
-    checkGiven(head, header, range, this.#inputLength, start, length);
+    checkGiven(head, header, { offset: range.offset, length: this.#inputLength }, { start, length });
     return this.#decode(head, header, range.offset, start, length);
   }
 

@@ -60,11 +60,16 @@ export function loadBlock(
 /** No place in a chunk: the blocks do not fit. */
 export const FULL = -1 as const;
 
-/** Writes the streams of a block, each behind its length; returns where the chunk goes on, or FULL. */
+/** Filtered streams of a block: `count` of them, of `length` bytes each, from the address `source` on. */
+export interface FilteredStreams {
+  readonly source: number;
+  readonly length: number;
+  readonly count: number;
+}
+
+/** Writes the streams of a block, each after its length; returns where the chunk goes on, or FULL. */
 export function putStreams(
-  source: number,
-  length: number,
-  nstreams: number,
+  { source, length, count }: FilteredStreams,
   start: number,
   end: number,
   encodeStream: StreamEncoder,
@@ -72,7 +77,7 @@ export function putStreams(
 ): number {
   const { bytes, view } = kernel.memory;
   let at = start;
-  for (let i = 0; i < nstreams; i++) {
+  for (let i = 0; i < count; i++) {
     const stream = source + i * length;
     at += 4;
     const room = Math.min(length, end - at);

@@ -180,7 +180,8 @@ function putBlocks(
     const source = loadBlock(data.subarray(start, start + length), settings, kernel, layout);
     // A shorter last block is never split.
     const nstreams = settings.split && length === blocksize ? typesize : 1;
-    at = putStreams(source, length / nstreams, nstreams, at, end, encodeStream, kernel);
+    const streams = { source, length: length / nstreams, count: nstreams };
+    at = putStreams(streams, at, end, encodeStream, kernel);
     if (at === FULL) return undefined;
   }
   return at - layout.chunk;

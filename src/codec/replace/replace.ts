@@ -2,7 +2,7 @@
  * Replaces some of a chunk's data: only the blocks that hold them are encoded again, and of a block in streams only the
  * streams; all other compressed bytes are copied.
  *
- * Knows which blocks are touched; blocks are rewritten in replace-block.ts.
+ * Knows which blocks are touched.
  * @see FORMAT.md [FB]
  */
 import { at } from "../../bytes/at.ts";
@@ -32,7 +32,7 @@ import type { ByteEdit, ChunkHeader, EncodeOptions } from "../types.ts";
 const SHARE = 4;
 
 /** `length` new bytes from `at` on: those of `bytes` from `from` on, over and over. */
-export interface Piece {
+interface Piece {
   readonly at: number;
   readonly length: number;
   readonly bytes: Uint8Array;
@@ -40,13 +40,36 @@ export interface Piece {
 }
 
 /** Writes a piece into decoded data, which start at `base` of `target`. */
-export function putPiece({ at, length, bytes, from }: Piece, target: Uint8Array, base: number): void {
+function putPiece({ at, length, bytes, from }: Piece, target: Uint8Array, base: number): void {
   let skip = from;
   for (let done = 0; done < length; skip = 0) {
     const part = bytes.subarray(skip, skip + Math.min(length - done, bytes.length - skip));
     target.set(part, base + at + done);
     done += part.length;
   }
+}
+
+/** Where compressed bytes go: to `out` from `at` on, and not past `end`. */
+interface Target {
+  readonly out: Uint8Array;
+  readonly at: number;
+  readonly end: number;
+}
+
+/** A block of `length` decoded bytes in `nstreams` streams, and what is put into it. */
+interface ChangedBlock {
+  readonly block: number;
+  readonly length: number;
+  readonly nstreams: number;
+  readonly pieces: readonly Piece[];
+}
+
+/** A chunk that is rewritten, and how its blocks are encoded. */
+interface ParsedChunk {
+  readonly chunk: Uint8Array;
+  readonly header: ChunkHeader;
+  readonly table: BlockTable;
+  readonly settings: EncodeSettings;
 }
 
 /** One stream of a block: where its bytes lie in the chunk, and what becomes of it. */
@@ -62,7 +85,7 @@ interface Stream {
   to: number;
 }
 
-export class BlockRewriter {
+class BlockRewriter {
   readonly #chunk: Uint8Array;
   readonly #header: ChunkHeader;
   readonly #table: BlockTable;
@@ -74,10 +97,7 @@ export class BlockRewriter {
 
   /** @param longest bytes of the longest block that is to be rewritten: what its compressed bytes can stand for */
   constructor(
-    chunk: Uint8Array,
-    header: ChunkHeader,
-    table: BlockTable,
-    settings: EncodeSettings,
+    { chunk, header, table, settings }: ParsedChunk,
     kernel: DecodeKernel,
     encoder: EncodeKernel,
     longest: number,
@@ -94,36 +114,24 @@ export class BlockRewriter {
   }
 
   /**
-   * Writes the block of `length` decoded bytes, of which it is known that its bytes can stand for so many, with `pieces`
-   * put into it to `out` from `at` on; returns where the chunk goes on, or undefined where that is behind `end`.
+   * Writes the block of `length` decoded bytes, with `pieces` put into it, to `target`. The caller has checked that its
+   * compressed bytes can stand for so many. Returns where the chunk goes on, or undefined where the block does not fit.
    *
    * @throws BAD_CHUNK, BAD_FIELD where the block is damaged
    */
-  rewrite(
-    block: number,
-    length: number,
-    pieces: readonly Piece[],
-    out: Uint8Array,
-    at: number,
-    end: number,
-  ): number | undefined {
+  rewrite(block: number, length: number, pieces: readonly Piece[], target: Target): number | undefined {
     const { shuffle, typesize, split, blocksize } = this.#header;
     const nstreams = split && length === blocksize ? typesize : 1;
     const changes = pieces.reduce((sum, piece) => sum + piece.length, 0);
     // Bits of one element lie everywhere in a block of shuffled bits.
     if (changes * SHARE >= length || (shuffle === "bitshuffle" && length >= typesize))
-      return this.#encodeBlock(block, length, nstreams, pieces, out, at, end);
-    return this.#replaceInStreams(block, length, nstreams, pieces, out, at, end);
+      return this.#encodeBlock({ block, length, nstreams, pieces }, target);
+    return this.#replaceInStreams({ block, length, nstreams, pieces }, target);
   }
 
   #encodeBlock(
-    block: number,
-    length: number,
-    nstreams: number,
-    pieces: readonly Piece[],
-    out: Uint8Array,
-    at: number,
-    end: number,
+    { block, length, nstreams, pieces }: ChangedBlock,
+    { out, at, end }: Target,
   ): number | undefined {
     const { bytes } = this.#encoder.memory;
     const layout = this.#layout;
@@ -132,16 +140,8 @@ export class BlockRewriter {
     for (const piece of pieces) putPiece(piece, bytes, layout.block);
     const source = filterBlock(length, this.#settings, this.#encoder, layout);
     const room = layout.chunk + length + 4 * nstreams;
-    const encodeStream = this.#encodeStream;
-    const stop = putStreams(
-      source,
-      length / nstreams,
-      nstreams,
-      layout.chunk,
-      room,
-      encodeStream,
-      this.#encoder,
-    );
+    const streams = { source, length: length / nstreams, count: nstreams };
+    const stop = putStreams(streams, layout.chunk, room, this.#encodeStream, this.#encoder);
     if (at + stop - layout.chunk > end) return undefined;
     out.set(bytes.subarray(layout.chunk, stop), at);
     return at + stop - layout.chunk;
@@ -162,13 +162,8 @@ export class BlockRewriter {
   }
 
   #replaceInStreams(
-    block: number,
-    length: number,
-    nstreams: number,
-    pieces: readonly Piece[],
-    out: Uint8Array,
-    start: number,
-    end: number,
+    { block, length, nstreams, pieces }: ChangedBlock,
+    { out, at: start, end }: Target,
   ): number | undefined {
     const streamLength = length / nstreams;
     const streams = this.#readStreams(block, nstreams, streamLength);
@@ -192,7 +187,8 @@ export class BlockRewriter {
       if (stream.isLoaded) {
         const source = filtered + i * streamLength;
         const room = chunk + 4 + streamLength;
-        const stop = putStreams(source, streamLength, 1, chunk, room, this.#encodeStream, this.#encoder);
+        const one = { source, length: streamLength, count: 1 };
+        const stop = putStreams(one, chunk, room, this.#encodeStream, this.#encoder);
         encoded = bytes.subarray(chunk, stop);
       }
       if (at + encoded.length > end) return undefined;
@@ -240,7 +236,7 @@ export class BlockRewriter {
       const room = end - start - 4;
       const length = room < 0 ? undefined : view.getInt32(start, true);
       if (length === undefined || length < 0 || length > room)
-        throw badStreamLength(block, i, start, room, length);
+        throw badStreamLength({ block, stream: i, offset: start }, room, length);
       start += 4;
       const isStored = length === streamLength;
       streams.push({ start, length, isStored, changes: 0, isLoaded: false, to: 0 });
@@ -259,7 +255,7 @@ export class BlockRewriter {
     kernel.memory.bytes.set(compressed, input);
     const written = decodeStream(input, stream.length, kernel.base, streamLength, NEED_ALL);
     if (written !== streamLength)
-      throw badStream(this.#header, block, index, stream.start, streamLength, written);
+      throw badStream(this.#header, { block, stream: index, offset: stream.start }, streamLength, written);
     return kernel.memory.bytes.subarray(kernel.base, kernel.base + streamLength);
   }
 }
@@ -353,15 +349,15 @@ function replaceEncoded(
   try {
     return withEncodeKernel((encoder) => {
       const longest = touched.reduce((most, block) => Math.max(most, blockLength(header, block)), 0);
-      const rewriter = new BlockRewriter(chunk, header, table, settings, kernel, encoder, longest);
+      const rewriter = new BlockRewriter({ chunk, header, table, settings }, kernel, encoder, longest);
       let at = first;
       for (let block = 0; block < nblocks; block++) {
         view.setUint32(HEADER_LENGTH + 4 * block, at, true);
         const inBlock = byBlock.get(block);
         const next =
           inBlock === undefined
-            ? copyBlock(chunk, table, block, out, at, end)
-            : rewriter.rewrite(block, blockLength(header, block), inBlock, out, at, end);
+            ? copyBlock(chunk, table, block, { out, at, end })
+            : rewriter.rewrite(block, blockLength(header, block), inBlock, { out, at, end });
         if (next === undefined) return undefined;
         at = next;
       }
@@ -390,9 +386,7 @@ function copyBlock(
   chunk: Uint8Array,
   { starts, ends }: BlockTable,
   block: number,
-  out: Uint8Array,
-  target: number,
-  end: number,
+  { out, at: target, end }: Target,
 ): number | undefined {
   const bytes = chunk.subarray(at(starts, block), at(ends, block));
   if (target + bytes.length > end) return undefined;

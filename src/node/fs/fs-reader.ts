@@ -366,7 +366,7 @@ function escapeBytes(name: Uint8Array): string {
     const length = [1, 2, 3, 4].find((count) => isText(name.subarray(at, at + count)));
     text +=
       length === undefined
-        ? String.fromCharCode(0xdc00 + (name[at] ?? 0))
+        ? String.fromCharCode(0xdc00 + (name[at] as number))
         : Buffer.from(name.subarray(at, at + length)).toString();
     at += length ?? 1;
   }

@@ -4,6 +4,7 @@
  * Reads files by itself, at once: a thread that decodes has nothing else to do meanwhile, and the bytes stay in its
  * processor's cache. Knows jobs; must not know their order among workers.
  */
+
 import { parentPort } from "node:worker_threads";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { type DecodeChunk, decodeFetched } from "../../archive/read/chunk-decoder.ts";
@@ -15,6 +16,7 @@ import {
   fetchChunks,
   missingChunk,
 } from "../../archive/read/chunk-fetch.ts";
+import { at } from "../../bytes/at.ts";
 import { decodeHeader, decodeSync, encodeHere, leaseDecoder, prepare } from "../../codec/index.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -195,12 +197,12 @@ async function decodeBytes(
   facts: number[],
 ): Promise<void> {
   let total = 0;
-  for (let i = 1; i < sizes.length; i += 2) total += sizes[i] ?? 0;
-  let at = 0;
+  for (let i = 1; i < sizes.length; i += 2) total += at(sizes, i);
+  let start = 0;
   for (let i = 0; i < sizes.length; i += 2) {
-    const ctbytes = sizes[i] ?? 0;
-    const chunk = new Uint8Array(input, at, ctbytes);
-    at += ctbytes;
+    const ctbytes = at(sizes, i);
+    const chunk = new Uint8Array(input, start, ctbytes);
+    start += ctbytes;
     const header = decodeHeader(chunk);
     const out = room(header.nbytes, total);
     await prepare(header.compressor);

@@ -2,6 +2,7 @@
  * What a thread does with whole shards: it encodes one after the other, and while one waits for the disk, the next.
  * Must not know messages.
  */
+import { at } from "../../bytes/at.ts";
 import { parseJson } from "../../format/json.ts";
 import { joinKey } from "../../store/key.ts";
 import { offerRooms, readPieces, withRooms } from "../../store/source.ts";
@@ -34,7 +35,7 @@ export async function writeShard(job: ShardJob, signal: AbortSignal): Promise<vo
     const { chunkOrder, writeEmptyChunks, start, counts, blosc } = job;
     const encoder = encoderOf({ threads: 0, blosc });
     const array = new WritableZarrArray(store, model, { chunkOrder, writeEmptyChunks, encoder });
-    const selection = start.map((at, d) => ({ start: at, stop: at + (counts[d] ?? 0), step: 1 }));
+    const selection = start.map((from, d) => ({ start: from, stop: from + at(counts, d), step: 1 }));
     await array.setBytes(selection, new Uint8Array(job.items, job.offset, job.length), { signal });
   } finally {
     isEncoded();

@@ -6,6 +6,7 @@
  */
 
 import { BufferShelf } from "../../bytes/allocate.ts";
+import { at } from "../../bytes/at.ts";
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder, CompressorName, EncodeOptions } from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
@@ -248,7 +249,7 @@ export class ThreadEncoder implements ChunkEncoder {
       if (reply.error !== undefined) throw unpackError(reply.error);
       const [chunk] = reply.buffers;
       if (chunk === undefined) throw new RangeError("a thread answered something else");
-      return new Uint8Array(chunk, 0, reply.facts[0] ?? 0);
+      return new Uint8Array(chunk, 0, at(reply.facts, 0));
     } finally {
       this.#underWay -= length;
     }

@@ -4,6 +4,7 @@
  * Our guards stand beside them in a member of their own, which other readers pass over. @see FORMAT.md [FV-01]
  */
 
+import type { Shuffle } from "../../codec/types.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
@@ -116,7 +117,7 @@ interface Zarr2Documents {
   readonly zattrs: JsonObject;
 }
 
-const SHUFFLES: Readonly<Record<string, number>> = { noshuffle: 0, shuffle: 1, bitshuffle: 2 };
+const SHUFFLES: Readonly<Record<Shuffle, number>> = { noshuffle: 0, shuffle: 1, bitshuffle: 2 };
 
 /** The group document of Zarr v2. */
 const ZGROUP: JsonObject = { zarr_format: 2 };
@@ -151,7 +152,7 @@ function toZarr2(job: ArrayJob, document: JsonObject): Zarr2Documents {
       shape: document["shape"] ?? [],
       chunks: chunkShapeOf(document),
       dtype: typeOf(job),
-      compressor: { id: "blosc", cname, clevel, shuffle: SHUFFLES[shuffle] ?? 1, blocksize: 0 },
+      compressor: { id: "blosc", cname, clevel, shuffle: SHUFFLES[shuffle], blocksize: 0 },
       // No chunk is missing; and xarray takes a fill value for "no data", which the archive's default is not.
       fill_value: null,
       order: reversed ? "F" : "C",

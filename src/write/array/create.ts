@@ -217,7 +217,8 @@ export async function readWritable(
       `the array has the features ${unknown.join(", ")}, which this version of superchunk cannot write; it can be read. Look for a newer superchunk`,
     );
   }
-  const cbytes = Number((folder.metadata["sizes"] as JsonObject)["cbytes"] ?? 0);
+  const { cbytes: cbytesStored = 0 } = folder.metadata["sizes"] as JsonObject;
+  const cbytes = Number(cbytesStored);
   const committed = { layout, rows: folder.heldRows, cbytes };
   const storedIn = layout.storage === undefined ? "meta/storage" : "meta/sizes";
   const settings = settingsOf(generation, store.describe(joinKey(path, storedIn)));
@@ -226,14 +227,14 @@ export async function readWritable(
 
 /** The settings that a generation was written with, stored at `path`. */
 function settingsOf({ storage, folder, hasColumns }: Generation, path: string): ArraySettings {
-  const declared = storage.raw["superchunk"] as JsonObject;
+  const { revision = 0 } = storage.raw["superchunk"] as JsonObject;
   return settleStored(
     {
       dtype: folder.dtype,
       rowShape: folder.shape.slice(1),
       hasColumns,
       dflt: storage.dflt,
-      revision: Number(declared["revision"] ?? 0),
+      revision: Number(revision),
       zarr: storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) === true,
     },
     storedOptions(storage),

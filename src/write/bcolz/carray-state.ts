@@ -63,7 +63,7 @@ export async function readCarray(
   }
   const storage = parseStorage(storageBytes, store.describe(storageKey));
   const sizes = parseSizes(sizesBytes, store.describe(sizesKey));
-  const rowShape = sizes.shape.slice(1);
+  const [rows = 0, ...rowShape] = sizes.shape;
   const { dtype, chunklen, cparams } = storage;
   const rowBytes = elementsOf(rowShape) * dtype.itemSize;
   if (rowBytes === 0) {
@@ -85,7 +85,7 @@ export async function readCarray(
     sizes,
     sizesText: new TextDecoder().decode(sizesBytes),
     sizesVersion: info.version,
-    rows: sizes.shape[0] ?? 0,
+    rows,
     settings: {
       dtype,
       rowShape,

@@ -13,6 +13,7 @@ import {
   requireInPlace,
   requireOneName,
 } from "../../archive/places/journal.ts";
+import { at } from "../../bytes/at.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader } from "../../format/header.ts";
@@ -103,9 +104,11 @@ export async function forecastAppend(
   };
 }
 
-function copied(sizes: ArrayLike<number>): Pick<BloscpackAppendResult, "chunksCopied" | "bytesCopied"> {
+function copied(
+  sizes: readonly number[] | Float64Array,
+): Pick<BloscpackAppendResult, "chunksCopied" | "bytesCopied"> {
   let bytesCopied = 0;
-  for (let i = 0; i < sizes.length; i++) bytesCopied += sizes[i] ?? 0;
+  for (const size of sizes) bytesCopied += size;
   return { chunksCopied: sizes.length, bytesCopied };
 }
 
@@ -247,7 +250,7 @@ function newMetadata(
       },
     );
   }
-  const rows = rowBytes === 0 ? (shape[0] ?? 0) : nbytes / rowBytes;
+  const rows = rowBytes === 0 ? at(shape, 0) : nbytes / rowBytes;
   const own = numpyMetadata(dtype, [rows, ...shape.slice(1)], "C");
   const { dtype: stored, ...rest } = state.metadata as JsonObjectInput;
   const extra = options.metadata ?? rest;
@@ -313,7 +316,7 @@ function checkInPlace(state: BloscpackState, options: BloscpackAppendOptions): v
   if (nbytes === 0) refuse("the file holds nothing yet and so has no chunk-size", "chunk-size");
   const { starts } = file;
   for (let i = 1; i < nchunks; i++)
-    if ((starts[i] ?? 0) < (starts[i - 1] ?? 0)) refuse("the chunks are not in order in the file", "offsets");
+    if (at(starts, i) < at(starts, i - 1)) refuse("the chunks are not in order in the file", "offsets");
 }
 
 // An append in place: what lies behind the end of the file is written first, where no reader looks; then the journal
@@ -334,17 +337,17 @@ async function appendInPlace(
   const first = Math.max(0, state.nchunks - 1);
   const writes: JournalWrite[] = [];
   const starts: number[] = [];
-  let at = file.starts[first] ?? 0;
+  let end = at(file.starts, first);
   let lastNbytes = 0;
   let nbytes = state.nbytes - state.last.length;
   const put = async (bytes: Uint8Array): Promise<void> => {
-    const inside = Math.max(0, Math.min(bytes.length, file.size - at));
-    if (inside > 0) writes.push({ offset: at, bytes: bytes.slice(0, inside) });
-    if (inside < bytes.length) await store.writeRange(key, at + inside, bytes.subarray(inside));
-    at += bytes.length;
+    const inside = Math.max(0, Math.min(bytes.length, file.size - end));
+    if (inside > 0) writes.push({ offset: end, bytes: bytes.slice(0, inside) });
+    if (inside < bytes.length) await store.writeRange(key, end + inside, bytes.subarray(inside));
+    end += bytes.length;
   };
   for await (const chunk of newChunks({ state, ...plan }, source)) {
-    starts.push(at);
+    starts.push(end);
     checkRoom(first + starts.length);
     await put(chunk.bytes);
     await put(chunk.digest);

@@ -1,8 +1,10 @@
 /** What an append must know of a Bloscpack file. Knows files; must not know how they are changed. */
+
 import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { openFile } from "../../archive/open/open-file.ts";
 import { type BlpkFile, decodeStoredHeader, openBlpkFile } from "../../archive/places/blpk-file.ts";
 import { withJournal } from "../../archive/places/journal.ts";
+import { at } from "../../bytes/at.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
@@ -117,7 +119,7 @@ async function readSection(
 
 /** The header of one chunk. */
 async function chunkHeaderAt(store: ReadableStore, file: BlpkFile, index: number): Promise<ChunkHeader> {
-  const offset = file.starts[index] ?? 0;
+  const offset = at(file.starts, index);
   const bytes = await store.getRange(file.key, { offset, length: 16 });
   return decodeStoredHeader(bytes ?? new Uint8Array(0), { path: file.path, chunk: index, offset });
 }

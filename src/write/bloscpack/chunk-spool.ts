@@ -62,7 +62,7 @@ export async function spoolChunks(
   for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) {
     const pieces = count(next.value);
     kept.push(...pieces);
-    held += sizes[sizes.length - 1] ?? 0;
+    held += next.value.bytes.length + next.value.digest.length;
     if (held < keptBytes) continue;
     isSpooled = true;
     try {

@@ -126,7 +126,7 @@ export class InPlaceChanges {
     for (const [column, key] of keys.entries()) {
       const [chunk, file] = [chunks[column], files[column]];
       if (chunk === undefined || file === undefined) continue;
-      await this.#change(key, file, place.inFile, index, chunk, settings.reserve);
+      await this.#change(key, file, { inFile: place.inFile, index }, chunk, settings.reserve);
     }
     return true;
   }
@@ -175,8 +175,7 @@ export class InPlaceChanges {
   async #change(
     key: string,
     file: InPlaceFile,
-    inFile: number,
-    index: number,
+    { inFile, index }: { readonly inFile: number; readonly index: number },
     { bytes, digest, nbytes }: StoredChunk,
     reserve: Reserve | undefined,
   ): Promise<void> {

@@ -82,8 +82,10 @@ export async function planAdoption(
   const hasColumns = columnNames.length > 0;
   const columns = layOutColumns(path, { dtype, rowShape, hasColumns });
   const cuts: Cut[] = [];
-  for (const { folder, rowBytes } of columns)
-    cuts.push(await readCut(store, path, folder, rows * rowBytes, storage.chunklen * rowBytes, options));
+  for (const { folder, rowBytes } of columns) {
+    const sequence = new SuperchunkSequence(store, folder, rows * rowBytes, storage.chunklen * rowBytes);
+    cuts.push(await readCut(store, path, sequence, options));
+  }
   const { counts, checksum } = agree(store, path, cuts);
   const [first = 0] = counts;
   const base = { dtype, rowShape, hasColumns, dflt: storage.dflt, revision: 0 };
@@ -113,12 +115,9 @@ export async function planAdoption(
 async function readCut(
   store: ReadableStore,
   path: string,
-  folder: string,
-  nbytes: number,
-  chunkBytes: number,
+  sequence: SuperchunkSequence,
   { signal }: StoreOptions,
 ): Promise<Cut> {
-  const sequence = new SuperchunkSequence(store, folder, nbytes, chunkBytes);
   const counts = new Map<string, number>();
   const checksums = new Set<ChecksumName>();
   for (let first = 0; first < sequence.nchunks; first += PLACES) {

@@ -73,7 +73,7 @@ export function splitField(
   }
   let to = at;
   for (let from = offset; from < items.length; from += itemSize) {
-    for (let b = 0; b < fieldBytes; b++) target[to + b] = items[from + b] ?? 0;
+    for (let b = 0; b < fieldBytes; b++) target[to + b] = items[from + b] as number;
     to += fieldBytes;
   }
 }
@@ -88,7 +88,7 @@ export function joinField(
   const { offset, fieldBytes } = column;
   let from = 0;
   for (let to = offset; to < items.length; to += itemSize) {
-    for (let b = 0; b < fieldBytes; b++) items[to + b] = source[from + b] ?? 0;
+    for (let b = 0; b < fieldBytes; b++) items[to + b] = source[from + b] as number;
     from += fieldBytes;
   }
 }

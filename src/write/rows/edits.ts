@@ -1,6 +1,7 @@
 /** Changes of decoded bytes: in whole items of an array, or in one of its columns. Must not know where chunks lie. */
 
 import { joinBytes } from "../../bytes/arrays.ts";
+import { at } from "../../bytes/at.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { DType } from "../../format/types.ts";
@@ -33,17 +34,17 @@ export function* editsOf(
   const one = items.slice(0, itemSize);
   for (const batch of runsOf(extents, shape)) {
     for (let i = 0; i < batch.count; i++) {
-      let at = (batch.source[i] ?? 0) * itemSize;
-      let from = (batch.target[i] ?? 0) * itemSize;
+      let to = at(batch.source, i) * itemSize;
+      let from = at(batch.target, i) * itemSize;
       let left = batch.length * itemSize;
       while (left > 0) {
-        const index = Math.floor(at / chunkBytes);
-        const inChunk = at - index * chunkBytes;
+        const index = Math.floor(to / chunkBytes);
+        const inChunk = to - index * chunkBytes;
         const length = Math.min(left, chunkBytes - inChunk);
         // One value is repeated from its start, which a chunk that cuts items in two does not begin with.
         const bytes = isOne ? turned(one, from) : items.slice(from, from + length);
         yield { index, edit: { at: inChunk, bytes, length } };
-        at += length;
+        to += length;
         from += length;
         left -= length;
       }
