@@ -93,7 +93,7 @@ async function report(
   const result = isOne ? { ...done, entries: [{ ...first, path: source }, ...others] } : done;
   if (flags.report !== undefined) await writeReport(flags.report, result.entries);
   noteFailures(result.entries, context);
-  if (json !== true) return printResult(result, to, context);
+  if (json !== true) return printResult(result, { destination, flags }, context);
   const { chunksCopied: copied, chunksPadded: padded } = result;
   const counts = to === "zarr3-transformer" ? { copied, padded } : {};
   await context.json({ source, destination, format: to, ...result, ...counts, ...damageOf(flags) });

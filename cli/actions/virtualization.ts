@@ -22,7 +22,7 @@ import { commonContainer, containerAt, readContainers } from "../input/reference
 import { formatCount, formatPlural } from "../input/units.ts";
 import { writeReport } from "../output/convert-report.ts";
 import { noteFailures, tellFailures } from "../output/failed-archives.ts";
-import { openingLines } from "../output/opening-lines.ts";
+import { openingLines, zarrShapeOf } from "../output/opening-lines.ts";
 import { printable } from "../values/cell-text.ts";
 import { locateEntries } from "./served-entries.ts";
 
@@ -45,7 +45,8 @@ export async function virtualizeTo(
     const containers = flags.containers === undefined ? undefined : await readContainers(flags.containers);
     // One archive alone, and several as one array, succeed or fail as a whole.
     const settings = entries.length > 1 && flags.concat !== true ? { onFailure } : {};
-    const plans = planAll(entries, flags, opened, settings, context);
+    const nodes: string[] = [];
+    const plans = noteNodes(planAll(entries, flags, opened, settings, context), nodes);
     const own = [...(containers ?? [])];
     const result =
       flags.to === "icechunk"
@@ -63,7 +64,8 @@ export async function virtualizeTo(
             signal: context.signal,
           });
     status = "referenced";
-    await report(result, failures, destination, flags, context);
+    const isTree = zarrShapeOf(nodes) === "tree";
+    await report(result, failures, destination, { ...flags, isTree }, context);
   } catch (error) {
     tellFailures(failures, "not referenced", context);
     throw error;
@@ -71,6 +73,17 @@ export async function virtualizeTo(
     if (flags.report !== undefined) await writeReport(flags.report, entriesOf(entries, status, failures));
     for (const archive of opened) if (isRemote(archive)) await archive.close();
     await close();
+  }
+}
+
+/** Plans as they come, with the paths of their arrays. */
+async function* noteNodes(
+  plans: AsyncIterable<ReferencePlan>,
+  nodes: string[],
+): AsyncGenerator<ReferencePlan> {
+  for await (const plan of plans) {
+    for (const { node } of plan.arrays) nodes.push(node);
+    yield plan;
   }
 }
 
@@ -197,7 +210,7 @@ async function report(
   result: ReferenceResult & { readonly snapshot?: string; readonly kept?: number },
   failures: readonly FailedArchive[],
   destination: string,
-  flags: VirtualizeFlags,
+  flags: VirtualizeFlags & { readonly isTree: boolean },
   context: Context,
 ): Promise<void> {
   const lines = openingLines(destination, flags, result.containers);

@@ -40,6 +40,7 @@ import {
   parseCount,
 } from "../input/units.ts";
 import { shapeText } from "../output/layout.ts";
+import { openingZarr } from "../output/opening-lines.ts";
 import { startProgress } from "../output/progress.ts";
 
 interface CreateFlags extends CutFlags {
@@ -349,6 +350,9 @@ async function report(
     context.message(
       `${root}: ${text}, shape ${shapeText(shape)}, ${sizes}${zarr === true ? "; a Zarr array as well" : ""}`,
     );
+    if (zarr !== true) return;
+    const python = openingZarr(root, archive.columnNames.length > 0 ? "dataset" : "array");
+    context.message(`in Python: ${python}`);
   } finally {
     await archive.close();
   }

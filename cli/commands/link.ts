@@ -13,6 +13,7 @@ import {
 import type { Context } from "../context.ts";
 import { formatCount, formatDuration, formatPlural, formatSize } from "../input/units.ts";
 import { alignRows } from "../output/layout.ts";
+import { openingZarr, zarrShapeOf } from "../output/opening-lines.ts";
 import { startProgress } from "../output/progress.ts";
 import { printable } from "../values/cell-text.ts";
 
@@ -116,6 +117,9 @@ async function printResult(plan: LinkPlan | LinkResult, dry: boolean, context: C
   for (const { file, reason } of repairs)
     await context.out.line(`${dry ? "to repair" : "repaired"}  ${printable(`${file}: ${reason ?? ""}`)}`);
   await context.out.line(summary(plan, dry));
+  if (dry) return;
+  const nodes = plan.documents.map((key) => key.replace(/\/?zarr\.json$/, ""));
+  context.message(`in Python: ${openingZarr(plan.destination, zarrShapeOf(nodes))}`);
 }
 
 /** Of an array that keeps itself a Zarr array no files are told. */

@@ -95,12 +95,19 @@ function pasteLines(url: string, nodes: readonly ViewNode[], archives: number): 
   const address = (node: ViewNode | undefined): string =>
     node === undefined ? url : `${url}${node.path.split("/").map(encodeURIComponent).join("/")}`;
   const first = address(array ?? group);
-  const dataset = group === undefined ? url : address(group);
+  // A table alone has a name below the address; what lies in further folders is a tree.
+  const isTable = archives === 1 && group !== undefined;
+  const isFlat = group === undefined && readable.every(({ source }) => source !== undefined);
+  const dataset = isTable ? address(group) : url;
+  const call =
+    isTable || isFlat
+      ? `open_zarr(${JSON.stringify(dataset)})`
+      : `open_datatree(${JSON.stringify(url)}, engine="zarr")`;
   const lines = [
     `serving ${formatPlural(archives, "archive")} at ${url}`,
     "",
     `zarr-python   zarr.open(${JSON.stringify(first)}, mode="r")`,
-    `xarray        xr.open_zarr(${JSON.stringify(dataset)})`,
+    `xarray        xr.${call}`,
     `zarrita       await zarr.open.v3(new zarr.FetchStore(${JSON.stringify(first)}))`,
   ];
   if (array !== undefined) {

@@ -20,6 +20,7 @@ import { printable } from "../values/cell-text.ts";
 import { noteFailures, tellFailures } from "./failed-archives.ts";
 import { JsonArray } from "./json-array.ts";
 import { alignRows, shapeText } from "./layout.ts";
+import { openingZarr } from "./opening-lines.ts";
 
 /** The library's options. Throws `BAD_ARGUMENT` for a dtype that cannot be read. */
 export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOptions {
@@ -60,7 +61,7 @@ function readDType(text: string): DType {
 /** The one line that a conversion ends with, and above it what is worth knowing. */
 export async function printResult(
   result: ConvertResult,
-  to: ConvertFlags["to"],
+  { destination, flags: { to, grid } }: { readonly destination: string; readonly flags: ConvertFlags },
   context: Context,
 ): Promise<void> {
   const { notes, renamed, failures, converted, failed } = result;
@@ -86,6 +87,11 @@ export async function printResult(
     const left = failures.length > 0 ? `, ${formatPlural(failures.length, "array")} not converted` : "";
     await context.out.line(`${zarrLine(result)}${left}`);
   } else await context.out.line(`converted ${otherWords(result, to).join(", ")}`);
+  // Settings behind an address are not zarr-python's.
+  if (to !== "zarr" || result.arrays === 0 || destination.includes("?")) return;
+  const { groups } = result;
+  const shape = isMany || groups > 1 ? "tree" : groups === 1 ? "dataset" : "array";
+  context.message(`in Python: ${openingZarr(destination, shape, grid === "rectilinear")}`);
 }
 
 /** `8 chunks copied, 0 recoded, 13,204 bytes (12.9 KiB), 1 shard, 0.12 seconds`. */

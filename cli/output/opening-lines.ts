@@ -1,10 +1,29 @@
-/** The lines that open references, in Python and JavaScript: with containers, and who may read them. */
+/** The lines that open what a command made, in Python and JavaScript: of references with containers, and who may read them. */
 import { resolve } from "node:path";
 import { toIcechunkPrefix } from "../../src/node/index.ts";
 import { environmentOfS3 } from "../../src/node/s3/s3-client.ts";
 import { parseS3Address } from "../../src/node/s3/s3-store.ts";
 import type { Container } from "../../src/zarr.ts";
 import type { VirtualizeFlags } from "../commands/virtualize.ts";
+
+/** What lies at a place, for xarray: a single array, a group of arrays, or a hierarchy with groups in it. */
+export type ZarrShape = "array" | "dataset" | "tree";
+
+/** What a hierarchy with these nodes is, by their paths below its root. */
+export function zarrShapeOf(nodes: readonly string[]): ZarrShape {
+  if (nodes.every((node) => node === "")) return "array";
+  return nodes.some((node) => node.includes("/")) ? "tree" : "dataset";
+}
+
+/** The line of Python that opens Zarr: a table is a dataset, a folder a tree; xarray opens no array without a group. */
+export function openingZarr(place: string, shape: ZarrShape, isRectilinear = false): string {
+  const first = isRectilinear ? 'import zarr; zarr.config.set({"array.rectilinear_chunks": True}); ' : "";
+  const at = text(place);
+  if (shape === "array")
+    return `${first}${first === "" ? "import zarr; " : ""}data = zarr.open_array(${at}, mode="r")`;
+  const call = shape === "dataset" ? `open_zarr(${at})` : `open_datatree(${at}, engine="zarr")`;
+  return `${first}import xarray; data = xarray.${call}`;
+}
 
 /** Lines to paste, by language. */
 export interface OpeningLines {
@@ -15,19 +34,26 @@ export interface OpeningLines {
 /** What opens a result that was written with these flags. */
 export function openingLines(
   destination: string,
-  flags: Pick<VirtualizeFlags, "to" | "zarrFormat">,
+  flags: Pick<VirtualizeFlags, "to" | "zarrFormat" | "grid"> & { readonly isTree: boolean },
   containers: readonly Container[],
 ): OpeningLines {
   const isRemote = /^[a-z0-9+.-]+:\/\//i.test(destination);
   const place = isRemote ? destination : resolve(destination);
-  return flags.to === "icechunk"
-    ? { Python: icechunkPython(place, containers), JavaScript: icechunkScript(place, containers) }
-    : { Python: kerchunkPython(place, flags, containers), JavaScript: kerchunkScript(place, containers) };
+  const lines =
+    flags.to === "icechunk"
+      ? {
+          Python: icechunkPython(place, containers, flags.isTree),
+          JavaScript: icechunkScript(place, containers),
+        }
+      : { Python: kerchunkPython(place, flags, containers), JavaScript: kerchunkScript(place, containers) };
+  if (flags.grid !== "rectilinear") return lines;
+  const enabled = 'import zarr\nzarr.config.set({"array.rectilinear_chunks": True})';
+  return { ...lines, Python: `${enabled}\n${lines.Python}` };
 }
 
 function kerchunkPython(
   place: string,
-  { to, zarrFormat }: Pick<VirtualizeFlags, "to" | "zarrFormat">,
+  { to, zarrFormat, isTree }: Pick<VirtualizeFlags, "to" | "zarrFormat"> & { readonly isTree: boolean },
   containers: readonly Container[],
 ): string {
   const [first] = containers;
@@ -44,8 +70,8 @@ function kerchunkPython(
   return [
     "import xarray",
     `options = {${options.join(", ")}}`,
-    "dataset = xarray.open_zarr(",
-    `    "reference://", storage_options=options, consolidated=False, zarr_format=${format}`,
+    isTree ? "tree = xarray.open_datatree(" : "dataset = xarray.open_zarr(",
+    `    "reference://", ${isTree ? 'engine="zarr", ' : ""}storage_options=options, consolidated=False, zarr_format=${format}`,
     ")",
   ].join("\n");
 }
@@ -86,7 +112,7 @@ function kerchunkScript(place: string, containers: readonly Container[]): string
   ].join("\n");
 }
 
-function icechunkPython(place: string, containers: readonly Container[]): string {
+function icechunkPython(place: string, containers: readonly Container[], isTree: boolean): string {
   const access = containers.map((each) => `${text(toIcechunkPrefix(each))}: ${pythonAccess(each)}`);
   const map = `{${access.join(", ")}}`;
   const needsWrapping = containers.some(({ store }) => store !== "local" && store !== "http");
@@ -96,7 +122,9 @@ function icechunkPython(place: string, containers: readonly Container[]): string
     `    ${pythonStorage(place)},`,
     `    authorize_virtual_chunk_access=${needsWrapping ? `icechunk.containers_credentials(${map})` : map},`,
     ")",
-    'dataset = xarray.open_zarr(repository.readonly_session("main").store, consolidated=False)',
+    isTree
+      ? 'tree = xarray.open_datatree(repository.readonly_session("main").store, engine="zarr", consolidated=False)'
+      : 'dataset = xarray.open_zarr(repository.readonly_session("main").store, consolidated=False)',
   ].join("\n");
 }
 

@@ -20,6 +20,7 @@ import { serve } from "./serve.ts";
 import type { Suite } from "./suite.ts";
 import { superchunks } from "./superchunks.ts";
 import { wayBack } from "./way-back.ts";
+import { xarray } from "./xarray.ts";
 import { zarrArrays } from "./zarr-arrays.ts";
 
 const SUITES: readonly Suite[] = [
@@ -39,6 +40,7 @@ const SUITES: readonly Suite[] = [
   references,
   native,
   guides,
+  xarray,
 ];
 
 /** Runs the named suites, or all. Resolves with the exit code: 0 where every check passed, 1, or 2 for wrong use. */
