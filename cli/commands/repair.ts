@@ -20,6 +20,7 @@ interface RepairFlags {
   readonly dtype?: string;
   readonly shape?: readonly number[];
   readonly chunklen?: number;
+  readonly order?: "C" | "F";
   readonly discard?: boolean;
   readonly breakLock?: boolean;
   readonly json?: boolean;
@@ -44,6 +45,12 @@ export function addRepair(program: Command, context: Context): void {
     .option("--dtype <dtype>", 'what the chunks hold, where no metadata tell it, for example "<f8"')
     .option("--shape <n,n,...>", "the shape of the array, where no metadata tell it", parseShape)
     .option("--chunklen <n>", "rows of a chunk, where no metadata tell it", parseCount)
+    .addOption(
+      new Option(
+        "--order <order>",
+        "of a Bloscpack file: the order of the items, where no metadata tell it (default: C)",
+      ).choices(["C", "F"]),
+    )
     .option(
       "--scan",
       "search files for chunks by their Blosc headers, where nothing else tells where they are",
@@ -76,7 +83,7 @@ async function repair(
   flags: RepairFlags,
   context: Context,
 ): Promise<void> {
-  const { inPlace, dryRun, json, holes, scan, shape, chunklen, discard, breakLock } = flags;
+  const { inPlace, dryRun, json, holes, scan, shape, chunklen, order, discard, breakLock } = flags;
   if (dryRun !== true && (into === undefined) !== (inPlace === true))
     throw new SuperchunkError(
       "BAD_ARGUMENT",
@@ -92,7 +99,7 @@ async function repair(
   const { signal } = context;
   const fill = parseValue(flags.fill);
   const dtype = parseValue(flags.dtype);
-  const told = { dtype, shape, chunklen, fill, holes, scan };
+  const told = { dtype, shape, chunklen, order, fill, holes, scan };
   const options = { ...told, into, dryRun, discard, breakLock, signal, onProgress: bar.onProgress };
   try {
     const report = await repairArray(path, options).finally(bar.finish);

@@ -46,5 +46,6 @@ export function tellDamage(
 export function holeText({ column, chunk, from, to, path, offset, code, reason }: Hole): string {
   const place = offset === undefined ? path : `${path}, byte ${offset}`;
   const of = column === undefined ? "" : `column "${column}", `;
-  return `${of}chunk ${chunk}, rows ${from} to ${to - 1}: ${place === "" ? "" : `${place}: `}${code}: ${reason}`;
+  const rows = to - from === 1 ? `row ${from}` : `rows ${from} to ${to - 1}`;
+  return `${of}chunk ${chunk}, ${rows}: ${place === "" ? "" : `${place}: `}${code}: ${reason}`;
 }

@@ -43,7 +43,8 @@ interface Whole {
   readonly told: { readonly dtype?: never; readonly shape?: readonly number[]; readonly chunklen?: number };
 }
 
-async function load(fixture: Fixture): Promise<Whole> {
+/** The files of an archive, by their keys. */
+function loadImage(fixture: Fixture): { readonly image: Map<string, Uint8Array>; readonly isFile: boolean } {
   const image = new Map<string, Uint8Array>();
   const isFile = fs.statSync(fixture.file).isFile();
   if (isFile) image.set(FILE, new Uint8Array(fs.readFileSync(fixture.file)));
@@ -52,6 +53,11 @@ async function load(fixture: Fixture): Promise<Whole> {
       const path = join(entry.parentPath, entry.name);
       if (entry.isFile()) image.set(relative(fixture.file, path), new Uint8Array(fs.readFileSync(path)));
     }
+  return { image, isFile };
+}
+
+async function load(fixture: Fixture): Promise<Whole> {
+  const { image, isFile } = loadImage(fixture);
   const key = isFile ? FILE : "";
   const archive = await open(new MemoryStore(image), key);
   const leaves = leavesOf(archive);
@@ -407,4 +413,71 @@ test("[FM.3-03] a member of that name with another meaning is a user attribute",
   await compressBytes(Uint8Array.of(1, 2, 3), store, FILE, { metadata });
   const { attrs, warnings } = await open(store, FILE);
   expect([attrs, warnings]).toEqual([metadata, []]);
+});
+
+test("an array of Python objects is copied file by file, never decoded, and what is damaged is left out and named", async () => {
+  const { image } = loadImage(findFixture("carray/bcolz-object"));
+  const copyOf = async (source: ReadonlyMap<string, Uint8Array>, holes?: "fill" | "drop") => {
+    const target = new MemoryStore();
+    const report = await repairArray(new MemoryStore(source), "", {
+      into: { store: target, path: "o" },
+      holes,
+    });
+    const copied = new Map<string, Uint8Array | undefined>();
+    for (const name of source.keys()) copied.set(name, await target.get(`o/${name}`));
+    return { report, copied, target };
+  };
+  const whole = await copyOf(image);
+  expect(whole.report).toMatchObject({ holes: [], lost: [], whole: 4 });
+  expect(whole.copied).toEqual(image);
+
+  const damaged = new Map(image);
+  const chunk = (damaged.get("data/__2.blp") ?? new Uint8Array(0)).slice();
+  chunk[20] = 0xff;
+  damaged.set("data/__2.blp", chunk);
+  await expect(copyOf(damaged)).rejects.toMatchObject({ code: "INCOMPLETE", details: { field: "holes" } });
+  await expect(copyOf(damaged, "drop")).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  const { report, copied, target } = await copyOf(damaged, "fill");
+  expect(report.holes).toMatchObject([
+    { chunk: 2, from: 2, to: 3, path: expect.stringContaining("__2.blp") },
+  ]);
+  expect(copied).toEqual(new Map([...image, ["data/__2.blp", undefined]]));
+  // What is left says of itself that a chunk is missing, and that the objects were not read.
+  const { ok, findings } = await (await open(target, "o")).verify();
+  expect(ok).toBe(false);
+  expect(findings.map(({ code }) => code).sort()).toEqual(["INCOMPLETE", "UNSUPPORTED"]);
+});
+
+test("a column of Python objects of a table is named, with what to do", async () => {
+  const { image } = loadImage(findFixture("carray/bcolz-object"));
+  const table = new Map<string, Uint8Array>([
+    ["__rootdirs__", new TextEncoder().encode('{"names": ["o"], "dirs": {"o": "o"}}')],
+  ]);
+  for (const [name, bytes] of image) table.set(`o/${name}`, bytes);
+  await expect(
+    repairArray(new MemoryStore(table), "", { into: { store: new MemoryStore(), path: "t" } }),
+  ).rejects.toMatchObject({ code: "INCOMPLETE", message: expect.stringContaining("repair it by itself") });
+});
+
+test("the order of the items is told where the metadata of a file are gone", async () => {
+  const values = Float64Array.from({ length: 12 }, (_, i) => i);
+  const store = new MemoryStore();
+  await compressBytes(new Uint8Array(values.buffer), store, FILE, { metadata: { container: "numpy" } });
+  const bytes = (await store.get(FILE)) ?? new Uint8Array(0);
+  const at = Buffer.from(bytes).indexOf("JSON");
+  const damaged = new MemoryStore(
+    new Map([[FILE, bytes.map((byte, i) => (i >= at && i < at + 8 ? 0 : byte))]]),
+  );
+  for (const order of ["C", "F"] as const) {
+    const target = new MemoryStore();
+    const told = { dtype: "<f8", shape: [3, 4], order };
+    const { lost } = await repairArray(damaged, FILE, { into: { store: target, path: FILE }, ...told });
+    expect(lost).toContain("the metadata");
+    const copy = (await open(target, FILE)) as ArrayArchive;
+    expect([copy.order, copy.shape]).toEqual([order, [3, 4]]);
+    // Item (1, 2): the seventh in C order, the eighth in Fortran's.
+    expect(await copy.get([1, 2])).toMatchObject(
+      order === "C" ? { data: Float64Array.of(6) } : { data: Float64Array.of(7) },
+    );
+  }
 });

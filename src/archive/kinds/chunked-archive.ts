@@ -92,7 +92,8 @@ abstract class ChunkedBase {
   protected assertReadable(): void {}
 
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
-    const { sequence, cut, clevel } = this.parts;
+    const { cut, clevel } = this.parts;
+    const sequence = this.parts.pickles ?? this.parts.sequence;
     const base = { nchunks: sequence.nchunks, ...cut, ...(clevel === undefined ? {} : { clevel }) };
     if (sequence.nchunks === 0) return base;
     const [place] = await sequence.places(0, 1, options.signal);

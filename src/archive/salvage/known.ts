@@ -31,6 +31,8 @@ export interface ToldFacts {
   readonly shape?: readonly number[] | undefined;
   /** Rows of a chunk. */
   readonly chunklen?: number | undefined;
+  /** Of a Bloscpack file: the order of the items (default `C`). */
+  readonly order?: "C" | "F" | undefined;
 }
 
 /** A column of the array: its items lie in one folder. */

@@ -1,3 +1,4 @@
+import { SuperchunkError } from "../../errors.ts";
 import type { JournalWrite } from "../../format/journal.ts";
 import type { RowSpan, StoredLayout } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
@@ -66,6 +67,12 @@ export async function surveyArray(
   const lost: string[] = [];
   const known = await examineFolder(given, path, options, problems);
   const { rows: told, chunklen, layout, dtype, rowShape } = known;
+  if (dtype.kind === "object")
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "dtype object holds Python pickles, which are never read, so that no value can be filled or moved. An array of them whose meta/sizes and meta/storage are whole is copied file by file: repair it by itself",
+      { path: given.describe(path), field: "dtype" },
+    );
   const folders = known.columns.map(({ folder }) => folder);
   const store = await withInterruptedChanges(given, path, { layout, folders }, { problems, lost });
   const fill = fillOf(dtype, rowShape, options.fill ?? known.dflt, {
@@ -169,7 +176,6 @@ export function fillOf(
   value: JsonValue,
   { problems, isTold }: { readonly problems: string[]; readonly isTold: boolean },
 ): Uint8Array {
-  if (dtype.kind === "object") return new Uint8Array(0);
   try {
     return encodeItem(dtype, value);
   } catch (error) {

@@ -296,11 +296,11 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
 }
 
 /** Metadata of a file as they are; what the caller says where they do not describe an array. */
-function toldMetadata(stored: JsonObject, { dtype, shape }: ToldFacts): JsonObject {
+function toldMetadata(stored: JsonObject, { dtype, shape, order = "C" }: ToldFacts): JsonObject {
   if ((dtype === undefined && shape === undefined) || isNumpy(stored)) return stored;
   const parsed = formatDType(parseDType(dtype ?? "|u1", "--dtype"));
   return {
-    order: "C",
+    order,
     ...stored,
     container: "numpy",
     dtype: parsed,

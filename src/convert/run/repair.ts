@@ -5,8 +5,7 @@
  * In the copy of a Zarr array or group, chunks that cannot be read have the fill value, as chunks that are not stored; a shard whose
  * index is damaged becomes what its last whole index names.
  */
-
-import type { Hole, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
+import type { ArrayArchive, Hole, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
 import { encodeJson } from "../../archive/places/generation.ts";
 import { lengthOf } from "../../archive/salvage/holes.ts";
@@ -17,7 +16,7 @@ import { parseJson } from "../../format/json.ts";
 import { encodeFilled, mergeSpans, type RowSpan } from "../../format/layout.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { isWritable, type ReadableStore, type WritableStore } from "../../store/types.ts";
+import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import type { WriterLock } from "../../write/array/create.ts";
 import { type ArraySurvey, repairInPlace, repairInto } from "../../write/repair/rebuild.ts";
 import { surveyZarrArray } from "../../zarr/read/damaged.ts";
@@ -90,6 +89,8 @@ export async function repairArray(
   options: RepairOptions = {},
 ): Promise<RepairReport> {
   if (await isZarrNode(store, path)) return repairZarr(store, path, options);
+  const objects = await openObjects(store, path, options);
+  if (objects !== undefined) return repairObjects(objects, options);
   const isHere = options.into === undefined && options.dryRun !== true;
   const lock = isHere && (await isArrayFolder(store, path)) ? await options.lock?.() : undefined;
   try {
@@ -170,8 +171,73 @@ async function repairZarr(store: ReadableStore, path: string, options: RepairOpt
       'chunks of Zarr keep their places, and the fill value stands where one is gone: use --holes fill, or "superchunk convert --damaged skip", which leaves their rows out',
       { path: shown, field: "holes" },
     );
-  await repairZarrInto(path, survey, options.into);
+  await refuseTaken(options.into);
+  await copyBelow(survey, path, options.into.store, options.into.path);
   return { ...report, filled: mergeSpans(holes) };
+}
+
+/** The array of Python objects at a path, where it opens; undefined for everything else. */
+async function openObjects(
+  store: ReadableStore,
+  path: string,
+  { signal }: RepairOptions,
+): Promise<ArrayArchive | undefined> {
+  if (!(await isArrayFolder(store, path))) return undefined;
+  try {
+    const archive = await open(store, path, { signal });
+    return archive.kind === "array" && archive.dtype.kind === "object" ? archive : undefined;
+  } catch (error) {
+    if (isSuperchunkError(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Python objects are never decoded: files are copied as they are, but for those of a carray whose chunk is damaged. */
+async function repairObjects(archive: ArrayArchive, options: RepairOptions): Promise<RepairReport> {
+  const { store, path, dialect } = archive;
+  const { findings, chunks: whole } = await archive.verify({ signal: options.signal });
+  const errors = findings.filter(({ severity }) => severity === "error");
+  const holes = errors.flatMap(({ code, message, path: file = "", offset, chunk }): Hole[] => {
+    if (chunk === undefined) return [];
+    const reason = message.replace(`${file}: chunk ${chunk}: `, "");
+    return [
+      {
+        chunk,
+        from: chunk,
+        to: chunk + 1,
+        path: file,
+        code,
+        reason,
+        ...(offset === undefined ? {} : { offset }),
+      },
+    ];
+  });
+  const shown = store.describe(path);
+  const rows = archive.shape[0] ?? 0;
+  const problems = errors.filter(({ chunk }) => chunk === undefined).map(({ message }) => message);
+  const lost = holes.map(describeHole);
+  const report = { rowsBefore: rows, rows, problems, lost, whole, holes, filled: [], setAside: undefined };
+  if (options.dryRun === true) return report;
+  if (options.into === undefined) throw notHere(shown, `${dialect} of Python objects`);
+  if (holes.length > 0 && options.holes === undefined) throw refusal(shown, report);
+  if (holes.length > 0 && options.holes !== "fill")
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      "Python objects are never decoded, so that their chunks keep their names: use --holes fill, which leaves the file of a damaged chunk out",
+      { path: shown, field: "holes" },
+    );
+  await refuseTaken(options.into);
+  const gone = new Set(dialect === "carray" ? holes.map((hole) => hole.path) : []);
+  const source = { storeOf: () => store, isGone: (key: string) => gone.has(store.describe(key)) };
+  await copyBelow(source, path, options.into.store, options.into.path);
+  return report;
+}
+
+async function refuseTaken({ store, path }: NonNullable<RepairOptions["into"]>): Promise<void> {
+  for await (const _ of store.list(path))
+    throw new SuperchunkError("CONFLICT", "the destination exists; name another", {
+      path: store.describe(path),
+    });
 }
 
 /** Notes the rows that were filled in the `meta/sizes` of each carray, where nothing but this library looks for them. [FG-15] */
@@ -249,7 +315,7 @@ interface NodeSurvey {
   readonly holes: readonly Hole[];
   readonly lost: readonly string[];
   /** What opens the objects of the node without what cannot be read. */
-  readonly storeOf: (key: string) => ReadableStore;
+  storeOf(key: string): ReadableStore;
 }
 
 /** Looks through the arrays at and below a node: reads every chunk that is stored. */
@@ -278,40 +344,29 @@ async function surveyZarr(store: ReadableStore, path: string, signal?: AbortSign
   };
 }
 
-/** Copies the node as it was surveyed. Throws `CONFLICT` where something is at the destination. */
-async function repairZarrInto(
-  path: string,
-  { storeOf }: NodeSurvey,
-  into: { readonly store: WritableStore; readonly path: string },
-): Promise<void> {
-  for await (const _ of into.store.list(into.path))
-    throw new SuperchunkError("CONFLICT", "the destination exists; name another", {
-      path: into.store.describe(into.path),
-    });
-  await copyBelow(storeOf, path, into.store, into.path);
+/** Names of documents of every version, and of the folder with those of an archive. */
+const DOCUMENT = /^(?:zarr\.json|\.z(?:array|group|attrs|metadata)|meta|.*\.(?:array|group)\.json)$/;
+
+/** What is copied: from which store, and what not. */
+interface CopySource {
+  storeOf(key: string): ReadableStore;
+  isGone?(key: string): boolean;
 }
 
-/** Names of documents of every version. */
-const DOCUMENT = /^(?:zarr\.json|\.z(?:array|group|attrs|metadata)|.*\.(?:array|group)\.json)$/;
-
 /** Documents are copied last, those of a folder after all that is below it: a copy that was interrupted does not open. */
-async function copyBelow(
-  storeOf: (key: string) => ReadableStore,
-  from: string,
-  target: WritableStore,
-  to: string,
-): Promise<void> {
-  const store = storeOf(from);
-  const copyObject = async (name: string): Promise<void> => {
-    const key = joinKey(from, name);
+async function copyBelow(source: CopySource, from: string, target: WritableStore, to: string): Promise<void> {
+  const store = source.storeOf(from);
+  const copy = async ({ name, kind }: ListEntry): Promise<void> => {
+    const [key, made] = [joinKey(from, name), joinKey(to, name)];
+    if (kind === "folder") return copyBelow(source, key, target, made);
+    if (source.isGone?.(key) === true) return;
     const nbytes = (await store.stat(key))?.size ?? 0;
-    await target.put(joinKey(to, name), readPieces(store, key, { offset: 0, nbytes }), { durable: true });
+    await target.put(made, readPieces(store, key, { offset: 0, nbytes }), { durable: true });
   };
-  const documents: string[] = [];
-  for await (const { name, kind } of store.list(from)) {
-    if (kind === "folder") await copyBelow(storeOf, joinKey(from, name), target, joinKey(to, name));
-    else if (DOCUMENT.test(name)) documents.push(name);
-    else await copyObject(name);
+  const documents: ListEntry[] = [];
+  for await (const entry of store.list(from)) {
+    if (DOCUMENT.test(entry.name)) documents.push(entry);
+    else await copy(entry);
   }
-  for (const name of documents) await copyObject(name);
+  for (const entry of documents) await copy(entry);
 }
