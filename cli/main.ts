@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The command `superchunk`: ties one run to this process, its streams and its signals. */
+import { addAbortSignal } from "node:stream";
 import { Interruption } from "./failure.ts";
 import { run } from "./run.ts";
 
@@ -16,6 +17,8 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   });
 }
 process.stderr.on("error", () => {});
+// What waits for more input is ended by the signal too; the error that it gets is not another one to report.
+addAbortSignal(controller.signal, process.stdin).on("error", () => {});
 
 process.exitCode = await run(process.argv.slice(2), {
   stdin: process.stdin,

@@ -464,9 +464,10 @@ test("the order of the items is told where the metadata of a file are gone", asy
   const store = new MemoryStore();
   await compressBytes(new Uint8Array(values.buffer), store, FILE, { metadata: { container: "numpy" } });
   const bytes = (await store.get(FILE)) ?? new Uint8Array(0);
-  const at = Buffer.from(bytes).indexOf("JSON");
+  // A byte of the section behind its header of 32 bytes, which still says where the section ends.
+  const changed = Buffer.from(bytes).indexOf("JSON") + 36;
   const damaged = new MemoryStore(
-    new Map([[FILE, bytes.map((byte, i) => (i >= at && i < at + 8 ? 0 : byte))]]),
+    new Map([[FILE, bytes.map((byte, i) => (i === changed ? byte ^ 0xff : byte))]]),
   );
   for (const order of ["C", "F"] as const) {
     const target = new MemoryStore();
@@ -476,8 +477,6 @@ test("the order of the items is told where the metadata of a file are gone", asy
     const copy = (await open(target, FILE)) as ArrayArchive;
     expect([copy.order, copy.shape]).toEqual([order, [3, 4]]);
     // Item (1, 2): the seventh in C order, the eighth in Fortran's.
-    expect(await copy.get([1, 2])).toMatchObject(
-      order === "C" ? { data: Float64Array.of(6) } : { data: Float64Array.of(7) },
-    );
+    expect(await copy.get([1, 2])).toBe(order === "C" ? 6 : 7);
   }
 });

@@ -1,10 +1,13 @@
 /** A pipe, a socket or a device where a file is expected: no command waits for its other end. */
-import { execFileSync } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import * as fs from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { createServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildPackage } from "../cli/built.ts";
+import { lockFromAfar } from "../cli/foreign-lock.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { sample, sweep } from "../scope.ts";
@@ -146,6 +149,82 @@ describe.skipIf(process.platform === "win32")("what is not a plain file", () => 
       expect([runs[i], hung, code === 1 || code === 2], err).toEqual([runs[i], false, true]);
       expect(err).toMatch(/pipe/);
     }
+  });
+});
+
+describe.skipIf(process.platform === "win32")("a command that waits", () => {
+  /** Starts the command, and sends SIGTERM once `waits` says that it waits. How it ended. */
+  async function terminated(
+    argv: readonly string[],
+    waits: (child: ChildProcessWithoutNullStreams) => Promise<unknown>,
+  ): Promise<{ code: number | null; signal: string | null; err: string }> {
+    const child = spawn(process.execPath, [main, ...argv]);
+    let err = "";
+    child.stderr.on("data", (piece) => {
+      err += piece;
+    });
+    child.stdin.on("error", () => undefined);
+    const patience = setTimeout(() => child.kill("SIGKILL"), 30_000);
+    const closed = once(child, "close") as Promise<[number | null, string | null]>;
+    await Promise.race([waits(child), closed]);
+    child.kill("SIGTERM");
+    const [code, signal] = await closed;
+    clearTimeout(patience);
+    return { code, signal, err };
+  }
+
+  /** Resolves when the command has read all that it was given, and its input stays open. */
+  const reads = (child: ChildProcessWithoutNullStreams): Promise<void> =>
+    new Promise((resolve) => child.stdin.write(Buffer.alloc(1 << 20, "1\n"), () => resolve()));
+
+  it("for the rest of its input ends at SIGTERM with 143, and leaves nothing behind", async () => {
+    const out = join(folder, "waiting.out");
+    for (const argv of [
+      ["compress", "-", out],
+      ["decompress", "-", out],
+    ]) {
+      const { code, signal, err } = await terminated(argv, reads);
+      expect([argv, code, signal], err).toEqual([argv, 143, null]);
+      expect(fs.readdirSync(folder).filter((name) => name.startsWith("waiting"))).toEqual([]);
+    }
+  });
+
+  it("for a server that never answers ends at SIGTERM with 143, and a writer gives its lock back", async () => {
+    let asked = (): void => undefined;
+    const server = createHttpServer(() => asked());
+    servers.push(server);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as { port: number };
+    const source = `http://127.0.0.1:${port}/values.npy`;
+    for (const argv of [
+      ["cat", source],
+      ["convert", source, join(folder, "waiting.zarr")],
+    ]) {
+      const request = new Promise<void>((resolve) => {
+        asked = resolve;
+      });
+      const { code, signal, err } = await terminated(argv, () => request);
+      expect([argv, code, signal], err).toEqual([argv, 143, null]);
+    }
+    server.closeAllConnections();
+    expect(fs.readdirSync(folder).filter((name) => name.startsWith("waiting"))).toEqual([]);
+  });
+
+  it("is none where another writer holds the lock, or a pipe is in its place: it is refused at once", async () => {
+    const input = join(folder, "rows.npy");
+    fs.writeFileSync(input, npyOf(5));
+    const root = join(folder, "held");
+    expect((await run("create", root, "--from", input)).code).toBe(0);
+    const lock = join(root, "meta", "lock");
+    lockFromAfar(lock);
+    const held = await run("append", root, input);
+    expect([held.hung, held.code], held.err).toEqual([false, 1]);
+    expect(held.err).toContain("is being written by");
+    fs.rmSync(lock);
+    execFileSync("mkfifo", [lock]);
+    const piped = await run("append", root, input);
+    expect([piped.hung, piped.code], piped.err).toEqual([false, 1]);
+    expect(piped.err).toContain("pipe");
   });
 });
 
