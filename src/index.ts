@@ -30,7 +30,7 @@ export type {
 export { type FoundArchive, findArchives } from "./archive/open/discover.ts";
 export { open as openArchive } from "./archive/open/open.ts";
 export type { ChunkPlace } from "./archive/places/sequence.ts";
-export type { ChunkDecoder, DecodedChunk, DecodeRun } from "./archive/read/chunk-decoder.ts";
+export type { ChunkDecoder, DecodedChunk, DecodeRun } from "./archive/read/chunk-fetch.ts";
 export type { CompressorName, Shuffle } from "./codec/types.ts";
 export {
   type Hole,

@@ -24,8 +24,8 @@ export type {
   SourceLocation,
   SourceResult,
 } from "./convert/pipeline.ts";
+export type { ConversionCheck } from "./convert/run/compare.ts";
 export { convert, planConversion } from "./convert/run/convert.ts";
-export type { ConversionCheck } from "./convert/run/verify-conversion.ts";
 export { isArchive } from "./convert/sources/items.ts";
 export type { ContainerCredentials, OpenContainer } from "./references/containers/container-reader.ts";
 export {
@@ -80,14 +80,12 @@ export {
   ShardingTransformer,
   type TransformerSpecification,
 } from "./zarr/transformer.ts";
-export type { ChunkOrder } from "./zarr/write/chunk-order.ts";
 export {
   type CreateZarrOptions,
   createZarr,
   openZarrWriter,
   type ZarrSpecification,
 } from "./zarr/write/create.ts";
-export type { ValueSource } from "./zarr/write/item-source.ts";
 export { recoverShard, type ShardRecovery } from "./zarr/write/recover-shard.ts";
 export {
   encodeInnerChunk,
@@ -97,9 +95,15 @@ export {
   type WrittenSlot,
   writeReserved,
 } from "./zarr/write/reserve.ts";
-export type { ShardStrategy } from "./zarr/write/shard-apply.ts";
-export type { WritableZarrArray } from "./zarr/write/writable-array.ts";
-export type { SetOptions, ShardWriter, WholeShard, WriteSettings } from "./zarr/write/write-settings.ts";
+export type { ShardStrategy } from "./zarr/write/write-settings.ts";
+export type { ValueSource, WritableZarrArray } from "./zarr/write/writable-array.ts";
+export type {
+  ChunkOrder,
+  SetOptions,
+  ShardWriter,
+  WholeShard,
+  WriteSettings,
+} from "./zarr/write/write-settings.ts";
 export {
   type FromZarritaOptions,
   writeFromZarrita,

@@ -7,7 +7,7 @@
  * checksum fails; where it has the same, the chunks must be what the old document says. Must not know commits. @see FORMAT.md [FY-01] [FY-09]
  */
 import { at } from "../bytes/at.ts";
-import { addAttributes, describeValues, nameDimensions } from "../convert/plan/zarr-attributes.ts";
+import { addAttributes, describeValues, nameDimensions } from "../convert/sources/source-array.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { digestLength } from "../format/checksums.ts";
 import { parseJson, stringifyJson } from "../format/json.ts";
@@ -17,9 +17,9 @@ import { joinKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import { type ColumnLayout, layOutColumns } from "../write/layout/columns.ts";
 import type { ArraySettings } from "../write/layout/settings.ts";
+import { arrayDocument, encodeNodes, groupDocument } from "../zarr/document/metadata-v3.ts";
 import { nameNodes } from "../zarr/document/node-names.ts";
 import { mapDType, type ZarrType } from "../zarr/document/zarr-dtype.ts";
-import { arrayDocument, encodeNodes, groupDocument } from "../zarr/document/zarr-metadata.ts";
 import { ColumnView, type LiveColumn, type ViewPlace } from "./column-shards.ts";
 import { isNodePath } from "./state.ts";
 import type { ShardForm } from "./types.ts";

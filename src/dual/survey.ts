@@ -6,10 +6,9 @@ import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import { splitKey } from "../store/key.ts";
 import { shardIndexLength } from "../zarr/read/shard-index.ts";
-import { type StoredShard, withoutWriting } from "./shard-file.ts";
+import { checkTail, makeTail, type StoredShard, type Tail, withoutWriting } from "./shard-file.ts";
 import { type DataFile, type LinkedArchive, type LinkedShard, planShards } from "./shards.ts";
 import { getIfThere, type LinkRecord, type RecordedFile, type RecordedOptions } from "./state.ts";
-import { checkTail, makeTail, type Tail } from "./tail.ts";
 import type {
   FileFacts,
   FilePlace,

@@ -9,10 +9,9 @@ import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import { splitKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import { OWNER_WRITES, WRITE_BITS, withoutWriting } from "./shard-file.ts";
+import { isIndexOfFile, isIndexTail, OWNER_WRITES, WRITE_BITS, withoutWriting } from "./shard-file.ts";
 import { findDataEnd } from "./shards.ts";
 import { type LinkRecord, type RecordedFile, readLinkRecord } from "./state.ts";
-import { isIndexOfFile, isIndexTail } from "./tail.ts";
 import type { FileFacts, FilePlace, LinkKind, LinkSite, UnlinkResult } from "./types.ts";
 
 const UNPROVEN =

@@ -3,7 +3,6 @@
  * names and inodes of the shards, and that no program can write through a shard. The archive itself is verified as ever. Writes
  * nothing. @see FORMAT.md [FL-06] [FL-07] [FY-07]
  */
-
 import { readAttributes } from "../archive/kinds/array-folder.ts";
 import type { Finding, LongOptions } from "../archive/kinds/types.ts";
 import { open } from "../archive/open/open.ts";
@@ -17,10 +16,10 @@ import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import { readWritable } from "../write/array/create.ts";
 import { layOutColumns } from "../write/layout/columns.ts";
-import { encodeDocument } from "../zarr/document/zarr-metadata.ts";
+import { encodeDocument } from "../zarr/document/metadata-v3.ts";
 import { ColumnShards, rowsOf, type ShardPlace, type ViewRows } from "./column-shards.ts";
 import { isForeign, LiveDocuments } from "./documents.ts";
-import { WRITE_BITS, withoutWriting } from "./shard-file.ts";
+import { checkTail, WRITE_BITS, withoutWriting } from "./shard-file.ts";
 import { type LinkedShard, planShards } from "./shards.ts";
 import {
   LIVE_STATE,
@@ -31,7 +30,6 @@ import {
   showsCommit,
 } from "./state.ts";
 import { isCopyOf, storedShard } from "./survey.ts";
-import { checkTail } from "./tail.ts";
 import type { LinkOptions, LinkSite } from "./types.ts";
 import { placesOf } from "./undo.ts";
 

@@ -29,7 +29,7 @@ import { segmentsOf } from "../zarr/document/chunk-grid.ts";
 import { DOCUMENT, parseDocument } from "../zarr/document/metadata-v3.ts";
 import type { ArrayModel } from "../zarr/document/model.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
-import { storedPositions } from "../zarr/read/stored-positions.ts";
+import { storedPositions } from "../zarr/read/stored-chunks.ts";
 import { type Document, putDocument, readDocument } from "../zarr/write/node-document.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
 import type { WriteSettings } from "../zarr/write/write-settings.ts";

@@ -1,7 +1,7 @@
 /** `.npy` files, by path or as a stream: what the header says, and the values with flat memory. */
 
 import { tmpdir } from "node:os";
-import { ArrayReading, type Gather } from "../archive/kinds/array-reading.ts";
+import { ArrayReading, type Gather } from "../archive/kinds/chunked-archive.ts";
 import { breathe } from "../archive/read/breather.ts";
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";

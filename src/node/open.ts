@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { dirname, relative, resolve, sep } from "node:path";
 import type { Archive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
-import type { ChunkDecoder } from "../archive/read/chunk-decoder.ts";
+import type { ChunkDecoder } from "../archive/read/chunk-fetch.ts";
 import { isSuperchunkError } from "../errors.ts";
 import {
   asArray,

@@ -13,8 +13,8 @@ import { isZarrFolder } from "../open/find-readables.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import { consolidate, encodeDocument, groupDocument } from "../zarr/document/metadata-v3.ts";
 import { namePaths } from "../zarr/document/node-names.ts";
-import { consolidate, encodeDocument, groupDocument } from "../zarr/document/zarr-metadata.ts";
 import {
   ArchiveView,
   cutRange,

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import type { ArrayArchive, ArraySlice } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
-import { type ChunkDecoder, callingThread } from "../../src/archive/read/chunk-decoder.ts";
+import { type ChunkDecoder, callingThread } from "../../src/archive/read/chunk-fetch.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { createArray } from "../../src/write/array/create.ts";
 

@@ -6,7 +6,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr, openZarrWriter } from "../../src/zarr/write/create.ts";
 import { recoverShard } from "../../src/zarr/write/recover-shard.ts";
-import type { ShardStrategy } from "../../src/zarr/write/shard-apply.ts";
+import type { ShardStrategy } from "../../src/zarr/write/write-settings.ts";
 import { VolatileStore } from "../store/volatile.ts";
 import { randomFrom } from "./random.ts";
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
-import { callingThread } from "../../src/archive/read/chunk-decoder.ts";
+import { callingThread } from "../../src/archive/read/chunk-fetch.ts";
 import type { ChunkEncoder, CompressorName } from "../../src/codec/types.ts";
 import { createZarr, openZarr, openZarrWriter } from "../../src/node/index.ts";
 import { ThreadDecoder } from "../../src/node/threads/thread-decoder.ts";

@@ -1,7 +1,7 @@
 /** Arrays that promise far more than is stored: what looks at them takes as long as what is stored. */
 
 import { expect, test } from "vitest";
-import { compareZarr } from "../../src/convert/run/zarr-compare.ts";
+import { compareZarr } from "../../src/convert/run/compare.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";

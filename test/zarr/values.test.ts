@@ -6,7 +6,7 @@ import { MemoryStore } from "../../src/store/memory.ts";
 import { toJsonValues } from "../../src/values/values.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { createZarr } from "../../src/zarr/write/create.ts";
-import type { ValueSource } from "../../src/zarr/write/item-source.ts";
+import type { ValueSource } from "../../src/zarr/write/writable-array.ts";
 import { SPECIFICATIONS } from "./arrays.ts";
 
 const STRUCT = {

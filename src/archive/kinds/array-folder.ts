@@ -13,9 +13,9 @@ import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 import type { ChunkSequence } from "../places/sequence.ts";
-import type { ChunkDecoder } from "../read/chunk-decoder.ts";
+import type { ChunkDecoder } from "../read/chunk-fetch.ts";
 import { type ArchiveParts, PlainArray } from "./chunked-archive.ts";
-import { NestedArray } from "./nested-archive.ts";
+import { NestedArray } from "./column-archives.ts";
 import type { ArrayArchive, OpenOptions } from "./types.ts";
 
 /** The two metadata objects, as far as they are there. */

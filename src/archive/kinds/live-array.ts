@@ -5,17 +5,25 @@
  * file in the meantime; otherwise the read is repeated. Where a file is gone, the same rows are looked up in the newest generation,
  * as long as its edition says that they are the same. Must not know how an array is read. @see FORMAT.md [FG]
  */
-
 import { isEqual } from "../../bytes/arrays.ts";
+import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
-import { parseLayout, type RowSpan, type StoredLayout } from "../../format/layout.ts";
+import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, Selection } from "../../values/selection.ts";
-import type { OpenedFiles } from "../places/layout-files.ts";
+import { type Generation, isViewBehind, readGeneration } from "../places/generation.ts";
+import { LayoutSequence, OpenedFiles } from "../places/layout-files.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
+import {
+  type ArrayFace,
+  type FolderMetadata,
+  nestedArray,
+  plainArray,
+  readAttributes,
+} from "./array-folder.ts";
 import type {
   ArrayArchive,
   ChunkInfo,
@@ -35,7 +43,7 @@ const MAX_TRIES = 1000;
 const LISTED_AT_ONCE = 512;
 
 /** The array, or one of its columns. */
-export class LiveArray implements ArrayArchive {
+class LiveArray implements ArrayArchive {
   readonly kind = "array";
   readonly order = "C";
   readonly #state: LiveState;
@@ -254,7 +262,7 @@ export class LiveArray implements ArrayArchive {
 const FINDINGS = new SuperchunkError("INCOMPLETE", "verify found damage");
 
 /** One generation, opened. */
-export interface Opened {
+interface Opened {
   /** Reads this generation and knows of no other. */
   readonly array: ArrayArchive;
   readonly layout: StoredLayout;
@@ -268,7 +276,7 @@ export interface Opened {
 type Reopen = (rows: number | undefined, signal: AbortSignal | undefined) => Promise<Opened>;
 
 /** What an array and its columns share: the generation that they show. */
-export class LiveState {
+class LiveState {
   readonly store: ReadableStore;
   readonly path: string;
   readonly #reopen: Reopen;
@@ -388,4 +396,74 @@ export class LiveState {
 
 function asObject(value: JsonValue): JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+/** Opens the array at `path`, whose metadata have been read. */
+export async function openLiveArray(
+  store: ReadableStore,
+  path: string,
+  found: FolderMetadata,
+  options: OpenOptions,
+): Promise<ArrayArchive> {
+  const { verify, decoder } = options;
+  const reopen = async (
+    rows: number | undefined,
+    first?: FolderMetadata,
+    signal?: AbortSignal,
+  ): Promise<Opened> => {
+    const read = await readGeneration(store, path, first, { verify, decoder, signal }, rows);
+    const generation = await withViewWarning(store, path, read, signal);
+    const attrs = (await readAttributes(store, joinKey(path, "meta/attributes"), { signal })) ?? {};
+    const { layout, sizes } = generation;
+    const files = new OpenedFiles();
+    return { array: showGeneration(generation, attrs, files), layout, sizes, files };
+  };
+  const opened = await reopen(undefined, found, options.signal);
+  return new LiveArray(new LiveState(store, path, opened, (rows, signal) => reopen(rows, undefined, signal)));
+}
+
+/** Warns where Zarr readers see something else. A view whose state cannot be read is left to `verify`. */
+async function withViewWarning(
+  store: ReadableStore,
+  path: string,
+  generation: Generation,
+  signal: AbortSignal | undefined,
+): Promise<Generation> {
+  try {
+    if (!(await isViewBehind(store, path, generation, { signal }))) return generation;
+  } catch (error) {
+    if (isSuperchunkError(error) && error.isDamage) return generation;
+    throw error;
+  }
+  const { folder } = generation;
+  return { ...generation, folder: { ...folder, warnings: [...folder.warnings, VIEW_IS_BEHIND] } };
+}
+
+/** One generation as an array that knows of no other. */
+export function showGeneration(
+  generation: Generation,
+  attrs: JsonObject,
+  opened?: OpenedFiles,
+): ArrayArchive {
+  const { folder, layout, hasColumns } = generation;
+  const { store, path, dtype } = folder;
+  const key = (name: string): string => joinKey(path, "meta", name);
+  const face: ArrayFace = {
+    dialect: "blz-superchunk",
+    attrs,
+    metadataKeys: [key("sizes"), key("storage"), key("attributes")],
+    sequence: (dataFolder, rowBytes) =>
+      new LayoutSequence(store, {
+        folder: dataFolder,
+        layout,
+        heldRows: folder.heldRows,
+        rows: at(folder.shape, 0),
+        rowBytes,
+        chunklen: folder.chunklen,
+        sizesPath: store.describe(key("sizes")),
+        opened,
+      }),
+  };
+  if (hasColumns && dtype.kind === "struct") return nestedArray(folder, dtype, face);
+  return plainArray(folder, face);
 }

@@ -5,7 +5,7 @@ import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect }
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, Selection, ValueTypes } from "../../values/selection.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
-import type { ChunkDecoder } from "../read/chunk-decoder.ts";
+import type { ChunkDecoder } from "../read/chunk-fetch.ts";
 
 export type { ArraySlice };
 

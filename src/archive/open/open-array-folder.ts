@@ -4,7 +4,6 @@
  * The layouts are told apart by the objects that only one of them has, and as few as possible are asked for: over a network each
  * question is a request. @see FORMAT.md [FA-01]
  */
-
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseRootdirs, parseSizes } from "../../format/folder.ts";
@@ -24,11 +23,10 @@ import {
   readAttributes,
   readFolder,
 } from "../kinds/array-folder.ts";
-import { ColumnTable, noColumn } from "../kinds/table-archive.ts";
+import { ColumnTable, noColumn } from "../kinds/column-archives.ts";
 import type { ArrayArchive, OpenOptions, TableArchive } from "../kinds/types.ts";
 import { SuperchunkSequence } from "../places/blpk-sequence.ts";
-import { CarraySequence } from "../places/carray-sequence.ts";
-import { PickleSequence } from "../places/sequence.ts";
+import { CarraySequence, PickleSequence } from "../places/sequence.ts";
 import { statFile } from "./stored-size.ts";
 
 /** Opens an array folder. `rows` shows only that many of its rows (a table's length). */
@@ -40,7 +38,7 @@ export async function openArrayFolder(
   rows?: number,
 ): Promise<ArrayArchive> {
   if (hasLayout(found)) {
-    const { openLiveArray } = await import("./open-live-array.ts");
+    const { openLiveArray } = await import("../kinds/live-array.ts");
     return openLiveArray(store, path, found, options);
   }
   const folder = readFolder(store, path, found, options, rows);

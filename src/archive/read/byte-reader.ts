@@ -4,7 +4,6 @@
  * A chunk with a digest is read whole and checked once, and remembered as verified; single blocks are read from
  * chunks without a digest, and from those verified before.
  */
-
 import { fillResult } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { runPooled } from "../../store/pool.ts";
@@ -12,8 +11,13 @@ import type { RunBatch } from "../../values/selection.ts";
 import type { LongOptions } from "../kinds/types.ts";
 import { type ChunkSequence, chunkAt, type PlacedChunk, startOfChunk } from "../places/sequence.ts";
 import { readHead, readPart, readPartNow } from "./block-read.ts";
-import { type ChunkDecoder, callingThread, type DecodedChunk } from "./chunk-decoder.ts";
-import { type FetchedChunk, fetchChunks } from "./chunk-fetch.ts";
+import {
+  type ChunkDecoder,
+  callingThread,
+  type DecodedChunk,
+  type FetchedChunk,
+  fetchChunks,
+} from "./chunk-fetch.ts";
 
 // What a selection wants of one chunk: runs of bytes, and where they go. Must not know how chunks are read.
 

@@ -11,9 +11,8 @@ import {
 } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { PROLOGUE } from "../places/carray-sequence.ts";
 import { LayoutIndex } from "../places/layout-files.ts";
-import type { PlacedChunk } from "../places/sequence.ts";
+import { type PlacedChunk, PROLOGUE } from "../places/sequence.ts";
 import { type Flaw, findFlaw, readHeaderAt, type Slot } from "./chunk-check.ts";
 import { type FileChunks, findFileChunks, placeOf } from "./file-chunks.ts";
 

@@ -19,8 +19,8 @@ import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 import { suggestsCarray } from "../open/open-array-folder.ts";
-import { PROLOGUE } from "../places/carray-sequence.ts";
 import { encodeJson } from "../places/generation.ts";
+import { PROLOGUE } from "../places/sequence.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { findFileChunks } from "./file-chunks.ts";
 

@@ -11,7 +11,7 @@ import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { readAttributes } from "../kinds/array-folder.ts";
-import { ColumnTable } from "../kinds/table-archive.ts";
+import { ColumnTable } from "../kinds/column-archives.ts";
 import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
 import { asObject, FILLED, isNumpy, showFile } from "../open/open-file.ts";
 import { withJournal } from "../places/journal.ts";

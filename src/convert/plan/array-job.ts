@@ -8,10 +8,10 @@ import type { ChunkSummary, OpenOptions } from "../../archive/kinds/types.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
+import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/metadata-v3.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
-import { arrayDocument, type BloscSettings, withLengths } from "../../zarr/document/zarr-metadata.ts";
 import type { LayoutOptions } from "../pipeline.ts";
-import type { SourceArray } from "../sources/source-array.ts";
+import { describeValues, type SourceArray } from "../sources/source-array.ts";
 import {
   type CellCopies,
   type CellGrid,
@@ -27,7 +27,6 @@ import {
   type ShardGrid,
   unequalCells,
 } from "./grid.ts";
-import { describeValues } from "./zarr-attributes.ts";
 
 /** Settings where neither metadata nor a chunk gives them. */
 const DEFAULT_CLEVEL = 5;

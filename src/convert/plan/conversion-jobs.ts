@@ -9,10 +9,17 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
+import { groupDocument } from "../../zarr/document/metadata-v3.ts";
 import { nameNodes, type Renaming } from "../../zarr/document/node-names.ts";
-import { groupDocument } from "../../zarr/document/zarr-metadata.ts";
 import type { ChunkRun, ConversionPlan, LayoutOptions, PlannedArray } from "../pipeline.ts";
-import { type SourceArray, sourceOfArray, sourceOfBytes } from "../sources/source-array.ts";
+import {
+  addAttributes,
+  checkNames,
+  nameDimensions,
+  type SourceArray,
+  sourceOfArray,
+  sourceOfBytes,
+} from "../sources/source-array.ts";
 import {
   type ArrayJob,
   cellSegments,
@@ -21,7 +28,6 @@ import {
   mayBePadded,
   planArray,
 } from "./array-job.ts";
-import { addAttributes, checkNames, nameDimensions } from "./zarr-attributes.ts";
 
 /** An array that cannot be converted, and why. */
 interface RefusedArray {

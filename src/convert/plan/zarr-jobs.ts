@@ -15,14 +15,14 @@ import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import { countPositions } from "../../zarr/document/chunk-grid.ts";
 import { parseFillValue } from "../../zarr/document/data-type.ts";
+import { groupDocument, shardingCodec } from "../../zarr/document/metadata-v3.ts";
 import { mapDType, type ZarrType } from "../../zarr/document/zarr-dtype.ts";
-import { groupDocument, shardingCodec } from "../../zarr/document/zarr-metadata.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import type { ZarrGroup } from "../../zarr/read/group.ts";
 import { assertSkippable } from "../failure.ts";
 import type { ConversionPlan, ConvertOptions, FailedNode, PlannedArray } from "../pipeline.ts";
+import { nameDimensions, notesOnAttributes, storedNames } from "../sources/source-array.ts";
 import type { JobOptions } from "./conversion-jobs.ts";
-import { nameDimensions, notesOnAttributes, storedNames } from "./zarr-attributes.ts";
 
 /** What decides which nodes are converted, and how. */
 type ZarrPlanOptions = Pick<ConvertOptions, "recode" | "signal"> & Pick<JobOptions, "isMember">;

@@ -7,8 +7,8 @@ import { isTaken } from "../../store/entries.ts";
 import { joinKey } from "../../store/key.ts";
 import { mapAhead, runPooled } from "../../store/pool.ts";
 import type { WritableStore } from "../../store/types.ts";
+import { consolidate, encodeDocument, groupDocument } from "../../zarr/document/metadata-v3.ts";
 import type { Renaming } from "../../zarr/document/node-names.ts";
-import { consolidate, encodeDocument, groupDocument } from "../../zarr/document/zarr-metadata.ts";
 import { failureOf } from "../failure.ts";
 import type {
   ConvertEntry,

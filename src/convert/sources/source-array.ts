@@ -1,10 +1,15 @@
-/** The values that a conversion takes, and how they are stored. Must not know Zarr. */
-
+/**
+ * The values that a conversion takes, how they are stored, and the attributes and dimension names that it gives them.
+ *
+ * What an archive stores always wins over what we would add. Must not know chunks of Zarr, or stores.
+ */
 import type { ArrayArchive, BytesArchive, ChunkedArchive } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
+import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
+import type { ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { LayoutOptions } from "../pipeline.ts";
 import type { CellCopies } from "../plan/grid.ts";
 
@@ -138,4 +143,143 @@ function badArgument(
     path: archive.store.describe(archive.path),
     field,
   });
+}
+
+/** The attribute in which we say what Zarr's metadata cannot: numpy's dtype, a column's stored name. */
+const OWN_ATTRIBUTE = "superchunk";
+/** Where xarray keeps dimension names of Zarr v2 arrays; Zarr v3 has a member for them. */
+const STORED_DIMENSIONS = "_ARRAY_DIMENSIONS";
+
+type Names = readonly (string | null)[];
+
+/** What {@link describeValues} returns. */
+interface ValueDescription {
+  readonly attributes: JsonObject;
+  readonly dimensionNames: Names | undefined;
+  readonly notes: readonly string[];
+}
+
+/** Attributes of an array, and the names that its dimensions have: `given` ones where they fit, or stored ones. */
+export function describeValues(
+  source: Pick<SourceArray, "attrs" | "shape">,
+  type: ZarrType,
+  given: Names | undefined,
+  originalName: string | undefined,
+): ValueDescription {
+  const { attrs, shape } = source;
+  const stored = storedNames(attrs, shape.length);
+  const names = given?.length === shape.length ? given : stored;
+  const own: JsonObject = {
+    ...(type.original === undefined ? {} : { dtype: type.original }),
+    ...(originalName === undefined ? {} : { name: originalName }),
+  };
+  const { attributes, notes } = addAttributes(attrs, {
+    ...type.attributes,
+    ...(Object.keys(own).length > 0 ? { [OWN_ATTRIBUTE]: own } : {}),
+  });
+  if (stored !== undefined) delete attributes[STORED_DIMENSIONS];
+  return { attributes, dimensionNames: names && [...names, ...type.itemShape.map(() => null)], notes };
+}
+
+/** An array of a hierarchy, as far as the names of its dimensions depend on it. */
+interface NamedArray {
+  readonly document: JsonObject;
+  /** True for a column: it shares its rows with the others of its group. */
+  readonly isColumn: boolean;
+}
+
+/**
+ * The documents of the arrays of one group with a name for every dimension: xarray does not open an array without. Names that
+ * the documents have stay. Rows of columns are `row`, other dimensions `dim_0`, `dim_1`. Two dimensions of one name have one
+ * length in xarray. So where lengths differ, or where `isMember` says that other arrays may lie beside these or above
+ * them, the length is in the name: `dim_0_8000`.
+ */
+export function nameDimensions(arrays: readonly NamedArray[], isMember = false): JsonObject[] {
+  const lengths = new Map<number, Set<number>>();
+  for (const { document, isColumn } of arrays)
+    for (const [axis, length] of shapeOf(document).entries())
+      if (axis > 0 || !isColumn) lengths.set(axis, (lengths.get(axis) ?? new Set()).add(length));
+  return arrays.map(({ document, isColumn }) => {
+    const stored = document["dimension_names"] as Names | undefined;
+    const names = shapeOf(document).map((length, axis) => {
+      if (typeof stored?.[axis] === "string") return stored[axis];
+      if (isColumn && axis === 0) return "row";
+      const isShared = (!isMember || isColumn) && lengths.get(axis)?.size === 1;
+      return isShared ? `dim_${axis}` : `dim_${axis}_${length}`;
+    });
+    return { ...document, dimension_names: names };
+  });
+}
+
+function shapeOf(document: JsonObject): readonly number[] {
+  return document["shape"] as readonly number[];
+}
+
+/**
+ * Throws `BAD_ARGUMENT` where the names that the caller gave fit none of the arrays; returns what is worth a note where they
+ * do not fit one of them.
+ */
+export function checkNames(
+  given: Names | undefined,
+  shapes: readonly (readonly number[])[],
+  path: string,
+  isMember: boolean,
+): string[] {
+  const [unfit] = shapes.filter(({ length }) => length !== given?.length);
+  if (given === undefined || unfit === undefined) return [];
+  const summary = `dimensionNames has ${given.length} names for ${unfit.length} dimensions`;
+  if (isMember || shapes.some(({ length }) => length === given.length))
+    return [`${summary}: arrays with another number of dimensions get default names`];
+  throw new SuperchunkError("BAD_ARGUMENT", summary, {
+    path,
+    field: "dimensionNames",
+    expected: unfit.length,
+    found: given.length,
+  });
+}
+
+/** The archive's attributes with ours beside them; notes say which of ours had to give way. */
+export function addAttributes(
+  attrs: JsonObject,
+  added: JsonObject,
+): { attributes: Record<string, JsonValue>; notes: string[] } {
+  const notes = Object.keys(added)
+    .filter((name) => Object.hasOwn(attrs, name))
+    .map(
+      (name) =>
+        `the archive's own attribute "${name}" is kept in place of the one that the conversion would add`,
+    );
+  return {
+    attributes: keepFloats({ ...added, ...attrs }, attrs),
+    notes: [...notes, ...notesOnAttributes(attrs)],
+  };
+}
+
+/** Python writes NaN and infinities bare, which JSON does not have: strict readers of Zarr would refuse the whole document. */
+export function notesOnAttributes(attrs: JsonObject): readonly string[] {
+  return Object.entries(attrs).flatMap(([name, value]) => {
+    const found = findNonFinite(value);
+    return found === undefined
+      ? []
+      : [
+          `the attribute "${name}" holds ${found}, which JSON has no number for; it becomes the string "${found}"`,
+        ];
+  });
+}
+
+function findNonFinite(value: JsonValue): number | undefined {
+  if (typeof value === "number") return Number.isFinite(value) ? undefined : value;
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const member of Object.values(value) as readonly JsonValue[]) {
+    const found = findNonFinite(member);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** The names that xarray keeps in an attribute, where the format has no place for them. */
+export function storedNames(attributes: JsonObject, dimensions: number): Names | undefined {
+  const value = attributes[STORED_DIMENSIONS];
+  if (!Array.isArray(value) || value.length !== dimensions) return undefined;
+  return value.every((name) => name === null || typeof name === "string") ? (value as Names) : undefined;
 }

@@ -9,9 +9,8 @@ import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { innerGrid, leafOf } from "../../zarr/codecs/chain.ts";
-import { DOCUMENT, parseDocument } from "../../zarr/document/metadata-v3.ts";
+import { DOCUMENT, encodeDocument, parseDocument } from "../../zarr/document/metadata-v3.ts";
 import type { ArrayModel } from "../../zarr/document/model.ts";
-import { encodeDocument } from "../../zarr/document/zarr-metadata.ts";
 import type { ZarrArray } from "../../zarr/read/array.ts";
 import { decodeStages } from "../../zarr/read/leaf.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
@@ -24,11 +23,11 @@ import {
   readPlace,
   type ShardEntry,
 } from "../../zarr/read/shard-index.ts";
-import { storedPositions } from "../../zarr/read/stored-positions.ts";
+import { storedPositions } from "../../zarr/read/stored-chunks.ts";
 import type { ArrayRun, Task, TaskContext } from "../pipeline.ts";
-import { notesOnAttributes } from "../plan/zarr-attributes.ts";
 import type { Recoding, ZarrArrayJob } from "../plan/zarr-jobs.ts";
-import { compareZarr } from "../run/zarr-compare.ts";
+import { compareZarr } from "../run/compare.ts";
+import { notesOnAttributes } from "../sources/source-array.ts";
 
 /** Bytes copied at a time. */
 const COPY = 4 << 20;

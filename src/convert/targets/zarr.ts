@@ -1,17 +1,26 @@
 /**
- * Zarr v3 as a target: archives become arrays of shards, Zarr of every version goes over chunk by chunk.
- *
- * Knows hierarchies and their documents; must not know how shards are made.
+ * Zarr v3 as a target: archives become arrays of shards, with a task for each shard, its chunks copied or recoded as the plan says;
+ * Zarr of every version goes over chunk by chunk (zarr-objects.ts).
  */
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { DOCUMENT } from "../../zarr/document/metadata-v3.ts";
-import { consolidate, encodeDocument } from "../../zarr/document/zarr-metadata.ts";
+import { consolidate, DOCUMENT, encodeDocument } from "../../zarr/document/metadata-v3.ts";
 import { ZarrArray } from "../../zarr/read/array.ts";
 import { ZarrGroup } from "../../zarr/read/group.ts";
-import type { ConvertOptions, Document, OpenedSource, Place, SourceRun, Target } from "../pipeline.ts";
+import type {
+  ArrayRun,
+  ConvertOptions,
+  Document,
+  OpenedSource,
+  Place,
+  SourceRun,
+  Target,
+  Task,
+  TaskContext,
+} from "../pipeline.ts";
+import type { ArrayJob, JobLayout } from "../plan/array-job.ts";
 import {
   type ConversionJobs,
   describeJobs,
@@ -19,11 +28,14 @@ import {
   type JobOptions,
   planJobs,
 } from "../plan/conversion-jobs.ts";
+import { cellItems, indexSlot, shardCells } from "../plan/grid.ts";
 import { planJoined } from "../plan/joined.ts";
-import { notesOnAttributes } from "../plan/zarr-attributes.ts";
 import { planZarrJobs } from "../plan/zarr-jobs.ts";
+import { verifyArray } from "../run/compare.ts";
+import { chunksOfCells } from "../sources/chunk-source.ts";
+import { notesOnAttributes } from "../sources/source-array.ts";
+import { shardKey, shardPieces } from "./shard-files.ts";
 import { objectRun } from "./zarr-objects.ts";
-import { shardRun } from "./zarr-shards.ts";
 
 /** Zarr v3. */
 export const ZARR: Target = {
@@ -127,4 +139,57 @@ function zarrSettings(options: ConvertOptions): JsonObject {
     columns: columns ?? null,
     grid: grid ?? "regular",
   };
+}
+
+/** Stops nothing. */
+const NEVER = new AbortController().signal;
+
+/** A planned array on its way below `prefix`. */
+function shardRun(job: ArrayJob, prefix: string): ArrayRun {
+  const { archive } = job.source;
+  const { layout } = job;
+  return {
+    node: job.node,
+    path: archive.store.describe(archive.path),
+    arrays: 1,
+    nbytes: archive.nbytes,
+    notes: job.notes.map((note) => (job.node === "" ? note : `${job.node}: ${note}`)),
+    root: joinKey(prefix, job.node),
+    keepsTasks: true,
+    *tasks() {
+      if (layout === undefined) return;
+      for (let shard = 0; shard < layout.shards.count; shard++)
+        yield {
+          key: shardKey(prefix, job, layout, shard),
+          part: [shard],
+          nbytes: shardBytes(job, layout, shard),
+        };
+    },
+    async run(task, context) {
+      if (layout !== undefined) await writeShard(job, layout, task, context);
+      return true;
+    },
+    documents: [{ key: joinKey(prefix, job.node, "zarr.json"), bytes: encodeDocument(job.document) }],
+    compare: async (store, signal) => void (await verifyArray(job, store, prefix, { signal })),
+  };
+}
+
+async function writeShard(
+  job: ArrayJob,
+  layout: JobLayout,
+  { key, part: [shard = 0] }: Task,
+  { store, counts, encoder, signal = NEVER, advance }: TaskContext,
+): Promise<void> {
+  const work = { job, layout, counts, encoder, signal, onChunk: advance };
+  const chunks = chunksOfCells(work, shardCells(layout.shards, shard));
+  const slots = (k: number): number => indexSlot(layout.shards, k, layout.reversed);
+  const source = layout.sharded ? shardPieces(chunks, layout.shards.capacity, slots) : chunks;
+  await store.put(key, source, { signal });
+}
+
+function shardBytes({ source }: ArrayJob, { cells, shards }: JobLayout, shard: number): number {
+  const { first, end } = shardCells(shards, shard);
+  let items = 0;
+  for (let cell = first; cell < end; cell++) items += cellItems(cells, cell);
+  return items * source.dtype.itemSize;
 }

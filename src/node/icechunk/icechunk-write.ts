@@ -16,7 +16,7 @@ import {
   sampleArrays,
 } from "../../references/index.ts";
 import { joinKey } from "../../store/key.ts";
-import { encodeDocument } from "../../zarr/document/zarr-metadata.ts";
+import { encodeDocument } from "../../zarr/document/metadata-v3.ts";
 import { keepContainers } from "../references.ts";
 import {
   Draft,

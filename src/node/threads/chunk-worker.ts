@@ -7,11 +7,12 @@
 
 import { parentPort } from "node:worker_threads";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
-import { type DecodeChunk, decodeFetched } from "../../archive/read/chunk-decoder.ts";
 import {
   boundOf,
   checkChunk,
   checkPrologue,
+  type DecodeChunk,
+  decodeFetched,
   type FetchedChunk,
   fetchChunks,
   missingChunk,

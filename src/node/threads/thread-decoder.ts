@@ -4,15 +4,14 @@
  * Files of this library's own store are read by the threads themselves; what other stores give is fetched and checked
  * here, and handed over. Knows jobs and their order; must not know how threads run.
  */
-
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import {
   type ChunkDecoder,
   type DecodedChunk,
   type DecodeRun,
   decodeInThread,
-} from "../../archive/read/chunk-decoder.ts";
-import { fetchChunks } from "../../archive/read/chunk-fetch.ts";
+  fetchChunks,
+} from "../../archive/read/chunk-fetch.ts";
 import { BufferShelf, type PrepareMemory } from "../../bytes/allocate.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import type { ReadableStore } from "../../store/types.ts";

@@ -1,10 +1,10 @@
 /** What the main thread and its workers say to one another. Knows messages; must not know threads. */
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
-import type { DecodeRun } from "../../archive/read/chunk-decoder.ts";
+import type { DecodeRun } from "../../archive/read/chunk-fetch.ts";
 import type { EncodeOptions } from "../../codec/types.ts";
 import { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { ChecksumName } from "../../format/types.ts";
-import type { ChunkOrder } from "../../zarr/write/chunk-order.ts";
+import type { ChunkOrder } from "../../zarr/write/write-settings.ts";
 import { borrowMemory, type LentMemory, lendMemory } from "./result-memory.ts";
 
 /** Which Blosc decodes and encodes: this library's kernels, or the system's libblosc. */

@@ -2,7 +2,7 @@
  * The threads of the process: one pool for each size, shared by all archives. Knows defaults; must not know jobs.
  */
 import { availableParallelism } from "node:os";
-import { type ChunkDecoder, callingThread, decodeInThread } from "../../archive/read/chunk-decoder.ts";
+import { type ChunkDecoder, callingThread, decodeInThread } from "../../archive/read/chunk-fetch.ts";
 import { encodeHere } from "../../codec/index.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";

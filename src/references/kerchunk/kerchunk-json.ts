@@ -12,7 +12,7 @@ import { stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
-import { chunkKey, chunkShapeOf } from "../../zarr/document/zarr-metadata.ts";
+import { chunkKey, chunkShapeOf } from "../../zarr/document/metadata-v3.ts";
 import { PackedTexts } from "../containers/guard.ts";
 import type { ReferenceItem } from "../plan/reference-stream.ts";
 

@@ -7,7 +7,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import { MemoryStore } from "../../store/memory.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
-import { chunkKey } from "../../zarr/document/zarr-metadata.ts";
+import { chunkKey } from "../../zarr/document/metadata-v3.ts";
 import type { OpenContainer } from "../containers/container-reader.ts";
 import {
   type Container,

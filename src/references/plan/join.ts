@@ -9,14 +9,14 @@ import type { Archive } from "../../archive/kinds/types.ts";
 import { at } from "../../bytes/at.ts";
 import type { ArrayJob } from "../../convert/plan/array-job.ts";
 import { shardPlace } from "../../convert/targets/shard-files.ts";
+import { checkTail } from "../../dual/shard-file.ts";
 import { type LinkedShard, planShards } from "../../dual/shards.ts";
-import { checkTail } from "../../dual/tail.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
-import { chunkShapeOf, withLengths } from "../../zarr/document/zarr-metadata.ts";
+import { chunkShapeOf, withLengths } from "../../zarr/document/metadata-v3.ts";
 import { shardIndexLength } from "../../zarr/read/shard-index.ts";
 import {
   type ChunkReference,

@@ -19,7 +19,7 @@ import { joinKey } from "../../store/key.ts";
 import type { ObjectInfo } from "../../store/types.ts";
 import { readCell } from "../../view/view.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
-import { withLengths } from "../../zarr/document/zarr-metadata.ts";
+import { withLengths } from "../../zarr/document/metadata-v3.ts";
 import type { Guard } from "../containers/guard.ts";
 import {
   type GuardedObject,

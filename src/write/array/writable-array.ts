@@ -4,8 +4,8 @@
  * @see FORMAT.md [FG]
  */
 
+import { showGeneration } from "../../archive/kinds/live-array.ts";
 import type { ArrayArchive, LongOptions, VerifyReport } from "../../archive/kinds/types.ts";
-import { showGeneration } from "../../archive/open/open-live-array.ts";
 import { readGeneration } from "../../archive/places/generation.ts";
 import { requireOneName } from "../../archive/places/journal.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";

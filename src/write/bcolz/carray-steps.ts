@@ -5,7 +5,7 @@
  */
 
 import type { LongOptions, Progress } from "../../archive/kinds/types.ts";
-import { PROLOGUE } from "../../archive/places/carray-sequence.ts";
+import { PROLOGUE } from "../../archive/places/sequence.ts";
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { encodeHeader, headerOfVersion1 } from "../../format/header.ts";

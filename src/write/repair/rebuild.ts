@@ -3,8 +3,8 @@
  * commit. What is replaced is set aside before that commit, and no byte of it is removed before the result was read back.
  */
 
+import { showGeneration } from "../../archive/kinds/live-array.ts";
 import type { ArrayArchive, LongOptions } from "../../archive/kinds/types.ts";
-import { showGeneration } from "../../archive/open/open-live-array.ts";
 import { encodeJson, readGeneration, ZARR_FEATURE } from "../../archive/places/generation.ts";
 import { arrayJournalKey } from "../../archive/places/journal.ts";
 import { superchunkNumbers } from "../../archive/salvage/columns.ts";

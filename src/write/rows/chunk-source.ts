@@ -1,9 +1,7 @@
 /** Reads chunks of a committed layout, encoded or decoded, checked: for merging, changing and compacting. */
-
 import { LayoutSequence } from "../../archive/places/layout-files.ts";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
-import { decodeFetched } from "../../archive/read/chunk-decoder.ts";
-import { type FetchedChunk, fetchChunks } from "../../archive/read/chunk-fetch.ts";
+import { decodeFetched, type FetchedChunk, fetchChunks } from "../../archive/read/chunk-fetch.ts";
 import type { Patch, StoredLayout } from "../../format/layout.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";

@@ -1,5 +1,4 @@
 /** An opened Zarr array: its facts, its values, its chunks. */
-
 import type {
   AbsentChunk,
   LongOptions,
@@ -31,16 +30,14 @@ import { countPositions, type GridAxis } from "../document/chunk-grid.ts";
 import { hasByteOrder, withByteOrder } from "../document/data-type.ts";
 import type { ArrayModel } from "../document/model.ts";
 import type { ReadSettings } from "./leaf.ts";
-import { listMissingChunks, listStoredChunks } from "./list-chunks.ts";
 import { ChunkReading } from "./reading.ts";
-import { slabsOf } from "./slabs.ts";
-import { storedPositions } from "./stored-positions.ts";
+import { listMissingChunks, listStoredChunks, storedPositions } from "./stored-chunks.ts";
 import { verifyChunks, type ZarrVerifyReport } from "./verify.ts";
 
 // How a Zarr array is cut and compressed, and the numbers of its chunks. Knows models; must not read any chunk.
 
 /** Shape of the smallest piece that is encoded by itself: an inner chunk, or a chunk; the first of unequal ones. */
-export function chunkShapeOf({ chain, axes }: ArrayModel): readonly number[] {
+function chunkShapeOf({ chain, axes }: ArrayModel): readonly number[] {
   return innermostShape(
     chain,
     axes.map((axis) => at(axis.lengths, 0)),
@@ -48,7 +45,7 @@ export function chunkShapeOf({ chain, axes }: ArrayModel): readonly number[] {
 }
 
 /** Shape of a shard, the first of unequal ones; undefined for an array without. */
-export function shardShapeOf({ chain, axes }: ArrayModel): readonly number[] | undefined {
+function shardShapeOf({ chain, axes }: ArrayModel): readonly number[] | undefined {
   if (chain.serializer.kind === "bytes") return undefined;
   return axes.map((axis) => at(axis.lengths, 0));
 }
@@ -86,7 +83,7 @@ function chunkAxes(model: ArrayModel): readonly ChunkAxis[] {
 }
 
 /** (Inner) chunks of the grid, those included that are not stored. */
-export function countChunks(model: ArrayModel): number {
+function countChunks(model: ArrayModel): number {
   return chunkAxes(model).reduce((product, { count }) => product * count, 1);
 }
 
@@ -101,7 +98,7 @@ export function numberChunks(model: ArrayModel): (start: readonly number[]) => n
 }
 
 /** How the array is cut and compressed, in the words of its document. */
-export function summaryOf(model: ArrayModel): ReadableSummary {
+function summaryOf(model: ArrayModel): ReadableSummary {
   const { axes, shape, chain } = model;
   const chunkShape = chunkShapeOf(model);
   const shardShape = shardShapeOf(model);
@@ -134,7 +131,7 @@ function gridOf(document: JsonObject): JsonValue {
 }
 
 /** True where shards at any depth are compressed as a whole: such a shard is listed as one chunk. */
-export function isShardCompressed({ serializer, stages }: Chain): boolean {
+function isShardCompressed({ serializer, stages }: Chain): boolean {
   return serializer.kind === "sharding" && (stages.length > 0 || isShardCompressed(serializer.inner));
 }
 
@@ -403,4 +400,55 @@ export class ZarrArray implements ReadableArray {
       onProgress?.({ done, total: nbytes });
     }
   }
+}
+
+/** Bytes that are read at a time, about: whole chunks of rows, as many as fit. */
+const SLAB_BYTES = 16 << 20;
+/** Above this, rows are read before their chunks end, and chunks therefore more than once. */
+const MOST_BYTES = 128 << 20;
+
+/** What is cut. */
+interface SlabbedArray {
+  readonly shape: readonly number[];
+  readonly chunkShape: readonly number[];
+  readonly itemSize: number;
+}
+
+/** A part of an array, and how many of its values are read with it. */
+interface Slab {
+  readonly selection: Selection;
+  readonly items: number;
+}
+
+/** Parts that follow one another in C order and have all values: rows of whole chunks where these fit into memory. */
+export function* slabsOf(array: SlabbedArray): Generator<Slab> {
+  if (elementsOf(array.shape) > 0) yield* slabsBelow(array, []);
+}
+
+/** The slabs of one entry of the dimensions in front. */
+function* slabsBelow(array: SlabbedArray, front: readonly number[]): Generator<Slab> {
+  const { shape, chunkShape, itemSize } = array;
+  const d = front.length;
+  const length = shape[d];
+  const fixed = front.map((start) => ({ start, stop: start + 1, step: 1 }));
+  if (length === undefined) {
+    yield { selection: fixed, items: 1 };
+    return;
+  }
+  const rowItems = elementsOf(shape.slice(d + 1));
+  const rowBytes = Math.max(1, rowItems * itemSize);
+  if (rowBytes > MOST_BYTES && d + 1 < shape.length) {
+    for (let i = 0; i < length; i++) yield* slabsBelow(array, [...front, i]);
+    return;
+  }
+  const step = rowsAtOnce(rowBytes, at(chunkShape, d));
+  for (let start = 0; start < length; start += step) {
+    const stop = Math.min(length, start + step);
+    yield { selection: [...fixed, { start, stop, step: 1 }], items: (stop - start) * rowItems };
+  }
+}
+
+function rowsAtOnce(rowBytes: number, chunkRows: number): number {
+  if (rowBytes * chunkRows > MOST_BYTES) return Math.max(1, Math.floor(MOST_BYTES / rowBytes));
+  return Math.max(1, Math.floor(SLAB_BYTES / rowBytes / chunkRows)) * chunkRows;
 }

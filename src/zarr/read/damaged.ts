@@ -4,7 +4,6 @@
  * Chunks that cannot be read become chunks that are not stored: their objects are not there, or the index of their shard does
  * not name them. They are so in a store in front of the damaged one, from which a copy can be made too.
  */
-
 import type { AbsentChunk, Hole, OpenOptions } from "../../archive/kinds/types.ts";
 import { overlayStore } from "../../archive/places/journal.ts";
 import { type Flaw, flawOf, isFlaw } from "../../archive/salvage/chunk-check.ts";
@@ -23,10 +22,9 @@ import type { ArrayModel } from "../document/model.ts";
 import { findEarlierShard } from "../write/recover-shard.ts";
 import { numberChunks, ZarrArray } from "./array.ts";
 import type { ReadSettings } from "./leaf.ts";
-import { listMissingChunks, listStoredChunks, type StoredChunk } from "./list-chunks.ts";
 import { ShardCache } from "./shard-cache.ts";
 import { decodeShardIndex, encodeShardIndex, type ShardEntries, shardIndexLength } from "./shard-index.ts";
-import { storedPositions } from "./stored-positions.ts";
+import { listMissingChunks, listStoredChunks, type StoredChunk, storedPositions } from "./stored-chunks.ts";
 import { onlyChunk } from "./verify.ts";
 
 /** What was found of an array. */

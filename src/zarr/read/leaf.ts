@@ -6,7 +6,7 @@
  */
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
 import { readHead, readPart, readPartNow } from "../../archive/read/block-read.ts";
-import type { ChunkDecoder } from "../../archive/read/chunk-decoder.ts";
+import type { ChunkDecoder } from "../../archive/read/chunk-fetch.ts";
 import { at } from "../../bytes/at.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { runPooled } from "../../store/pool.ts";

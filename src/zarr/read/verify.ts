@@ -1,5 +1,4 @@
 /** Reads and decodes what is stored of an array. Knows what counts as damage; must not know how chunks are read. */
-
 import type { Finding, LongOptions } from "../../archive/kinds/types.ts";
 import { allocate } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
@@ -8,9 +7,8 @@ import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf, stridesOf } from "../../values/selection.ts";
 import { leafOf } from "../codecs/chain.ts";
 import type { ArrayModel } from "../document/model.ts";
-import { listStoredChunks, type StoredChunk } from "./list-chunks.ts";
 import type { ChunkReading } from "./reading.ts";
-import { storedPositions } from "./stored-positions.ts";
+import { listStoredChunks, type StoredChunk, storedPositions } from "./stored-chunks.ts";
 
 /** What verifying a Zarr array did and found. */
 export interface ZarrVerifyReport {

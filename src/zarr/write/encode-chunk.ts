@@ -8,7 +8,7 @@ import { stridesOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
 import { combine } from "../document/chunk-grid.ts";
 import { encodeShardIndex, type ShardEntry, shardIndexLength } from "../read/shard-index.ts";
-import { type ChunkOrder, orderSlots } from "./chunk-order.ts";
+import { type ChunkOrder, orderSlots } from "./write-settings.ts";
 
 /** What is the same for all chunks of an array. */
 export interface EncodeSettings {

@@ -15,7 +15,7 @@ import {
   type ShardIndexLayout,
   shardIndexLength,
 } from "../read/shard-index.ts";
-import { type ChunkOrder, orderSlots } from "./chunk-order.ts";
+import { type ChunkOrder, orderSlots, type ShardStrategy } from "./write-settings.ts";
 
 /** The shard that is written. */
 interface ShardTarget {
@@ -244,14 +244,6 @@ export async function withObjectLock<T>(
     if (held.get(key) === settled) held.delete(key);
   }
 }
-
-/**
- * How changed inner chunks get into a shard that is there:
- * - `rewrite`: a new object of what is kept and what is new; readers see the old one or the new one, whole.
- * - `append`: new chunks and a new index behind what is there; no byte that an index names is used again.
- * - `fixed`: a chunk that fits its old place goes there, others behind; readers meanwhile may see half a change.
- */
-export type ShardStrategy = "rewrite" | "append" | "fixed";
 
 /** A shard as it is stored. */
 interface ShardState {

@@ -1,14 +1,22 @@
 /**
- * How an array is written, by itself and in a single call: the settings, and their checks before anything is written, because
- * callers without types can pass anything. Plain data.
+ * How an array is written, by itself and in a single call: the settings, their checks before anything is written, because
+ * callers without types can pass anything, and the orders in which the inner chunks of a shard can lie. Pure.
  */
+
+import { at } from "../../bytes/at.ts";
 import type { ChunkEncoder } from "../../codec/types.ts";
 import { badArgument, type ErrorDetails, SuperchunkError } from "../../errors.ts";
 import type { WritableStore } from "../../store/types.ts";
 import type { ItemView } from "../../values/copy-items.ts";
 import type { ArrayModel } from "../document/model.ts";
-import type { ChunkOrder } from "./chunk-order.ts";
-import type { ShardStrategy } from "./shard-apply.ts";
+
+/**
+ * How changed inner chunks get into a shard that is there:
+ * - `rewrite`: a new object of what is kept and what is new; readers see the old one or the new one, whole.
+ * - `append`: new chunks and a new index behind what is there; no byte that an index names is used again.
+ * - `fixed`: a chunk that fits its old place goes there, others behind; readers meanwhile may see half a change.
+ */
+export type ShardStrategy = "rewrite" | "append" | "fixed";
 
 /** How an array is written. */
 export interface WriteSettings {
@@ -97,4 +105,52 @@ export interface ShardWriter {
    * @throws as `set`; the reason of the signal where that aborted before the shard was written
    */
   write(store: WritableStore, shard: WholeShard): Promise<boolean>;
+}
+
+/** Row by row; column by column; along a Morton curve, so that neighbours in every dimension lie near one another; or as they come. */
+export type ChunkOrder = "row-major" | "column-major" | "morton" | "as-written";
+
+/** The slots of a grid in the order in which their chunks are stored; `written` are those that come, in their order. */
+export function orderSlots(written: Iterable<number>, grid: readonly number[], order: ChunkOrder): number[] {
+  const slots = [...written];
+  if (order === "as-written") return slots;
+  if (order === "row-major") return slots.sort((a, b) => a - b);
+  const keyOf = order === "morton" ? mortonKey : columnMajorKey;
+  const keys = new Map(slots.map((slot) => [slot, keyOf(slot, grid)]));
+  return slots.sort((a, b) => {
+    const [left = 0n, right = 0n] = [keys.get(a), keys.get(b)];
+    return left < right ? -1 : left > right ? 1 : 0;
+  });
+}
+
+/** The coordinates of a slot of a grid in C order. */
+function positionOf(slot: number, grid: readonly number[]): number[] {
+  const position = new Array<number>(grid.length).fill(0);
+  let rest = slot;
+  for (let d = grid.length - 1; d >= 0; d--) {
+    position[d] = rest % at(grid, d);
+    rest = Math.floor(rest / at(grid, d));
+  }
+  return position;
+}
+
+/** The slot that the position has in Fortran order. */
+function columnMajorKey(slot: number, grid: readonly number[]): bigint {
+  const position = positionOf(slot, grid);
+  return grid.reduceRight((key, n, d) => key * BigInt(n) + BigInt(at(position, d)), 0n);
+}
+
+/** The bits of the position's coordinates, interleaved; the first dimension has the lowest bit. */
+function mortonKey(slot: number, grid: readonly number[]): bigint {
+  const position = positionOf(slot, grid);
+  const bits = Math.max(1, ...grid.map((n) => Math.ceil(Math.log2(Math.max(2, n)))));
+  let key = 0n;
+  let place = 0n;
+  for (let bit = 0; bit < bits; bit++) {
+    for (const coordinate of position) {
+      if (Math.floor(coordinate / 2 ** bit) % 2 === 1) key |= 1n << place;
+      place++;
+    }
+  }
+  return key;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { verifyConversion } from "../../../src/convert/run/verify-conversion.ts";
+import { verifyConversion } from "../../../src/convert/run/compare.ts";
 import { isSuperchunkError } from "../../../src/errors.ts";
 import { stringifyJson } from "../../../src/format/json.ts";
 import type { JsonObject } from "../../../src/format/types.ts";

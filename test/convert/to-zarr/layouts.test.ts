@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { verifyConversion } from "../../../src/convert/run/verify-conversion.ts";
+import { verifyConversion } from "../../../src/convert/run/compare.ts";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { convert } from "../../../src/zarr.ts";

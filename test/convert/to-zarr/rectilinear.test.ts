@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
-import { verifyConversion } from "../../../src/convert/run/verify-conversion.ts";
+import { verifyConversion } from "../../../src/convert/run/compare.ts";
 import { zarrSource } from "../../../src/convert/sources/items.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { createArray } from "../../../src/write/array/create.ts";

@@ -276,7 +276,7 @@ describe("damage while converting", () => {
 
   it("a shard that was changed since is found by verifying", async () => {
     const { archive } = await makeSource();
-    const { verifyConversion } = await import("../../../src/convert/run/verify-conversion.ts");
+    const { verifyConversion } = await import("../../../src/convert/run/compare.ts");
     const target = new MemoryStore();
     await convert(archive, { store: target, path: "out" });
     const shard = (await target.get("out/c/0")) ?? new Uint8Array();

@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { crc32c } from "../../../src/bytes/checksum.ts";
-import { isIndexOfFile } from "../../../src/dual/tail.ts";
+import { isIndexOfFile } from "../../../src/dual/shard-file.ts";
 import { link, unlink } from "../../../src/node/index.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { corpusFolder } from "../../fixtures/manifest.ts";

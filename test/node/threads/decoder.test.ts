@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Archive, ArrayArchive, ChunkedArchive } from "../../../src/archive/kinds/types.ts";
 import { open } from "../../../src/archive/open/open.ts";
-import { type ChunkDecoder, callingThread } from "../../../src/archive/read/chunk-decoder.ts";
+import { type ChunkDecoder, callingThread } from "../../../src/archive/read/chunk-fetch.ts";
 import { isSuperchunkError, type SuperchunkError } from "../../../src/errors.ts";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
 import { locate } from "../../../src/node/locate.ts";

@@ -11,7 +11,7 @@ const run = promisify(execFile);
 
 const PREAMBLE = `
   import { open } from "../archive/open/open.ts";
-  import { callingThread } from "../archive/read/chunk-decoder.ts";
+  import { callingThread } from "../archive/read/chunk-fetch.ts";
   import { FileStore } from "./fs/fs-store.ts";
   import { ThreadDecoder } from "./threads/thread-decoder.ts";
   import { WorkerPool } from "./threads/worker-pool.ts";

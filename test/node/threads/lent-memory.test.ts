@@ -15,7 +15,7 @@ import {
   type MockInstance,
   vi,
 } from "vitest";
-import type { ChunkDecoder } from "../../../src/archive/read/chunk-decoder.ts";
+import type { ChunkDecoder } from "../../../src/archive/read/chunk-fetch.ts";
 import type { ThreadTuning } from "../../../src/node/threads/thread-decoder.ts";
 import type { DecodeJob, Reply } from "../../../src/node/threads/thread-messages.ts";
 import type { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
@@ -38,7 +38,7 @@ const TUNING: ThreadTuning = {
 
 const PREAMBLE = `
   import { open } from "../archive/open/open.ts";
-  import { callingThread } from "../archive/read/chunk-decoder.ts";
+  import { callingThread } from "../archive/read/chunk-fetch.ts";
   import { FileStore } from "./fs/fs-store.ts";
   import { resultMemory } from "./threads/result-memory.ts";
   import { ThreadDecoder } from "./threads/thread-decoder.ts";

@@ -1,8 +1,7 @@
 /**
- * An array of a structured dtype whose fields are column folders: each column is an array of its own, and the
+ * Archives of columns, each an array of its own: tables; and arrays of a structured dtype whose fields are column folders, whose
  * values are put together when they are read.
  */
-
 import { fillResult } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
@@ -13,20 +12,22 @@ import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/sel
 import { assertReadable, fieldSize } from "../../values/values.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
-import { ArrayReading } from "./array-reading.ts";
+import { ArrayReading } from "./chunked-archive.ts";
 import type {
   ArrayArchive,
   ChunkInfo,
   ChunkSummary,
   EncodedChunk,
+  Finding,
   LongOptions,
   OpenOptions,
   ReadOptions,
+  TableArchive,
   VerifyReport,
 } from "./types.ts";
-import { findingsOf, verifyParts } from "./verify.ts";
+import { findingsOf, joinReports, verifyParts } from "./verify.ts";
 
-export interface NestedParts {
+interface NestedParts {
   readonly dialect: Dialect;
   readonly store: ReadableStore;
   readonly path: string;
@@ -259,4 +260,77 @@ export class NestedArray implements ArrayArchive {
 function interleave(from: Uint8Array, size: number, out: Uint8Array, step: number): void {
   for (let source = 0, target = 0; source < from.length; source += size, target += step)
     for (let b = 0; b < size; b++) out[target + b] = from[source + b] as number;
+}
+
+interface TableParts {
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  /** Those of the warnings that name columns which an interrupted writer left longer than the table. [FT-03] */
+  readonly unfinished?: readonly string[];
+  readonly metadataKeys: readonly string[];
+  readonly columns: ReadonlyMap<string, ArrayArchive>;
+  readonly length: number;
+}
+
+export class ColumnTable implements TableArchive {
+  readonly kind = "table";
+  readonly dialect = "ctable";
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly metadata: JsonObject;
+  readonly warnings: readonly string[];
+  readonly names: readonly string[];
+  readonly length: number;
+  readonly nbytes: number;
+  readonly #parts: TableParts;
+
+  constructor(parts: TableParts) {
+    this.#parts = parts;
+    this.store = parts.store;
+    this.path = parts.path;
+    this.attrs = parts.attrs;
+    this.metadata = parts.metadata;
+    this.warnings = parts.warnings;
+    this.names = [...parts.columns.keys()];
+    this.length = parts.length;
+    this.nbytes = [...parts.columns.values()].reduce((sum, column) => sum + column.nbytes, 0);
+  }
+
+  column(name: string): ArrayArchive {
+    const column = this.#parts.columns.get(name);
+    if (column !== undefined) return column;
+    throw noColumn(name, this.names, this.store.describe(this.path));
+  }
+
+  async storedBytes(options: OpenOptions = {}): Promise<number> {
+    let total = await sizeOfObjects(this.store, this.#parts.metadataKeys, options.signal);
+    for (const column of this.#parts.columns.values()) total += await column.storedBytes(options);
+    return total;
+  }
+
+  async verify(options: LongOptions = {}): Promise<VerifyReport> {
+    const report = await verifyParts(this.#parts.columns.values(), this.nbytes, options);
+    const path = this.store.describe(this.path);
+    const { unfinished = [] } = this.#parts;
+    const own = this.warnings.map((message): Finding => {
+      if (unfinished.includes(message)) return { severity: "error", code: "INCOMPLETE", message, path };
+      return { severity: "warning", code: "WARNING", message, path };
+    });
+    const ok = unfinished.length === 0;
+    return joinReports([{ ok, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: own }, report]);
+  }
+
+  async close(): Promise<void> {
+    await this.store.close?.();
+  }
+}
+
+/** The error for a column that a table does not have. */
+export function noColumn(name: string, names: readonly string[], path: string): SuperchunkError {
+  const message = `no column "${name}"; there are ${names.join(", ")}`;
+  return new SuperchunkError("NOT_FOUND", message, { path, field: name });
 }
