@@ -95,11 +95,11 @@ export {
   type WrittenSlot,
   writeReserved,
 } from "./zarr/write/reserve.ts";
-export type { ShardStrategy } from "./zarr/write/write-settings.ts";
 export type { ValueSource, WritableZarrArray } from "./zarr/write/writable-array.ts";
 export type {
   ChunkOrder,
   SetOptions,
+  ShardStrategy,
   ShardWriter,
   WholeShard,
   WriteSettings,
