@@ -72,6 +72,15 @@ export interface ArchiveParts {
   readonly itemSize: number | undefined;
 }
 
+/** Throws `BAD_ARGUMENT` for bytes `[start, end)` that an archive of `nbytes` does not have. */
+export function checkByteRange(start: number, end: number, nbytes: number): void {
+  const isRange = Number.isSafeInteger(start) && Number.isSafeInteger(end) && start >= 0 && end >= start;
+  if (isRange && end <= nbytes) return;
+  const [expected, found] = [`0 to ${nbytes}`, `${start} to ${end}`];
+  const message = `bytes ${found} are not within the ${nbytes} of the archive`;
+  throw new SuperchunkError("BAD_ARGUMENT", message, { field: "start, end", expected, found });
+}
+
 abstract class ChunkedBase {
   readonly dialect: Dialect;
   readonly store: ReadableStore;
@@ -124,25 +133,7 @@ abstract class ChunkedBase {
 
   async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
     this.assertReadable();
-    if (
-      !(
-        Number.isSafeInteger(start) &&
-        Number.isSafeInteger(end) &&
-        start >= 0 &&
-        end >= start &&
-        end <= this.nbytes
-      )
-    ) {
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
-        `bytes ${start} to ${end} are not within the ${this.nbytes} of the archive`,
-        {
-          field: "start, end",
-          expected: `0 to ${this.nbytes}`,
-          found: `${start} to ${end}`,
-        },
-      );
-    }
+    checkByteRange(start, end, this.nbytes);
     await this.proveRoom(end - start, end, options.signal);
     return this.reader.read(start, end, options);
   }

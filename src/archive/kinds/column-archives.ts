@@ -12,7 +12,7 @@ import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/sel
 import { assertReadable, fieldSize } from "../../values/values.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
-import { ArrayReading } from "./chunked-archive.ts";
+import { ArrayReading, checkByteRange } from "./chunked-archive.ts";
 import type {
   ArrayArchive,
   ChunkInfo,
@@ -166,13 +166,7 @@ export class NestedArray implements ArrayArchive {
   async readBytes(start: number, end: number, options: LongOptions = {}): Promise<Uint8Array> {
     this.#assertReadable();
     const size = this.dtype.itemSize;
-    if (!(start >= 0 && end >= start && end <= this.nbytes)) {
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
-        `bytes ${start} to ${end} are not within the ${this.nbytes} of the archive`,
-        { field: "start, end" },
-      );
-    }
+    checkByteRange(start, end, this.nbytes);
     const first = Math.floor(start / size);
     const items = Math.ceil(end / size) - first;
     const run: RunBatch = {
