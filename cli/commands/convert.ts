@@ -54,7 +54,10 @@ export function addConvert(program: Command, context: Context): void {
       "archives (files, folders, URLs), Zarr arrays or groups, or folders of them, and last where to",
     )
     .addOption(
-      new Option("--to <format>", "format to write; parquet where DST ends in .parquet")
+      new Option(
+        "--to <format>",
+        "format to write; by default what the name of DST says (.parquet, .npy, .blp, .bcolz, .blz), else zarr",
+      )
         .choices(TARGETS)
         .default("zarr"),
     )
@@ -126,9 +129,8 @@ Examples:
     )
     .action(async (paths: string[], typed: Omit<ConvertFlags, "reading" | "gone">, command: Command) => {
       const gone: DamageReport[] = [];
-      const isNamed =
-        command.getOptionValueSource("to") === "default" && /\.parquet$/i.test(paths.at(-1) ?? "");
-      const to = isNamed ? "parquet" : typed.to;
+      const isNamed = command.getOptionValueSource("to") === "default";
+      const to = isNamed ? formatNamed(paths.at(-1) ?? "") : typed.to;
       const flags: ConvertFlags = { ...typed, to, reading: readingDamaged(typed.damaged, gone), gone };
       const sources = paths.slice(0, -1);
       const destination = paths.at(-1);
@@ -143,6 +145,43 @@ Examples:
       await convertTo(sources, destination, flags, context);
       tellDamage(gone, flags.damaged, context);
     });
+}
+
+/** Formats by the end of a name. */
+const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
+  ["parquet", "parquet"],
+  ["npy", "npy"],
+  ["blp", "bloscpack"],
+  ["bcolz", "bcolz"],
+  ["blz", "blz"],
+] as const);
+
+const VIA_PARQUET = 'write Parquet (a DST that ends in ".parquet"), which the programs that read it take too';
+const VIA_ZARR = 'write Zarr (a DST that ends in ".zarr"), from which xarray writes it';
+/** What to do where a name asks for a format that is not written. */
+const UNWRITTEN: ReadonlyMap<string, string> = new Map([
+  ["csv", "superchunk cat SRC --format csv prints it"],
+  ["tsv", "superchunk cat SRC --format csv prints it with commas"],
+  ["json", "superchunk cat SRC --format json prints it"],
+  ["arrow", VIA_PARQUET],
+  ["feather", VIA_PARQUET],
+  ["orc", VIA_PARQUET],
+  ["npz", "write an .npy file for each array"],
+  ["h5", VIA_ZARR],
+  ["hdf5", VIA_ZARR],
+  ["nc", VIA_ZARR],
+]);
+
+/** The format that the name of a destination asks for. Throws `UNSUPPORTED` for one that is not written. */
+function formatNamed(destination: string): ConvertFlags["to"] {
+  const ending = /\.([a-z0-9]+)\/*(?:\?.*)?$/i.exec(destination)?.[1]?.toLowerCase() ?? "";
+  const advice = UNWRITTEN.get(ending);
+  if (advice === undefined) return NAMED.get(ending) ?? "zarr";
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `convert does not write .${ending}: ${advice}. To make Zarr of that name all the same, say --to zarr`,
+    { path: destination, field: "dst", found: ending },
+  );
 }
 
 function parseNames(text: string): readonly string[] {

@@ -186,6 +186,34 @@ describe("one archive", () => {
   });
 });
 
+describe("the name of the destination", () => {
+  it.each([
+    ["x.npy", 0x93],
+    ["x.blp", 0x62],
+    ["x.parquet", 0x50],
+  ])("%s chooses the format", async (name, first) => {
+    const path = join(folder, name);
+    expect((await runCli(["convert", corpus("carray/bcolz-u2-exact"), path])).code).toBe(0);
+    expect(readFileSync(path)[0]).toBe(first);
+  });
+
+  it("x.bcolz is an archive of bcolz, and what says nothing is Zarr", async () => {
+    await runCli(["convert", corpus("carray/bcolz-u2-exact"), join(folder, "x.bcolz")]);
+    expect(existsSync(join(folder, "x.bcolz", "meta", "storage"))).toBe(true);
+    await runCli(["convert", corpus("carray/bcolz-u2-exact"), join(folder, "2016.08")]);
+    expect(existsSync(join(folder, "2016.08", "zarr.json"))).toBe(true);
+  });
+
+  it.each(["x.csv", "x.arrow", "x.feather", "x.h5", "x.nc"])(
+    "%s is refused, with what to do",
+    async (name) => {
+      const { code, err } = await runCli(["convert", corpus("carray/bcolz-u2-exact"), join(folder, name)]);
+      expect([code, err]).toEqual([1, expect.stringMatching(/(superchunk cat|\.parquet|\.zarr).*--to zarr/)]);
+      expect(existsSync(join(folder, name))).toBe(false);
+    },
+  );
+});
+
 describe("many archives", () => {
   it("of a whole folder become one hierarchy; what cannot be converted is reported at the end", async () => {
     const report = join(folder, "report.json");
