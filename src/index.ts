@@ -27,7 +27,6 @@ export type {
   TableArchive,
   VerifyReport,
 } from "./archive/kinds/types.ts";
-export { type FoundArchive, findArchives } from "./archive/open/discover.ts";
 export { open as openArchive } from "./archive/open/open.ts";
 export type { ChunkPlace } from "./archive/places/sequence.ts";
 export type { ChunkDecoder, DecodedChunk, DecodeRun } from "./archive/read/chunk-fetch.ts";
@@ -59,7 +58,7 @@ export type {
   TimeUnit,
   ZarrDialect,
 } from "./format/types.ts";
-export type { FoundReadable } from "./open/find-readables.ts";
+export { type FoundReadable, findReadables } from "./open/find-readables.ts";
 export {
   type OpenAnyOptions,
   type OpenArrayOptions,
@@ -102,7 +101,6 @@ export type {
   BloscpackAppendOptions,
   BloscpackAppendResult,
 } from "./write/bloscpack/bloscpack-append.ts";
-export { appendToBloscpack, forecastAppend } from "./write/bloscpack/bloscpack-append.ts";
 export type {
   BloscpackCompression,
   BloscpackMetadataOptions,
@@ -110,10 +108,9 @@ export type {
   CountOrFactor,
 } from "./write/bloscpack/bloscpack-options.ts";
 export {
-  type BloscpackArray,
   type BloscpackResult,
-  compressArray,
   compressBytes,
+  packBytes,
 } from "./write/bloscpack/bloscpack-write.ts";
 export type {
   AppendOptions,
@@ -127,11 +124,5 @@ export type {
   ResizePlan,
   SetPlan,
 } from "./write/editable.ts";
-export {
-  compactFile,
-  type SetChunkOptions,
-  type SetChunkResult,
-  setChunk,
-} from "./write/in-place/set-chunk.ts";
 export type { CompressionOptions, CutOptions, Reserve, ReserveOptions } from "./write/layout/settings.ts";
 export type { RowSource } from "./write/rows/rows.ts";

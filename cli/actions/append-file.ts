@@ -2,23 +2,20 @@
 
 import {
   type ArrayArchive,
-  appendToBloscpack,
   type BloscpackAppendOptions,
   type BloscpackAppendResult,
   type BytesArchive,
   type CountOrFactor,
-  forecastAppend,
   type JsonInput,
   parseJson,
   SuperchunkError,
 } from "../../src/index.ts";
-import { encoderOf } from "../../src/node/index.ts";
+import { edit } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { type BloscFlags, bloscSettings } from "../input/blosc-options.ts";
 import { type Input, openInput, readWhole } from "../input/input.ts";
 import { drawnRows, openAppendedRows } from "../input/rows-input.ts";
 import { formatPlural, formatSize } from "../input/units.ts";
-import { fileLock, withLock, withStore } from "./writing.ts";
 
 /** Options of an append to a file. */
 export interface FileFlags extends BloscFlags {
@@ -47,15 +44,23 @@ export async function appendToFile(
     ? await openInput(name, true, context)
     : await openAppendedRows(name, flags.bytes === true, context);
   const options = await optionsOf(input, flags, context);
-  const result =
-    flags.dryRun === true
-      ? await withStore(path, (store, key) => forecastAppend(store, key, lengthOf(input), options))
-      : await withLock(fileLock(path), flags.breakLock, () =>
-          withStore(path, (store, key) => {
-            const target = { rowBytes: 1, verb: "append to", name: path, outcome: "nothing was appended" };
-            return appendToBloscpack(store, key, drawnRows(input, target, context), options);
-          }),
-        );
+  const dryRun = flags.dryRun === true;
+  const { breakLock } = flags;
+  const file = await edit(path, {
+    format: "bloscpack",
+    breakLock,
+    readOnly: dryRun,
+    signal: context.signal,
+  });
+  let result: BloscpackAppendResult;
+  try {
+    const target = { rowBytes: 1, verb: "append to", name: path, outcome: "nothing was appended" };
+    result = dryRun
+      ? await file.planAppend(lengthOf(input), options)
+      : await file.appendBytes(drawnRows(input, target, context), options);
+  } finally {
+    await file.abandon();
+  }
   await report(path, result, flags, context);
 }
 
@@ -78,7 +83,6 @@ async function optionsOf(input: Input, flags: FileFlags, context: Context): Prom
     metadataOptions: { codec: metaCodec, level: metaLevel },
     ...(metadata === undefined ? {} : { metadata: await readMetadata(metadata) }),
     ...(input.npy === undefined ? {} : { array: input.npy }),
-    encoder: encoderOf(),
     signal: context.signal,
   };
 }

@@ -1,30 +1,14 @@
-/** Runs `virtualize`: from flags to plans, from results to lines and JSON. */
+/** Runs `virtualize`: from flags to the library, from results to lines and JSON. */
 
-import { failureOf } from "../../src/convert/failure.ts";
-import { type Archive, SuperchunkError } from "../../src/index.ts";
-import { encoderOf, locateTarget, openContainer, writeIcechunk } from "../../src/node/index.ts";
-import {
-  type FailedArchive,
-  joinPlans,
-  type KerchunkOptions,
-  type PlanOptions,
-  planLinkedReferences,
-  planReferences,
-  type ReferencePlan,
-  type ReferenceResult,
-  type StreamSettings,
-  type ViewEntry,
-  writeKerchunk,
-} from "../../src/zarr.ts";
+import { SuperchunkError } from "../../src/index.ts";
+import { type FoundEntry, type VirtualizeResult, virtualize } from "../../src/node/index.ts";
+import type { FailedArchive } from "../../src/zarr.ts";
 import type { VirtualizeFlags } from "../commands/virtualize.ts";
 import type { Context } from "../context.ts";
-import { commonContainer, containerAt, readContainers } from "../input/reference-containers.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { writeReport } from "../output/convert-report.ts";
 import { noteFailures, tellFailures } from "../output/failed-archives.ts";
-import { openingLines, zarrShapeOf } from "../output/opening-lines.ts";
 import { printable } from "../values/cell-text.ts";
-import { locateEntries } from "./served-entries.ts";
 
 /** Writes references to the archives of the typed paths. */
 export async function virtualizeTo(
@@ -34,56 +18,29 @@ export async function virtualizeTo(
   context: Context,
 ): Promise<void> {
   checkFlags(flags);
-  const { entries, close } = await locateEntries(sources, context.signal);
-  const opened: Archive[] = [];
+  let entries: readonly FoundEntry[] = [];
   const failures: FailedArchive[] = [];
   let status: "referenced" | "left out" = "left out";
-  const onFailure = (failure: FailedArchive): void => {
-    failures.push(failure);
-  };
+  const { grid, column, zarrFormat, json: _, report: file, ...options } = flags;
   try {
-    const containers = flags.containers === undefined ? undefined : await readContainers(flags.containers);
-    // One archive alone, and several as one array, succeed or fail as a whole.
-    const settings = entries.length > 1 && flags.concat !== true ? { onFailure } : {};
-    const nodes: string[] = [];
-    const plans = noteNodes(planAll(entries, flags, opened, settings, context), nodes);
-    const own = [...(containers ?? [])];
-    const result =
-      flags.to === "icechunk"
-        ? await writeIcechunk(plans, destination, {
-            ...settings,
-            containers: own.length > 0 ? own : [commonContainer(entries, sources)],
-            update: flags.update,
-            renew: flags.overwrite,
-            message: flags.message,
-          })
-        : await writeSet(plans, destination, flags, {
-            ...settings,
-            containers: own.length > 0 ? own : undefined,
-            containerFor: (folder) => containerAt(folder, sources),
-            signal: context.signal,
-          });
+    const result = await virtualize(sources, destination, {
+      ...options,
+      rectilinear: grid === "rectilinear",
+      columns: column,
+      zarrFormat: zarrFormat === undefined ? undefined : zarrFormat === "2" ? 2 : 3,
+      onFound: (found) => {
+        entries = found;
+      },
+      onFailure: (failure) => void failures.push(failure),
+      signal: context.signal,
+    });
     status = "referenced";
-    const isTree = zarrShapeOf(nodes) === "tree";
-    await report(result, failures, destination, { ...flags, isTree }, context);
+    await report(result, destination, flags, context);
   } catch (error) {
     tellFailures(failures, "not referenced", context);
     throw error;
   } finally {
-    if (flags.report !== undefined) await writeReport(flags.report, entriesOf(entries, status, failures));
-    for (const archive of opened) if (isRemote(archive)) await archive.close();
-    await close();
-  }
-}
-
-/** Plans as they come, with the paths of their arrays. */
-async function* noteNodes(
-  plans: AsyncIterable<ReferencePlan>,
-  nodes: string[],
-): AsyncGenerator<ReferencePlan> {
-  for await (const plan of plans) {
-    for (const { node } of plan.arrays) nodes.push(node);
-    yield plan;
+    if (file !== undefined) await writeReport(file, entriesOf(entries, status, failures));
   }
 }
 
@@ -117,103 +74,25 @@ function checkFlags(flags: VirtualizeFlags): void {
     );
 }
 
-async function* planAll(
-  entries: readonly ViewEntry[],
-  flags: VirtualizeFlags,
-  opened: Archive[],
-  { onFailure }: StreamSettings,
-  context: Context,
-): AsyncGenerator<ReferencePlan> {
-  const options: PlanOptions = {
-    rectilinear: flags.grid === "rectilinear",
-    inline: flags.inline,
-    guard: flags.guard,
-    portable: flags.portable,
-    dimensionNames: flags.dimensionNames,
-    columns: flags.column,
-    isMember: entries.length > 1 && flags.concat !== true,
-    encoder: encoderOf(),
-    signal: context.signal,
-  };
-  const [only] = entries;
-  const joined: ReferencePlan[] = [];
-  const planOne = async (entry: ViewEntry): Promise<ReferencePlan> => {
-    const archive = await entry.open({ signal: context.signal });
-    opened.push(archive);
-    const alone = entries.length === 1 || flags.concat === true;
-    const node = alone ? nodeOf(archive, (only ?? entry).node) : entry.node;
-    return flags.shards === true
-      ? planLinkedReferences(archive, { ...options, node })
-      : planReferences(archive, { ...options, node });
-  };
-  for (const entry of entries) {
-    let plan: ReferencePlan;
-    try {
-      plan = await planOne(entry);
-    } catch (error) {
-      context.signal.throwIfAborted();
-      if (onFailure === undefined) throw error;
-      onFailure({ path: entry.source, node: entry.node, ...failureOf(error, entry.source) });
-      continue;
-    }
-    if (flags.concat === true) joined.push(plan);
-    else yield plan;
-  }
-  if (flags.concat === true) yield joinPlans(joined, options);
-}
-
 /** What `--report` tells of each archive. */
 function entriesOf(
-  entries: readonly ViewEntry[],
+  entries: readonly FoundEntry[],
   status: "referenced" | "left out",
   failures: readonly FailedArchive[],
 ): readonly unknown[] {
   const failed = new Set(failures.map(({ path }) => path));
   return [
-    ...entries
-      .filter(({ source }) => !failed.has(source))
-      .map(({ source, node }) => ({ path: source, node, status })),
+    ...entries.filter(({ path }) => !failed.has(path)).map((entry) => ({ ...entry, status })),
     ...failures.map((failure) => ({ ...failure, status: "failed" })),
   ];
 }
 
-/** A table alone is the root, as xarray wants it; an array alone has its name, since xarray opens no bare array. */
-function nodeOf(archive: Archive, name: string): string {
-  return archive.kind === "table" ? "" : (name.split("/").at(-1) ?? name).replace(/\.[^.]+$/, "");
-}
-
-async function writeSet(
-  plans: AsyncIterable<ReferencePlan>,
+async function report(
+  { open: lines, failures, ...result }: VirtualizeResult,
   destination: string,
   flags: VirtualizeFlags,
-  settings: Pick<KerchunkOptions, "containers" | "containerFor" | "onFailure" | "signal">,
-): Promise<ReferenceResult> {
-  const { store, path: name } = locateTarget(destination.replace(/\/+(?=\?|$)/, ""), "file");
-  try {
-    return await writeKerchunk(plans, store, name, {
-      form: flags.to === "kerchunk" ? "json" : "parquet",
-      format: flags.zarrFormat === undefined ? undefined : flags.zarrFormat === "2" ? 2 : 3,
-      openContainer,
-      overwrite: flags.overwrite,
-      ...settings,
-    });
-  } finally {
-    await store.close?.();
-  }
-}
-
-function isRemote({ store, path }: Archive): boolean {
-  return /^[a-z0-9+.-]+:\/\//i.test(store.describe(path));
-}
-
-async function report(
-  result: ReferenceResult & { readonly snapshot?: string; readonly kept?: number },
-  failures: readonly FailedArchive[],
-  destination: string,
-  flags: VirtualizeFlags & { readonly isTree: boolean },
   context: Context,
 ): Promise<void> {
-  const lines = openingLines(destination, flags, result.containers);
   noteFailures(failures, context);
   if (flags.json === true)
     return context.json({ destination, form: flags.to, ...result, failures, open: lines });

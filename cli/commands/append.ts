@@ -9,7 +9,6 @@ import {
   type FolderFlags,
   refuseFileOptions,
 } from "../actions/append-folder.ts";
-import { checkWritable } from "../actions/writing.ts";
 import type { Context } from "../context.ts";
 import { PUBLISH_HELP, parsePublish } from "../input/array-options.ts";
 import { addBloscOptions, integerOf, parseCountOrFactor } from "../input/blosc-options.ts";
@@ -116,4 +115,10 @@ async function append(
   } finally {
     await archive.close();
   }
+}
+
+/** Refuses the addresses where nothing can be written. Throws `READ_ONLY`. */
+function checkWritable(path: string): void {
+  if (/^https?:\/\//i.test(path))
+    throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
 }

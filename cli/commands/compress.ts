@@ -1,17 +1,16 @@
+import { randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import { type Command, Option } from "commander";
 import {
   type BloscpackOptions,
   type ChecksumName,
   type CountOrFactor,
-  compressArray,
   compressBytes,
+  packBytes,
   type Reserve,
   SuperchunkError,
 } from "../../src/index.ts";
 import { encoderOf, FileStore, locateTarget } from "../../src/node/index.ts";
-import { packArray, packBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
-import { scratchBeside } from "../../src/write/bloscpack/chunk-spool.ts";
 import { readMetadata } from "../actions/append-file.ts";
 import type { Context } from "../context.ts";
 import {
@@ -119,6 +118,7 @@ async function compress(file: string, out: string, flags: CompressFlags, context
       maxMetaSize: flags.maxMetaSize,
     },
     size: input.size,
+    array: input.npy,
     force: flags.force,
     encoder: encoderOf(),
     signal: context.signal,
@@ -141,13 +141,9 @@ async function write(
 ): Promise<void> {
   const { store, path: key } = locateTarget(out, "file");
   try {
-    const { npy } = input;
     if (options.force !== true && (await store.stat(key)) !== undefined)
       throw new SuperchunkError("CONFLICT", "the file exists already; --force replaces it", { path: out });
-    const result =
-      npy === undefined
-        ? await compressBytes(input.pieces(), store, key, options)
-        : await compressArray({ ...npy, data: input.pieces() }, store, key, options);
+    const result = await compressBytes(input.pieces(), store, key, options);
     finishBar();
     const { nbytes, cbytes } = result;
     const ratio = formatRatio(nbytes, cbytes);
@@ -162,13 +158,8 @@ async function write(
 async function print(input: Input, options: BloscpackOptions, context: Context): Promise<void> {
   const store = new FileStore(tmpdir());
   try {
-    const scratch = scratchBeside(store, "superchunk");
-    const { npy } = input;
-    const pieces =
-      npy === undefined
-        ? packBytes(input.pieces(), scratch, options)
-        : packArray({ ...npy, data: input.pieces() }, scratch, options);
-    for await (const piece of pieces) await context.out.bytes(piece);
+    const scratch = { store, key: `superchunk-${randomUUID()}.tmp` };
+    for await (const piece of packBytes(input.pieces(), scratch, options)) await context.out.bytes(piece);
   } finally {
     await store.close?.();
   }

@@ -2,10 +2,8 @@
 
 import { type Command, InvalidArgumentError } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { encoderOf, serveView } from "../../src/node/index.ts";
+import { serveView } from "../../src/node/index.ts";
 import type { ViewNode } from "../../src/zarr.ts";
-import { zarrTreeView } from "../../src/zarr.ts";
-import { locateEntries } from "../actions/served-entries.ts";
 import type { Context } from "../context.ts";
 import { describeFailure } from "../failure.ts";
 import { formatPlural } from "../input/units.ts";
@@ -48,31 +46,29 @@ Examples:
 }
 
 async function serve(paths: readonly string[], flags: ServeFlags, context: Context): Promise<void> {
-  const { entries, close } = await locateEntries(paths, context.signal);
+  const { signal } = context;
+  const served = await serveView(paths, {
+    host: flags.host,
+    port: flags.port,
+    cors: flags.cors === true ? "*" : flags.cors,
+    allowedHosts: flags.allowHost,
+    portable: flags.portable,
+    signal,
+    onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
+  });
   try {
-    const view = zarrTreeView(entries, { portable: flags.portable, encoder: encoderOf() });
-    const nodes = await view.list("", { signal: context.signal });
+    const nodes = await served.view.list("", { signal });
     assertReadable(nodes);
-    const served = await serveView(view, {
-      host: flags.host,
-      port: flags.port,
-      cors: flags.cors === true ? "*" : flags.cors,
-      allowedHosts: flags.allowHost,
-      onError: (path, error) => context.message(`${path}: ${describeFailure(error)}`),
-    });
-    try {
-      if (flags.json === true) await context.json({ url: served.url, archives: entries.length, nodes });
-      else for (const line of pasteLines(served.url, nodes, entries.length)) await context.out.line(line);
-      await context.out.flush();
-      await untilAborted(context.signal);
-    } catch (error) {
-      // Ctrl-C in the middle of these lines is no failure either.
-      if (!context.signal.aborted) throw error;
-    } finally {
-      await served.close();
-    }
+    const { url, archives = 0 } = served;
+    if (flags.json === true) await context.json({ url, archives, nodes });
+    else for (const line of pasteLines(url, nodes, archives)) await context.out.line(line);
+    await context.out.flush();
+    await untilAborted(signal);
+  } catch (error) {
+    // Ctrl-C in the middle of these lines is no failure either.
+    if (!signal.aborted) throw error;
   } finally {
-    await close();
+    await served.close();
   }
 }
 

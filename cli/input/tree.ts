@@ -3,13 +3,13 @@
 import { join } from "node:path";
 import {
   type FoundReadable,
+  findReadables,
   isSuperchunkError,
   type OpenOptions,
   openArchive as openIn,
   SuperchunkError,
 } from "../../src/index.ts";
 import { FileStore, locate } from "../../src/node/index.ts";
-import { findReadables, walkZarr } from "../../src/open/find-readables.ts";
 import { isArchive, type ZarrGroup } from "../../src/zarr.ts";
 import { type Found, findAt, isFolder, openPath, type Subject } from "./opening.ts";
 import { isS3Address } from "./units.ts";
@@ -71,7 +71,7 @@ async function* archiveOrNodes(path: string, signal: AbortSignal): AsyncIterable
     return;
   }
   try {
-    for await (const each of walkZarr("", async () => node)) {
+    for await (const each of findReadables(node)) {
       const own = each.path === "" ? path : `${path.replace(/\/+$/, "")}/${each.path}`;
       yield nameFound(own, each, (options) => openPath(own, options));
     }

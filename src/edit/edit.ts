@@ -38,12 +38,26 @@ import { createGroup, ZarrGroupEdit } from "./zarr-group.ts";
  * @throws NOT_FOUND; READ_ONLY where the store or this version cannot write it; CONFLICT where another writer holds the lock;
  * UNSUPPORTED for what is never edited, with the reason; and the codes of damage
  */
+export function edit(
+  store: ReadableStore,
+  path: string,
+  options: EditOptions & { readonly format: "bloscpack" },
+): Promise<BloscpackFile>;
+export function edit(store: ReadableStore, path: string, options?: EditOptions): Promise<Editable>;
 export async function edit(store: ReadableStore, path: string, options: EditOptions = {}): Promise<Editable> {
   if (!isWritable(store))
     throw new SuperchunkError("READ_ONLY", "the store cannot write", { path: store.describe(path) });
   const { signal, readOnly } = options;
   const target = readOnly === true ? asReadOnly(store) : store;
   const format = await formatAt(store, path, { signal });
+  const { format: wanted = format } = options;
+  if (format !== wanted)
+    throw new SuperchunkError("UNSUPPORTED", `this has the format "${format}", not "${wanted}"`, {
+      path: store.describe(path),
+      field: "format",
+      expected: wanted,
+      found: format,
+    });
   const lock = readOnly === true ? undefined : options.lock;
   if (format === "blz") {
     const { encoder, modify, mirror } = options;

@@ -15,6 +15,8 @@ export interface EditOptions
     Pick<WriteOptions, "modify" | "mirror">,
     Omit<WriteSettings, "encoder">,
     ReadSettings {
+  /** What it has to be (default: whatever it is). With `bloscpack` there are the verbs of a Bloscpack file beside the others. */
+  readonly format?: EditFormat | undefined;
   /** Makes chunks, or says who does for a compressor; default: the calling thread. */
   readonly encoder?: ChunkEncoder | EncoderChoice | undefined;
   /** Keeps other writers out: called with the key of the lock's file, or undefined for Zarr, which has none. Without it, only comparing at each commit does. */

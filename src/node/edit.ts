@@ -8,6 +8,7 @@ import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import type { WritableStore } from "../store/types.ts";
 import type { WriterLock } from "../write/array/create.ts";
+import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
@@ -29,6 +30,11 @@ export interface CreatePathOptions extends CreateOptions, LockOptions, ThreadOpt
  * @throws as `edit` of the core; CONFLICT where another writer holds the lock, unless `breakLock`; UNSUPPORTED for formats of
  * other programs in S3, which has no locks
  */
+export function edit(
+  path: string,
+  options: EditPathOptions & { readonly format: "bloscpack" },
+): Promise<BloscpackFile>;
+export function edit(path: string, options?: EditPathOptions): Promise<Editable>;
 export async function edit(path: string, options: EditPathOptions = {}): Promise<Editable> {
   const location = locateEdited(path);
   const edited = await closeOnFailure(

@@ -51,4 +51,10 @@ export { type ServedView, type ServeOptions, serveView } from "./serve/serve.ts"
 export { loadNativeBlosc, type NativeBlosc } from "./threads/native-blosc.ts";
 export type { BloscChoice } from "./threads/thread-messages.ts";
 export { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
+export {
+  type FoundEntry,
+  type VirtualizeOptions,
+  type VirtualizeResult,
+  virtualize,
+} from "./virtualize.ts";
 export { type MirrorPathOptions, type RepairPathOptions, repairArray } from "./write.ts";

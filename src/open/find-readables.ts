@@ -23,12 +23,20 @@ export interface FoundReadable {
   readonly array?: ZarrArray;
 }
 
-/** Walks a folder, and finds every archive, Zarr array and group in it, in the order of their names. */
+/**
+ * Finds every archive, Zarr array and group in a folder of a store that can list, in the order of their names; or the nodes of a Zarr
+ * group that is open. What cannot be opened is found too, with its error.
+ */
 export async function* findReadables(
-  store: ReadableStore,
+  source: ReadableStore | ZarrArray | ZarrGroup,
   path = "",
   options: OpenOptions = {},
 ): AsyncGenerator<FoundReadable> {
+  if ("kind" in source) {
+    yield* walkZarr(path, async () => source);
+    return;
+  }
+  const store = source;
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
     if (found.error !== undefined) yield { path: found.path, error: found.error };
     else if (found.kind !== "other") yield { path: found.path };
@@ -37,7 +45,7 @@ export async function* findReadables(
 }
 
 /** A node and all below it, groups first; what cannot be opened does not hide the others. */
-export async function* walkZarr(
+async function* walkZarr(
   path: string,
   openNode: () => Promise<ZarrArray | ZarrGroup>,
 ): AsyncGenerator<FoundReadable> {

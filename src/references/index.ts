@@ -32,7 +32,7 @@ export {
   sampleArrays,
   writeKerchunk,
 } from "./kerchunk/write-kerchunk.ts";
-export { joinPlans } from "./plan/join.ts";
+export { joinPlans, planLinkedReferences } from "./plan/join.ts";
 export type { PlannedChunk, ReferencedArray } from "./plan/plan.ts";
 export { type PlanOptions, planReferences, type ReferencePlan } from "./plan/plan.ts";
 export type { StreamSettings } from "./plan/reference-stream.ts";

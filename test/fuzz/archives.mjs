@@ -1,5 +1,5 @@
 /** Random archives of every kind that can be written, with the bytes that they hold, which nothing here reads back. */
-import { compressArray, edit, parseDType } from "superchunk";
+import { compressBytes, edit, parseDType } from "superchunk";
 import { createArray } from "../../dist/src/write/array/create.js";
 import { createCarray } from "../../dist/src/write/bcolz/carray-write.js";
 import { createTable } from "../../dist/src/write/bcolz/table-write.js";
@@ -131,7 +131,8 @@ async function makeBloscpack(store, path, values, choices) {
     rowBytes * (1 + below(9)),
     dtype.itemSize * (1 + below(50)),
   ]);
-  await compressArray({ dtype, shape, order: values.order, data }, store, path, {
+  await compressBytes(data, store, path, {
+    array: { dtype, shape, order: values.order },
     chunkSize: values.chunkSize,
     checksum: pick(CHECKSUMS),
     offsets: below(3) > 0,

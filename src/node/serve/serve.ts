@@ -7,7 +7,12 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIP, type Socket } from "node:net";
 import { hostname } from "node:os";
 import { SuperchunkError } from "../../errors.ts";
-import type { ZarrView } from "../../view/view.ts";
+import type { StoreOptions } from "../../store/types.ts";
+import type { ViewOptions, ZarrView } from "../../view/view.ts";
+import { zarrTreeView } from "../../view/view-tree.ts";
+import { locateEntries } from "../entries.ts";
+import { closeOnFailure } from "../locate.ts";
+import { encoderOf } from "../threads/threads.ts";
 import { type AnswerContext, answer, refuse } from "./serve-answer.ts";
 import { Gate, type GateLimits, ServeBuffers } from "./serve-gate.ts";
 
@@ -23,7 +28,7 @@ const STALL_MS = 60_000;
 const GRACE_MS = 3000;
 
 /** How a view is served. */
-export interface ServeOptions {
+export interface ServeOptions extends Pick<ViewOptions, "portable" | "encoder">, StoreOptions {
   /** Address to listen on; default 127.0.0.1, which other machines do not reach. */
   readonly host?: string | undefined;
   /** Default 0: any that is free. */
@@ -43,16 +48,38 @@ export interface ServedView {
   /** The address of the view's root, with a `/` at its end. */
   readonly url: string;
   readonly port: number;
+  /** What is served. */
+  readonly view: ZarrView;
+  /** How many archives were found at the paths that were given. */
+  readonly archives?: number;
   /** Stops listening, lets answers under way end for a moment, and closes all connections. */
   close(): Promise<void>;
 }
 
 /**
- * Serves a view over HTTP/1.1: GET and HEAD, ranges, conditions, lists at paths that end with `/`.
+ * Serves archives as Zarr over HTTP/1.1: GET and HEAD, ranges, conditions, lists at paths that end with `/`. They are given as a
+ * view, or as paths and addresses: of archives, or of folders of many. One folder alone is the root; of several paths each has its
+ * own name below it.
  *
- * Throws `IO` where it cannot listen.
+ * @throws NOT_FOUND where there are no archives at a path; BAD_ARGUMENT for two paths of one name; IO where it cannot listen
  */
-export async function serveView(view: ZarrView, options: ServeOptions = {}): Promise<ServedView> {
+export async function serveView(
+  source: ZarrView | string | readonly string[],
+  options: ServeOptions = {},
+): Promise<ServedView> {
+  if (typeof source === "object" && "get" in source) return serveOne(source, options);
+  const { portable, encoder = encoderOf(), signal } = options;
+  const found = await locateEntries(typeof source === "string" ? [source] : source, signal);
+  const view = zarrTreeView(found.entries, { portable, encoder });
+  const served = await closeOnFailure(found, serveOne(view, options));
+  const close = async (): Promise<void> => {
+    await served.close();
+    await found.close();
+  };
+  return { ...served, archives: found.entries.length, close };
+}
+
+async function serveOne(view: ZarrView, options: ServeOptions): Promise<ServedView> {
   const { host = "127.0.0.1", port = 0, cors, allowedHosts, onError } = options;
   const isOwn = makeHostCheck(host, allowedHosts);
   const gate = new Gate(options.limits);
@@ -96,7 +123,7 @@ export async function serveView(view: ZarrView, options: ServeOptions = {}): Pro
     cors,
     onError: (path, error) => onError?.(path, error),
   };
-  return { url, port: found, close: () => close(server) };
+  return { url, port: found, view, close: () => close(server) };
 }
 
 /** The open connections, and which of them are idle. */

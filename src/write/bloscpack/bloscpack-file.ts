@@ -8,7 +8,7 @@ import { loadDigest } from "../../bytes/checksum.ts";
 import type { ByteEdit } from "../../codec/types.ts";
 import { badArgument, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonObjectInput } from "../../format/types.ts";
-import type { WritableStore } from "../../store/types.ts";
+import type { PutSource, WritableStore } from "../../store/types.ts";
 import { elementsOf, resolveSelection, type Selected, type Selection } from "../../values/selection.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import {
@@ -23,9 +23,18 @@ import {
   shapeOf,
   withAttributes,
 } from "../editable.ts";
+import { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "../in-place/set-chunk.ts";
+import type { CutOptions } from "../layout/settings.ts";
 import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
-import { appendToBloscpack, type BloscpackAppendOptions, planAppend, rewrite } from "./bloscpack-append.ts";
+import {
+  appendToBloscpack,
+  type BloscpackAppendOptions,
+  type BloscpackAppendResult,
+  forecastAppend,
+  planAppend,
+  rewrite,
+} from "./bloscpack-append.ts";
 import { arrayOf, type BloscpackState, readState } from "./bloscpack-state.ts";
 import { encodeChunks } from "./bloscpack-write.ts";
 import { scratchBeside, spoolChunks } from "./chunk-spool.ts";
@@ -54,7 +63,7 @@ export class BloscpackFile extends Editable {
     addColumn: NO_COLUMNS,
     renameColumn: NO_COLUMNS,
     deleteColumn: NO_COLUMNS,
-    compact: "every change leaves the file in order; decompress and compress it to choose other settings",
+    compact: "a Bloscpack file is compacted as it is; decompress and compress it to choose other settings",
   };
   readonly #options: BloscpackFileOptions;
   readonly #line: OperationLine;
@@ -124,6 +133,54 @@ export class BloscpackFile extends Editable {
       this.#waiting.push(items.slice());
       this.#waitingBytes += items.length;
       if (this.#waitingBytes > MAX_WAITING) await this.#commit(options);
+    });
+  }
+
+  /**
+   * Appends bytes as they come, with what only Bloscpack has a word for: room in the offsets table, other metadata, a change in
+   * place. They count when this resolves.
+   *
+   * @throws LIMIT where the offsets table is full (`grow` goes on); BAD_ARGUMENT where bytes end inside a row; CONFLICT where another
+   * writer was faster
+   */
+  appendBytes(source: PutSource, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
+    return this.#line.run(async () => {
+      await this.#commit(options);
+      const { encoder } = this.#options;
+      const result = await appendToBloscpack(this.store, this.path, source, { encoder, ...options });
+      this.#state = await readState(this.store, this.path, { signal: options.signal });
+      return result;
+    });
+  }
+
+  /** What {@link appendBytes} of so many bytes would do; writes nothing. Throws as that. */
+  planAppend(bytes: number, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
+    return forecastAppend(this.store, this.path, bytes, options);
+  }
+
+  /**
+   * Sets the decoded bytes of one chunk where it lies: in its slot where it fits (`reserve` leaves room there), else at the end of the
+   * file, which is of version 4 then; `compact` makes it version 3 again. Durable when resolved.
+   *
+   * @throws BAD_ARGUMENT for no such chunk, and another number of bytes; UNSUPPORTED for a store or a file without what it needs;
+   * CONFLICT where the file has other names
+   */
+  setChunk(index: number, bytes: Uint8Array, options: SetChunkOptions = {}): Promise<SetChunkResult> {
+    return this.#line.run(async () => {
+      await this.#commit(options);
+      const result = await setChunk(this.store, this.path, index, bytes, options);
+      this.#state = await readState(this.store, this.path, { signal: options.signal });
+      return result;
+    });
+  }
+
+  /** Leaves chunks in order, back to back, and version 3. Throws `UNSUPPORTED` for other settings. */
+  override compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
+    if (Object.values(changes).some((value) => value !== undefined)) return this.refuse("compact");
+    return this.#line.run(async () => {
+      await this.#commit(options);
+      await compactFile(this.store, this.path, options);
+      this.#state = await readState(this.store, this.path, { signal: options.signal });
     });
   }
 

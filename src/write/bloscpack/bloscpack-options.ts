@@ -8,7 +8,7 @@ import type { ChunkEncoder, CompressorName, EncodeOptions, Shuffle } from "../..
 import { SuperchunkError } from "../../errors.ts";
 import { CHECKSUM_NAMES } from "../../format/checksums.ts";
 import type { BlpkHeader } from "../../format/header.ts";
-import type { ChecksumName, JsonInput } from "../../format/types.ts";
+import type { ChecksumName, DType, JsonInput } from "../../format/types.ts";
 import type { Reserve } from "../layout/settings.ts";
 
 /** A count, or that many times another one: `10x`. */
@@ -40,8 +40,12 @@ export interface BloscpackMetadataOptions {
   readonly maxMetaSize?: CountOrFactor | undefined;
 }
 
-/** Options of `compressBytes` and `compressArray`. */
+/** Options of `compressBytes` and `packBytes`. */
 export interface BloscpackOptions extends BloscpackCompression, LongOptions {
+  /** The bytes are the values of an array: in this memory order (default C), in the byte order of the dtype. */
+  readonly array?:
+    | { readonly dtype: DType; readonly shape: readonly number[]; readonly order?: "C" | "F" | undefined }
+    | undefined;
   /** Uncompressed bytes of a chunk (default 1 MiB), or `max`: as many as Blosc holds. */
   readonly chunkSize?: number | "max" | undefined;
   /** Of each chunk (default adler32). */

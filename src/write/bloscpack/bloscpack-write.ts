@@ -54,9 +54,10 @@ export interface BloscpackArray {
 }
 
 /**
- * Compresses bytes into a Bloscpack file.
+ * Compresses bytes into a Bloscpack file; with `array`, with the metadata by which bloscpack makes a numpy array of them.
  *
- * @throws CONFLICT where the key exists (unless `force`), BAD_ARGUMENT, LIMIT, and what the store throws
+ * @throws CONFLICT where the key exists (unless `force`), BAD_ARGUMENT, LIMIT, UNSUPPORTED for Python objects, and what the store
+ * throws
  */
 export async function compressBytes(
   source: PutSource,
@@ -64,6 +65,8 @@ export async function compressBytes(
   key: string,
   options: BloscpackOptions = {},
 ): Promise<BloscpackResult> {
+  if (options.array !== undefined)
+    return compressArray({ ...options.array, data: source }, store, key, { ...options, array: undefined });
   const size = options.size ?? (source instanceof Uint8Array ? source.length : undefined);
   return putPacked({ source, size, itemSize: undefined, metadata: options.metadata }, store, key, options);
 }
@@ -83,26 +86,19 @@ export async function compressArray(
 }
 
 /**
- * The bytes of a Bloscpack file of plain bytes, for where no store is written to, such as stdout.
+ * The bytes of such a file, for where no store is written to, such as stdout.
  *
- * `scratch` is where chunks wait until their offsets are known, where they are more than 64 MiB.
+ * `scratch` is a key where chunks wait until their offsets are known, where they are more than 64 MiB.
  */
 export function packBytes(
   source: PutSource,
   scratch: Scratch,
   options: BloscpackOptions = {},
 ): AsyncIterable<Uint8Array> {
+  if (options.array !== undefined)
+    return packPieces(packingOf({ ...options.array, data: source }, options), scratch, options, {});
   const size = options.size ?? (source instanceof Uint8Array ? source.length : undefined);
   return packPieces({ source, size, itemSize: undefined, metadata: options.metadata }, scratch, options, {});
-}
-
-/** The same of an array. */
-export function packArray(
-  array: BloscpackArray,
-  scratch: Scratch,
-  options: BloscpackOptions = {},
-): AsyncIterable<Uint8Array> {
-  return packPieces(packingOf(array, options), scratch, options, {});
 }
 
 /** What is packed. */

@@ -1,16 +1,17 @@
-/** Which archives `serve` shows, and under which names. */
+/** Which archives paths stand for, and the names of their nodes: for what is served, and what is referred to. */
 
 import { basename, resolve } from "node:path";
-import {
-  type OpenOptions,
-  openArchive as openIn,
-  type ReadableStore,
-  SuperchunkError,
-} from "../../src/index.ts";
-import { decoderOf, locate, openArchive } from "../../src/node/index.ts";
-import { findViewEntries, isArchive, type ViewEntry } from "../../src/zarr.ts";
+import type { OpenOptions } from "../archive/kinds/types.ts";
+import { open as openIn } from "../archive/open/open.ts";
+import { isArchive } from "../convert/sources/items.ts";
+import { SuperchunkError } from "../errors.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { findViewEntries, type ViewEntry } from "../view/view-tree.ts";
+import { locate } from "./locate.ts";
+import { openArchive } from "./open.ts";
+import { decoderOf } from "./threads/threads.ts";
 
-/** The archives of the typed paths, with the stores that they lie in. */
+/** The archives of paths, with the stores that they lie in. */
 export interface ServedEntries {
   readonly entries: readonly ViewEntry[];
   close(): Promise<void>;
@@ -20,7 +21,10 @@ export interface ServedEntries {
  * A single folder of archives is the root itself; an archive, and each of several paths, has its own name below it.
  * Throws `NOT_FOUND` where a path or archives in it are missing, `BAD_ARGUMENT` for two paths of one name.
  */
-export async function locateEntries(paths: readonly string[], signal: AbortSignal): Promise<ServedEntries> {
+export async function locateEntries(
+  paths: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<ServedEntries> {
   const stores: ReadableStore[] = [];
   const close = async (): Promise<void> => {
     for (const store of stores) await store.close?.();
@@ -44,10 +48,10 @@ export async function locateEntries(paths: readonly string[], signal: AbortSigna
       names.add(name);
       if (await isArchive(store, path, { signal })) {
         // A server's objects are remembered by version: only a store of its own takes new ones for right.
-        const openAnew = isRemote(typed)
+        const openAgain = isRemote(typed)
           ? (options: OpenOptions) => openArchive(typed, options)
           : (options: OpenOptions) => openIn(store, path, { ...options, decoder: decoderOf() });
-        entries.push({ node: name, source: store.describe(path), open: openAnew });
+        entries.push({ node: name, source: store.describe(path), open: openAgain });
         continue;
       }
       for (const entry of await findViewEntries(store, path, { signal }))

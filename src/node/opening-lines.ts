@@ -1,0 +1,169 @@
+/** The lines that open references, in Python and JavaScript: with containers, and who may read them. */
+import { resolve } from "node:path";
+import type { Container } from "../references/index.ts";
+import { toIcechunkPrefix } from "./icechunk/icechunk.ts";
+import { environmentOfS3 } from "./s3/s3-client.ts";
+import { parseS3Address } from "./s3/s3-store.ts";
+
+/** Lines to paste, by language. */
+export interface OpeningLines {
+  readonly Python: string;
+  readonly JavaScript: string;
+}
+
+/** What decides how a result is opened. */
+export interface WrittenForm {
+  /** Default `icechunk`. */
+  readonly to: "icechunk" | "kerchunk" | "kerchunk-parquet";
+  /** Of kerchunk JSON: version of the documents (default 3). */
+  readonly zarrFormat?: 2 | 3 | undefined;
+  readonly rectilinear?: boolean | undefined;
+  /** There are groups in it. */
+  readonly isTree: boolean;
+}
+
+/** What opens a result that was written so. */
+export function openingLines(
+  destination: string,
+  form: WrittenForm,
+  containers: readonly Container[],
+): OpeningLines {
+  const isRemote = /^[a-z0-9+.-]+:\/\//i.test(destination);
+  const place = isRemote ? destination : resolve(destination);
+  const lines =
+    form.to === "icechunk"
+      ? {
+          Python: icechunkPython(place, containers, form.isTree),
+          JavaScript: icechunkScript(place, containers),
+        }
+      : { Python: kerchunkPython(place, form, containers), JavaScript: kerchunkScript(place, containers) };
+  if (form.rectilinear !== true) return lines;
+  const enabled = 'import zarr\nzarr.config.set({"array.rectilinear_chunks": True})';
+  return { ...lines, Python: `${enabled}\n${lines.Python}` };
+}
+
+function kerchunkPython(
+  place: string,
+  { to, zarrFormat, isTree }: WrittenForm,
+  containers: readonly Container[],
+): string {
+  const [first] = containers;
+  const protocol = first === undefined || first.store === "local" ? "file" : first.prefix.split(":")[0];
+  const format = to === "kerchunk-parquet" || zarrFormat === 2 ? 2 : 3;
+  // zarr-python reads what is remote asynchronously, and fsspec wants to be told.
+  const settings = first?.store === "s3" ? fsspecOptions(first) : "";
+  const reached = protocol === "file" ? "" : ['"asynchronous": True', settings].filter(Boolean).join(", ");
+  const options = [
+    ...fsspecSet(place),
+    `"remote_protocol": "${protocol}"`,
+    ...(reached === "" ? [] : [`"remote_options": {${reached}}`]),
+  ];
+  return [
+    "import xarray",
+    `options = {${options.join(", ")}}`,
+    isTree ? "tree = xarray.open_datatree(" : "dataset = xarray.open_zarr(",
+    `    "reference://", ${isTree ? 'engine="zarr", ' : ""}storage_options=options, consolidated=False, zarr_format=${format}`,
+    ")",
+  ].join("\n");
+}
+
+/** A set itself, which may lie in S3; s3fs knows no settings behind an address. */
+function fsspecSet(place: string): string[] {
+  if (!place.startsWith("s3://")) return [`"fo": ${text(place)}`];
+  const { bucket, prefix = "", endpoint = environmentOfS3().endpoint, anonymous } = parseS3Address(place);
+  const reached = fsspecOptions({ anonymous, endpoint });
+  return [
+    `"fo": ${text(`s3://${bucket}/${prefix}`)}`,
+    '"target_protocol": "s3"',
+    ...(reached === "" ? [] : [`"target_options": {${reached}}`]),
+  ];
+}
+
+/** Settings of s3fs. */
+function fsspecOptions({
+  anonymous,
+  endpoint,
+}: {
+  readonly anonymous?: boolean | undefined;
+  readonly endpoint?: string | undefined;
+}): string {
+  return [
+    ...(anonymous === true ? ['"anon": True'] : []),
+    ...(endpoint === undefined ? [] : [`"endpoint_url": ${text(endpoint)}`]),
+  ].join(", ");
+}
+
+function kerchunkScript(place: string, containers: readonly Container[]): string {
+  const names = containers.map(({ name }) => text(name)).join(", ");
+  return [
+    'import { openReferences } from "superchunk/node";',
+    'import * as zarr from "zarrita";',
+    `const store = await openReferences(${text(place)}, { authorize: [${names}] });`,
+    'const group = await zarr.open(store, { kind: "group" });',
+  ].join("\n");
+}
+
+function icechunkPython(place: string, containers: readonly Container[], isTree: boolean): string {
+  const access = containers.map((each) => `${text(toIcechunkPrefix(each))}: ${pythonAccess(each)}`);
+  const map = `{${access.join(", ")}}`;
+  const needsWrapping = containers.some(({ store }) => store !== "local" && store !== "http");
+  return [
+    "import icechunk, xarray",
+    "repository = icechunk.Repository.open(",
+    `    ${pythonStorage(place)},`,
+    `    authorize_virtual_chunk_access=${needsWrapping ? `icechunk.containers_credentials(${map})` : map},`,
+    ")",
+    isTree
+      ? 'tree = xarray.open_datatree(repository.readonly_session("main").store, engine="zarr", consolidated=False)'
+      : 'dataset = xarray.open_zarr(repository.readonly_session("main").store, consolidated=False)',
+  ].join("\n");
+}
+
+function pythonStorage(place: string): string {
+  if (!place.startsWith("s3://")) return `icechunk.local_filesystem_storage(${text(place)})`;
+  const { bucket, prefix = "", region, endpoint, anonymous } = parseS3Address(place);
+  const found = environmentOfS3();
+  const server = endpoint ?? found.endpoint;
+  const settings = [
+    `bucket=${text(bucket)}`,
+    `prefix=${text(prefix)}`,
+    anonymous === true ? "anonymous=True" : "from_env=True",
+    ...(region === undefined ? [] : [`region=${text(region)}`]),
+    ...(server === undefined ? [] : [`endpoint_url=${text(server)}`, "force_path_style=True"]),
+    ...(server?.startsWith("http://") === true ? ["allow_http=True"] : []),
+  ];
+  return `icechunk.s3_storage(${settings.join(", ")})`;
+}
+
+function pythonAccess({ store, anonymous }: Container): string {
+  const from = anonymous === true ? "anonymous=True" : "from_env=True";
+  switch (store) {
+    case "local":
+      return "icechunk.credentials.LocalFileSystemAccess";
+    case "http":
+      return "icechunk.credentials.HttpAccess";
+    case "s3":
+      return `icechunk.s3_credentials(${from})`;
+    case "gcs":
+      return `icechunk.gcs_credentials(${from})`;
+    case "azure":
+      return `icechunk.azure_credentials(${from})`;
+  }
+}
+
+function icechunkScript(place: string, containers: readonly Container[]): string {
+  return [
+    'import { openReferences } from "superchunk/node";',
+    'import * as zarr from "zarrita";',
+    `const store = await openReferences(${text(place)}, {`,
+    '  form: "icechunk",',
+    `  containers: ${JSON.stringify(containers)},`,
+    "});",
+    'const group = await zarr.open(store, { kind: "group" });',
+  ].join("\n");
+}
+
+/** A string as both languages write it. */
+function text(value: string): string {
+  return JSON.stringify(value);
+}

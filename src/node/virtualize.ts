@@ -1,0 +1,235 @@
+/** References to archives at paths, for readers of Icechunk and kerchunk: found, planned, written, read back. */
+
+import type { Archive } from "../archive/kinds/types.ts";
+import { failureOf } from "../convert/failure.ts";
+import { SuperchunkError } from "../errors.ts";
+import {
+  type Container,
+  commonFolder,
+  defaultContainer,
+  joinPlans,
+  type PlanOptions,
+  parseContainers,
+  planLinkedReferences,
+  planReferences,
+  type ReferencePlan,
+  type ReferenceResult,
+  toLocation,
+  writeKerchunk,
+} from "../references/index.ts";
+import type { FailedArchive } from "../references/plan/reference-stream.ts";
+import type { ViewEntry } from "../view/view-tree.ts";
+import { locateEntries } from "./entries.ts";
+import { writeIcechunk } from "./icechunk/icechunk-write.ts";
+import { locate, locateTarget } from "./locate.ts";
+import { type OpeningLines, openingLines, type WrittenForm } from "./opening-lines.ts";
+import { openContainer } from "./references.ts";
+import { environmentOfS3 } from "./s3/s3-client.ts";
+import { parseS3Address } from "./s3/s3-store.ts";
+import { encoderOf } from "./threads/threads.ts";
+
+/** Options of {@link virtualize}. */
+export interface VirtualizeOptions
+  extends Omit<PlanOptions, "node" | "encoder">,
+    Partial<Pick<WrittenForm, "to" | "zarrFormat">> {
+  /** The archives become one array, joined along the first dimension (default false: a node for each). */
+  readonly concat?: boolean | undefined;
+  /** Of linked archives: one reference to each file, which is a whole shard (default false). */
+  readonly shards?: boolean | undefined;
+  /** Of Icechunk: add to a repository that is there (default false: `CONFLICT`). */
+  readonly update?: boolean | undefined;
+  /** Of kerchunk: replace a set that is there. Of Icechunk, with `update`: refer to known chunks again too. */
+  readonly overwrite?: boolean | undefined;
+  /** Where the archives lie and how they are read: containers, or the path of a JSON file with them; default: one for all. */
+  readonly containers?: Iterable<Container> | string | undefined;
+  /** Of Icechunk: of the commit. */
+  readonly message?: string | undefined;
+  /** Called once, with the archives that were found, before any is read. */
+  readonly onFound?: ((archives: readonly FoundEntry[]) => void) | undefined;
+  /** Called for an archive among many that cannot be referenced; the others are (default: it is in `failures`). */
+  readonly onFailure?: ((failure: FailedArchive) => void) | undefined;
+}
+
+/** An archive, and its node in what is written. */
+export interface FoundEntry {
+  /** How messages name it. */
+  readonly path: string;
+  readonly node: string;
+}
+
+/** What was written. */
+export interface VirtualizeResult extends ReferenceResult {
+  /** Of Icechunk: the commit, and the chunks that an update left as they were. */
+  readonly snapshot?: string;
+  readonly kept?: number;
+  /** Archives that were left out. */
+  readonly failures: readonly FailedArchive[];
+  /** Lines to paste that open it. */
+  readonly open: OpeningLines;
+}
+
+/**
+ * Writes references to the archives at paths and addresses, in folders of many too: nothing of them is copied but short last
+ * chunks. One archive alone, and several that are joined, succeed or fail as a whole.
+ *
+ * @throws NOT_FOUND; CONFLICT for what is there already; UNSUPPORTED for chunks that Zarr cannot have as they lie there; INCOMPLETE
+ * where no archive can be referenced; STALE where one changes meanwhile; and the codes of damage
+ */
+export async function virtualize(
+  sources: string | readonly string[],
+  destination: string,
+  options: VirtualizeOptions = {},
+): Promise<VirtualizeResult> {
+  const paths = typeof sources === "string" ? [sources] : sources;
+  const { entries, close } = await locateEntries(paths, options.signal);
+  options.onFound?.(entries.map(({ source, node }) => ({ path: source, node })));
+  const opened: Archive[] = [];
+  const failures: FailedArchive[] = [];
+  const note = (failure: FailedArchive): void => {
+    failures.push(failure);
+    options.onFailure?.(failure);
+  };
+  const onFailure = entries.length > 1 && options.concat !== true ? note : undefined;
+  try {
+    const { containers: given, to = "icechunk", zarrFormat } = options;
+    const containers = typeof given === "string" ? await readContainers(given) : given;
+    const nodes: string[] = [];
+    const plans = noteNodes(planAll(entries, options, opened, onFailure), nodes);
+    const own = [...(containers ?? [])];
+    const result =
+      to === "icechunk"
+        ? await writeIcechunk(plans, destination, {
+            onFailure,
+            containers: own.length > 0 ? own : [commonContainer(entries, paths)],
+            update: options.update,
+            renew: options.overwrite,
+            message: options.message,
+          })
+        : await writeSet(plans, destination, options, {
+            onFailure,
+            containers: own.length > 0 ? own : undefined,
+            containerFor: (folder) => containerAt(folder, paths),
+          });
+    const { rectilinear } = options;
+    const form = { to, zarrFormat, rectilinear, isTree: nodes.some((node) => node.includes("/")) };
+    return { ...result, failures, open: openingLines(destination, form, result.containers) };
+  } finally {
+    for (const archive of opened) if (isRemote(archive)) await archive.close();
+    await close();
+  }
+}
+
+/** Plans as they come, with the paths of their arrays. */
+async function* noteNodes(
+  plans: AsyncIterable<ReferencePlan>,
+  nodes: string[],
+): AsyncGenerator<ReferencePlan> {
+  for await (const plan of plans) {
+    for (const { node } of plan.arrays) nodes.push(node);
+    yield plan;
+  }
+}
+
+async function* planAll(
+  entries: readonly ViewEntry[],
+  { concat, shards, ...options }: VirtualizeOptions,
+  opened: Archive[],
+  onFailure: VirtualizeOptions["onFailure"],
+): AsyncGenerator<ReferencePlan> {
+  const { rectilinear, inline, guard, portable, dimensionNames, columns, signal } = options;
+  const settings: PlanOptions = {
+    ...{ rectilinear, inline, guard, portable, dimensionNames, columns, signal },
+    encoder: encoderOf(),
+  };
+  const [only] = entries;
+  const joined: ReferencePlan[] = [];
+  for (const entry of entries) {
+    let plan: ReferencePlan;
+    try {
+      const archive = await entry.open({ signal });
+      opened.push(archive);
+      const isAlone = entries.length === 1 || concat === true;
+      const node = isAlone ? nodeOf(archive, (only ?? entry).node) : entry.node;
+      const planOne = shards === true ? planLinkedReferences : planReferences;
+      plan = await planOne(archive, { ...settings, node });
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (onFailure === undefined) throw error;
+      onFailure({ path: entry.source, node: entry.node, ...failureOf(error, entry.source) });
+      continue;
+    }
+    if (concat === true) joined.push(plan);
+    else yield plan;
+  }
+  if (concat === true) yield joinPlans(joined, settings);
+}
+
+/** A table alone is the root, as xarray wants it; an array alone has its name, since xarray opens no bare array. */
+function nodeOf(archive: Archive, name: string): string {
+  return archive.kind === "table" ? "" : (name.split("/").at(-1) ?? name).replace(/\.[^.]+$/, "");
+}
+
+async function writeSet(
+  plans: AsyncIterable<ReferencePlan>,
+  destination: string,
+  { to, zarrFormat, overwrite, signal }: VirtualizeOptions,
+  settings: Pick<Parameters<typeof writeKerchunk>[3], "containers" | "containerFor" | "onFailure">,
+): Promise<ReferenceResult> {
+  const { store, path: name } = locateTarget(destination.replace(/\/+(?=\?|$)/, ""), "file");
+  try {
+    return await writeKerchunk(plans, store, name, {
+      form: to === "kerchunk" ? "json" : "parquet",
+      format: zarrFormat,
+      openContainer,
+      overwrite,
+      signal,
+      ...settings,
+    });
+  } finally {
+    await store.close?.();
+  }
+}
+
+function isRemote({ store, path }: Archive): boolean {
+  return /^[a-z0-9+.-]+:\/\//i.test(store.describe(path));
+}
+
+/** One container for all: the folder that the sources have in common. */
+function commonContainer(entries: readonly ViewEntry[], sources: readonly string[]): Container {
+  const folder = commonFolder(entries.map(({ source }) => toLocation(source)));
+  if (folder !== undefined) return containerAt(folder, sources);
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "the sources have no folder in common; give containers for them",
+    { field: "containers" },
+  );
+}
+
+/** The container of a folder, in S3 reached as the sources are: by what their addresses say, and by the environment. */
+function containerAt(folder: string, sources: readonly string[]): Container {
+  const source = sources.find((typed) => /^s3:\/\//i.test(typed));
+  if (source === undefined || !folder.startsWith("s3://")) return defaultContainer(folder);
+  const told = parseS3Address(source);
+  const found = environmentOfS3();
+  const endpoint = told.endpoint ?? found.endpoint;
+  return {
+    name: "s3",
+    prefix: folder,
+    store: "s3",
+    region: told.region ?? found.region ?? "us-east-1",
+    ...(endpoint === undefined ? {} : { endpoint }),
+    ...(told.anonymous === true ? { anonymous: true } : {}),
+  };
+}
+
+/** The containers of a file. Throws `NOT_FOUND`, and as `parseContainers`. */
+async function readContainers(location: string): Promise<Iterable<Container>> {
+  const { store, path } = await locate(location);
+  try {
+    const bytes = await store.get(path);
+    if (bytes !== undefined) return parseContainers(new TextDecoder().decode(bytes), location);
+    throw new SuperchunkError("NOT_FOUND", "there is no such file with containers", { path: location });
+  } finally {
+    await store.close?.();
+  }
+}
