@@ -15,7 +15,7 @@ import { countChunks, type Run, type StoredLayout } from "../format/layout.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import type { ArrayWriter } from "../write/array/array-writer.ts";
-import type { ArrayMirror } from "../write/array/mirror.ts";
+import type { ArrayMirror } from "../write/array/publisher.ts";
 import type { Committed } from "../write/array/root.ts";
 import type { ChunkPlace } from "../write/array/superchunk-file.ts";
 import type { PublishPolicy } from "../write/editable.ts";

@@ -1,6 +1,6 @@
 /** The lines that open references, in Python and JavaScript: with containers, and who may read them. */
 import { resolve } from "node:path";
-import type { Container } from "../references/index.ts";
+import type { Container } from "../references/containers/containers.ts";
 import { toIcechunkPrefix } from "./icechunk/icechunk.ts";
 import { environmentOfS3 } from "./s3/s3-client.ts";
 import { parseS3Address } from "./s3/s3-store.ts";

@@ -7,16 +7,12 @@ import {
   type Container,
   commonFolder,
   defaultContainer,
-  joinPlans,
-  type PlanOptions,
   parseContainers,
-  planLinkedReferences,
-  planReferences,
-  type ReferencePlan,
-  type ReferenceResult,
   toLocation,
-  writeKerchunk,
-} from "../references/index.ts";
+} from "../references/containers/containers.ts";
+import { type ReferenceResult, writeKerchunk } from "../references/kerchunk/write-kerchunk.ts";
+import { joinPlans, planLinkedReferences } from "../references/plan/join.ts";
+import { type PlanOptions, planReferences, type ReferencePlan } from "../references/plan/plan.ts";
 import type { FailedArchive } from "../references/plan/reference-stream.ts";
 import type { ViewEntry } from "../view/view-tree.ts";
 import { locateEntries } from "./entries.ts";

@@ -3,8 +3,8 @@
  *
  * Knows the rules of `types.ts`; must not know any store.
  */
-import { SuperchunkError } from "../errors.ts";
-import type { ListEntry, StoreOptions } from "./types.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import type { ListEntry, ReadableStore, StoreOptions } from "./types.ts";
 
 /** An empty part, `.` or `..`, anywhere: also a leading, trailing or doubled `/`, and the empty key. */
 const BAD_PART = /(?:^|\/)\.{0,2}(?:\/|$)/;
@@ -110,4 +110,26 @@ export function* listKeys(
     options?.signal?.throwIfAborted();
     yield { name, kind };
   }
+}
+
+// Looks into folders of stores. Must not know what lies there.
+
+/** True where a folder holds something; false for a store that cannot list, which cannot tell. */
+export async function hasEntries(
+  store: ReadableStore,
+  folder: string,
+  options?: StoreOptions,
+): Promise<boolean> {
+  try {
+    for await (const _ of store.list(folder, options)) return true;
+  } catch (error) {
+    if (!isSuperchunkError(error, "UNSUPPORTED")) throw error;
+  }
+  return false;
+}
+
+/** True where there is an object at a key, or a folder that holds something (`""`: the root, a folder). */
+export async function isTaken(store: ReadableStore, key: string, options?: StoreOptions): Promise<boolean> {
+  if (key !== "" && (await store.stat(key, options)) !== undefined) return true;
+  return hasEntries(store, key, options);
 }

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { formatDatetime } from "../../cli/values/cell-text.ts";
 import type { DType, TimeUnit } from "../../src/format/types.ts";
-import { storedTimes } from "../../src/values/time-value.ts";
+import { storedTimes } from "../../src/values/item-bytes.ts";
 import fc from "../property.ts";
 
 const dates = (unit: TimeUnit, scale = 1): DType => ({

@@ -5,7 +5,7 @@ import { open } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { open as openPath } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { createTable } from "../../src/write/bcolz/table-write.ts";
+import { createTable } from "../../src/write/bcolz/bcolz-create.ts";
 import { findFixture } from "../fixtures/manifest.ts";
 import { withCounting } from "../store/counting.ts";
 import { hex, rejectionOf, utf8 } from "./hex.ts";

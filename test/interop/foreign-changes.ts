@@ -3,9 +3,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { FileStore } from "../../src/node/index.ts";
-import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { createCarray, createTable } from "../../src/write/bcolz/bcolz-create.ts";
 import { addColumn, deleteColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
-import { createTable } from "../../src/write/bcolz/table-write.ts";
 import { appendRows, changeAttributes, resizeRows } from "../write/foreign-support.ts";
 import { dtypeOf, hash, someBytes } from "./foreign-data.ts";
 import type { PeerName } from "./peers.ts";

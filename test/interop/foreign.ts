@@ -10,10 +10,9 @@ import { decodeHeader } from "../../src/format/header.ts";
 import { decodeSectionHeader } from "../../src/format/metadata.ts";
 import type { JsonInput } from "../../src/format/types.ts";
 import { FileStore, open } from "../../src/node/index.ts";
+import { createCarray, createTable } from "../../src/write/bcolz/bcolz-create.ts";
 import { chooseChunklen } from "../../src/write/bcolz/carray-settings.ts";
-import { createCarray } from "../../src/write/bcolz/carray-write.ts";
 import { addColumn, renameColumn } from "../../src/write/bcolz/table-columns.ts";
-import { createTable } from "../../src/write/bcolz/table-write.ts";
 import {
   appendToBloscpack,
   type BloscpackAppendOptions,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
-import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { createCarray } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import type { ExpectedValues } from "./expectations.ts";
 

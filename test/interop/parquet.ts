@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { CompressorName, Shuffle } from "../../src/codec/types.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { convert, FileStore, open } from "../../src/node/index.ts";
-import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { createCarray } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { type FixtureDType, loadArchives } from "../fixtures/manifest.ts";
 import type { PeerName } from "./peers.ts";

@@ -10,7 +10,7 @@ import {
   formatContainers,
   parseContainers,
   toLocation,
-} from "../../src/references/index.ts";
+} from "../../src/references/containers/containers.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 
 const bucket: Container = { name: "bucket", prefix: "s3://bucket/", store: "s3", region: "eu-west-1" };

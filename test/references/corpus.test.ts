@@ -3,13 +3,9 @@ import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isSuperchunkError } from "../../src/errors.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
-import {
-  openReferences,
-  planReferences,
-  type ReferencePlan,
-  type ReferenceStore,
-  writeKerchunk,
-} from "../../src/references/index.ts";
+import { openReferences, type ReferenceStore } from "../../src/references/kerchunk/open-references.ts";
+import { writeKerchunk } from "../../src/references/kerchunk/write-kerchunk.ts";
+import { planReferences, type ReferencePlan } from "../../src/references/plan/plan.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { openFixture, sha256 } from "../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, findFixture, loadArchives } from "../fixtures/manifest.ts";

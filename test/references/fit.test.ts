@@ -3,10 +3,11 @@ import { describe, expect, it } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { decode } from "../../src/codec/index.ts";
 import { parseDType } from "../../src/format/dtype.ts";
-import { joinPlans, type PlanOptions, planReferences } from "../../src/references/index.ts";
+import { joinPlans } from "../../src/references/plan/join.ts";
 import type { PlannedChunk } from "../../src/references/plan/plan.ts";
+import { type PlanOptions, planReferences } from "../../src/references/plan/plan.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { createCarray } from "../../src/write/bcolz/bcolz-create.ts";
 import { type ArraySettings, putBloscpack } from "../convert/to-zarr/make-archive.ts";
 
 const LOCATED = { locate: (key: string) => `https://host.invalid/${key}`, guard: false, node: "x" } as const;

@@ -7,19 +7,14 @@ import { isSuperchunkError } from "../../src/errors.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore } from "../../src/node/fs/fs-store.ts";
 import { openContainer } from "../../src/node/references.ts";
-import {
-  type Container,
-  defaultContainer,
-  openReferences,
-  planReferences,
-  type ReferencePlan,
-  type ReferenceStore,
-  writeKerchunk,
-} from "../../src/references/index.ts";
+import { type Container, defaultContainer } from "../../src/references/containers/containers.ts";
+import { openReferences, type ReferenceStore } from "../../src/references/kerchunk/open-references.ts";
+import { writeKerchunk } from "../../src/references/kerchunk/write-kerchunk.ts";
+import { planReferences, type ReferencePlan } from "../../src/references/plan/plan.ts";
 import { ScannedObjects } from "../../src/references/plan/scanned-objects.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ObjectInfo } from "../../src/store/types.ts";
-import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { createCarray } from "../../src/write/bcolz/bcolz-create.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 

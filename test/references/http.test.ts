@@ -5,12 +5,9 @@ import { inspect } from "node:util";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isSuperchunkError, SuperchunkError } from "../../src/errors.ts";
 import { openReferences as openAt, openContainer } from "../../src/node/references.ts";
-import {
-  type Container,
-  type ContainerCredentials,
-  openReferences,
-  type ReferenceStore,
-} from "../../src/references/index.ts";
+import type { ContainerCredentials } from "../../src/references/containers/container-reader.ts";
+import type { Container } from "../../src/references/containers/containers.ts";
+import { openReferences, type ReferenceStore } from "../../src/references/kerchunk/open-references.ts";
 import { HttpStore } from "../../src/store/http.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { runCli } from "../cli/harness.ts";

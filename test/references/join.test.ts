@@ -2,14 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
-import {
-  joinPlans,
-  openReferences,
-  type PlanOptions,
-  planReferences,
-  type ReferencePlan,
-  writeKerchunk,
-} from "../../src/references/index.ts";
+import { openReferences } from "../../src/references/kerchunk/open-references.ts";
+import { writeKerchunk } from "../../src/references/kerchunk/write-kerchunk.ts";
+import { joinPlans } from "../../src/references/plan/join.ts";
+import { type PlanOptions, planReferences, type ReferencePlan } from "../../src/references/plan/plan.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { putBloscpack } from "../convert/to-zarr/make-archive.ts";
 import { documentOf, readThroughView } from "../view/read-view.ts";

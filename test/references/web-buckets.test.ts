@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { SuperchunkError } from "../../src/errors.ts";
+import type { Container } from "../../src/references/containers/containers.ts";
 import {
-  type Container,
   type OpenReferencesOptions,
   openReferences,
   type ReferenceStore,
-} from "../../src/references/index.ts";
+} from "../../src/references/kerchunk/open-references.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { corpusFolder } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";

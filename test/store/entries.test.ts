@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { assertFree } from "../../src/dual/documents.ts";
 import { SuperchunkError } from "../../src/errors.ts";
-import { hasEntries, isTaken } from "../../src/store/entries.ts";
+import { hasEntries, isTaken } from "../../src/store/key.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import { withFaults } from "./faulty.ts";
 

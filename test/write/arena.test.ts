@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ChunkArena } from "../../src/write/rows/arena.ts";
+import { ChunkArena } from "../../src/write/rows/chunk-maker.ts";
 
 test("chunks lie one behind the other, in blocks that are used again when they are given back", () => {
   const arena = new ChunkArena();

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
 import { createZarr, FileStore, link, openZarr, openZarrWriter, unlink } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
-import { createTable } from "../../src/write/bcolz/table-write.ts";
+import { createTable } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarrWriter as openWriterIn } from "../../src/zarr/write/create.ts";
 import { temporaryFolder } from "../folder.ts";

@@ -6,7 +6,7 @@ import { open as openIn } from "../../src/archive/open/open.ts";
 import { parseDType } from "../../src/format/dtype.ts";
 import { FileStore, openArchive } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { createCarray } from "../../src/write/bcolz/carray-write.ts";
+import { createCarray } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray, compressBytes } from "../../src/write/bloscpack/bloscpack-write.ts";
 import { openZarr, openZarrArray } from "../../src/zarr/read/open.ts";
 import { createTransformerArray, ShardingTransformer } from "../../src/zarr/transformer.ts";

@@ -1,8 +1,7 @@
 /** `open`: any archive from any store, told apart by content. */
 import { SuperchunkError } from "../../errors.ts";
-import { hasEntries } from "../../store/entries.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
-import { checkKey, joinKey } from "../../store/key.ts";
+import { checkKey, hasEntries, joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { withHeads } from "../../store/wrappers/heads.ts";
 import type { Archive, OpenOptions } from "../kinds/types.ts";

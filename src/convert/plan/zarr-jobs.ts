@@ -10,7 +10,7 @@ import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
-import type { ItemTransform } from "../../values/item-transform.ts";
+import type { ItemTransform } from "../../values/copy-items.ts";
 import { leafOf } from "../../zarr/codecs/chain.ts";
 import type { Stage } from "../../zarr/codecs/stage.ts";
 import { countPositions } from "../../zarr/document/chunk-grid.ts";

@@ -1,9 +1,8 @@
 /** bcolz's folders: carrays, and ctables. */
 import { at } from "../../bytes/at.ts";
 import { elementsOf } from "../../values/selection.ts";
+import { type CarrayOptions, createCarray, createTable } from "../../write/bcolz/bcolz-create.ts";
 import { typesizeOf } from "../../write/bcolz/carray-settings.ts";
-import { type CarrayOptions, createCarray } from "../../write/bcolz/carray-write.ts";
-import { createTable } from "../../write/bcolz/table-write.ts";
 import type { ColumnTable } from "../pipeline.ts";
 import { type Column, compressionOf, isCutByRows, rowsOf } from "../sources/columns.ts";
 import type { CopyingEncoder } from "../sources/offered-chunks.ts";

@@ -11,8 +11,7 @@ import { formatDType } from "../../format/dtype.ts";
 import { parseJson, stringifyJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { hasEntries } from "../../store/entries.ts";
-import { joinKey } from "../../store/key.ts";
+import { hasEntries, joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import {
   dataKey,

@@ -13,10 +13,9 @@ import { LINK_RECORD } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
-import { SteadyStore } from "../fs/steady-store.ts";
 import { locate, refuseEmptyPath } from "../locate.ts";
 import { useNativeDigests } from "../threads/native-digest.ts";
-import { dualFiles } from "./files.ts";
+import { dualFiles, SteadyStore } from "./files.ts";
 
 /** Options of {@link link}. */
 export interface LinkPathOptions extends LinkOptions, LockOptions {

@@ -2,19 +2,16 @@
 import type * as Icechunk from "@earthmover/icechunk";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
+import { type Container, Containers } from "../../references/containers/containers.ts";
 import {
-  type Container,
-  Containers,
   isClosed,
   notReadBack,
-  type PlannedChunk,
-  type ReferencedArray,
-  type ReferencePlan,
   type ReferenceResult,
   ReferenceSet,
-  type StreamSettings,
   sampleArrays,
-} from "../../references/index.ts";
+} from "../../references/kerchunk/write-kerchunk.ts";
+import type { PlannedChunk, ReferencedArray, ReferencePlan } from "../../references/plan/plan.ts";
+import type { StreamSettings } from "../../references/plan/reference-stream.ts";
 import { joinKey } from "../../store/key.ts";
 import { encodeDocument } from "../../zarr/document/metadata-v3.ts";
 import { keepContainers } from "../references.ts";

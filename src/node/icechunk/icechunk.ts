@@ -10,7 +10,9 @@ import { resolve } from "node:path";
 import type * as Icechunk from "@earthmover/icechunk";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject } from "../../format/types.ts";
-import { type Container, type ContainerCredentials, Containers, isClosed } from "../../references/index.ts";
+import type { ContainerCredentials } from "../../references/containers/container-reader.ts";
+import { type Container, Containers } from "../../references/containers/containers.ts";
+import { isClosed } from "../../references/kerchunk/write-kerchunk.ts";
 import { environmentOfS3 } from "../s3/s3-client.ts";
 import { parseS3Address } from "../s3/s3-store.ts";
 

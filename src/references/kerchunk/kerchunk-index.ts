@@ -11,8 +11,7 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { Guard } from "../containers/guard.ts";
-import { fromBase64 } from "./kerchunk-json.ts";
-import { chunkCounts } from "./kerchunk-parquet.ts";
+import { chunkCounts, fromBase64 } from "./kerchunk-forms.ts";
 
 /** A place in an object; without a length, all of it. */
 export interface StoredReference {

@@ -18,8 +18,12 @@ import {
 } from "../containers/containers.ts";
 import type { ReferenceCounts, ReferencedArray, ReferencePlan } from "../plan/plan.ts";
 import { type ReferenceItem, type StreamSettings, streamReferences } from "../plan/reference-stream.ts";
-import { formatKerchunkJson, type ReferenceFormat, zarr2ChunkKey } from "./kerchunk-json.ts";
-import { writeKerchunkParquet } from "./kerchunk-parquet.ts";
+import {
+  formatKerchunkJson,
+  type ReferenceFormat,
+  writeKerchunkParquet,
+  zarr2ChunkKey,
+} from "./kerchunk-forms.ts";
 import { assertSame, containersKey, openReferences } from "./open-references.ts";
 
 /** How a set of kerchunk references is written. */

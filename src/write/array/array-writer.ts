@@ -19,8 +19,7 @@ import type { ArraySettings } from "../layout/settings.ts";
 import { type BegunChunk, ChunkMaker, ColumnChunks } from "../rows/chunk-maker.ts";
 import { type ChunkSource, PlannedSource } from "../rows/chunk-source.ts";
 import { RowBuffer } from "../rows/row-buffer.ts";
-import type { ArrayMirror } from "./mirror.ts";
-import { Publisher, type Segment, SuperchunkFiles } from "./publisher.ts";
+import { type ArrayMirror, Publisher, type Segment, SuperchunkFiles } from "./publisher.ts";
 import { type ArrayRoot, CommitLine, type Committed } from "./root.ts";
 import { ownCopy, type StoredChunk } from "./superchunk-file.ts";
 

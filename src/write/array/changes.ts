@@ -2,6 +2,8 @@
  * Growing, shrinking, deleting rows. Each plans on an {@link ArrayWriter} with nothing else planned; the caller commits.
  */
 import type { LongOptions } from "../../archive/kinds/types.ts";
+import { encodeJson } from "../../archive/places/generation.ts";
+import { isSuperchunkError } from "../../errors.ts";
 import { mergeSpans, withoutSpan } from "../../format/layout.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import { joinField, splitField } from "../layout/columns.ts";
@@ -126,5 +128,26 @@ export async function deleteRows(
     const from = Math.max(0, end - index * chunklen);
     await writer.append(items.subarray(from * writer.rowBytes));
     options.onProgress?.({ done: (writer.rows - start) * writer.rowBytes, total });
+  }
+}
+
+// Changing `meta/storage` together with the rows. The commit carries the new storage in `meta/sizes`; then the file is
+// replaced, and another commit takes it out of `meta/sizes` again. @see FORMAT.md [FG-07]
+
+/**
+ * Finishes what a commit with `layout.storage` began, in this session or in one that was interrupted. The array is whole
+ * without it: where it fails, that is a warning, and it is tried again later.
+ */
+export async function commitStorage(writer: ArrayWriter): Promise<void> {
+  const { storage } = writer.committed.layout;
+  if (storage === undefined) return;
+  const { root } = writer;
+  try {
+    await root.assertOurs();
+    await root.store.put(root.key("meta/storage"), encodeJson(storage), { durable: true });
+    await writer.recommit({}, true);
+  } catch (error) {
+    if (!isSuperchunkError(error) || error.code === "CONFLICT") throw error;
+    root.warnings.push(error.message);
   }
 }

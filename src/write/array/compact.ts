@@ -18,8 +18,7 @@ import { appendRun } from "../layout/runs.ts";
 import { type ArraySettings, type CutOptions, settleSettings, storageOf } from "../layout/settings.ts";
 import { reshapeRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
-import { grow } from "./changes.ts";
-import { commitStorage } from "./storage-commit.ts";
+import { commitStorage, grow } from "./changes.ts";
 import type { StoredChunk } from "./superchunk-file.ts";
 
 /** A superchunk as the layout has it. */

@@ -32,9 +32,8 @@ import {
   storedOptions,
 } from "../layout/settings.ts";
 import { ArrayWriter, type MirrorMaker } from "./array-writer.ts";
-import { grow } from "./changes.ts";
+import { commitStorage, grow } from "./changes.ts";
 import { ArrayRoot, type Committed, newArrayId } from "./root.ts";
-import { commitStorage } from "./storage-commit.ts";
 import { WritableArray } from "./writable-array.ts";
 
 /** Held while an array is open for writing. */

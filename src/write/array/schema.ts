@@ -6,17 +6,16 @@ import { SuperchunkError } from "../../errors.ts";
 import { givenDType } from "../../format/dtype.ts";
 import { superchunkName } from "../../format/naming.ts";
 import type { DType, Field, JsonValue } from "../../format/types.ts";
-import { encodeItem } from "../../values/item-bytes.ts";
+import { encodeItem, storedTimes } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
-import { storedTimes } from "../../values/time-value.ts";
 import { fieldSize } from "../../values/values.ts";
 import type { NewColumn } from "../editable.ts";
 import { assertApart, type ColumnLayout, layOutColumns } from "../layout/columns.ts";
 import { type ArraySettings, storageOf } from "../layout/settings.ts";
 import { readRows } from "../rows/rows.ts";
 import type { ArrayWriter } from "./array-writer.ts";
+import { commitStorage } from "./changes.ts";
 import { giveName } from "./compact.ts";
-import { commitStorage } from "./storage-commit.ts";
 import { type StoredChunk, totalLength } from "./superchunk-file.ts";
 
 /** Adds a column behind the others, with as many rows of `values`, or all of the default. */

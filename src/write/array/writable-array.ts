@@ -33,10 +33,9 @@ import { type CutOptions, optionsOf, settleSettings } from "../layout/settings.t
 import { collectItems } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";
-import { deleteRows, grow, shrink } from "./changes.ts";
+import { commitStorage, deleteRows, grow, shrink } from "./changes.ts";
 import { fold, foldMany, planCompaction, recode, settleNames, tidy } from "./compact.ts";
 import { addColumn, deleteColumn, renameColumn } from "./schema.ts";
-import { commitStorage } from "./storage-commit.ts";
 import { ValueSetter } from "./value-setter.ts";
 
 const DONE = Promise.resolve();

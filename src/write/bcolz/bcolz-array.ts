@@ -13,6 +13,7 @@ import { givenDType } from "../../format/dtype.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { PutSource, WritableStore } from "../../store/types.ts";
+import { storedTimes } from "../../values/item-bytes.ts";
 import {
   elementsOf,
   resolveSelection,
@@ -20,7 +21,6 @@ import {
   type Selection,
   selectedOf,
 } from "../../values/selection.ts";
-import { storedTimes } from "../../values/time-value.ts";
 import { toValues } from "../../values/values.ts";
 import { checkCount } from "../bloscpack/bloscpack-options.ts";
 import { cutPieces } from "../bloscpack/pieces.ts";
@@ -39,6 +39,7 @@ import {
 import { joinField, splitField } from "../layout/columns.ts";
 import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
 import { columnSources, itemsOf, readRows, reshapeRows } from "../rows/rows.ts";
+import { readTable } from "./bcolz-create.ts";
 import { defaultRowOf } from "./carray-settings.ts";
 import { type CarrayState, claimCarray } from "./carray-state.ts";
 import { appendRows, repeatRow, resizeRows, type StagedChange, stageChunks } from "./carray-steps.ts";
@@ -53,7 +54,6 @@ import {
   readColumns,
   renameColumn,
 } from "./table-columns.ts";
-import { readTable } from "./table-state.ts";
 
 /** How a carray or a table is opened. */
 export interface BcolzOptions extends EditorOptions {

@@ -14,10 +14,17 @@ import type { StoreOptions, WritableStore } from "../../store/types.ts";
 import { type Extent, elementsOf } from "../../values/selection.ts";
 import { type ResizePlan, type SetPlan, touchedChunks } from "../editable.ts";
 import type { ColumnLayout } from "../layout/columns.ts";
+import {
+  type CarrayOptions,
+  checkNames,
+  commitColumns,
+  createCarray,
+  findColumn,
+  type NewTableColumn,
+  readTable,
+  type TableState,
+} from "./bcolz-create.ts";
 import { type CarrayState, readCarray } from "./carray-state.ts";
-import { type CarrayOptions, createCarray } from "./carray-write.ts";
-import { commitColumns, findColumn, readTable, type TableState } from "./table-state.ts";
-import { checkNames, type NewTableColumn } from "./table-write.ts";
 
 /** Options of {@link addColumn}. */
 interface AddColumnOptions extends Omit<CarrayOptions, "attrs"> {

@@ -1,9 +1,8 @@
 /** A place for a new array: empty, or emptied on request. Knows which files archives have; touches no others. */
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { hasEntries } from "../../store/entries.ts";
-import { joinKey } from "../../store/key.ts";
+import { hasEntries, joinKey } from "../../store/key.ts";
 import type { ReadableStore, WritableStore } from "../../store/types.ts";
-import { readTable } from "../bcolz/table-state.ts";
+import { readTable } from "../bcolz/bcolz-create.ts";
 
 /** What says that there is an archive. */
 const MARKS = ["meta/sizes", "meta/storage", "__rootdirs__"] as const;

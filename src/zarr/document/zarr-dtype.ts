@@ -8,7 +8,7 @@
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
 import type { DType, Field, JsonObject, JsonValue } from "../../format/types.ts";
-import { type ItemTransform, packFields, swapParts } from "../../values/item-transform.ts";
+import { type ItemTransform, packFields, swapParts } from "../../values/copy-items.ts";
 
 /** How an array of some dtype is described in Zarr. */
 export interface ZarrType {

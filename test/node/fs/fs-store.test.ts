@@ -1,8 +1,8 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { SteadyStore } from "../../../src/node/dual/files.ts";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
-import { SteadyStore } from "../../../src/node/fs/steady-store.ts";
 import { makeFolder, writeFiles } from "../../store/folder.ts";
 import { describeReading, describeWriting, OBJECTS } from "../../store/store-contract.ts";
 

@@ -6,7 +6,7 @@ import { parseDType } from "../../../src/format/dtype.ts";
 import { encodeNpyHeader } from "../../../src/format/npy.ts";
 import { open, S3Store } from "../../../src/node/index.ts";
 import { openWritable } from "../../../src/node/write.ts";
-import { createCarray } from "../../../src/write/bcolz/carray-write.ts";
+import { createCarray } from "../../../src/write/bcolz/bcolz-create.ts";
 import { runCli } from "../../cli/harness.ts";
 import { keysOf } from "../../convert/to-zarr/read-back.ts";
 import { temporaryFolder } from "../../folder.ts";

@@ -1,4 +1,5 @@
 /** What reading over a network costs, in requests: the same over HTTP and S3, for every dialect and size of chunk. */
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
 import type { Archive, ArrayArchive } from "../../../src/archive/kinds/types.ts";
@@ -12,8 +13,7 @@ import { MemoryStore } from "../../../src/store/memory.ts";
 import type { ObjectInfo, ReadableStore } from "../../../src/store/types.ts";
 import { zarrView } from "../../../src/view/view.ts";
 import { createArray } from "../../../src/write/array/create.ts";
-import { createCarray } from "../../../src/write/bcolz/carray-write.ts";
-import { createTable } from "../../../src/write/bcolz/table-write.ts";
+import { createCarray, createTable } from "../../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../../src/write/bloscpack/bloscpack-write.ts";
 import { keysOf } from "../../convert/to-zarr/read-back.ts";
 import { serveObjects, type TestServer } from "../../store/server.ts";

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { FileStore, serveView } from "../../../src/node/index.ts";
 import { ServeBuffers } from "../../../src/node/serve/serve-gate.ts";
-import { createCarray } from "../../../src/write/bcolz/carray-write.ts";
+import { createCarray } from "../../../src/write/bcolz/bcolz-create.ts";
 import { findViewEntries, zarrTreeView } from "../../../src/zarr.ts";
 import { temporaryFolder } from "../../folder.ts";
 import { ask } from "./ask.ts";

@@ -1,0 +1,256 @@
+/** Makes carrays that bcolz 1.2 and bcolz-zipline open. `meta/sizes` comes last: without it there is none. @see FORMAT.md [FA-08] */
+
+import { at } from "../../bytes/at.ts";
+import { SuperchunkError } from "../../errors.ts";
+import { MAX_COLUMNS, parseRootdirs, tooManyColumns } from "../../format/folder.ts";
+import { joinMembers, memberText, splitMembers } from "../../format/json.ts";
+import { checkStoredName } from "../../format/naming.ts";
+import type { DType, JsonObjectInput, JsonValue } from "../../format/types.ts";
+import { joinKey } from "../../store/key.ts";
+import type { PutSource, StoreOptions, WritableStore } from "../../store/types.ts";
+import { elementsOf } from "../../values/selection.ts";
+import { checkCount } from "../bloscpack/bloscpack-options.ts";
+import {
+  type CarrayCompression,
+  type CarraySettings,
+  checkCarrayDType,
+  checkChunklen,
+  chooseChunklen,
+  defaultRowOf,
+  storageText,
+  typesizeOf,
+} from "./carray-settings.ts";
+import { chunkKey } from "./carray-state.ts";
+import { type CarrayWriteOptions, checkLengths, sizesBytes, stageRows, utf8 } from "./carray-steps.ts";
+
+/** Options of {@link createCarray}. */
+export interface CarrayOptions extends CarrayWriteOptions {
+  readonly cparams?: CarrayCompression | undefined;
+  /** Rows of a chunk; default: as bcolz chooses it, by `expectedlen`. */
+  readonly chunklen?: number | undefined;
+  /** Rows that the array will have, about; needed for a good chunk length where `data` are a stream. */
+  readonly expectedlen?: number | undefined;
+  /** Default value (zeros where absent). */
+  readonly dflt?: JsonValue | undefined;
+  readonly attrs?: JsonObjectInput | undefined;
+}
+
+/** Rows of one dtype. */
+interface CarraySource {
+  readonly dtype: DType;
+  /** Shape of a row; empty (the default) for single values. */
+  readonly rowShape?: readonly number[] | undefined;
+  /** The rows' bytes: C order, in the byte order of the dtype. */
+  readonly data: PutSource;
+}
+
+/** What was written. */
+interface CarrayResult {
+  readonly rows: number;
+  readonly rowsAppended: number;
+}
+
+/**
+ * Makes a carray in a folder that has none.
+ *
+ * @throws CONFLICT where there is an array; BAD_ARGUMENT, LIMIT, UNSUPPORTED
+ */
+export async function createCarray(
+  store: WritableStore,
+  path: string,
+  source: CarraySource,
+  options: CarrayOptions = {},
+): Promise<CarrayResult> {
+  const sizesKey = joinKey(path, "meta/sizes");
+  for (const name of ["meta/sizes", "__rootdirs__"]) {
+    if ((await store.stat(joinKey(path, name), options)) === undefined) continue;
+    throw new SuperchunkError("CONFLICT", "there is an array or a table in the folder already", {
+      path: store.describe(path),
+    });
+  }
+  const { dtype, rowShape = [], data } = source;
+  checkCarrayDType(dtype, rowShape);
+  const rowBytes = elementsOf(rowShape) * dtype.itemSize;
+  const { cname = "lz4", clevel = 5, shuffle = "shuffle" } = options.cparams ?? {};
+  const known = data instanceof Uint8Array ? Math.floor(data.length / rowBytes) : undefined;
+  const expectedlen = checkCount(
+    "expectedlen",
+    options.expectedlen ?? known ?? 0,
+    0,
+    Number.MAX_SAFE_INTEGER,
+  );
+  const chunklen = checkChunklen(options.chunklen ?? chooseChunklen(expectedlen, rowBytes), rowBytes);
+  const encode = { cname, clevel: checkCount("clevel", clevel, 0, 9), shuffle, typesize: typesizeOf(dtype) };
+  const dflt = options.dflt ?? null;
+  defaultRowOf(dtype, rowShape, dflt); // a default value that does not fit is told before anything is written
+  const settings: CarraySettings = {
+    dtype,
+    rowShape,
+    rowBytes,
+    chunklen,
+    encode,
+    dflt,
+  };
+  const staged = await stageRows(
+    { store, path, settings, rows: 0 },
+    data,
+    new Uint8Array(0),
+    undefined,
+    options,
+  );
+  if (staged.rows === 0) {
+    // bcolz opens no array without the folder, and most stores make none for nothing.
+    await store.put(chunkKey(path, 0), new Uint8Array(0));
+    await store.delete(chunkKey(path, 0));
+  }
+  const text = storageText(dtype, encode, chunklen, expectedlen || staged.rows, dflt);
+  await store.put(joinKey(path, "__attrs__"), utf8(`${memberText(options.attrs ?? {})}\n`));
+  await store.put(joinKey(path, "meta/storage"), utf8(text));
+  await store.sync?.(staged.keys);
+  const cbytes = staged.cbytes + chunklen * rowBytes;
+  await store.put(sizesKey, sizesBytes({}, settings, staged.rows, cbytes), { ifAbsent: true });
+  return { rows: staged.rows, rowsAppended: staged.rows };
+}
+
+// What a writer must know of a table that is there. Knows the folder; must not know how it is changed.
+
+/** A column of a table: its name, and its folder's key. */
+interface TableColumn {
+  readonly name: string;
+  readonly folder: string;
+}
+
+/** A table that is to be changed. */
+export interface TableState {
+  readonly store: WritableStore;
+  readonly path: string;
+  readonly columns: readonly TableColumn[];
+  /** `__rootdirs__` as it was read, and its version. */
+  readonly rootdirs: Uint8Array;
+  readonly version: string;
+  /** blz 0.6 stores the folders too. */
+  readonly hasDirs: boolean;
+}
+
+/** Reads `__rootdirs__` of the table at `path`. Throws `NOT_FOUND`, and the codes of damage. */
+export async function readTable(
+  store: WritableStore,
+  path: string,
+  options: StoreOptions = {},
+): Promise<TableState> {
+  const key = joinKey(path, "__rootdirs__");
+  const info = await store.stat(key, options);
+  const rootdirs = await store.get(key, options);
+  if (info === undefined || rootdirs === undefined)
+    throw new SuperchunkError("NOT_FOUND", "this is not a table: __rootdirs__ is missing", {
+      path: store.describe(path),
+    });
+  const shown = store.describe(key);
+  const { names, dirs } = parseRootdirs(rootdirs, shown);
+  return {
+    store,
+    path,
+    rootdirs,
+    version: info.version,
+    hasDirs: splitMembers(rootdirs, shown).has("dirs"),
+    columns: names.map((name) => ({ name, folder: joinKey(path, dirs[name] ?? name) })),
+  };
+}
+
+/** The column of that name. Throws `NOT_FOUND`. */
+export function findColumn(state: TableState, name: string): TableColumn {
+  const column = state.columns.find((each) => each.name === name);
+  if (column !== undefined) return column;
+  throw new SuperchunkError(
+    "NOT_FOUND",
+    `no column "${name}"; there are ${state.columns.map((each) => each.name).join(", ")}`,
+    { path: state.store.describe(state.path), field: name },
+  );
+}
+
+/** The commit of a change of columns: replaces `__rootdirs__`. Throws `CONFLICT` where another writer was faster. */
+export async function commitColumns(state: TableState, columns: readonly TableColumn[]): Promise<void> {
+  const { store, path, rootdirs, version, hasDirs } = state;
+  const key = joinKey(path, "__rootdirs__");
+  const members = splitMembers(rootdirs, store.describe(key));
+  members.set("names", memberText(columns.map(({ name }) => name)));
+  const depth = path === "" ? 0 : path.length + 1;
+  const dirs = Object.fromEntries(columns.map(({ name, folder }) => [name, folder.slice(depth)]));
+  if (hasDirs) members.set("dirs", memberText(dirs));
+  await store.put(key, new TextEncoder().encode(`${joinMembers(members)}\n`), { ifVersion: version });
+}
+
+// Makes tables of carrays that bcolz 1.2 and bcolz-zipline open. @see FORMAT.md [FT-05]
+
+/** A column to be made. */
+export interface NewTableColumn extends CarraySource {
+  readonly name: string;
+  /** Its own settings, where they differ from the table's. */
+  readonly options?:
+    | Pick<CarrayOptions, "cparams" | "chunklen" | "expectedlen" | "dflt" | "attrs">
+    | undefined;
+}
+
+/** What was done to a table. */
+interface TableResult {
+  readonly rows: number;
+  readonly rowsAppended: number;
+}
+
+/**
+ * Makes a table in a folder that has none. It is there once `__rootdirs__` is.
+ *
+ * @throws CONFLICT where there is something; BAD_ARGUMENT for columns of different lengths; LIMIT, UNSUPPORTED
+ */
+export async function createTable(
+  store: WritableStore,
+  path: string,
+  columns: readonly NewTableColumn[],
+  options: CarrayOptions = {},
+): Promise<TableResult> {
+  const rootdirs = joinKey(path, "__rootdirs__");
+  for (const key of [rootdirs, joinKey(path, "meta/sizes")]) {
+    if ((await store.stat(key, options)) === undefined) continue;
+    throw new SuperchunkError("CONFLICT", "there is a table or an array in the folder already", {
+      path: store.describe(path),
+    });
+  }
+  checkNames(columns.map(({ name }) => name));
+  const { attrs, ...settings } = options;
+  const lengths: number[] = [];
+  for (const { name, options: own, ...source } of columns) {
+    const { rows } = await createCarray(store, joinKey(path, name), source, { ...settings, ...own });
+    lengths.push(rows);
+  }
+  checkLengths(
+    columns.map(({ name }) => name),
+    lengths,
+  );
+  await store.put(joinKey(path, "__attrs__"), utf8(`${memberText(attrs ?? {})}\n`));
+  await store.put(rootdirs, utf8(`${memberText({ names: columns.map(({ name }) => name) })}\n`), {
+    ifAbsent: true,
+  });
+  const rows = at(lengths, 0);
+  return { rows, rowsAppended: rows };
+}
+
+/** Names that bcolz takes: Python identifiers that do not begin with an underscore. Throws `BAD_ARGUMENT`. */
+export function checkNames(names: readonly string[]): void {
+  if (names.length > MAX_COLUMNS) throw tooManyColumns(undefined, names.length);
+  for (const [i, name] of names.entries()) {
+    const isPlain = /^[\p{L}][\p{L}\p{N}_]*$/u.test(name);
+    if (isPlain && names.indexOf(name) === i) {
+      checkStoredName(name, name, "names");
+      continue;
+    }
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      isPlain
+        ? `there are two columns "${name}"`
+        : `"${name}" cannot name a column: bcolz takes letters, digits and underscores, a letter first`,
+      { field: "names", found: name },
+    );
+  }
+  if (names.length === 0)
+    throw new SuperchunkError("BAD_ARGUMENT", "a table has one column at least", { field: "names" });
+}
