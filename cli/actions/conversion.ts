@@ -39,6 +39,8 @@ const PARQUET_ONLY = {
   statistics: "--statistics",
   compatible: "--compatible",
   strings: "--strings",
+  zipline: "--zipline",
+  prices: "--prices",
 } as const satisfies Partial<Record<keyof ConvertFlags, string>>;
 
 /** Converts, or with `--dry-run` plans, one source, or several and whole trees, as typed. */

@@ -28,6 +28,9 @@ export interface ConvertFlags {
   readonly statistics?: "pages" | "none";
   readonly compatible?: boolean;
   readonly strings?: "utf8" | "fixed";
+  /** `--no-zipline` makes it false. */
+  readonly zipline?: boolean;
+  readonly prices?: "raw" | "decimal" | "double";
   readonly damaged?: Damaged;
   /** What `--damaged` means for opening, and what was found gone. */
   readonly reading: Pick<OpenOptions, "damaged" | "onDamage">;
@@ -92,6 +95,14 @@ export function addConvert(program: Command, context: Context): void {
         "--strings <kind>",
         "for Parquet: strings as UTF-8, or as bytes of a fixed length (default: utf8)",
       ).choices(["utf8", "fixed"]),
+    )
+    .option("--zipline", "for Parquet: the table has daily bars of zipline (default: seen by its attributes)")
+    .option("--no-zipline", "for Parquet: days and prices of zipline stay numbers")
+    .addOption(
+      new Option(
+        "--prices <kind>",
+        "for Parquet: prices of zipline as thousandths, decimals or doubles (default: raw)",
+      ).choices(["raw", "decimal", "double"]),
     )
     .addOption(damagedOption())
     .option("--concat", "join the archives along the first dimension to one array, or one group of arrays")

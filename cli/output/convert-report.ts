@@ -33,7 +33,13 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOpt
     concat: flags.concat,
     parquet:
       to === "parquet"
-        ? { statistics: flags.statistics !== "none", compatible: flags.compatible, strings: flags.strings }
+        ? {
+            statistics: flags.statistics !== "none",
+            compatible: flags.compatible,
+            strings: flags.strings,
+            zipline: flags.zipline,
+            prices: flags.prices,
+          }
         : undefined,
     signal: context.signal,
     ...flags.reading,

@@ -52,6 +52,13 @@ export interface ParquetOptions {
   readonly compatible?: boolean | undefined;
   /** `utf8` (default): strings of numpy become strings; `fixed`: their bytes with the zeros that fill them up. */
   readonly strings?: "utf8" | "fixed" | undefined;
+  /**
+   * Daily bars of zipline: `day` becomes a date, and `prices` are what that says. Default: where the attributes and columns of a
+   * table are those of zipline.
+   */
+  readonly zipline?: boolean | undefined;
+  /** Prices of zipline: thousandths as they are stored (`raw`, default), decimals with three places, or doubles. */
+  readonly prices?: "raw" | "decimal" | "double" | undefined;
 }
 
 /** What a conversion makes, and how. */

@@ -82,7 +82,7 @@ export interface SchemaOptions {
   /** `utf8` (default): strings of numpy become strings; `fixed`: their bytes, with the zeros, of one length. */
   readonly strings?: "utf8" | "fixed" | undefined;
   /** For uint32 of zipline: a logical type in place of the plain number. */
-  readonly as?: "day" | "minute" | "decimal" | "double" | undefined;
+  readonly as?: "day" | "decimal" | "double" | undefined;
 }
 
 /** A column and its leaves, in order. */
@@ -280,16 +280,6 @@ function describeZipline(as: NonNullable<SchemaOptions["as"]>): Described {
           logical: { kind: "date" },
         },
         why: "seconds become days",
-      };
-    case "minute":
-      return {
-        leaf: {
-          ...leaf,
-          kind: "int64",
-          conversion: { kind: "multiply", factor: 1000n },
-          logical: { kind: "timestamp", unit: "ms" },
-        },
-        why: "seconds become timestamps",
       };
     case "decimal":
       return {

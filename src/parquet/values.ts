@@ -35,14 +35,10 @@ export function leafValues(leaf: Leaf, rows: Uint8Array, rowBytes: number): Leaf
     case "text":
       return conversion.isUnicode ? unicodeTexts(leaf, items) : byteTexts(itemSize, items);
     case "days":
-      if (dtype.kind === "uint") return whole(bytesOf(daysOfSeconds(new Uint32Array(aligned(items, 4)))), 4);
+      if (dtype.kind === "uint")
+        return whole(bytesOf(daysOfSeconds(leaf, new Uint32Array(aligned(items, 4)))), 4);
       return daysOf(leaf, new BigInt64Array(aligned(items, 8)), conversion);
     case "multiply":
-      if (dtype.kind === "uint") {
-        const { factor } = conversion;
-        const seconds = new Uint32Array(aligned(items, 4));
-        return whole(bytesOf(BigInt64Array.from(seconds, (value) => BigInt(value) * factor)), 8);
-      }
       return multiplied(leaf, new BigInt64Array(aligned(items, 8)), conversion.factor);
     case "price": {
       const prices = new Uint32Array(aligned(items, 4));
@@ -137,8 +133,14 @@ function multiplied(leaf: Leaf, values: BigInt64Array, factor: bigint): LeafValu
 
 const SECONDS_OF_DAY = 86_400;
 
-function daysOfSeconds(seconds: Uint32Array): Int32Array {
-  return Int32Array.from(seconds, (value) => Math.floor(value / SECONDS_OF_DAY));
+function daysOfSeconds({ path }: Leaf, seconds: Uint32Array): Int32Array {
+  const odd = seconds.find((value) => value % SECONDS_OF_DAY !== 0);
+  if (odd === undefined) return Int32Array.from(seconds, (value) => value / SECONDS_OF_DAY);
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `column "${path.join(".")}" has the value ${odd}, which is not the beginning of a day; without zipline (--no-zipline) it stays a number`,
+    { field: path.join("."), found: odd },
+  );
 }
 
 function daysOf(

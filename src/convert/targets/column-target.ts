@@ -73,6 +73,7 @@ export interface ColumnFormat {
   /** What becomes of a column, and why; default: what `whyRecoded` says of its piece. */
   describe?(
     column: Column,
+    piece: Piece,
     options: ConvertOptions,
   ): { readonly action: "restream" | "recode"; readonly reason?: string };
   /** Documents of its folders. */
@@ -239,7 +240,7 @@ function describePiece(
     refusal === undefined ? recoded : (format.whyRefused?.(piece) ?? recoded ?? refusal.summary);
   return piece.columns.map((column) => {
     const { name, path, nbytes, shape, chunks } = column;
-    const described = refusal === undefined ? format.describe?.(column, options) : undefined;
+    const described = refusal === undefined ? format.describe?.(column, piece, options) : undefined;
     const reason = described === undefined ? ofPiece : described.reason;
     const count = chunks?.nchunks ?? 0;
     const done = described?.action ?? (reason === undefined ? "copy" : "recode");

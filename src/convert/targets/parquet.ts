@@ -13,7 +13,7 @@ import type { JsonValue } from "../../format/types.ts";
 import { joinableCodec } from "../../parquet/blosc-pages.ts";
 import { type Page, ParquetFile, PRODUCER_VERSION } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";
-import { columnSchema, type Leaf } from "../../parquet/schema.ts";
+import { columnSchema, type Leaf, type SchemaOptions } from "../../parquet/schema.ts";
 import type { ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
@@ -35,34 +35,58 @@ export const PARQUET: ColumnFormat = {
     statistics: parquet?.statistics ?? true,
     compatible: parquet?.compatible ?? false,
     strings: parquet?.strings ?? "utf8",
+    zipline: parquet?.zipline ?? null,
+    prices: parquet?.prices ?? "raw",
   }),
   whyRecoded: () => undefined,
   describe: describePlan,
 
   async write(piece, context) {
     const { options, store } = context;
-    const columns = piece.columns.map((column) => fileColumn(column, options));
+    const columns = fileColumns(piece, options);
     for (const { schema } of columns) for (const note of schema.notes) context.note(note);
-    const bytes = fileBytes(columns, metadataOf(piece), context);
+    const bytes = fileBytes(columns, metadataOf(piece, options), context);
     await store.put(piece.key, bytes, { ifAbsent: options.overwrite !== true, signal: context.signal });
   },
 
-  async compare({ key, columns }, { store, options, signal }) {
+  async compare(piece, { store, options, signal }) {
     const { compareFile } = await import("./parquet-compare.ts");
-    await compareFile(
-      columns.map((column) => fileColumn(column, options)),
-      store,
-      key,
-      signal,
-    );
+    await compareFile(fileColumns(piece, options), store, piece.key, signal);
   },
 };
 
-/** A column as it is written. @throws UNSUPPORTED for a dtype that Parquet has no type for */
-function fileColumn(column: Column, options: ConvertOptions): FileColumn {
+/** The columns as they are written. @throws UNSUPPORTED for a dtype that Parquet has no type for */
+function fileColumns(piece: Piece, options: ConvertOptions): FileColumn[] {
+  return piece.columns.map((column) => fileColumn(column, piece, options));
+}
+
+const PRICES: readonly string[] = ["open", "high", "low", "close"];
+
+/** True for daily bars of zipline, as the caller says, or by the attributes that zipline looks rows up with. */
+function isZipline({ table }: Piece, { parquet }: ConvertOptions): boolean {
+  if (table === undefined || parquet?.zipline === false) return false;
+  const marks = ["first_row", "last_row", "calendar_offset"].every((name) => name in table.attrs);
+  return parquet?.zipline === true || (marks && table.names.includes("day"));
+}
+
+/** What a column of zipline becomes; undefined where it stays a number. */
+function ziplineType(name: string, { parquet }: ConvertOptions): SchemaOptions["as"] {
+  if (name === "day") return "day";
+  const prices = parquet?.prices ?? "raw";
+  return PRICES.includes(name) && prices !== "raw" ? prices : undefined;
+}
+
+function fileColumn(column: Column, piece: Piece, options: ConvertOptions): FileColumn {
   const { parquet = {} } = options;
   const [, ...rowShape] = column.shape;
-  const schema = columnSchema(column.name || ONLY_COLUMN, column.dtype, rowShape, parquet, column.path);
+  const as = isZipline(piece, options) ? ziplineType(column.name, options) : undefined;
+  const schema = columnSchema(
+    column.name || ONLY_COLUMN,
+    column.dtype,
+    rowShape,
+    { strings: parquet.strings, as },
+    column.path,
+  );
   const rowBytes = rowShape.reduce((product, n) => product * n, column.dtype.itemSize);
   // DuckDB knows BYTE_STREAM_SPLIT of numbers alone, not of bytes of a fixed length.
   const mayBeSplit = schema.leaves.every(({ kind }) =>
@@ -100,9 +124,10 @@ function whyNotByChunks({ archive, order, shape }: Column, rowBytes: number): st
 /** What becomes of a column, as far as its metadata and its first header tell. */
 function describePlan(
   column: Column,
+  piece: Piece,
   options: ConvertOptions,
 ): { action: "restream" | "recode"; reason?: string } {
-  const file = fileColumn(column, options);
+  const file = fileColumn(column, piece, options);
   const [leaf] = file.schema.leaves;
   const { cname, shuffle, typesize } = column.settings;
   const isShuffled = shuffle === "shuffle" && typesize !== 1;
@@ -289,7 +314,8 @@ class Gathered {
 }
 
 /** Attributes, and what the types do not say. */
-function metadataOf({ columns, table }: Piece): Map<string, string> {
+function metadataOf(piece: Piece, options: ConvertOptions): Map<string, string> {
+  const { columns, table } = piece;
   const metadata = new Map<string, string>();
   const attrs = table?.attrs ?? columns[0]?.attrs ?? {};
   for (const [name, value] of Object.entries(attrs)) metadata.set(name, stringifyJson(value));
@@ -300,6 +326,8 @@ function metadataOf({ columns, table }: Piece): Map<string, string> {
     ...(table === undefined || Object.keys(own).length === 0 ? {} : { attrs: own }),
     ...(fillValue === undefined ? {} : { fill_value: fillValue }),
   }));
+  if (isZipline(piece, options) && (options.parquet?.prices ?? "raw") === "raw")
+    metadata.set("zipline.price_scale", "1000");
   metadata.set("superchunk", stringifyJson({ columns: described } as unknown as JsonValue));
   return metadata;
 }

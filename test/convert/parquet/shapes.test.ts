@@ -138,6 +138,25 @@ test("the file names the version of the package, and Arrow's schema and pandas' 
   expect([schema.readUInt32LE(0), schema.readUInt32LE(4)]).toEqual([0xffff_ffff, schema.length - 8]);
 });
 
+test("days of zipline become dates, and prices what is asked for", async () => {
+  const kinds = { raw: undefined, decimal: "DECIMAL", double: undefined } as const;
+  for (const [prices, converted] of Object.entries(kinds)) {
+    const store = new MemoryStore();
+    const source = await openFixture("ctable/bcolz-daily-equities");
+    const parquet = { prices: prices as keyof typeof kinds };
+    await convert(source, { store, path: "a.parquet" }, { to: "parquet", verify: true, parquet });
+    const { metadata } = await metadataOf(store);
+    const typeOf = (name: string) => metadata.schema.find((element) => element.name === name);
+    expect([typeOf("day")?.converted_type, typeOf("close")?.converted_type]).toEqual([
+      "DATE",
+      prices === "raw" ? "UINT_32" : converted,
+    ]);
+    expect(typeOf("volume")?.converted_type).toBe("UINT_32");
+    const scale = metadata.key_value_metadata?.find(({ key }) => key === "zipline.price_scale")?.value;
+    expect(scale).toBe(prices === "raw" ? "1000" : undefined);
+  }
+});
+
 test("an array of no rows is a file without row groups", async () => {
   const store = new MemoryStore();
   await convert(await openFixture("carray/bcolz-empty-f4"), { store, path: "a.parquet" }, { to: "parquet" });
