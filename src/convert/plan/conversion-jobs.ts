@@ -7,6 +7,7 @@ import type { Archive, ArrayArchive, OpenOptions, TableArchive } from "../../arc
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
+import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { groupDocument } from "../../zarr/document/metadata-v3.ts";
@@ -15,6 +16,8 @@ import type { ChunkRun, ConversionPlan, LayoutOptions, PlannedArray } from "../p
 import {
   addAttributes,
   checkNames,
+  findOhlcRatio,
+  meaningOf,
   nameDimensions,
   type SourceArray,
   sourceOfArray,
@@ -127,14 +130,23 @@ interface NamedPlace {
   readonly name?: string | undefined;
 }
 
+interface ArchiveOptions extends LayoutOptions, OpenOptions {
+  /** Attributes that say what a column means; its own win. */
+  readonly added?: JsonObject | undefined;
+}
+
 async function addArchive(
   found: Collected,
   place: NamedPlace,
   archive: ArrayArchive,
-  options: LayoutOptions & OpenOptions,
+  options: ArchiveOptions,
 ): Promise<void> {
   if (archive.columnNames.length > 0) await addColumns(found, place, archive, archive.columnNames, options);
-  else await addArray(found, place, sourceOfArray(archive, options), options);
+  else {
+    const source = sourceOfArray(archive, options);
+    const attrs = keepFloats({ ...options.added, ...source.attrs }, source.attrs);
+    await addArray(found, place, { ...source, attrs }, options);
+  }
 }
 
 async function addColumns(
@@ -146,7 +158,10 @@ async function addColumns(
 ): Promise<void> {
   const wanted = node === "" ? chosen(archive, names, options.columns) : names;
   const nodes = nameNodes(wanted);
+  const ratio = await findOhlcRatio(archive, names, options);
+  const meaning = meaningOf(names, archive.attrs, ratio);
   const added: JsonObject = {
+    ...meaning.table,
     column_order: wanted.map((column) => nodes.get(column) ?? column),
     ...(name === undefined ? {} : { superchunk: { name } }),
   };
@@ -159,7 +174,7 @@ async function addColumns(
     if (to !== column)
       found.renamed.push({ from: joinKey(archive.path, column.replaceAll("/", "%2F")), to: path });
     const place = { node: path, name: to === column ? undefined : column };
-    await addArchive(found, place, archive.column(column), options);
+    await addArchive(found, place, archive.column(column), { ...options, added: meaning.columns[column] });
   }
 }
 

@@ -22,6 +22,7 @@ import {
   offerChunks,
   zarrTypesize,
 } from "./offered-chunks.ts";
+import { withoutMeaning } from "./source-array.ts";
 
 /** How the source is compressed, as far as it says. */
 export interface ColumnSettings {
@@ -108,7 +109,7 @@ export async function describeColumn(name: string, source: ColumnArray): Promise
     shape: source.shape,
     order: archive?.order ?? "C",
     nbytes: source.nbytes,
-    attrs: source.attrs,
+    attrs: source instanceof ZarrArray ? withoutMeaning(source.attrs, name) : source.attrs,
     fillValue: source instanceof ZarrArray ? storedDefault(source) : source.fillValue,
     isFillInexact: source instanceof ZarrArray && !isDefaultExact(source),
     chunks,

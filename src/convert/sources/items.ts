@@ -14,6 +14,7 @@ import { COLUMN_ORDER, orderNames, type ZarrGroup } from "../../zarr/read/group.
 import { openZarr } from "../../zarr/read/open.ts";
 import { assertSkippable } from "../failure.ts";
 import type { ColumnArray, ColumnTable, SourceItem, SourceLocation } from "../pipeline.ts";
+import { withoutMeaning } from "./source-array.ts";
 
 /** Objects whose change means that an archive has changed; those that exist count. */
 const METADATA = ["", "meta/sizes", "meta/storage", "meta/attributes", "__attrs__", "__rootdirs__"];
@@ -257,5 +258,5 @@ async function isTableGroup(group: ZarrGroup): Promise<boolean> {
 
 function withoutOrder(attrs: JsonObject): JsonObject {
   const { [COLUMN_ORDER]: _, ...others } = attrs;
-  return keepFloats(others, attrs);
+  return withoutMeaning(keepFloats(others, attrs));
 }

@@ -8,6 +8,8 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { joinKey, splitKey } from "../../store/key.ts";
+import type { StoreOptions } from "../../store/types.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
 import type { ZarrType } from "../../zarr/document/zarr-dtype.ts";
 import type { LayoutOptions } from "../pipeline.ts";
@@ -236,6 +238,87 @@ export function checkNames(
     expected: unfit.length,
     found: given.length,
   });
+}
+
+/** Attributes in CF's words, which xarray decodes: of a table, and of its columns by name. */
+export interface TableMeaning {
+  readonly table: JsonObject;
+  readonly columns: Readonly<Record<string, JsonObject>>;
+}
+
+const PRICES: readonly string[] = ["open", "high", "low", "close"];
+/** What the columns of zipline's daily bars are: their day in seconds, and the number of their asset. */
+const DAILY = {
+  day: { standard_name: "time", units: "seconds since 1970-01-01", calendar: "proleptic_gregorian" },
+  id: { long_name: "sid" },
+} as const satisfies Record<string, JsonObject>;
+const DAILY_TABLE = { coordinates: "day id" } as const;
+
+/**
+ * What the columns of zipline's bars mean. Daily bars are known by their attributes; prices have a factor where the bundle says
+ * how many units one is (`ohlcRatio`, of its metadata.json). The stored numbers stay as they are.
+ */
+export function meaningOf(names: readonly string[], attrs: JsonObject, ohlcRatio?: number): TableMeaning {
+  const isDaily =
+    ["day", "id", ...PRICES].every((name) => names.includes(name)) &&
+    ["first_row", "last_row", "calendar_offset"].every((name) => Object.hasOwn(attrs, name));
+  const scaled = ohlcRatio === undefined ? [] : PRICES.map((name) => [name, { scale_factor: 1 / ohlcRatio }]);
+  return {
+    table: isDaily ? DAILY_TABLE : {},
+    columns: { ...(isDaily ? DAILY : {}), ...Object.fromEntries(scaled) },
+  };
+}
+
+/** The attributes without those that {@link meaningOf} adds: on the way back to an archive they go again. */
+export function withoutMeaning(attrs: JsonObject, column?: string): JsonObject {
+  const added: JsonObject =
+    column === undefined ? DAILY_TABLE : { ...(DAILY as Record<string, JsonObject>)[column] };
+  const isOurs = ([name, value]: [string, JsonValue]): boolean => attrs[name] === value;
+  if (Object.keys(added).length === 0 || !Object.entries(added).every(isOurs)) return attrs;
+  const rest = Object.entries(attrs).filter(([name]) => !Object.hasOwn(added, name));
+  return keepFloats(Object.fromEntries(rest), attrs);
+}
+
+/** Zipline's minute bars have no more columns than these; how many units a price is says a file above their folders. */
+const MINUTE_NAMES = [...PRICES, "volume"].sort().join();
+const BUNDLE_METADATA = "metadata.json";
+const MOST_FOLDERS_ABOVE = 3;
+const MOST_METADATA_BYTES = 64 << 20;
+
+/** What the `metadata.json` of a bundle of minute bars says of the prices of one of its tables; undefined where there is none. */
+export async function findOhlcRatio(
+  { store, path }: Pick<SourceArchive, "store" | "path">,
+  names: readonly string[],
+  options: StoreOptions,
+): Promise<number | undefined> {
+  if ([...names].sort().join() !== MINUTE_NAMES) return undefined;
+  let folder = path;
+  for (let above = 0; above < MOST_FOLDERS_ABOVE && folder !== ""; above++) {
+    folder = splitKey(folder).folder;
+    const key = joinKey(folder, BUNDLE_METADATA);
+    const info = await store.stat(key, options);
+    if (info === undefined || info.size > MOST_METADATA_BYTES) continue;
+    const bytes = await store.get(key, options);
+    const ratio = bytes === undefined ? undefined : ratioIn(bytes, splitKey(path).name);
+    if (ratio !== undefined) return ratio;
+  }
+  return undefined;
+}
+
+/** The ratio of one asset, where it has its own, else that of all; undefined for what is not such a document. */
+function ratioIn(bytes: Uint8Array, table: string): number | undefined {
+  let document: unknown;
+  try {
+    document = JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return undefined;
+  }
+  if (typeof document !== "object" || document === null) return undefined;
+  const { ohlc_ratio: all, ohlc_ratios_per_sid: each } = document as Record<string, unknown>;
+  const sid = /^0*(\d+)\.bcolz$/.exec(table)?.[1] ?? "";
+  const own = typeof each === "object" && each !== null ? (each as Record<string, unknown>)[sid] : undefined;
+  const ratio = own ?? all;
+  return typeof ratio === "number" && Number.isFinite(ratio) && ratio > 0 ? ratio : undefined;
 }
 
 /** The archive's attributes with ours beside them; notes say which of ours had to give way. */
