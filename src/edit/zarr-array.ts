@@ -2,6 +2,7 @@
  * A Zarr v3 array that is open for editing. Chunks come before the document that counts them, and go after it; the copies of the
  * document in consolidated metadata follow.
  */
+
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { joinBytes } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
@@ -15,14 +16,13 @@ import { elementsOf, resolveSelection, type Selected, type Selection } from "../
 import {
   type AttributeChanges,
   attempt,
-  Editable,
-  OperationLine,
   planDeletion,
   type ResizePlan,
   type SetPlan,
   shapeOf,
   withAttributes,
 } from "../write/editable.ts";
+import { QueuedEditor, WaitingRows } from "../write/queued-editor.ts";
 import { collectItems } from "../write/rows/edits.ts";
 import { itemsOf, readRows } from "../write/rows/rows.ts";
 import { segmentsOf } from "../zarr/document/chunk-grid.ts";
@@ -48,25 +48,22 @@ const AT_ONCE = 8;
 const NO_COLUMNS = "a Zarr array has no columns; a group has arrays";
 const OLD = "only Zarr v3 documents are changed; convert the array first";
 
-export class ZarrEdit extends Editable {
+export class ZarrEdit extends QueuedEditor {
   readonly kind = "array";
   readonly format = "zarr";
   readonly store: WritableStore;
   readonly path: string;
   protected readonly reasons: Readonly<Record<string, string>>;
-  readonly #settings: ZarrEditSettings;
-  readonly #line: OperationLine;
   #array: WritableZarrArray;
-  #waiting: Uint8Array[] = [];
-  #waitingBytes = 0;
+  readonly #settings: ZarrEditSettings;
+  readonly #waiting = new WaitingRows(MAX_WAITING);
 
   constructor(array: WritableZarrArray, settings: ZarrEditSettings) {
-    super();
+    super(array.store.describe(array.path), settings.lock);
     this.#array = array;
     this.#settings = settings;
     this.store = array.store;
     this.path = array.path;
-    this.#line = new OperationLine(array.store.describe(array.path), (error) => Promise.reject(error));
     this.reasons = {
       addColumn: NO_COLUMNS,
       renameColumn: NO_COLUMNS,
@@ -86,7 +83,7 @@ export class ZarrEdit extends Editable {
   override get shape(): readonly number[] {
     const [rows, ...rowShape] = this.#array.shape;
     if (rows === undefined) return [];
-    return [rows + this.#waitingBytes / Math.max(1, this.#rowBytes), ...rowShape];
+    return [rows + this.#waiting.count(this.#rowBytes), ...rowShape];
   }
   override get chunkLength(): number | undefined {
     return this.#array.chunkShape[0];
@@ -117,13 +114,10 @@ export class ZarrEdit extends Editable {
         await this.#appendAll(readRows(values, facts), options);
         return;
       }
-      for await (const piece of items === undefined ? readRows(values, facts) : [items]) {
-        if (piece.length % this.#rowBytes !== 0)
-          throw badArgument("source", `${piece.length} bytes`, `whole rows of ${this.#rowBytes} bytes`);
-        this.#waiting.push(piece.slice());
-        this.#waitingBytes += piece.length;
-      }
-      if (this.#waitingBytes > MAX_WAITING) await this.#commitRows(options);
+      let areMany = false;
+      for await (const piece of items === undefined ? readRows(values, facts) : [items])
+        areMany = this.#waiting.add(piece, this.#rowBytes);
+      if (areMany) await this.#commitRows(options);
     });
   }
 
@@ -227,40 +221,26 @@ export class ZarrEdit extends Editable {
     selection?: S,
     options: LongOptions = {},
   ): Promise<Selected<S>> {
-    return this.#line.run(async (): Promise<Selected<S>> => {
+    return this.line.run(async (): Promise<Selected<S>> => {
       await this.#commitRows(options);
       return this.#array.get<S>(selection, options);
     });
   }
 
   override getBytes(selection: Selection | null = null, options: LongOptions = {}): Promise<Uint8Array> {
-    return this.#line.run(async () => {
+    return this.line.run(async () => {
       await this.#commitRows(options);
       return this.#array.getBytes(selection, options);
     });
   }
 
-  flush(): Promise<void> {
-    return this.#line.run(() => this.#flush());
-  }
-
-  async close(): Promise<void> {
-    if (this.#line.isClosed) return;
-    await this.#line.end(() => this.#flush()).finally(() => this.#settings.lock?.release());
-  }
-
-  async abandon(): Promise<void> {
-    if (this.#line.isClosed) return;
-    await this.#line.end(async () => undefined).finally(() => this.#settings.lock?.release());
-  }
-
-  async #flush(): Promise<void> {
-    await this.#commitRows({});
+  protected async commit(options: LongOptions): Promise<void> {
+    await this.#commitRows(options);
     await this.#array.flush();
   }
 
   #run<T>(verb: string, operation: () => Promise<T>): Promise<T> {
-    return verb in this.reasons && verb !== "deleteRows" ? this.refuse(verb) : this.#line.run(operation);
+    return verb in this.reasons && verb !== "deleteRows" ? this.refuse(verb) : this.line.run(operation);
   }
 
   /** Throws `UNSUPPORTED` where the grid says how long each chunk is. */
@@ -274,11 +254,8 @@ export class ZarrEdit extends Editable {
     );
   }
 
-  async #commitRows(options: LongOptions): Promise<void> {
-    if (this.#waiting.length === 0) return;
-    await this.#appendAll(this.#waiting, options);
-    this.#waiting = [];
-    this.#waitingBytes = 0;
+  #commitRows(options: LongOptions): Promise<void> {
+    return this.#waiting.commit((pieces) => this.#appendAll(pieces, options));
   }
 
   /** Writes rows after the last one, and then the shape that counts them. */

@@ -1,11 +1,13 @@
 /** A Zarr v3 group that is open for editing: its attributes, and the nodes below it. */
+
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { SuperchunkError } from "../errors.ts";
 import { keepFloats } from "../format/json-float.ts";
 import type { JsonObject, JsonObjectInput } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { StoreOptions, WritableStore } from "../store/types.ts";
-import { type AttributeChanges, Editable, OperationLine, withAttributes } from "../write/editable.ts";
+import { type AttributeChanges, type Editable, withAttributes } from "../write/editable.ts";
+import { QueuedEditor } from "../write/queued-editor.ts";
 import { ZarrGroup } from "../zarr/read/group.ts";
 import { openZarr } from "../zarr/read/open.ts";
 import {
@@ -35,27 +37,23 @@ export async function createGroup(
   await addDocument(store, path, { zarr_format: 3, node_type: "group", attributes });
 }
 
-export class ZarrGroupEdit extends Editable {
+export class ZarrGroupEdit extends QueuedEditor {
   readonly kind = "group";
   readonly format = "zarr";
   readonly store: WritableStore;
   readonly path: string;
   protected readonly reasons: Readonly<Record<string, string>> = {};
   readonly #group: ZarrGroup;
-  readonly #settings: ZarrEditSettings;
   readonly #maker: MemberMaker;
-  readonly #line: OperationLine;
   #attrs: JsonObject;
 
   constructor(store: WritableStore, group: ZarrGroup, settings: ZarrEditSettings, maker: MemberMaker) {
-    super();
+    super(store.describe(group.path), settings.lock);
     this.store = store;
     this.path = group.path;
     this.#group = group;
     this.#attrs = group.attrs;
-    this.#settings = settings;
     this.#maker = maker;
-    this.#line = new OperationLine(store.describe(group.path), (error) => Promise.reject(error));
   }
 
   get attrs(): JsonObject {
@@ -74,7 +72,7 @@ export class ZarrGroupEdit extends Editable {
 
   /** Names of the nodes directly below. */
   override members(): Promise<readonly string[]> {
-    return this.#line.run(async () => {
+    return this.line.run(async () => {
       const now = await openZarr(this.store, this.path);
       return now instanceof ZarrGroup ? now.members() : [];
     });
@@ -105,16 +103,8 @@ export class ZarrGroupEdit extends Editable {
     });
   }
 
-  async flush(): Promise<void> {}
-
-  async close(): Promise<void> {
-    if (this.#line.isClosed) return;
-    await this.#line.end(async () => undefined).finally(() => this.#settings.lock?.release());
-  }
-
-  abandon(): Promise<void> {
-    return this.close();
-  }
+  /** Every verb is durable when it resolves. */
+  protected async commit(): Promise<void> {}
 
   #below(name: string): string {
     const path = joinKey(this.path, name);
@@ -123,7 +113,7 @@ export class ZarrGroupEdit extends Editable {
   }
 
   #run<T>(operation: () => Promise<T>): Promise<T> {
-    if (this.#group.dialect === "zarr3") return this.#line.run(operation);
+    if (this.#group.dialect === "zarr3") return this.line.run(operation);
     const refusal = new SuperchunkError(
       "UNSUPPORTED",
       "only Zarr v3 hierarchies are changed; convert this one first",

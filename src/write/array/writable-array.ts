@@ -20,7 +20,6 @@ import {
   changeMembers,
   Editable,
   type NewColumn,
-  OperationLine,
   type PublishPolicy,
   planSetting,
   type ResizePlan,
@@ -30,6 +29,7 @@ import {
 } from "../editable.ts";
 import { superchunkKeys } from "../layout/columns.ts";
 import { type CutOptions, optionsOf, settleSettings } from "../layout/settings.ts";
+import { OperationLine } from "../queued-editor.ts";
 import { collectItems } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import type { ArrayWriter, MirrorMaker } from "./array-writer.ts";

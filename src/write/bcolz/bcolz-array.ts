@@ -27,16 +27,15 @@ import { cutPieces } from "../bloscpack/pieces.ts";
 import {
   type AttributeChanges,
   changeMembers,
-  Editable,
   type EditorOptions,
   type NewColumn,
-  OperationLine,
   planDeletion,
   type ResizePlan,
   type SetPlan,
   shapeOf,
 } from "../editable.ts";
 import { joinField, splitField } from "../layout/columns.ts";
+import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
 import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
 import { columnSources, itemsOf, readRows, reshapeRows } from "../rows/rows.ts";
 import { readTable } from "./bcolz-create.ts";
@@ -70,20 +69,17 @@ const REASONS = {
 };
 const NO_COLUMNS = "a carray has no columns; a table has (create one of a structured dtype)";
 
-export class BcolzArray extends Editable {
+export class BcolzArray extends QueuedEditor {
   readonly format = "bcolz";
   readonly kind: "array" | "table";
   readonly store: WritableStore;
   readonly path: string;
   protected readonly reasons: Readonly<Record<string, string>>;
   readonly #options: BcolzOptions;
-  readonly #line: OperationLine;
   #columns: readonly Column[] = [];
   #dtype: DType = { kind: "void", itemSize: 0, byteOrder: "none" };
   #attrs: JsonObject = {};
-  /** Whole items that wait to be appended, and their bytes. */
-  #waiting: Uint8Array[] = [];
-  #waitingBytes = 0;
+  readonly #waiting = new WaitingRows(MAX_WAITING);
   /** For each column the changes that wait, by chunk. */
   #edits: Map<number, ByteEdit[]>[] = [];
   #editCount = 0;
@@ -91,7 +87,7 @@ export class BcolzArray extends Editable {
   #written = 0;
 
   private constructor(store: WritableStore, path: string, isTable: boolean, options: BcolzOptions) {
-    super();
+    super(store.describe(path), options.lock);
     this.store = store;
     this.path = path;
     this.kind = isTable ? "table" : "array";
@@ -99,7 +95,6 @@ export class BcolzArray extends Editable {
     this.reasons = isTable
       ? REASONS
       : { ...REASONS, addColumn: NO_COLUMNS, renameColumn: NO_COLUMNS, deleteColumn: NO_COLUMNS };
-    this.#line = new OperationLine(store.describe(path), (error) => Promise.reject(error));
   }
 
   /**
@@ -123,8 +118,7 @@ export class BcolzArray extends Editable {
     return this.#dtype;
   }
   override get shape(): readonly number[] {
-    const waiting = this.#waitingBytes === 0 ? 0 : this.#waitingBytes / this.#itemBytes;
-    return [this.#rows + waiting, ...this.#rowShape];
+    return [this.#rows + this.#waiting.count(this.#itemBytes), ...this.#rowShape];
   }
   /** Of chunk files that were set or moved. */
   override get bytesWritten(): number {
@@ -154,7 +148,7 @@ export class BcolzArray extends Editable {
    * the rows are appended then; CONFLICT where another writer was faster
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
-    return this.#run(async () => {
+    return this.line.run(async () => {
       await this.#commitEdits(options);
       const facts = { dtype: this.#dtype, rowShape: this.#rowShape };
       const columns = this.kind === "table" ? columnSources(values, this.#dtype) : undefined;
@@ -176,7 +170,7 @@ export class BcolzArray extends Editable {
 
   /** Sets the selected values. The changes wait until there are many or `flush` comes. Throws `BAD_ARGUMENT`. */
   override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
-    return this.#run(async () => {
+    return this.line.run(async () => {
       await this.#commitRows(options);
       const shape = this.shape;
       const { itemSize } = this.#dtype;
@@ -200,8 +194,8 @@ export class BcolzArray extends Editable {
    * until they are.
    */
   override resize(shape: number | readonly number[], options: LongOptions = {}): Promise<void> {
-    return this.#run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       const [rows = 0, ...rowShape] = shapeOf(shape, this.shape);
       if (rowShape.join() !== this.#rowShape.join()) await this.#reshape(rowShape, options);
       if (rows === this.#rows) return;
@@ -218,8 +212,8 @@ export class BcolzArray extends Editable {
 
   /** Where a kill interrupts it, the next writer finishes it; meanwhile `start` rows are there. */
   override async deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
-    return this.#run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       const path = this.store.describe(this.path);
       const plan = planDeletion(path, this.shape, this.#dtype.itemSize, start, end);
       if (plan.rowsDeleted === 0) return 0;
@@ -243,7 +237,7 @@ export class BcolzArray extends Editable {
   }
 
   override setAttributes(changes: AttributeChanges): Promise<void> {
-    return this.#run(async () => {
+    return this.line.run(async () => {
       this.#attrs = await changeMembers(this.store, joinKey(this.path, "__attrs__"), changes);
     });
   }
@@ -282,8 +276,8 @@ export class BcolzArray extends Editable {
     selection?: S,
     options: LongOptions = {},
   ): Promise<Selected<S>> {
-    return this.#run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       if (this.kind === "array") return this.#first.archive.get<S>(selection, options);
       const extents = resolveSelection(selection ?? null, this.shape);
       const bytes = await this.#readItems(selection ?? null, options);
@@ -293,24 +287,10 @@ export class BcolzArray extends Editable {
   }
 
   override getBytes(selection: Selection | null = null, options: LongOptions = {}): Promise<Uint8Array> {
-    return this.#run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       return this.#readItems(selection, options);
     });
-  }
-
-  flush(): Promise<void> {
-    return this.#run(() => this.#commit({}));
-  }
-
-  async close(): Promise<void> {
-    if (this.#line.isClosed) return;
-    await this.#line.end(() => this.#commit({})).finally(() => this.#options.lock?.release());
-  }
-
-  async abandon(): Promise<void> {
-    if (this.#line.isClosed) return;
-    await this.#line.end(async () => undefined).finally(() => this.#options.lock?.release());
   }
 
   get #first(): CarrayState {
@@ -325,10 +305,6 @@ export class BcolzArray extends Editable {
 
   #long(options: LongOptions): LongOptions & { readonly encoder: ChunkEncoder | undefined } {
     return { ...options, encoder: this.#options.encoder };
-  }
-
-  #run<T>(operation: () => Promise<T>): Promise<T> {
-    return this.#line.run(operation);
   }
 
   /** Finishes what was interrupted, and cuts columns that an interrupted append left longer than the shortest. */
@@ -360,8 +336,8 @@ export class BcolzArray extends Editable {
   }
 
   async #changeColumns(change: () => Promise<void>): Promise<void> {
-    return this.#run(async () => {
-      await this.#commit({});
+    return this.line.run(async () => {
+      await this.commit({});
       await change();
       await this.#read();
     });
@@ -369,12 +345,7 @@ export class BcolzArray extends Editable {
 
   /** Takes whole items into memory. */
   async #take(items: Uint8Array, options: LongOptions): Promise<void> {
-    if (items.length % this.#itemBytes !== 0)
-      throw badArgument("source", `${items.length} bytes`, `whole rows of ${this.#itemBytes} bytes`);
-    if (items.length === 0) return;
-    this.#waiting.push(items.slice());
-    this.#waitingBytes += items.length;
-    if (this.#waitingBytes > MAX_WAITING) await this.#commitRows(options);
+    if (this.#waiting.add(items, this.#itemBytes)) await this.#commitRows(options);
   }
 
   #note(column: number, index: number, edit: ByteEdit): void {
@@ -386,26 +357,24 @@ export class BcolzArray extends Editable {
     this.#editBytes += edit.bytes.length;
   }
 
-  async #commit(options: LongOptions): Promise<void> {
+  protected async commit(options: LongOptions): Promise<void> {
     await this.#commitRows(options);
     await this.#commitEdits(options);
   }
 
-  async #commitRows(options: LongOptions): Promise<void> {
-    if (this.#waiting.length === 0) return;
-    const items = this.#waiting;
+  #commitRows(options: LongOptions): Promise<void> {
     const { itemSize } = this.#dtype;
-    const sources = this.#columns.map((column) => {
-      if (this.kind === "array") return items;
-      return items.map((piece) => {
-        const part = new Uint8Array((piece.length / itemSize) * column.fieldBytes);
-        splitField(piece, itemSize, column, part, 0);
-        return part;
+    return this.#waiting.commit((items) => {
+      const sources = this.#columns.map((column) => {
+        if (this.kind === "array") return items;
+        return items.map((piece) => {
+          const part = new Uint8Array((piece.length / itemSize) * column.fieldBytes);
+          splitField(piece, itemSize, column, part, 0);
+          return part;
+        });
       });
+      return this.#appendAll(sources, options);
     });
-    await this.#appendAll(sources, options);
-    this.#waiting = [];
-    this.#waitingBytes = 0;
   }
 
   async #appendAll(sources: readonly PutSource[], options: LongOptions): Promise<void> {

@@ -14,9 +14,7 @@ import type { StoredChunk } from "../array/superchunk-file.ts";
 import {
   type AttributeChanges,
   attempt,
-  Editable,
   type EditorOptions,
-  OperationLine,
   planDeletion,
   type ResizePlan,
   type SetPlan,
@@ -25,6 +23,7 @@ import {
 } from "../editable.ts";
 import { compactFile, type SetChunkOptions, type SetChunkResult, setChunk } from "../in-place/set-chunk.ts";
 import type { CutOptions } from "../layout/settings.ts";
+import { QueuedEditor, WaitingRows } from "../queued-editor.ts";
 import { applyEdits, collectItems, editsOf } from "../rows/edits.ts";
 import { itemsOf, readRows } from "../rows/rows.ts";
 import {
@@ -53,7 +52,7 @@ const READ_BYTES = 4 << 20;
 const BYTE: DType = { kind: "uint", itemSize: 1, byteOrder: "none" };
 const NO_COLUMNS = "a Bloscpack file has no columns";
 
-export class BloscpackFile extends Editable {
+export class BloscpackFile extends QueuedEditor {
   readonly kind: "array" | "bytes";
   readonly format = "bloscpack";
   readonly store: WritableStore;
@@ -66,20 +65,17 @@ export class BloscpackFile extends Editable {
     compact: "a Bloscpack file is compacted as it is; decompress and compress it to choose other settings",
   };
   readonly #options: BloscpackFileOptions;
-  readonly #line: OperationLine;
   #state: BloscpackState;
-  #waiting: Uint8Array[] = [];
-  #waitingBytes = 0;
+  readonly #waiting = new WaitingRows(MAX_WAITING);
   #written = 0;
 
   private constructor(state: BloscpackState, options: BloscpackFileOptions) {
-    super();
+    super(state.store.describe(state.key), options.lock);
     this.store = state.store;
     this.path = state.key;
     this.kind = state.archive.kind;
     this.#state = state;
     this.#options = options;
-    this.#line = new OperationLine(state.store.describe(state.key), (error) => Promise.reject(error));
   }
 
   /** Opens a file. Throws `NOT_FOUND`, `UNSUPPORTED` for versions 1 and 2, and the codes of damage. */
@@ -100,7 +96,7 @@ export class BloscpackFile extends Editable {
   }
   override get shape(): readonly number[] {
     const [rows = 0, ...rowShape] = this.#shape;
-    return [rows + this.#waitingBytes / Math.max(1, this.#rowBytes), ...rowShape];
+    return [rows + this.#waiting.count(this.#rowBytes), ...rowShape];
   }
   override get bytesWritten(): number {
     return this.#written;
@@ -121,18 +117,14 @@ export class BloscpackFile extends Editable {
    * @throws BAD_ARGUMENT for values that do not fit; CONFLICT where another writer was faster; UNSUPPORTED for Fortran order
    */
   override append(values: unknown, options: LongOptions = {}): Promise<void> {
-    return this.#line.run(async () => {
+    return this.line.run(async () => {
       const facts = { dtype: this.dtype, rowShape: this.#shape.slice(1) };
       const items = itemsOf(values, facts);
       if (items === undefined) {
-        await this.#commit(options);
+        await this.commit(options);
         return this.#append(readRows(values, facts), options);
       }
-      if (items.length % Math.max(1, this.#rowBytes) !== 0)
-        throw badArgument("source", `${items.length} bytes`, `whole rows of ${this.#rowBytes} bytes`);
-      this.#waiting.push(items.slice());
-      this.#waitingBytes += items.length;
-      if (this.#waitingBytes > MAX_WAITING) await this.#commit(options);
+      if (this.#waiting.add(items, this.#rowBytes)) await this.commit(options);
     });
   }
 
@@ -144,11 +136,11 @@ export class BloscpackFile extends Editable {
    * writer was faster
    */
   appendBytes(source: PutSource, options: BloscpackAppendOptions = {}): Promise<BloscpackAppendResult> {
-    return this.#line.run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       const { encoder } = this.#options;
       const result = await appendToBloscpack(this.store, this.path, source, { encoder, ...options });
-      this.#state = await readState(this.store, this.path, { signal: options.signal });
+      await this.#read();
       return result;
     });
   }
@@ -166,10 +158,10 @@ export class BloscpackFile extends Editable {
    * CONFLICT where the file has other names
    */
   setChunk(index: number, bytes: Uint8Array, options: SetChunkOptions = {}): Promise<SetChunkResult> {
-    return this.#line.run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       const result = await setChunk(this.store, this.path, index, bytes, options);
-      this.#state = await readState(this.store, this.path, { signal: options.signal });
+      await this.#read();
       return result;
     });
   }
@@ -177,17 +169,17 @@ export class BloscpackFile extends Editable {
   /** Leaves chunks in order, back to back, and version 3. Throws `UNSUPPORTED` for other settings. */
   override compact(changes: CutOptions = {}, options: LongOptions = {}): Promise<void> {
     if (Object.values(changes).some((value) => value !== undefined)) return this.refuse("compact");
-    return this.#line.run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       await compactFile(this.store, this.path, options);
-      this.#state = await readState(this.store, this.path, { signal: options.signal });
+      await this.#read();
     });
   }
 
   /** Sets the selected values: the file is written again, with the chunks that hold none of them as they are stored. */
   override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
-    return this.#line.run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       arrayOf(this.#state); // refuses Fortran order
       const extents = resolveSelection(selection, this.#shape);
       const count = elementsOf(extents.map((extent) => extent.count));
@@ -205,8 +197,8 @@ export class BloscpackFile extends Editable {
 
   /** Gives another number of rows: cuts off, or adds zeros. Throws `UNSUPPORTED` for another shape of a row. */
   override resize(given: number | readonly number[], options: LongOptions = {}): Promise<void> {
-    return this.#line.run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       const [rows = 0, ...rowShape] = shapeOf(given, this.#shape);
       this.#assertRowShape(rowShape);
       const [before = 0] = this.#shape;
@@ -248,8 +240,8 @@ export class BloscpackFile extends Editable {
   }
 
   override deleteRows(start: number, end: number, options: LongOptions = {}): Promise<number> {
-    return this.#line.run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       const path = this.store.describe(this.path);
       const plan = planDeletion(path, this.#shape, this.dtype.itemSize, start, end);
       if (plan.rowsDeleted > 0) await this.#moveRows(start, end, options);
@@ -259,8 +251,8 @@ export class BloscpackFile extends Editable {
 
   /** Changes the metadata. */
   override setAttributes(changes: AttributeChanges): Promise<void> {
-    return this.#line.run(async () => {
-      await this.#commit({});
+    return this.line.run(async () => {
+      await this.commit({});
       const { metadata } = this.#state;
       if (
         metadata !== undefined &&
@@ -286,8 +278,8 @@ export class BloscpackFile extends Editable {
     selection?: S,
     options: LongOptions = {},
   ): Promise<Selected<S>> {
-    return this.#line.run(async (): Promise<Selected<S>> => {
-      await this.#commit(options);
+    return this.line.run(async (): Promise<Selected<S>> => {
+      await this.commit(options);
       const { archive } = this.#state;
       if (archive.kind === "array") return archive.get<S>(selection, options);
       throw this.unsupported("get");
@@ -295,28 +287,14 @@ export class BloscpackFile extends Editable {
   }
 
   override getBytes(selection: Selection | null = null, options: LongOptions = {}): Promise<Uint8Array> {
-    return this.#line.run(async () => {
-      await this.#commit(options);
+    return this.line.run(async () => {
+      await this.commit(options);
       const { archive } = this.#state;
       if (archive.kind === "array") return archive.getBytes(selection, options);
       const [extent] = resolveSelection(selection, this.#shape);
       const { start = 0, count = 0 } = extent ?? {};
       return archive.readBytes(start, start + count, options);
     });
-  }
-
-  flush(): Promise<void> {
-    return this.#line.run(() => this.#commit({}));
-  }
-
-  async close(): Promise<void> {
-    if (this.#line.isClosed) return;
-    await this.#line.end(() => this.#commit({})).finally(() => this.#options.lock?.release());
-  }
-
-  async abandon(): Promise<void> {
-    if (this.#line.isClosed) return;
-    await this.#line.end(async () => undefined).finally(() => this.#options.lock?.release());
   }
 
   #assertRowShape(rowShape: readonly number[]): void {
@@ -328,11 +306,8 @@ export class BloscpackFile extends Editable {
     );
   }
 
-  async #commit(options: LongOptions): Promise<void> {
-    if (this.#waiting.length === 0) return;
-    await this.#append(this.#waiting, options);
-    this.#waiting = [];
-    this.#waitingBytes = 0;
+  protected commit(options: LongOptions): Promise<void> {
+    return this.#waiting.commit((pieces) => this.#append(pieces, options));
   }
 
   async #append(
