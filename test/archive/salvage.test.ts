@@ -407,6 +407,31 @@ test("[FM.3-03] [FG-15] what was filled is named in copies of files, carrays and
   }
 });
 
+test("[FG-15] the filled rows of a carray are named by the one put that makes it an array, and in copies of it", async () => {
+  const { image } = loadImage(findFixture("carray/bcolz-f8-chunks"));
+  image.delete("data/__0.blp");
+  const puts: string[] = [];
+  const target = new MemoryStore();
+  const put = target.put.bind(target);
+  target.put = (key, source, options) => {
+    if (key.endsWith("meta/sizes")) puts.push(key);
+    return put(key, source, options);
+  };
+  const { filled } = await repairArray(new MemoryStore(image), "", {
+    into: { store: target, path: "a" },
+    holes: "fill",
+  });
+  expect(puts).toEqual(["a/meta/sizes"]);
+  const told = `rows 0 to ${(filled[0]?.to ?? 0) - 1} hold a fill value`;
+  const again = new MemoryStore();
+  await repairArray(target, "a", { into: { store: again, path: "b" } });
+  for (const [store, key] of [
+    [target, "a"],
+    [again, "b"],
+  ] as const)
+    expect((await open(store, key)).warnings.join()).toContain(told);
+});
+
 test("[FM.3-03] a member of that name with another meaning is a user attribute", async () => {
   const store = new MemoryStore();
   const metadata = { "superchunk-filled": "yes" };

@@ -1,6 +1,6 @@
 import { SuperchunkError } from "../../errors.ts";
 import type { JournalWrite } from "../../format/journal.ts";
-import type { RowSpan, StoredLayout } from "../../format/layout.ts";
+import { encodeFilled, parseFilled, type RowSpan, type StoredLayout } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { encodeItem, putRow } from "../../values/item-bytes.ts";
@@ -17,6 +17,7 @@ import {
   keptRows,
   lengthOf,
   listHoles,
+  mapSpans,
   type SalvagedColumn,
   SalvagedSequence,
 } from "./holes.ts";
@@ -214,6 +215,10 @@ export function showArray(
     shown = sequence.store;
   }
   const rows = lengthOf(kept);
+  // What is copied from here keeps them with its own sizes. [FG-15]
+  const holes = listHoles(columns, kept.at(-1)?.to ?? 0);
+  const { filled: _, ...stored } = known.sizes?.raw ?? {};
+  const sizes = { ...stored, ...encodeFilled(mapSpans([...filledBefore(known), ...holes], kept)) };
   const folder: ArrayFolder = {
     store: shown,
     path,
@@ -223,7 +228,7 @@ export function showArray(
     chunklen: known.chunklen,
     clevel: known.storage?.cparams.clevel,
     dflt: known.dflt,
-    metadata: { sizes: known.sizes?.raw ?? {}, storage: known.storage?.raw ?? {} },
+    metadata: { sizes, storage: known.storage?.raw ?? {} },
     warnings: [],
     verify: options.verify ?? true,
     decoder: options.decoder,
@@ -241,6 +246,16 @@ export function showArray(
   if (known.columns[0]?.name !== undefined && known.dtype.kind === "struct")
     return nestedArray(folder, known.dtype, face);
   return plainArray(folder, face);
+}
+
+/** Rows that an earlier repair filled. */
+function filledBefore({ sizes }: KnownArray): readonly RowSpan[] {
+  try {
+    return parseFilled(sizes?.raw ?? {}, "").filled ?? [];
+  } catch (error) {
+    if (isFlaw(error)) return [];
+    throw error;
+  }
 }
 
 /**

@@ -7,14 +7,12 @@
  */
 import type { ArrayArchive, Hole, HolePolicy, LongOptions } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
-import { encodeJson } from "../../archive/places/generation.ts";
 import { lengthOf } from "../../archive/salvage/holes.ts";
 import type { ToldFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseJson } from "../../format/json.ts";
-import { encodeFilled, mergeSpans, type RowSpan } from "../../format/layout.ts";
-import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { mergeSpans, type RowSpan } from "../../format/layout.ts";
+import type { JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
 import type { WriterLock } from "../../write/array/create.ts";
@@ -130,7 +128,6 @@ export async function repairArray(
     const { into } = options;
     await convert(survey.open(policy), into, { to, signal, onProgress, verify: true });
     const filled = policy === "fill" ? mergeSpans(holes) : [];
-    if (to === "bcolz" && filled.length > 0) await noteFilled(into.store, into.path, survey);
     return { ...report, filled };
   } finally {
     await lock?.release();
@@ -238,20 +235,6 @@ async function refuseTaken({ store, path }: NonNullable<RepairOptions["into"]>):
     throw new SuperchunkError("CONFLICT", "the destination exists; name another", {
       path: store.describe(path),
     });
-}
-
-/** Notes the rows that were filled in the `meta/sizes` of each carray, where nothing but this library looks for them. [FG-15] */
-async function noteFilled(store: WritableStore, path: string, { holes, kind }: Survey): Promise<void> {
-  const columns = new Set(holes.map(({ column }) => column));
-  for (const column of columns) {
-    const folder = kind === "table" && column !== undefined ? joinKey(path, column) : path;
-    const key = joinKey(folder, "meta/sizes");
-    const bytes = await store.get(key);
-    if (bytes === undefined) continue;
-    const sizes = parseJson(bytes, store.describe(key)) as JsonObject;
-    const filled = mergeSpans(holes.filter((hole) => hole.column === column));
-    await store.put(key, encodeJson({ ...sizes, ...encodeFilled(filled) }), { durable: true });
-  }
 }
 
 /** A hole as a line says it: rows, chunk, file, byte, reason. */

@@ -1,5 +1,7 @@
 /** bcolz's folders: carrays, and ctables. */
 import { at } from "../../bytes/at.ts";
+import { parseFilled } from "../../format/layout.ts";
+import type { JsonObject } from "../../format/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { type CarrayOptions, createCarray, createTable } from "../../write/bcolz/bcolz-create.ts";
 import { typesizeOf } from "../../write/bcolz/carray-settings.ts";
@@ -70,13 +72,14 @@ async function writeTable(
   // One encoder for all: it compares bytes, so that columns are not mixed up.
   const encoder = context.copying(NEEDS_TYPESIZE);
   const sources = columns.map((column) => {
-    const { cparams, chunklen, expectedlen, dflt } = carrayOptions(context, column, encoder);
+    const { cparams, chunklen, expectedlen, dflt, filled } = carrayOptions(context, column, encoder);
     const { name, dtype, shape, attrs } = column;
     const options = {
       cparams,
       chunklen,
       expectedlen,
       dflt,
+      filled,
       ...(Object.keys(attrs).length === 0 ? {} : { attrs }),
     };
     const data = context.watch(rowsOf(column, encoder, signal));
@@ -85,12 +88,19 @@ async function writeTable(
   await createTable(context.store, key, sources, { attrs: table.attrs, encoder, signal });
 }
 
+/** Rows that a repair filled stay named in what is made of them. [FG-15] */
+function filledIn({ archive, path }: Column): CarrayOptions["filled"] {
+  const { sizes } = (archive?.metadata ?? {}) as { readonly sizes?: JsonObject };
+  return sizes === undefined ? undefined : parseFilled(sizes, path).filled;
+}
+
 function carrayOptions({ signal }: PieceContext, column: Column, encoder: CopyingEncoder): CarrayOptions {
   return {
     cparams: compressionOf(column.settings),
     chunklen: column.chunks?.chunkLength,
     expectedlen: column.shape[0],
     dflt: column.fillValue,
+    filled: filledIn(column),
     encoder,
     signal,
   };

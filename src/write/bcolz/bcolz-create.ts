@@ -4,6 +4,7 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { MAX_COLUMNS, parseRootdirs, tooManyColumns } from "../../format/folder.ts";
 import { joinMembers, memberText, splitMembers } from "../../format/json.ts";
+import { encodeFilled, type RowSpan } from "../../format/layout.ts";
 import { checkStoredName } from "../../format/naming.ts";
 import type { DType, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -33,6 +34,8 @@ export interface CarrayOptions extends CarrayWriteOptions {
   /** Default value (zeros where absent). */
   readonly dflt?: JsonValue | undefined;
   readonly attrs?: JsonObjectInput | undefined;
+  /** Rows that a repair filled. [FG-15] */
+  readonly filled?: readonly RowSpan[] | undefined;
 }
 
 /** Rows of one dtype. */
@@ -108,7 +111,9 @@ export async function createCarray(
   await store.put(joinKey(path, "meta/storage"), utf8(text));
   await store.sync?.(staged.keys);
   const cbytes = staged.cbytes + chunklen * rowBytes;
-  await store.put(sizesKey, sizesBytes({}, settings, staged.rows, cbytes), { ifAbsent: true });
+  await store.put(sizesKey, sizesBytes(encodeFilled(options.filled), settings, staged.rows, cbytes), {
+    ifAbsent: true,
+  });
   return { rows: staged.rows, rowsAppended: staged.rows };
 }
 

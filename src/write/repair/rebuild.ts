@@ -20,12 +20,12 @@ import type { WritableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { ArrayWriter } from "../array/array-writer.ts";
 import { commitStorage } from "../array/changes.ts";
-import { settleNames } from "../array/compact.ts";
-import { createArray, type WriteOptions } from "../array/create.ts";
+import { settleNames, tidy } from "../array/compact.ts";
+import type { WriteOptions } from "../array/create.ts";
 import { ArrayRoot, newArrayId } from "../array/root.ts";
 import type { StoredChunk } from "../array/superchunk-file.ts";
 import { clearPlace } from "../layout/clear-place.ts";
-import { type ArraySettings, optionsOf, settleStored, storageOf, storedOptions } from "../layout/settings.ts";
+import { type ArraySettings, settleStored, storageOf, storedOptions } from "../layout/settings.ts";
 
 /** A survey of an array that is one folder. */
 export type ArraySurvey = Survey & { readonly known: KnownArray };
@@ -68,40 +68,56 @@ function filledRows({ holes, known }: ArraySurvey, kept: readonly RowSpan[], pol
   return mapSpans(mergeSpans(filled), kept);
 }
 
-/** All that stays is copied into an array at a place where nothing is. Resolves with the rows that are filled. */
+/**
+ * All that stays is copied into an array at a place where nothing is. It becomes an array by its first commit, once every row is
+ * there: what is left of a copy that was interrupted does not open. Resolves with the rows that are filled.
+ */
 export async function repairInto(
   survey: ArraySurvey,
   path: string,
   into: { readonly store: WritableStore; readonly path: string },
   options: RebuildOptions & Pick<WriteOptions, "lock">,
 ): Promise<readonly RowSpan[]> {
-  const settings = settingsOf(survey, path);
-  const { dtype, rowShape, hasColumns, dflt } = settings;
-  const kept = survey.kept(options.policy);
-  const filled = filledRows(survey, kept, options.policy);
-  const target = await createArray(into.store, into.path, {
-    ...optionsOf(settings),
-    dtype,
-    shape: [0, ...rowShape],
-    columns: hasColumns,
-    dflt,
-    attrs: survey.known.attrs,
-    lock: options.lock,
-  });
+  const settings = { ...settingsOf(survey, path), revision: 0, zarr: false };
+  const lock = await options.lock?.();
   try {
-    await target.fill(async (writer) => {
+    await clearPlace(into.store, into.path, false);
+    const root = new ArrayRoot(into.store, into.path, undefined);
+    const layout = { ...NOTHING, id: newArrayId() };
+    const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 });
+    try {
       await copyRows(writer, survey, options);
-      writer.filled = filled;
-    });
-    await target.close();
-    return filled;
-  } catch (error) {
-    await target.abandon().catch(() => undefined); // the first error is the one to tell
-    // An array of fewer rows must not pass for the whole copy.
-    await clearPlace(into.store, into.path, true).catch(() => undefined);
-    throw error;
+      const { attrs } = survey.known;
+      await into.store.put(root.key("meta/attributes"), encodeJson(attrs), { durable: true });
+      writer.filled = filledRows(survey, survey.kept(options.policy), options.policy);
+      writer.isDirty = true;
+      await writer.commit({ storage: storageOf(settings) });
+      await commitStorage(writer);
+    } catch (error) {
+      await writer.rollBack().catch(() => undefined); // the first error is the one to tell
+      await root.settled().catch(() => undefined);
+      await clearPlace(into.store, into.path, true).catch(() => undefined);
+      throw error;
+    }
+    await tidy(writer);
+    await root.settled();
+    return writer.filled;
+  } finally {
+    await lock?.release();
   }
 }
+
+/** The layout of an array before its first commit. */
+const NOTHING: Omit<StoredLayout, "id"> = {
+  generation: 0,
+  epoch: 0,
+  edition: 0,
+  revision: 0,
+  next: FIRST_LOOSE,
+  plain: 0,
+  runs: [],
+  patches: [],
+};
 
 /**
  * All that stays is copied into new superchunks, and one commit makes them the array. Resolves with the rows that are filled,
@@ -126,9 +142,7 @@ export async function repairInPlace(
   const { journal: _journal, isMoved: _isMoved, ...unchanged } = known.layout ?? {};
   const before: StoredLayout = {
     id: newArrayId(),
-    generation: 0,
-    epoch: 0,
-    edition: 0,
+    ...NOTHING,
     ...unchanged,
     revision: settings.revision,
     next: Math.max(FIRST_LOOSE, highest + 1, known.layout?.next ?? 0),
