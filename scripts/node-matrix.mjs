@@ -5,9 +5,9 @@
  * out: `npm test` has tested it. The first version that is supported is tested as that very version.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { findNode } from "./tools/node-binary.mjs";
 
 /** Newest version of each major, but the oldest that `engines` in package.json allows. */
 const VERSIONS = ["20.15.0", "22", "24"];
@@ -16,8 +16,6 @@ const VERSIONS = ["20.15.0", "22", "24"];
 const env = { SCHEDULES: "100", MODEL_RUNS: "50", KILLS: "10", ...process.env };
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const platform = process.platform === "win32" ? "win" : process.platform;
-const packageName = `node-${platform}-${process.arch}`;
 const chosen = process.argv.slice(2);
 
 const results = [];
@@ -38,28 +36,3 @@ for (const version of VERSIONS) {
 for (const { version, passed } of results) console.log(`Node ${version}: ${passed ? "passed" : "FAILED"}`);
 if (results.length === 0) throw new Error(`no version to test; there are ${VERSIONS.join(", ")}`);
 process.exitCode = results.every(({ passed }) => passed) ? 0 : 1;
-
-/** The binary of a version, installed if it is not there. */
-function findNode(version) {
-  const folder = join(root, ".cache", "node", version);
-  const binary = join(folder, "node_modules", packageName, "bin", platform === "win" ? "node.exe" : "node");
-  if (existsSync(binary)) return binary;
-  mkdirSync(folder, { recursive: true });
-  // A package of its own, or npm would install into the project.
-  writeFileSync(join(folder, "package.json"), "{}\n");
-  const install = [
-    "install",
-    "--no-save",
-    "--no-package-lock",
-    "--no-audit",
-    "--no-fund",
-    "--loglevel=error",
-  ];
-  const { status } = spawnSync("npm", [...install, `${packageName}@${version}`], {
-    cwd: folder,
-    stdio: "inherit",
-    shell: process.platform === "win32",
-  });
-  if (status !== 0 || !existsSync(binary)) throw new Error(`npm could not install ${packageName}@${version}`);
-  return binary;
-}

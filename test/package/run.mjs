@@ -1,0 +1,255 @@
+/**
+ * Tries the package as its users do: `npm run test:package`.
+ *
+ * Packs what `npm run package` made, looks at what is in it, installs it in an empty folder, and uses it there with each
+ * runtime, bundler and TypeScript that it says it works with. Values are compared with the hashes of the fixtures.
+ */
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join, posix } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { isDeepStrictEqual } from "node:util";
+import { build } from "esbuild";
+import { installTools, toolsFolder } from "../../scripts/tools/install.mjs";
+import { findNode } from "../../scripts/tools/node-binary.mjs";
+
+/** At most so much is published. */
+const MOST_FILES = 150;
+const MOST_BYTES = 3_000_000;
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+const root = join(here, "..", "..");
+const archives = join(root, "fixtures", "corpus");
+const { archives: listed } = JSON.parse(readFileSync(join(archives, "manifest.json"), "utf8"));
+const fixture = (path) => listed.find((entry) => entry.path === path);
+const table = fixture("ctable/bcolz-daily-equities");
+const truth = Object.fromEntries(Object.entries(table.columns).map(([name, { sha256 }]) => [name, sha256]));
+const floats = fixture("bloscpack-3/array-f8.blp").sha256;
+
+const folder = mkdtempSync(join(tmpdir(), "superchunk-package-"));
+const failures = [];
+let passed = 0;
+
+async function check(name, work) {
+  try {
+    await work();
+    passed++;
+    console.log(`  passed  ${name}`);
+  } catch (error) {
+    failures.push(name);
+    console.log(`  FAILED  ${name}\n${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function equal(found, expected, what) {
+  if (!isDeepStrictEqual(found, expected))
+    throw new Error(`${what}: expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`);
+}
+
+/** Without the long lines of code that runtimes print beside an error. */
+function shorten(text) {
+  const lines = text.split("\n").map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line));
+  return lines.slice(0, 40).join("\n");
+}
+
+/** Runs a program in the folder of the user; what it prints. */
+function run(program, args, options = {}) {
+  const { status, stdout, stderr, error } = spawnSync(program, args, {
+    cwd: folder,
+    encoding: "utf8",
+    maxBuffer: 1 << 28,
+    shell: process.platform === "win32",
+    ...options,
+  });
+  if (error !== undefined) throw error;
+  if (status !== 0)
+    throw new Error(`${program} ${args.join(" ")}: ended with ${status}\n${shorten(stdout + stderr)}`);
+  return stdout;
+}
+
+const npm = (args, options) => run("npm", [...args, "--loglevel=error", "--no-audit", "--no-fund"], options);
+const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
+
+const [packed] = JSON.parse(npm(["pack", join(root, "package"), "--json", "--pack-destination", folder]));
+const names = packed.files.map(({ path }) => path);
+
+await check(`at most ${MOST_FILES} files and ${MOST_BYTES / 1e6} MB`, () => {
+  console.log(`          ${names.length} files, ${(packed.unpackedSize / 1e6).toFixed(2)} MB unpacked`);
+  if (names.length > MOST_FILES) throw new Error(`${names.length} files`);
+  if (packed.unpackedSize > MOST_BYTES) throw new Error(`${packed.unpackedSize} bytes`);
+});
+
+await check("no tests, sources of tests, build information or maps", () => {
+  equal(
+    names.filter((name) => /test|tsbuildinfo|\.map$|fixtures|bench/.test(name)),
+    [],
+    "files",
+  );
+});
+
+await check("every file that a document links to is there", () => {
+  const documents = names.filter((name) => name.endsWith(".md"));
+  const missing = documents.flatMap((name) => {
+    const text = readFileSync(join(root, "package", name), "utf8").replaceAll(/```.*?```/gs, "");
+    return [...text.matchAll(/\]\(([^)#\s]+)/g)]
+      .filter(([, target]) => !/^[a-z]+:/.test(target))
+      .map(([, target]) => posix.join(posix.dirname(name), target))
+      .filter((target) => !existsSync(join(root, "package", target)))
+      .map((target) => `${name}: ${target}`);
+  });
+  equal(missing, [], "links");
+});
+
+writeFileSync(join(folder, "package.json"), '{ "private": true, "type": "module" }\n');
+npm(["install", join(folder, packed.filename)]);
+if (!existsSync(join(here, "node_modules", ".package-lock.json")))
+  npm(["ci", "--ignore-scripts"], { cwd: here, stdio: "inherit" });
+installTools();
+for (const name of ["use.mjs", "page.mjs", "strict.mts"]) cpSync(join(here, name), join(folder, name));
+
+const checkUse = (text) => {
+  const found = JSON.parse(text);
+  equal(found.columns, truth, "columns");
+  equal(
+    [found.floats, found.carried, found.chunk],
+    [floats, floats, floats],
+    "array, its conversion, its chunk",
+  );
+};
+
+await check("the command says its version, and reads a table", () => {
+  const bin = join(folder, "node_modules", ".bin", "superchunk");
+  equal(run(bin, ["--version"]).trim(), packed.version, "version");
+  const cat = ["cat", join(archives, table.path), "--column", "close", "--slice", "0:4", "--format", "json"];
+  const text = run(bin, cat);
+  for (const value of table.columns.close.head)
+    if (!text.includes(String(value))) throw new Error(`no ${value} in ${text}`);
+});
+
+for (const version of ["20.15.0", "22", "24"])
+  await check(`Node.js ${version}`, () => checkUse(run(findNode(version), ["use.mjs", archives])));
+
+const platform = `${process.platform}-${process.arch}`;
+const deno = join(
+  here,
+  "node_modules",
+  "@deno",
+  platform === "linux-x64" ? "linux-x64-glibc" : platform,
+  "deno",
+);
+const bun = join(here, "node_modules", "@oven", `bun-${platform}`, "bin", "bun");
+await check("Deno", () => checkUse(run(deno, ["run", "--allow-all", "use.mjs", archives])));
+await check("Bun", () => checkUse(run(bun, ["use.mjs", archives])));
+
+/** The files of the table, as a page has them. */
+const files = Object.fromEntries(
+  readdirSync(join(archives, table.path), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .map((path) => [
+      `table${path.slice(join(archives, table.path).length)}`.replaceAll("\\", "/"),
+      readFileSync(path),
+    ]),
+);
+
+/** What a bundle of `page.mjs` makes of the table, as hashes. */
+async function checkPage(bundle) {
+  const { readTable } = await import(pathToFileURL(bundle).href);
+  const { columns, view } = await readTable(files);
+  const found = Object.fromEntries(Object.entries(columns).map(([name, bytes]) => [name, sha256(bytes)]));
+  equal(found, truth, "columns");
+  equal(view, "function", "zarrView");
+}
+
+const tool = createRequire(join(here, "package.json"));
+const page = join(folder, "page.mjs");
+
+await check("esbuild", async () => {
+  const outfile = join(folder, "esbuild", "page.mjs");
+  await build({
+    entryPoints: [page],
+    outfile,
+    bundle: true,
+    format: "esm",
+    platform: "browser",
+    logLevel: "error",
+  });
+  await checkPage(outfile);
+});
+
+await check("Vite", async () => {
+  const vite = await import(pathToFileURL(tool.resolve("vite")).href);
+  const outDir = join(folder, "vite");
+  await vite.build({
+    root: folder,
+    configFile: false,
+    logLevel: "error",
+    build: { outDir, lib: { entry: page, formats: ["es"], fileName: () => "page.mjs" } },
+  });
+  await checkPage(join(outDir, "page.mjs"));
+});
+
+await check("webpack", async () => {
+  const webpack = tool("webpack");
+  const path = join(folder, "webpack");
+  await new Promise((resolve, reject) => {
+    const compiler = webpack({
+      mode: "production",
+      target: ["web", "es2022"],
+      context: folder,
+      entry: page,
+      experiments: { outputModule: true },
+      output: { path, filename: "page.mjs", chunkFilename: "[id].mjs", library: { type: "module" } },
+    });
+    compiler.run((error, stats) => {
+      if (error) reject(error);
+      else if (stats.hasErrors()) reject(new Error(stats.toString({ all: false, errors: true })));
+      else resolve();
+    });
+  });
+  await checkPage(join(path, "page.mjs"));
+});
+
+const compilers = {
+  5.4: join(toolsFolder, "node_modules", "typescript-5.4", "bin", "tsc"),
+  6: join(toolsFolder, "node_modules", "typescript", "bin", "tsc"),
+  7: join(root, "node_modules", "typescript", "bin", "tsc"),
+};
+mkdirSync(join(folder, "node_modules", "@types"), { recursive: true });
+cpSync(join(here, "node_modules", "@types", "node"), join(folder, "node_modules", "@types", "node"), {
+  recursive: true,
+});
+cpSync(join(here, "node_modules", "undici-types"), join(folder, "node_modules", "undici-types"), {
+  recursive: true,
+});
+for (const [version, compiler] of Object.entries(compilers))
+  for (const module of ["nodenext", "esnext"])
+    await check(`TypeScript ${version}, strict, module ${module}, types of packages checked`, () => {
+      const resolution = module === "nodenext" ? "nodenext" : "bundler";
+      const options = ["--strict", "--noEmit", "--target", "es2022", "--module", module];
+      const checks = [
+        "--moduleResolution",
+        resolution,
+        "--skipLibCheck",
+        "false",
+        "--exactOptionalPropertyTypes",
+      ];
+      const lib = ["--lib", "es2023,dom,dom.iterable,dom.asynciterable,esnext.disposable", "--types", "node"];
+      run(process.execPath, [compiler, ...options, ...checks, ...lib, "strict.mts"]);
+    });
+
+rmSync(folder, { recursive: true, force: true });
+console.log(`\npackage: ${passed} passed, ${failures.length} failed`);
+process.exitCode = failures.length === 0 ? 0 : 1;
