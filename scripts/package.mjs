@@ -8,7 +8,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } f
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { build } from "esbuild";
+import { transform } from "esbuild";
 import { installTools, toolsFolder } from "./tools/install.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -28,49 +28,60 @@ const ENTRIES = Object.fromEntries(
 /** The folder of the types for TypeScript before 5.7. */
 const OLDER = "types-before-5.7";
 
+installTools();
+const require = createRequire(join(toolsFolder, "package.json"));
+const load = (name) => import(pathToFileURL(require.resolve(name)).href);
+const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-plugin-dts")]);
+
 rmSync(out, { recursive: true, force: true });
-mkdirSync(out);
+mkdirSync(join(out, "dist"), { recursive: true });
 await bundleCode();
 await bundleTypes();
 writeManifest();
-for (const name of ["README.md", "FORMAT.md", "CHANGELOG.md", "LICENSE", "THIRD_PARTY_NOTICES.md"])
-  cpSync(join(root, name), join(out, name));
+const DOCUMENTS = [
+  ...["README.md", "FORMAT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CORRECTNESS.md", "CHANGELOG.md"],
+  ...["LICENSE", "THIRD_PARTY_NOTICES.md", "src/kernels/README.md"],
+];
+for (const name of DOCUMENTS) cpSync(join(root, name), join(out, name));
 cpSync(join(root, "docs"), join(out, "docs"), { recursive: true });
 const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
 console.log(`package: ${files.length} files in package/`);
 
 async function bundleCode() {
-  const source = (path) => join(root, path);
-  await build({
-    entryPoints: {
-      ...Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, source(`src/${path}.ts`)])),
-      cli: source("cli/main.ts"),
+  const built = (path) => join(root, "dist", path);
+  const bundle = await rollup({
+    input: {
+      ...Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, built(`src/${path}.js`)])),
+      cli: built("cli/main.js"),
       // Threads are started from these files, which must be beside the chunk that starts them.
-      "chunk-worker": source("src/node/threads/chunk-worker.ts"),
-      "head-worker": source("src/node/fs/head-worker.ts"),
+      "chunk-worker": built("src/node/threads/chunk-worker.js"),
+      "head-worker": built("src/node/fs/head-worker.js"),
     },
-    outdir: join(out, "dist"),
-    bundle: true,
-    splitting: true,
-    format: "esm",
-    platform: "node",
-    target: "es2022",
-    packages: "external",
-    minifySyntax: true,
-    minifyWhitespace: true,
-    legalComments: "none",
-    logLevel: "warning",
+    external: (id) => !/^[./]|^[A-Z]:/.test(id),
+    // As "sideEffects" in package.json says. What a page cannot load counts as an effect, so that it stays in files of its own.
+    treeshake: { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) },
+    onwarn: (warning) => {
+      // The compiler's helper for `using` asks for a `this` that modules do not have, and copes.
+      if (warning.code !== "THIS_IS_UNDEFINED") console.warn(warning.message);
+    },
   });
+  const { output } = await bundle.generate({
+    format: "es",
+    chunkFileNames: "[name]-[hash].js",
+    // What several commands share is often a few lines: a file for each such piece would be a hundred files.
+    experimentalMinChunkSize: 8_000,
+  });
+  for (const { fileName, code } of output) {
+    const { code: small } = await transform(code, { minify: true, target: "es2022", legalComments: "none" });
+    writeFileSync(join(out, "dist", fileName), small);
+  }
 }
 
 async function bundleTypes() {
-  installTools();
-  const require = createRequire(join(toolsFolder, "package.json"));
-  const load = (name) => import(pathToFileURL(require.resolve(name)).href);
-  const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-plugin-dts")]);
   const input = Object.fromEntries(
     Object.entries(ENTRIES).map(([name, path]) => [name, join(root, "dist", "src", `${path}.d.ts`)]),
   );
+  const inputs = new Set(Object.values(input));
   const quiet = (warning) => {
     // Types that an entry uses and does not export: they are in the shared files.
     if (!warning.message.includes("private shared type")) console.warn(warning.message);
@@ -81,6 +92,7 @@ async function bundleTypes() {
     format: "es",
     entryFileNames: "[name].d.ts",
     chunkFileNames: "types-[hash].d.ts",
+    manualChunks: (id) => (inputs.has(id) ? undefined : "types"),
   });
   // Before TypeScript 5.7 arrays of bytes did not say what memory they are in.
   mkdirSync(join(out, "dist", OLDER));
@@ -101,7 +113,7 @@ function writeManifest() {
   const published = {
     ...kept,
     bin: { superchunk: "./dist/cli.js" },
-    files: ["dist", "docs", "FORMAT.md", "CHANGELOG.md", "THIRD_PARTY_NOTICES.md"],
+    files: ["dist", "docs", "src", "*.md"],
     exports: {
       ...Object.fromEntries(
         Object.keys(ENTRIES).map((name) => [name === "index" ? "." : `./${name}`, entry(name)]),

@@ -46,7 +46,7 @@ interface Import {
 function sources(folder: string): string[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
     .map((name) => posix.join(folder, name.replaceAll("\\", "/")))
-    .filter((name) => name.endsWith(".ts") && !name.includes("/assembly/") && !name.includes("/generated/"));
+    .filter((name) => name.endsWith(".ts") && !/\/(assembly|generated|node_modules)\//.test(name));
 }
 
 function layerOf(file: string): string {
