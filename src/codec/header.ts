@@ -5,7 +5,13 @@
  * @see FORMAT.md [FB]
  */
 import { SuperchunkError } from "../errors.ts";
-import { type ChunkHeader, COMPRESSOR_FORMATS, type CompressorFormat, type Shuffle } from "./types.ts";
+import {
+  type ChunkHeader,
+  COMPRESSOR_FORMATS,
+  type Compressor,
+  type CompressorFormat,
+  type Shuffle,
+} from "./types.ts";
 
 /** Bytes of a chunk header. */
 export const HEADER_LENGTH = 16 as const;
@@ -186,4 +192,9 @@ function unsupported(
     `the Blosc header's ${field} at byte ${offset} has ${what} ${found}, but only ${expected} is supported`,
     { offset, field, expected, found },
   );
+}
+
+/** {@link CompressorFormat.maxRatio} of a compressor. */
+export function maxRatioOf(compressor: Compressor): number {
+  return COMPRESSOR_FORMATS.find(({ name }) => name === compressor)?.maxRatio ?? 0;
 }

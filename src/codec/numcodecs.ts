@@ -11,9 +11,9 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { decodeSync } from "./decode/decode.ts";
+import { isReady, prepare } from "./decode/decode-kernel.ts";
 import { encodeSync, prepareEncode } from "./encode/encode.ts";
 import { settleEncode } from "./encode/encode-settings.ts";
-import { isReady, prepare } from "./prepare.ts";
 import type { CompressorName, EncodeOptions, Shuffle } from "./types.ts";
 
 /** What array metadata say of the codec; what is absent has numcodecs' default: lz4, 5, shuffle, automatic blocks. */

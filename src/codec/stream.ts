@@ -5,11 +5,10 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { streamFailure, streamKernelOf } from "./decode/decode-block.ts";
-import { giveBackKernel, NEED_ALL, takeKernel } from "./decode/decode-kernel.ts";
+import { giveBackKernel, NEED_ALL, prepare, takeKernel } from "./decode/decode-kernel.ts";
 import { loadZstd, zstdLibrary } from "./encode/zstd-library.ts";
+import { maxRatioOf } from "./header.ts";
 import { SLACK } from "./kernel-module.ts";
-import { prepare } from "./prepare.ts";
-import { maxRatioOf } from "./types.ts";
 
 // Deflate streams whose end is found by decoding them, as in gzip.
 // Knows the kernel's calls; must not know what is around the streams.

@@ -119,8 +119,3 @@ export const COMPRESSOR_FORMATS: readonly CompressorFormat[] = [
   // A block of 128 KiB that repeats one byte takes 4.
   { name: "zstd", id: 4, versionlz: 1, maxRatio: 32_768 },
 ];
-
-/** {@link CompressorFormat.maxRatio} of a compressor. */
-export function maxRatioOf(compressor: Compressor): number {
-  return COMPRESSOR_FORMATS.find(({ name }) => name === compressor)?.maxRatio ?? 0;
-}

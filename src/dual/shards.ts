@@ -6,9 +6,10 @@
  * @see FORMAT.md [FL-01] [FL-02]
  */
 import type { Archive, ChunkInfo } from "../archive/kinds/types.ts";
-import { decodeStoredHeader, openBlpkFile } from "../archive/places/blpk-file.ts";
+import { openBlpkFile } from "../archive/places/blpk-file.ts";
 import { requireSettled } from "../archive/places/journal.ts";
 import type { ChunkPlace } from "../archive/places/sequence.ts";
+import { decodeStoredHeader } from "../archive/places/sequence.ts";
 import { at } from "../bytes/at.ts";
 import { decodeHeaderAt } from "../codec/header.ts";
 import type { ArrayJob, JobLayout } from "../convert/plan/array-job.ts";

@@ -5,15 +5,14 @@
  * header starts with a zero. @see FORMAT.md [FW]
  */
 import { at } from "../../bytes/at.ts";
-import { decodeHeader as decodeChunkHeader } from "../../codec/header.ts";
-import type { ChunkHeader } from "../../codec/types.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { type BlpkHeader, decodeHeader } from "../../format/header.ts";
 import { decodeSection, decodeSectionHeader, metadataKind, parseStoredJson } from "../../format/metadata.ts";
 import { checkOffsets, decodeOffsets } from "../../format/offsets.ts";
 import type { JsonValue } from "../../format/types.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import { decodeStoredHeader } from "./sequence.ts";
 
 const HEAD = 4096;
 const SECTION_HEADER = 32;
@@ -279,23 +278,6 @@ export async function walkChunks(store: ReadableStore, request: WalkRequest): Pr
     sizes: Float64Array.from(found, (chunk) => chunk.size),
     nbytes: Float64Array.from(found, (chunk) => chunk.nbytes),
   };
-}
-
-/**
- * The header of a chunk that an archive holds; `room` begins with it. A version, a codec or a flag that Blosc1 does not have is
- * damage here: no program of these dialects ever wrote one. Throws `TRUNCATED`, `BAD_FIELD`. [FB-02]
- */
-export function decodeStoredHeader(
-  room: Uint8Array,
-  where: { readonly path: string; readonly chunk: number; readonly offset: number },
-): ChunkHeader {
-  try {
-    return decodeChunkHeader(room, Number.MAX_SAFE_INTEGER);
-  } catch (error) {
-    if (!isSuperchunkError(error)) throw error;
-    const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
-    throw new SuperchunkError(code, error.summary, error.details).inObject(where);
-  }
 }
 
 async function skipZeros(window: Window, from: number, size: number): Promise<number> {

@@ -12,7 +12,13 @@ import { runPooled } from "../../store/pool.ts";
 import type { ObjectInfo, ReadableStore } from "../../store/types.ts";
 import { statFile } from "../open/stored-size.ts";
 import { type BlpkFile, openSuperchunk, readChunkNbytes } from "./blpk-file.ts";
-import { type ChunkSequence, nbytesOfChunk, type PlacedChunk, startOfChunk } from "./sequence.ts";
+import {
+  type ChunkSequence,
+  nbytesOfChunk,
+  type PlacedChunk,
+  placeInFile,
+  startOfChunk,
+} from "./sequence.ts";
 
 /** Offset tables that are kept, in chunks. */
 const KEPT_CHUNKS = 1 << 20;
@@ -334,22 +340,4 @@ class BloscpackSequence implements ChunkSequence {
 
 function longestOf(starts: Float64Array): number {
   return starts.reduce((longest, start, i) => Math.max(longest, start - (starts[i - 1] ?? start)), 0);
-}
-
-/** The place of the `inFile`-th chunk of a file, which is the `index`-th of the sequence. */
-export function placeInFile(file: BlpkFile, inFile: number, index: number, nbytes: number): PlacedChunk {
-  const offset = at(file.starts, inFile);
-  const end = at(file.ends, inFile);
-  return {
-    index,
-    key: file.key,
-    offset,
-    nbytes,
-    ctbytes: file.walked?.sizes[inFile],
-    available: end - offset,
-    endsObject: end === file.size,
-    checksum: file.header.checksum,
-    prologue: 0,
-    header: file.header,
-  };
 }

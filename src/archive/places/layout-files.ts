@@ -11,8 +11,7 @@ import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { statFile } from "../open/stored-size.ts";
 import { type BlpkFile, openSuperchunk } from "./blpk-file.ts";
-import { placeInFile } from "./blpk-sequence.ts";
-import { type ChunkSequence, nbytesOfChunk, type PlacedChunk } from "./sequence.ts";
+import { type ChunkSequence, nbytesOfChunk, type PlacedChunk, placeInFile } from "./sequence.ts";
 
 /** Offset tables that are kept, in chunks. */
 const KEPT_CHUNKS = 1 << 20;

@@ -4,6 +4,10 @@
  *
  * Every dialect becomes a sequence; reading, verifying and exporting know nothing else of a dialect.
  */
+import { at } from "../../bytes/at.ts";
+import { decodeHeader } from "../../codec/header.ts";
+import type { ChunkHeader } from "../../codec/types.ts";
+import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { BlpkHeader } from "../../format/header.ts";
 import { carrayChunkName, parseCarrayChunkName } from "../../format/naming.ts";
 import type { ChecksumName } from "../../format/types.ts";
@@ -239,5 +243,50 @@ export class CarraySequence implements ChunkSequence {
     const isLonger = found > length && found <= chunkBytes && found % rowBytes === 0;
     this.#lastBytes = isLonger ? found : length;
     return this.#lastBytes;
+  }
+}
+
+/** A file with many chunks, as far as their places depend on it. */
+interface FileOfChunks {
+  readonly key: string;
+  readonly size: number;
+  readonly header: BlpkHeader;
+  readonly starts: Float64Array;
+  readonly ends: Float64Array;
+  readonly walked: { readonly sizes: Float64Array } | undefined;
+}
+
+/** The place of the `inFile`-th chunk of a file, which is the `index`-th of the sequence. */
+export function placeInFile(file: FileOfChunks, inFile: number, index: number, nbytes: number): PlacedChunk {
+  const offset = at(file.starts, inFile);
+  const end = at(file.ends, inFile);
+  return {
+    index,
+    key: file.key,
+    offset,
+    nbytes,
+    ctbytes: file.walked?.sizes[inFile],
+    available: end - offset,
+    endsObject: end === file.size,
+    checksum: file.header.checksum,
+    prologue: 0,
+    header: file.header,
+  };
+}
+
+/**
+ * The header of a chunk that an archive holds; `room` begins with it. A version, a codec or a flag that Blosc1 does not have is
+ * damage here: no program of these dialects ever wrote one. Throws `TRUNCATED`, `BAD_FIELD`. [FB-02]
+ */
+export function decodeStoredHeader(
+  room: Uint8Array,
+  where: { readonly path: string; readonly chunk: number; readonly offset: number },
+): ChunkHeader {
+  try {
+    return decodeHeader(room, Number.MAX_SAFE_INTEGER);
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    const code = error.code === "UNSUPPORTED" ? "BAD_FIELD" : error.code;
+    throw new SuperchunkError(code, error.summary, error.details).inObject(where);
   }
 }

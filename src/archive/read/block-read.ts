@@ -4,8 +4,8 @@
  */
 import { blockRanges } from "../../codec/decode/block-table.ts";
 import { decodeBlocks } from "../../codec/decode/decode.ts";
+import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
 import { headLength } from "../../codec/header.ts";
-import { isReady, prepare } from "../../codec/prepare.ts";
 import type { BlockRange, ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError } from "../../errors.ts";
 import { mapAhead } from "../../store/pool.ts";

@@ -9,15 +9,15 @@ import type { PrepareMemory } from "../../bytes/allocate.ts";
 import { isEqual } from "../../bytes/arrays.ts";
 import { loadDigest } from "../../bytes/checksum.ts";
 import { decodeSync } from "../../codec/decode/decode.ts";
-import { isReady, prepare } from "../../codec/prepare.ts";
+import { isReady, prepare } from "../../codec/decode/decode-kernel.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { digestLength } from "../../format/checksums.ts";
 import { decodeHeader as decodeFileHeader } from "../../format/header.ts";
+import { breathe } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
-import { decodeStoredHeader } from "../places/blpk-file.ts";
 import type { PlacedChunk } from "../places/sequence.ts";
-import { breathe } from "./breather.ts";
+import { decodeStoredHeader } from "../places/sequence.ts";
 
 /** Unneeded bytes between two chunks that are read along rather than asking twice. */
 const MAX_GAP = 65536;

@@ -3,8 +3,8 @@
  */
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
-import { blockLength, decodeHeader, HEADER_LENGTH, headLength } from "../header.ts";
-import { type BlockRange, type ChunkHeader, maxRatioOf } from "../types.ts";
+import { blockLength, decodeHeader, HEADER_LENGTH, headLength, maxRatioOf } from "../header.ts";
+import type { BlockRange, ChunkHeader } from "../types.ts";
 
 /** The compressed bytes of one block, in memory or elsewhere: fetched as they are asked for. */
 export interface BlockBytes {

@@ -3,6 +3,7 @@
  */
 import { wasm } from "../../kernels/generated/decode.ts";
 import { KernelMemory, KernelModule } from "../kernel-module.ts";
+import type { CompressorName } from "../types.ts";
 
 /**
  * A kernel that decodes a stream: bytes written, or a negative error. All numbers are addresses and lengths. Those of the LZ
@@ -23,7 +24,7 @@ export const NEED_ALL = 0xffff_ffff as const;
 export type FilterKernel = (src: number, dst: number, length: number, typesize: number) => void;
 
 /** What the WebAssembly module exports. @see src/kernels/assembly/decode.ts */
-export interface DecodeKernels {
+interface DecodeKernels {
   readonly memory: WebAssembly.Memory;
   readonly decodeBlosclz: StreamKernel;
   readonly decodeLz4: StreamKernel;
@@ -82,7 +83,7 @@ const idle: DecodeKernel[] = [];
 let preparing: Promise<void> | undefined;
 
 /** Compiles the kernels and makes a first instance without blocking. */
-export function prepareDecodeKernels(): Promise<void> {
+function prepareDecodeKernels(): Promise<void> {
   preparing ??= decodeModule.instantiateAsync().then((instance) => {
     if (idle.length === 0) idle.push(kernelOf(instance));
   });
@@ -90,7 +91,7 @@ export function prepareDecodeKernels(): Promise<void> {
 }
 
 /** True where an instance can be made without compiling first. */
-export function areDecodeKernelsCompiled(): boolean {
+function areDecodeKernelsCompiled(): boolean {
   return decodeModule.isCompiled;
 }
 
@@ -106,4 +107,22 @@ export function giveBackKernel(kernel: DecodeKernel): void {
 
 function kernelOf(instance: WebAssembly.Instance): DecodeKernel {
   return new DecodeKernel(instance.exports as unknown as DecodeKernels);
+}
+
+/**
+ * True where {@link decodeSync} and its like decode chunks of the compressor without compiling anything first.
+ *
+ * All compressors are decoded by kernels in one module today; the question names one, so that this may change.
+ */
+export function isReady(_compressor: CompressorName): boolean {
+  return areDecodeKernelsCompiled();
+}
+
+/**
+ * Compiles what decoding the compressor's chunks needs; done once, cheap afterwards.
+ *
+ * Synchronous calls compile by themselves where they must, which the main thread of some browsers refuses.
+ */
+export function prepare(_compressor: CompressorName): Promise<void> {
+  return prepareDecodeKernels();
 }

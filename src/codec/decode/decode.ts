@@ -5,12 +5,10 @@
  * One block at a time goes through a kernel's memory, so that this stays small (and in the processor's cache) however
  * large a chunk is.
  */
-
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { blockLength, decodeHeader, HEADER_LENGTH } from "../header.ts";
 import { align, SLACK } from "../kernel-module.ts";
-import { prepare } from "../prepare.ts";
 import type { BlockRange, ChunkHeader, DecodeOptions } from "../types.ts";
 import {
   type BlockBytes,
@@ -23,7 +21,7 @@ import {
   readBlockTable,
 } from "./block-table.ts";
 import { decodeBlockInto, makeBlockDecoder, streamKernelOf } from "./decode-block.ts";
-import { type DecodeKernel, giveBackKernel, takeKernel } from "./decode-kernel.ts";
+import { type DecodeKernel, giveBackKernel, prepare, takeKernel } from "./decode-kernel.ts";
 
 /** Reads a chunk's header and checks it against the chunk's real length. @throws as {@link decodeHeader} */
 export function readChunkHeader(chunk: Uint8Array, options: DecodeOptions = {}): ChunkHeader {

@@ -7,10 +7,10 @@
 import { at } from "../../bytes/at.ts";
 import { readBlockTable } from "../decode/block-table.ts";
 import { decodeRangeSync, readChunkHeader } from "../decode/decode.ts";
+import { prepare } from "../decode/decode-kernel.ts";
 import { encodeSettled, prepareEncode } from "../encode/encode.ts";
 import { type EncodeSettings, settleEncode } from "../encode/encode-settings.ts";
 import { HEADER_LENGTH } from "../header.ts";
-import { prepare } from "../prepare.ts";
 import type { ChunkHeader, EncodeOptions } from "../types.ts";
 
 /** Blocks may be so many times shorter than an encoder would make them: more of them would slow their readers down. */

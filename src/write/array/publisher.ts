@@ -1,9 +1,10 @@
 /** Publishes superchunks while the next ones are made, and keeps those that could not be for another try. */
-import { giveWay } from "../../archive/read/breather.ts";
+
 import { isSuperchunkError } from "../../errors.ts";
 import { FIRST_LOOSE, hasNumber, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
+import { giveWay } from "../../store/pool.ts";
 import { type ColumnLayout, superchunkKeys } from "../layout/columns.ts";
 import { removedNumbers } from "../layout/runs.ts";
 import type { ArraySettings } from "../layout/settings.ts";

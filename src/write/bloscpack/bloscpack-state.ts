@@ -2,8 +2,9 @@
 
 import type { ArrayArchive, BytesArchive } from "../../archive/kinds/types.ts";
 import { openFile } from "../../archive/open/open-file.ts";
-import { type BlpkFile, decodeStoredHeader, openBlpkFile } from "../../archive/places/blpk-file.ts";
+import { type BlpkFile, openBlpkFile } from "../../archive/places/blpk-file.ts";
 import { withJournal } from "../../archive/places/journal.ts";
+import { decodeStoredHeader } from "../../archive/places/sequence.ts";
 import { at } from "../../bytes/at.ts";
 import type { ChunkHeader } from "../../codec/types.ts";
 import { SuperchunkError } from "../../errors.ts";

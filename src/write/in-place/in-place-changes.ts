@@ -5,7 +5,6 @@
  */
 
 import { type BlpkFile, openBlpkFile, readChunkNbytes } from "../../archive/places/blpk-file.ts";
-import { placeInFile } from "../../archive/places/blpk-sequence.ts";
 import {
   arrayJournalKey,
   type InPlaceStore,
@@ -17,6 +16,7 @@ import {
 } from "../../archive/places/journal.ts";
 import { LayoutIndex } from "../../archive/places/layout-files.ts";
 import type { PlacedChunk } from "../../archive/places/sequence.ts";
+import { placeInFile } from "../../archive/places/sequence.ts";
 import { readHead } from "../../archive/read/block-read.ts";
 import { joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";

@@ -39,13 +39,13 @@ for (const [where, globals] of [
   test(`a calculation that gives way lets many steps of others be done, as in ${where}`, async () => {
     vi.resetModules();
     for (const [name, value] of Object.entries(globals)) vi.stubGlobal(name, value);
-    const { giveWay } = await import("../../src/archive/read/breather.ts");
+    const { giveWay } = await import("../../src/store/pool.ts");
     expect(await stepsBeside(giveWay)).toBeGreaterThanOrEqual(STEPS);
   });
 }
 
 test("it gives way only now and then", async () => {
-  const { giveWay } = await import("../../src/archive/read/breather.ts");
+  const { giveWay } = await import("../../src/store/pool.ts");
   const clock = vi.spyOn(performance, "now").mockReturnValue(1_000_000);
   await giveWay();
   clock.mockReturnValue(1_000_000.9);
