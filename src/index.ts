@@ -40,6 +40,7 @@ export {
 } from "./convert/run/repair.ts";
 export { create, edit } from "./edit/edit.ts";
 export type { Compressor, CreateOptions, EditOptions } from "./edit/options.ts";
+export type { ShardTools, ZarrEdit } from "./edit/zarr-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "./errors.ts";
 export { formatDType, parseDType } from "./format/dtype.ts";
 export { type JsonReading, parseJson, stringifyJson } from "./format/json.ts";
@@ -101,6 +102,7 @@ export type {
   BloscpackAppendOptions,
   BloscpackAppendResult,
 } from "./write/bloscpack/bloscpack-append.ts";
+export type { BloscpackFile } from "./write/bloscpack/bloscpack-file.ts";
 export type {
   BloscpackCompression,
   BloscpackMetadataOptions,

@@ -26,18 +26,8 @@ export type {
 } from "./convert/pipeline.ts";
 export type { ConversionCheck } from "./convert/run/compare.ts";
 export { convert, planConversion } from "./convert/run/convert.ts";
-export { isArchive } from "./convert/sources/items.ts";
 export type { ContainerCredentials, OpenContainer } from "./references/containers/container-reader.ts";
-export {
-  type Container,
-  type ContainerChanges,
-  type ContainerStore,
-  Containers,
-  commonFolder,
-  defaultContainer,
-  parseContainers,
-  toLocation,
-} from "./references/containers/containers.ts";
+export type { Container, ContainerChanges, ContainerStore } from "./references/containers/containers.ts";
 export type { Guard } from "./references/containers/guard.ts";
 export {
   type OpenReferencesOptions,
@@ -50,7 +40,6 @@ export {
   type ReferenceSet,
   writeKerchunk,
 } from "./references/kerchunk/write-kerchunk.ts";
-export { joinPlans, planLinkedReferences } from "./references/plan/join.ts";
 export type {
   ChunkReference,
   NativeChunk,
@@ -63,14 +52,13 @@ export { type PlanOptions, planReferences, type ReferencePlan } from "./referenc
 export type { FailedArchive, ReferenceItem, StreamSettings } from "./references/plan/reference-stream.ts";
 export type { GuardedObject, ScanOptions } from "./references/plan/scanned-objects.ts";
 export type { ViewNode, ViewOptions, ViewRange, ViewReadOptions, ZarrView } from "./view/view.ts";
-export { zarrView } from "./view/view.ts";
-export { findViewEntries, type ViewEntry, zarrTreeView } from "./view/view-tree.ts";
+export { findViewEntries, type ViewEntry, viewOf as zarrView } from "./view/view-tree.ts";
 export type { ArrayModel } from "./zarr/document/model.ts";
 export type { Renaming } from "./zarr/document/node-names.ts";
 export type { ZarrArray, ZarrChunk } from "./zarr/read/array.ts";
 export type { GroupArrays, ZarrGroup } from "./zarr/read/group.ts";
 export type { ReadSettings } from "./zarr/read/leaf.ts";
-export { type OpenZarrOptions, openZarr } from "./zarr/read/open.ts";
+export type { OpenZarrOptions } from "./zarr/read/open.ts";
 export type { ZarrVerifyReport } from "./zarr/read/verify.ts";
 export type { TransformerSettings } from "./zarr/transformer.ts";
 export {
@@ -80,21 +68,9 @@ export {
   ShardingTransformer,
   type TransformerSpecification,
 } from "./zarr/transformer.ts";
-export {
-  type CreateZarrOptions,
-  createZarr,
-  openZarrWriter,
-  type ZarrSpecification,
-} from "./zarr/write/create.ts";
-export { recoverShard, type ShardRecovery } from "./zarr/write/recover-shard.ts";
-export {
-  encodeInnerChunk,
-  finishReserved,
-  reserveShard,
-  type ShardReservation,
-  type WrittenSlot,
-  writeReserved,
-} from "./zarr/write/reserve.ts";
+export type { CreateZarrOptions, ZarrSpecification } from "./zarr/write/create.ts";
+export type { ShardRecovery } from "./zarr/write/recover-shard.ts";
+export type { ShardReservation, WrittenSlot } from "./zarr/write/reserve.ts";
 export type { ValueSource, WritableZarrArray } from "./zarr/write/writable-array.ts";
 export type {
   ChunkOrder,

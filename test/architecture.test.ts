@@ -238,7 +238,7 @@ function entryFiles(): Record<string, string> {
 }
 
 /** Values that the four entries export, by name. Lower it whenever one goes; 65 is wanted. */
-const EXPORTED_VALUES = 92;
+const EXPORTED_VALUES = 65;
 
 test("the entries export no more values than before", async () => {
   const entries = await Promise.all([

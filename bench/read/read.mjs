@@ -3,6 +3,7 @@
  * random element, opening archives of 100,000 chunks, and memory; beside bcolz-zipline, zarr-python, zarrs, tensorstore
  * and zarrita on the same chunks. Peers that `npm run test:interop` has not installed are named as absent.
  */
+
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
@@ -11,7 +12,8 @@ import { fileURLToPath } from "node:url";
 import { FileSystemStore } from "@zarrita/storage";
 import * as zarr from "zarrita";
 import { Blosc } from "../../dist/src/codec/index.js";
-import { FileStore, loadNativeBlosc, open } from "../../dist/src/node/index.js";
+import { FileStore, open } from "../../dist/src/node/index.js";
+import { loadNativeBlosc } from "../../dist/src/node/threads/native-blosc.js";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
 import { LARGE, makeBloscpack, makeCarray } from "./arrays.mjs";
 

@@ -13,8 +13,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FileSystemStore } from "@zarrita/storage";
 import * as zarrita from "zarrita";
-import { decoderOf, encoderOf, FileStore, shardWriterOf } from "../../dist/src/node/index.js";
-import { createZarr, openZarrArray } from "../../dist/src/zarr.js";
+import { FileStore } from "../../dist/src/node/index.js";
+import { decoderOf, encoderOf, shardWriterOf } from "../../dist/src/node/threads/threads.js";
+import { createZarr } from "../../dist/src/zarr/write/create.js";
+import { openZarrArray } from "../../dist/src/zarr.js";
 import { randomNumbers } from "../codec/samples.mjs";
 import { median, printTable, releaseMemory, saveResults, workFolder } from "../report.mjs";
 

@@ -10,7 +10,7 @@ import {
   type Reserve,
   SuperchunkError,
 } from "../../src/index.ts";
-import { encoderOf, FileStore, locateTarget } from "../../src/node/index.ts";
+import { FileStore, locateTarget, threadsOf } from "../../src/node/index.ts";
 import { readMetadata } from "../actions/append-file.ts";
 import type { Context } from "../context.ts";
 import {
@@ -120,7 +120,7 @@ async function compress(file: string, out: string, flags: CompressFlags, context
     size: input.size,
     array: input.npy,
     force: flags.force,
-    encoder: encoderOf(),
+    encoder: threadsOf().encoder,
     signal: context.signal,
     onProgress: bar.onProgress,
   };

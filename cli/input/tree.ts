@@ -10,7 +10,7 @@ import {
   SuperchunkError,
 } from "../../src/index.ts";
 import { FileStore, locate } from "../../src/node/index.ts";
-import { isArchive, type ZarrGroup } from "../../src/zarr.ts";
+import type { ZarrGroup } from "../../src/zarr.ts";
 import { type Found, findAt, isFolder, openPath, type Subject } from "./opening.ts";
 import { isS3Address } from "./units.ts";
 
@@ -84,10 +84,6 @@ async function* archiveOrNodes(path: string, signal: AbortSignal): AsyncIterable
 async function* archivesInBucket(address: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
   const { store, path } = await locate(address);
   try {
-    if (await isArchive(store, path, { signal })) {
-      yield { path: address, open: (options) => openPath(address, options) };
-      return;
-    }
     const [base = address, query] = address.split("?");
     const behind = query === undefined ? "" : `?${query}`;
     let count = 0;

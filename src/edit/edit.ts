@@ -41,6 +41,11 @@ export function edit(
   path: string,
   options: EditOptions & { readonly format: "bloscpack" },
 ): Promise<BloscpackFile>;
+export function edit(
+  store: ReadableStore,
+  path: string,
+  options: EditOptions & { readonly format: "zarr" },
+): Promise<ZarrEdit | ZarrGroupEdit>;
 export function edit(store: ReadableStore, path: string, options?: EditOptions): Promise<Editable>;
 export async function edit(store: ReadableStore, path: string, options: EditOptions = {}): Promise<Editable> {
   if (!isWritable(store))
@@ -154,6 +159,12 @@ const OWN: Readonly<Record<EditFormat, readonly (keyof CreateOptions)[]>> = {
  * @throws CONFLICT where something is there already; BAD_ARGUMENT, LIMIT, and UNSUPPORTED for what the format does not have;
  * NO_SPACE, IO
  */
+export function create(
+  store: WritableStore,
+  path: string,
+  options: CreateOptions & { readonly format: "zarr"; readonly kind?: "array" | undefined },
+): Promise<ZarrEdit>;
+export function create(store: WritableStore, path: string, options: CreateOptions): Promise<Editable>;
 export async function create(store: WritableStore, path: string, options: CreateOptions): Promise<Editable> {
   const { format = "blz" } = options;
   const foreign = Object.values(OWN).flat();

@@ -11,7 +11,7 @@ import { keepFloats } from "../format/json-float.ts";
 import type { DType, JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
-import type { WritableStore } from "../store/types.ts";
+import type { StoreOptions, WritableStore } from "../store/types.ts";
 import { elementsOf, resolveSelection, type Selected, type Selection } from "../values/selection.ts";
 import {
   type AttributeChanges,
@@ -31,8 +31,17 @@ import type { ArrayModel } from "../zarr/document/model.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
 import { storedPositions } from "../zarr/read/stored-chunks.ts";
 import { type Document, putDocument, readDocument } from "../zarr/write/node-document.ts";
+import { recoverShard, type ShardRecovery } from "../zarr/write/recover-shard.ts";
+import {
+  encodeInnerChunk,
+  finishReserved,
+  reserveShard,
+  type ShardReservation,
+  type WrittenSlot,
+  writeReserved,
+} from "../zarr/write/reserve.ts";
 import { WritableZarrArray } from "../zarr/write/writable-array.ts";
-import type { WriteSettings } from "../zarr/write/write-settings.ts";
+import type { SetOptions, WriteSettings } from "../zarr/write/write-settings.ts";
 
 /** How a Zarr array is edited. */
 export interface ZarrEditSettings extends WriteSettings, ReadSettings {
@@ -47,6 +56,25 @@ const AT_ONCE = 8;
 
 const NO_COLUMNS = "a Zarr array has no columns; a group has arrays";
 const OLD = "only Zarr v3 documents are changed; convert the array first";
+
+/** Work on single shards of an array: filled by several workers, made small, recovered. Positions are those in the grid of shards. */
+export interface ShardTools {
+  /**
+   * Reserves room for a shard whose index is at the start, of `slotBytes` for each encoded chunk (default: what values that cannot be
+   * compressed take). The reservation is plain data, for threads and processes.
+   */
+  reserve(position: readonly number[], slotBytes?: number): Promise<ShardReservation>;
+  /** Encodes one inner chunk: the bytes of all its items, also where it reaches over the array's edge. */
+  encode(items: Uint8Array): Promise<Uint8Array>;
+  /** Writes an encoded chunk into its slot; in any order, by any process. */
+  write(reservation: ShardReservation, slot: number, encoded: Uint8Array): Promise<WrittenSlot>;
+  /** Writes the index of all slots that were written, and gives the shard its name. */
+  finish(reservation: ShardReservation, written: Iterable<WrittenSlot>): Promise<void>;
+  /** Rewrites a shard without the bytes that no chunk uses. */
+  compact(position: readonly number[], options?: StoreOptions): Promise<unknown>;
+  /** Makes a shard that a broken-off append left without its index what its last whole index names. */
+  recover(position: readonly number[], options?: StoreOptions): Promise<ShardRecovery>;
+}
 
 export class ZarrEdit extends QueuedEditor {
   readonly kind = "array";
@@ -92,6 +120,19 @@ export class ZarrEdit extends QueuedEditor {
     return this.#array.warnings;
   }
 
+  /** Work on single shards. What waits is not in them before `flush`. */
+  get shards(): ShardTools {
+    const array = this.#array;
+    return {
+      reserve: (position, slotBytes) => reserveShard(array, position, slotBytes),
+      encode: (items) => encodeInnerChunk(array, items),
+      write: (reservation, slot, encoded) => writeReserved(this.store, reservation, slot, encoded),
+      finish: (reservation, written) => finishReserved(this.store, reservation, written),
+      compact: (position, options) => array.compactShard(position, options),
+      recover: (position, options) => recoverShard(array, position, options),
+    };
+  }
+
   get #rowBytes(): number {
     return elementsOf(this.#array.shape.slice(1)) * this.#array.dtype.itemSize;
   }
@@ -122,7 +163,11 @@ export class ZarrEdit extends QueuedEditor {
   }
 
   /** Sets the selected values; durable when it resolves, but for what `flush` of the strategies `append` and `fixed` completes. */
-  override set(selection: Selection | null, values: unknown, options: LongOptions = {}): Promise<void> {
+  override set(
+    selection: Selection | null,
+    values: unknown,
+    options: LongOptions & SetOptions = {},
+  ): Promise<void> {
     return this.#run("set", async () => {
       await this.#commitRows(options);
       const { dtype, shape } = this.#array;

@@ -4,6 +4,8 @@ import { dirname, join, relative, resolve, sep } from "node:path";
 import type { CompressorName } from "../codec/types.ts";
 import { create as createIn, edit as editIn, formatAt } from "../edit/edit.ts";
 import type { CreateOptions, EditOptions } from "../edit/options.ts";
+import type { ZarrEdit } from "../edit/zarr-array.ts";
+import type { ZarrGroupEdit } from "../edit/zarr-group.ts";
 import { SuperchunkError } from "../errors.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import type { WritableStore } from "../store/types.ts";
@@ -34,6 +36,10 @@ export function edit(
   path: string,
   options: EditPathOptions & { readonly format: "bloscpack" },
 ): Promise<BloscpackFile>;
+export function edit(
+  path: string,
+  options: EditPathOptions & { readonly format: "zarr" },
+): Promise<ZarrEdit | ZarrGroupEdit>;
 export function edit(path: string, options?: EditPathOptions): Promise<Editable>;
 export async function edit(path: string, options: EditPathOptions = {}): Promise<Editable> {
   const location = locateEdited(path);
@@ -53,6 +59,11 @@ export async function edit(path: string, options: EditPathOptions = {}): Promise
  *
  * @throws as `create` of the core, and as {@link edit}
  */
+export function create(
+  path: string,
+  options: CreatePathOptions & { readonly format: "zarr"; readonly kind?: "array" | undefined },
+): Promise<ZarrEdit>;
+export function create(path: string, options: CreatePathOptions): Promise<Editable>;
 export async function create(path: string, options: CreatePathOptions): Promise<Editable> {
   const isFile = options.format === "bloscpack";
   const isNode = options.format === "zarr" && !isS3Address(path);

@@ -6,16 +6,14 @@
 
 export type { MirrorCosts } from "../dual/live-view.ts";
 export type { LinkPlan, LinkResult } from "../dual/types.ts";
+export type { ShardTools, ZarrEdit } from "../edit/zarr-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
 export { slice } from "../values/selection.ts";
 export type { AppendOptions, Editable, PublishPolicy } from "../write/editable.ts";
 export {
   type ConvertPathOptions,
   convert,
-  createZarr,
   type OpenZarrPathOptions,
-  openZarr,
-  openZarrWriter,
   planConversion,
   type ZarrWriterPathOptions,
 } from "./convert.ts";
@@ -24,8 +22,8 @@ export { type CreatePathOptions, create, type EditPathOptions, edit } from "./ed
 export type { FileStoreOptions } from "./fs/fs-reader.ts";
 export { FileStore } from "./fs/fs-store.ts";
 export { consolidate } from "./hierarchy.ts";
-export { type RepositoryOptions, toIcechunkPrefix } from "./icechunk/icechunk.ts";
-export { type IcechunkOptions, type IcechunkResult, writeIcechunk } from "./icechunk/icechunk-write.ts";
+export type { RepositoryOptions } from "./icechunk/icechunk.ts";
+export type { IcechunkOptions, IcechunkResult } from "./icechunk/icechunk-write.ts";
 export { type Location, locate, locateTarget, type WritableLocation } from "./locate.ts";
 export { type NpyFile, openNpy } from "./npy-file.ts";
 export {
@@ -40,7 +38,6 @@ export {
   deleteContainer,
   listContainers,
   type OpenPathReferencesOptions,
-  openContainer,
   openReferences,
   type SetContainer,
   setContainer,
@@ -48,9 +45,9 @@ export {
 export type { S3ClientOptions } from "./s3/s3-client.ts";
 export { S3Store, type S3StoreOptions } from "./s3/s3-store.ts";
 export { type ServedView, type ServeOptions, serveView } from "./serve/serve.ts";
-export { loadNativeBlosc, type NativeBlosc } from "./threads/native-blosc.ts";
+export type { NativeBlosc } from "./threads/native-blosc.ts";
 export type { BloscChoice } from "./threads/thread-messages.ts";
-export { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threads/threads.ts";
+export { type ThreadOptions, type Threads, threadsOf } from "./threads/threads.ts";
 export {
   type FoundEntry,
   type VirtualizeOptions,

@@ -25,6 +25,7 @@ import {
   type ViewRange,
   type ViewReadOptions,
   type ZarrView,
+  zarrView,
 } from "./view.ts";
 
 /** Archives that are kept open. */
@@ -94,6 +95,16 @@ function onlyZarr(path: string): SuperchunkError {
  */
 export function zarrTreeView(entries: Iterable<ViewEntry>, options: ViewOptions = {}): ZarrView {
   return new TreeView(entries, options);
+}
+
+/**
+ * Shows an archive, or many (`findViewEntries`), as Zarr v3: {@link zarrView}, {@link zarrTreeView}.
+ */
+export function viewOf(
+  source: Parameters<typeof zarrView>[0] | Iterable<ViewEntry>,
+  options: ViewOptions = {},
+): ZarrView {
+  return Symbol.iterator in source ? zarrTreeView(source, options) : zarrView(source, options);
 }
 
 /** Documents of folders that are kept. */

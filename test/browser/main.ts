@@ -1,4 +1,5 @@
 /** Drives the page: a bundle in headless Chromium, under a strict policy, against a server on this machine. */
+
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, delimiter, join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -6,10 +7,11 @@ import { build } from "esbuild";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { type CompressorName, decode, encode, type Shuffle } from "superchunk/blosc";
 import { FileStore, serveView } from "superchunk/node";
-import { findViewEntries, zarrTreeView } from "superchunk/zarr";
+import { findViewEntries } from "superchunk/zarr";
 import { encodeHeader } from "../../src/format/header.ts";
 import { encodeSection } from "../../src/format/metadata.ts";
 import { encodeOffsets } from "../../src/format/offsets.ts";
+import { zarrTreeView } from "../../src/view/view-tree.ts";
 import { corpusFolder, type Fixture, loadArchives, repositoryRoot } from "../fixtures/manifest.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
 import { Outcome } from "./outcome.ts";

@@ -1,4 +1,5 @@
 /** What was not compared is not shown, whatever the target; what is made leaves a receipt. */
+
 import { describe, expect, test } from "vitest";
 import { findArchives } from "../../src/archive/open/discover.ts";
 import { open } from "../../src/archive/open/open.ts";
@@ -7,7 +8,8 @@ import { hiddenKey } from "../../src/convert/run/conversion-store.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ObjectHead, WritableStore } from "../../src/store/types.ts";
 import { interceptStore } from "../../src/store/wrappers/intercept.ts";
-import { type ConvertFormat, type ConvertSource, convert, openZarr, type Receipt } from "../../src/zarr.ts";
+import { openZarr } from "../../src/zarr/read/open.ts";
+import { type ConvertFormat, type ConvertSource, convert, type Receipt } from "../../src/zarr.ts";
 import { putCarray } from "./to-zarr/make-archive.ts";
 
 const values = new Uint8Array(Float64Array.from({ length: 1000 }, (_, i) => i / 7).buffer);

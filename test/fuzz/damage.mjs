@@ -1,12 +1,14 @@
 /** Damaged archives of every kind given to the command: right values, or an error that says where, and nothing else changed. */
+
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { open } from "superchunk";
 import { FileStore, link } from "superchunk/node";
-import { convert, openZarr } from "superchunk/zarr";
+import { convert } from "superchunk/zarr";
 import { run } from "../../dist/cli/run.js";
+import { openZarr } from "../../dist/src/zarr/read/open.js";
 import { makeArchive, makeTable } from "./archives.mjs";
 import { assertEqual, snapshot } from "./links.mjs";
 import { makeMutator } from "./mutations.mjs";

@@ -1,7 +1,8 @@
 /** Random Zarr arrays with values that are known: of version 2 byte by byte, of version 3 by random writes. */
+
 import { deflateSync } from "node:zlib";
 import { encode } from "superchunk/blosc";
-import { openZarrWriter } from "superchunk/zarr";
+import { openZarrWriter } from "../../dist/src/zarr/write/create.js";
 import { randomItems, randomValues, toFortran } from "./archives.mjs";
 import { randomDocument } from "./zarr-chains.mjs";
 

@@ -1,6 +1,8 @@
 /** Random writes, several at once, into random arrays: every reader sees what an array in memory has. */
+
 import { MemoryStore } from "superchunk";
-import { openZarrArray, openZarrWriter } from "superchunk/zarr";
+import { openZarrArray } from "superchunk/zarr";
+import { openZarrWriter } from "../../dist/src/zarr/write/create.js";
 import { choicesFrom, randomDocument } from "./zarr-chains.mjs";
 
 /** One array with some rounds of writes. Throws where a value is wrong. */

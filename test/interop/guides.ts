@@ -2,13 +2,14 @@
  * The guides of views and references, as they are typed: every block of shell, Python and JavaScript in them runs, one after
  * the other, on archives of the names that they use.
  */
+
 import { spawn } from "node:child_process";
 import { chmod, cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { openArchive, S3Store } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
-import { parseContainers } from "../../src/zarr.ts";
+import { parseContainers } from "../../src/references/containers/containers.ts";
 import { corpusFolder, repositoryRoot } from "../fixtures/manifest.ts";
 import { CREDENTIALS, startS3, type TestS3 } from "../node/s3/server.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";

@@ -1,4 +1,5 @@
 /** `open`: one call for whatever holds arrays, by path and in a store, with the values that their producers wrote. */
+
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -6,7 +7,7 @@ import { expect, test } from "vitest";
 import { open as openIn, openTable as openTableIn, slice } from "../../src/index.ts";
 import { FileStore, open, openArray, openTable } from "../../src/node/index.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
-import { createZarr } from "../../src/zarr.ts";
+import { createZarr } from "../../src/zarr/write/create.ts";
 import { runCli } from "../cli/harness.ts";
 import { findFixture, loadFixtures, repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";

@@ -1,18 +1,10 @@
 /** Files that are open when functions that take paths are done. */
+
 import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import {
-  createZarr,
-  link,
-  open,
-  openReferences,
-  openZarr,
-  openZarrWriter,
-  repairArray,
-  unlink,
-  verifyLinkAt,
-} from "../../src/node/index.ts";
+import { createZarr, openZarr, openZarrWriter } from "../../src/node/convert.ts";
+import { link, open, openReferences, repairArray, unlink, verifyLinkAt } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { temporaryFolder } from "../folder.ts";
 

@@ -1,9 +1,11 @@
 /** Folders that are archives and Zarr arrays at once are written to as archives alone. */
+
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parseDType } from "../../src/format/dtype.ts";
-import { createZarr, FileStore, link, openZarr, openZarrWriter, unlink } from "../../src/node/index.ts";
+import { createZarr, openZarr, openZarrWriter } from "../../src/node/convert.ts";
+import { FileStore, link, unlink } from "../../src/node/index.ts";
 import { createArray } from "../../src/node/write.ts";
 import { createTable } from "../../src/write/bcolz/bcolz-create.ts";
 import { compressArray } from "../../src/write/bloscpack/bloscpack-write.ts";

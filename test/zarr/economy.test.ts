@@ -1,8 +1,9 @@
 /** What reading costs: requests and bytes, and what happens when objects change meanwhile. */
+
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { callingThread } from "../../src/archive/read/chunk-fetch.ts";
-import { decoderOf, encoderOf } from "../../src/node/index.ts";
+import { decoderOf, encoderOf } from "../../src/node/threads/threads.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
 import type { ReadableStore } from "../../src/store/types.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";

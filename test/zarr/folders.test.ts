@@ -1,10 +1,11 @@
 /** [FH-03] Only what is not there at all has the fill value: a folder, a dead link or a pipe in the place of a chunk or shard is an error that names it. */
+
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir, rmdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createZarr, openZarr } from "../../src/node/index.ts";
+import { createZarr, openZarr } from "../../src/node/convert.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import type { WritableZarrArray } from "../../src/zarr/write/writable-array.ts";
 import { runCli } from "../cli/harness.ts";

@@ -1,4 +1,5 @@
 /** docs/zarr.md: its examples run as they stand there. */
+
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -57,14 +58,13 @@ test("reading into given memory", async () => {
 });
 
 test("slots of a shard that several workers fill", async () => {
-  const before = `import { MemoryStore } from "superchunk";
-    import { createZarr } from "superchunk/zarr";
+  const before = `import { create, MemoryStore, openArray } from "superchunk";
     const store = new MemoryStore();
-    const layout = { shape: [50], dataType: "int16", chunkShape: [10], shardShape: [50], indexLocation: "start" };
-    const array = await createZarr(store, "a", layout);
+    const layout = { format: "zarr", dtype: "int16", shape: [50], chunkShape: [10], shardShape: [50] };
+    await create(store, "a", { ...layout, specification: { indexLocation: "start" } });
     const values = Int16Array.from({ length: 10 }, (_, i) => i);`;
-  const after = "const { data } = await array.get(null);";
-  const code = examples.find((text) => text.includes("reserveShard")) ?? "";
+  const after = 'const { data } = await (await openArray(store, "a")).get(null);';
+  const code = examples.find((text) => text.includes("shards.reserve")) ?? "";
   const { data } = await runModule(`${before}\n${code}\n${after}\nexport { data };`);
   const all = Array.from({ length: 50 }, (_, i) => (i >= 30 && i < 40 ? i - 30 : 0));
   expect(Array.from(data as Int16Array)).toEqual(all);
@@ -74,7 +74,7 @@ test("writing", async () => {
   const own = `import { MemoryStore } from "superchunk";
     const store = new MemoryStore();
     const values = Float64Array.from({ length: 1_000_000 }, (_, i) => i);`;
-  const { array } = await run("compactShard", await prepare(), own, "array");
+  const { array } = await run("shards.compact", await prepare(), own, "array");
   const { get } = array as { get(selection: unknown): Promise<{ data: Float64Array }> };
   const { data } = await get.call(array, [{ start: 3, stop: 12, step: 1 }]);
   expect([...data]).toEqual([3, 4, 0, 0, 0, 0, 0, 10, 11]);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ArraySlice } from "../../src/archive/kinds/types.ts";
 import { callingThread } from "../../src/archive/read/chunk-fetch.ts";
 import type { ChunkEncoder, CompressorName } from "../../src/codec/types.ts";
-import { createZarr, openZarr, openZarrWriter } from "../../src/node/index.ts";
+import { createZarr, openZarr, openZarrWriter } from "../../src/node/convert.ts";
 import { ThreadDecoder } from "../../src/node/threads/thread-decoder.ts";
 import { WorkerPool } from "../../src/node/threads/worker-pool.ts";
 import { MemoryStore } from "../../src/store/memory.ts";

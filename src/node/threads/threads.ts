@@ -42,6 +42,27 @@ const decoders = new Map<string, ChunkDecoder>();
 const encoders = new Map<string, ChunkEncoder>();
 const shardWriters = new Map<string, ShardWriter>();
 
+/** What threads do for stores of yours: options of `open`, `create` and `edit` of the core. */
+export interface Threads {
+  readonly decoder: ChunkDecoder;
+  readonly encoder: ChunkEncoder;
+  readonly shardWriter: ShardWriter | undefined;
+}
+
+/**
+ * The threads of the process, for the functions that take a store: `open(store, path, { ...threadsOf() })`. Those that take a path
+ * use them by themselves.
+ *
+ * @throws BAD_ARGUMENT for settings that make no sense
+ */
+export function threadsOf(options: ThreadOptions = {}): Threads {
+  return {
+    decoder: decoderOf(options),
+    encoder: encoderOf(options),
+    shardWriter: shardWriterOf(options),
+  };
+}
+
 /** Which Blosc the options, or else the environment, ask for. Throws `BAD_ARGUMENT`. */
 export function bloscOf(options: ThreadOptions = {}): BloscChoice {
   const choice: string = options.blosc ?? (process.env["SUPERCHUNK_BLOSC"] || "wasm");

@@ -1,16 +1,12 @@
 /** Dimensions have names by every route: xarray opens no Zarr v3 array without, and dimensions of one name have one length there. [FE-10] */
+
 import { expect, test } from "vitest";
 import { open } from "../../../src/archive/open/open.ts";
 import type { JsonObject } from "../../../src/format/types.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import type { ReadableStore } from "../../../src/store/types.ts";
-import {
-  convert,
-  findViewEntries,
-  planReferences,
-  type ViewOptions,
-  zarrTreeView,
-} from "../../../src/zarr.ts";
+import { zarrTreeView } from "../../../src/view/view-tree.ts";
+import { convert, findViewEntries, planReferences, type ViewOptions } from "../../../src/zarr.ts";
 import { putCarray } from "./make-archive.ts";
 
 /** Three arrays and a table in folders; `e` is as long as `a`. */

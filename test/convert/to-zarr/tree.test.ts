@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import * as zarr from "zarrita";
+import { isArchive } from "../../../src/convert/sources/items.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
-import { convert, isArchive, planConversion } from "../../../src/zarr.ts";
+import { convert, planConversion } from "../../../src/zarr.ts";
 import { loadArchives } from "../../fixtures/manifest.ts";
 import { withCounting } from "../../store/counting.ts";
 import { withFaults } from "../../store/faulty.ts";

@@ -3,10 +3,17 @@
  * {location, first, second}: where to, and the archives that they refer to. The first has begun, and holds references that
  * nobody sees, when the second begins and commits. Into RESULTS goes what became of each, and of the first's second try.
  */
+
 import { writeFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import { open, openReferences, writeIcechunk } from "../../../dist/src/node/index.js";
-import { commonFolder, defaultContainer, planReferences, toLocation } from "../../../dist/src/zarr.js";
+import { writeIcechunk } from "../../../dist/src/node/icechunk/icechunk-write.js";
+import { open, openReferences } from "../../../dist/src/node/index.js";
+import {
+  commonFolder,
+  defaultContainer,
+  toLocation,
+} from "../../../dist/src/references/containers/containers.js";
+import { planReferences } from "../../../dist/src/zarr.js";
 
 const { location, first, second } = JSON.parse(await text(process.stdin));
 const folder = commonFolder([first, second].map(toLocation));

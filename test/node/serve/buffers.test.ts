@@ -1,12 +1,14 @@
 /** Memory that answers share one after the other: no answer has another's bytes, whoever goes away in between. */
+
 import { rm } from "node:fs/promises";
 import { get } from "node:http";
 import { expect, it } from "vitest";
 import { parseDType } from "../../../src/format/dtype.ts";
 import { FileStore, serveView } from "../../../src/node/index.ts";
 import { ServeBuffers } from "../../../src/node/serve/serve-gate.ts";
+import { zarrTreeView } from "../../../src/view/view-tree.ts";
 import { createCarray } from "../../../src/write/bcolz/bcolz-create.ts";
-import { findViewEntries, zarrTreeView } from "../../../src/zarr.ts";
+import { findViewEntries } from "../../../src/zarr.ts";
 import { temporaryFolder } from "../../folder.ts";
 import { ask } from "./ask.ts";
 

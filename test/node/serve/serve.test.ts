@@ -1,4 +1,5 @@
 /** A served view, request by request. */
+
 import { once } from "node:events";
 import { rm, symlink, writeFile } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
@@ -11,10 +12,10 @@ import { SuperchunkError } from "../../../src/errors.ts";
 import { FileStore } from "../../../src/node/fs/fs-store.ts";
 import { makeHostCheck, type ServedView, serveView } from "../../../src/node/serve/serve.ts";
 import { type Caller, Gate, type Place } from "../../../src/node/serve/serve-gate.ts";
-
 import { MemoryStore } from "../../../src/store/memory.ts";
+import { zarrTreeView } from "../../../src/view/view-tree.ts";
 import type { ZarrView } from "../../../src/zarr.ts";
-import { findViewEntries, zarrTreeView, zarrView } from "../../../src/zarr.ts";
+import { findViewEntries, zarrView } from "../../../src/zarr.ts";
 import { putCarray } from "../../convert/to-zarr/make-archive.ts";
 import { corpusStore, sha256 } from "../../convert/to-zarr/read-back.ts";
 import { type ArrayFixture, findFixture, loadArchives } from "../../fixtures/manifest.ts";

@@ -2,12 +2,15 @@
  * The system's libblosc gives the same results. Where the machine has none, and none was unpacked for the comparisons
  * with other programs, what is proved is that it is missed with a clear error.
  */
+
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { decodeSync, encodeSync, prepareEncode } from "../../../src/codec/index.ts";
 import type { EncodeOptions } from "../../../src/codec/types.ts";
-import { encoderOf, loadNativeBlosc, type NativeBlosc, open } from "../../../src/node/index.ts";
+import { type NativeBlosc, open } from "../../../src/node/index.ts";
+import { loadNativeBlosc } from "../../../src/node/threads/native-blosc.ts";
+import { encoderOf } from "../../../src/node/threads/threads.ts";
 import { loadArchives, repositoryRoot } from "../../fixtures/manifest.ts";
 
 const library = findLibrary();

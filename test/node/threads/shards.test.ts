@@ -1,10 +1,12 @@
 /** Whole shards that threads write are those that the calling thread writes. */
+
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { ArraySlice } from "../../../src/archive/kinds/types.ts";
-import { createZarr as createAt, FileStore } from "../../../src/node/index.ts";
+import { createZarr as createAt } from "../../../src/node/convert.ts";
+import { FileStore } from "../../../src/node/index.ts";
 import { ThreadShardWriter } from "../../../src/node/threads/thread-encoder.ts";
 import { WorkerPool } from "../../../src/node/threads/worker-pool.ts";
 import { MemoryStore } from "../../../src/store/memory.ts";
