@@ -18,16 +18,19 @@ import { columnNamesOf, noColumns } from "../input/columns.ts";
 import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
+import { parseCount } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
-import { printCsv, printJson, printJsonRecords, printText } from "../values/formats.ts";
+import { printCsv, printJson, printJsonRecords, printNdjson, printText } from "../values/formats.ts";
 import { arraySource, bytesSource, readByteBatches, type ValueSource } from "../values/value-source.ts";
 
-const FORMATS = ["text", "csv", "json", "npy", "raw"] as const;
+const FORMATS = ["text", "csv", "json", "ndjson", "npy", "raw"] as const;
 type Format = (typeof FORMATS)[number];
 
 interface CatOptions {
-  readonly column?: string;
+  readonly column?: readonly string[];
   readonly slice?: string;
+  readonly head?: number;
+  readonly tail?: number;
   readonly format?: Format;
   readonly all?: boolean;
   readonly damaged?: Damaged;
@@ -41,16 +44,19 @@ export function addCat(program: Command, context: Context): void {
     .argument("<path>", "file, folder or URL of one archive, or of a Zarr array or group")
     .option(
       "--column <name>",
-      "one column of a table, or of an array with column folders; one array of a group",
+      "one column of a table, or of an array with column folders; one array of a group; again for each further one",
+      (name: string, earlier: readonly string[] = []) => [...earlier, name],
     )
     .option(
       "--slice <slice>",
       'a part in numpy\'s syntax, for example "0:10,3" or "::2"; of a table, its rows',
     )
+    .addOption(new Option("--head <n>", "the first rows").argParser(parseCount).conflicts(["slice", "tail"]))
+    .addOption(new Option("--tail <n>", "the last rows").argParser(parseCount).conflicts("slice"))
     .addOption(
       new Option(
         "--format <format>",
-        "text, csv, json, npy, or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
+        "text, csv, json, ndjson (a row to a line), npy, or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
       ).choices(FORMATS),
     )
     .addOption(damagedOption())
@@ -62,6 +68,8 @@ Examples:
   superchunk cat prices.blp --slice 0:10,3
   superchunk cat daily_equities.bcolz --format csv > bars.csv
   superchunk cat daily_equities.bcolz --column close --format npy > close.npy
+  superchunk cat daily_equities.bcolz --column day --column close --tail 5
+  superchunk cat daily_equities.bcolz --format ndjson --head 1000
   superchunk cat bundle.zarr/close --slice -5:
   superchunk cat notes.txt.blp | less`,
     )
@@ -70,8 +78,10 @@ Examples:
       const archive = await openPath(path, {
         signal: context.signal,
         ...readingDamaged(options.damaged, reports),
+        columns: options.column,
       });
-      const quiet = context.out.isTerminal || options.format === "text" || options.format === "json";
+      const isText = options.format === "text" || options.format === "json" || options.format === "ndjson";
+      const quiet = context.out.isTerminal || isText;
       const bar = quiet ? undefined : startProgress(context.io, "cat");
       try {
         await printArchive(archive, options, context, {
@@ -95,15 +105,18 @@ async function printArchive(
 ): Promise<void> {
   const format = options.format ?? (archive.kind === "bytes" ? "raw" : "text");
   const chosen = choose(archive, options.column);
+  const slice = sliceOf(options);
   if (format === "raw" || format === "npy") {
-    if (isTable(chosen)) throw needsColumn(chosen, `--format ${format} prints one array`);
+    if (isTable(chosen)) throw needsColumn(archive, `--format ${format} prints one array`);
     const guard = options.format === undefined && context.out.isTerminal;
-    await printBytes(chosen, format, { slice: options.slice, guard }, context, long);
+    await printBytes(chosen, format, { slice, guard }, context, long);
     return;
   }
-  const sources = select(chosen, options.slice);
+  const sources = select(chosen, slice);
   const [first] = sources;
   if (format === "csv") await printCsv(context.out, sources, long);
+  else if (format === "ndjson")
+    await printNdjson(context.out, sources, { ...long, records: isTable(chosen) });
   else if (format === "json") {
     if (isTable(chosen)) await printJsonRecords(context.out, sources, long);
     else if (first !== undefined) await printJson(context.out, first, long);
@@ -117,14 +130,42 @@ async function printArchive(
   }
 }
 
-function choose(archive: Subject, column: string | undefined): Subject {
-  if (column === undefined) return archive;
+/** Columns that were chosen of something that has more. */
+interface ChosenColumns extends Pick<Subject, "store" | "path"> {
+  readonly kind: "columns";
+  readonly names: readonly string[];
+  readonly length: number | undefined;
+  column(name: string): ReadableArray;
+}
+
+type Chosen = Subject | ChosenColumns;
+
+function choose(archive: Subject, columns: readonly string[] | undefined): Chosen {
+  const [first, ...others] = columns ?? [];
+  if (first === undefined) return archive;
   if (archive.kind === "bytes" || columnNamesOf(archive).length === 0) throw noColumns(archive);
-  return archive.column(column);
+  if (others.length === 0) return archive.column(first);
+  const names = [first, ...others];
+  const lengths = names.map((name) => archive.column(name).shape[0]);
+  const { store, path } = archive;
+  return {
+    kind: "columns",
+    store,
+    path,
+    names,
+    length: lengths.every((length) => length === lengths[0]) ? lengths[0] : undefined,
+    column: (name) => archive.column(name),
+  };
+}
+
+/** The rows that `--slice`, `--head` or `--tail` choose, as a slice. */
+function sliceOf({ slice, head, tail }: CatOptions): string | undefined {
+  if (head !== undefined) return `:${head}`;
+  return tail === undefined ? slice : `-${tail}:`;
 }
 
 /** The selected values. Errors name the archive. */
-function select(archive: Subject, slice: string | undefined): ValueSource[] {
+function select(archive: Chosen, slice: string | undefined): ValueSource[] {
   try {
     return sourcesOf(archive, slice);
   } catch (error) {
@@ -132,7 +173,7 @@ function select(archive: Subject, slice: string | undefined): ValueSource[] {
   }
 }
 
-function sourcesOf(archive: Subject, slice: string | undefined): ValueSource[] {
+function sourcesOf(archive: Chosen, slice: string | undefined): ValueSource[] {
   if (archive.kind === "bytes") return [bytesSource("", archive, selectionOf(archive, slice, 1))];
   if (archive.kind === "array")
     return [arraySource("", archive, selectionOf(archive, slice, archive.shape.length))];
@@ -143,7 +184,7 @@ function sourcesOf(archive: Subject, slice: string | undefined): ValueSource[] {
     });
   }
   if (length === undefined) {
-    const isDeep = archive.names.some((name) => name.includes("/"));
+    const isDeep = archive.kind === "group" && archive.names.some((name) => name.includes("/"));
     const are = isDeep ? "not all directly in it" : "not of one length";
     throw needsColumn(archive, `the arrays of this group are ${are}, as those of a table`);
   }
@@ -155,7 +196,7 @@ function sourcesOf(archive: Subject, slice: string | undefined): ValueSource[] {
   return archive.names.map((name) => arraySource(name, archive.column(name), part));
 }
 
-function selectionOf(archive: Subject, slice: string | undefined, ndim: number): Selection {
+function selectionOf(archive: Chosen, slice: string | undefined, ndim: number): Selection {
   if (slice === undefined) return [];
   return parseSliceOption(slice, ndim, archive.store.describe(archive.path));
 }
@@ -202,12 +243,12 @@ function isSteering(bytes: Uint8Array): boolean {
   });
 }
 
-function isTable(archive: Subject): archive is ReadableTable | GroupArrays {
-  return archive.kind === "table" || archive.kind === "group";
+function isTable(archive: Chosen): archive is ReadableTable | GroupArrays | ChosenColumns {
+  return archive.kind === "table" || archive.kind === "group" || archive.kind === "columns";
 }
 
-function needsColumn(archive: Subject, reason: string): SuperchunkError {
-  const names = columnNamesOf(archive);
+function needsColumn(archive: Chosen, reason: string): SuperchunkError {
+  const names = archive.kind === "columns" ? archive.names : columnNamesOf(archive);
   const what = archive.kind === "group" ? "an array" : "a column";
   return new SuperchunkError(
     "BAD_ARGUMENT",

@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import {
+  type ErrorCode,
   type Finding,
   type JsonValue,
   SuperchunkError,
@@ -9,10 +10,12 @@ import {
   type VerifyReport,
 } from "../../src/index.ts";
 import { verifyLinkAt } from "../../src/node/index.ts";
+import { type BatchItem, JOBS, openRecord, runBatch } from "../actions/verify-batch.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, plain, stateOf, toJsonFailure } from "../failure.ts";
-import { archivesUnder, isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
-import { formatCount, formatPlural, formatSize } from "../input/units.ts";
+import { filesFromOption, noPaths, readFilesFrom } from "../input/input.ts";
+import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
+import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
 import { foldLine } from "../output/layout.ts";
 import { startProgress } from "../output/progress.ts";
 import { adviseOnSalvage, type SalvageAdvice } from "../output/salvage-advice.ts";
@@ -20,6 +23,12 @@ import { printable } from "../values/cell-text.ts";
 
 interface VerifyOptions {
   readonly json?: boolean;
+  readonly filesFrom?: string;
+  readonly jobs?: number;
+  readonly report?: string;
+  readonly resume?: boolean;
+  readonly quiet?: boolean;
+  readonly onlyDamaged?: boolean;
 }
 
 /** What all archives together came to. */
@@ -38,6 +47,14 @@ interface Totals {
   nbytes: number;
   cbytes: number;
   warnings: number;
+  /** Archives that another path led to already. */
+  same: number;
+  /** Archives that an earlier run verified. */
+  kept: number;
+  /** Archives by dialect. */
+  dialects: Record<string, number>;
+  /** Archives by the code of an error in them. */
+  codes: Record<string, number>;
 }
 
 /** Adds `verify PATH…`. */
@@ -48,9 +65,15 @@ export function addVerify(program: Command, context: Context): void {
       "check every header, size, offset, checksum and payload of archives and Zarr arrays; exit code 3 where something is wrong, 1 where a Zarr view is behind its archive",
     )
     .argument(
-      "<path...>",
+      "[path...]",
       "files, folders or URLs of archives and of Zarr arrays and groups; folders of many",
     )
+    .addOption(filesFromOption())
+    .option("--jobs <n>", "archives that are verified at a time", parseCount, JOBS)
+    .option("--report <file>", "write what was found of each archive to a file as it comes, a JSON line each")
+    .option("--resume", "leave out what the --report of an earlier run has, and add to it")
+    .option("--only-damaged", "print what is not sound, and the summary")
+    .option("--quiet", "print nothing but errors: the exit code says it")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -58,40 +81,118 @@ export function addVerify(program: Command, context: Context): void {
 Examples:
   superchunk verify prices.blp
   superchunk verify bundle.zarr
+  superchunk verify /data/bundles --only-damaged --report verify.jsonl
+  superchunk verify /data/bundles --only-damaged --report verify.jsonl --resume
   superchunk verify /data/bundles --json`,
     )
-    .action(async (paths: string[], options: VerifyOptions) => {
+    .action(async (typed: string[], options: VerifyOptions) => {
+      const paths = [...typed, ...(await readFilesFrom(options.filesFrom, context))];
+      if (paths.length === 0) throw noPaths("verify");
+      if (options.resume === true && options.report === undefined)
+        throw new SuperchunkError(
+          "BAD_ARGUMENT",
+          "--resume goes on from the --report of an earlier run: name it",
+          {
+            field: "report",
+          },
+        );
       const json = options.json === true;
-      const totals: Totals = {
-        archives: 0,
-        damaged: 0,
-        failed: 0,
-        behind: 0,
-        partly: 0,
-        notFollowed: 0,
-        chunks: 0,
-        digests: 0,
-        nbytes: 0,
-        cbytes: 0,
-        warnings: 0,
-      };
-      if (json) await context.out.text('{"archives": [');
-      for (const path of paths) {
-        for await (const outcome of outcomesOf(path, context)) {
-          count(outcome, totals);
-          if (json)
-            await context.out.text(
-              `${totals.archives + totals.notFollowed === 1 ? "" : ","}\n${stringifyJson(toJson(outcome))}`,
-            );
-          else for (const line of outcomeLines(outcome, context.out.columns)) await context.out.line(line);
+      const totals: Totals = { ...NOTHING, dialects: {}, codes: {} };
+      const record =
+        options.report === undefined ? undefined : await openRecord(options.report, options.resume === true);
+      const batch = runBatch<Outcome>({
+        paths,
+        jobs: options.jobs ?? JOBS,
+        context,
+        kept: record?.kept ?? new Map(),
+        verify: (named, alone) => verifyAndAdvise(named, alone, context),
+        verifyPath: (path) => verifyLinkedPath(path, context),
+      });
+      try {
+        if (json) await context.out.text('{"archives": [');
+        let printed = 0;
+        for await (const item of batch) {
+          countItem(item, totals);
+          if (item.kind === "outcome") await record?.add(toJson(item.outcome));
+          if (options.quiet === true) continue;
+          if (json) {
+            if (item.kind === "kept") continue;
+            await context.out.text(`${printed++ === 0 ? "" : ","}\n${stringifyJson(itemJson(item))}`);
+          } else await printItem(item, options, context);
         }
+      } finally {
+        await record?.close();
       }
-      if (totals.damaged > 0) context.note(EXIT.damaged);
-      else if (totals.failed + totals.behind + totals.partly > 0) context.note(EXIT.failed);
-      const ok = totals.damaged + totals.failed + totals.behind + totals.partly === 0;
+      const { damaged, failed, behind, partly } = totals;
+      if (damaged > 0) context.note(EXIT.damaged);
+      else if (failed + behind + partly > 0) context.note(EXIT.failed);
+      const ok = damaged + failed + behind + partly === 0;
+      if (options.quiet === true) return;
       if (json) await context.out.line(`\n], "ok": ${ok}, "totals": ${stringifyJson({ ...totals })}}`);
-      else await context.out.line(summaryLine(totals));
+      else for (const line of summaryLines(totals)) await context.out.line(line);
     });
+}
+
+/** Of no archive. */
+const NOTHING: Totals = {
+  archives: 0,
+  damaged: 0,
+  failed: 0,
+  behind: 0,
+  partly: 0,
+  notFollowed: 0,
+  chunks: 0,
+  digests: 0,
+  nbytes: 0,
+  cbytes: 0,
+  warnings: 0,
+  same: 0,
+  kept: 0,
+  dialects: {},
+  codes: {},
+};
+
+async function printItem(item: BatchItem<Outcome>, options: VerifyOptions, context: Context): Promise<void> {
+  if (item.kind === "kept" || (item.kind === "same" && options.onlyDamaged === true)) return;
+  if (item.kind === "same") {
+    await context.out.line(`SAME     ${printable(item.path)}  as ${printable(item.as)}`);
+    return;
+  }
+  if (options.onlyDamaged === true && isSound(item.outcome)) return;
+  const [verdict = "", ...rest] = outcomeLines(item.outcome, context.out.columns);
+  await context.out.verdict(verdict);
+  for (const line of rest) await context.out.line(line);
+}
+
+function isSound({ report, error, isUnfollowed: skipped }: Outcome): boolean {
+  if (skipped === true) return true;
+  return error === undefined && report?.ok === true && wordOf(report).startsWith("ok");
+}
+
+function itemJson(item: Exclude<BatchItem<Outcome>, { kind: "kept" }>): JsonValue {
+  return item.kind === "same" ? { path: item.path, same: item.as } : toJson(item.outcome);
+}
+
+function countItem(item: BatchItem<Outcome>, totals: Totals): void {
+  if (item.kind === "same") totals.same++;
+  else if (item.kind === "kept") {
+    const { ok, dialect, codes, partly } = item.line;
+    totals.kept++;
+    totals.archives++;
+    if (!ok) {
+      const isDamage = codes.some((code) => new SuperchunkError(code as ErrorCode, "").isDamage);
+      if (isDamage || codes.length === 0) totals.damaged++;
+      else totals.failed++;
+    } else if (codes.includes("BEHIND")) totals.behind++;
+    else if (partly) totals.partly++;
+    tally(totals, dialect, codes);
+  } else count(item.outcome, totals);
+}
+
+function tally(totals: Totals, dialect: string | null | undefined, codes: Iterable<string>): void {
+  const { dialects } = totals;
+  if (dialect !== undefined && dialect !== null) dialects[dialect] = (dialects[dialect] ?? 0) + 1;
+  for (const code of new Set(codes)) totals.codes[code] = (totals.codes[code] ?? 0) + 1;
 }
 
 interface Outcome {
@@ -105,28 +206,27 @@ interface Outcome {
   readonly advice?: SalvageAdvice | undefined;
 }
 
-async function* outcomesOf(path: string, context: Context): AsyncIterable<Outcome> {
-  let seen = false;
-  for await (const each of archivesUnder(path, context.signal)) {
-    seen ||= each.path === path;
-    // The arrays of a group follow it; that its document was read is all that there is to verify of it.
-    if (each.group !== undefined) continue;
-    const outcome = await verifyOne(each, context);
-    const isDamaged = outcome.report?.ok === false || outcome.error?.isDamage === true;
-    yield isDamaged && outcome.isUnfollowed !== true
-      ? { ...outcome, advice: await adviseOnSalvage(each.path, context.signal) }
-      : outcome;
-  }
-  // A file that is linked elsewhere has its Zarr view in a folder that is no archive of its own.
-  const linked = seen ? undefined : await verifyLinkAt(path, { signal: context.signal });
-  if (linked === undefined) return;
-  const nothing: VerifyReport = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [] };
-  yield { path, dialect: "zarr3", report: withLink(nothing, linked), error: undefined };
+async function verifyAndAdvise(each: NamedArchive, alone: boolean, context: Context): Promise<Outcome> {
+  const outcome = await verifyOne(each, alone, context);
+  const isDamaged = outcome.report?.ok === false || outcome.error?.isDamage === true;
+  return isDamaged && outcome.isUnfollowed !== true
+    ? { ...outcome, advice: await adviseOnSalvage(each.path, context.signal) }
+    : outcome;
 }
 
-async function verifyOne(named: NamedArchive, context: Context): Promise<Outcome> {
+/** A file that is linked elsewhere has its Zarr view in a folder that is not an archive of its own. */
+async function verifyLinkedPath(path: string, context: Context): Promise<Outcome | undefined> {
+  const linked = await verifyLinkAt(path, { signal: context.signal });
+  if (linked === undefined) return undefined;
+  const nothing: VerifyReport = { ok: true, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: [] };
+  return { path, dialect: "zarr3", report: withLink(nothing, linked), error: undefined };
+}
+
+async function verifyOne(named: NamedArchive, alone: boolean, context: Context): Promise<Outcome> {
   const { path } = named;
-  const bar = startProgress(context.io, "verify", { name: path });
+  const bar = alone
+    ? startProgress(context.io, "verify", { name: path })
+    : { onProgress: undefined, finish: () => {} };
   let dialect: string | undefined;
   try {
     const archive = await named.open({ signal: context.signal });
@@ -162,12 +262,13 @@ function withLink(report: VerifyReport, linked: readonly Finding[]): VerifyRepor
   return { ...report, ok: report.ok && isRight, findings: [...own, ...linked] };
 }
 
-function count({ report, error, isUnfollowed: skipped }: Outcome, totals: Totals): void {
+function count({ dialect, report, error, isUnfollowed: skipped }: Outcome, totals: Totals): void {
   if (skipped === true) {
     totals.notFollowed++;
     return;
   }
   totals.archives++;
+  tally(totals, dialect, codesOf(report, error));
   if (error !== undefined) {
     if (exitCodeOf(error) === EXIT.damaged) totals.damaged++;
     else totals.failed++;
@@ -181,6 +282,12 @@ function count({ report, error, isUnfollowed: skipped }: Outcome, totals: Totals
   totals.nbytes += report.nbytes;
   totals.cbytes += report.cbytes;
   totals.warnings += report.findings.filter((finding) => finding.severity === "warning").length;
+}
+
+function codesOf(report: VerifyReport | undefined, error: SuperchunkError | undefined): string[] {
+  if (error !== undefined) return [error.code];
+  const wrong = (report?.findings ?? []).filter(({ severity }) => severity === "error");
+  return wrong.map(({ code }) => code);
 }
 
 /** True where the archive is sound, and its Zarr view shows what was there before, or some of it. */
@@ -265,9 +372,27 @@ function plainFinding(finding: Finding): Record<string, unknown> {
   };
 }
 
+/** The summary; of several archives also how many there are of each dialect, and with which errors. */
+function summaryLines(totals: Totals): string[] {
+  const counts = (of: Readonly<Record<string, number>>): string =>
+    Object.entries(of)
+      .sort(([, a], [, b]) => b - a)
+      .map(([name, count]) => `${name} ${formatCount(count)}`)
+      .join(", ");
+  const dialects = counts(totals.dialects);
+  const codes = counts(totals.codes);
+  const isMany = totals.archives > 1;
+  return [
+    summaryLine(totals),
+    ...(isMany && dialects !== "" ? [`  dialects: ${dialects}`] : []),
+    ...(isMany && codes !== "" ? [`  errors: ${codes}`] : []),
+  ];
+}
+
 function summaryLine(totals: Totals): string {
   const { archives, damaged, failed, behind, partly, notFollowed, chunks, digests, nbytes, warnings } =
     totals;
+  const { same, kept } = totals;
   const words = [
     `${formatPlural(archives, "archive")}: ${formatCount(archives - damaged - failed - behind - partly)} ok`,
     ...(behind > 0 ? [`${formatCount(behind)} with a Zarr view that is behind`] : []),
@@ -275,6 +400,8 @@ function summaryLine(totals: Totals): string {
     ...(damaged > 0 ? [`${formatCount(damaged)} damaged`] : []),
     ...(failed > 0 ? [`${formatCount(failed)} not readable`] : []),
     ...(notFollowed > 0 ? [`${formatPlural(notFollowed, "link")} not followed`] : []),
+    ...(same > 0 ? [`${formatCount(same)} reached by a second path, counted once`] : []),
+    ...(kept > 0 ? [`${formatCount(kept)} kept from the earlier run`] : []),
     formatPlural(chunks, "chunk"),
     `${formatPlural(digests, "checksum")} checked`,
     formatSize(nbytes),

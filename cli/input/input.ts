@@ -2,6 +2,7 @@
 
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
+import { Option } from "commander";
 import { type NpyHeader, SuperchunkError } from "../../src/index.ts";
 import { locate, type NpyFile, openNpy } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
@@ -27,6 +28,30 @@ export function refuseEmptyPath(path: string): void {
     field: "path",
     found: path,
   });
+}
+
+/** `--files-from LIST`. */
+export function filesFromOption(): Option {
+  return new Option("--files-from <list>", "paths from a file, one to a line; - reads them from stdin");
+}
+
+/** The paths in the list of `--files-from`; none without it. Empty lines are left out. Throws `NOT_FOUND`. */
+export async function readFilesFrom(list: string | undefined, context: Context): Promise<string[]> {
+  if (list === undefined) return [];
+  const pieces: Uint8Array[] = [];
+  for await (const piece of (await openInput(list, true, context)).pieces())
+    pieces.push(Uint8Array.from(piece));
+  const lines = Buffer.concat(pieces).toString("utf8").split(/\r?\n/);
+  return lines.filter((line) => line !== "");
+}
+
+/** The error for a command that was given no path. */
+export function noPaths(command: string): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    `${command} needs a path, or --files-from LIST with some; see "superchunk ${command} --help"`,
+    { field: "path" },
+  );
 }
 
 /** Opens a file, or stdin for `-`. A name that ends in `.npy` is an array, unless `asBytes`. Throws `NOT_FOUND`, `BAD_ARGUMENT` for what is not a file, and damage. */

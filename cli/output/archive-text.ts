@@ -24,13 +24,33 @@ export function infoLines(facts: ArchiveFacts, terminal?: number): string[] {
   rows.push(["size", formatExactSize(facts.nbytes)], ["stored", storedText(facts)]);
   if (facts.kind === "array" || facts.kind === "bytes") rows.push(["checksum", facts.checksum ?? "none"]);
   if (facts.fillValue !== null) rows.push(["fill value", compact(facts.fillValue)]);
-  for (const name of Object.keys(facts.attrs))
-    rows.push(["attribute", `${printable(name)} = ${compact(JsonFloat.memberOf(facts.attrs, name))}`]);
+  rows.push(...attributeRows(facts));
   for (const warning of facts.warnings) rows.push(["warning", printable(warning)]);
   const lines = alignRows(rows);
   if (facts.columns !== null && facts.columns.length > 0)
     lines.push("", ...columnLines(facts.columns, facts.kind === "group" ? "array" : "column", terminal));
   return lines;
+}
+
+/** Characters that an attribute gets, and attributes that are shown. */
+const ATTRIBUTE = 160;
+const ATTRIBUTES = 40;
+
+/** The attributes, the long ones cut; `--json` and `attrs` have all of them. */
+function attributeRows({ attrs }: ArchiveFacts): string[][] {
+  const names = Object.keys(attrs);
+  let isCut = names.length > ATTRIBUTES;
+  const rows = names.slice(0, ATTRIBUTES).map((name) => {
+    const text = compact(JsonFloat.memberOf(attrs, name));
+    const isLong = text.length > ATTRIBUTE;
+    isCut ||= isLong;
+    const shown = isLong ? `${text.slice(0, ATTRIBUTE)}… (${formatCount(text.length)} characters)` : text;
+    return ["attribute", `${printable(name)} = ${shown}`];
+  });
+  if (names.length > ATTRIBUTES)
+    rows.push(["", `and ${formatPlural(names.length - ATTRIBUTES, "further attribute")}`]);
+  if (isCut) rows.push(["", '"superchunk attrs" and --json show all of it']);
+  return rows;
 }
 
 function storedText({ cbytes, ratio }: ArchiveFacts): string {

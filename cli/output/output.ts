@@ -40,6 +40,17 @@ function escapeJson(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
+/** Colours of verdicts: what is damaged stands out. */
+const COLOURS: ReadonlyMap<string, string> = new Map([
+  ["DAMAGED", "1;31"],
+  ["FAILED", "1;31"],
+  ["BEHIND", "33"],
+  ["PARTLY", "33"],
+  ["ok", "32"],
+  ["SAME", "2"],
+  ["LINK", "2"],
+]);
+
 /** Writes text in pieces of about 64 kB and bytes at once, and waits where the stream asks for it. */
 export class Output {
   readonly #stream: TerminalStream;
@@ -78,6 +89,25 @@ export class Output {
   /** Prints a line. */
   line(text: string): Promise<void> | undefined {
     return this.text(`${text}\n`);
+  }
+
+  /** Prints a line whose first word stands out where colour is shown. */
+  verdict(text: string): Promise<void> | undefined {
+    const [word = ""] = /^\S+/.exec(text) ?? [];
+    const colour = this.#isColoured ? (COLOURS.get(word) ?? "") : "";
+    if (colour === "") return this.line(text);
+    this.#pending += `\x1b[${colour}m`;
+    this.text(word);
+    this.#pending += "\x1b[0m";
+    return this.line(text.slice(word.length));
+  }
+
+  /** NO_COLOR and FORCE_COLOR decide, else whether this is a terminal that can show colour. */
+  get #isColoured(): boolean {
+    const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
+    if (FORCE_COLOR !== undefined && FORCE_COLOR !== "")
+      return FORCE_COLOR !== "0" && FORCE_COLOR !== "false";
+    return this.isTerminal && (NO_COLOR === undefined || NO_COLOR === "") && TERM !== "dumb";
   }
 
   /** Prints bytes. They are not needed any more once the promise resolves. */

@@ -199,7 +199,19 @@ export async function printJson(out: Output, source: ValueSource, options: LongO
     await out.line(jsonText(toJsonValue(list.at(0), source.dtype)));
     return;
   }
-  await printRows(out, [source], options, (lists, row, count) => rowText(lists[0], source, row, count));
+  await printRows(out, [source], { ...options, ...ARRAY }, rowOf([source]));
+}
+
+/** Rows as JSON, one to a line: of a table as objects (`records`), of one array as values. A scalar is one line. */
+export async function printNdjson(
+  out: Output,
+  sources: readonly ValueSource[],
+  options: LongOptions & { readonly records: boolean },
+): Promise<void> {
+  const [first] = sources;
+  if (first?.shape.length === 0) return printJson(out, first, options);
+  const toText = options.records ? recordOf(sources) : rowOf(sources);
+  await printRows(out, sources, { ...options, ...LINES }, toText);
 }
 
 /** The rows of a table as objects, `{"column": value}`, columns in their order (which objects of JavaScript do not keep). */
@@ -208,11 +220,22 @@ export async function printJsonRecords(
   sources: readonly ValueSource[],
   options: LongOptions,
 ): Promise<void> {
+  await printRows(out, sources, { ...options, ...ARRAY }, recordOf(sources));
+}
+
+/** One row of a batch as text. */
+type RowText = (lists: readonly ValueList[], row: number, count: number) => string;
+
+function rowOf([source]: readonly ValueSource[]): RowText {
+  return (lists, row, count) => (source === undefined ? "" : rowText(lists[0], source, row, count));
+}
+
+function recordOf(sources: readonly ValueSource[]): RowText {
   const names = sources.map((source) => JSON.stringify(source.name));
-  await printRows(out, sources, options, (lists, row, count) => {
+  return (lists, row, count) => {
     const members = sources.map((source, s) => `${names[s]}:${rowText(lists[s], source, row, count)}`);
     return `{${members.join(",")}}`;
-  });
+  };
 }
 
 function rowText(list: ValueList | undefined, source: ValueSource, row: number, count: number): string {
@@ -237,21 +260,33 @@ function jsonText(value: PlainJson): string {
   return JSON.stringify(value);
 }
 
+/** What stands around rows. */
+interface Frame {
+  readonly begin: string;
+  readonly between: string;
+  readonly end: string;
+  /** In place of all that, where there are no rows. */
+  readonly empty: string;
+}
+
+const ARRAY: Frame = { begin: "[\n", between: ",\n", end: "\n]\n", empty: "[]\n" };
+const LINES: Frame = { begin: "", between: "\n", end: "\n", empty: "" };
+
 async function printRows(
   out: Output,
   sources: readonly ValueSource[],
-  options: LongOptions,
-  toText: (lists: readonly ValueList[], row: number, count: number) => string,
+  options: LongOptions & Frame,
+  toText: RowText,
 ): Promise<void> {
   const rows = Math.min(...sources.map((source) => source.rows));
-  let separator = "[\n";
+  let begun = false;
   for await (const batch of readBatches(sources, 0, rows, options)) {
     const count = batch.end - batch.first;
     for (let row = 0; row < count; row++) {
-      const waiting = out.text(separator + toText(batch.lists, row, count));
+      const waiting = out.text((begun ? options.between : options.begin) + toText(batch.lists, row, count));
       if (waiting !== undefined) await waiting;
-      separator = ",\n";
+      begun = true;
     }
   }
-  await out.text(separator === ",\n" ? "\n]\n" : "[]\n");
+  await out.text(begun ? options.end : options.empty);
 }

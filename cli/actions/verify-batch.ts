@@ -1,0 +1,241 @@
+/**
+ * Verifies many archives: found while others are verified, several at a time, told in their order, noted in a record.
+ *
+ * Knows how a batch runs; must not know what is printed.
+ */
+import { createReadStream } from "node:fs";
+import { open, realpath, stat } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import { type JsonValue, SuperchunkError, stringifyJson } from "../../src/index.ts";
+import type { Context } from "../context.ts";
+import { archivesUnder, type NamedArchive } from "../input/tree.ts";
+import { startProgress } from "../output/progress.ts";
+
+/** Archives under way where nothing else is asked for. */
+export const JOBS = 4;
+/** Archives that are found before those in front of them are verified. */
+const AHEAD = 10_000;
+
+/** A line of the record. */
+export interface RecordLine {
+  readonly path: string;
+  readonly ok: boolean;
+  readonly dialect: string | null;
+  readonly codes: readonly string[];
+  /** Not all of it was checked. */
+  readonly partly: boolean;
+}
+
+/** One archive of a batch: its outcome, that it was reached before by another path, or what an earlier run noted. */
+export type BatchItem<T> =
+  | { readonly kind: "outcome"; readonly outcome: T }
+  | { readonly kind: "same"; readonly path: string; readonly as: string }
+  | { readonly kind: "kept"; readonly line: RecordLine };
+
+/** How a batch runs. */
+export interface Batch<T> {
+  readonly paths: readonly string[];
+  readonly jobs: number;
+  readonly context: Context;
+  /** What an earlier run noted, by path. */
+  readonly kept: ReadonlyMap<string, RecordLine>;
+  /** Verifies what lies at an archive; `alone`: nothing else is under way, and it may show its own progress. */
+  verify(named: NamedArchive, alone: boolean): Promise<T>;
+  /** What belongs to a path that is no archive itself. */
+  verifyPath(path: string): Promise<T | undefined>;
+}
+
+/** Runs a batch. What is yielded is in the order in which the archives are found. */
+export async function* runBatch<T>(batch: Batch<T>): AsyncGenerator<BatchItem<T>> {
+  const { context } = batch;
+  const queue: Promise<BatchItem<T>>[] = [];
+  const gate = makeGate(batch.jobs);
+  let found = 0;
+  let isComplete = false;
+  let wake = (): void => {};
+  let changed = new Promise<void>((resolve) => {
+    wake = resolve;
+  });
+  const tell = (): void => {
+    wake();
+    changed = new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+  };
+  const walk = async (): Promise<void> => {
+    for await (const each of namedOnce(batch)) {
+      if ("same" in each || "kept" in each) {
+        const item: BatchItem<T> =
+          "same" in each
+            ? { kind: "same", path: each.path, as: each.same }
+            : { kind: "kept", line: each.kept };
+        queue.push(Promise.resolve(item));
+      } else {
+        const alone = each.isOnly;
+        const running = gate(each.act ?? (() => batch.verify(each.named, alone)));
+        const item = running.then((outcome): BatchItem<T> => ({ kind: "outcome", outcome }));
+        item.catch(() => undefined); // thrown where it is its turn
+        queue.push(item);
+      }
+      found++;
+      tell();
+      while (queue.length > AHEAD) await changed;
+    }
+  };
+  let failure: { readonly error: unknown } | undefined;
+  const walking = walk()
+    .catch((error: unknown) => {
+      failure = { error };
+    })
+    .finally(() => {
+      isComplete = true;
+      tell();
+    });
+  const bar = startProgress(context.io, "verify", { unit: "archives" });
+  try {
+    for (let done = 0; ; done++) {
+      while (queue.length === 0 && !isComplete) await changed;
+      const next = queue.shift();
+      if (next === undefined) break;
+      tell();
+      const item = await next;
+      if (found > 1) {
+        const label = item.kind === "outcome" ? "" : item.kind;
+        bar.onProgress?.({ done, total: Math.max(found, done + 1), label: isComplete ? label : "…" });
+      }
+      // A line that is printed must not end up behind the bar.
+      yield item;
+    }
+    await walking;
+    if (failure !== undefined) throw failure.error;
+  } finally {
+    bar.finish();
+  }
+}
+
+type Named<T> =
+  | { readonly path: string; readonly same: string }
+  | { readonly path: string; readonly kept: RecordLine }
+  | { readonly named: NamedArchive; readonly isOnly: boolean; readonly act?: () => Promise<T> };
+
+/** The archives at all paths; one that two paths lead to is told once, and then named. */
+async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
+  const { paths, context, kept } = batch;
+  const places = new Map<string, string>();
+  const isOne = paths.length === 1 && !(await isDirectory(paths[0] ?? ""));
+  for (const path of paths) {
+    let seen = false;
+    for await (const named of archivesUnder(path, context.signal)) {
+      seen ||= named.path === path;
+      // The arrays of a group follow it; that its document was read is all that there is to verify of it.
+      if (named.group !== undefined) continue;
+      const place = await realpath(named.path).catch(() => named.path);
+      const first = places.get(place);
+      if (first !== undefined) {
+        yield { path: named.path, same: first };
+        continue;
+      }
+      places.set(place, named.path);
+      const line = kept.get(named.path);
+      if (line !== undefined) yield { path: named.path, kept: line };
+      else yield { named, isOnly: isOne };
+    }
+    if (seen) continue;
+    const own = await batch.verifyPath(path);
+    if (own !== undefined) yield { named: { path, open: neverOpened }, isOnly: isOne, act: async () => own };
+  }
+}
+
+function neverOpened(): Promise<never> {
+  return Promise.reject(new RangeError("it is verified already"));
+}
+
+function isDirectory(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}
+
+/** Lets so many calls run at a time. */
+function makeGate(limit: number): <T>(act: () => Promise<T>) => Promise<T> {
+  let free = limit;
+  const waiting: (() => void)[] = [];
+  return async (act) => {
+    if (free > 0) free--;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await act();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) free++;
+      else next();
+    }
+  };
+}
+
+/** A record of outcomes: JSON, one to a line, written as they come. */
+export interface BatchRecord {
+  readonly kept: ReadonlyMap<string, RecordLine>;
+  add(line: JsonValue): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the record at `path`: a new one, or with `resume` the one of an earlier run, whose torn last line is cut off.
+ *
+ * @throws BAD_ARGUMENT for a file that is not such a record: nothing of it is changed
+ */
+export async function openRecord(path: string, resume: boolean): Promise<BatchRecord> {
+  const kept = new Map<string, RecordLine>();
+  let end = 0;
+  if (resume && (await stat(path).catch(() => undefined)) !== undefined) {
+    const lines = createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY });
+    for await (const text of lines) {
+      const line = parseLine(text);
+      const length = Buffer.byteLength(text) + 1;
+      const { size } = await stat(path);
+      // Only the last line may be torn: the process was killed while it wrote it.
+      if (line === undefined && end + length <= size) throw notRecord(path);
+      if (line === undefined || end + length > size) break;
+      kept.set(line.path, line);
+      end += length;
+    }
+  }
+  const file = await open(path, resume ? "a" : "w");
+  if (resume) await file.truncate(end);
+  return {
+    kept,
+    add: async (line) => void (await file.write(`${stringifyJson(line)}\n`)),
+    close: () => file.close(),
+  };
+}
+
+function parseLine(text: string): RecordLine | undefined {
+  try {
+    const { path, ok, dialect, error, findings, unchecked } = JSON.parse(text) as Record<string, unknown>;
+    if (typeof path !== "string" || typeof ok !== "boolean") return undefined;
+    const named = [error, ...(Array.isArray(findings) ? (findings as unknown[]) : [])];
+    const codes = named.flatMap((each) => {
+      const { code, severity } = (each ?? {}) as Record<string, unknown>;
+      return typeof code === "string" && severity !== "warning" ? [code] : [];
+    });
+    return {
+      path,
+      ok,
+      dialect: typeof dialect === "string" ? dialect : null,
+      codes,
+      partly: unchecked !== undefined,
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+function notRecord(path: string): SuperchunkError {
+  return new SuperchunkError(
+    "BAD_ARGUMENT",
+    "the file is not a report of verify, and is not changed; give another --report, or leave out --resume",
+    { path, field: "report" },
+  );
+}

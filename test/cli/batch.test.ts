@@ -1,0 +1,178 @@
+/** Many archives, and parts of one: what a newcomer types first. */
+import { cpSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { temporaryFolder } from "../folder.ts";
+import { runCli } from "./harness.ts";
+
+const corpus = join(import.meta.dirname, "../../fixtures/corpus");
+const TABLE = join(corpus, "ctable/bcolz-daily-equities");
+
+describe("cat", () => {
+  test("prints several columns in the order in which they are named", async () => {
+    const { out } = await runCli([
+      "cat",
+      TABLE,
+      "--column",
+      "close",
+      "--column",
+      "day",
+      "--format",
+      "csv",
+      "--head",
+      "2",
+    ]);
+    expect(out).toBe("close,day\n51654,1388793600\n50967,1388880000\n");
+  });
+
+  test("prints the last rows, and a row to a line as JSON", async () => {
+    const tail = await runCli([
+      "cat",
+      TABLE,
+      "--column",
+      "day",
+      "--column",
+      "close",
+      "--tail",
+      "2",
+      "--format",
+      "ndjson",
+    ]);
+    expect(
+      tail.out
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line) as unknown),
+    ).toEqual([
+      { day: 1393459200, close: 53339 },
+      { day: 1393545600, close: 55117 },
+    ]);
+    const values = await runCli(["cat", TABLE, "--column", "close", "--head", "2", "--format", "ndjson"]);
+    expect(values.out).toBe("51654\n50967\n");
+  });
+
+  test("refuses two choices of rows, and names the columns where one is not there", async () => {
+    expect((await runCli(["cat", TABLE, "--head", "2", "--slice", "3"])).code).toBe(2);
+    const { code, err } = await runCli(["cat", TABLE, "--column", "close", "--column", "nope"]);
+    expect(code).toBe(1);
+    expect(err).toContain('no column "nope"; there are open, high');
+  });
+});
+
+test("info cuts long attributes, says how long they are, and --json has all of them", async () => {
+  const folder = temporaryFolder();
+  cpSync(TABLE, folder, { recursive: true });
+  const first = Object.fromEntries(Array.from({ length: 8000 }, (_, i) => [String(i), i * 7]));
+  writeFileSync(join(folder, "__attrs__"), JSON.stringify({ first_row: first, unit: "USD" }));
+  const { out } = await runCli(["info", folder]);
+  expect(out.length).toBeLessThan(3000);
+  expect(out).toMatch(/first_row = \{"0":0,.*… \(\d{2,3},\d{3} characters\)/);
+  expect(out).toContain("unit = USD");
+  const json = JSON.parse((await runCli(["info", folder, "--json"])).out) as { attrs: unknown };
+  expect(json.attrs).toEqual({ first_row: first, unit: "USD" });
+});
+
+describe("verify", () => {
+  let tree: string;
+  beforeAll(() => {
+    tree = temporaryFolder();
+    for (const name of ["a", "b", "c"])
+      cpSync(join(corpus, "bloscpack-3/sum-md5.blp"), join(tree, `${name}.blp`));
+    cpSync(TABLE, join(tree, "table"), { recursive: true });
+    truncateSync(join(tree, "b.blp"), 300);
+  });
+
+  interface Report {
+    readonly ok: boolean;
+    readonly totals: Readonly<Record<string, unknown>>;
+  }
+  const json = async (...argv: string[]): Promise<Report> =>
+    JSON.parse((await runCli(["verify", "--json", ...argv])).out) as Report;
+
+  test("counts archives by dialect and by error, and prints the same with any number of jobs", async () => {
+    expect((await json(tree)).totals).toMatchObject({
+      archives: 4,
+      damaged: 1,
+      dialects: { "bloscpack-3": 2, ctable: 1 },
+      codes: { TRUNCATED: 1 },
+    });
+    const [one, many] = await Promise.all(
+      ["1", "7"].map(async (jobs) => (await runCli(["verify", tree, "--jobs", jobs])).out),
+    );
+    expect(many).toBe(one);
+    expect(one).toContain("errors: TRUNCATED 1");
+  });
+
+  test("prints only what is damaged, or nothing; the exit code says it all the same", async () => {
+    const damaged = await runCli(["verify", tree, "--only-damaged"]);
+    expect(damaged.out).not.toContain("a.blp");
+    expect(damaged.out).toContain("b.blp");
+    expect(await runCli(["verify", tree, "--quiet"])).toMatchObject({ code: 3, out: "", err: "" });
+  });
+
+  test("goes on from the report of a run that was killed while it wrote a line, and says what it kept", async () => {
+    const report = join(temporaryFolder(), "verify.jsonl");
+    const whole = await json(tree, "--report", report);
+    const text = readFileSync(report, "utf8");
+    const paths = (): unknown[] =>
+      readFileSync(report, "utf8")
+        .trim()
+        .split("\n")
+        .map((line) => (JSON.parse(line) as { path: unknown }).path);
+    expect(paths()).toHaveLength(4);
+    const [first = "", second = ""] = text.split("\n");
+    writeFileSync(report, `${first}\n${second.slice(0, 20)}`);
+    const resumed = await json(tree, "--report", report, "--resume");
+    expect(resumed).toMatchObject({ ok: false, totals: { archives: 4, damaged: 1, kept: 1 } });
+    expect(new Set(paths()).size).toBe(4);
+    expect(resumed.totals["codes"]).toEqual(whole.totals["codes"]);
+    const { out } = await runCli(["verify", tree, "--report", report, "--resume"]);
+    expect(out).toContain("4 kept from the earlier run");
+  });
+
+  test("does not change a file that is not a report", async () => {
+    const file = join(temporaryFolder(), "notes.txt");
+    writeFileSync(file, "one\ntwo\n");
+    expect((await runCli(["verify", tree, "--report", file, "--resume"])).code).toBe(2);
+    expect(readFileSync(file, "utf8")).toBe("one\ntwo\n");
+  });
+
+  test("counts an archive once that two paths lead to, and says so", async () => {
+    const { totals } = await json(tree, join(tree, "table"), join(tree, "a.blp"));
+    expect(totals).toMatchObject({ archives: 4, same: 2 });
+    const other = temporaryFolder();
+    symlinkSync(join(tree, "a.blp"), join(other, "link.blp"));
+    const { out } = await runCli(["verify", join(tree, "a.blp"), join(other, "link.blp")]);
+    expect(out).toMatch(/^SAME {5}.*link\.blp {2}as .*a\.blp$/m);
+    expect(out).toContain("1 archive: 1 ok, 1 reached by a second path, counted once");
+  });
+
+  test("takes its paths from a list, and says so where there are none", async () => {
+    const list = join(temporaryFolder(), "list");
+    writeFileSync(list, `${join(tree, "a.blp")}\n\n${join(tree, "c.blp")}\n`);
+    expect((await json("--files-from", list)).totals).toMatchObject({ archives: 2, damaged: 0 });
+    const { code, err } = await runCli(["verify"]);
+    expect(code).toBe(2);
+    expect(err).toContain("--files-from");
+  });
+
+  test("shows verdicts in colour on a terminal, and as the environment asks", async () => {
+    const coloured = "\u001b[1;31mDAMAGED\u001b[0m";
+    const { FORCE_COLOR, NO_COLOR } = process.env;
+    delete process.env["FORCE_COLOR"];
+    delete process.env["NO_COLOR"];
+    try {
+      expect((await runCli(["verify", tree], { terminal: true })).out).toContain(coloured);
+      expect((await runCli(["verify", tree])).out).not.toContain("\u001b");
+      process.env["NO_COLOR"] = "1";
+      expect((await runCli(["verify", tree], { terminal: true })).out).not.toContain("\u001b");
+      process.env["FORCE_COLOR"] = "1";
+      expect((await runCli(["verify", tree])).out).toContain(coloured);
+    } finally {
+      for (const [name, value] of Object.entries({ FORCE_COLOR, NO_COLOR })) {
+        if (value === undefined) delete process.env[name];
+        else process.env[name] = value;
+      }
+    }
+  });
+});
