@@ -63,7 +63,7 @@ export class Context {
   constructor(io: Io, argv: readonly string[] = []) {
     this.hide = hiderOf(argv);
     this.io = { ...io, hide: this.hide };
-    this.out = new Output(io.stdout, io.signal, this.hide);
+    this.out = new Output(this.io);
     this.signal = io.signal;
   }
 

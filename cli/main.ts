@@ -2,6 +2,7 @@
 /** The command `superchunk`: ties one run to this process, its streams and its signals. */
 import { addAbortSignal } from "node:stream";
 import { Interruption } from "./failure.ts";
+import { showsColour } from "./output/output.ts";
 import { run } from "./run.ts";
 
 // Ten lines of the SDK for S3 at every command on versions of Node.js that it is going to leave, are no message for who types it.
@@ -25,4 +26,5 @@ process.exitCode = await run(process.argv.slice(2), {
   stdout: process.stdout,
   stderr: process.stderr,
   signal: controller.signal,
+  hasColour: showsColour(process.stdout.isTTY === true, process.env),
 });

@@ -383,9 +383,9 @@ function summaryLines(totals: Totals): string[] {
   const codes = counts(totals.codes);
   const isMany = totals.archives > 1;
   return [
+    ...(isMany && dialects !== "" ? [`dialects: ${dialects}`] : []),
+    ...(isMany && codes !== "" ? [`errors: ${codes}`] : []),
     summaryLine(totals),
-    ...(isMany && dialects !== "" ? [`  dialects: ${dialects}`] : []),
-    ...(isMany && codes !== "" ? [`  errors: ${codes}`] : []),
   ];
 }
 

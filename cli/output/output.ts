@@ -19,6 +19,8 @@ export interface Io {
   readonly signal: AbortSignal;
   /** Takes secrets out of a text for people. */
   readonly hide?: (text: string) => string;
+  /** Verdicts are coloured on stdout (default false). */
+  readonly hasColour?: boolean;
 }
 
 /** Thrown when the reader of stdout has gone: the command ends quietly, as done. */
@@ -40,6 +42,16 @@ function escapeJson(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
+/** True where verdicts are coloured: NO_COLOR and FORCE_COLOR decide, else whether it is a terminal that shows colour. */
+export function showsColour(
+  isTerminal: boolean,
+  environment: Readonly<Record<string, string | undefined>>,
+): boolean {
+  const { NO_COLOR = "", FORCE_COLOR = "", TERM } = environment;
+  if (FORCE_COLOR !== "") return FORCE_COLOR !== "0" && FORCE_COLOR !== "false";
+  return isTerminal && NO_COLOR === "" && TERM !== "dumb";
+}
+
 /** Colours of verdicts: what is damaged stands out. */
 const COLOURS: ReadonlyMap<string, string> = new Map([
   ["DAMAGED", "1;31"],
@@ -56,6 +68,7 @@ export class Output {
   readonly #stream: TerminalStream;
   readonly #signal: AbortSignal;
   readonly #hide: (text: string) => string;
+  readonly #hasColour: boolean;
   readonly isTerminal: boolean;
   /** True once anything has been printed. */
   started = false;
@@ -63,8 +76,14 @@ export class Output {
   #failure: Error | undefined;
 
   /** Printing ends with the reason of `signal` once that is aborted. `hide` takes secrets out of text. */
-  constructor(stream: TerminalStream, signal: AbortSignal, hide: (text: string) => string = (text) => text) {
+  constructor({
+    stdout: stream,
+    signal,
+    hide = (text) => text,
+    hasColour = false,
+  }: Omit<Io, "stderr" | "stdin">) {
     this.#hide = hide;
+    this.#hasColour = hasColour;
     this.#stream = stream;
     this.#signal = signal;
     this.isTerminal = stream.isTTY === true;
@@ -94,20 +113,12 @@ export class Output {
   /** Prints a line whose first word stands out where colour is shown. */
   verdict(text: string): Promise<void> | undefined {
     const [word = ""] = /^\S+/.exec(text) ?? [];
-    const colour = this.#isColoured ? (COLOURS.get(word) ?? "") : "";
+    const colour = this.#hasColour ? (COLOURS.get(word) ?? "") : "";
     if (colour === "") return this.line(text);
     this.#pending += `\x1b[${colour}m`;
     this.text(word);
     this.#pending += "\x1b[0m";
     return this.line(text.slice(word.length));
-  }
-
-  /** NO_COLOR and FORCE_COLOR decide, else whether this is a terminal that can show colour. */
-  get #isColoured(): boolean {
-    const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
-    if (FORCE_COLOR !== undefined && FORCE_COLOR !== "")
-      return FORCE_COLOR !== "0" && FORCE_COLOR !== "false";
-    return this.isTerminal && (NO_COLOR === undefined || NO_COLOR === "") && TERM !== "dumb";
   }
 
   /** Prints bytes. They are not needed any more once the promise resolves. */

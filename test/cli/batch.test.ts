@@ -2,6 +2,7 @@
 import { cpSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { showsColour } from "../../cli/output/output.ts";
 import { temporaryFolder } from "../folder.ts";
 import { runCli } from "./harness.ts";
 
@@ -158,21 +159,13 @@ describe("verify", () => {
 
   test("shows verdicts in colour on a terminal, and as the environment asks", async () => {
     const coloured = "\u001b[1;31mDAMAGED\u001b[0m";
-    const { FORCE_COLOR, NO_COLOR } = process.env;
-    delete process.env["FORCE_COLOR"];
-    delete process.env["NO_COLOR"];
-    try {
-      expect((await runCli(["verify", tree], { terminal: true })).out).toContain(coloured);
-      expect((await runCli(["verify", tree])).out).not.toContain("\u001b");
-      process.env["NO_COLOR"] = "1";
-      expect((await runCli(["verify", tree], { terminal: true })).out).not.toContain("\u001b");
-      process.env["FORCE_COLOR"] = "1";
-      expect((await runCli(["verify", tree])).out).toContain(coloured);
-    } finally {
-      for (const [name, value] of Object.entries({ FORCE_COLOR, NO_COLOR })) {
-        if (value === undefined) delete process.env[name];
-        else process.env[name] = value;
-      }
-    }
+    expect((await runCli(["verify", tree], { terminal: true, hasColour: true })).out).toContain(coloured);
+    expect((await runCli(["verify", tree])).out).not.toContain("\u001b");
+    expect(showsColour(true, {})).toBe(true);
+    expect(showsColour(true, { TERM: "dumb" })).toBe(false);
+    expect(showsColour(true, { NO_COLOR: "1" })).toBe(false);
+    expect(showsColour(false, {})).toBe(false);
+    expect(showsColour(false, { FORCE_COLOR: "1", NO_COLOR: "1" })).toBe(true);
+    expect(showsColour(true, { FORCE_COLOR: "0" })).toBe(false);
   });
 });

@@ -15,6 +15,8 @@ export interface RunSettings {
   readonly terminal?: boolean;
   /** Of the terminal; default 100. */
   readonly columns?: number;
+  /** Verdicts are coloured; default false. */
+  readonly hasColour?: boolean;
   readonly stdin?: Uint8Array;
   readonly signal?: AbortSignal;
 }
@@ -26,7 +28,7 @@ export async function runCli(argv: readonly string[], settings: RunSettings = {}
   const stdin = new PassThrough();
   stdin.end(settings.stdin);
   const signal = settings.signal ?? new AbortController().signal;
-  const code = await run(argv, { stdin, stdout, stderr, signal });
+  const code = await run(argv, { stdin, stdout, stderr, signal, hasColour: settings.hasColour ?? false });
   return {
     code,
     out: stdout.bytes.toString("utf8"),
