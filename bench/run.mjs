@@ -16,6 +16,7 @@ const all = {
   zarr: "zarr/zarr.mjs",
   read: "read/read.mjs",
   convert: "convert/convert.mjs",
+  tables: "convert/tables.mjs",
   link: "link/link.mjs",
   mirror: "link/mirror.mjs",
   view: "view/view.mjs",

@@ -47,17 +47,16 @@ interface Lz4Outline {
 /** Walks over the tokens of a stream. */
 function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
   const end = bytes.length;
-  // After the end bytes count as 0, so that a walk beyond it ends, and does not come to the right length.
-  const byteAt = (place: number): number => (place < end ? (bytes[place] as number) : 0);
   let [from, decoded, first, firstLength] = [0, 0, 0, 0];
-  for (;;) {
+  while (from < end) {
     const lastToken = from;
-    const token = byteAt(from++);
+    const token = bytes[from++] as number;
     let literals = token >> 4;
     if (literals === 15) {
+      // A length that the end cuts off counts as any other: the sum is wrong then, or the walk ends beyond the end.
       let more = 255;
-      while (more === 255) {
-        more = byteAt(from++);
+      while (more === 255 && from < end) {
+        more = bytes[from++] as number;
         literals += more;
       }
     }
@@ -73,15 +72,14 @@ function outlineLz4(bytes: Uint8Array, length: number): Lz4Outline {
       break;
     }
     from += 2;
-    let match = token & 15;
-    if (match === 15) {
+    decoded += (token & 15) + 4;
+    if ((token & 15) === 15) {
       let more = 255;
-      while (more === 255) {
-        more = byteAt(from++);
-        match += more;
+      while (more === 255 && from < end) {
+        more = bytes[from++] as number;
+        decoded += more;
       }
     }
-    decoded += match + 4;
   }
   throw new SuperchunkError(
     "BAD_CHUNK",

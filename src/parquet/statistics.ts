@@ -81,23 +81,35 @@ function boundsOfNumbers(values: Int32Array | Uint32Array | Uint8Array): Bounds 
 }
 
 function boundsOfFloats(values: Float32Array | Float64Array): Bounds {
-  let [least, greatest, isAscending] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, true];
-  let before = Number.NEGATIVE_INFINITY;
-  for (let i = 0; i < values.length; i++) {
+  const rising = risingFloats(values);
+  let least = rising === 0 ? Number.POSITIVE_INFINITY : at(values, 0);
+  let greatest = rising === 0 ? Number.NEGATIVE_INFINITY : at(values, rising - 1);
+  for (let i = rising; i < values.length; i++) {
     const value = values[i] as number;
-    // False for NaN too.
-    if (!(value >= before)) isAscending = false;
+    // False for NaN.
     if (value < least) least = value;
     if (value > greatest) greatest = value;
-    before = value;
   }
-  if (least > greatest) return { ...NOTHING, isAscending: false };
+  const isAscending = rising === values.length;
+  if (least > greatest) return { ...NOTHING, isAscending };
   return {
     isOpen: false,
     least: least === 0 ? -0 : least,
     greatest: greatest === 0 ? 0 : greatest,
     isAscending,
   };
+}
+
+/** How many values from the first on do not fall, and are not NaN. */
+function risingFloats(values: Float32Array | Float64Array): number {
+  let before = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as number;
+    // Of NaN nothing is true.
+    if (!(value >= before)) return i;
+    before = value;
+  }
+  return values.length;
 }
 
 /** Integers of 64 bits by their halves: bigint is slow. */

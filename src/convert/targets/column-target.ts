@@ -198,11 +198,7 @@ export function chooseColumns(
 }
 
 /** Why a piece cannot be written, if so. */
-function refusalOf(
-  format: ColumnFormat,
-  piece: Piece,
-  { recode }: ConvertOptions,
-): SuperchunkError | undefined {
+function refusalOf(format: ColumnFormat, piece: Piece, options: ConvertOptions): SuperchunkError | undefined {
   const object = piece.columns.find(({ dtype }) => dtype.kind === "object");
   if (object !== undefined) return noObjects(object.path);
   const path = piece.columns[0]?.path ?? "";
@@ -212,7 +208,9 @@ function refusalOf(
       ? `its columns are not of one length (${[...rows].join(", ")} rows), as those of a table are; convert each by itself`
       : format.whyRefused?.(piece);
   if (refusal !== undefined) return new SuperchunkError("UNSUPPORTED", refusal, { path, field: "shape" });
-  const reason = recode === false ? format.whyRecoded(piece) : undefined;
+  if (options.recode !== false) return undefined;
+  const described = piece.columns.map((column) => format.describe?.(column, piece, options));
+  const reason = format.whyRecoded(piece) ?? described.find((each) => each?.action === "recode")?.reason;
   if (reason === undefined) return undefined;
   return new SuperchunkError(
     "UNSUPPORTED",

@@ -21,7 +21,9 @@ import { type FileColumn, pagesOf, rowCount, WHY_NOT_SPLIT } from "./parquet-pag
 
 /** Rows of a group, as far as chunks allow. */
 const GROUP_ROWS = 1 << 20;
-/** Bytes that are handed to the store at a time. */
+/** Pieces below this are handed to the store together, … */
+const SMALL = 8192;
+/** … so many bytes at a time. */
 const PIECE = 1 << 20;
 /** The name of the column of an array that has none. */
 const ONLY_COLUMN = "value";
@@ -157,7 +159,12 @@ async function* fileBytes(
     let leaf = 0;
     for (const column of columns) {
       for await (const bytes of columnBytes(file, { column, leaf, range }, context)) {
-        gathered.add(bytes);
+        if (bytes.length < SMALL) gathered.add(bytes);
+        else {
+          // Long bodies need not be copied once more.
+          if (gathered.length > 0) yield gathered.take();
+          yield bytes;
+        }
         if (gathered.length >= PIECE) yield gathered.take();
       }
       leaf += column.schema.leaves.length;
