@@ -9,7 +9,7 @@ import { ZARR_FEATURE } from "../archive/places/generation.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { formatDType, parseDType } from "../format/dtype.ts";
 import { MAX_DIMENSIONS, parseStorage } from "../format/folder.ts";
-import { parseJson, stringifyJson } from "../format/json.ts";
+import { isObject, parseJson, stringifyJson } from "../format/json.ts";
 import type { StoredLayout } from "../format/layout.ts";
 import { LINK_RECORD } from "../format/naming.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -24,7 +24,6 @@ import {
   badMember,
   below,
   type FieldPlace,
-  isObject,
   showJson,
 } from "../zarr/document/metadata-fields.ts";
 import type { LinkKind, LinkOptions, ShardForm } from "./types.ts";

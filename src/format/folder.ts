@@ -2,7 +2,7 @@
 import { SuperchunkError } from "../errors.ts";
 import { CHECKSUM_NAMES } from "./checksums.ts";
 import { parseDType } from "./dtype.ts";
-import { parseJson, stringifyJson } from "./json.ts";
+import { isObject, parseJson, stringifyJson } from "./json.ts";
 import { isCount } from "./json-float.ts";
 import { checkStoredName } from "./naming.ts";
 import type { DType, JsonObject, JsonValue } from "./types.ts";
@@ -236,10 +236,6 @@ function parseObject(bytes: Uint8Array, path: string, mostValues?: number): Json
   const value = parseJson(bytes, path, mostValues === undefined ? {} : { mostValues });
   if (isObject(value)) return value;
   throw bad(path, "JSON", "an object", value);
-}
-
-function isObject(value: JsonValue): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function listOf(raw: JsonObject, key: string, path: string): readonly JsonValue[] {

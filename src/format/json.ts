@@ -4,7 +4,7 @@
  */
 import { SuperchunkError } from "../errors.ts";
 import { forgetFloat, isNotedFloat, JsonFloat, noteFloat } from "./json-float.ts";
-import type { JsonInput, JsonValue } from "./types.ts";
+import type { JsonInput, JsonObject, JsonValue } from "./types.ts";
 
 /** Bytes of a JSON document that are read at most: the attributes of a bundle of 100,000 assets take 8 MB. [FJ-05] */
 export const MAX_JSON_BYTES: number = 64 << 20;
@@ -457,4 +457,14 @@ function endOfString(text: string, at: number): number {
   let end = at + 1;
   while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
   return end;
+}
+
+/** True for an object that is not a list. */
+export function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The value where it is an object, else one without members. */
+export function objectOf(value: JsonValue | undefined): JsonObject {
+  return isObject(value) ? value : {};
 }

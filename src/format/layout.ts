@@ -3,7 +3,7 @@
  * of their chunks, make up the array. Bytes <-> plain objects. @see FORMAT.md [FG]
  */
 import { SuperchunkError } from "../errors.ts";
-import { stringifyJson } from "./json.ts";
+import { isObject, stringifyJson } from "./json.ts";
 import { isCount } from "./json-float.ts";
 import type { JsonObject, JsonValue } from "./types.ts";
 
@@ -246,10 +246,6 @@ export function withoutSpan(spans: readonly RowSpan[], { from, to }: RowSpan): R
       { from: Math.max(span.from, to), to: span.to },
     ].filter((part) => part.from < part.to),
   );
-}
-
-function isObject(value: JsonValue): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function listOf(value: JsonValue | undefined, field: string, path: string): readonly JsonValue[] {

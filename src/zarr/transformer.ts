@@ -459,6 +459,7 @@ export async function createTransformerArray(
   return new WritableZarrArray(store, model, settings);
 }
 
-function encodeJson(document: JsonObject): Uint8Array {
+/** The bytes of a document as zarr 2.18 writes it. */
+export function encodeJson(document: JsonObject): Uint8Array {
   return new TextEncoder().encode(stringifyJson(document, { indent: 4 }));
 }

@@ -8,7 +8,7 @@
 import { isEqual } from "../../bytes/arrays.ts";
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { parseJson } from "../../format/json.ts";
+import { objectOf, parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -322,7 +322,7 @@ class LiveState {
     const changed = await this.#readChanged(signal);
     if (changed !== undefined) {
       const path = this.store.describe(this.#sizesKey());
-      const layout = parseLayout(asObject(parseJson(changed, path)), path);
+      const layout = parseLayout(objectOf(parseJson(changed, path)), path);
       if (layout?.id !== opened.layout.id) throw this.#stale("another array has taken its place");
       if (layout.epoch !== opened.layout.epoch) {
         await this.#follow(signal);
@@ -392,10 +392,6 @@ class LiveState {
       { path: this.store.describe(this.path), field: "generation", expected: generation },
     );
   }
-}
-
-function asObject(value: JsonValue): JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
 /** Opens the array at `path`, whose metadata have been read. */

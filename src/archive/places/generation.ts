@@ -5,10 +5,10 @@
 import { isEqual } from "../../bytes/arrays.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { parseStorage, type StoredStorage } from "../../format/folder.ts";
-import { parseJson, stringifyJson } from "../../format/json.ts";
+import { objectOf, parseJson, stringifyJson } from "../../format/json.ts";
 import { parseLayout, type StoredLayout } from "../../format/layout.ts";
 import { checkStoredName } from "../../format/naming.ts";
-import type { DType, JsonInput, JsonObject, JsonValue } from "../../format/types.ts";
+import type { DType, JsonInput } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { type ArrayFolder, type FolderMetadata, readFolder } from "../kinds/array-folder.ts";
@@ -50,14 +50,14 @@ export async function readGeneration(
   for (let tries = 0; ; tries++) {
     const sizesPath = store.describe(joinKey(path, "meta/sizes"));
     if (sizes === undefined) throw gone(sizesPath);
-    const layout = parseLayout(asObject(parseJson(sizes, sizesPath)), sizesPath);
+    const layout = parseLayout(objectOf(parseJson(sizes, sizesPath)), sizesPath);
     if (layout === undefined) throw gone(sizesPath);
     const text = layout.storage === undefined ? storage : encodeJson(layout.storage);
     if (text === undefined) throw missingStorage(store.describe(joinKey(path, "meta/storage")));
     const storagePath =
       layout.storage === undefined ? store.describe(joinKey(path, "meta/storage")) : sizesPath;
     const parsed = parseStorage(text, storagePath);
-    const declared = asObject(parsed.raw["superchunk"] ?? null);
+    const declared = objectOf(parsed.raw["superchunk"] ?? null);
     if (declared["revision"] === layout.revision) {
       const folder = readFolder(store, path, { sizes, storage: text }, options, rows);
       const hasColumns = declared["columns"] === true && folder.dtype.kind === "struct";
@@ -133,7 +133,7 @@ export async function isViewBehind(
   if (storage.superchunk?.writeFeatures.includes(ZARR_FEATURE) !== true) return false;
   const key = joinKey(path, "meta/zarr");
   const bytes = await store.get(key, options);
-  const { id, generation } = bytes === undefined ? {} : asObject(parseJson(bytes, store.describe(key)));
+  const { id, generation } = bytes === undefined ? {} : objectOf(parseJson(bytes, store.describe(key)));
   return id !== layout.id || generation !== layout.generation;
 }
 
@@ -145,10 +145,6 @@ export function unknownWriteFeatures({ superchunk }: StoredStorage): readonly st
 /** A metadata file as this library writes it. */
 export function encodeJson(value: JsonInput): Uint8Array {
   return new TextEncoder().encode(`${stringifyJson(value, { python: true })}\n`);
-}
-
-function asObject(value: JsonValue): JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
 function missingStorage(path: string): SuperchunkError {

@@ -10,6 +10,7 @@
  *
  * The writes of a committed journal can be repeated, with the same outcome. @see FORMAT.md [FR] [FG-12]
  */
+
 import { SuperchunkError } from "../../errors.ts";
 import { BUSY_VERSION, HEADER_V3 } from "../../format/header.ts";
 import {
@@ -19,9 +20,10 @@ import {
   type JournalWrite,
   journalName,
 } from "../../format/journal.ts";
+import { objectOf } from "../../format/json.ts";
 import { hasNumber, type StoredLayout } from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
-import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { resolveRange } from "../../store/range.ts";
 import type { ReadableStore, StoreOptions, WritableStore } from "../../store/types.ts";
@@ -261,10 +263,6 @@ interface Settled {
   readonly store: ReadableStore;
   readonly path: string;
   readonly metadata: JsonObject;
-}
-
-function objectOf(value: JsonValue | undefined): JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
 function missingJournal(path: string): SuperchunkError {

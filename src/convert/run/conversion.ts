@@ -1,6 +1,6 @@
 import { at } from "../../bytes/at.ts";
 import { digest } from "../../bytes/checksum.ts";
-import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isSuperchunkError } from "../../errors.ts";
 import { stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { isTaken, joinKey } from "../../store/key.ts";
@@ -25,6 +25,7 @@ import { BatchPublisher, hiddenKey, publishDirectly } from "./conversion-store.t
 import {
   type ConversionIdentity,
   ConversionRecord,
+  conflict,
   deleteTree,
   emptyDestination,
   recordKey,
@@ -441,10 +442,6 @@ function isSkippable(error: unknown, signal: AbortSignal | undefined): boolean {
 async function digestOf(facts: JsonValue): Promise<string> {
   const sum = await digest("sha256", new TextEncoder().encode(stringifyJson(facts)));
   return Array.from(sum.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-function conflict(path: string, reason: string): SuperchunkError {
-  return new SuperchunkError("CONFLICT", reason, { path, field: "destination" });
 }
 
 /** Rows that are skipped or filled make another result: a conversion goes on only with the same choice. */

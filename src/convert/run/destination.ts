@@ -351,6 +351,7 @@ async function* walkKeys(
   }
 }
 
-function conflict(path: string, reason: string): SuperchunkError {
+/** The error for a destination that is taken. */
+export function conflict(path: string, reason: string): SuperchunkError {
   return new SuperchunkError("CONFLICT", reason, { path, field: "destination" });
 }

@@ -8,9 +8,9 @@ import type { Archive, ArrayArchive, BytesArchive } from "../../archive/kinds/ty
 import { decode, encode } from "../../codec/index.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { formatDType } from "../../format/dtype.ts";
-import { parseJson, stringifyJson } from "../../format/json.ts";
+import { parseJson } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
-import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { JsonValue } from "../../format/types.ts";
 import { hasEntries, joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
 import {
@@ -22,7 +22,12 @@ import {
 } from "../../zarr/document/metadata-transformer.ts";
 import { openZarrArray } from "../../zarr/read/open.ts";
 import { encodeShardIndex, type ShardEntry } from "../../zarr/read/shard-index.ts";
-import { refuseFilters, type TransformerSpecification, transformerDocument } from "../../zarr/transformer.ts";
+import {
+  encodeJson,
+  refuseFilters,
+  type TransformerSpecification,
+  transformerDocument,
+} from "../../zarr/transformer.ts";
 import { placeFailure } from "../failure.ts";
 import type {
   ArrayRun,
@@ -325,8 +330,4 @@ async function pad(chunk: Uint8Array, nbytes: number, typesize: number): Promise
   const items = new Uint8Array(nbytes);
   items.set(await decode(chunk, { maxNbytes: nbytes }));
   return encode(items, { cname: "lz4", typesize: Math.min(255, typesize) });
-}
-
-function encodeJson(document: JsonObject): Uint8Array {
-  return new TextEncoder().encode(stringifyJson(document, { indent: 4 }));
 }

@@ -2,23 +2,11 @@
 
 import { encodeSync, prepareEncode } from "../../codec/index.ts";
 import type { ChunkEncoder, EncodeOptions } from "../../codec/types.ts";
+import { readPieces } from "../../store/source.ts";
 import type { PutSource } from "../../store/types.ts";
 
 /** The first buffer; it grows with the bytes that really come, never on the word of a size. */
 const FIRST_BUFFER = 1 << 16;
-
-/** A source as pieces, whatever form it has. */
-export async function* piecesOf(source: PutSource, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
-  signal?.throwIfAborted();
-  if (source instanceof Uint8Array) {
-    yield source;
-    return;
-  }
-  for await (const piece of source) {
-    signal?.throwIfAborted();
-    yield piece;
-  }
-}
 
 /**
  * Pieces of `size` bytes, the last one shorter where the source ends so; none of an empty source. `start` are bytes
@@ -33,7 +21,7 @@ export async function* cutPieces(
   let buffer = new Uint8Array(Math.max(start.length, Math.min(size, FIRST_BUFFER)));
   buffer.set(start);
   let filled = start.length;
-  for await (const piece of piecesOf(source, signal)) {
+  for await (const piece of readPieces(source, signal)) {
     let at = 0;
     while (at < piece.length) {
       if (filled === size) {

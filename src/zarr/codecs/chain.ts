@@ -5,6 +5,7 @@
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html#codecs
  */
 import { at } from "../../bytes/at.ts";
+import { isObject } from "../../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { hasByteOrder } from "../document/data-type.ts";
 import {
@@ -14,7 +15,6 @@ import {
   badMember,
   below,
   type FieldPlace,
-  isObject,
   showJson,
   unsupportedMember,
 } from "../document/metadata-fields.ts";

@@ -8,6 +8,7 @@
 
 import { joinBytes } from "../../bytes/arrays.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
+import { isObject } from "../../format/json.ts";
 import type { DType, Field, JsonObject, JsonValue, TimeUnit } from "../../format/types.ts";
 import { encodeItem } from "../../values/item-bytes.ts";
 import {
@@ -18,7 +19,6 @@ import {
   badMember,
   below,
   type FieldPlace,
-  isObject,
   showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";

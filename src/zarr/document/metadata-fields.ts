@@ -3,7 +3,9 @@
  *
  * Knows JSON; must not know what the members mean.
  */
+
 import { SuperchunkError } from "../../errors.ts";
+import { isObject } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 
 /** The place of a member, so that an error can name it. */
@@ -37,11 +39,6 @@ export function unsupportedMember(place: FieldPlace, reason: string, found: unkn
 /** The place of a member of a member. */
 export function below(place: FieldPlace, name: string): FieldPlace {
   return { ...place, field: place.field === "" ? name : `${place.field}.${name}` };
-}
-
-/** True for an object that is not a list. */
-export function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The value as an object. Throws `BAD_FIELD`. */

@@ -7,6 +7,7 @@
 
 import { at } from "../../bytes/at.ts";
 import { parseDType } from "../../format/dtype.ts";
+import { isObject } from "../../format/json.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -24,7 +25,6 @@ import {
   badMember,
   below,
   type FieldPlace,
-  isObject,
   showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";

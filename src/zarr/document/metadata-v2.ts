@@ -6,6 +6,7 @@
  */
 import { at } from "../../bytes/at.ts";
 import { parseDType } from "../../format/dtype.ts";
+import { isObject } from "../../format/json.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { assertReadable } from "../../values/values.ts";
@@ -21,7 +22,6 @@ import {
   badMember,
   below,
   type FieldPlace,
-  isObject,
   showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";

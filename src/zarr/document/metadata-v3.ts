@@ -5,7 +5,7 @@
  * @see https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
  */
 import { at } from "../../bytes/at.ts";
-import { stringifyJson } from "../../format/json.ts";
+import { isObject, stringifyJson } from "../../format/json.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { parseChain } from "../codecs/chain.ts";
@@ -19,7 +19,6 @@ import {
   badMember,
   below,
   type FieldPlace,
-  isObject,
   showJson,
   unsupportedMember,
 } from "./metadata-fields.ts";
