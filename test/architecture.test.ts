@@ -129,7 +129,7 @@ const LIMITS = {
   "functions with six parameters and more": { limit: 3, bar: 5 },
   "defaults after an index": { limit: 18, bar: 20 },
   "imports of the command past the public entries": { limit: 0, bar: 0 },
-  "cycles of imports, types counted": { limit: 2, bar: 0 },
+  "cycles of imports, types counted": { limit: 0, bar: 0 },
 } as const;
 
 const kernels = readdirSync(join(root, "src/kernels/assembly")).map((name) => `src/kernels/assembly/${name}`);

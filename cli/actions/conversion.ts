@@ -3,9 +3,15 @@ import { resolve } from "node:path";
 import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { convert, planConversion } from "../../src/node/index.ts";
 import type { ConvertResult } from "../../src/zarr.ts";
-import type { ConvertFlags } from "../commands/convert.ts";
 import type { Context } from "../context.ts";
-import { damageOf, printPlans, printResult, toOptions, writeReport } from "../output/convert-report.ts";
+import {
+  type ConvertFlags,
+  damageOf,
+  printPlans,
+  printResult,
+  toOptions,
+  writeReport,
+} from "../output/convert-report.ts";
 import { noteFailures } from "../output/failed-archives.ts";
 import { startProgress } from "../output/progress.ts";
 

@@ -3,12 +3,35 @@
 import { SuperchunkError } from "../../src/index.ts";
 import { type FoundEntry, type VirtualizeResult, virtualize } from "../../src/node/index.ts";
 import type { FailedArchive } from "../../src/zarr.ts";
-import type { VirtualizeFlags } from "../commands/virtualize.ts";
 import type { Context } from "../context.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import { writeReport } from "../output/convert-report.ts";
 import { noteFailures, tellFailures } from "../output/failed-archives.ts";
 import { printable } from "../values/cell-text.ts";
+
+/** What `virtualize --to` takes. */
+export type ReferenceForm = "icechunk" | "kerchunk" | "kerchunk-parquet";
+
+/** The options of `virtualize` as they are typed. */
+export interface VirtualizeFlags {
+  readonly to: ReferenceForm;
+  readonly zarrFormat?: "2" | "3";
+  readonly grid: "regular" | "rectilinear";
+  readonly inline?: number;
+  /** `--no-guard` makes it false. */
+  readonly guard: boolean;
+  readonly update?: boolean;
+  readonly concat?: boolean;
+  readonly shards?: boolean;
+  readonly overwrite?: boolean;
+  readonly containers?: string;
+  readonly portable?: boolean;
+  readonly dimensionNames?: readonly string[];
+  readonly column?: readonly string[];
+  readonly message?: string;
+  readonly report?: string;
+  readonly json?: boolean;
+}
 
 /** Writes references to the archives of the typed paths. */
 export async function virtualizeTo(
@@ -65,12 +88,12 @@ function checkFlags(flags: VirtualizeFlags): void {
   if (flags.update === true && flags.to !== "icechunk")
     throw refuse(
       "update",
-      "is for Icechunk, which keeps commits; write a kerchunk set anew with --overwrite",
+      "is for Icechunk, which keeps commits; write a kerchunk set again with --overwrite",
     );
   if (flags.overwrite === true && flags.to === "icechunk" && flags.update !== true)
     throw refuse(
       "overwrite",
-      "is for kerchunk; an Icechunk repository is added to with --update, and with both all is referenced anew",
+      "is for kerchunk; an Icechunk repository is added to with --update, and with both all is referenced again",
     );
 }
 
@@ -99,7 +122,9 @@ async function report(
   tellFailures(failures, "not referenced", context);
   for (const note of result.notes) context.message(`note: ${note}`);
   if (!flags.guard)
-    context.message("note: without guards nobody notices when an archive changes, and reads wrong values");
+    context.message(
+      "note: without guards, a reader does not notice that an archive has changed, and reads wrong values",
+    );
   const stored = result.padded + result.recoded + result.inlined;
   const kept = result.kept === undefined || result.kept === 0 ? "" : `, ${formatCount(result.kept)} kept`;
   const failed = failures.length > 0 ? `, ${formatPlural(failures.length, "archive")} failed` : "";

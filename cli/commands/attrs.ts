@@ -65,7 +65,7 @@ async function change(
 ): Promise<void> {
   const missing = remove.find((name) => !Object.hasOwn(archive.attrs, name));
   if (missing !== undefined)
-    throw new SuperchunkError("NOT_FOUND", `there is no attribute "${missing}"`, { path, field: missing });
+    throw new SuperchunkError("NOT_FOUND", `no attribute "${missing}"`, { path, field: missing });
   await using edited = await edit(path, { breakLock });
   await edited.setAttributes({
     ...Object.fromEntries(remove.map((name) => [name, undefined])),

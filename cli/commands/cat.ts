@@ -204,7 +204,7 @@ function selectionOf(archive: Chosen, slice: string | undefined, ndim: number): 
 /** How {@link printBytes} prints. */
 interface BytesOptions {
   readonly slice: string | undefined;
-  /** Only text is printed: nobody asked for the bytes, and they are for a terminal. */
+  /** Only text is printed: the bytes were not asked for, and the output is for a terminal. */
   readonly guard: boolean;
 }
 

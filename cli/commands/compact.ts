@@ -20,7 +20,7 @@ export function addCompact(program: Command, context: Context): void {
   const command = program
     .command("compact")
     .description(
-      "make an array a plain sequence of full superchunks again; with other settings all of it is written anew",
+      "make an array a plain sequence of full superchunks again; with other settings all of it is rewritten",
     )
     .argument("<root>", "folder of an array of superchunks")
     .option("--dry-run", "say how much would be written, and change nothing")
@@ -32,7 +32,7 @@ export function addCompact(program: Command, context: Context): void {
 Without other settings compressed chunks are copied as they are, and only the
 superchunks are written that are in pieces or were changed. With others, the
 shards of an array that is a Zarr array as well (create --zarr) change too: who
-reads it meanwhile gets right values or an error, and there is no zarr.json
+reads it meanwhile gets right values or an error, and zarr.json is gone
 while they do. What is broken off there, the next command that writes makes
 whole.
 
@@ -77,7 +77,7 @@ async function compact(root: string, flags: CompactFlags, context: Context): Pro
     );
 }
 
-/** Shows how far it is: by bytes while all is encoded anew, then by chunks. */
+/** Shows how far it is: by bytes while all is encoded again, then by chunks. */
 async function work(
   changes: CutOptions,
   context: Context,
@@ -104,7 +104,7 @@ async function work(
 function describeCosts({ bytes }: MirrorCosts): string {
   return bytes === 0
     ? ""
-    : `; for its Zarr readers ${formatSize(bytes)} of shards of their own, which "superchunk unlink" and "superchunk link --live" save when nobody reads`;
+    : `; for its Zarr readers ${formatSize(bytes)} of shards of their own, which "superchunk unlink" and "superchunk link --live" save while no program reads`;
 }
 
 function describe({
@@ -116,9 +116,9 @@ function describe({
   cbytes,
 }: CompactPlan): string {
   if (isRecoded)
-    return `all of its ${formatPlural(superchunks, "superchunk")} (${formatSize(cbytes)}) would be decoded and written anew${isShownAnew ? ", and shown as Zarr anew: its shards are files of their own then, about as large" : ""}`;
+    return `all of its ${formatPlural(superchunks, "superchunk")} (${formatSize(cbytes)}) would be decoded and rewritten${isShownAnew ? ", and shown as Zarr again: its shards are files of their own then, about as large" : ""}`;
   if (superchunksWritten + superchunksRenamed === 0) return "nothing to do";
-  return `${superchunksWritten} of ${formatPlural(superchunks, "superchunk")} would be written anew, and ${superchunksRenamed} renamed`;
+  return `${superchunksWritten} of ${formatPlural(superchunks, "superchunk")} would be rewritten, and ${superchunksRenamed} renamed`;
 }
 
 async function cbytesOf(root: string, context: Context): Promise<number> {

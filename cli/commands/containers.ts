@@ -81,7 +81,7 @@ async function containers(path: string, flags: ContainersFlags, context: Context
   const { out } = context;
   const lines = alignRows(rows);
   const isNarrow = out.columns !== undefined && lines.some((line) => textWidth(line) > (out.columns ?? 0));
-  // A prefix is no short thing: with how it is reached below it, two containers are still told apart.
+  // A prefix is long: with how it is reached below it, two containers are still told apart.
   const shown = isNarrow
     ? rows.flatMap(([name = "", ...rest]) => [name, ...rest.map((each) => `  ${each}`)])
     : lines;

@@ -1,48 +1,24 @@
 /** `superchunk convert`: archives into another format. */
 
 import { type Command, Option } from "commander";
-import { type DamageReport, type OpenOptions, SuperchunkError } from "../../src/index.ts";
+import { type DamageReport, SuperchunkError } from "../../src/index.ts";
 import { convertTo } from "../actions/conversion.ts";
 import type { Context } from "../context.ts";
-import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
+import { damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { refuseEmptyPath } from "../input/input.ts";
 import { parseShape } from "../input/shape-text.ts";
 import { parseCount, parseSize } from "../input/units.ts";
+import type { ConvertFlags, ConvertTarget } from "../output/convert-report.ts";
 
-/** What can be written. */
-const TARGETS = ["zarr", "zarr3-transformer", "npy", "bloscpack", "bcolz", "blz", "parquet"] as const;
-
-/** The options of `convert` as they are typed. */
-export interface ConvertFlags {
-  readonly to: (typeof TARGETS)[number];
-  readonly shardSize?: number;
-  readonly chunksPerShard?: number;
-  readonly grid?: "regular" | "rectilinear";
-  readonly portable?: boolean;
-  readonly dtype?: string;
-  readonly shape?: readonly number[];
-  readonly dimensionNames?: readonly string[];
-  readonly column?: readonly string[];
-  /** `--no-recode` makes it false. */
-  readonly recode: boolean;
-  readonly statistics?: "pages" | "none";
-  readonly compatible?: boolean;
-  readonly strings?: "utf8" | "fixed";
-  /** `--no-zipline` makes it false. */
-  readonly zipline?: boolean;
-  readonly prices?: "raw" | "decimal" | "double";
-  readonly damaged?: Damaged;
-  /** What `--damaged` means for opening, and what was found gone. */
-  readonly reading: Pick<OpenOptions, "damaged" | "onDamage">;
-  readonly gone: readonly DamageReport[];
-  readonly dryRun?: boolean;
-  readonly concat?: boolean;
-  readonly verify?: boolean;
-  readonly resume?: boolean;
-  readonly overwrite?: boolean;
-  readonly report?: string;
-  readonly json?: boolean;
-}
+const TARGETS: readonly ConvertTarget[] = [
+  "zarr",
+  "zarr3-transformer",
+  "npy",
+  "bloscpack",
+  "bcolz",
+  "blz",
+  "parquet",
+];
 
 /** Adds `convert SRC… DST`. */
 export function addConvert(program: Command, context: Context): void {
@@ -82,7 +58,7 @@ export function addConvert(program: Command, context: Context): void {
     .option("--shape <n,n,...>", "for plain bytes: the shape of the array", parseShape)
     .option("--dimension-names <a,b,...>", "names of the dimensions", parseNames)
     .option("--column <name...>", "only these columns of a table")
-    .option("--no-recode", "refuse where chunks cannot be copied, instead of compressing them anew")
+    .option("--no-recode", "refuse where chunks cannot be copied, instead of compressing them again")
     .addOption(
       new Option(
         "--statistics <kind>",

@@ -24,10 +24,10 @@ interface RowRange {
 export function addDelete(program: Command, context: Context): void {
   program
     .command("delete")
-    .description("take rows out of an array; the rows behind them move up, and are written anew")
+    .description("take rows out of an array; the rows after them move up, and are rewritten")
     .argument("<root>", "folder of an array or a table, or Bloscpack file of an array")
     .requiredOption("--rows <a:b>", "rows from A up to, without, B; -1 is the last row", parseRows)
-    .option("--dry-run", "say how much would be written anew, and change nothing")
+    .option("--dry-run", "say how much would be rewritten, and change nothing")
     .option("--break-lock", "take the lock from whoever holds it")
     .option("--json", "print JSON")
     .addHelpText(
@@ -87,7 +87,7 @@ async function removeFrom(
 function describe(plan: DeletePlan, one: string, many: string): string {
   const { start, end, rowsDeleted, rowsRewritten, nbytesRewritten } = plan;
   const which = rowsDeleted === 0 ? "" : rowsDeleted === 1 ? ` (${start})` : ` (${start} to ${end - 1})`;
-  return `${formatPlural(rowsDeleted, "row")}${which} ${rowsDeleted === 1 ? one : many} deleted, and ${formatPlural(rowsRewritten, "row")} behind (${formatSize(nbytesRewritten)} uncompressed) written anew`;
+  return `${formatPlural(rowsDeleted, "row")}${which} ${rowsDeleted === 1 ? one : many} deleted, and ${formatPlural(rowsRewritten, "row")} behind (${formatSize(nbytesRewritten)} uncompressed) rewritten`;
 }
 
 /** The bounds of typed rows, counted from the first. */

@@ -65,14 +65,14 @@ async function serve(paths: readonly string[], flags: ServeFlags, context: Conte
     await context.out.flush();
     await untilAborted(signal);
   } catch (error) {
-    // Ctrl-C in the middle of these lines is no failure either.
+    // Ctrl-C in the middle of these lines is not a failure either.
     if (!signal.aborted) throw error;
   } finally {
     await served.close();
   }
 }
 
-/** Throws `UNSUPPORTED` where nothing that would be served can be read: nobody would look for the reason here. */
+/** Throws `UNSUPPORTED` where nothing that would be served can be read: the user would not look for the reason here. */
 function assertReadable(nodes: readonly ViewNode[]): void {
   const below = nodes.slice(1);
   const [first] = below;

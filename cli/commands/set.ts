@@ -47,7 +47,7 @@ export function addSet(program: Command, context: Context): void {
     .option("--value <json>", "one value for all, instead of INPUT")
     .option("--bytes", "take INPUT as raw bytes of the array's dtype")
     .option("--in-place", "change chunks where they lie, behind a journal; see below")
-    .option("--dry-run", "say how much would be written anew, and change nothing")
+    .option("--dry-run", "say how much would be rewritten, and change nothing")
     .option("--break-lock", "take the lock from whoever holds it")
     .option("--json", "print JSON")
     .addHelpText(
@@ -121,7 +121,7 @@ function describe(
 ): string {
   const where = superchunks === undefined ? "" : ` of ${formatPlural(superchunks, "superchunk")}`;
   const chunks = `${formatPlural(chunksRewritten, "chunk")}${where} (${formatSize(nbytesRewritten)} uncompressed)`;
-  const how = inPlace === true ? "changed in place" : "written anew";
+  const how = inPlace === true ? "changed in place" : "rewritten";
   return `${formatPlural(valuesSet, "value")} would be set, and ${chunks} ${how}`;
 }
 

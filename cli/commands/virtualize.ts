@@ -2,33 +2,12 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { virtualizeTo } from "../actions/virtualization.ts";
+import { type ReferenceForm, type VirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
 import { refuseEmptyPath } from "../input/input.ts";
 import { parseSize } from "../input/units.ts";
 
-const TARGETS = ["icechunk", "kerchunk", "kerchunk-parquet"] as const;
-
-/** The options of `virtualize` as they are typed. */
-export interface VirtualizeFlags {
-  readonly to: (typeof TARGETS)[number];
-  readonly zarrFormat?: "2" | "3";
-  readonly grid: "regular" | "rectilinear";
-  readonly inline?: number;
-  /** `--no-guard` makes it false. */
-  readonly guard: boolean;
-  readonly update?: boolean;
-  readonly concat?: boolean;
-  readonly shards?: boolean;
-  readonly overwrite?: boolean;
-  readonly containers?: string;
-  readonly portable?: boolean;
-  readonly dimensionNames?: readonly string[];
-  readonly column?: readonly string[];
-  readonly message?: string;
-  readonly report?: string;
-  readonly json?: boolean;
-}
+const TARGETS: readonly ReferenceForm[] = ["icechunk", "kerchunk", "kerchunk-parquet"];
 
 /** Adds `virtualize SRC… DST`. */
 export function addVirtualize(program: Command, context: Context): void {
@@ -64,7 +43,7 @@ export function addVirtualize(program: Command, context: Context): void {
     )
     .option(
       "--overwrite",
-      "kerchunk: replace a set that is there; Icechunk, with --update: refer anew to known chunks too",
+      "kerchunk: replace a set that is there; Icechunk, with --update: refer again to known chunks too",
     )
     .option("--containers <file>", "where the archives lie and how they are read, as JSON")
     .option("--portable", "only data types that every Zarr reader knows")

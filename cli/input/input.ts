@@ -21,7 +21,7 @@ export interface Input {
 
 const READ_BYTES = 1 << 20;
 
-/** Refuses an empty path: it would be the current folder, which nobody means whose variable is empty. Throws `BAD_ARGUMENT`. */
+/** Refuses an empty path: it would be the current folder, and usually comes from an empty variable. Throws `BAD_ARGUMENT`. */
 export function refuseEmptyPath(path: string): void {
   if (path !== "") return;
   throw new SuperchunkError("BAD_ARGUMENT", "the path is empty; give one, or . for the current folder", {

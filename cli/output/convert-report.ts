@@ -1,6 +1,7 @@
 /** What `convert` prints and writes: plans, results, the report. */
 
 import { writeFile } from "node:fs/promises";
+import type { OpenOptions } from "../../src/archive/kinds/types.ts";
 import {
   type DamageReport,
   type DType,
@@ -12,15 +13,50 @@ import {
 } from "../../src/index.ts";
 import type { ConvertPathOptions } from "../../src/node/index.ts";
 import type { ConversionPlan, ConvertResult, PlanEntry, PlannedArray } from "../../src/zarr.ts";
-import type { ConvertFlags } from "../commands/convert.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
+import type { Damaged } from "../input/damaged.ts";
 import { formatCount, formatDuration, formatExactSize, formatPlural, formatSize } from "../input/units.ts";
 import { printable } from "../values/cell-text.ts";
 import { noteFailures, tellFailures } from "./failed-archives.ts";
 import { JsonArray } from "./json-array.ts";
 import { alignRows, shapeText } from "./layout.ts";
 import { openingZarr } from "./opening-lines.ts";
+
+/** What can be written. */
+export type ConvertTarget = "zarr" | "zarr3-transformer" | "npy" | "bloscpack" | "bcolz" | "blz" | "parquet";
+
+/** The options of `convert` as they are typed. */
+export interface ConvertFlags {
+  readonly to: ConvertTarget;
+  readonly shardSize?: number;
+  readonly chunksPerShard?: number;
+  readonly grid?: "regular" | "rectilinear";
+  readonly portable?: boolean;
+  readonly dtype?: string;
+  readonly shape?: readonly number[];
+  readonly dimensionNames?: readonly string[];
+  readonly column?: readonly string[];
+  /** `--no-recode` makes it false. */
+  readonly recode: boolean;
+  readonly statistics?: "pages" | "none";
+  readonly compatible?: boolean;
+  readonly strings?: "utf8" | "fixed";
+  /** `--no-zipline` makes it false. */
+  readonly zipline?: boolean;
+  readonly prices?: "raw" | "decimal" | "double";
+  readonly damaged?: Damaged;
+  /** What `--damaged` means for opening, and what was found gone. */
+  readonly reading: Pick<OpenOptions, "damaged" | "onDamage">;
+  readonly gone: readonly DamageReport[];
+  readonly dryRun?: boolean;
+  readonly concat?: boolean;
+  readonly verify?: boolean;
+  readonly resume?: boolean;
+  readonly overwrite?: boolean;
+  readonly report?: string;
+  readonly json?: boolean;
+}
 
 /** The library's options. Throws `BAD_ARGUMENT` for a dtype that cannot be read. */
 export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOptions {

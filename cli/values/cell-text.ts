@@ -39,7 +39,7 @@ const NAMES: Readonly<Record<TimeUnit, string>> = {
   generic: "generic time units",
 };
 
-/** ISO 8601 to the precision of the unit, `2020-01-31T09:30:00.000000000`; `NaT`; the count where there is no unit. */
+/** ISO 8601 to the precision of the unit, `2020-01-31T09:30:00.000000000`; `NaT`; the count without a unit. */
 export function formatDatetime(stored: bigint, unit: TimeUnit, scale: number): string {
   if (stored === NOT_A_TIME) return "NaT";
   const count = stored * BigInt(scale);

@@ -224,7 +224,7 @@ async function readContainers(location: string): Promise<Iterable<Container>> {
   try {
     const bytes = await store.get(path);
     if (bytes !== undefined) return parseContainers(new TextDecoder().decode(bytes), location);
-    throw new SuperchunkError("NOT_FOUND", "there is no such file with containers", { path: location });
+    throw new SuperchunkError("NOT_FOUND", "the file with containers does not exist", { path: location });
   } finally {
     await store.close?.();
   }

@@ -337,12 +337,12 @@ describe("set", () => {
     expect(found.every((value, i) => value === (i % 2 === 0 ? i / 2 + 0.5 : 0))).toBe(true);
   });
 
-  it("a dry run says what would be written anew, refuses what set would refuse, and changes nothing", async () => {
+  it("a dry run says what would be rewritten, refuses what set would refuse, and changes nothing", async () => {
     await ok(["compact", at("a"), "--superchunklen", "2"]);
     const before = snapshot("a");
     const dry = ["set", at("a"), "--slice", "3:17:8", "--value", "-1", "--dry-run"];
     expect(await ok(dry)).toBe(
-      `superchunk: ${at("a")}: 2 values would be set, and 2 chunks of 2 superchunks (64 bytes uncompressed) written anew\n`,
+      `superchunk: ${at("a")}: 2 values would be set, and 2 chunks of 2 superchunks (64 bytes uncompressed) rewritten\n`,
     );
     expect(await ok([...dry, "--in-place"])).toContain("(64 bytes uncompressed) changed in place");
     const plan = { valuesSet: 2, chunksRewritten: 2, nbytesRewritten: 64, superchunks: 2 };
@@ -445,7 +445,7 @@ describe("set", () => {
 describe("delete", () => {
   beforeEach(() => ok(["create", at("a"), "--from", "-", "--dtype", "<f8", "--chunklen", "4"], doubles(20)));
 
-  it("takes rows out, and says how much was written anew", async () => {
+  it("takes rows out, and says how much was rewritten", async () => {
     const before = snapshot("a");
     const plan = JSON.parse(await ok(["delete", at("a"), "--rows", "3:9", "--dry-run", "--json"]));
     expect(plan).toEqual({
@@ -461,7 +461,7 @@ describe("delete", () => {
       bytesWritten: 0,
     });
     expect(await ok(["delete", at("a"), "--rows", "3:9", "--dry-run"])).toContain(
-      "6 rows (3 to 8) would be deleted, and 11 rows behind (88 bytes uncompressed) written anew",
+      "6 rows (3 to 8) would be deleted, and 11 rows behind (88 bytes uncompressed) rewritten",
     );
     expect(snapshot("a")).toEqual(before);
     expect(await ok(["delete", at("a"), "--rows", "3:9"])).toMatch(
@@ -505,7 +505,7 @@ describe("compact", () => {
     const plan = JSON.parse(await ok(["compact", at("a"), "--dry-run", "--json"]));
     expect(plan).toMatchObject({ isRecoded: false, superchunks: 5, superchunksWritten: 1 });
     expect(snapshot("a")).toEqual(before);
-    expect(await ok(["compact", at("a"), "--dry-run"])).toContain("1 of 5 superchunks would be written anew");
+    expect(await ok(["compact", at("a"), "--dry-run"])).toContain("1 of 5 superchunks would be rewritten");
     await ok(["compact", at("a")]);
     expect(await ok(["compact", at("a"), "--dry-run"])).toContain("nothing to do");
     expect(readdirSync(at("a/data")).length).toBe(5);

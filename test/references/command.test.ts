@@ -87,7 +87,7 @@ describe("superchunk virtualize", () => {
     const { code, out, err } = await runCli(args);
     expect(code).toBe(0);
     expect(out).toContain("7 arrays: 0 references, 28 chunks stored beside them");
-    expect(err).toContain("without guards nobody notices");
+    expect(err).toContain("without guards, a reader does not notice");
     expect(await readFile(set, "utf8")).not.toContain('"guards"');
   });
 

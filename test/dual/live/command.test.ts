@@ -59,7 +59,7 @@ test("[FY-01] create --zarr makes an array that every later command keeps a Zarr
     views: ["zarr3"],
   });
   const dry = await runCli(["compact", root, "--chunklen", "5", "--dry-run"]);
-  expect(dry.err).toContain("and shown as Zarr anew");
+  expect(dry.err).toContain("and shown as Zarr again");
   const refused = await runCli(["compact", root, "--chunklen", "5", "--superchunklen", "3", "--dry-run"]);
   expect(refused.err).toContain("superchunk unlink");
   const recut = await runCli(["compact", root, "--chunklen", "5"]);

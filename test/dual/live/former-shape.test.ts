@@ -34,7 +34,7 @@ function makeArray(root: string): ReturnType<typeof createArray> {
   });
 }
 
-test("[FY-11] a chunk that is written anew behind a shrink shows what was there to readers with the shape of before", async () => {
+test("[FY-11] a chunk that is rewritten after a shrink shows what was there to readers with the shape of before", async () => {
   const root = temporaryFolder();
   const array = await makeArray(root);
   await array.append(rows(0, 30, 0));

@@ -70,7 +70,7 @@ describe("an array in a bucket", () => {
     await succeed("attrs", root, "--set", 'scale={"by": 2}', "--remove", "unit");
     expect(JSON.parse(await succeed("attrs", root))).toEqual({ scale: { by: 2 } });
     const dry = await succeed("compact", root, "--dry-run");
-    expect(dry).toContain("would be written anew");
+    expect(dry).toContain("would be rewritten");
     await succeed("compact", root);
     expect(await succeed("compact", root, "--dry-run")).toContain("nothing to do");
     expect(await valuesAt(root)).toEqual(expected);
