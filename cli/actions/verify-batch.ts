@@ -41,7 +41,7 @@ export interface Batch<T> {
   readonly kept: ReadonlyMap<string, RecordLine>;
   /** Verifies what lies at an archive; `alone`: nothing else is under way, and it may show its own progress. */
   verify(named: NamedArchive, alone: boolean): Promise<T>;
-  /** What belongs to a path that is no archive itself. */
+  /** What belongs to a path that is not an archive itself. */
   verifyPath(path: string): Promise<T | undefined>;
 }
 

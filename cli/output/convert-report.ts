@@ -1,12 +1,12 @@
 /** What `convert` prints and writes: plans, results, the report. */
 
 import { writeFile } from "node:fs/promises";
-import type { OpenOptions } from "../../src/archive/kinds/types.ts";
 import {
   type DamageReport,
   type DType,
   isSuperchunkError,
   type JsonValue,
+  type OpenOptions,
   parseDType,
   SuperchunkError,
   stringifyJson,
