@@ -6,7 +6,7 @@
  */
 import { at } from "../bytes/at.ts";
 import type { Leaf, ValueKind } from "./schema.ts";
-import { aligned, type LeafValues } from "./values.ts";
+import { elementsOf, type LeafValues } from "./values.ts";
 
 /** A value that can be compared: 64-bit integers as bigint, the bytes of strings. */
 type Bound = number | bigint | Uint8Array;
@@ -43,18 +43,18 @@ function boundsOf(kind: ValueKind, width: number, values: Uint8Array | readonly 
   if (!(values instanceof Uint8Array)) return boundsOfTexts(values, values.length);
   switch (kind) {
     case "int32":
-      return boundsOfNumbers(new Int32Array(aligned(values, 4)));
+      return boundsOfNumbers(new Int32Array(...elementsOf(values, 4)));
     case "uint32":
-      return boundsOfNumbers(new Uint32Array(aligned(values, 4)));
+      return boundsOfNumbers(new Uint32Array(...elementsOf(values, 4)));
     case "int64":
     case "uint64":
-      return boundsOfLongs(new Uint32Array(aligned(values, 8)), kind === "int64");
+      return boundsOfLongs(new Uint32Array(...elementsOf(values, 4)), kind === "int64");
     case "float":
-      return boundsOfFloats(new Float32Array(aligned(values, 4)));
+      return boundsOfFloats(new Float32Array(...elementsOf(values, 4)));
     case "double":
-      return boundsOfFloats(new Float64Array(aligned(values, 8)));
+      return boundsOfFloats(new Float64Array(...elementsOf(values, 8)));
     case "half":
-      return boundsOfFloats(Float32Array.from(new Uint16Array(aligned(values, 2)), fromHalf));
+      return boundsOfFloats(Float32Array.from(new Uint16Array(...elementsOf(values, 2)), fromHalf));
     case "bool":
       return boundsOfNumbers(values.map((flag) => (flag === 0 ? 0 : 1)));
     default:

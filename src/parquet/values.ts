@@ -27,7 +27,7 @@ export function leafValues(leaf: Leaf, rows: Uint8Array, rowBytes: number): Leaf
   const { conversion, dtype, itemSize } = leaf;
   switch (conversion.kind) {
     case "direct":
-      return leaf.nullable ? withoutNaT(new BigInt64Array(aligned(items, 8))) : whole(items, itemSize);
+      return leaf.nullable ? withoutNaT(new BigInt64Array(...elementsOf(items, 8))) : whole(items, itemSize);
     case "widen":
       return whole(bytesOf(Int32Array.from(smallIntegers(dtype, items))), 4);
     case "bool":
@@ -36,12 +36,12 @@ export function leafValues(leaf: Leaf, rows: Uint8Array, rowBytes: number): Leaf
       return conversion.isUnicode ? unicodeTexts(leaf, items) : byteTexts(itemSize, items);
     case "days":
       if (dtype.kind === "uint")
-        return whole(bytesOf(daysOfSeconds(leaf, new Uint32Array(aligned(items, 4)))), 4);
-      return daysOf(leaf, new BigInt64Array(aligned(items, 8)), conversion);
+        return whole(bytesOf(daysOfSeconds(leaf, new Uint32Array(...elementsOf(items, 4)))), 4);
+      return daysOf(leaf, new BigInt64Array(...elementsOf(items, 8)), conversion);
     case "multiply":
-      return multiplied(leaf, new BigInt64Array(aligned(items, 8)), conversion.factor);
+      return multiplied(leaf, new BigInt64Array(...elementsOf(items, 8)), conversion.factor);
     case "price": {
-      const prices = new Uint32Array(aligned(items, 4));
+      const prices = new Uint32Array(...elementsOf(items, 4));
       const { divisor } = conversion;
       const values =
         divisor === undefined
@@ -57,11 +57,13 @@ export function bytesOf(values: ArrayBufferView): Uint8Array {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
-/** The same bytes in a buffer of their own, so that typed arrays can begin there. */
-export function aligned(bytes: Uint8Array, width: number): ArrayBuffer {
-  const isWhole = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength;
-  const own = isWhole && bytes.length % width === 0 ? bytes : bytes.slice();
-  return own.buffer as ArrayBuffer;
+/** What a typed array of elements of `width` bytes is made of: the bytes themselves where they lie right, else a copy. */
+export function elementsOf(
+  bytes: Uint8Array,
+  width: number,
+): readonly [buffer: ArrayBuffer, offset: number, length: number] {
+  const own = bytes.byteOffset % width === 0 ? bytes : bytes.slice();
+  return [own.buffer as ArrayBuffer, own.byteOffset, Math.floor(own.length / width)];
 }
 
 /** The items of a leaf one after the other, little-endian. Rows that are nothing else are handed back as they are. */
@@ -84,9 +86,9 @@ function whole(bytes: Uint8Array, width: number): LeafValues {
 }
 
 function smallIntegers(dtype: DType, items: Uint8Array): ArrayLike<number> {
-  if (dtype.itemSize === 1) return dtype.kind === "int" ? new Int8Array(aligned(items, 1)) : items;
-  const buffer = aligned(items, 2);
-  return dtype.kind === "int" ? new Int16Array(buffer) : new Uint16Array(buffer);
+  if (dtype.itemSize === 1) return dtype.kind === "int" ? new Int8Array(...elementsOf(items, 1)) : items;
+  const elements = elementsOf(items, 2);
+  return dtype.kind === "int" ? new Int16Array(...elements) : new Uint16Array(...elements);
 }
 
 /** Eight booleans a byte, the lowest bit first. */
@@ -191,7 +193,7 @@ function byteTexts(itemSize: number, items: Uint8Array): LeafValues {
 const ENCODER = new TextEncoder();
 
 function unicodeTexts(leaf: Leaf, items: Uint8Array): LeafValues {
-  const points = new Uint32Array(aligned(items, 4));
+  const points = new Uint32Array(...elementsOf(items, 4));
   const width = leaf.itemSize / 4;
   const texts: Uint8Array[] = [];
   for (let from = 0; from < points.length; from += width) {

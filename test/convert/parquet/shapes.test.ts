@@ -189,6 +189,28 @@ test("statistics ignore NaN, and zeros are -0 as the least and 0 as the greatest
   expect(chunk?.column_index_offset).toBeUndefined();
 });
 
+test("the least and the greatest value of every kind are those of all values", async () => {
+  const values = BigInt64Array.of(5n, -7n, 2n ** 40n, -(2n ** 62n), 3n, 2n ** 62n);
+  const cases = [
+    ["<i8", new Uint8Array(values.buffer), [-(2n ** 62n), 2n ** 62n]],
+    ["<u8", new Uint8Array(values.buffer), [3n, 2n ** 64n - 7n]],
+    ["<i4", new Uint8Array(Int32Array.of(4, -3, 9).buffer), [-3, 9]],
+    ["<u4", new Uint8Array(Uint32Array.of(4, 4_000_000_000, 1).buffer), [1, 4_000_000_000]],
+    ["<i2", new Uint8Array(Int16Array.of(4, -3, 9).buffer), [-3, 9]],
+    ["<f4", new Uint8Array(Float32Array.of(1, 2, -3.5, 7, Number.NaN).buffer), [-3.5, 7]],
+    ["<f8", new Uint8Array(Float64Array.of(1, 2, 3, 2, -1).buffer), [-1, 3]],
+    ["|S3", new TextEncoder().encode("b\0\0abcc\0\0"), ["abc", "c"]],
+    ["|b1", Uint8Array.of(1, 1, 0), [false, true]],
+  ] as const;
+  for (const [dtype, bytes, bounds] of cases) {
+    const shape = [bytes.length / Number(/\d+/.exec(dtype)?.[0])];
+    const { store } = await toParquet(bytes, 1 << 20, { dtype, shape });
+    const { metadata } = await metadataOf(store);
+    const found = metadata.row_groups[0]?.columns[0]?.meta_data?.statistics;
+    expect([dtype, found?.min_value, found?.max_value]).toEqual([dtype, ...bounds]);
+  }
+});
+
 test("the page index names every page, and a sorted column is declared", async () => {
   const values = Int32Array.from({ length: 5000 }, (_, i) => i - 2500);
   const encode: EncodeOptions = { cname: "lz4", typesize: 4, blocksize: 4096 };
