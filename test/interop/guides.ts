@@ -43,7 +43,7 @@ export const guides: Suite = {
   name: "guides",
   peers: [],
   async run(context) {
-    const python = await prepareEnvironment({ name: "served", pythons: ["3.12", "3.13"] });
+    const python = await prepareEnvironment({ name: "xarray", pythons: ["3.12", "3.13"] });
     const node = await findNodeForIcechunk();
     for (const found of [python, node]) {
       if (!("absent" in found)) continue;
@@ -62,6 +62,8 @@ export const guides: Suite = {
       await runGuide("xarray-in-one-minute.md", world, 7);
       await runGuide("following-a-bundle.md", world, 4);
       await runGuide("credentials-and-containers.md", world, 6);
+      await runGuide("zipline.md", world, 8);
+      await runGuide("walks.md", world, 8);
     } finally {
       await web.close();
       await s3.close();

@@ -254,14 +254,18 @@ const DAILY = {
 } as const satisfies Record<string, JsonObject>;
 const DAILY_TABLE = { coordinates: "day id" } as const;
 
+/** True for daily bars of zipline, by the attributes that zipline looks rows up with. */
+export function isDailyBars(names: readonly string[], attrs: JsonObject): boolean {
+  const marks = ["first_row", "last_row", "calendar_offset"];
+  return names.includes("day") && marks.every((name) => Object.hasOwn(attrs, name));
+}
+
 /**
  * What the columns of zipline's bars mean. Daily bars are known by their attributes; prices have a factor where the bundle says
  * how many units one is (`ohlcRatio`, of its metadata.json). The stored numbers stay as they are.
  */
 export function meaningOf(names: readonly string[], attrs: JsonObject, ohlcRatio?: number): TableMeaning {
-  const isDaily =
-    ["day", "id", ...PRICES].every((name) => names.includes(name)) &&
-    ["first_row", "last_row", "calendar_offset"].every((name) => Object.hasOwn(attrs, name));
+  const isDaily = isDailyBars(names, attrs) && names.includes("id");
   const scaled = ohlcRatio === undefined ? [] : PRICES.map((name) => [name, { scale_factor: 1 / ohlcRatio }]);
   return {
     table: isDaily ? DAILY_TABLE : {},

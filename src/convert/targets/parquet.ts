@@ -16,6 +16,7 @@ import type { JoinableCodec } from "../../parquet/join-streams.ts";
 import { columnSchema, type Leaf, type SchemaOptions } from "../../parquet/schema.ts";
 import type { ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
+import { isDailyBars } from "../sources/source-array.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
 import { type FileColumn, pagesOf, rowCount, WHY_NOT_SPLIT } from "./parquet-pages.ts";
 
@@ -67,8 +68,7 @@ const PRICES: readonly string[] = ["open", "high", "low", "close"];
 /** True for daily bars of zipline, as the caller says, or by the attributes that zipline looks rows up with. */
 function isZipline({ table }: Piece, { parquet }: ConvertOptions): boolean {
   if (table === undefined || parquet?.zipline === false) return false;
-  const marks = ["first_row", "last_row", "calendar_offset"].every((name) => name in table.attrs);
-  return parquet?.zipline === true || (marks && table.names.includes("day"));
+  return parquet?.zipline === true || isDailyBars(table.names, table.attrs);
 }
 
 /** What a column of zipline becomes; undefined where it stays a number. */
