@@ -75,6 +75,25 @@ describe("rules", () => {
     expect(rules.filter((id) => !cited.has(id))).toEqual([]);
   });
 
+  it("every MUST, and every rule that names a code, is tested on an archive in which it is broken", () => {
+    const code =
+      /\b(?:BAD_MAGIC|BAD_FIELD|TRUNCATED|UNSUPPORTED|CHECKSUM_MISMATCH|BAD_CHUNK|INCOMPLETE|LIMIT|UNSAFE_PATH|STALE|CONFLICT)\b|\bMUST\b/;
+    const strict = [...text.matchAll(/^- \[(F[A-Z\d.]+-\d\d)\] (.*)$/gm)].filter(([, , rule = ""]) =>
+      code.test(rule),
+    );
+    const inFile = (name: string): string => readFileSync(join(repositoryRoot, "test", name), "utf8");
+    const damaged = ["rules-damage", "rules-damage-folders", "rules-damage-zarr"]
+      .map((name) => inFile(`format/${name}.test.ts`))
+      .join("\n");
+    const without = strict
+      .map(([, id = ""]) => id)
+      .filter(
+        (id) => !damaged.includes(`[${id}]`) && !inFile(ELSEWHERE[id] ?? "scope.ts").includes(`[${id}]`),
+      );
+    expect(strict.length).toBeGreaterThan(80);
+    expect(without).toEqual([]);
+  });
+
   it("every id that a test, a source file or the text itself cites is a rule", () => {
     const sources = readTests(join(repositoryRoot, "src"));
     expect(sources.length).toBeGreaterThan(10);
@@ -84,6 +103,16 @@ describe("rules", () => {
     expect([...new Set([...all, ...cited])].filter((id) => !rules.includes(id))).toEqual([]);
   });
 });
+
+/** Tests of rules that take a writer at work, objects that change, or a command. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  "FR-04": "format/rules-journal.test.ts",
+  "FG-05": "format/rules-layout.test.ts",
+  "FG-06": "format/rules-layout.test.ts",
+  "FV-03": "references/containers.test.ts",
+  "FV-05": "references/containers-command.test.ts",
+  "FV-06": "references/guards.test.ts",
+};
 
 /** Texts of all TypeScript files under a folder, but this one. */
 function readTests(folder: string): string[] {
