@@ -60,7 +60,9 @@ export type {
   ZarrDialect,
 } from "./format/types.ts";
 export { type FoundReadable, findReadables } from "./open/find-readables.ts";
+export type { FollowOptions } from "./open/follow.ts";
 export {
+  type FollowableArray,
   type OpenAnyOptions,
   type OpenArrayOptions,
   open,

@@ -87,7 +87,10 @@ test("every example compiles as strict TypeScript", () => {
       "superchunk/blosc": source("blosc.ts"),
     },
   };
-  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["examples"] }));
+  writeFileSync(
+    join(folder, "tsconfig.json"),
+    JSON.stringify({ compilerOptions, files: source("bytes/hash-wasm.d.ts"), include: ["examples"] }),
+  );
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
   for (const [index, { code }] of examples.entries())
     writeFileSync(join(folder, "examples", `example-${index}.ts`), `${code}\nexport {};\n`);

@@ -7,7 +7,9 @@ import type { ChunkDecoder } from "../archive/read/chunk-fetch.ts";
 import { isSuperchunkError } from "../errors.ts";
 import {
   asArray,
+  asReadableArray,
   asTable,
+  type FollowableArray,
   type OpenAnyOptions,
   type OpenArrayOptions,
   open as openIn,
@@ -90,9 +92,13 @@ async function decoderFor(options: OpenPathOptions): Promise<ChunkDecoder> {
 export async function openArray<const Name extends string = string>(
   location: string,
   options: OpenArrayPathOptions<Name> = {},
-): Promise<ReadableArray<ValuesOf<Name>>> {
+): Promise<FollowableArray<ValuesOf<Name>>> {
   const opened = await open(location, withColumn(options));
-  return closeOnFailure(opened, asArray(opened, options));
+  const reopen = async (): Promise<ReadableArray<ValuesOf<Name>>> => {
+    const again = await open(location, withColumn(options));
+    return closeOnFailure(again, asReadableArray<Name>(again, options));
+  };
+  return closeOnFailure(opened, asArray(opened, options, reopen));
 }
 
 /**

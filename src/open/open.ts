@@ -17,10 +17,11 @@ import type { OpenReferencesOptions } from "../references/kerchunk/open-referenc
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
-import type { ValuesOf } from "../values/selection.ts";
+import type { ArraySlice, ValuesOf, ValueTypes } from "../values/selection.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { GroupArrays, ZarrGroup } from "../zarr/read/group.ts";
 import type { ReadSettings } from "../zarr/read/leaf.ts";
+import type { FollowOptions } from "./follow.ts";
 
 /** `{` begins JSON: perhaps a set of references. */
 const BRACE = 0x7b;
@@ -120,8 +121,12 @@ export async function openArray<const Name extends string = string>(
   store: ReadableStore | ForeignStore,
   path = "",
   options: OpenArrayOptions<Name> = {},
-): Promise<ReadableArray<ValuesOf<Name>>> {
-  return asArray(await open(store, path, withColumn(options)), options);
+): Promise<FollowableArray<ValuesOf<Name>>> {
+  const opened = await open(store, path, withColumn(options));
+  return asArray(opened, options, async () => {
+    // The store is the caller's, who closes it.
+    return asReadableArray<Name>(await open(store, path, withColumn(options)), options);
+  });
 }
 
 /**
@@ -142,8 +147,34 @@ export function withColumn<O extends OpenArrayOptions>(options: O): O {
   return options.column === undefined ? options : { ...options, columns: [options.column] };
 }
 
-/** What {@link openArray} returns of something opened. */
+/** An array that can be followed while a writer lets it grow. */
+export type FollowableArray<Types extends ValueTypes = ValueTypes> = ReadableArray<Types> & {
+  /**
+   * The rows in order, in slices of whole rows, and then those that a writer appends, as they are committed: for arrays of superchunks,
+   * carrays, Bloscpack files and Zarr arrays. It looks for more every `interval` milliseconds, and ends when `signal` is aborted.
+   *
+   * @throws BAD_ARGUMENT for an array without dimensions; STALE where rows that were handed out are cut off; the codes of reading
+   */
+  follow(options?: FollowOptions): AsyncGenerator<ArraySlice<Types>>;
+};
+
+/** What {@link openArray} returns of something opened; `reopen` opens the same array again. */
 export async function asArray<const Name extends string = string>(
+  opened: Readable,
+  options: OpenArrayOptions<Name>,
+  reopen: () => Promise<ReadableArray<ValuesOf<Name>>>,
+): Promise<FollowableArray<ValuesOf<Name>>> {
+  const array = await asReadableArray(opened, options);
+  return Object.assign(array, {
+    async *follow(following: FollowOptions = {}): AsyncGenerator<ArraySlice<ValuesOf<Name>>> {
+      const { followRows } = await import("./follow.ts");
+      yield* followRows(array, reopen, following);
+    },
+  });
+}
+
+/** The array, or the column, of the dtype that was asked for. */
+export async function asReadableArray<const Name extends string = string>(
   opened: Readable,
   { column, dtype }: OpenArrayOptions<Name>,
 ): Promise<ReadableArray<ValuesOf<Name>>> {

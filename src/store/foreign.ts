@@ -123,6 +123,10 @@ class ForeignReader implements ReadableStore {
     await this.#store.close?.();
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   /** A range of the whole object. */
   async #cut(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
     const whole = await this.get(key, options);

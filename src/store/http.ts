@@ -193,6 +193,10 @@ export class HttpStore implements ReadableStore {
     this.#versions.clear();
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   async #send<T>(
     key: string,
     method: "GET" | "HEAD",

@@ -196,6 +196,10 @@ export class MemoryStore implements WritableStore {
     return entry?.body;
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   #set(key: string, bytes: Uint8Array): Body {
     const body = { bytes, version: ++this.#lastVersion };
     this.#entries.set(key, { body });

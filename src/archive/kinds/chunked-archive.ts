@@ -229,6 +229,10 @@ abstract class ChunkedBase {
   async close(): Promise<void> {
     await this.store.close?.();
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }
 
 export class PlainArray extends ChunkedBase implements ArrayArchive {

@@ -248,6 +248,10 @@ export class NestedArray implements ArrayArchive {
   async close(): Promise<void> {
     await this.store.close?.();
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 }
 
 /** Copies items of `size` bytes, one every `step` bytes of `out`. */
@@ -320,6 +324,10 @@ export class ColumnTable implements TableArchive {
 
   async close(): Promise<void> {
     await this.store.close?.();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 }
 

@@ -166,6 +166,10 @@ class LiveArray implements ArrayArchive {
     await this.store.close?.();
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   get #array(): ArrayArchive {
     const { array } = this.#state.opened;
     return this.#column === undefined ? array : array.column(this.#column);

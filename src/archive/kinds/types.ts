@@ -246,6 +246,8 @@ interface ReadableBase {
   verify(options?: LongOptions): Promise<VerifyReport>;
   /** Releases the store where `open` made it. */
   close(): Promise<void>;
+  /** The same, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** An n-dimensional array of any format: what archives and Zarr arrays have in common. */

@@ -172,6 +172,10 @@ export class FolderReader implements ReadableStore {
     this.handles.dropAll();
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   /** Does something at once with the open file that a key leads to; undefined where there is none. */
   protected usingNow<T>(key: string, doing: string, use: (handle: Handle) => T): T | undefined {
     const handle = this.#acquireNow(key);

@@ -210,6 +210,10 @@ export class S3Store implements WritableStore {
     (await connection?.catch(() => undefined))?.client.destroy();
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   #keyOf(key: string): string {
     const { prefix = "" } = this.#options;
     return prefix === "" ? key : key === "" ? prefix : `${prefix}/${key}`;

@@ -75,6 +75,10 @@ export class ZarrGroup {
     await this.#owned?.close?.();
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   /** Has `close` close the store, or what else the node was opened with. */
   ownStore(owned: { close?(): Promise<void> } | undefined): this {
     this.#owned = owned;

@@ -1,0 +1,92 @@
+/** Follows an array that a writer lets grow: its rows as they come. Must not know formats. */
+import type { ReadableArray } from "../archive/kinds/types.ts";
+import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
+import type { StoreOptions } from "../store/types.ts";
+import type { ArraySlice, ValueTypes } from "../values/selection.ts";
+import { elementsOf, slice } from "../values/selection.ts";
+
+/** Options of `follow`. */
+export interface FollowOptions extends StoreOptions {
+  /** The first row (default 0); the length of the array gives only rows that come later. */
+  readonly from?: number | undefined;
+  /** Milliseconds between two looks for more rows (default 1000). */
+  readonly interval?: number | undefined;
+}
+
+/** Bytes of a slice, about, where there are many rows at once. */
+const SLICE_BYTES = 4 << 20;
+
+/**
+ * The rows of an array in order, in slices of whole rows, and then those that are appended, as they are committed. Ends when the
+ * signal is aborted. `reopen` opens the array again, where it cannot move on by itself.
+ *
+ * @throws BAD_ARGUMENT for an array without dimensions; STALE where rows that were handed out are cut off; and the codes of reading
+ */
+export async function* followRows<Types extends ValueTypes>(
+  array: ReadableArray<Types>,
+  reopen: () => Promise<ReadableArray<Types>>,
+  { from = 0, interval = 1000, signal }: FollowOptions,
+): AsyncGenerator<ArraySlice<Types>> {
+  if (!Number.isSafeInteger(from) || from < 0) throw badArgument("from", from, "a row, 0 or more");
+  if (array.shape.length === 0) throw badArgument("follow", "an array without dimensions", "one with rows");
+  let current = array;
+  let next = from;
+  const isOver = (): boolean => signal?.aborted === true;
+  try {
+    while (!isOver()) {
+      const [rows = 0, ...rowShape] = current.shape;
+      if (rows < next && next > from)
+        throw new SuperchunkError(
+          "STALE",
+          `${next} rows were read, but the array has ${rows} now: its writer cut rows off`,
+          { path: array.store.describe(array.path), field: "shape", expected: next, found: rows },
+        );
+      const rowBytes = Math.max(1, elementsOf(rowShape) * current.dtype.itemSize);
+      const step = Math.max(1, Math.floor(SLICE_BYTES / rowBytes));
+      try {
+        while (next < rows) {
+          const stop = Math.min(rows, next + step);
+          const part = await current.get([slice(next, stop)], { signal });
+          next = stop;
+          yield part as ArraySlice<Types>; // a slice of rows is never a single value
+        }
+      } catch (error) {
+        // The writer replaced what was being read: the array is looked at again.
+        if (!isSuperchunkError(error, "STALE")) throw error;
+      }
+      await pause(interval, signal);
+      if (!isOver()) current = await moveOn(array, current, reopen);
+    }
+  } catch (error) {
+    if (!isOver()) throw error;
+  } finally {
+    if (current !== array) await current.close();
+  }
+}
+
+/** The array as it is now. */
+async function moveOn<Types extends ValueTypes>(
+  first: ReadableArray<Types>,
+  current: ReadableArray<Types>,
+  reopen: () => Promise<ReadableArray<Types>>,
+): Promise<ReadableArray<Types>> {
+  if ("refresh" in current && typeof current.refresh === "function") {
+    await current.refresh();
+    return current;
+  }
+  const newest = await reopen();
+  if (current !== first) await current.close();
+  return newest;
+}
+
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+  });
+}

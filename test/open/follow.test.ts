@@ -1,0 +1,80 @@
+/** Readers follow writers: rows come as they are committed, whatever the format. */
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { create, edit } from "../../src/edit/edit.ts";
+import type { CreateOptions } from "../../src/edit/options.ts";
+import * as node from "../../src/node/index.ts";
+import { openArray } from "../../src/open/open.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { temporaryFolder } from "../folder.ts";
+
+const FORMATS: readonly [string, CreateOptions][] = [
+  ["blz", { chunkLength: 2, superchunkLength: 2 }],
+  ["bcolz", { format: "bcolz", chunkLength: 2 }],
+  ["bloscpack", { format: "bloscpack", chunkLength: 2 }],
+  ["zarr", { format: "zarr", chunkShape: [2] }],
+];
+
+test.each(FORMATS)("%s: rows that are there, and then each append, in order and once", async (_, options) => {
+  const store = new MemoryStore();
+  await (await create(store, "a", { ...options, dtype: "<i4", data: Int32Array.of(0, 1, 2) })).close();
+  const array = await openArray(store, "a", { dtype: "int32" });
+  const ending = new AbortController();
+  const seen: number[][] = [];
+  for await (const { data } of array.follow({ from: 1, interval: 1, signal: ending.signal })) {
+    seen.push([...data]);
+    const rows = seen.flat().length + 1;
+    if (rows >= 9) ending.abort();
+    else {
+      const writer = await edit(store, "a");
+      await writer.append(Int32Array.of(rows, rows + 1, rows + 2));
+      await writer.close();
+    }
+  }
+  expect(seen).toEqual([
+    [1, 2],
+    [3, 4, 5],
+    [6, 7, 8],
+  ]);
+});
+
+test.each(FORMATS)("%s: by its path, until the caller has enough", async (_, options) => {
+  const path = join(temporaryFolder(), "a.blp");
+  await (await node.create(path, { ...options, dtype: "<f8", data: [1, 2] })).close();
+  await using array = await node.openArray(path, { dtype: "float64" });
+  let sum = 0;
+  for await (const { data, shape } of array.follow({ interval: 1 })) {
+    expect(shape).toEqual([data.length]);
+    for (const value of data) sum += value;
+    if (sum > 3) break;
+    const writer = await node.edit(path);
+    await writer.append([10]);
+    await writer.close();
+  }
+  expect(sum).toBe(13);
+});
+
+test("rows that were handed out and are cut off are an error", async () => {
+  const store = new MemoryStore();
+  await (await create(store, "a", { dtype: "<i4", data: [1, 2, 3] })).close();
+  const array = await openArray(store, "a");
+  const following = array.follow({ interval: 1 });
+  expect((await following.next()).done).toBe(false);
+  const writer = await edit(store, "a");
+  await writer.resize(1);
+  await writer.close();
+  await expect(following.next()).rejects.toMatchObject({ code: "STALE" });
+  await expect(array.follow({ from: -1 }).next()).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+});
+
+test("whatever is opened, and every store, can be closed by `await using`", async () => {
+  const store = new node.FileStore(temporaryFolder());
+  await (await create(store, "t", { format: "bcolz", dtype: [["a", "<i4"]] })).close();
+  await (await create(store, "g", { format: "zarr", kind: "group" })).close();
+  for (const path of ["t", "g"]) {
+    await using opened = await node.open(join(store.describe(""), path));
+    expect(typeof opened[Symbol.asyncDispose]).toBe("function");
+  }
+  await using closing = store;
+  expect(typeof closing[Symbol.asyncDispose]).toBe("function");
+});
