@@ -1,4 +1,5 @@
 /** The examples of a document, as they are typed: blocks of JavaScript as modules, lines of shell as commands. */
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -94,5 +95,37 @@ export async function runCommand(words: string, folder: string): Promise<RunResu
     return await runCli(words.split(/ +/));
   } finally {
     process.chdir(before);
+  }
+}
+
+/** What the compiler says of modules, by their names, as a user with the strictest settings has it; nothing where all is well. */
+export function compileModules(files: Readonly<Record<string, string>>, more: object = {}): string {
+  // Inside of the repository, so that packages are found.
+  const folder = mkdtempSync(join(repositoryRoot, "node_modules", ".types-"));
+  const compilerOptions = {
+    target: "es2022",
+    lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable", "esnext.disposable"],
+    module: "nodenext",
+    types: ["node"],
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noEmit: true,
+    skipLibCheck: true,
+    allowImportingTsExtensions: true,
+    paths: Object.fromEntries([...ENTRIES].map(([name, entry]) => [name, [source(`${entry}.ts`)]])),
+    ...more,
+  };
+  try {
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+    writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+    const project = { compilerOptions, files: [source("bytes/hash-wasm.d.ts")], include: ["*.ts"] };
+    writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(project));
+    const compiler = join(repositoryRoot, "node_modules/typescript/bin/tsc");
+    execFileSync(process.execPath, [compiler, "-p", folder], { encoding: "utf8", stdio: "pipe" });
+    return "";
+  } catch (error) {
+    return (error as { readonly stdout: string }).stdout;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
   }
 }
