@@ -27,7 +27,7 @@ export async function* followRows<Types extends ValueTypes>(
   reopen: () => Promise<ReadableArray<Types>>,
   { from = 0, interval = 1000, signal }: FollowOptions,
 ): AsyncGenerator<ArraySlice<Types>> {
-  if (!Number.isSafeInteger(from) || from < 0) throw badArgument("from", from, "a row, 0 or more");
+  if (!Number.isSafeInteger(from) || from < 0) throw badArgument("from row", from, "0 or more");
   if (array.shape.length === 0) throw badArgument("follow", "an array without dimensions", "one with rows");
   let current = array;
   let next = from;
