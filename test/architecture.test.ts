@@ -124,7 +124,7 @@ test("no file is longer than 500 lines", () => {
  */
 const LIMITS = {
   lines: { limit: 79_600, bar: 58_000 },
-  files: { limit: 380, bar: 380 },
+  files: { limit: 374, bar: 380 },
   "largest folder": { limit: 22, bar: 22 },
   "functions with six parameters and more": { limit: 3, bar: 5 },
   "defaults after an index": { limit: 18, bar: 20 },
