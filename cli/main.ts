@@ -1,30 +1,46 @@
 #!/usr/bin/env node
 /** The command `superchunk`: ties one run to this process, its streams and its signals. */
+import * as nodeModule from "node:module";
 import { addAbortSignal } from "node:stream";
-import { Interruption } from "./failure.ts";
-import { showsColour } from "./output/output.ts";
-import { run } from "./run.ts";
 
-// Ten lines of the SDK for S3 at every command on versions of Node.js that it is going to leave, are no message for who types it.
-process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
+// Node.js 22.8 and later keeps what it compiled for the next start: so it must hear of it before the rest is loaded.
+if ("enableCompileCache" in nodeModule && typeof nodeModule.enableCompileCache === "function")
+  nodeModule.enableCompileCache();
 
-const controller = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => {
-    const reason = new Interruption(signal);
-    // Whoever presses Ctrl-C twice does not want to wait for the cleaning up.
-    if (controller.signal.aborted) process.exit(reason.exitCode);
-    controller.abort(reason);
+const typed = process.argv.slice(2);
+if (typed.length === 1 && ["--version", "-V"].includes(typed[0] ?? "")) {
+  const { readVersion } = await import("./version.ts");
+  process.stdout.write(`${readVersion()}\n`);
+} else await main();
+
+async function main(): Promise<void> {
+  const [{ run }, { Interruption }, { showsColour }] = await Promise.all([
+    import("./run.ts"),
+    import("./failure.ts"),
+    import("./output/output.ts"),
+  ]);
+
+  // The SDK for S3 prints ten lines at every command on versions of Node.js that it is going to leave. Its users cannot act on them.
+  process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
+
+  const controller = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.on(signal, () => {
+      const reason = new Interruption(signal);
+      // A user who presses Ctrl-C twice does not want to wait for the cleaning up.
+      if (controller.signal.aborted) process.exit(reason.exitCode);
+      controller.abort(reason);
+    });
+  }
+  process.stderr.on("error", () => {});
+  // What waits for more input is ended by the signal too; the error that it gets is not another one to report.
+  addAbortSignal(controller.signal, process.stdin).on("error", () => {});
+
+  process.exitCode = await run(typed, {
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: process.stderr,
+    signal: controller.signal,
+    hasColour: showsColour(process.stdout.isTTY === true, process.env),
   });
 }
-process.stderr.on("error", () => {});
-// What waits for more input is ended by the signal too; the error that it gets is not another one to report.
-addAbortSignal(controller.signal, process.stdin).on("error", () => {});
-
-process.exitCode = await run(process.argv.slice(2), {
-  stdin: process.stdin,
-  stdout: process.stdout,
-  stderr: process.stderr,
-  signal: controller.signal,
-  hasColour: showsColour(process.stdout.isTTY === true, process.env),
-});

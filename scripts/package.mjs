@@ -8,7 +8,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } f
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { transform } from "esbuild";
+import { build, transform } from "esbuild";
 import { installTools, toolsFolder } from "./tools/install.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -28,6 +28,35 @@ const ENTRIES = Object.fromEntries(
 /** The folder of the types for TypeScript before 5.7. */
 const OLDER = "types-before-5.7";
 
+/** Dependencies that are in the package itself, so that a page may load its files without a bundler. */
+const BUNDLED = Object.keys(manifest.dependencies).filter((name) => name !== "commander");
+
+function isBundled(module) {
+  return BUNDLED.some((name) => module === name || module.startsWith(`${name}/`));
+}
+
+/** Makes one module of what is imported of a dependency. */
+const dependencies = {
+  name: "dependencies",
+  resolveId: (module) => (isBundled(module) ? `\0${module}` : null),
+  async load(id) {
+    if (!id.startsWith("\0") || !isBundled(id.slice(1))) return null;
+    const module = JSON.stringify(id.slice(1));
+    const { outputFiles } = await build({
+      stdin: {
+        contents: `export ${id.endsWith(".umd.min.js") ? "{ default }" : "*"} from ${module};`,
+        resolveDir: root,
+      },
+      bundle: true,
+      format: "esm",
+      platform: "browser",
+      external: BUNDLED.filter((name) => !module.includes(`"${name}`)),
+      write: false,
+    });
+    return { code: outputFiles[0].text, moduleSideEffects: false };
+  },
+};
+
 installTools();
 const require = createRequire(join(toolsFolder, "package.json"));
 const load = (name) => import(pathToFileURL(require.resolve(name)).href);
@@ -44,6 +73,7 @@ const DOCUMENTS = [
 ];
 for (const name of DOCUMENTS) cpSync(join(root, name), join(out, name));
 cpSync(join(root, "docs"), join(out, "docs"), { recursive: true });
+writeNotices();
 const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
 console.log(`package: ${files.length} files in package/`);
 
@@ -57,7 +87,8 @@ async function bundleCode() {
       "chunk-worker": built("src/node/threads/chunk-worker.js"),
       "head-worker": built("src/node/fs/head-worker.js"),
     },
-    external: (id) => !/^[./]|^[A-Z]:/.test(id),
+    external: (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id),
+    plugins: [dependencies],
     // As "sideEffects" in package.json says. What a page cannot load counts as an effect, so that it stays in files of its own.
     treeshake: { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) },
     onwarn: (warning) => {
@@ -68,8 +99,12 @@ async function bundleCode() {
   const { output } = await bundle.generate({
     format: "es",
     chunkFileNames: "[name]-[hash].js",
-    // What several commands share is often a few lines: a file for each such piece would be a hundred files.
-    experimentalMinChunkSize: 8_000,
+    // Few files for Node.js, since each costs a command that starts; and none of them holds what a page loads.
+    onlyExplicitManualChunks: true,
+    manualChunks: (id) => {
+      if (/\/dist\/cli\/(?!main\.|version\.|commands\/)/.test(id)) return "command";
+      return /\/dist\/src\/node\/(?!.*-worker\.|index\.)/.test(id) ? "system" : undefined;
+    },
   });
   for (const { fileName, code } of output) {
     const { code: small } = await transform(code, { minify: true, target: "es2022", legalComments: "none" });
@@ -103,8 +138,21 @@ async function bundleTypes() {
     );
 }
 
+/** The licences of what is in the package besides superchunk. */
+function writeNotices() {
+  const own = readFileSync(join(root, "THIRD_PARTY_NOTICES.md"), "utf8").trimEnd();
+  const others = BUNDLED.map((name) => {
+    const folder = join(root, "node_modules", name);
+    const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    const file = readdirSync(folder).find((each) => /^licen[cs]e/i.test(each));
+    return `## ${name} ${version}\n\n${readFileSync(join(folder, file), "utf8").trim()}`;
+  });
+  writeFileSync(join(out, "THIRD_PARTY_NOTICES.md"), `${[own, ...others].join("\n\n")}\n`);
+}
+
 function writeManifest() {
   const { scripts: _scripts, devDependencies: _dev, files: _files, ...kept } = manifest;
+  const needed = Object.entries(manifest.dependencies).filter(([name]) => !isBundled(name));
   const entry = (name) => ({
     "types@<5.7": `./dist/${OLDER}/${name}.d.ts`,
     types: `./dist/${name}.d.ts`,
@@ -112,6 +160,7 @@ function writeManifest() {
   });
   const published = {
     ...kept,
+    dependencies: Object.fromEntries(needed),
     bin: { superchunk: "./dist/cli.js" },
     files: ["dist", "docs", "src", "*.md"],
     exports: {
