@@ -37,6 +37,10 @@ import { placesOf } from "./undo.ts";
 export const BEHIND = "BEHIND";
 const BEHIND_TEXT =
   'the Zarr view is whole, and shows the archive as it was when it was linked: Zarr readers get what was there before. "superchunk link" brings it up to date (of an array in which values were set or rows deleted, "superchunk compact" first)';
+const UNFINISHED_TEXT =
+  'the archive was being linked to Zarr, and the link was interrupted: no Zarr reader opens it yet. "superchunk link" completes it';
+/** Codes of findings about the view alone. */
+const OF_LINK = ["LINK", "SHARD_INDEX"];
 /** What to do about a view that is wrong. */
 const REPAIR = 'run "superchunk link" again';
 
@@ -69,8 +73,14 @@ export async function verifyLink(
     findings.push(findingOf(caught, target.describe("")));
   }
   const isWrong = findings.some(({ severity }) => severity === "error");
-  if (!isWrong || record === undefined || !(await isAsRecorded(site, record, signal))) return findings;
-  return [{ severity: "warning", code: BEHIND, message: BEHIND_TEXT, path: target.describe("") }];
+  if (!isWrong || record === undefined) return findings;
+  const behind = (message: string): readonly Finding[] => [
+    { severity: "warning", code: BEHIND, message, path: target.describe("") },
+  ];
+  // The root's document comes last: without it nothing is shown, and nothing can be wrong of it.
+  const isOfLink = findings.every(({ code, severity }) => severity === "warning" || OF_LINK.includes(code));
+  if (isOfLink && (await target.stat("zarr.json", { signal })) === undefined) return behind(UNFINISHED_TEXT);
+  return (await isAsRecorded(site, record, signal)) ? behind(BEHIND_TEXT) : findings;
 }
 
 /** The finding that an error is, found at a path where it names no other. */

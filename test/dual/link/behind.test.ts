@@ -39,6 +39,21 @@ async function change(
 const BEHIND = [{ severity: "warning", code: "BEHIND" }];
 
 describe.each(["hard", "copy"] as const)("linked by %s", (kind) => {
+  test("a link that ended before its last document is behind, and linking again completes it", async () => {
+    const root = await make(kind);
+    fs.rmSync(join(root, "zarr.json"));
+    fs.rmSync(join(root, "c", "0"));
+    expect(await verifyLinkAt(root)).toMatchObject(BEHIND);
+    const { code, out } = await runCli(["verify", root]);
+    expect(code).toBe(1);
+    expect(out).toContain(
+      'the link was interrupted: no Zarr reader opens it yet. "superchunk link" completes it',
+    );
+    await link(root, undefined, { kind });
+    expect(await verifyLinkAt(root)).toEqual([]);
+    expect(await viewOf(root)).toEqual(BEFORE);
+  });
+
   test.each([
     ["set", (a) => a.set([{ start: 1, stop: 3, step: 1 }], 7)],
     ["append", (a) => a.append(Int32Array.of(1, 2, 3))],
