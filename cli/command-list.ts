@@ -32,6 +32,11 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ["virtualize", async () => (await import("./commands/virtualize.ts")).addVirtualize],
 ]);
 
+/** True for the name of a command, in full. */
+export function isCommand(name: string): boolean {
+  return COMMANDS.has(name);
+}
+
 /**
  * The command that the first argument names, and none for the version; all of them where it names none: for the help, or to
  * find what was meant.

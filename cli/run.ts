@@ -1,6 +1,6 @@
 /** One run of the command: from arguments and streams to an exit code. Never throws, never exits the process. */
 import { Command, CommanderError } from "commander";
-import { loadCommands } from "./command-list.ts";
+import { isCommand, loadCommands } from "./command-list.ts";
 import { Context } from "./context.ts";
 import { EXIT, exitCodeOf, Interruption, toJsonFailure } from "./failure.ts";
 import { ClosedPipe, type Io } from "./output/output.ts";
@@ -23,8 +23,9 @@ Example:
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   const context = new Context(io, argv);
   try {
-    const program = await buildProgram(context, argv[0]);
-    await program.parseAsync([...argv], { from: "user" });
+    const asked = misspelt(argv) ?? argv;
+    const program = await buildProgram(context, asked[0]);
+    await program.parseAsync([...asked], { from: "user" });
     await context.out.flush();
     return context.exitCode;
   } catch (caught) {
@@ -36,6 +37,12 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     await context.out.flush().catch(() => {});
     return exitCodeOf(error);
   }
+}
+
+/** For `help` with a word that is not a command: the word alone, so that the answer is the command that was meant. */
+function misspelt([first, word = "", ...others]: readonly string[]): readonly string[] | undefined {
+  const isWord = first === "help" && others.length === 0 && /^\w{2,}$/.test(word);
+  return isWord && word !== "help" && !isCommand(word) ? [word] : undefined;
 }
 
 /** Help and version end as an exception, with what was asked for not yet handed to the system. */

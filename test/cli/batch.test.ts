@@ -169,3 +169,12 @@ describe("verify", () => {
     expect(showsColour(true, { FORCE_COLOR: "0" })).toBe(false);
   });
 });
+
+test("help with a misspelt command says which one was meant, as the misspelt command does", async () => {
+  for (const argv of [["help", "convrt"], ["convrt"]]) {
+    const { code, err, out } = await runCli(argv);
+    expect([code, out]).toEqual([2, ""]);
+    expect(err).toContain("Did you mean convert?");
+  }
+  expect((await runCli(["help", "convert"])).out).toContain("Usage: superchunk convert");
+});
