@@ -203,9 +203,14 @@ export async function findHierarchy(
   return outermost;
 }
 
+/** Folders in a folder above that are looked at: in a bucket, each thousand is a request. */
+const MOST_MEMBERS_SEEN = 1000;
+
 async function holdsFiles(store: WritableStore, folder: string, options: StoreOptions): Promise<boolean> {
   try {
-    for await (const { kind } of store.list(folder, options)) if (kind !== "folder") return true;
+    let seen = 0;
+    for await (const { kind } of store.list(folder, options))
+      if (kind !== "folder" || ++seen > MOST_MEMBERS_SEEN) return true;
   } catch {
     return true; // what cannot be listed is not ours to change
   }
