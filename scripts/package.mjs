@@ -129,12 +129,14 @@ async function bundleTypes() {
     chunkFileNames: "types-[hash].d.ts",
     manualChunks: (id) => (inputs.has(id) ? undefined : "types"),
   });
-  // Before TypeScript 5.7 arrays of bytes did not say what memory they are in.
+  // Before TypeScript 5.7 arrays of bytes did not say what memory they are in. The comments are in the other files.
   mkdirSync(join(out, "dist", OLDER));
   for (const { fileName, code } of output)
     writeFileSync(
       join(out, "dist", OLDER, fileName),
-      code.replaceAll(/\bUint8Array<ArrayBuffer(?:Like)?>/g, "Uint8Array"),
+      code
+        .replaceAll(/\bUint8Array<ArrayBuffer(?:Like)?>/g, "Uint8Array")
+        .replaceAll(/\/\*\*.*?\*\/\s*/gs, ""),
     );
 }
 
