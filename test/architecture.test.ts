@@ -1,5 +1,5 @@
 /** The layers import downwards only, and the core knows neither Node.js nor the layers beside it. */
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
@@ -112,6 +112,32 @@ test("tests draw the same numbers each time", () => {
     /from "fast-check"|Math\.random\(|randomBytes\(/.test(readFileSync(join(root, file), "utf8")),
   );
   expect(drawing).toEqual([]);
+});
+
+test("programs that no compiler reads import modules and names that exist", () => {
+  const programs = ["test", "bench", "scripts"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+      .map((name) => posix.join(folder, name.replaceAll("\\", "/")))
+      .filter((name) => name.endsWith(".mjs") && !name.includes("node_modules")),
+  );
+  const wrong = programs.flatMap((program) => {
+    const text = readFileSync(join(root, program), "utf8");
+    return [...text.matchAll(/import \{([^}]*)\} from "(\.[^"]+)"/g)].flatMap(
+      ([, names = "", target = ""]) => {
+        const built = posix.join(posix.dirname(program), target);
+        const source = built.startsWith("dist/") ? built.slice(5).replace(/\.js$/, ".ts") : built;
+        if (!existsSync(join(root, source))) return [`${program}: ${target}`];
+        const exported = readFileSync(join(root, source), "utf8");
+        const asked = names.split(",").map((name) => name.trim().split(" ")[0] ?? "");
+        const missing = asked.filter(
+          (name) => name !== "" && !new RegExp(`export[^;]*?\\b${name}\\b`, "s").test(exported),
+        );
+        return missing.map((name) => `${program}: ${target} has no ${name}`);
+      },
+    );
+  });
+  expect(programs.length).toBeGreaterThan(30);
+  expect(wrong).toEqual([]);
 });
 
 test("no file is longer than 500 lines", () => {

@@ -15,8 +15,8 @@ import { FileSystemStore } from "@zarrita/storage";
 import * as zarrita from "zarrita";
 import { FileStore } from "../../dist/src/node/index.js";
 import { decoderOf, encoderOf, shardWriterOf } from "../../dist/src/node/threads/threads.js";
+import { openZarrArray } from "../../dist/src/zarr/read/open.js";
 import { createZarr } from "../../dist/src/zarr/write/create.js";
-import { openZarrArray } from "../../dist/src/zarr.js";
 import { randomNumbers } from "../codec/samples.mjs";
 import { median, printTable, releaseMemory, saveResults, workFolder } from "../report.mjs";
 

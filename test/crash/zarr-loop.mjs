@@ -1,10 +1,10 @@
 /**
- * Changes all shards of a Zarr array, again and again, and tells on stdout which round it is about to write, and which is
- * written. Killed by its parent; what the one before it left is put right first, by the library's own means.
+ * Changes all shards of a Zarr array, again and again, and prints which round it is about to write and which is written.
+ * Its parent kills it; what the process before it left is repaired first, by the library's own means.
  */
 
 const [, , folder, entry, mode, threads] = process.argv;
-const { node, zarr, threadShards, pool, workerUrl, rounds } = await import(entry);
+const { node, writing, recovering, threads: made, encoding, pool, workerUrl, rounds } = await import(entry);
 const { SHARDS, CHUNKS, ITEMS, chunkOf, itemsOf, roundOf } = rounds;
 
 const store = new node.FileStore(folder);
@@ -13,11 +13,12 @@ const options =
   threads === "0"
     ? {}
     : {
-        encoder: node.encoderOf({ threads: 2, workerUrl }),
-        shardWriter: new threadShards.ThreadShardWriter(new pool.WorkerPool(3, workerUrl), "wasm", 0, 0),
+        encoder: made.encoderOf({ threads: 2, workerUrl }),
+        shardWriter: new encoding.ThreadShardWriter(new pool.WorkerPool(3, workerUrl), "wasm", 0, 0),
       };
-const array = await zarr.openZarrWriter(store, "a", { strategy, ...options });
-if (mode === "append") for (let shard = 0; shard < SHARDS; shard++) await zarr.recoverShard(array, [shard]);
+const array = await writing.openZarrWriter(store, "a", { strategy, ...options });
+if (mode === "append")
+  for (let shard = 0; shard < SHARDS; shard++) await recovering.recoverShard(array, [shard]);
 let round = mode === "fixed" ? 0 : Math.max(...(await roundsNow()));
 await array.set(null, itemsOf(round), { strategy: "rewrite" });
 process.stdout.write(`done ${round}\n`);

@@ -81,8 +81,10 @@ async function makeEntry(folder: string): Promise<string> {
   const entry = join(folder, "zarr-entry.mjs");
   const modules = {
     node: built("node/index.js"),
-    zarr: built("zarr.js"),
-    threadShards: built("node/threads/thread-shards.js"),
+    writing: built("zarr/write/create.js"),
+    recovering: built("zarr/write/recover-shard.js"),
+    threads: built("node/threads/threads.js"),
+    encoding: built("node/threads/thread-encoder.js"),
     pool: built("node/threads/worker-pool.js"),
     rounds: pathToFileURL(rounds).href,
   };
