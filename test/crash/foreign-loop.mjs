@@ -17,6 +17,12 @@ async function changed(change) {
   await array.close();
 }
 
+async function appended(source, options) {
+  const file = await core.edit(store, "a.blp", { format: "bloscpack" });
+  await file.appendBytes(source, options);
+  await file.close();
+}
+
 const KINDS = {
   carray: {
     append: (first, count) => changed((array) => array.append(numbers(first, count))),
@@ -28,11 +34,10 @@ const KINDS = {
     resize: (rows) => changed((array) => array.resize(rows)),
   },
   bloscpack: {
-    append: (first, count) => core.appendToBloscpack(store, "a.blp", numbers(first, count), { grow: true }),
+    append: (first, count) => appended(numbers(first, count), { grow: true }),
   },
   "in place": {
-    append: (first, count) =>
-      core.appendToBloscpack(store, "a.blp", numbers(first, count), { inPlace: true }),
+    append: (first, count) => appended(numbers(first, count), { inPlace: true }),
   },
 };
 const { append, resize } = KINDS[kind];
