@@ -136,6 +136,7 @@ async function* planAll(
   const settings: PlanOptions = {
     ...{ rectilinear, inline, guard, portable, dimensionNames, columns, signal },
     encoder: encoderOf(),
+    isMember: entries.length > 1 && concat !== true,
   };
   const [only] = entries;
   const joined: ReferencePlan[] = [];

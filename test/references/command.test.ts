@@ -50,6 +50,23 @@ describe("superchunk virtualize", () => {
     expect(refs["array-i4-2d/zarr.json"]).toBeUndefined();
   });
 
+  it("names the dimensions of several arrays with their lengths, so that all of them open as one tree", async () => {
+    const several = join(folder, "several");
+    await cp(join(corpusFolder, "carray", "bcolz-f8-chunks"), join(several, "a"), { recursive: true });
+    await cp(array, join(several, "deep", "b.blp"));
+    const set = join(folder, "several.json");
+    expect((await runCli(["virtualize", several, set, "--to", "kerchunk"])).code).toBe(0);
+    const { refs } = JSON.parse(await readFile(set, "utf8")) as { refs: Record<string, string> };
+    const names = Object.entries(refs).flatMap(([key, text]) => {
+      const document = /zarr\.json$/.test(key) ? (JSON.parse(text) as Record<string, unknown>) : {};
+      return document["dimension_names"] === undefined ? [] : [document["dimension_names"]];
+    });
+    const shapes = ["carray/bcolz-f8-chunks", "bloscpack-3/array-i4-2d.blp"].map(
+      (path) => findFixture(path).shape,
+    );
+    expect(names).toEqual(shapes.map((shape) => shape.map((length, axis) => `dim_${axis}_${length}`)));
+  });
+
   it("ends with 3 where a data file is lost, as the list of chunks does", async () => {
     const lossy = join(folder, "lossy");
     await cp(join(corpusFolder, "carray", "bcolz-f8-chunks"), lossy, { recursive: true });
