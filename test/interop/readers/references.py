@@ -16,6 +16,9 @@ warnings.simplefilter("ignore")
 def digest(array, dtype):
     values = np.asarray(array)
     wanted = np.dtype(dtype) if dtype else values.dtype.newbyteorder("<")
+    # Days of zipline have CF's units, "seconds since 1970-01-01", which xarray decodes.
+    if wanted.kind == "u" and values.dtype.kind == "M":
+        values = values.astype("datetime64[s]").astype("int64").astype(wanted)
     # Texts and dates may come in a wider type, numbers may not.
     if wanted.kind in "biufc" and values.dtype.newbyteorder("<") != wanted.newbyteorder("<"):
         raise TypeError(f"values of {values.dtype}, expected {wanted}")
