@@ -16,12 +16,14 @@ const files = readdirSync("test", { recursive: true, encoding: "utf8" })
   .map((name) => ({ name, text: readFileSync(join(import.meta.dirname, name), "utf8") }));
 
 /**
- * Test files that replace modules or what is global have a process of their own. All others share one for each core: to
- * load the library once for each of 200 files would take longer than to run the tests.
+ * Test files that replace modules or what is global, or that count which files run, have a process of their own. All others
+ * share one for each core: to load the library once for each of 200 files would take longer than to run the tests.
  */
 const alone = files
   .filter(({ text }) =>
-    /\bvi\.(?:mock|resetModules|stubGlobal)\(|globalThis\.\w+ = |\bregister[A-Z]\w+\(/.test(text),
+    /\bvi\.(?:mock|resetModules|stubGlobal)\(|globalThis\.\w+ = |\bregister[A-Z]\w+\(|startPreciseCoverage/.test(
+      text,
+    ),
   )
   .map(({ name }) => name);
 
