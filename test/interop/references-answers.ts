@@ -76,9 +76,18 @@ export async function checkLines(
   { checks, folder }: SuiteContext,
   node: NodeCommand,
   python: Environment,
-  { label, lines, wanted }: { label: string; lines: OpeningLines; wanted: Readonly<Record<string, unknown>> },
+  {
+    label,
+    lines,
+    wanted,
+    dtypes,
+  }: Pick<Question, "dtypes"> & {
+    label: string;
+    lines: OpeningLines;
+    wanted: Readonly<Record<string, unknown>>;
+  },
 ): Promise<void> {
-  const question = { id: 0, names: Object.keys(wanted) };
+  const question = { id: 0, names: Object.keys(wanted), ...(dtypes === undefined ? {} : { dtypes }) };
   const [[inPython], [inNode]] = await Promise.all([
     askPython(python, [{ ...question, lines: lines.Python }]),
     askJavaScript(node, folder, [{ ...question, lines: lines.JavaScript }]),
