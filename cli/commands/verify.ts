@@ -300,7 +300,8 @@ const STATE = 9;
 
 function outcomeLines(outcome: Outcome, columns: number | undefined): string[] {
   const { advice } = outcome;
-  const saved = advice === undefined ? [] : [`  ${printable(`${advice.text}: ${advice.command}`)}`];
+  const saved =
+    advice === undefined ? [] : [`  ${printable([advice.text, advice.command].filter(Boolean).join(": "))}`];
   return [...verdictLines(outcome, columns), ...saved];
 }
 

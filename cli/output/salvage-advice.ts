@@ -9,8 +9,8 @@ export interface SalvageAdvice {
   readonly whole: number | null;
   /** Chunks that are missing or damaged. */
   readonly gone: number;
-  /** What to run. */
-  readonly command: string;
+  /** What to run; absent where no chunk is whole. */
+  readonly command?: string;
   /** One sentence, without the command. */
   readonly text: string;
 }
@@ -21,11 +21,9 @@ export async function adviseOnSalvage(path: string, signal: AbortSignal): Promis
   try {
     const { whole, holes, lost, problems } = await repairArray(path, { dryRun: true, signal });
     const gone = holes.length;
+    if (gone > 0 && whole === 0) return { whole, gone, text: "no chunk is whole: nothing can be saved" };
     if (gone > 0) {
-      const text =
-        whole === 0
-          ? "no chunk is whole"
-          : `${formatCount(whole)} of ${formatPlural(whole + gone, "chunk")} ${whole === 1 ? "is" : "are"} whole and can be saved`;
+      const text = `${formatCount(whole)} of ${formatPlural(whole + gone, "chunk")} ${whole === 1 ? "is" : "are"} whole and can be saved`;
       return { whole, gone, command: `${command} --holes fill`, text };
     }
     if (lost.length + problems.length === 0) return undefined;

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { repositoryRoot } from "../fixtures/manifest.ts";
+import { findFixture, repositoryRoot } from "../fixtures/manifest.ts";
 import { runCli } from "./harness.ts";
 
 const page = readFileSync(join(repositoryRoot, "docs", "damage.md"), "utf8");
@@ -95,6 +95,15 @@ describe("docs/damage.md", () => {
     const [{ salvage }] = JSON.parse(out).archives;
     expect(salvage).toMatchObject({ gone: expect.any(Number), whole: expect.any(Number) });
     expect(salvage.whole + salvage.gone).toBe(6);
+  });
+
+  it("verify names no command where no chunk is whole", async () => {
+    const path = join(folder, "gone");
+    cpSync(findFixture("carray/bcolz-f8-chunks").file, path, { recursive: true });
+    for (const name of readdirSync(join(path, "data"))) rmSync(join(path, "data", name));
+    const { out } = await runCli(["verify", path]);
+    expect(out).toContain("no chunk is whole: nothing can be saved\n");
+    expect(out).not.toContain("superchunk repair");
   });
 
   it("what was filled is named by info and verify", async () => {
