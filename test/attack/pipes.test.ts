@@ -115,7 +115,7 @@ describe.skipIf(process.platform === "win32")("what is not a plain file", () => 
     const runs = CASES.flatMap(({ archive, file, commands }) =>
       commands.map((command) => ({ archive, file, command })),
     );
-    const outcomes = await eachOf(sample(runs, 8), WIDTH, async ({ archive, file, command }) => {
+    const outcomes = await eachOf(sample(runs, 4), WIDTH, async ({ archive, file, command }) => {
       const root = copyOf(archive === "own" ? own : join(corpusFolder, archive));
       await replace(file.startsWith(".") || file === "" ? `${root}${file}` : join(root, file), kind);
       const argv = command(root, input);

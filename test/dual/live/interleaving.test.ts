@@ -129,7 +129,7 @@ function isOneOf(
 
 /** Options, and how many steps of a writer lie between two power cuts. */
 const SHAPES: readonly (readonly [string, Partial<CreateOptions>, number])[] = [
-  ["rows of values", {}, sweep(11, 61)],
+  ["rows of values", {}, sweep(11, 149)],
   ["rows with two dimensions", { shape: [0, 2, 1], chunklen: 2, superchunklen: 2 }, 131],
   ["without digests, a chunk for each superchunk", { checksum: "None", superchunklen: 1 }, 131],
 ];
