@@ -70,6 +70,18 @@ export const FIRST_LOOSE = 1_000_000_001;
 /** Numbers at most: a name has up to 15 digits. */
 const LAST_NUMBER = 999_999_999_999_999;
 
+/** The layout of an array before its first commit. */
+export const EMPTY_LAYOUT: Omit<StoredLayout, "id"> = {
+  generation: 0,
+  epoch: 0,
+  edition: 0,
+  revision: 0,
+  next: FIRST_LOOSE,
+  plain: 0,
+  runs: [],
+  patches: [],
+};
+
 /** Parses the layout in a parsed `meta/sizes`; undefined where there is none. Throws `BAD_FIELD`. [FG-01] */
 export function parseLayout(sizes: JsonObject, path: string): StoredLayout | undefined {
   const stored = sizes["layout"];

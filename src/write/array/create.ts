@@ -14,7 +14,7 @@ import type { ChunkEncoder, EncoderChoice } from "../../codec/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { parseJson } from "../../format/json.ts";
-import { encodeSizes, FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
+import { EMPTY_LAYOUT, encodeSizes, type StoredLayout } from "../../format/layout.ts";
 import { LINK_RECORD, superchunkName } from "../../format/naming.ts";
 import type { DType, JsonObject, JsonObjectInput, JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
@@ -119,15 +119,9 @@ export async function createArray(
     const attrs = parseJson(attributes, store.describe(attributesKey)) as JsonObject;
     await store.put(attributesKey, attributes, { durable: true });
     const layout: StoredLayout = {
+      ...EMPTY_LAYOUT,
       generation: 1,
       id: newArrayId(),
-      epoch: 0,
-      edition: 0,
-      revision: 0,
-      next: FIRST_LOOSE,
-      plain: 0,
-      runs: [],
-      patches: [],
       storage: storageOf(settings),
     };
     const sizes = encodeSizes({ shape: [0, ...rowShape], nbytes: 0, cbytes: 0 }, layout);

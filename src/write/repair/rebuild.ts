@@ -13,7 +13,14 @@ import type { KnownArray } from "../../archive/salvage/known.ts";
 import type { Survey } from "../../archive/salvage/survey.ts";
 import { decode } from "../../codec/index.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
-import { FIRST_LOOSE, hasNumber, mergeSpans, type RowSpan, type StoredLayout } from "../../format/layout.ts";
+import {
+  EMPTY_LAYOUT,
+  FIRST_LOOSE,
+  hasNumber,
+  mergeSpans,
+  type RowSpan,
+  type StoredLayout,
+} from "../../format/layout.ts";
 import { superchunkName } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { WritableStore } from "../../store/types.ts";
@@ -83,7 +90,7 @@ export async function repairInto(
   try {
     await clearPlace(into.store, into.path, false);
     const root = new ArrayRoot(into.store, into.path, undefined);
-    const layout = { ...NOTHING, id: newArrayId() };
+    const layout = { ...EMPTY_LAYOUT, id: newArrayId() };
     const writer = new ArrayWriter(root, settings, { layout, rows: 0, cbytes: 0 });
     try {
       await copyRows(writer, survey, options);
@@ -106,18 +113,6 @@ export async function repairInto(
     await lock?.release();
   }
 }
-
-/** The layout of an array before its first commit. */
-const NOTHING: Omit<StoredLayout, "id"> = {
-  generation: 0,
-  epoch: 0,
-  edition: 0,
-  revision: 0,
-  next: FIRST_LOOSE,
-  plain: 0,
-  runs: [],
-  patches: [],
-};
 
 /**
  * All that stays is copied into new superchunks, and one commit makes them the array. Resolves with the rows that are filled,
@@ -142,7 +137,7 @@ export async function repairInPlace(
   const { journal: _journal, isMoved: _isMoved, ...unchanged } = known.layout ?? {};
   const before: StoredLayout = {
     id: newArrayId(),
-    ...NOTHING,
+    ...EMPTY_LAYOUT,
     ...unchanged,
     revision: settings.revision,
     next: Math.max(FIRST_LOOSE, highest + 1, known.layout?.next ?? 0),
