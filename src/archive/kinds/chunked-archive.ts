@@ -4,8 +4,7 @@ import { type Allocation, fillResult } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
-import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import type { DType, JsonValue } from "../../format/types.ts";
 import {
   type ArraySlice,
   type Extent,
@@ -26,6 +25,7 @@ import { type ChunkPlace, type ChunkSequence, chunkAt, nbytesOfChunk } from "../
 import { listChunks, readHead } from "../read/block-read.ts";
 import { SequenceReader } from "../read/byte-reader.ts";
 import type { ChunkDecoder } from "../read/chunk-fetch.ts";
+import { StoredArchive, type StoredParts } from "./stored-archive.ts";
 import type {
   ArrayArchive,
   BytesArchive,
@@ -47,18 +47,10 @@ const PLACES = 1024;
 /** Above this, the last chunk that a read touches must prove to exist before room for the result is made. */
 const UNPROVEN_RESULT = 64 << 20;
 
-/** What every kind of archive is made from. */
-export interface ArchiveParts {
-  readonly dialect: Dialect;
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly attrs: JsonObject;
-  readonly metadata: JsonObject;
-  readonly warnings: readonly string[];
+/** What an archive of chunks is made from. */
+export interface ArchiveParts extends StoredParts {
   /** Rows that a repair filled. [FG-15] */
   readonly filled?: readonly RowSpan[] | undefined;
-  /** Keys of the metadata objects, for `storedBytes`. */
-  readonly metadataKeys: readonly string[];
   readonly sequence: ChunkSequence;
   /** The chunks by themselves, where what the metadata say of their sizes does not count (Python objects). */
   readonly pickles?: ChunkSequence | undefined;
@@ -81,28 +73,15 @@ export function checkByteRange(start: number, end: number, nbytes: number): void
   throw new SuperchunkError("BAD_ARGUMENT", message, { field: "start, end", expected, found });
 }
 
-abstract class ChunkedBase {
-  readonly dialect: Dialect;
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly attrs: JsonObject;
-  readonly metadata: JsonObject;
-  readonly warnings: readonly string[];
+abstract class ChunkedBase extends StoredArchive<ArchiveParts> {
   readonly nbytes: number;
   readonly nchunks: number;
   readonly chunkBytes: number;
   readonly chunkStarts: Float64Array | undefined;
-  protected readonly parts: ArchiveParts;
   protected readonly reader: SequenceReader;
 
   constructor(parts: ArchiveParts) {
-    this.parts = parts;
-    this.dialect = parts.dialect;
-    this.store = parts.store;
-    this.path = parts.path;
-    this.attrs = parts.attrs;
-    this.metadata = parts.metadata;
-    this.warnings = parts.warnings;
+    super(parts);
     this.nbytes = parts.sequence.nbytes;
     this.nchunks = parts.sequence.nchunks;
     this.chunkBytes = parts.sequence.chunkBytes;
@@ -149,7 +128,7 @@ abstract class ChunkedBase {
         "LIMIT",
         `a result of ${length} bytes does not fit into one buffer; read it in parts, or with chunks()`,
         {
-          path: this.store.describe(this.path),
+          path: this.shownPath,
           expected: "less than 4 GiB",
           found: length,
         },
@@ -211,7 +190,7 @@ abstract class ChunkedBase {
     const context: VerifyContext = {
       sequence: pickles,
       itemSize: unreadable === undefined ? itemSize : undefined,
-      path: this.store.describe(this.path),
+      path: this.shownPath,
       warnings: this.warnings,
       filled: this.parts.filled,
       scan: (places, signal) => this.reader.decodePlaces(places, pickles.nchunks, { signal, verify: true }),
@@ -224,14 +203,6 @@ abstract class ChunkedBase {
   /** Why the values cannot be read, if so. */
   protected unreadable(): string | undefined {
     return undefined;
-  }
-
-  async close(): Promise<void> {
-    await this.store.close?.();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
   }
 }
 
@@ -263,12 +234,12 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     this.#reading = new ArrayReading(
       facts,
       (batches, out, options) => this.reader.gather(batches, facts.dtype.itemSize, out, options),
-      { path: this.store.describe(this.path), prepare: parts.decoder?.prepareResult },
+      { path: this.shownPath, prepare: parts.decoder?.prepareResult },
     );
   }
 
   protected override assertReadable(): void {
-    assertReadable(this.dtype, this.store.describe(this.path));
+    assertReadable(this.dtype, this.shownPath);
   }
 
   protected override unreadable(): string | undefined {
@@ -277,7 +248,7 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
 
   column(name: string): ArrayArchive {
     throw new SuperchunkError("NOT_FOUND", `no column "${name}": the array is not stored as column folders`, {
-      path: this.store.describe(this.path),
+      path: this.shownPath,
       field: name,
     });
   }

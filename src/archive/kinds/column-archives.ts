@@ -6,13 +6,13 @@ import { fillResult } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
-import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
-import type { ReadableStore } from "../../store/types.ts";
+import type { DType, JsonValue } from "../../format/types.ts";
 import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
 import { ArrayReading, checkByteRange } from "./chunked-archive.ts";
+import { StoredArchive, type StoredParts } from "./stored-archive.ts";
 import type {
   ArrayArchive,
   ChunkInfo,
@@ -27,34 +27,34 @@ import type {
 } from "./types.ts";
 import { findingsOf, joinReports, verifyParts } from "./verify.ts";
 
-interface NestedParts {
-  readonly dialect: Dialect;
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly attrs: JsonObject;
-  readonly metadata: JsonObject;
-  readonly warnings: readonly string[];
+interface ColumnParts extends StoredParts {
+  readonly columns: ReadonlyMap<string, ArrayArchive>;
+}
+
+/** What is stored as columns. */
+abstract class ColumnArchive<Parts extends ColumnParts> extends StoredArchive<Parts> {
+  async storedBytes(options: OpenOptions = {}): Promise<number> {
+    let total = await sizeOfObjects(this.store, this.parts.metadataKeys, options.signal);
+    for (const column of this.parts.columns.values()) total += await column.storedBytes(options);
+    return total;
+  }
+}
+
+interface NestedParts extends ColumnParts {
   /** Rows that a repair filled. [FG-15] */
   readonly filled?: readonly RowSpan[] | undefined;
-  readonly metadataKeys: readonly string[];
   readonly dtype: Extract<DType, { kind: "struct" }>;
   readonly shape: readonly number[];
   readonly order: "C";
   readonly chunkLength: number;
   readonly fillValue: JsonValue | undefined;
-  /** One array for each field, of the same shape (sub-array dimensions behind it). */
+  /** One array for each field, of the same shape, followed by the dimensions of a sub-array. */
   readonly columns: ReadonlyMap<string, ArrayArchive>;
 }
 
-export class NestedArray implements ArrayArchive {
+export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArchive {
   readonly kind = "array";
   readonly order = "C";
-  readonly dialect: Dialect;
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly attrs: JsonObject;
-  readonly metadata: JsonObject;
-  readonly warnings: readonly string[];
   readonly dtype: DType;
   readonly shape: readonly number[];
   readonly chunkLength: number;
@@ -64,17 +64,10 @@ export class NestedArray implements ArrayArchive {
   readonly chunkBytes: number;
   readonly columnNames: readonly string[];
   readonly filled: readonly RowSpan[] | undefined;
-  readonly #parts: NestedParts;
   readonly #reading: ArrayReading;
 
   constructor(parts: NestedParts) {
-    this.#parts = parts;
-    this.dialect = parts.dialect;
-    this.store = parts.store;
-    this.path = parts.path;
-    this.attrs = parts.attrs;
-    this.metadata = parts.metadata;
-    this.warnings = parts.warnings;
+    super(parts);
     this.filled = parts.filled;
     this.dtype = parts.dtype;
     this.shape = parts.shape;
@@ -87,21 +80,18 @@ export class NestedArray implements ArrayArchive {
     this.nchunks = Math.ceil(rows / parts.chunkLength);
     this.chunkBytes = parts.chunkLength * (rows === 0 ? 1 : items / rows) * parts.dtype.itemSize;
     this.#reading = new ArrayReading(parts, (batches, out, options) => this.#gather(batches, out, options), {
-      path: parts.store.describe(parts.path),
+      path: this.shownPath,
     });
   }
 
   /** A column; `group/x` is column `x` of column `group`, for no name has a `/` in it. */
   column(name: string): ArrayArchive {
-    const column = this.#parts.columns.get(name);
+    const column = this.parts.columns.get(name);
     if (column !== undefined) return column;
     const end = name.indexOf("/");
-    const group = end < 0 ? undefined : this.#parts.columns.get(name.slice(0, end));
+    const group = end < 0 ? undefined : this.parts.columns.get(name.slice(0, end));
     if (group !== undefined && group.columnNames.length > 0) return group.column(name.slice(end + 1));
-    throw new SuperchunkError("NOT_FOUND", `no column "${name}"; there are ${this.columnNames.join(", ")}`, {
-      path: this.store.describe(this.path),
-      field: name,
-    });
+    throw noColumn(name, this.columnNames, this.shownPath);
   }
 
   async get<const S extends Selection | null | undefined = null>(
@@ -134,7 +124,7 @@ export class NestedArray implements ArrayArchive {
 
   /** Rows of one chunk at a time. The chunks of every column are decoded ahead, by threads where there are some. */
   async *#slabs({ signal, onProgress }: LongOptions): AsyncGenerator<Uint8Array> {
-    const { dtype, columns } = this.#parts;
+    const { dtype, columns } = this.parts;
     const fields = dtype.fields
       .filter((field) => fieldSize(field) > 0)
       .map((field) => ({
@@ -175,18 +165,18 @@ export class NestedArray implements ArrayArchive {
       length: items,
       count: items > 0 ? 1 : 0,
     };
-    const path = this.store.describe(this.path);
+    const path = this.shownPath;
     const bytes = await fillResult(items * size, { path }, (out) => this.#gather([run], out, options));
     return bytes.subarray(start - first * size, end - first * size);
   }
 
   #assertReadable(): void {
-    assertReadable(this.dtype, this.store.describe(this.path));
+    assertReadable(this.dtype, this.shownPath);
   }
 
   /** Reads the runs of every column and puts the fields of each item side by side. */
   async #gather(batches: Iterable<RunBatch>, out: Uint8Array, options: LongOptions): Promise<void> {
-    const { dtype, columns } = this.#parts;
+    const { dtype, columns } = this.parts;
     for (const batch of batches) {
       for (let i = 0; i < batch.count; i++) {
         const source = at(batch.source, i);
@@ -204,15 +194,9 @@ export class NestedArray implements ArrayArchive {
   }
 
   async summary(options: OpenOptions = {}): Promise<ChunkSummary> {
-    const [first] = this.#parts.columns.values();
+    const [first] = this.parts.columns.values();
     const summary = await first?.summary(options);
     return { ...summary, nchunks: this.nchunks, chunkLength: this.chunkLength };
-  }
-
-  async storedBytes(options: OpenOptions = {}): Promise<number> {
-    let total = await sizeOfObjects(this.store, this.#parts.metadataKeys, options.signal);
-    for (const column of this.#parts.columns.values()) total += await column.storedBytes(options);
-    return total;
   }
 
   // biome-ignore lint/correctness/useYield: refuses, as the contract says
@@ -234,23 +218,15 @@ export class NestedArray implements ArrayArchive {
       "UNSUPPORTED",
       `the chunks are those of the columns ${this.columnNames.join(", ")}: ask each of them`,
       {
-        path: this.store.describe(this.path),
+        path: this.shownPath,
       },
     );
   }
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
-    const report = await verifyParts(this.#parts.columns.values(), this.nbytes, options);
-    const own = findingsOf(this, this.store.describe(this.path));
+    const report = await verifyParts(this.parts.columns.values(), this.nbytes, options);
+    const own = findingsOf(this, this.shownPath);
     return { ...report, findings: [...own, ...report.findings] };
-  }
-
-  async close(): Promise<void> {
-    await this.store.close?.();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
   }
 }
 
@@ -260,74 +236,42 @@ function interleave(from: Uint8Array, size: number, out: Uint8Array, step: numbe
     for (let b = 0; b < size; b++) out[target + b] = from[source + b] as number;
 }
 
-interface TableParts {
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly attrs: JsonObject;
-  readonly metadata: JsonObject;
-  readonly warnings: readonly string[];
+interface TableParts extends ColumnParts {
+  readonly dialect: "ctable";
   /** Those of the warnings that name columns which an interrupted writer left longer than the table. [FT-03] */
   readonly unfinished?: readonly string[];
-  readonly metadataKeys: readonly string[];
-  readonly columns: ReadonlyMap<string, ArrayArchive>;
   readonly length: number;
 }
 
-export class ColumnTable implements TableArchive {
+export class ColumnTable extends ColumnArchive<TableParts> implements TableArchive {
   readonly kind = "table";
-  readonly dialect = "ctable";
-  readonly store: ReadableStore;
-  readonly path: string;
-  readonly attrs: JsonObject;
-  readonly metadata: JsonObject;
-  readonly warnings: readonly string[];
   readonly names: readonly string[];
   readonly length: number;
   readonly nbytes: number;
-  readonly #parts: TableParts;
 
   constructor(parts: TableParts) {
-    this.#parts = parts;
-    this.store = parts.store;
-    this.path = parts.path;
-    this.attrs = parts.attrs;
-    this.metadata = parts.metadata;
-    this.warnings = parts.warnings;
+    super(parts);
     this.names = [...parts.columns.keys()];
     this.length = parts.length;
     this.nbytes = [...parts.columns.values()].reduce((sum, column) => sum + column.nbytes, 0);
   }
 
   column(name: string): ArrayArchive {
-    const column = this.#parts.columns.get(name);
+    const column = this.parts.columns.get(name);
     if (column !== undefined) return column;
-    throw noColumn(name, this.names, this.store.describe(this.path));
-  }
-
-  async storedBytes(options: OpenOptions = {}): Promise<number> {
-    let total = await sizeOfObjects(this.store, this.#parts.metadataKeys, options.signal);
-    for (const column of this.#parts.columns.values()) total += await column.storedBytes(options);
-    return total;
+    throw noColumn(name, this.names, this.shownPath);
   }
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {
-    const report = await verifyParts(this.#parts.columns.values(), this.nbytes, options);
-    const path = this.store.describe(this.path);
-    const { unfinished = [] } = this.#parts;
+    const report = await verifyParts(this.parts.columns.values(), this.nbytes, options);
+    const path = this.shownPath;
+    const { unfinished = [] } = this.parts;
     const own = this.warnings.map((message): Finding => {
       if (unfinished.includes(message)) return { severity: "error", code: "INCOMPLETE", message, path };
       return { severity: "warning", code: "WARNING", message, path };
     });
     const ok = unfinished.length === 0;
     return joinReports([{ ok, chunks: 0, nbytes: 0, cbytes: 0, digests: 0, findings: own }, report]);
-  }
-
-  async close(): Promise<void> {
-    await this.store.close?.();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
   }
 }
 

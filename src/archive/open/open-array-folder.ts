@@ -202,6 +202,7 @@ export async function openTable(
   const attrsKey = joinKey(path, "__attrs__");
   const attrs = (await readAttributes(store, attrsKey, options)) ?? {};
   return new ColumnTable({
+    dialect: "ctable",
     store,
     path,
     attrs,

@@ -148,6 +148,7 @@ async function surveyTable(
       const length = lengthOf(rowSpans);
       const metadata = { names: [...columns.keys()], dirs };
       return new ColumnTable({
+        dialect: "ctable",
         store,
         path,
         attrs,
