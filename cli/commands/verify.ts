@@ -210,7 +210,7 @@ async function verifyAndAdvise(each: NamedArchive, alone: boolean, context: Cont
   const outcome = await verifyOne(each, alone, context);
   const isDamaged = outcome.report?.ok === false || outcome.error?.isDamage === true;
   return isDamaged && outcome.isUnfollowed !== true
-    ? { ...outcome, advice: await adviseOnSalvage(each.path, context.signal) }
+    ? { ...outcome, advice: await adviseOnSalvage(each.path, context.signal, alone ? context.io : undefined) }
     : outcome;
 }
 

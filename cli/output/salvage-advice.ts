@@ -2,6 +2,8 @@
 import { isSuperchunkError } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
+import type { Io } from "./output.ts";
+import { startProgress } from "./progress.ts";
 
 /** What can be saved of an archive. */
 export interface SalvageAdvice {
@@ -15,11 +17,23 @@ export interface SalvageAdvice {
   readonly text: string;
 }
 
-/** Looks through a damaged archive; undefined where nothing of it has to be repaired, or nothing can be. */
-export async function adviseOnSalvage(path: string, signal: AbortSignal): Promise<SalvageAdvice | undefined> {
+/**
+ * Looks through a damaged archive, which reads all of it again; undefined where nothing of it has to be repaired, or nothing
+ * can be. `io`: where a bar is drawn; undefined where another one is.
+ */
+export async function adviseOnSalvage(
+  path: string,
+  signal: AbortSignal,
+  io: Io | undefined,
+): Promise<SalvageAdvice | undefined> {
+  const bar = io && startProgress(io, "what can be saved", { unit: "chunks" });
   const command = `superchunk repair ${quoted(path)} DST`;
   try {
-    const { whole, holes, lost, problems } = await repairArray(path, { dryRun: true, signal });
+    const { whole, holes, lost, problems } = await repairArray(path, {
+      dryRun: true,
+      signal,
+      onProgress: bar?.onProgress,
+    });
     const gone = holes.length;
     if (gone > 0 && whole === 0) return { whole, gone, text: "no chunk is whole: nothing can be saved" };
     if (gone > 0) {
@@ -33,6 +47,8 @@ export async function adviseOnSalvage(path: string, signal: AbortSignal): Promis
     if (!isSuperchunkError(error)) throw error;
     if (error.code !== "INCOMPLETE") return undefined;
     return { whole: null, gone: 0, command, text: `more has to be known: ${error.summary}` };
+  } finally {
+    bar?.finish();
   }
 }
 

@@ -2,8 +2,10 @@
 import * as fs from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
+import type { Progress } from "../../src/archive/kinds/types.ts";
 import { repairArray } from "../../src/convert/run/repair.ts";
 import { MemoryStore } from "../../src/store/memory.ts";
+import { countPositions } from "../../src/zarr/document/chunk-grid.ts";
 import { openZarrArray } from "../../src/zarr/read/open.ts";
 import { loadFixtures } from "../fixtures/manifest.ts";
 
@@ -36,7 +38,11 @@ test.each(arrays)(
       const damaged = new MemoryStore(new Map(image).set(chunk.key, bytes));
       const target = new MemoryStore();
       const into = { store: target, path: key };
-      const plan = await repairArray(damaged, key, { dryRun: true });
+      const seen: Progress[] = [];
+      const onProgress = (progress: Progress): void => void seen.push(progress);
+      const plan = await repairArray(damaged, key, { dryRun: true, onProgress });
+      expect(seen.at(-1)?.total, name).toBe(countPositions(array.model.axes));
+      expect(seen.map(({ done, unit }) => [done, unit])).toEqual(seen.map((_, i) => [i + 1, "chunks"]));
       if (plan.holes.length > 0)
         await expect(repairArray(damaged, key, { into }), name).rejects.toMatchObject({
           details: { field: "holes" },

@@ -7,6 +7,7 @@ import type {
   ArrayArchive,
   ChunkedArchive,
   ChunkInfo,
+  Progress,
   TableArchive,
 } from "../../src/archive/kinds/types.ts";
 import { open } from "../../src/archive/open/open.ts";
@@ -504,4 +505,37 @@ test("the order of the items is told where the metadata of a file are gone", asy
     // Item (1, 2): the seventh in C order, the eighth in Fortran's.
     expect(await copy.get([1, 2])).toBe(order === "C" ? 6 : 7);
   }
+});
+
+test("a look says how far it is, chunk by chunk, and ends where the caller aborts", async () => {
+  const looked = new Set<string>();
+  for (const fixture of archives) {
+    const { image, key, columns } = await load(fixture);
+    const [column] = columns;
+    if (columns.length !== 1 || column === undefined || column.chunks.length < 2) continue;
+    looked.add(fixture.path.split("/")[0] ?? "");
+    const total = column.chunks.length;
+    const store = new MemoryStore(image);
+    const seen: Progress[] = [];
+    await repairArray(store, key, { dryRun: true, onProgress: (progress) => seen.push(progress) });
+    expect(seen, fixture.path).toEqual(
+      Array.from({ length: total }, (_, i) => ({ done: i + 1, total, unit: "chunks" })),
+    );
+    const abort = new AbortController();
+    let checked = 0;
+    const onProgress = (): void => {
+      checked++;
+      abort.abort(new Error("enough"));
+    };
+    const aborted = repairArray(store, key, { dryRun: true, signal: abort.signal, onProgress });
+    await expect(aborted, fixture.path).rejects.toThrow("enough");
+    expect(checked, fixture.path).toBe(1);
+  }
+  expect([...looked].sort()).toEqual([
+    "bloscpack-1",
+    "bloscpack-2",
+    "bloscpack-3",
+    "blz-superchunk",
+    "carray",
+  ]);
 });

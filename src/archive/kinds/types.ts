@@ -16,8 +16,8 @@ export interface Progress {
   readonly total: number;
   /** What is being worked on. */
   readonly label?: string;
-  /** What done and total count, where that depends on what was found: the sources of a conversion. */
-  readonly unit?: "bytes" | "archives";
+  /** What done and total count, where it is not what the call usually counts: the sources of a conversion, a look at damage. */
+  readonly unit?: "bytes" | "archives" | "chunks";
 }
 
 /** Options of all that may take long. */

@@ -11,6 +11,7 @@ import {
 } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
+import type { LongOptions } from "../kinds/types.ts";
 import { LayoutIndex } from "../places/layout-files.ts";
 import { type PlacedChunk, PROLOGUE } from "../places/sequence.ts";
 import { type Flaw, findFlaw, readHeaderAt, type Slot } from "./chunk-check.ts";
@@ -25,6 +26,8 @@ export interface ColumnFacts {
   /** Decoded bytes of the column; undefined where nothing tells. */
   readonly nbytes: number | undefined;
   readonly scan: boolean;
+  /** Progress counts checked chunks. */
+  readonly long: LongOptions;
 }
 
 /** What was found of a column. */
@@ -70,10 +73,13 @@ export async function findCarrayChunks(store: ReadableStore, facts: ColumnFacts)
   const candidates = new Map<number, Candidate & { nbytes?: number }>();
   const chunkBytes = facts.chunkBytes ?? (await fullLength(numbers, candidateOf));
   const count = countOf(facts.nbytes, chunkBytes) ?? highest + 1;
-  for (let index = 0; index < count; index++) candidates.set(index, await candidateOf(index));
+  for (let index = 0; index < count; index++) {
+    facts.long.signal?.throwIfAborted();
+    candidates.set(index, await candidateOf(index));
+  }
   const list = [...candidates.values()];
   const left = numbers.filter((number) => number >= count).map((number) => store.describe(keyOf(number)));
-  const slots = await checkAll(store, list, chunkBytes, facts.nbytes);
+  const slots = await checkAll(store, list, { ...facts, chunkBytes });
   return { slots, chunkBytes, unplaced: left, problems: [] };
 }
 
@@ -97,6 +103,7 @@ export async function findBloscpackChunks(
   store: ReadableStore,
   file: FileChunks,
   told: number | undefined,
+  long: LongOptions,
 ): Promise<FoundColumn> {
   const { key, header, places, path } = file;
   const stated = header === undefined || header.version === 1 ? undefined : header;
@@ -116,7 +123,7 @@ export async function findBloscpackChunks(
   });
   const nbytes = lastBytes === undefined ? undefined : Math.max(0, last) * chunkBytes + lastBytes;
   return {
-    slots: await checkAll(store, candidates, chunkBytes, nbytes),
+    slots: await checkAll(store, candidates, { chunkBytes, nbytes, long }),
     chunkBytes,
     unplaced: file.unplaced.map((offset) => `the chunk at byte ${offset} of ${path}`),
     problems: file.problems.map((problem) => `${path}: ${problem}`),
@@ -141,7 +148,7 @@ export async function findSuperchunkChunks(
     facts.layout === undefined
       ? await byNumber(store, numbers, facts)
       : await byLayout(store, facts.layout, facts);
-  const slots = await checkAll(store, found.candidates, facts.chunkBytes, facts.nbytes);
+  const slots = await checkAll(store, found.candidates, facts);
   return { slots, chunkBytes: facts.chunkBytes, unplaced: found.unplaced, problems: found.problems };
 }
 
@@ -164,7 +171,7 @@ interface FoundCandidates {
 async function byLayout(
   store: ReadableStore,
   layout: StoredLayout,
-  { key: folder, chunkBytes, scan }: SuperchunkFacts,
+  { key: folder, chunkBytes, scan, long }: SuperchunkFacts,
 ): Promise<FoundCandidates> {
   const index = new LayoutIndex(layout);
   const files = new Map<number, FileChunks | undefined>();
@@ -174,6 +181,7 @@ async function byLayout(
     const { number, inFile, needed } = index.find(i);
     const key = joinKey(folder, superchunkName(number));
     if (!files.has(number)) {
+      long.signal?.throwIfAborted();
       const file = await findFileChunks(store, key, { count: needed, maxNbytes: chunkBytes, scan });
       files.set(number, file);
       for (const problem of file?.problems ?? []) problems.push(`${store.describe(key)}: ${problem}`);
@@ -201,7 +209,7 @@ function candidateIn(
 async function byNumber(
   store: ReadableStore,
   numbers: readonly number[],
-  { key: folder, chunkBytes, nbytes, scan, superchunklen }: SuperchunkFacts,
+  { key: folder, chunkBytes, nbytes, scan, long, superchunklen }: SuperchunkFacts,
 ): Promise<FoundCandidates> {
   const candidates: Candidate[] = [];
   const unplaced: string[] = [];
@@ -211,6 +219,7 @@ async function byNumber(
   const highest = plain.at(-1) ?? 0;
   const files: (FileChunks | undefined)[] = [];
   for (let number = 1; number <= highest; number++) {
+    long.signal?.throwIfAborted();
     const key = joinKey(folder, superchunkName(number));
     const file = await findFileChunks(store, key, {
       count: number < highest ? superchunklen : undefined,
@@ -273,14 +282,15 @@ function countOf(nbytes: number | undefined, chunkBytes: number): number | undef
 async function checkAll(
   store: ReadableStore,
   candidates: readonly Candidate[],
-  chunkBytes: number,
-  nbytes: number | undefined,
+  { chunkBytes, nbytes, long }: Pick<ColumnFacts, "nbytes" | "long"> & { readonly chunkBytes: number },
 ): Promise<Slot[]> {
   const slots: Slot[] = [];
   const last = candidates.length - 1;
   for (const [i, candidate] of candidates.entries()) {
+    long.signal?.throwIfAborted();
     const needed = nbytes === undefined ? undefined : Math.min(chunkBytes, nbytes - i * chunkBytes);
     slots.push(await checkOne(store, candidate, { chunkBytes, needed, isLast: i === last }));
+    long.onProgress?.({ done: i + 1, total: candidates.length, unit: "chunks" });
   }
   return slots;
 }

@@ -7,7 +7,7 @@ import { encodeItem, putRow } from "../../values/item-bytes.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { fieldSize } from "../../values/values.ts";
 import { type ArrayFace, type ArrayFolder, nestedArray, plainArray } from "../kinds/array-folder.ts";
-import type { Archive, ArrayArchive, OpenOptions } from "../kinds/types.ts";
+import type { Archive, ArrayArchive, LongOptions, OpenOptions } from "../kinds/types.ts";
 import { arrayJournalKey, readArrayJournal, withWrites } from "../places/journal.ts";
 import { isFlaw, readHeaderAt } from "./chunk-check.ts";
 import { type FoundColumn, findCarrayChunks, findSuperchunkChunks } from "./columns.ts";
@@ -24,7 +24,7 @@ import {
 import { examineFolder, type KnownArray, type ToldFacts } from "./known.ts";
 
 /** How a damaged archive is looked through. */
-export interface SurveyOptions extends OpenOptions, ToldFacts {
+export interface SurveyOptions extends OpenOptions, ToldFacts, Pick<LongOptions, "onProgress"> {
   /** Search for Blosc headers where nothing else tells where chunks are (default false). */
   readonly scan?: boolean | undefined;
   /** What stands in filled rows (default: the array's default value, else zeros). */
@@ -83,7 +83,13 @@ export async function surveyArray(
   const columns: SalvagedColumn[] = [];
   for (const { name, folder: key, rowBytes } of known.columns) {
     const nbytes = told === undefined ? undefined : told * rowBytes;
-    const facts = { key, chunkBytes: chunklen * rowBytes, nbytes, scan: options.scan === true };
+    const facts = {
+      key,
+      chunkBytes: chunklen * rowBytes,
+      nbytes,
+      scan: options.scan === true,
+      long: options,
+    };
     const found =
       rowBytes === 0
         ? { slots: [], chunkBytes: 0, unplaced: [], problems: [] }

@@ -43,7 +43,7 @@ import {
 export type { Survey, SurveyOptions } from "./survey-array.ts";
 
 /**
- * Looks through the archive at a key of a store: reads and checks every chunk.
+ * Looks through the archive at a key of a store: reads and checks every chunk. Progress counts chunks, column after column.
  *
  * @throws NOT_FOUND; INCOMPLETE and the codes of damage where something is missing that the options must tell; UNSUPPORTED for
  * what is not an archive; BAD_ARGUMENT
@@ -232,7 +232,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
     : { kind: "uint", itemSize: 1, byteOrder: "none" };
   const shape = metadata["shape"] as readonly number[] | undefined;
   const told = isArray && shape !== undefined ? elementsOf(shape) * dtype.itemSize : undefined;
-  const found = await findBloscpackChunks(store, file, told);
+  const found = await findBloscpackChunks(store, file, told, options);
   if (found.slots.length === 0 && told !== 0 && file.header === undefined)
     throw new SuperchunkError(
       /\.blp$/i.test(key) ? "INCOMPLETE" : "UNSUPPORTED",

@@ -145,7 +145,7 @@ async function isZarrNode(store: ReadableStore, path: string): Promise<boolean> 
 
 /** A Zarr array or group: chunks that cannot be read are chunks that are not stored in the copy. */
 async function repairZarr(store: ReadableStore, path: string, options: RepairOptions): Promise<RepairReport> {
-  const survey = await surveyZarr(store, path, options.signal);
+  const survey = await surveyZarr(store, path, options);
   const { rows, whole, holes } = survey;
   const lost = [...holes.map(describeHole), ...survey.lost];
   const report = {
@@ -302,7 +302,11 @@ interface NodeSurvey {
 }
 
 /** Looks through the arrays at and below a node: reads every chunk that is stored. */
-async function surveyZarr(store: ReadableStore, path: string, signal?: AbortSignal): Promise<NodeSurvey> {
+async function surveyZarr(
+  store: ReadableStore,
+  path: string,
+  { signal, onProgress }: LongOptions,
+): Promise<NodeSurvey> {
   const found = { rows: 0, whole: 0, holes: [] as Hole[], lost: [] as string[] };
   const stores: { readonly folder: string; readonly store: ReadableStore }[] = [];
   const visit = async (node: Awaited<ReturnType<typeof openZarr>>, name: string): Promise<void> => {
@@ -310,7 +314,15 @@ async function surveyZarr(store: ReadableStore, path: string, signal?: AbortSign
       for (const member of await node.members()) await visit(await node.open(member), joinKey(name, member));
       return;
     }
-    const { holes, lost, store: whole } = await surveyZarrArray(node, { column: name || undefined, signal });
+    const {
+      holes,
+      lost,
+      store: whole,
+    } = await surveyZarrArray(node, {
+      column: name || undefined,
+      signal,
+      onProgress,
+    });
     const [rows = 1] = node.shape;
     found.rows = Math.max(found.rows, rows);
     found.whole += node.nchunks - holes.length;

@@ -4,7 +4,7 @@
  * Chunks that cannot be read become chunks that are not stored: their objects are not there, or the index of their shard does
  * not name them. They are so in a store in front of the damaged one, from which a copy can be made too.
  */
-import type { AbsentChunk, Hole, OpenOptions } from "../../archive/kinds/types.ts";
+import type { AbsentChunk, Hole, LongOptions, OpenOptions } from "../../archive/kinds/types.ts";
 import { overlayStore } from "../../archive/places/journal.ts";
 import { type Flaw, flawOf, isFlaw } from "../../archive/salvage/chunk-check.ts";
 import { at } from "../../bytes/at.ts";
@@ -17,7 +17,14 @@ import { resolveRange } from "../../store/range.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { elementsOf } from "../../values/selection.ts";
 import { type Chain, innerGrid, permute, type ShardingSerializer } from "../codecs/chain.ts";
-import { type GridAxis, irregularAxis, regularAxis, shapeAt, startAt } from "../document/chunk-grid.ts";
+import {
+  countPositions,
+  type GridAxis,
+  irregularAxis,
+  regularAxis,
+  shapeAt,
+  startAt,
+} from "../document/chunk-grid.ts";
 import type { ArrayModel } from "../document/model.ts";
 import { findEarlierShard } from "../write/recover-shard.ts";
 import { numberChunks, ZarrArray } from "./array.ts";
@@ -47,18 +54,21 @@ const NOTHING: Pick<ReadonlyMap<string, Change>, "get"> = { get: () => "absent" 
 type Piece = Pick<AbsentChunk, "start" | "shape">;
 
 /** Options of looking through an array. */
-interface SurveyOptions {
+interface SurveyOptions extends LongOptions {
   /** Names the array in the holes. */
   readonly column?: string | undefined;
-  readonly signal?: AbortSignal | undefined;
 }
 
-/** Reads every chunk that is stored. */
+/** Reads every chunk that is stored. Progress counts the chunks of the grid: shards, where the array has shards. */
 export async function surveyZarrArray(array: ZarrArray, options: SurveyOptions = {}): Promise<ZarrSurvey> {
   const survey = new ArraySurvey(array, options);
+  const total = countPositions(array.model.axes);
+  let done = 0;
   for await (const position of storedPositions(array.store, array.model, options.signal)) {
     options.signal?.throwIfAborted();
     await survey.look(position);
+    done++;
+    options.onProgress?.({ done, total, unit: "chunks" });
   }
   return survey;
 }
