@@ -13,6 +13,7 @@ import type { WriterLock } from "../write/array/create.ts";
 import type { BloscpackFile } from "../write/bloscpack/bloscpack-file.ts";
 import type { Editable } from "../write/editable.ts";
 import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { statIfThere } from "./fs/fs-open.ts";
 import { acquireLock, type LockOptions } from "./fs/lock.ts";
 import { closeOnFailure, isS3Address, locateTarget, type WritableLocation } from "./locate.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
@@ -93,7 +94,7 @@ export async function create(path: string, options: CreatePathOptions): Promise<
 function locateEdited(path: string): WritableLocation {
   if (/^https?:\/\//i.test(path))
     throw new SuperchunkError("READ_ONLY", "nothing can be written to http(s):// addresses", { path });
-  const isFile = !isS3Address(path) && fs.statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  const isFile = !isS3Address(path) && statIfThere(path)?.isFile() === true;
   if (isFile) return locateTarget(path, "file");
   return isS3Address(path) || isArchive(path)
     ? locateTarget(path)

@@ -8,6 +8,7 @@ import { HttpStore } from "../store/http.ts";
 import { isPlainPath, splitKey } from "../store/key.ts";
 import type { ReadableStore, WritableStore } from "../store/types.ts";
 import { withCoalescing } from "../store/wrappers/coalescing.ts";
+import { statIfThere } from "./fs/fs-open.ts";
 import { FileStore } from "./fs/fs-store.ts";
 import { parseS3Address, S3Store } from "./s3/s3-store.ts";
 
@@ -44,6 +45,9 @@ async function locatePath(path: string, typed: string): Promise<Location> {
     return { store: new FileStore(dirname(real)), path: basename(real) };
   } catch (cause) {
     if (cause instanceof SuperchunkError) throw cause;
+    const file = fileAbove(path);
+    if (file !== undefined)
+      return { store: new FileStore(dirname(file)), path: `${basename(file)}${path.slice(file.length)}` };
     // Node.js puts this character in the place of bytes that are not UTF-8, also in what is typed.
     const advice = path.includes("\ufffd")
       ? "; names that are not UTF-8 cannot be opened: rename the file or folder first"
@@ -53,6 +57,15 @@ async function locatePath(path: string, typed: string): Promise<Location> {
       cause,
     });
   }
+}
+
+/** The file that a path goes on after: `bars.h5` of `bars.h5/group/prices`; undefined where there is none. */
+function fileAbove(path: string): string | undefined {
+  for (let above = dirname(path); above !== dirname(above); above = dirname(above)) {
+    const found = statIfThere(above);
+    if (found !== undefined) return found.isFile() ? above : undefined;
+  }
+  return undefined;
 }
 
 /** What is opened with a store, or something else, that has no other user; where it cannot be opened, that is closed. */

@@ -2,7 +2,7 @@
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
 import { findArchives } from "../archive/open/discover.ts";
-import { isSuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinKey, refuseListed, showListed } from "../store/key.ts";
 import type { ListEntry, ReadableStore } from "../store/types.ts";
 import { V2_DOCUMENTS } from "../zarr/document/metadata-v2.ts";
@@ -40,8 +40,26 @@ export async function* findReadables(
   for await (const found of findArchives(store, path, { ...options, isOther: isZarrFolder })) {
     if (found.error !== undefined) yield { path: found.path, error: found.error };
     else if (found.kind !== "other") yield { path: found.path };
-    else yield* walkZarr(found.path, () => openZarr(store, found.path, { signal: options.signal }));
+    else yield* walkZarr(found.path, () => openOther(store, found.path, options));
   }
+}
+
+/** A Zarr folder, or an HDF5 file. */
+async function openOther(
+  store: ReadableStore,
+  path: string,
+  { signal }: OpenOptions,
+): Promise<ZarrArray | ZarrGroup> {
+  if (path === "" || (await store.stat(path, { signal })) === undefined)
+    return openZarr(store, path, { signal });
+  const { openHdf5Node } = await import("../hdf5/zarr-view.ts");
+  const node = await openHdf5Node(store, path, { signal });
+  if (node !== undefined) return node;
+  throw new SuperchunkError(
+    "BAD_MAGIC",
+    "it has the name of an HDF5 file, but no superblock: it is damaged, or something else; look for another copy",
+    { path: store.describe(path) },
+  );
 }
 
 /** A node and all below it, groups first; what cannot be opened does not hide the others. */

@@ -45,7 +45,8 @@ export interface OpenArrayOptions<Name extends string = string> extends OpenAnyO
 
 /**
  * Opens whatever is at a key of a store: a Bloscpack file, the folder of an array or a table (bcolz, BLZ, superchunk), a Zarr
- * array or group (version 3, version 2, the hierarchies of zarr 2.13 to 2.18), or a set of kerchunk references.
+ * array or group (version 3, version 2, the hierarchies of zarr 2.13 to 2.18), a set of kerchunk references, or an HDF5 file and what
+ * is in it (`bars.h5`, `bars.h5/group/prices`), as Zarr groups and arrays.
  *
  * `store` is one of this library's, or any store of zarrita's that has `getRange`. Of a set of references only the containers
  * given, and those kept beside it that `authorize` names, are read.
@@ -68,7 +69,25 @@ export async function open(
   }
   const node = file === undefined ? await openNode(asReadable(store), path, options) : undefined;
   if (node !== undefined) return node;
+  const inside = await openInside(asReadable(store), path, file?.bytes, options);
+  if (inside !== undefined) return inside;
   throw await explainNoArchive(source, path, found, options);
+}
+
+/** The first bytes of an HDF5 file; and the names of those that begin otherwise, or have a path after them. */
+const HDF5 = [0x89, 0x48, 0x44, 0x46];
+const HDF5_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom)(?=\/|$)/i;
+
+/** What an HDF5 file holds: its root, or what a path after the file's leads to; undefined for other files. */
+async function openInside(
+  store: ReadableStore,
+  path: string,
+  head: Uint8Array | undefined,
+  options: OpenAnyOptions,
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  if (!HDF5.every((byte, i) => head?.[i] === byte) && !HDF5_NAMES.test(path)) return undefined;
+  const { openHdf5Node } = await import("../hdf5/zarr-view.ts");
+  return openHdf5Node(store, path, options);
 }
 
 /** The Zarr node at a path, in a set of references too; undefined where there is none. */

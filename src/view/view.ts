@@ -39,7 +39,7 @@ export function zarrView(archive: Archive | ZarrArray | ZarrGroup, options: View
 }
 
 function isArchive(opened: Archive | ZarrArray | ZarrGroup): opened is Archive {
-  return !opened.dialect.startsWith("zarr");
+  return !opened.dialect.startsWith("zarr") && opened.dialect !== "hdf5";
 }
 
 class SingleView implements ZarrView {

@@ -18,7 +18,7 @@ export interface FoundArchive {
 
 /** Options of {@link findArchives}. */
 export interface FindOptions extends OpenOptions {
-  /** Tells folders of another kind, which are found too, as `other`, and not searched (default: none). */
+  /** Tells folders of another kind, which are found too, as `other`, and not searched (default: none); HDF5 files are found with them. */
   readonly isOther?: ((entries: readonly ListEntry[]) => boolean) | undefined;
 }
 
@@ -57,8 +57,13 @@ export async function* findArchives(
     const key = joinKey(path, name);
     try {
       if (kind === "folder") yield* findArchives(store, key, options);
-      else if (name.endsWith(".blp") || (await startsAsArchive(store, key, options)))
-        yield { path: key, kind: "file" };
+      else if (name.endsWith(".blp")) yield { path: key, kind: "file" };
+      else {
+        const start = await readStart(store, key, options);
+        if (start === "blpk") yield { path: key, kind: "file" };
+        else if (options.isOther !== undefined && (start === HDF5 || HDF5_NAME.test(name)))
+          yield { path: key, kind: "other" };
+      }
     } catch (error) {
       if (!isSuperchunkError(error)) throw error;
       // A dead link and a pipe are archives only by their names.
@@ -85,10 +90,15 @@ async function isArchiveFolder(
   return false;
 }
 
-/** True where the first bytes are those of an archive; the journal beside one begins with the same four. */
-async function startsAsArchive(store: ReadableStore, key: string, options: OpenOptions): Promise<boolean> {
-  const head = await store.getRange(key, { offset: 0, length: 8 }, options);
-  return head !== undefined && /^blpk/.test(String.fromCharCode(...head)) && !startsAsJournal(head);
+/** The first four bytes of an HDF5 file, as text. */
+const HDF5 = "\x89HDF";
+/** Names of HDF5 files that begin with something else: a user block, or damage. */
+const HDF5_NAME = /\.(?:h5|hdf5?|he5)$/i;
+
+/** The first four bytes of a file; nothing for the journal beside an archive, which begins as that does. */
+async function readStart(store: ReadableStore, key: string, options: OpenOptions): Promise<string> {
+  const head = (await store.getRange(key, { offset: 0, length: 8 }, options)) ?? new Uint8Array(0);
+  return startsAsJournal(head) ? "" : String.fromCharCode(...head.subarray(0, 4));
 }
 
 /**

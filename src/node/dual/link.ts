@@ -11,6 +11,7 @@ import { verifyLink } from "../../dual/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
 import { joinKey } from "../../store/key.ts";
+import { statIfThere } from "../fs/fs-open.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
 import { locate, refuseEmptyPath } from "../locate.ts";
@@ -277,7 +278,7 @@ async function lockFolder(
 }
 
 function isFolder(path: string): boolean {
-  return fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  return statIfThere(path)?.isDirectory() === true;
 }
 
 /** As the record keeps it: with `/`, `.` where they are one. */

@@ -98,6 +98,16 @@ export function isAbsence(error: unknown): boolean {
   return code === "ENOENT" || code === "ENOTDIR";
 }
 
+/** What lies at a path; undefined where nothing does, or where a part of the path is a file. */
+export function statIfThere(path: string): fs.Stats | undefined {
+  try {
+    return fs.statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
+  }
+}
+
 /** True where too many files are open, in this process or on this machine. */
 export function isHandleShortage(error: unknown): boolean {
   const code = systemCode(error);

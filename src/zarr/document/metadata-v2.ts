@@ -7,7 +7,7 @@
 import { at } from "../../bytes/at.ts";
 import { parseDType } from "../../format/dtype.ts";
 import { isObject } from "../../format/json.ts";
-import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { assertReadable } from "../../values/values.ts";
 import { type Chain, NUMCODECS, stageOf } from "../codecs/chain.ts";
@@ -42,10 +42,12 @@ export interface V2Node {
   readonly attributes: JsonValue | undefined;
   /** How messages name the document. */
   readonly name: string;
+  /** Where the documents were made for something else that is shown as Zarr (default `zarr2`). */
+  readonly dialect?: ZarrDialect | undefined;
 }
 
 /** The array of a `.zarray`. Throws `BAD_FIELD`, and `UNSUPPORTED` for filters and compressors that are not known here. */
-export function parseV2Array({ path, document, attributes, name }: V2Node): ArrayModel {
+export function parseV2Array({ path, document, attributes, name, dialect = "zarr2" }: V2Node): ArrayModel {
   const root: FieldPlace = { path: name, field: "" };
   const object = asObject(document, { path: name, field: "the document" });
   if (object["zarr_format"] !== 2) throw badMember(below(root, "zarr_format"), "2", object["zarr_format"]);
@@ -60,7 +62,7 @@ export function parseV2Array({ path, document, attributes, name }: V2Node): Arra
   }
   const fillValue = object["fill_value"] ?? null;
   return {
-    dialect: "zarr2",
+    dialect,
     path,
     dtype,
     shape,
@@ -85,7 +87,7 @@ export function parseV2Array({ path, document, attributes, name }: V2Node): Arra
 
 /** The group of a `.zgroup`. Throws `BAD_FIELD`. */
 export function parseV2Group(
-  { path, document, attributes, name }: V2Node,
+  { path, document, attributes, name, dialect = "zarr2" }: V2Node,
   consolidated?: JsonObject,
 ): GroupModel {
   const object = asObject(document, { path: name, field: "the document" });
@@ -93,7 +95,7 @@ export function parseV2Group(
     throw badMember({ path: name, field: "zarr_format" }, "2", object["zarr_format"]);
   }
   return {
-    dialect: "zarr2",
+    dialect,
     path,
     attributes: attributes === undefined ? {} : asObject(attributes, { path: name, field: ".zattrs" }),
     document: object,

@@ -6,7 +6,7 @@
 import type { OpenOptions } from "../../archive/kinds/types.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
-import type { JsonObject, JsonValue } from "../../format/types.ts";
+import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import {
@@ -32,6 +32,8 @@ import type { ReadSettings } from "./leaf.ts";
 /** Options of {@link openZarr}. */
 export interface OpenZarrOptions extends ReadSettings, Pick<OpenOptions, "damaged" | "onDamage"> {
   readonly signal?: AbortSignal | undefined;
+  /** What nodes of version 2 are called, where a store shows something else as such. */
+  readonly dialect?: ZarrDialect | undefined;
 }
 
 /**
@@ -146,6 +148,7 @@ async function openV2Node(
   const nodeOf = async (document: JsonValue, name: string): Promise<V2Node> => ({
     path,
     document,
+    dialect: options.dialect,
     attributes: await read(V2_DOCUMENTS.attributes),
     name: store.describe(joinKey(path, name)),
   });

@@ -1,0 +1,272 @@
+/** Datatypes of HDF5 as numpy names them, as h5py does; and the values of attributes as JSON. */
+import { isSuperchunkError } from "../errors.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import { decodeText, type Fields, type Hdf5File } from "./file.ts";
+import { readGlobal } from "./heaps.ts";
+
+/** A datatype. */
+export interface Hdf5Type {
+  /** Bytes of an item. */
+  readonly size: number;
+  /** As numpy has it in `descr`, or `{names, formats, offsets, itemsize}`; undefined for what no array here can hold. */
+  readonly numpy: JsonValue | undefined;
+  /** What it is, for messages. */
+  readonly name: string;
+  /** Of text: how it ends. */
+  readonly text?: "fixed" | "variable";
+  /** Of items that are lists themselves: the dimensions, and what is in them. */
+  readonly sub?: { readonly dims: readonly number[]; readonly item: Hdf5Type };
+}
+
+const MAX_DEPTH = 16;
+const MAX_MEMBERS = 65_536;
+
+/** Reads a datatype message. Throws the codes of damage; what it cannot name has no `numpy`. */
+export function readDatatype(fields: Fields, depth = 0): Hdf5Type {
+  const head = fields.uint8("class of a datatype");
+  const bits = fields.uint(3, "bits of a datatype");
+  const size = fields.uint32("size of a datatype");
+  const version = head >> 4;
+  if (depth > MAX_DEPTH) throw fields.bad("depth of a datatype", `at most ${MAX_DEPTH}`, depth);
+  const order = (bits & 1) === 1 ? ">" : "<";
+  const named = (letter: string, known: readonly number[]): JsonValue | undefined =>
+    known.includes(size) ? `${size === 1 ? "|" : order}${letter}${size}` : undefined;
+  switch (head & 15) {
+    case 0: {
+      fields.uint16("bit offset");
+      const isWhole = fields.uint16("bits of an integer") === size * 8;
+      const letter = (bits & 8) === 8 ? "i" : "u";
+      return { size, name: "an integer", numpy: isWhole ? named(letter, [1, 2, 4, 8]) : undefined };
+    }
+    case 1: {
+      fields.skip(12);
+      return { size, name: "a float", numpy: (bits & 0x40) === 0 ? named("f", [2, 4, 8]) : undefined };
+    }
+    case 3:
+      return { size, name: "text", numpy: `|S${size}`, text: "fixed" };
+    case 4:
+      fields.skip(4);
+      return { size, name: "bits", numpy: named("u", [1, 2, 4, 8]) };
+    case 5:
+      // The length of the tag is padded to eight bytes.
+      fields.skip(bits & 0xff);
+      return { size, name: "opaque bytes", numpy: `|V${size}` };
+    case 6:
+      return readCompound(fields, { size, version, count: bits & 0xffff }, depth);
+    case 7:
+      return { size, name: "references", numpy: undefined };
+    case 8:
+      return readEnum(fields, { size, version, count: bits & 0xffff }, depth);
+    case 9: {
+      const item = readDatatype(fields, depth + 1);
+      const isText = (bits & 15) === 1;
+      return {
+        size,
+        name: "values of variable length",
+        numpy: undefined,
+        ...(isText ? { text: "variable" } : { sub: { dims: [-1], item } }),
+      };
+    }
+    case 10: {
+      const rank = fields.uint8("dimensions of a sub-array");
+      if (version < 3) fields.skip(3);
+      const dims = Array.from({ length: rank }, () => fields.uint32("length of a sub-array"));
+      if (version < 3) fields.skip(4 * rank);
+      const item = readDatatype(fields, depth + 1);
+      return { size, name: "a sub-array", numpy: undefined, sub: { dims, item } };
+    }
+    default:
+      return { size, name: `a datatype of class ${head & 15}`, numpy: undefined };
+  }
+}
+
+interface Members {
+  readonly size: number;
+  readonly version: number;
+  readonly count: number;
+}
+
+function readCompound(fields: Fields, { size, version, count }: Members, depth: number): Hdf5Type {
+  if (count > MAX_MEMBERS) throw fields.bad("members of a compound", `at most ${MAX_MEMBERS}`, count);
+  const [names, formats, offsets] = [[] as string[], [] as JsonValue[], [] as number[]];
+  const offsetSize = size < 1 << 8 ? 1 : size < 1 << 16 ? 2 : size < 1 << 24 ? 3 : 4;
+  let isKnown = true;
+  for (let i = 0; i < count; i++) {
+    const start = fields.at;
+    names.push(fields.text("name of a member"));
+    if (version < 3) fields.pad(start);
+    offsets.push(
+      version < 3 ? fields.uint32("offset of a member") : fields.uint(offsetSize, "offset of a member"),
+    );
+    let dims: number[] = [];
+    if (version === 1) {
+      const rank = fields.uint8("dimensions of a member");
+      if (rank > 4) throw fields.bad("dimensions of a member", "at most 4", rank);
+      fields.skip(11);
+      dims = Array.from({ length: 4 }, () => fields.uint32("length of a member")).slice(0, rank);
+    }
+    const { numpy, sub } = readDatatype(fields, depth + 1);
+    const item = sub === undefined ? numpy : sub.item.numpy;
+    const shape = [...dims, ...(sub?.dims ?? [])];
+    isKnown &&= item !== undefined && !shape.includes(-1);
+    formats.push(shape.length === 0 ? (item ?? null) : [item ?? null, shape]);
+  }
+  const name = "a compound";
+  if (!isKnown)
+    return { size, name: "a compound with members that have no fixed length here", numpy: undefined };
+  // h5py and PyTables store complex numbers so.
+  const [real, imaginary] = formats;
+  if (names.join() === "r,i" && real === imaginary && typeof real === "string" && /f[48]$/.test(real))
+    return { size, name: "complex", numpy: `${real.slice(0, 1)}c${size}` };
+  return { size, name, numpy: { names, formats, offsets, itemsize: size } };
+}
+
+/** Truth values of h5py and PyTables are an enumeration of FALSE and TRUE; others are their integers. */
+function readEnum(fields: Fields, { size, version, count }: Members, depth: number): Hdf5Type {
+  if (count > MAX_MEMBERS) throw fields.bad("members of an enumeration", `at most ${MAX_MEMBERS}`, count);
+  const base = readDatatype(fields, depth + 1);
+  const names: string[] = [];
+  for (let i = 0; i < count; i++) {
+    const start = fields.at;
+    names.push(fields.text("name of a member"));
+    if (version < 3) fields.pad(start);
+  }
+  fields.skip(count * base.size);
+  const isTruth = size === 1 && names.join() === "FALSE,TRUE";
+  return { size, name: "an enumeration", numpy: isTruth ? "|b1" : base.numpy };
+}
+
+/** Values of an attribute that are read at most. */
+const MAX_VALUES = 100_000;
+
+/** What an attribute holds. */
+export interface AttributeValue {
+  readonly type: Hdf5Type;
+  /** Lengths of its dimensions; undefined where it holds nothing. */
+  readonly dims: readonly number[] | undefined;
+  readonly data: Fields;
+}
+
+/**
+ * The value of an attribute as JSON: numbers, text, lists of them, and objects for compounds. Undefined for what JSON does not
+ * have: references, opaque bytes (pickles among them, which are never read), infinities.
+ */
+export async function attributeJson(
+  file: Hdf5File,
+  { type, dims, data }: AttributeValue,
+): Promise<JsonValue | undefined> {
+  if (dims === undefined) return null;
+  const count = dims.reduce((product, length) => product * length, 1);
+  if (count > MAX_VALUES) return undefined;
+  const values: JsonValue[] = [];
+  for (let i = 0; i < count; i++) {
+    const value = await itemJson(file, type, data.part(type.size, "value of an attribute"));
+    if (value === undefined) return undefined;
+    values.push(value);
+  }
+  return nest(values, dims);
+}
+
+function nest(values: readonly JsonValue[], dims: readonly number[]): JsonValue {
+  const [, ...rest] = dims;
+  if (dims.length === 0) return values[0] ?? null;
+  if (dims.length === 1) return values;
+  const length = rest.reduce((product, each) => product * each, 1);
+  return Array.from({ length: dims[0] as number }, (_, i) =>
+    nest(values.slice(i * length, (i + 1) * length), rest),
+  );
+}
+
+async function itemJson(file: Hdf5File, type: Hdf5Type, item: Fields): Promise<JsonValue | undefined> {
+  if (type.text === "fixed") return decodeText(item.bytes(type.size, "text")).replace(/\0.*$/s, "");
+  if (type.text === "variable") {
+    const length = item.uint32("length of a text");
+    const address = item.address("heap of a text");
+    const index = item.uint32("index of a text");
+    if (address === undefined || length === 0) return "";
+    const bytes = await readGlobal(file, address, index);
+    return bytes === undefined ? undefined : decodeText(bytes.subarray(0, length)).replace(/\0.*$/s, "");
+  }
+  return numberJson(type.numpy, item.bytes(type.size, "a value"));
+}
+
+function numberJson(numpy: JsonValue | undefined, bytes: Uint8Array): JsonValue | undefined {
+  if (typeof numpy !== "string") return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const little = !numpy.startsWith(">");
+  switch (numpy.slice(1)) {
+    case "b1":
+      return bytes[0] !== 0;
+    case "i1":
+      return view.getInt8(0);
+    case "u1":
+      return view.getUint8(0);
+    case "i2":
+      return view.getInt16(0, little);
+    case "u2":
+      return view.getUint16(0, little);
+    case "i4":
+      return view.getInt32(0, little);
+    case "u4":
+      return view.getUint32(0, little);
+    case "i8":
+    case "u8": {
+      const value = numpy[1] === "i" ? view.getBigInt64(0, little) : view.getBigUint64(0, little);
+      return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+    }
+    case "f4":
+    case "f8": {
+      const value = bytes.length === 4 ? view.getFloat32(0, little) : view.getFloat64(0, little);
+      return Number.isFinite(value) ? value : String(value);
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Reads an attribute message. */
+export function readAttribute(
+  fields: Fields,
+  dims: (part: Fields) => readonly number[] | undefined,
+): { readonly name: string; readonly value: AttributeValue } | undefined {
+  const version = fields.uint8("version of an attribute");
+  const flags = fields.uint8("flags of an attribute");
+  const [nameSize, typeSize, spaceSize] = ["name", "datatype", "dataspace"].map((what) =>
+    fields.uint16(`length of the ${what}`),
+  ) as [number, number, number];
+  if (version === 3) fields.skip(1);
+  const padded = (length: number): number => (version === 1 ? Math.ceil(length / 8) * 8 : length);
+  const name = decodeText(
+    fields.bytes(padded(nameSize), "name of an attribute").subarray(0, nameSize),
+  ).replace(/\0.*$/s, "");
+  const typePart = fields.part(padded(typeSize), "datatype of an attribute");
+  const space = fields.part(padded(spaceSize), "dataspace of an attribute");
+  // A datatype that other objects share is not followed for an attribute.
+  if (version > 1 && (flags & 1) === 1) return undefined;
+  const type = readDatatype(typePart);
+  return {
+    name,
+    value: { type, dims: dims(space), data: fields.part(fields.left, "value of an attribute") },
+  };
+}
+
+/** Attributes that can be read, by name; the names of the others. */
+export async function attributesJson(
+  file: Hdf5File,
+  attributes: readonly { readonly name: string; readonly value: AttributeValue }[],
+): Promise<{ readonly attrs: JsonObject; readonly left: readonly string[] }> {
+  const attrs: Record<string, JsonValue> = {};
+  const left: string[] = [];
+  for (const { name, value } of attributes) {
+    try {
+      const json = await attributeJson(file, value);
+      if (json === undefined) left.push(name);
+      else attrs[name] = json;
+    } catch (error) {
+      // An attribute that is damaged does not cost the values of the array.
+      if (!isSuperchunkError(error)) throw error;
+      left.push(name);
+    }
+  }
+  return { attrs, left };
+}

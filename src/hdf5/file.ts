@@ -1,0 +1,401 @@
+/**
+ * The bytes of an HDF5 file: where its superblock is, and fields at addresses, read in pages that are kept.
+ *
+ * Knows addresses and lengths; must not know what structures hold.
+ * @see https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html (HDF5 File Format Specification 3.0)
+ */
+import { ByteReader, joinSafeNumber } from "../bytes/fields.ts";
+import { SuperchunkError } from "../errors.ts";
+import type { ReadableStore, StoreOptions } from "../store/types.ts";
+
+/** The first bytes of a superblock. */
+const SIGNATURE: readonly number[] = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
+/** Bytes that are read at a time, and pages of them that are kept. */
+const PAGE = 64 << 10;
+const PAGES = 64;
+/** A structure of metadata is at most this long: none that programs write comes near. */
+const MAX_STRUCTURE = 64 << 20;
+/** A superblock stands at byte 0, or after a user block of 512 bytes or twice that, and so on. */
+const MAX_USER_BLOCK = 1 << 26;
+const SUPERBLOCK = 128;
+
+/** Fields of a structure, one after the other. */
+export class Fields {
+  /** The next field, from the start of the structure. */
+  at = 0;
+  readonly #bytes: ByteReader;
+  readonly #offsetSize: number;
+  readonly #lengthSize: number;
+
+  constructor(bytes: ByteReader, { offsetSize, lengthSize }: { offsetSize: number; lengthSize: number }) {
+    this.#bytes = bytes;
+    this.#offsetSize = offsetSize;
+    this.#lengthSize = lengthSize;
+  }
+
+  get length(): number {
+    return this.#bytes.length;
+  }
+  /** Bytes after the last field that was read. */
+  get left(): number {
+    return this.#bytes.length - this.at;
+  }
+  /** Where the next field is in the file. */
+  get position(): number {
+    return this.#bytes.base + this.at;
+  }
+
+  /** An unsigned integer of 1 to 8 bytes. */
+  uint(size: number, field: string): number {
+    this.#bytes.need(this.at, size, field);
+    let [low, high] = [0, 0];
+    for (let i = 0; i < size; i++) {
+      const byte = this.#bytes.uint8(this.at + i, field) * 2 ** (8 * (i % 4));
+      if (i < 4) low += byte;
+      else high += byte;
+    }
+    const details = (): { path: string; offset: number; field: string } => ({
+      path: this.#bytes.path,
+      offset: this.position,
+      field,
+    });
+    const value = joinSafeNumber(low, high, details);
+    this.at += size;
+    return value;
+  }
+
+  uint8(field: string): number {
+    return this.uint(1, field);
+  }
+  uint16(field: string): number {
+    return this.uint(2, field);
+  }
+  uint32(field: string): number {
+    return this.uint(4, field);
+  }
+  /** A size, of as many bytes as the superblock says. */
+  size(field: string): number {
+    return this.uint(this.#lengthSize, field);
+  }
+
+  /** A size; undefined for the one that means none. */
+  sizeOrNone(field: string): number | undefined {
+    return this.#someUint(this.#lengthSize, field);
+  }
+
+  /** An address; undefined for the one that means none. */
+  address(field: string): number | undefined {
+    return this.#someUint(this.#offsetSize, field);
+  }
+
+  #someUint(size: number, field: string): number | undefined {
+    if (this.#bytes.view(this.at, size, field).some((byte) => byte !== 0xff)) return this.uint(size, field);
+    this.at += size;
+    return undefined;
+  }
+
+  /** An address that must be there. Throws `BAD_FIELD`. */
+  someAddress(field: string): number {
+    const address = this.address(field);
+    if (address !== undefined) return address;
+    throw this.bad(field, "an address", "none");
+  }
+
+  /** A view of the next bytes. */
+  bytes(length: number, field: string): Uint8Array {
+    const bytes = this.#bytes.view(this.at, length, field);
+    this.at += length;
+    return bytes;
+  }
+
+  /** Text up to a zero byte, which is passed over too. */
+  text(field: string): string {
+    const { bytes } = this.#bytes;
+    const end = bytes.indexOf(0, this.at);
+    if (end < 0) throw this.bad(field, "text that ends with a zero byte", "none");
+    const text = decodeText(bytes.subarray(this.at, end));
+    this.at = end + 1;
+    return text;
+  }
+
+  skip(length: number): void {
+    this.at += length;
+  }
+
+  /** Passes over the bytes up to the next multiple of eight of `from`. */
+  pad(from: number): void {
+    this.at = from + Math.ceil((this.at - from) / 8) * 8;
+  }
+
+  /** Passes over four letters that must stand there. Throws `BAD_MAGIC`. */
+  expect(signature: string): void {
+    const found = decodeText(this.bytes(4, "signature"));
+    if (found === signature) return;
+    throw new SuperchunkError(
+      "BAD_MAGIC",
+      `there is no "${signature}" at byte ${this.position - 4}: the file is damaged there; look for another copy`,
+      { path: this.#bytes.path, offset: this.position - 4, expected: signature, found },
+    );
+  }
+
+  /** Checks the checksum that stands `length` bytes after the start, of all bytes up to there. Throws `CHECKSUM_MISMATCH`. */
+  checkSum(length: number, field: string): void {
+    const expected = hashOf(this.#bytes.view(0, length, field));
+    const found = this.#bytes.uint32(length, "checksum");
+    if (found === expected) return;
+    throw new SuperchunkError(
+      "CHECKSUM_MISMATCH",
+      `the checksum of ${field} at byte ${this.#bytes.base} differs from its bytes: the file is damaged there; look for another copy`,
+      { path: this.#bytes.path, offset: this.#bytes.base, field, expected, found },
+    );
+  }
+
+  /** The fields of a part. */
+  part(length: number, field: string): Fields {
+    const base = this.position;
+    const bytes = this.bytes(length, field);
+    return new Fields(new ByteReader(bytes, this.#bytes.path, base), {
+      offsetSize: this.#offsetSize,
+      lengthSize: this.#lengthSize,
+    });
+  }
+
+  bad(field: string, expected: unknown, found: unknown): SuperchunkError {
+    return new SuperchunkError(
+      "BAD_FIELD",
+      `${field} near byte ${this.position} should be ${String(expected)}, not ${String(found)}. The file is damaged; look for another copy`,
+      { path: this.#bytes.path, offset: this.position, field, expected, found },
+    );
+  }
+
+  unsupported(what: string, details: { field: string; found: unknown }): SuperchunkError {
+    return new SuperchunkError("UNSUPPORTED", `${what}. h5py reads it; write the values again without it`, {
+      path: this.#bytes.path,
+      offset: this.position,
+      ...details,
+    });
+  }
+}
+
+/** Text of a name or a value; bytes that are not UTF-8 become U+FFFD. */
+export function decodeText(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes);
+}
+
+/** The hash of a structure's bytes: lookup3 of Bob Jenkins, as HDF5 takes it. */
+function hashOf(bytes: Uint8Array): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const turn = (x: number, n: number): number => (x << n) | (x >>> (32 - n));
+  let a = (0xdeadbeef + bytes.length) | 0;
+  let [b, c] = [a, a];
+  let at = 0;
+  for (; bytes.length - at > 12; at += 12) {
+    a = (a + view.getUint32(at, true)) | 0;
+    b = (b + view.getUint32(at + 4, true)) | 0;
+    c = (c + view.getUint32(at + 8, true)) | 0;
+    a = ((a - c) ^ turn(c, 4)) | 0;
+    c = (c + b) | 0;
+    b = ((b - a) ^ turn(a, 6)) | 0;
+    a = (a + c) | 0;
+    c = ((c - b) ^ turn(b, 8)) | 0;
+    b = (b + a) | 0;
+    a = ((a - c) ^ turn(c, 16)) | 0;
+    c = (c + b) | 0;
+    b = ((b - a) ^ turn(a, 19)) | 0;
+    a = (a + c) | 0;
+    c = ((c - b) ^ turn(b, 4)) | 0;
+    b = (b + a) | 0;
+  }
+  if (bytes.length === at) return c >>> 0;
+  const last = new DataView(new ArrayBuffer(12));
+  for (let i = 0; at + i < bytes.length; i++) last.setUint8(i, view.getUint8(at + i));
+  a = (a + last.getUint32(0, true)) | 0;
+  b = (b + last.getUint32(4, true)) | 0;
+  c = (c + last.getUint32(8, true)) | 0;
+  c = ((c ^ b) - turn(b, 14)) | 0;
+  a = ((a ^ c) - turn(c, 11)) | 0;
+  b = ((b ^ a) - turn(a, 25)) | 0;
+  c = ((c ^ b) - turn(b, 16)) | 0;
+  a = ((a ^ c) - turn(c, 4)) | 0;
+  b = ((b ^ a) - turn(a, 14)) | 0;
+  c = ((c ^ b) - turn(b, 24)) | 0;
+  return c >>> 0;
+}
+
+/** What a superblock says. */
+interface Superblock {
+  readonly offsetSize: number;
+  readonly lengthSize: number;
+  /** Byte that addresses count from. */
+  readonly base: number;
+  /** Address of the root group's header. */
+  readonly root: number;
+}
+
+/** One HDF5 file in a store. */
+export class Hdf5File {
+  readonly store: ReadableStore;
+  readonly key: string;
+  /** How messages name the file. */
+  readonly path: string;
+  readonly size: number;
+  /** Of the file, as its store tells it. */
+  readonly version: string;
+  #block: Superblock = { offsetSize: 8, lengthSize: 8, base: 0, root: 0 };
+  readonly #pages = new Map<number, Promise<Uint8Array>>();
+
+  private constructor(
+    store: ReadableStore,
+    key: string,
+    { size, version }: { size: number; version: string },
+  ) {
+    this.store = store;
+    this.key = key;
+    this.path = store.describe(key);
+    this.size = size;
+    this.version = version;
+  }
+
+  /**
+   * Opens a file by its superblock; undefined where it has none.
+   *
+   * @throws NOT_FOUND; TRUNCATED and BAD_FIELD for a superblock that is damaged; UNSUPPORTED for later versions than 3
+   */
+  static async open(
+    store: ReadableStore,
+    key: string,
+    options: StoreOptions = {},
+  ): Promise<Hdf5File | undefined> {
+    const info = await store.stat(key, options);
+    if (info === undefined)
+      throw new SuperchunkError("NOT_FOUND", "no such file", { path: store.describe(key) });
+    const file = new Hdf5File(store, key, info);
+    for (let at = 0; at < Math.min(info.size, MAX_USER_BLOCK); at = at === 0 ? 512 : at * 2) {
+      const length = Math.min(SUPERBLOCK, info.size - at);
+      const { bytes } = new ByteReader(await file.#bytesAt(at, length), file.path, at);
+      if (!SIGNATURE.every((byte, i) => bytes[i] === byte)) continue;
+      file.#block = readSuperblock(new ByteReader(bytes, file.path, at), at);
+      return file;
+    }
+    return undefined;
+  }
+
+  get root(): number {
+    return this.#block.root;
+  }
+  /** Bytes of an address. */
+  get offsetSize(): number {
+    return this.#block.offsetSize;
+  }
+  /** Bytes of a size. */
+  get lengthSize(): number {
+    return this.#block.lengthSize;
+  }
+
+  /** Where an address is in the file. */
+  positionOf(address: number): number {
+    return this.#block.base + address;
+  }
+
+  /** The fields of a structure. Throws `TRUNCATED` where the file ends before it does, `LIMIT` for one of absurd length. */
+  async fields(address: number, length: number, field: string): Promise<Fields> {
+    const position = this.positionOf(address);
+    if (length > MAX_STRUCTURE)
+      throw new SuperchunkError(
+        "LIMIT",
+        `${field} at byte ${position} would have ${length} bytes; ${MAX_STRUCTURE} is the limit`,
+        {
+          path: this.path,
+          offset: position,
+          expected: MAX_STRUCTURE,
+          found: length,
+        },
+      );
+    if (position + length > this.size)
+      throw new SuperchunkError(
+        "TRUNCATED",
+        `${field} needs ${length} bytes at byte ${position}, but the file ends at byte ${this.size}. It is cut short, or damaged; look for a whole copy`,
+        { path: this.path, offset: position, expected: position + length, found: this.size },
+      );
+    return new Fields(
+      new ByteReader(await this.#bytesAt(position, length), this.path, position),
+      this.#block,
+    );
+  }
+
+  /** As many of the bytes from an address on as there are, for structures that tell their length themselves. */
+  upTo(address: number, length: number, field: string): Promise<Fields> {
+    const there = Math.max(0, Math.min(length, this.size - this.positionOf(address)));
+    return this.fields(address, there, field);
+  }
+
+  async #bytesAt(position: number, length: number): Promise<Uint8Array> {
+    const first = Math.floor(position / PAGE);
+    const last = Math.floor((position + Math.max(1, length) - 1) / PAGE);
+    const pages: Uint8Array[] = [];
+    for (let page = first; page <= last; page++) pages.push(await this.#page(page));
+    const [page] = pages;
+    const start = position - first * PAGE;
+    if (pages.length === 1 && page !== undefined) return page.subarray(start, start + length);
+    const out = new Uint8Array(length);
+    for (const [i, bytes] of pages.entries()) {
+      const from = i === 0 ? start : 0;
+      const part = bytes.subarray(from, from + Math.min(PAGE - from, length - Math.max(0, i * PAGE - start)));
+      out.set(part, Math.max(0, i * PAGE - start));
+    }
+    return out;
+  }
+
+  #page(page: number): Promise<Uint8Array> {
+    const known = this.#pages.get(page);
+    if (known !== undefined) return known;
+    const reading = this.store
+      .getRange(this.key, {
+        offset: page * PAGE,
+        length: Math.min(PAGE, Math.max(0, this.size - page * PAGE)),
+      })
+      .then((bytes) => {
+        if (bytes !== undefined) return bytes;
+        throw new SuperchunkError("STALE", "the file went while it was read; try again", { path: this.path });
+      });
+    const [oldest] = this.#pages.keys();
+    if (this.#pages.size >= PAGES && oldest !== undefined) this.#pages.delete(oldest);
+    this.#pages.set(page, reading);
+    reading.catch(() => this.#pages.delete(page));
+    return reading;
+  }
+}
+
+function readSuperblock(bytes: ByteReader, position: number): Superblock {
+  const version = bytes.uint8(8, "version of the superblock");
+  const isOld = version <= 1;
+  const offsetSize = bytes.uint8(isOld ? 13 : 9, "size of offsets");
+  const lengthSize = bytes.uint8(isOld ? 14 : 10, "size of lengths");
+  const fields = new Fields(bytes, { offsetSize, lengthSize });
+  if (version > 3)
+    throw fields.unsupported(`a superblock of version ${version}, and 0 to 3 are known`, {
+      field: "version",
+      found: version,
+    });
+  for (const size of [offsetSize, lengthSize])
+    if (![2, 4, 8].includes(size)) throw fields.bad("size of offsets or lengths", "2, 4 or 8", size);
+  if (!isOld) {
+    fields.at = 12;
+    const base = fields.someAddress("base address");
+    fields.address("extension");
+    fields.address("end of file");
+    const root = fields.someAddress("root group");
+    fields.checkSum(fields.at, "the superblock");
+    return { offsetSize, lengthSize, base: base === 0 ? position : base, root };
+  }
+  fields.at = version === 0 ? 24 : 28;
+  const base = fields.someAddress("base address");
+  for (const field of ["free space", "end of file", "driver information"]) fields.address(field);
+  fields.size("name of the root group");
+  return {
+    offsetSize,
+    lengthSize,
+    base: base === 0 ? position : base,
+    root: fields.someAddress("root group"),
+  };
+}

@@ -1,0 +1,232 @@
+/**
+ * Where HDF5 keeps many small things: local, global and fractal heaps, and B-trees of version 2.
+ *
+ * Knows how their blocks are found; must not know what lies in them, but for the length of records.
+ */
+import type { Fields, Hdf5File } from "./file.ts";
+
+/** Levels of a tree at most, and its blocks: no file that programs write comes near. */
+export const MAX_DEPTH = 32;
+export const MAX_NODES = 1_000_000;
+
+/** The names of an old group: text by its offset. */
+export class LocalHeap {
+  readonly #data: Fields;
+
+  private constructor(data: Fields) {
+    this.#data = data;
+  }
+
+  static async open(file: Hdf5File, address: number): Promise<LocalHeap> {
+    const fields = await file.fields(address, 8 + 2 * file.lengthSize + file.offsetSize, "a local heap");
+    fields.expect("HEAP");
+    fields.skip(4);
+    const length = fields.size("length of the heap");
+    fields.size("free list");
+    return new LocalHeap(
+      await file.fields(fields.someAddress("data of the heap"), length, "data of a local heap"),
+    );
+  }
+
+  text(offset: number): string {
+    this.#data.at = offset;
+    return this.#data.text("name in a local heap");
+  }
+}
+
+/** One object of a global heap: a value of variable length. Undefined where the heap does not have it. */
+export async function readGlobal(
+  file: Hdf5File,
+  address: number,
+  index: number,
+): Promise<Uint8Array | undefined> {
+  const head = await file.fields(address, 8 + file.lengthSize, "a global heap");
+  head.expect("GCOL");
+  head.skip(4);
+  const length = head.size("length of the heap");
+  const heap = await file.fields(address, length, "a global heap");
+  heap.at = head.at;
+  while (heap.left >= 8 + file.lengthSize) {
+    const id = heap.uint16("index of an object");
+    heap.skip(6);
+    const size = heap.size("length of an object");
+    if (id === 0) return undefined;
+    const bytes = heap.bytes(size, "an object of the heap");
+    if (id === index) return bytes;
+    heap.skip((8 - (size % 8)) % 8);
+  }
+  return undefined;
+}
+
+/** Bytes that a number up to `most` takes. */
+function bytesFor(most: number): number {
+  return Math.floor(Math.log2(Math.max(1, most)) / 8) + 1;
+}
+
+/** The table of blocks of a fractal heap. */
+interface TableFacts {
+  readonly width: number;
+  readonly start: number;
+  readonly maxDirect: number;
+  readonly offsetBytes: number;
+  readonly lengthBytes: number;
+  readonly root: number;
+  readonly rows: number;
+}
+
+/** A fractal heap: links and attributes of groups with many of them. */
+export class FractalHeap {
+  readonly #file: Hdf5File;
+  readonly #facts: TableFacts;
+
+  private constructor(file: Hdf5File, facts: TableFacts) {
+    this.#file = file;
+    this.#facts = facts;
+  }
+
+  static async open(file: Hdf5File, address: number): Promise<FractalHeap> {
+    const fields = await file.upTo(address, 256, "a fractal heap");
+    fields.expect("FRHP");
+    fields.skip(1);
+    fields.uint16("length of an id");
+    const filters = fields.uint16("length of the filters");
+    if (filters > 0)
+      throw fields.unsupported("a group whose links or attributes are compressed", {
+        field: "filters",
+        found: filters,
+      });
+    fields.skip(1);
+    const maxManaged = fields.uint32("length of an object");
+    for (let i = 0; i < 2; i++) {
+      fields.size("huge objects");
+      fields.address("huge objects");
+    }
+    for (let i = 0; i < 8; i++) fields.size("counts of the heap");
+    const width = fields.uint16("width of the table");
+    const start = fields.size("length of the first block");
+    const maxDirect = fields.size("length of a direct block");
+    const maxHeap = fields.uint16("bits of the heap");
+    fields.uint16("rows at first");
+    const root = fields.someAddress("root block");
+    const rows = fields.uint16("rows of the root block");
+    fields.checkSum(fields.at, "a fractal heap");
+    if (width === 0 || start === 0 || maxDirect < start)
+      throw fields.bad("the table of the heap", "blocks", width * start);
+    return new FractalHeap(file, {
+      width,
+      start,
+      maxDirect,
+      offsetBytes: Math.ceil(maxHeap / 8),
+      lengthBytes: bytesFor(Math.min(maxDirect, maxManaged)),
+      root,
+      rows,
+    });
+  }
+
+  /** The fields of an object, by its id. */
+  async read(id: Fields): Promise<Fields> {
+    const { offsetBytes, lengthBytes, root, rows, start } = this.#facts;
+    const flags = id.uint8("id of an object");
+    const type = (flags >> 4) & 3;
+    if (type === 2) return id.part((flags & 15) + 1, "a tiny object");
+    if (type !== 0)
+      throw id.unsupported("a link or an attribute beyond 64 KiB", { field: "id", found: type });
+    const offset = id.uint(offsetBytes, "offset in the heap");
+    const length = id.uint(lengthBytes, "length of an object");
+    const address = rows === 0 ? root + offset : await this.#find(offset, root, { rows, first: 0 }, 0);
+    if (rows === 0 && offset + length > start)
+      throw id.bad("length of an object", `at most ${start - offset}`, length);
+    return this.#file.fields(address, length, "an object of a heap");
+  }
+
+  /** The address of an offset, in the indirect block at `block` whose first byte is `first` in the heap. */
+  async #find(
+    offset: number,
+    block: number,
+    { rows, first }: { rows: number; first: number },
+    depth: number,
+  ): Promise<number> {
+    const { width, start, maxDirect, offsetBytes } = this.#facts;
+    const { offsetSize } = this.#file;
+    const fields = await this.#file.fields(
+      block,
+      9 + offsetSize + offsetBytes + rows * width * offsetSize,
+      "a block of a heap",
+    );
+    fields.expect("FHIB");
+    fields.checkSum(fields.length - 4, "a block of a heap");
+    if (depth > MAX_DEPTH) throw fields.bad("depth of the heap", `at most ${MAX_DEPTH}`, depth);
+    fields.skip(1 + offsetSize + offsetBytes);
+    let at = first;
+    for (let row = 0; row < rows; row++) {
+      const length = row === 0 ? start : start * 2 ** (row - 1);
+      for (let column = 0; column < width; column++) {
+        const child = fields.address("a block of the heap");
+        if (offset >= at && offset < at + length) {
+          if (child === undefined) throw fields.bad("a block of the heap", "an address", "none");
+          if (length <= maxDirect) return child + offset - at;
+          const below = Math.log2(length / (start * width)) + 1;
+          return this.#find(offset, child, { rows: below, first: at }, depth + 1);
+        }
+        at += length;
+      }
+    }
+    throw fields.bad("offset in the heap", `below ${at}`, offset);
+  }
+}
+
+/** The records of a B-tree of version 2, in order. */
+export async function* recordsOf(file: Hdf5File, address: number): AsyncGenerator<Fields> {
+  const { offsetSize, lengthSize } = file;
+  const head = await file.fields(address, 22 + offsetSize + lengthSize, "a B-tree");
+  head.expect("BTHD");
+  head.checkSum(head.length - 4, "a B-tree");
+  head.skip(2);
+  const nodeSize = head.uint32("length of a node");
+  const recordSize = head.uint16("length of a record");
+  const depth = head.uint16("depth of the tree");
+  head.skip(2);
+  const root = head.address("root of the tree");
+  const count = head.uint16("records of the root");
+  if (root === undefined || count === 0) return;
+  if (depth > MAX_DEPTH || recordSize === 0)
+    throw head.bad("depth of the tree", `at most ${MAX_DEPTH}`, depth);
+  const most = [Math.floor((nodeSize - 10) / recordSize)];
+  const countBytes = bytesFor(most[0] as number);
+  const sums = [most[0] as number];
+  const sumBytes = [0];
+  for (let level = 1; level <= depth; level++) {
+    const pointer = offsetSize + countBytes + (sumBytes[level - 1] as number);
+    const records = Math.floor((nodeSize - 10 - pointer) / (recordSize + pointer));
+    most.push(records);
+    sums.push((records + 1) * (sums[level - 1] as number) + records);
+    sumBytes.push(bytesFor(sums[level] as number));
+  }
+  let nodes = 0;
+  yield* walk(root, count, depth);
+
+  async function* walk(node: number, records: number, level: number): AsyncGenerator<Fields> {
+    const fields = await file.fields(node, nodeSize, "a node of a B-tree");
+    fields.expect(level === 0 ? "BTLF" : "BTIN");
+    if (++nodes > MAX_NODES) throw fields.bad("nodes of the tree", `at most ${MAX_NODES}`, nodes);
+    const perChild = offsetSize + countBytes + (level > 1 ? (sumBytes[level - 1] as number) : 0);
+    fields.checkSum(
+      6 + records * recordSize + (level > 0 ? (records + 1) * perChild : 0),
+      "a node of a B-tree",
+    );
+    fields.skip(2);
+    const own = Array.from({ length: records }, () => fields.part(recordSize, "a record"));
+    if (level === 0) {
+      yield* own;
+      return;
+    }
+    for (let i = 0; i <= records; i++) {
+      const child = fields.someAddress("a node of the tree");
+      const below = fields.uint(countBytes, "records of a node");
+      if (level > 1) fields.skip(sumBytes[level - 1] as number);
+      yield* walk(child, below, level - 1);
+      const record = own[i];
+      if (record !== undefined) yield record;
+    }
+  }
+}

@@ -1,0 +1,450 @@
+/** Object headers of HDF5: what a dataset is, what a group holds. Must not know Zarr. */
+import type { JsonObject } from "../format/types.ts";
+import {
+  type AttributeValue,
+  attributesJson,
+  type Hdf5Type,
+  readAttribute,
+  readDatatype,
+} from "./datatype.ts";
+import { decodeText, type Fields, type Hdf5File } from "./file.ts";
+import { FractalHeap, LocalHeap, MAX_DEPTH, MAX_NODES, recordsOf } from "./heaps.ts";
+
+const DATASPACE = 0x01;
+const LINK_INFO = 0x02;
+const DATATYPE = 0x03;
+const FILL_VALUE = 0x05;
+const LINK = 0x06;
+const EXTERNAL = 0x07;
+const LAYOUT = 0x08;
+const FILTERS = 0x0b;
+const ATTRIBUTE = 0x0c;
+const CONTINUATION = 0x10;
+const SYMBOL_TABLE = 0x11;
+const ATTRIBUTE_INFO = 0x15;
+
+/** Messages of a header at most. */
+const MAX_MESSAGES = 100_000;
+const MAX_RANK = 32;
+
+interface Message {
+  readonly type: number;
+  /** The message is kept elsewhere. */
+  readonly isShared: boolean;
+  readonly fields: Fields;
+}
+
+/** A filter of the pipeline, in the order in which a writer applies them. */
+export interface Hdf5Filter {
+  readonly id: number;
+  readonly name: string;
+  readonly values: readonly number[];
+}
+
+/** Where the values of a dataset are. */
+export type Hdf5Layout =
+  | { readonly kind: "compact"; readonly data: Uint8Array; readonly position: number }
+  | { readonly kind: "contiguous"; readonly address: number | undefined }
+  | {
+      readonly kind: "chunked";
+      /** Items of a chunk along each dimension. */
+      readonly chunks: readonly number[];
+      readonly address: number | undefined;
+      readonly index: ChunkIndex;
+      /** Chunks that reach over the array's end are not filtered. */
+      readonly bareEdges: boolean;
+    };
+
+/** How the chunks of a dataset are found. */
+export type ChunkIndex =
+  | { readonly kind: "tree-1" | "tree-2" | "implicit" | "extensible" }
+  | { readonly kind: "fixed" }
+  | { readonly kind: "single"; readonly size: number | undefined; readonly mask: number };
+
+/** A dataset. */
+export interface Hdf5Dataset {
+  readonly kind: "dataset";
+  readonly shape: readonly number[];
+  /** The lengths that it may grow to; undefined for those without an end. */
+  readonly maxShape: readonly (number | undefined)[];
+  readonly type: Hdf5Type;
+  readonly layout: Hdf5Layout;
+  readonly filters: readonly Hdf5Filter[];
+  /** One item; undefined for zeros. */
+  readonly fill: Uint8Array | undefined;
+  readonly attrs: JsonObject;
+  /** Names of attributes that have no value in JSON. */
+  readonly attrsLeft: readonly string[];
+  /** Where its header is in the file. */
+  readonly position: number;
+}
+
+/** A group: its members by name, each with the address of its header, or why it has none. */
+export interface Hdf5Group {
+  readonly kind: "group";
+  readonly links: ReadonlyMap<string, { readonly address?: number; readonly why?: string }>;
+  readonly attrs: JsonObject;
+  readonly attrsLeft: readonly string[];
+}
+
+/** Reads the object whose header is at an address. Throws the codes of damage, and UNSUPPORTED. */
+export async function readObject(file: Hdf5File, address: number): Promise<Hdf5Dataset | Hdf5Group> {
+  const messages = await readMessages(file, address);
+  const find = (type: number): Message | undefined => messages.find((each) => each.type === type);
+  const { attrs, left: attrsLeft } = await attributesJson(file, await readAttributes(file, messages));
+  const layout = find(LAYOUT);
+  const space = find(DATASPACE);
+  const type = find(DATATYPE);
+  if (layout === undefined || space === undefined || type === undefined)
+    return { kind: "group", links: await readLinks(file, messages), attrs, attrsLeft };
+  const fill = find(FILL_VALUE);
+  const filters = find(FILTERS);
+  if (find(EXTERNAL) !== undefined)
+    throw layout.fields.unsupported("a dataset whose values are in other files", {
+      field: "layout",
+      found: "external files",
+    });
+  const { dims: shape, most } = readDataspace(space.fields);
+  const parsed = readDatatype((await unshare(file, type, DATATYPE)).fields);
+  const size = parsed.size;
+  return {
+    kind: "dataset",
+    shape: shape ?? [0],
+    maxShape: most,
+    type: parsed,
+    layout: readLayout(layout.fields, (shape ?? [0]).length),
+    filters: filters === undefined ? [] : readFilters((await unshare(file, filters, FILTERS)).fields),
+    fill: fill === undefined ? undefined : readFill((await unshare(file, fill, FILL_VALUE)).fields, size),
+    attrs,
+    attrsLeft,
+    position: file.positionOf(address),
+  };
+}
+
+/** All messages of a header, those of its continuations too. */
+async function readMessages(file: Hdf5File, address: number): Promise<Message[]> {
+  const start = await file.upTo(address, 64, "an object header");
+  const isNew = decodeText(start.bytes(4, "an object header")) === "OHDR";
+  start.at = 0;
+  const messages: Message[] = [];
+  const blocks: Fields[] = [];
+  let hasOrder = false;
+  if (isNew) {
+    start.expect("OHDR");
+    start.skip(1);
+    const flags = start.uint8("flags of an object header");
+    hasOrder = (flags & 4) !== 0;
+    if ((flags & 0x20) !== 0) start.skip(16);
+    if ((flags & 0x10) !== 0) start.skip(4);
+    const length = start.uint(1 << (flags & 3), "length of an object header");
+    const block = await file.fields(address, start.at + length + 4, "an object header");
+    block.checkSum(start.at + length, "an object header");
+    block.at = start.at;
+    blocks.push(block.part(length, "an object header"));
+  } else {
+    const version = start.uint8("version of an object header");
+    if (version !== 1) throw start.bad("version of an object header", 1, version);
+    start.skip(7);
+    const length = start.uint32("length of an object header");
+    blocks.push(await file.fields(address + 16, length, "an object header"));
+  }
+  for (let block = blocks.shift(); block !== undefined; block = blocks.shift()) {
+    const least = isNew ? 4 : 8;
+    while (block.left >= least) {
+      const type = isNew ? block.uint8("type of a message") : block.uint16("type of a message");
+      const size = block.uint16("length of a message");
+      const flags = block.uint8("flags of a message");
+      block.skip(isNew ? (hasOrder ? 2 : 0) : 3);
+      // What is left of a block can be shorter than a message.
+      if (isNew && type === 0 && size > block.left) break;
+      const fields = block.part(size, "a message");
+      if (messages.length >= MAX_MESSAGES)
+        throw fields.bad("messages of a header", `at most ${MAX_MESSAGES}`, messages.length);
+      if (type !== CONTINUATION) {
+        messages.push({ type, isShared: (flags & 2) !== 0, fields });
+        continue;
+      }
+      messages.push({ type, isShared: false, fields });
+      const next = fields.someAddress("a continuation");
+      const length = fields.size("length of a continuation");
+      const more = await file.fields(next, length, "a continuation of an object header");
+      if (isNew) {
+        more.expect("OCHK");
+        more.checkSum(length - 4, "a continuation of an object header");
+        blocks.push(more.part(length - 8, "a continuation of an object header"));
+      } else blocks.push(more);
+    }
+  }
+  return messages;
+}
+
+/** The message itself where a header only says which other one has it. */
+async function unshare(file: Hdf5File, message: Message, type: number, depth = 0): Promise<Message> {
+  if (!message.isShared) return message;
+  const { fields } = message;
+  const version = fields.uint8("version of a shared message");
+  const kind = fields.uint8("type of a shared message");
+  if (version === 3 && kind === 1)
+    throw fields.unsupported("a message that several objects share in a heap", {
+      field: "shared message",
+      found: kind,
+    });
+  if (version === 1) fields.skip(6);
+  const found = (await readMessages(file, fields.someAddress("a shared message"))).find(
+    (each) => each.type === type,
+  );
+  if (found === undefined || depth > MAX_DEPTH)
+    throw fields.bad("a shared message", "a header that has it", "none");
+  return unshare(file, found, type, depth + 1);
+}
+
+interface Dataspace {
+  /** Lengths; undefined for one that holds nothing. */
+  readonly dims: readonly number[] | undefined;
+  readonly most: readonly (number | undefined)[];
+}
+
+function readDataspace(fields: Fields): Dataspace {
+  const version = fields.uint8("version of a dataspace");
+  const rank = fields.uint8("dimensions of a dataspace");
+  const flags = fields.uint8("flags of a dataspace");
+  if (rank > MAX_RANK) throw fields.bad("dimensions of a dataspace", `at most ${MAX_RANK}`, rank);
+  if (version === 1) fields.skip(5);
+  else if (fields.uint8("type of a dataspace") === 2) return { dims: undefined, most: [0] };
+  const dims = Array.from({ length: rank }, () => fields.size("length of a dimension"));
+  const most = (flags & 1) === 0 ? dims : dims.map(() => fields.sizeOrNone("longest dimension"));
+  return { dims, most };
+}
+
+function readLayout(fields: Fields, rank: number): Hdf5Layout {
+  const version = fields.uint8("version of a layout");
+  if (version < 1 || version > 5)
+    throw fields.unsupported(`values laid out by version ${version}, and 1 to 5 are known`, {
+      field: "layout",
+      found: version,
+    });
+  const isOld = version < 3;
+  const dimensions = isOld ? fields.uint8("dimensions of a layout") : 0;
+  const kind = fields.uint8("class of a layout");
+  if (kind === 0 && !isOld) {
+    const length = fields.uint16("length of the values");
+    return { kind: "compact", position: fields.position, data: fields.bytes(length, "values in the header") };
+  }
+  if (isOld) {
+    fields.skip(5);
+    const address = kind === 0 ? undefined : fields.address("address of the values");
+    const dims = Array.from({ length: dimensions }, () => fields.uint32("length of a chunk"));
+    if (kind === 1) return { kind: "contiguous", address };
+    if (kind === 0) {
+      const length = fields.uint32("length of the values");
+      return {
+        kind: "compact",
+        position: fields.position,
+        data: fields.bytes(length, "values in the header"),
+      };
+    }
+    return chunked(fields, { dims: dims.slice(0, rank), address, rank });
+  }
+  if (kind === 1) return { kind: "contiguous", address: fields.address("address of the values") };
+  if (kind !== 2)
+    throw fields.unsupported("a virtual dataset, whose values are in other datasets", {
+      field: "layout",
+      found: kind,
+    });
+  if (version === 3) {
+    const count = fields.uint8("dimensions of a layout");
+    const address = fields.address("address of the chunks");
+    const dims = Array.from({ length: count }, () => fields.uint32("length of a chunk"));
+    return chunked(fields, { dims: dims.slice(0, -1), address, rank });
+  }
+  const flags = fields.uint8("flags of a layout");
+  const count = fields.uint8("dimensions of a layout");
+  const width = fields.uint8("bytes of a length");
+  if (width < 1 || width > 8) throw fields.bad("bytes of a length", "1 to 8", width);
+  const dims = Array.from({ length: count }, () => fields.uint(width, "length of a chunk")).slice(0, -1);
+  const type = fields.uint8("index of the chunks");
+  const isFiltered = (flags & 2) !== 0;
+  let index: ChunkIndex;
+  if (type === 1) {
+    const size = isFiltered ? fields.size("length of the chunk") : undefined;
+    index = { kind: "single", size, mask: isFiltered ? fields.uint32("filters left out") : 0 };
+  } else if (type === 2) index = { kind: "implicit" };
+  else if (type === 3) {
+    fields.skip(1);
+    index = { kind: "fixed" };
+  } else if (type === 4) {
+    fields.skip(5);
+    index = { kind: "extensible" };
+  } else if (type === 5) {
+    fields.skip(6);
+    index = { kind: "tree-2" };
+  } else
+    throw fields.unsupported(`an index of chunks of type ${type}`, {
+      field: "index of the chunks",
+      found: type,
+    });
+  return chunked(fields, {
+    dims,
+    address: fields.address("address of the chunks"),
+    rank,
+    index,
+    bareEdges: (flags & 1) !== 0,
+  });
+}
+
+function chunked(
+  fields: Fields,
+  found: {
+    dims: readonly number[];
+    address: number | undefined;
+    rank: number;
+    index?: ChunkIndex;
+    bareEdges?: boolean;
+  },
+): Hdf5Layout {
+  const { dims, address, rank, index = { kind: "tree-1" }, bareEdges = false } = found;
+  if (dims.length !== rank || dims.includes(0))
+    throw fields.bad("lengths of a chunk", `${rank} lengths of 1 or more`, dims.join());
+  return { kind: "chunked", chunks: dims, address, index, bareEdges };
+}
+
+function readFilters(fields: Fields): Hdf5Filter[] {
+  const version = fields.uint8("version of the filters");
+  const count = fields.uint8("number of filters");
+  if (version === 1) fields.skip(6);
+  return Array.from({ length: count }, () => {
+    const id = fields.uint16("id of a filter");
+    const length = version === 1 || id >= 256 ? fields.uint16("length of a filter's name") : 0;
+    fields.skip(2);
+    const values = fields.uint16("values of a filter");
+    const name = decodeText(
+      fields.bytes(version === 1 ? Math.ceil(length / 8) * 8 : length, "name of a filter"),
+    ).replace(/\0.*$/s, "");
+    const list = Array.from({ length: values }, () => fields.uint32("a value of a filter"));
+    if (version === 1 && values % 2 === 1) fields.skip(4);
+    return { id, name, values: list };
+  });
+}
+
+function readFill(fields: Fields, itemSize: number): Uint8Array | undefined {
+  const version = fields.uint8("version of the fill value");
+  let isDefined = true;
+  if (version < 3) {
+    fields.skip(2);
+    isDefined = fields.uint8("fill value") !== 0 || version === 1;
+  } else isDefined = (fields.uint8("flags of the fill value") & 0x20) !== 0;
+  if (!isDefined || fields.left < 4) return undefined;
+  const size = fields.uint32("length of the fill value");
+  return size === itemSize ? fields.bytes(size, "fill value") : undefined;
+}
+
+type Attribute = { readonly name: string; readonly value: AttributeValue };
+
+async function readAttributes(file: Hdf5File, messages: readonly Message[]): Promise<Attribute[]> {
+  const found: Attribute[] = [];
+  const add = (fields: Fields): void => {
+    const attribute = readAttribute(fields, (part) => readDataspace(part).dims);
+    if (attribute !== undefined) found.push(attribute);
+  };
+  for (const { type, isShared, fields } of messages) {
+    if (type === ATTRIBUTE && !isShared) add(fields);
+    if (type !== ATTRIBUTE_INFO) continue;
+    fields.skip(1);
+    const flags = fields.uint8("flags of the attributes");
+    if ((flags & 1) !== 0) fields.skip(2);
+    const heap = fields.address("heap of the attributes");
+    const tree = fields.address("tree of the attributes");
+    if (heap === undefined || tree === undefined) continue;
+    const opened = await FractalHeap.open(file, heap);
+    for await (const record of recordsOf(file, tree))
+      add(await opened.read(record.part(8, "id of an attribute")));
+  }
+  return found;
+}
+
+/** The members of a group, in the order of their names. */
+async function readLinks(file: Hdf5File, messages: readonly Message[]): Promise<Hdf5Group["links"]> {
+  const links = new Map<string, { readonly address?: number; readonly why?: string }>();
+  for (const { type, fields } of messages) {
+    if (type === LINK) addLink(fields, links);
+    else if (type === SYMBOL_TABLE) {
+      const tree = fields.someAddress("tree of a group");
+      const heap = await LocalHeap.open(file, fields.someAddress("names of a group"));
+      await readSymbols(file, tree, { heap, links, nodes: { left: MAX_NODES } }, 0);
+    } else if (type === LINK_INFO) {
+      fields.skip(1);
+      if ((fields.uint8("flags of the links") & 1) !== 0) fields.skip(8);
+      const heap = fields.address("heap of the links");
+      const tree = fields.address("tree of the links");
+      if (heap === undefined || tree === undefined) continue;
+      const opened = await FractalHeap.open(file, heap);
+      for await (const record of recordsOf(file, tree)) {
+        record.skip(4);
+        addLink(await opened.read(record.part(record.left, "id of a link")), links);
+      }
+    }
+  }
+  return new Map([...links].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+type Links = Map<string, { readonly address?: number; readonly why?: string }>;
+
+function addLink(fields: Fields, links: Links): void {
+  fields.skip(1);
+  const flags = fields.uint8("flags of a link");
+  const kind = (flags & 8) === 0 ? 0 : fields.uint8("type of a link");
+  if ((flags & 4) !== 0) fields.skip(8);
+  if ((flags & 16) !== 0) fields.skip(1);
+  const name = decodeText(fields.bytes(fields.uint(1 << (flags & 3), "length of a name"), "name of a link"));
+  if (kind === 0) links.set(name, { address: fields.someAddress("address of a link") });
+  else
+    links.set(name, {
+      why:
+        kind === 64 ? "a link to another file, which is not followed" : "a soft link, which is not followed",
+    });
+}
+
+interface Symbols {
+  readonly heap: LocalHeap;
+  readonly links: Links;
+  readonly nodes: { left: number };
+}
+
+/** Old groups: a B-tree of version 1 over nodes of symbols. */
+async function readSymbols(file: Hdf5File, address: number, symbols: Symbols, depth: number): Promise<void> {
+  const { offsetSize, lengthSize } = file;
+  const head = await file.fields(address, 8 + 2 * offsetSize, "a node of a group");
+  if (--symbols.nodes.left < 0 || depth > MAX_DEPTH)
+    throw head.bad("the tree of a group", "a tree", "one without an end");
+  head.expect("TREE");
+  head.skip(1);
+  const level = head.uint8("level of a node");
+  const used = head.uint16("entries of a node");
+  const entries = await file.fields(
+    address + head.at + 2 * offsetSize,
+    used * (lengthSize + offsetSize),
+    "a node of a group",
+  );
+  for (let i = 0; i < used; i++) {
+    entries.size("key of a node");
+    const child = entries.someAddress("child of a node");
+    if (level > 0) {
+      await readSymbols(file, child, symbols, depth + 1);
+      continue;
+    }
+    const node = await file.fields(child, 8, "a node of symbols");
+    node.expect("SNOD");
+    node.skip(2);
+    const count = node.uint16("symbols of a node");
+    const list = await file.fields(child + 8, count * (2 * offsetSize + 24), "a node of symbols");
+    for (let s = 0; s < count; s++) {
+      const name = symbols.heap.text(list.uint(offsetSize, "name of a symbol"));
+      const target = list.address("header of a symbol");
+      const cache = list.uint32("type of a symbol");
+      list.skip(20);
+      if (cache === 2 || target === undefined)
+        symbols.links.set(name, { why: "a soft link, which is not followed" });
+      else symbols.links.set(name, { address: target });
+    }
+  }
+}

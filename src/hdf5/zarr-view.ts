@@ -1,0 +1,401 @@
+/**
+ * An HDF5 file as a store of Zarr v2: its groups are Zarr groups, its datasets Zarr arrays, its chunks the same bytes where they lie.
+ *
+ * So all that reads Zarr arrays reads datasets, and chunks of Blosc are carried on without recompressing. Values that lie in one piece
+ * are shown as chunks of about a mebibyte. Reads only. Knows how filters of HDF5 are called in Zarr.
+ */
+import { at } from "../bytes/at.ts";
+import { SuperchunkError } from "../errors.ts";
+import { parseDType } from "../format/dtype.ts";
+import { stringifyJson } from "../format/json.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import { joinKey, splitKey } from "../store/key.ts";
+import { resolveRange } from "../store/range.ts";
+import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
+import type { Chain } from "../zarr/codecs/chain.ts";
+import { V2_DOCUMENTS, v2Chain } from "../zarr/document/metadata-v2.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
+import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
+import { type Hdf5Chunk, listChunks } from "./chunks.ts";
+import { Hdf5File } from "./file.ts";
+import { type Hdf5Dataset, type Hdf5Filter, type Hdf5Group, readObject } from "./objects.ts";
+
+/** Bytes of a chunk, about, of values that lie in one piece. */
+const PIECE = 1 << 20;
+/** Groups inside of one another at most. */
+const MAX_DEPTH = 64;
+
+const BLOSC = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
+const SHUFFLE = ["noshuffle", "shuffle", "bitshuffle"];
+
+/** A chunk as it is shown: a part of the file, bytes of its header, or another encoding of them. */
+interface Shown {
+  readonly size: number;
+  readonly place?: Hdf5Chunk;
+  /** Zero bytes after the stored ones. */
+  readonly padding?: number;
+  make?(stored: Uint8Array): Promise<Uint8Array>;
+}
+
+/** A dataset as a Zarr array. */
+interface ShownArray {
+  readonly document: JsonObject;
+  chunk(name: string): Shown | undefined;
+  names(): Iterable<string>;
+}
+
+/** A group, or a dataset; with the addresses of all groups that it is in, and its own. */
+type Node = { readonly above: ReadonlySet<number> } & (
+  | { readonly object: Hdf5Group; readonly array?: undefined }
+  | { readonly object: Hdf5Dataset; readonly array: Promise<ShownArray> }
+);
+
+/** The file as a store. Keys are those of a Zarr v2 hierarchy. */
+class Hdf5Store implements ReadableStore {
+  readonly #file: Hdf5File;
+  readonly #nodes = new Map<string, Promise<Node | undefined>>();
+
+  constructor(file: Hdf5File) {
+    this.#file = file;
+  }
+
+  describe(key: string): string {
+    return key === "" ? this.#file.path : `${this.#file.path}/${key}`;
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const document = await this.#document(key);
+    if (document !== undefined) return document;
+    const shown = await this.#chunk(key);
+    return shown && this.#read(shown, options);
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const shown = await this.#chunk(key);
+    if (shown?.place !== undefined && shown.make === undefined && shown.padding === undefined) {
+      const { offset, length } = resolveRange(range, shown.size, key);
+      const part = { offset: shown.place.position + offset, length };
+      return length === 0 ? new Uint8Array(0) : this.#file.store.getRange(this.#file.key, part, options);
+    }
+    const bytes = await this.get(key, options);
+    if (bytes === undefined) return undefined;
+    const { offset, length } = resolveRange(range, bytes.length, key);
+    return bytes.subarray(offset, offset + length);
+  }
+
+  async stat(key: string): Promise<ObjectInfo | undefined> {
+    const shown = await this.#chunk(key);
+    const made = shown?.make === undefined ? shown : { size: (await this.#read(shown)).length };
+    const size = made === undefined ? (await this.#document(key))?.length : made.size;
+    return size === undefined ? undefined : { size, version: `${this.#file.version}:${key}` };
+  }
+
+  async *list(folder: string): AsyncGenerator<ListEntry> {
+    const node = await this.#node(folder);
+    if (node === undefined) return;
+    const document = node.array === undefined ? V2_DOCUMENTS.group : V2_DOCUMENTS.array;
+    for (const name of [document, V2_DOCUMENTS.attributes]) yield { name, kind: "object" };
+    if (node.array !== undefined)
+      for (const name of (await node.array).names()) yield { name, kind: "object" };
+    else for (const name of node.object.links.keys()) yield { name, kind: "folder" };
+  }
+
+  async close(): Promise<void> {
+    await this.#file.store.close?.();
+  }
+
+  async #read({ place, padding = 0, make, size }: Shown, options?: StoreOptions): Promise<Uint8Array> {
+    if (place === undefined) return (await make?.(new Uint8Array(0))) ?? new Uint8Array(size);
+    const { store, key, path } = this.#file;
+    const bytes = await store.getRange(key, { offset: place.position, length: place.size }, options);
+    if (bytes?.length !== place.size)
+      throw new SuperchunkError(
+        "TRUNCATED",
+        `a chunk of ${place.size} bytes at byte ${place.position} reaches over the end of the file, which is cut short; look for a whole copy`,
+        { path, offset: place.position, expected: place.size, found: bytes?.length ?? 0 },
+      );
+    if (make !== undefined) return make(bytes);
+    if (padding === 0) return bytes;
+    const padded = new Uint8Array(place.size + padding);
+    padded.set(bytes);
+    return padded;
+  }
+
+  async #document(key: string): Promise<Uint8Array | undefined> {
+    const { folder, name } = splitKey(key);
+    const documents: readonly string[] = [V2_DOCUMENTS.array, V2_DOCUMENTS.group, V2_DOCUMENTS.attributes];
+    if (!documents.includes(name)) return undefined;
+    const node = await this.#node(folder);
+    if (node === undefined) return undefined;
+    const text = (value: JsonValue): Uint8Array => new TextEncoder().encode(stringifyJson(value));
+    if (name === V2_DOCUMENTS.attributes) return text(node.object.attrs);
+    if (name === V2_DOCUMENTS.group) return node.array === undefined ? text({ zarr_format: 2 }) : undefined;
+    return node.array === undefined ? undefined : text((await node.array).document);
+  }
+
+  async #chunk(key: string): Promise<Shown | undefined> {
+    const { folder, name } = splitKey(key);
+    if (!/^\d+(?:\.\d+)*$/.test(name)) return undefined;
+    const node = await this.#node(folder);
+    return node?.array === undefined ? undefined : (await node.array).chunk(name);
+  }
+
+  #node(path: string): Promise<Node | undefined> {
+    const known = this.#nodes.get(path);
+    if (known !== undefined) return known;
+    const opening = this.#open(path);
+    this.#nodes.set(path, opening);
+    opening.catch(() => this.#nodes.delete(path));
+    return opening;
+  }
+
+  async #open(path: string): Promise<Node | undefined> {
+    let address: number | undefined = this.#file.root;
+    const above = new Set<number>();
+    if (path !== "") {
+      const { folder, name } = splitKey(path);
+      if (path.split("/").length > MAX_DEPTH)
+        throw new SuperchunkError(
+          "LIMIT",
+          `groups are more than ${MAX_DEPTH} deep inside of one another; perhaps one holds itself`,
+          { path: this.describe(path) },
+        );
+      const parent = await this.#node(folder);
+      if (parent === undefined || parent.array !== undefined) return undefined;
+      const link = parent.object.links.get(name);
+      if (link === undefined) return undefined;
+      if (link.why !== undefined)
+        throw new SuperchunkError("UNSUPPORTED", `it is ${link.why}; name what it leads to`, {
+          path: this.describe(path),
+        });
+      address = link.address;
+      for (const each of parent.above) above.add(each);
+      if (address !== undefined && above.has(address))
+        throw new SuperchunkError(
+          "UNSUPPORTED",
+          "it is a link back to a group that it is in; name that group",
+          {
+            path: this.describe(path),
+          },
+        );
+    }
+    if (address === undefined) return undefined;
+    const object = await readObject(this.#file, address);
+    above.add(address);
+    if (object.kind === "group") return { object, above };
+    const array = showDataset(this.#file, object, this.describe(path));
+    array.catch(() => undefined); // told to whoever asks for it
+    return { object, array, above };
+  }
+}
+
+/** A dataset as a Zarr v2 array. Throws UNSUPPORTED for datatypes and filters that Zarr arrays do not have here. */
+async function showDataset(file: Hdf5File, dataset: Hdf5Dataset, path: string): Promise<ShownArray> {
+  const { shape, type, layout, fill } = dataset;
+  if (type.numpy === undefined)
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `its items are ${type.name}, which no array here can hold. Read it with h5py, and write it with a dtype of fixed length`,
+      {
+        path,
+        field: "dtype",
+        found: type.name,
+      },
+    );
+  const dtype = parseDType(type.numpy, path);
+  const rowBytes = shape.slice(1).reduce((product, length) => product * length, type.size);
+  const chunks =
+    layout.kind === "chunked"
+      ? layout.chunks
+      : shape.map((length, d) =>
+          Math.max(
+            1,
+            d === 0 && layout.kind === "contiguous"
+              ? Math.min(length, Math.floor(PIECE / Math.max(1, rowBytes)) || 1)
+              : length,
+          ),
+        );
+  const filters =
+    layout.kind === "chunked" ? dataset.filters.map((filter) => asZarrFilter(filter, { dataset, path })) : [];
+  const document = {
+    zarr_format: 2,
+    shape,
+    chunks,
+    dtype: type.numpy,
+    compressor: null,
+    filters: filters.length === 0 ? null : filters,
+    fill_value: fillJson(type.numpy, fill ?? new Uint8Array(type.size)),
+    order: "C",
+    dimension_separator: ".",
+  };
+  const nbytes = chunks.reduce((product, length) => product * length, type.size);
+  if (layout.kind === "chunked") {
+    const stored = await listChunks(file, dataset, layout);
+    const chainOf = (list: readonly JsonObject[]): Chain =>
+      v2Chain(dtype, shape.length, { order: "C", compressor: null, filters: list }, { path, field: "" });
+    const edge = chunks.map((length, d) => Math.floor((shape[d] as number) / length));
+    const isEdge = (name: string): boolean =>
+      name.split(".").some((index, d) => Number(index) >= at(edge, d));
+    return {
+      document,
+      names: () => stored.keys(),
+      chunk: (name) => {
+        const place = stored.get(name);
+        if (place === undefined) return undefined;
+        const mask = layout.bareEdges && isEdge(name) ? 2 ** filters.length - 1 : place.mask;
+        const left = filters.filter((_, i) => ((mask >>> i) & 1) === 0);
+        if (left.length === filters.length) return { size: place.size, place };
+        // A writer left filters out where they did not make the chunk smaller: readers of Zarr expect all of them.
+        return {
+          size: place.size,
+          place,
+          make: (bytes) => encodeAll(bytes, { from: chainOf(left), to: chainOf(filters), nbytes }),
+        };
+      },
+    };
+  }
+  const total = shape.reduce((product, length) => product * length, type.size);
+  const [rows = 1] = chunks;
+  const [length = 1] = shape;
+  const count = total === 0 ? 0 : Math.ceil(length / rows);
+  const rest = shape
+    .slice(1)
+    .map(() => ".0")
+    .join("");
+  const position =
+    layout.kind === "compact"
+      ? layout.position
+      : layout.address === undefined
+        ? undefined
+        : file.positionOf(layout.address);
+  const nameOf = (index: number): string => `${index}${rest}`;
+  return {
+    document,
+    *names() {
+      if (position !== undefined) for (let i = 0; i < count; i++) yield nameOf(i);
+    },
+    chunk: (name) => {
+      const index = Number(name.split(".")[0]);
+      if (position === undefined || index >= count || name !== nameOf(index)) return undefined;
+      const size = Math.min(nbytes, total - index * nbytes);
+      return {
+        size: nbytes,
+        padding: nbytes - size,
+        place: { position: position + index * nbytes, size, mask: 0 },
+      };
+    },
+  };
+}
+
+async function encodeAll(
+  bytes: Uint8Array,
+  { from, to, nbytes }: { from: Chain; to: Chain; nbytes: number },
+): Promise<Uint8Array> {
+  let current = bytes;
+  for (const stage of [...from.stages].reverse())
+    current = await stage.decode(current, nbytes + 65_536, false);
+  for (const stage of to.stages) current = await stage.encode(current);
+  return current;
+}
+
+/** A filter of HDF5 as one of numcodecs. Throws `UNSUPPORTED` for those that are not known here. */
+function asZarrFilter(
+  { id, name, values }: Hdf5Filter,
+  { dataset, path }: { dataset: Hdf5Dataset; path: string },
+): JsonObject {
+  const [level] = values;
+  switch (id) {
+    case 1:
+      return { id: "zlib", level: level ?? 1 };
+    case 2:
+      return { id: "shuffle", elementsize: level ?? dataset.type.size };
+    case 3:
+      return { id: "fletcher32" };
+    case 32001: {
+      const [, , , , clevel = 5, shuffle = 1, compressor = 0] = values;
+      return {
+        id: "blosc",
+        cname: BLOSC[compressor] ?? "blosclz",
+        clevel: Math.min(9, clevel),
+        shuffle: Math.min(SHUFFLE.length - 1, shuffle),
+        blocksize: 0,
+      };
+    }
+    case 32015:
+      return { id: "zstd", level: level ?? 3 };
+    default: {
+      const what = name === "" ? `filter ${id}` : `filter ${id} (${name})`;
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `its chunks are written with ${what}; deflate, shuffle, fletcher32, Blosc (32001) and zstd (32015) are known. Read it with h5py and hdf5plugin, and write it with one of them`,
+        {
+          path,
+          field: "filters",
+          expected: "1, 2, 3, 32001 or 32015",
+          found: id,
+        },
+      );
+    }
+  }
+}
+
+/** The fill value as Zarr v2 has it: numbers as they are, the bytes of all else in base64. */
+function fillJson(numpy: JsonValue, fill: Uint8Array): JsonValue {
+  const kind = typeof numpy === "string" ? numpy[1] : "V";
+  const isZero = fill.every((byte) => byte === 0);
+  if (typeof numpy !== "string" || kind === "V" || kind === "S") return toBase64(fill);
+  if (kind === "b") return !isZero;
+  if (isZero) return kind === "c" ? [0, 0] : 0;
+  const view = new DataView(fill.buffer, fill.byteOffset, fill.byteLength);
+  const little = numpy[0] !== ">";
+  const float = (at: number, size: number): JsonValue => {
+    const value = size === 8 ? view.getFloat64(at, little) : view.getFloat32(at, little);
+    if (Number.isFinite(value)) return value;
+    return Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+  };
+  if (kind === "c") return [float(0, fill.length / 2), float(fill.length / 2, fill.length / 2)];
+  if (kind === "f") return fill.length === 2 ? halfJson(view.getUint16(0, little)) : float(0, fill.length);
+  let value = 0n;
+  for (let i = 0; i < fill.length; i++)
+    value = (value << 8n) | BigInt(fill[little ? fill.length - 1 - i : i] as number);
+  if (kind === "i") value = BigInt.asIntN(8 * fill.length, value);
+  return value;
+}
+
+/** A float of two bytes. */
+function halfJson(bits: number): JsonValue {
+  const sign = bits >> 15 === 1 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
+  if (exponent === 31) return fraction !== 0 ? "NaN" : sign > 0 ? "Infinity" : "-Infinity";
+  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+function toBase64(bytes: Uint8Array): string {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
+
+/**
+ * Opens what a key leads to in an HDF5 file: its root, or after the file's key the path of a group or dataset in it
+ * (`bars.h5/group/prices`). Undefined where there is no such file.
+ *
+ * @throws NOT_FOUND for a path that the file does not have; UNSUPPORTED for datatypes, filters and layouts that are not known here; the
+ * codes of damage
+ */
+export async function openHdf5Node(
+  store: ReadableStore,
+  key: string,
+  options: OpenZarrOptions = {},
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const parts = key.split("/");
+  for (let count = parts.length; count > 0; count--) {
+    const name = joinKey(...parts.slice(0, count));
+    if ((await store.stat(name, options)) === undefined) continue;
+    const file = await Hdf5File.open(store, name, options);
+    return (
+      file && openZarr(new Hdf5Store(file), parts.slice(count).join("/"), { ...options, dialect: "hdf5" })
+    );
+  }
+  return undefined;
+}

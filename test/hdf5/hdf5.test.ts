@@ -1,0 +1,200 @@
+/** HDF5 files by h5py and PyTables: every value as the program that wrote it says, and nothing wrong from damaged ones. */
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { convert } from "../../src/convert/run/convert.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { findReadables } from "../../src/open/find-readables.ts";
+import { open, openArray } from "../../src/open/open.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import type { ByteRange, ReadableStore } from "../../src/store/types.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { sweep } from "../scope.ts";
+
+const folder = fileURLToPath(new URL("../../fixtures/hdf5", import.meta.url));
+const images = new Map(
+  readdirSync(folder)
+    .filter((name) => name.endsWith(".h5"))
+    .map((name) => [name, new Uint8Array(readFileSync(join(folder, name)))] as const),
+);
+const values = JSON.parse(readFileSync(join(folder, "values.json"), "utf8")) as Readonly<
+  Record<string, { readonly shape: readonly number[]; readonly sha256: string }>
+>;
+const store = new MemoryStore(images);
+
+function sha256(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+test.each(Object.entries(values))(
+  "%s has the values that were written",
+  async (key, { shape, sha256: sum }) => {
+    const array = await openArray(store, key);
+    expect(array.shape).toEqual(shape);
+    expect(array.dialect).toBe("hdf5");
+    expect(sha256(await array.getBytes())).toBe(sum);
+  },
+);
+
+test("attributes are numbers, text and lists; many of them lie in a heap", async () => {
+  for (const file of ["h5py-earliest.h5", "h5py-latest.h5"]) {
+    expect((await open(store, file)).attrs).toEqual({ title: "a file", count: 3, list: [1.5, 2.5] });
+    expect((await open(store, `${file}/g/blosc-lz4`)).attrs).toEqual({ units: "USD" });
+    const { attrs } = await open(store, `${file}/contiguous`);
+    expect(attrs).toEqual(Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`k${i}`, i])));
+  }
+});
+
+test("a folder's walk finds every dataset, and names what cannot be read with the reason", async () => {
+  const found = new Set<string>();
+  const refused: Record<string, string> = {};
+  for await (const { path, array, error } of findReadables(store)) {
+    if (array !== undefined) found.add(path);
+    if (isSuperchunkError(error)) refused[path] = error.code;
+    else expect(error).toBeUndefined();
+  }
+  for (const key of Object.keys(values)) expect(found.has(key), key).toBe(true);
+  const names = ["elsewhere", "g/loop", "lzf", "soft", "variable", "virtual"];
+  expect(refused).toEqual(
+    Object.fromEntries(
+      ["h5py-earliest.h5", "h5py-latest.h5"].flatMap((file) =>
+        names.map((name) => [`${file}/${name}`, "UNSUPPORTED"]),
+      ),
+    ),
+  );
+});
+
+test("what a file does not have is not found", async () => {
+  await expect(open(store, "pytables.h5/bars/weekly")).rejects.toMatchObject({ code: "NOT_FOUND" });
+  await expect(open(store, "pytables.h5/prices/x")).rejects.toMatchObject({ code: "NOT_FOUND" });
+  await expect(open(store, "absent.h5/prices")).rejects.toMatchObject({ code: "NOT_FOUND" });
+});
+
+/** Counts the requests that reads make. */
+function counting(inner: ReadableStore): { readonly store: ReadableStore; count: number } {
+  const counted = { count: 0, store: inner };
+  counted.store = {
+    describe: (key) => inner.describe(key),
+    get: (key, options) => inner.get(key, options),
+    getRange: (key: string, range: ByteRange, options) => {
+      counted.count++;
+      return inner.getRange(key, range, options);
+    },
+    stat: (key, options) => inner.stat(key, options),
+    list: (key, options) => inner.list(key, options),
+  };
+  return counted;
+}
+
+test("a dataset is opened with two reads of metadata, and an element is one read more", async () => {
+  const counted = counting(store);
+  const array = await openArray(counted.store, "pytables.h5/prices");
+  // The first four bytes, and one page of metadata.
+  expect(counted.count).toBeLessThanOrEqual(3);
+  const before = counted.count;
+  await array.get([10]);
+  expect(counted.count - before).toBeLessThanOrEqual(2);
+});
+
+test("chunks of Blosc go to Zarr as they are, those that Blosc left alone too", async () => {
+  for (const [key, copied] of [
+    ["pytables.h5/prices", 6],
+    ["h5py-latest.h5/g/blosc-zstd", 16],
+    ["h5py-earliest.h5/g/random", 10],
+  ] as const) {
+    const target = new MemoryStore();
+    const report = await convert(
+      await open(store, key),
+      { store: target, path: "out" },
+      { to: "zarr", verify: true },
+    );
+    expect(report, key).toMatchObject({ chunksCopied: copied, chunksRecoded: 0, verified: true });
+    const array = await openZarrArray(target, "out");
+    expect(sha256(await array.getBytes()), key).toBe(values[key]?.sha256);
+  }
+});
+
+describe("damage", () => {
+  /** Datasets that are read of a damaged file. */
+  const keys = [
+    "contiguous",
+    "g/blosc-lz4",
+    "g/deflate",
+    "endless",
+    "endless-both",
+    "fixed",
+    "many/d37",
+    "table",
+  ];
+
+  /** Reads what there is; damage must be told by an error of this library, in bounded time and memory. */
+  async function readAll(
+    file: string,
+    image: Uint8Array,
+  ): Promise<{ readonly wrong: string[]; readonly told: number }> {
+    const damaged = new MemoryStore(new Map([[file, image]]));
+    const wrong: string[] = [];
+    let told = 0;
+    for (const name of keys) {
+      try {
+        const array = await openArray(damaged, `${file}/${name}`);
+        if (array.nchunks > 10_000) continue;
+        if (sha256(await array.getBytes()) !== values[`${file}/${name}`]?.sha256) wrong.push(name);
+      } catch (error) {
+        if (!isSuperchunkError(error)) throw error;
+        told++;
+      }
+    }
+    return { wrong, told };
+  }
+
+  test("a file that is cut short says so, wherever it is cut", async () => {
+    for (const file of ["h5py-earliest.h5", "h5py-latest.h5"]) {
+      const image = images.get(file) ?? new Uint8Array(0);
+      const step = sweep(997, 20_011);
+      for (let length = 0; length < image.length; length += step) {
+        const { wrong } = await readAll(file, image.subarray(0, length));
+        expect(wrong, `${file} cut to ${length}`).toEqual([]);
+      }
+    }
+  });
+
+  test("structures with checksums give no wrong value where a byte of them is another", async () => {
+    const file = "h5py-latest.h5";
+    const image = images.get(file) ?? new Uint8Array(0);
+    const text = Buffer.from(image).toString("latin1");
+    const starts = [...text.matchAll(/OHDR|OCHK|FRHP|FHIB|BTHD|BTLF|FAHD|FADB|EAHD|EAIB|EASB|EADB/g)].map(
+      ({ index }) => index,
+    );
+    expect(starts.length).toBeGreaterThan(60);
+    let damaged = 0;
+    const step = sweep(1, 9);
+    for (let i = 0; i < starts.length; i += step) {
+      const copy = image.slice();
+      const at = (starts[i] as number) + 5 + (i % 7);
+      copy[at] = (copy[at] as number) ^ (1 << (i % 8));
+      const { wrong, told } = await readAll(file, copy);
+      expect(wrong, `byte ${at}`).toEqual([]);
+      damaged += told > 0 ? 1 : 0;
+    }
+    expect(damaged).toBeGreaterThan(0);
+  });
+
+  test("old structures have no checksums: what is wrong with them ends in an error of this library, or is read", async () => {
+    const file = "h5py-earliest.h5";
+    const image = images.get(file) ?? new Uint8Array(0);
+    let random = 7;
+    const next = (limit: number): number => {
+      random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
+      return random % limit;
+    };
+    for (let i = 0; i < sweep(2000, 60); i++) {
+      const copy = image.slice();
+      for (let changes = 0; changes < 4; changes++) copy[next(16_384)] = next(256);
+      await readAll(file, copy); // throws what is not told as damage
+    }
+    expect(await readAll(file, image)).toEqual({ wrong: [], told: 0 });
+  });
+});
