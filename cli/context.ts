@@ -1,6 +1,6 @@
 /** What every command gets: its streams, and where it leaves its exit code. */
 import { type JsonValue, stringifyJson } from "../src/index.ts";
-import { describeFailure, EXIT } from "./failure.ts";
+import { describeFailure, EXIT, inCommandWords } from "./failure.ts";
 import { type Io, Output } from "./output/output.ts";
 import { printable } from "./values/cell-text.ts";
 
@@ -74,7 +74,7 @@ export class Context {
 
   /** A line for people on stderr. */
   message(text: string): void {
-    this.io.stderr.write(`superchunk: ${printable(this.hide(text))}\n`);
+    this.io.stderr.write(`superchunk: ${printable(this.hide(inCommandWords(text)))}\n`);
   }
 
   /** The one line of an error on stderr. */

@@ -62,7 +62,7 @@ export function toJsonFailure(error: unknown): JsonFailure {
     const { path, offset, chunk, field, expected, found } = error.details;
     return {
       code: error.code,
-      message: error.message,
+      message: inCommandWords(error.message),
       ...(path === undefined ? {} : { path }),
       ...(offset === undefined ? {} : { offset }),
       ...(chunk === undefined ? {} : { chunk }),
@@ -82,6 +82,17 @@ export function toJsonFailure(error: unknown): JsonFailure {
     };
   }
   return { code: "INTERNAL", message: error instanceof Error ? error.message : String(error) };
+}
+
+/** Options of the library that its messages name, as `{holes: "fill"}`, and that the command has too. */
+const OPTIONS = /\{(chunklen|damaged|dtype|fill|holes|scan|shape)(?:: (true|"[^"]*"))?\}/g;
+
+/** A message of the library with its options as those of the command: `--holes fill`. */
+export function inCommandWords(message: string): string {
+  return message.replace(OPTIONS, (_, name: string, value = "true") => {
+    const text = String(value);
+    return text === "true" ? `--${name}` : `--${name} ${text.replace(/^"(\w+)"$/, "$1")}`;
+  });
 }
 
 /** A value as JSON can hold it. */

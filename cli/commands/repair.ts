@@ -1,6 +1,14 @@
 /** `superchunk repair`: what is whole of a damaged archive, in a copy or, an array of superchunks, where it lies. */
 import { type Command, Option } from "commander";
-import { type Hole, isSuperchunkError, type JsonValue, parseJson, SuperchunkError } from "../../src/index.ts";
+import {
+  type Hole,
+  type HolePolicy,
+  isSuperchunkError,
+  type JsonValue,
+  parseJson,
+  type RepairReport,
+  SuperchunkError,
+} from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../failure.ts";
@@ -124,7 +132,7 @@ async function repair(
     if (report.setAside !== undefined)
       context.message(`what was replaced is in ${report.setAside}; remove it when it is not needed any more`);
     if (dryRun === true && holes === undefined && report.holes.length > 0) {
-      context.message(`${path}: ${refusalText(report.holes)}`);
+      context.message(`${path}: ${refusalText(report.holes, report.policies)}`);
       return;
     }
     const before = rowsBefore === undefined ? "an unknown number" : formatPlural(rowsBefore, "row");
@@ -137,22 +145,29 @@ async function repair(
   } catch (error) {
     const found = refusedHoles(error);
     if (found === undefined || json === true) throw error;
-    for (const hole of found) context.message(`bad: ${holeText(hole)}`);
-    context.message(`${path}: ${refusalText(found)}`);
+    for (const hole of found.holes) context.message(`bad: ${holeText(hole)}`);
+    context.message(`${path}: ${refusalText(found.holes, found.policies)}`);
     context.note(EXIT.damaged);
   }
 }
 
 /** The holes because of which nothing was done, if that is what the error says. */
-function refusedHoles(error: unknown): readonly Hole[] | undefined {
+function refusedHoles(error: unknown): Pick<RepairReport, "holes" | "policies"> | undefined {
   if (!isSuperchunkError(error, "INCOMPLETE") || error.details.field !== "holes") return undefined;
-  return error.details.found as readonly Hole[];
+  const { found, expected } = error.details;
+  return { holes: found as readonly Hole[], policies: expected as readonly HolePolicy[] };
 }
 
-function refusalText(holes: readonly Hole[]): string {
+const POLICIES: { readonly [policy in HolePolicy]: string } = {
+  fill: "fill keeps the places of all rows",
+  drop: "drop moves rows up",
+  cut: "cut ends the rows at the first hole",
+};
+
+function refusalText(holes: readonly Hole[], policies: readonly HolePolicy[]): string {
   const rows = holes.reduce((sum, { from, to }) => sum + to - from, 0);
   const chunks = `${formatPlural(holes.length, "chunk")} ${holes.length === 1 ? "is" : "are"}`;
-  return `${chunks} missing or damaged, with ${formatPlural(rows, "row")}. Nothing was written: --holes fill keeps the places of all rows, drop moves rows up, cut ends the rows at the first hole`;
+  return `${chunks} missing or damaged, with ${formatPlural(rows, "row")}. Nothing was written: --holes ${policies.map((policy) => POLICIES[policy]).join(", ")}`;
 }
 
 /** A value as JSON; text that is not JSON stands for itself. */

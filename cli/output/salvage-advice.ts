@@ -1,6 +1,7 @@
 /** What `verify` says after a damaged archive: what of it can be saved, and by which command. */
 import { isSuperchunkError } from "../../src/index.ts";
 import { repairArray } from "../../src/node/index.ts";
+import { inCommandWords } from "../failure.ts";
 import { formatCount, formatPlural } from "../input/units.ts";
 import type { Io } from "./output.ts";
 import { startProgress } from "./progress.ts";
@@ -46,7 +47,7 @@ export async function adviseOnSalvage(
   } catch (error) {
     if (!isSuperchunkError(error)) throw error;
     if (error.code !== "INCOMPLETE") return undefined;
-    return { whole: null, gone: 0, command, text: `more has to be known: ${error.summary}` };
+    return { whole: null, gone: 0, command, text: `more has to be known: ${inCommandWords(error.summary)}` };
   } finally {
     bar?.finish();
   }

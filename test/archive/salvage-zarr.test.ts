@@ -45,7 +45,8 @@ test.each(arrays)(
       expect(seen.map(({ done, unit }) => [done, unit])).toEqual(seen.map((_, i) => [i + 1, "chunks"]));
       if (plan.holes.length > 0)
         await expect(repairArray(damaged, key, { into }), name).rejects.toMatchObject({
-          details: { field: "holes" },
+          details: { field: "holes", expected: ["fill"] },
+          message: expect.stringMatching(/\{holes: "fill"\}(?!.*drop)/),
         });
       const { holes, rows, whole: saved } = await repairArray(damaged, key, { into, holes: "fill" });
       expect(rows).toBe(array.shape[0] ?? 1);

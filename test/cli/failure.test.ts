@@ -83,3 +83,14 @@ describe("an error for programs", () => {
     });
   });
 });
+
+it("options of the library in a message are those of the command; other braces stay", () => {
+  const error = new SuperchunkError(
+    "INCOMPLETE",
+    'give {dtype: "<f8"}, {shape}, {scan: true} and {holes: "fill"}; not {other: true} of {holes',
+    { path: "{x}.blp" },
+  );
+  expect(describeFailure(error)).toBe(
+    '{x}.blp: give --dtype "<f8", --shape, --scan and --holes fill; not {other: true} of {holes',
+  );
+});

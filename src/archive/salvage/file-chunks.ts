@@ -386,7 +386,7 @@ class Search {
       this.#stoppedAt ??= start;
       if (!this.#facts.scan) {
         this.#problems.push(
-          `what is at byte ${start} is not a chunk, and nothing tells where the next one is; --scan searches for it`,
+          `what is at byte ${start} is not a chunk, and nothing tells where the next one is; {scan: true} searches for it`,
         );
         break;
       }

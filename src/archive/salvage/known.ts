@@ -232,7 +232,7 @@ function rowShapeOf(sample: Sample | undefined, flatBytes: number, problems: str
   const items = sample === undefined || flatBytes === 0 ? 1 : sample.nbytes / flatBytes;
   if (!Number.isInteger(items) || items <= 1) return [];
   problems.push(
-    `nothing tells the shape of a row: its ${items} items are taken as one dimension; --shape gives it another`,
+    `nothing tells the shape of a row: its ${items} items are taken as one dimension; {shape} gives it another`,
   );
   return [items];
 }
@@ -249,7 +249,7 @@ function chunklenOf(
   if (found === undefined && rows !== undefined) return Math.max(1, rows);
   throw new SuperchunkError(
     "INCOMPLETE",
-    `nothing tells how many rows a chunk has${found === undefined ? "" : `: the first one has ${sample?.nbytes} bytes, and a row ${rowBytes}`}. Give it with --chunklen, or another --dtype or --shape`,
+    `nothing tells how many rows a chunk has${found === undefined ? "" : `: the first one has ${sample?.nbytes} bytes, and a row ${rowBytes}`}. Give {chunklen}, or another {dtype} or {shape}`,
     { path, field: "chunklen" },
   );
 }
@@ -259,7 +259,7 @@ function parseTold(dtype: JsonValue): DType {
     return parseDType(dtype, "");
   } catch (error) {
     if (!isFlaw(error)) throw error;
-    throw new SuperchunkError("BAD_ARGUMENT", `--dtype: ${error.summary}`, { field: "dtype", found: dtype });
+    throw new SuperchunkError("BAD_ARGUMENT", `dtype: ${error.summary}`, { field: "dtype", found: dtype });
   }
 }
 
@@ -273,7 +273,7 @@ function noDType(path: string, sizes: StoredSizes | undefined, sample: Sample | 
   const hint = size === undefined ? "" : ` (an item has ${size} bytes, it seems)`;
   return new SuperchunkError(
     "INCOMPLETE",
-    `nothing tells what the chunks hold${hint}. Give it with --dtype, for example --dtype "<f8"; with --chunklen and --shape too where they are not right otherwise`,
+    `nothing tells what the chunks hold${hint}. Give {dtype}, for example {dtype: "<f8"}; {chunklen} and {shape} too where they are not right otherwise`,
     { path, field: "dtype" },
   );
 }

@@ -221,7 +221,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   if (file.lostMetadata && !isNumpy(metadata)) {
     throw new SuperchunkError(
       "INCOMPLETE",
-      `${file.problems.join("; ")}. Nothing else tells what the chunks hold: give it with --dtype, for example --dtype "<f8", and --shape; --dtype "|u1" for plain bytes`,
+      `${file.problems.join("; ")}. Nothing else tells what the chunks hold: give {dtype}, for example {dtype: "<f8"}, and {shape}; {dtype: "|u1"} for plain bytes`,
       { path, field: "metadata" },
     );
   }
@@ -236,7 +236,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
   if (found.slots.length === 0 && told !== 0 && file.header === undefined)
     throw new SuperchunkError(
       /\.blp$/i.test(key) ? "INCOMPLETE" : "UNSUPPORTED",
-      `it is not an archive, or no chunk of it was found: ${found.problems.join("; ")}. --scan searches the whole file for chunks`,
+      `it is not an archive, or no chunk of it was found: ${found.problems.join("; ")}. {scan: true} searches the whole file for chunks`,
       { path },
     );
   problems.push(...found.problems);
@@ -263,7 +263,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
     if (holes.length > 0 && policy !== "fill" && isArray && (order === "F" || dimensions.length === 0))
       throw new SuperchunkError(
         "UNSUPPORTED",
-        `the rows of ${order === "F" ? "an array in Fortran order" : "an array without dimensions"} cannot be ${policy === "cut" ? "cut off" : "dropped"}: take --holes fill`,
+        `the rows of ${order === "F" ? "an array in Fortran order" : "an array without dimensions"} cannot be ${policy === "cut" ? "cut off" : "dropped"}: give {holes: "fill"}`,
         { path, field: "holes" },
       );
     return keptRows(holes, rows, policy);
@@ -299,7 +299,7 @@ export async function surveyFile(given: ReadableStore, key: string, options: Sur
 /** Metadata of a file as they are; what the caller says where they do not describe an array. */
 function toldMetadata(stored: JsonObject, { dtype, shape, order = "C" }: ToldFacts): JsonObject {
   if ((dtype === undefined && shape === undefined) || isNumpy(stored)) return stored;
-  const parsed = formatDType(parseDType(dtype ?? "|u1", "--dtype"));
+  const parsed = formatDType(parseDType(dtype ?? "|u1", "dtype"));
   return {
     order,
     ...stored,

@@ -58,6 +58,8 @@ export interface RepairReport {
   readonly whole: number;
   /** Every chunk that is missing or damaged. */
   readonly holes: readonly Hole[];
+  /** What can be asked for in their place: of Zarr nodes and Python objects only `fill`. */
+  readonly policies: readonly HolePolicy[];
   /** Rows of the result that hold the fill value. */
   readonly filled: readonly RowSpan[];
   /** How messages name the folder to which what was replaced went; undefined where nothing was. */
@@ -104,11 +106,12 @@ export async function repairArray(
       lost,
       whole: survey.whole,
       holes,
+      policies: EVERY_POLICY,
       filled: [],
       setAside: undefined,
     };
     if (options.dryRun === true) return report;
-    if (holes.length > 0 && options.holes === undefined) throw refusal(store.describe(path), survey);
+    if (holes.length > 0 && options.holes === undefined) throw refusal(store.describe(path), report);
     const { signal, onProgress, discard } = options;
     const rebuild = { policy, signal, onProgress, discard };
     if (options.into === undefined) {
@@ -155,17 +158,18 @@ async function repairZarr(store: ReadableStore, path: string, options: RepairOpt
     lost,
     whole,
     holes,
+    policies: ONLY_FILL,
     filled: [],
     setAside: undefined,
   };
   if (options.dryRun === true) return report;
   const shown = store.describe(path);
   if (options.into === undefined) throw notHere(shown, "Zarr node");
-  if (holes.length > 0 && options.holes === undefined) throw refusal(shown, survey);
+  if (holes.length > 0 && options.holes === undefined) throw refusal(shown, report);
   if (holes.length > 0 && options.holes !== "fill")
     throw new SuperchunkError(
       "UNSUPPORTED",
-      'chunks of Zarr keep their places, and the fill value stands where one is gone: use --holes fill, or "superchunk convert --damaged skip", which leaves their rows out',
+      'chunks of Zarr keep their places, and the fill value stands where one is gone: give {holes: "fill"}, or convert with {damaged: "skip"}, which leaves their rows out',
       { path: shown, field: "holes" },
     );
   await refuseTaken(options.into);
@@ -213,14 +217,24 @@ async function repairObjects(archive: ArrayArchive, options: RepairOptions): Pro
   const rows = archive.shape[0] ?? 0;
   const problems = errors.filter(({ chunk }) => chunk === undefined).map(({ message }) => message);
   const lost = holes.map(describeHole);
-  const report = { rowsBefore: rows, rows, problems, lost, whole, holes, filled: [], setAside: undefined };
+  const report = {
+    rowsBefore: rows,
+    rows,
+    problems,
+    lost,
+    whole,
+    holes,
+    policies: ONLY_FILL,
+    filled: [],
+    setAside: undefined,
+  };
   if (options.dryRun === true) return report;
   if (options.into === undefined) throw notHere(shown, `${dialect} of Python objects`);
   if (holes.length > 0 && options.holes === undefined) throw refusal(shown, report);
   if (holes.length > 0 && options.holes !== "fill")
     throw new SuperchunkError(
       "UNSUPPORTED",
-      "Python objects are never decoded, so that their chunks keep their names: use --holes fill, which leaves the file of a damaged chunk out",
+      'Python objects are never decoded, so that their chunks keep their names: give {holes: "fill"}, which leaves the file of a damaged chunk out',
       { path: shown, field: "holes" },
     );
   await refuseTaken(options.into);
@@ -252,14 +266,27 @@ function cutOff({ holes, rows }: Survey, policy: HolePolicy | undefined): string
   return [`rows ${first} to ${rows - 1}, all from the first hole on`];
 }
 
-function refusal(path: string, { holes }: Pick<Survey, "holes">): SuperchunkError {
+/** What each policy does. */
+const POLICIES: { readonly [policy in HolePolicy]: string } = {
+  fill: "a value; rows keep their places",
+  drop: "rows move up",
+  cut: "rows end there",
+};
+const EVERY_POLICY: readonly HolePolicy[] = ["fill", "drop", "cut"];
+const ONLY_FILL: readonly HolePolicy[] = ["fill"];
+
+function refusal(
+  path: string,
+  { holes, policies }: Pick<RepairReport, "holes" | "policies">,
+): SuperchunkError {
+  const choices = policies.map((policy) => `{holes: "${policy}"} (${POLICIES[policy]})`).join(", ");
   const more = holes.length - 1;
   const [first] = holes;
   const others = more > 0 ? ` and ${more} more` : "";
   return new SuperchunkError(
     "INCOMPLETE",
-    `${first === undefined ? "" : describeHole(first)}${others}. Nothing was written: --holes says what stands there, fill (a value; rows keep their places), drop (rows move up) or cut (rows end there)`,
-    { path, field: "holes", expected: "no holes, or --holes", found: holes },
+    `${first === undefined ? "" : describeHole(first)}${others}. Nothing was written. Say what stands there: ${choices}`,
+    { path, field: "holes", expected: policies, found: holes },
   );
 }
 
