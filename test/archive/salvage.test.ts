@@ -539,3 +539,17 @@ test("a look says how far it is, chunk by chunk, and ends where the caller abort
     "carray",
   ]);
 });
+
+test("a file that is cut inside its last, shorter chunk is truncated there, and nothing else is wrong with it", async () => {
+  for (const typed of [true, false]) {
+    const values = new Float64Array(10_000).map((_, i) => Math.sin(i) * 1e9);
+    const store = new MemoryStore();
+    const bytes = new Uint8Array(values.buffer);
+    const metadata = { container: "numpy", dtype: "<f8", shape: [10_000], order: "C" };
+    await compressBytes(bytes, store, FILE, { chunkSize: 32_768, ...(typed ? { metadata } : {}) });
+    const whole = (await store.get(FILE)) ?? new Uint8Array(0);
+    await store.put(FILE, whole.subarray(0, whole.length - 100));
+    const { holes } = await repairArray(store, FILE, { dryRun: true });
+    expect(holes.map(({ chunk, code }) => ({ chunk, code }))).toEqual([{ chunk: 2, code: "TRUNCATED" }]);
+  }
+});

@@ -2,6 +2,7 @@
  * The chunks of one column of a damaged array, each whole or with a flaw: from numbered superchunks, from the files of a
  * carray, or from one Bloscpack file. Knows where each layout has its chunks; must not know what becomes of the holes.
  */
+import { HEADER_LENGTH } from "../../codec/index.ts";
 import { FIRST_LOOSE, type StoredLayout } from "../../format/layout.ts";
 import {
   carrayChunkName,
@@ -67,7 +68,13 @@ export async function findCarrayChunks(store: ReadableStore, facts: ColumnFacts)
     }
     // The header in front of the chunk says nothing that its name and the chunk do not.
     const { nbytes } = header;
-    const bytes = { offset: PROLOGUE, nbytes, ctbytes: undefined, available: size - PROLOGUE };
+    const bytes = {
+      offset: PROLOGUE,
+      nbytes,
+      ctbytes: undefined,
+      available: size - PROLOGUE,
+      endsObject: true,
+    };
     return { place: { index, key, ...bytes, prologue: 0, checksum: "None" }, nbytes };
   };
   const candidates = new Map<number, Candidate & { nbytes?: number }>();
@@ -306,7 +313,8 @@ async function checkOne(
   const { place } = candidate;
   const { key, offset, available } = place;
   const header = await readHeaderAt(store, key, offset, offset + available);
-  const own = header?.nbytes ?? place.nbytes;
+  // Of a chunk that the file's end cuts off the header still says how long it was.
+  const own = header?.nbytes ?? (await statedLength(store, place, chunkBytes)) ?? place.nbytes;
   const least = isLast ? (needed ?? 0) : chunkBytes;
   if (own < least || own > chunkBytes) {
     const reason = `nbytes at byte ${offset + 4} is ${own}, but the chunk should have ${expected}`;
@@ -316,4 +324,16 @@ async function checkOne(
   return flaw === undefined
     ? { nbytes: needed ?? own, place: { ...place, nbytes: own } }
     : { nbytes: expected, flaw };
+}
+
+/** Decoded bytes by the header of a chunk that is cut short; undefined where they cannot be right. */
+async function statedLength(
+  store: ReadableStore,
+  { key, offset }: PlacedChunk,
+  chunkBytes: number,
+): Promise<number | undefined> {
+  const bytes = await store.getRange(key, { offset, length: HEADER_LENGTH });
+  if (bytes?.length !== HEADER_LENGTH) return undefined;
+  const stated = new DataView(bytes.buffer, bytes.byteOffset).getUint32(4, true);
+  return stated <= chunkBytes ? stated : undefined;
 }

@@ -82,7 +82,18 @@ function placeAt(
   checksum: ChecksumName,
   { offset, index, nbytes }: { readonly offset: number; readonly index: number; readonly nbytes: number },
 ): PlacedChunk {
-  return { index, key, offset, nbytes, ctbytes: undefined, available: size - offset, checksum, prologue: 0 };
+  const available = size - offset;
+  return {
+    index,
+    key,
+    offset,
+    nbytes,
+    ctbytes: undefined,
+    available,
+    endsObject: true,
+    checksum,
+    prologue: 0,
+  };
 }
 
 /** One search in one file. */
