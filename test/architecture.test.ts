@@ -146,7 +146,7 @@ test("no file is longer than 500 lines", () => {
 });
 
 /** Rooms of formats that came after these limits: they are counted by themselves, in lines, and what they hold is not part of them. */
-const LATER: Readonly<Record<string, number>> = { parquet: 1_700, arrow: 280, hdf5: 2_060 };
+const LATER: Readonly<Record<string, number>> = { parquet: 1_700, arrow: 280, hdf5: 2_075 };
 
 /**
  * Limits that only go down: a change that lowers a figure lowers its limit here too. `bar` is what the figure is to become.

@@ -5,7 +5,7 @@
  * are shown as chunks of about a mebibyte. Reads only. Knows how filters of HDF5 are called in Zarr.
  */
 import { at } from "../bytes/at.ts";
-import { SuperchunkError } from "../errors.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import { stringifyJson } from "../format/json.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
@@ -393,9 +393,21 @@ export async function openHdf5Node(
     const name = joinKey(...parts.slice(0, count));
     if ((await store.stat(name, options)) === undefined) continue;
     const file = await Hdf5File.open(store, name, options);
-    return (
-      file && openZarr(new Hdf5Store(file), parts.slice(count).join("/"), { ...options, dialect: "hdf5" })
-    );
+    if (file === undefined) return undefined;
+    const inside = parts.slice(count).join("/");
+    try {
+      return await openZarr(new Hdf5Store(file), inside, { ...options, dialect: "hdf5" });
+    } catch (error) {
+      if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
+      throw new SuperchunkError(
+        "NOT_FOUND",
+        `the file has no group or dataset "${inside}"; "superchunk ls" lists what it has`,
+        {
+          path: file.path,
+          found: inside,
+        },
+      );
+    }
   }
   return undefined;
 }

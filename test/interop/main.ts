@@ -8,6 +8,7 @@ import { convert } from "./convert.ts";
 import { fixtures } from "./fixtures.ts";
 import { foreign } from "./foreign.ts";
 import { guides } from "./guides.ts";
+import { hdf5 } from "./hdf5.ts";
 import { killed } from "./killed.ts";
 import { link } from "./link.ts";
 import { live } from "./live.ts";
@@ -32,6 +33,7 @@ const SUITES: readonly Suite[] = [
   convert,
   wayBack,
   parquet,
+  hdf5,
   link,
   live,
   zarrArrays,

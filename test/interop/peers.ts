@@ -30,6 +30,8 @@ const SERVED: EnvironmentRecipe = { name: "served", pythons: ["3.12", "3.13"] };
 
 const PARQUET: EnvironmentRecipe = { name: "parquet", pythons: ["3.12", "3.13"] };
 
+const HDF5: EnvironmentRecipe = { name: "hdf5", pythons: ["3.12", "3.13", "3.11"] };
+
 interface Peer {
   /** Undefined where it runs in this process. */
   readonly recipe?: EnvironmentRecipe;
@@ -53,6 +55,7 @@ const PEERS = {
   duckdb: { recipe: PARQUET, reader: ["parquet_reader.py", "duckdb"] },
   polars: { recipe: PARQUET, reader: ["parquet_reader.py", "polars"] },
   fastparquet: { recipe: PARQUET, reader: ["parquet_reader.py", "fastparquet"] },
+  "hdf5, writing": { recipe: HDF5, reader: ["hdf5_writer.py"] },
   "zarr 2.18": { recipe: { name: "zarr2", pythons: ["3.11"] }, reader: ["zarr2_transformer.py"] },
   bloscpack: {
     recipe: BLOSCPACK,

@@ -1,0 +1,39 @@
+/** The commands of docs/hdf5.md, on a file of PyTables. */
+import { copyFileSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { open } from "../../src/node/index.ts";
+import { runCli } from "../cli/harness.ts";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
+
+test("every command of the guide runs", async () => {
+  const folder = temporaryFolder();
+  copyFileSync(join(repositoryRoot, "fixtures/hdf5/pytables.h5"), join(folder, "bars.h5"));
+  const guide = readFileSync(join(repositoryRoot, "docs/hdf5.md"), "utf8");
+  const commands = [...guide.matchAll(/^npx superchunk ([^#\n]+)/gm)].map(([, text = ""]) =>
+    text.trim().split(/\s+/),
+  );
+  expect(commands.length).toBe(5);
+  for (const words of commands) {
+    const argv = words.map((word) => word.replace(/^(bars|daily)\./, `${folder}/$1.`));
+    const { code, err } = await runCli(argv);
+    expect({ argv, code, err: code === 0 ? "" : err }).toEqual({ argv, code: 0, err: "" });
+  }
+  const [source, made] = [
+    await open(join(folder, "bars.h5/prices")),
+    await open(join(folder, "bars.zarr/prices")),
+  ];
+  if (source.kind !== "array" || made.kind !== "array") throw new Error("prices is an array");
+  expect(await made.getBytes()).toEqual(await source.getBytes());
+  const lines = (await runCli(["ls", folder])).out;
+  expect(lines).toMatch(/hdf5.*bars\.h5\/bars\/daily/);
+});
+
+test("what is not in the file is named, with what to do", async () => {
+  const { code, err } = await runCli(["info", join(repositoryRoot, "fixtures/hdf5/pytables.h5/bars/weekly")]);
+  expect(code).toBe(1);
+  expect(err).toMatch(
+    /pytables\.h5: the file has no group or dataset "bars\/weekly"; "superchunk ls" lists what it has/,
+  );
+});

@@ -1,0 +1,54 @@
+/** HDF5 files by h5py and PyTables, with indexes of many chunks: their values here, and in zarr-python after a conversion. */
+import { createHash } from "node:crypto";
+import { mkdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { formatDType } from "../../src/index.ts";
+import { convert, open } from "../../src/node/index.ts";
+import { type FixtureDType, repositoryRoot } from "../fixtures/manifest.ts";
+import type { Suite } from "./suite.ts";
+
+export const hdf5: Suite = {
+  name: "hdf5",
+  peers: ["hdf5, writing", "zarr-python"],
+  async run({ checks, folder, peer }) {
+    const writer = peer("hdf5, writing");
+    if (writer === undefined) return;
+    await mkdir(join(folder, "files"));
+    const path = join(folder, "files");
+    const [answer] = await writer.read([{ path, from: join(repositoryRoot, "fixtures/hdf5/make.py") }]);
+    checks.equal("the recipe of the HDF5 fixtures runs", answer?.kind, "done");
+    const values = JSON.parse(await readFile(join(path, "values.json"), "utf8")) as Readonly<
+      Record<string, { readonly shape: readonly number[]; readonly sha256: string }>
+    >;
+    const jobs: { readonly path: string; readonly dtype: FixtureDType; readonly key: string }[] = [];
+    for (const [key, { shape, sha256 }] of Object.entries(values)) {
+      const array = await open(join(path, key));
+      if (array.kind !== "array" || !("model" in array)) {
+        checks.fail(`${key} is an array`, array.kind);
+        continue;
+      }
+      const sum = createHash("sha256")
+        .update(await array.getBytes())
+        .digest("hex");
+      checks.equal(
+        `${key} has the values that were written`,
+        { shape: array.shape, sha256: sum },
+        { shape, sha256 },
+      );
+      const { dtype, nchunks } = array;
+      await array.close();
+      // Zarr has no struct with a sub-array in it, and a folder for each of thousands of chunks proves nothing more.
+      if (dtype.kind === "struct" || nchunks > 2000) continue;
+      const root = join(folder, "zarr", key);
+      await convert(join(path, key), root, { verify: true });
+      jobs.push({ path: root, dtype: formatDType(dtype) as FixtureDType, key });
+    }
+    const answers = (await peer("zarr-python")?.read(jobs)) ?? [];
+    for (const [i, { key }] of jobs.entries()) {
+      const expected = values[key];
+      const found = answers[i];
+      if (expected !== undefined && found !== undefined)
+        checks.values(`${key}, converted, in zarr-python`, found, expected);
+    }
+  },
+};

@@ -1,0 +1,17 @@
+"""Runs the recipe of the HDF5 fixtures in a folder, with datasets of many chunks: {"path": folder, "from": the recipe}."""
+
+import os
+import runpy
+import sys
+
+from protocol import serve
+
+
+def write(job):
+    os.chdir(job["path"])
+    sys.argv = [job["from"], "--large"]
+    runpy.run_path(job["from"], run_name="__main__")
+    return {"done": True}
+
+
+serve(write)
