@@ -44,7 +44,7 @@ export async function findAt(path: string, options: OpenOptions): Promise<Found>
 }
 
 function isZarr(opened: Readable): opened is ZarrArray | ZarrGroup {
-  return opened.dialect.startsWith("zarr") || opened.dialect === "hdf5";
+  return opened.dialect.startsWith("zarr") || opened.dialect === "hdf5" || opened.dialect === "blosc2";
 }
 
 /** True for a folder of the file system; false for files, URLs and what is not there. */

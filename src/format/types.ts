@@ -5,7 +5,7 @@ import type { JsonFloat } from "./json-float.ts";
 export type Dialect = "blz-superchunk" | "bloscpack-3" | "bloscpack-2" | "bloscpack-1" | "carray" | "ctable";
 
 /** The versions of Zarr, by the ids that `info` prints. */
-export type ZarrDialect = "zarr3" | "zarr2" | "zarr3-transformer" | "hdf5";
+export type ZarrDialect = "zarr3" | "zarr2" | "zarr3-transformer" | "hdf5" | "blosc2";
 
 /** Chunk checksums, by their number in a file header: 0 is none. @see FORMAT.md [FC] */
 export type ChecksumName =

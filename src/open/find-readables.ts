@@ -44,12 +44,15 @@ export async function* findReadables(
   }
 }
 
-/** A Zarr folder, or an HDF5 file. */
+/** A Zarr folder, an HDF5 file, or a frame of Blosc2. */
 async function openOther(
   store: ReadableStore,
   path: string,
   { signal }: OpenOptions,
 ): Promise<ZarrArray | ZarrGroup> {
+  const { openBlosc2 } = await import("../blosc2/zarr-view.ts");
+  const frame = await openBlosc2(store, path, { signal });
+  if (frame !== undefined) return frame;
   if (path === "" || (await store.stat(path, { signal })) === undefined)
     return openZarr(store, path, { signal });
   const { openHdf5Node } = await import("../hdf5/zarr-view.ts");
@@ -90,8 +93,8 @@ async function* walkZarr(
   }
 }
 
-/** True for a folder with the document of a Zarr node. */
+/** True for a folder with the document of a Zarr node, or of a sparse frame. */
 export function isZarrFolder(entries: readonly ListEntry[]): boolean {
-  const documents: readonly string[] = [DOCUMENT, V2_DOCUMENTS.array, V2_DOCUMENTS.group];
+  const documents: readonly string[] = [DOCUMENT, V2_DOCUMENTS.array, V2_DOCUMENTS.group, "chunks.b2frame"];
   return entries.some(({ name, kind }) => kind === "object" && documents.includes(name));
 }

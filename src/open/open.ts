@@ -46,7 +46,7 @@ export interface OpenArrayOptions<Name extends string = string> extends OpenAnyO
 /**
  * Opens whatever is at a key of a store: a Bloscpack file, the folder of an array or a table (bcolz, BLZ, superchunk), a Zarr
  * array or group (version 3, version 2, the hierarchies of zarr 2.13 to 2.18), a set of kerchunk references, or an HDF5 file and what
- * is in it (`bars.h5`, `bars.h5/group/prices`), as Zarr groups and arrays.
+ * is in it (`bars.h5`, `bars.h5/group/prices`), as Zarr groups and arrays, or a frame of Blosc2 (`.b2nd`, `.b2frame`).
  *
  * `store` is one of this library's, or any store of zarrita's that has `getRange`. Of a set of references only the containers
  * given, and those kept beside it that `authorize` names, are read.
@@ -76,18 +76,28 @@ export async function open(
 
 /** The first bytes of an HDF5 file; and the names of those that begin otherwise, or have a path after them. */
 const HDF5 = [0x89, 0x48, 0x44, 0x46];
+/** The first bytes of a frame of Blosc2. */
+const BLOSC2 = [0x9e, 0xa8, 0x62, 0x32];
 const HDF5_NAMES = /\.(?:h5|hdf5?|he5|h5ad|nc4?|mat|loom)(?=\/|$)/i;
 
-/** What an HDF5 file holds: its root, or what a path after the file's leads to; undefined for other files. */
+/** What an HDF5 file holds, its root or what a path after the file's leads to, or a frame of Blosc2; undefined for other files. */
 async function openInside(
   store: ReadableStore,
   path: string,
   head: Uint8Array | undefined,
   options: OpenAnyOptions,
 ): Promise<ZarrArray | ZarrGroup | undefined> {
-  if (!HDF5.every((byte, i) => head?.[i] === byte) && !HDF5_NAMES.test(path)) return undefined;
-  const { openHdf5Node } = await import("../hdf5/zarr-view.ts");
-  return openHdf5Node(store, path, options);
+  const begins = (start: readonly number[]): boolean => start.every((byte, i) => head?.[i] === byte);
+  if (begins(HDF5) || HDF5_NAMES.test(path)) {
+    const { openHdf5Node } = await import("../hdf5/zarr-view.ts");
+    return openHdf5Node(store, path, options);
+  }
+  // A sparse frame is a folder.
+  const isSparse =
+    head === undefined && (await store.stat(joinKey(path, "chunks.b2frame"), options)) !== undefined;
+  if (!isSparse && !begins(BLOSC2)) return undefined;
+  const { openBlosc2 } = await import("../blosc2/zarr-view.ts");
+  return openBlosc2(store, path, options);
 }
 
 /** The Zarr node at a path, in a set of references too; undefined where there is none. */

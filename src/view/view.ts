@@ -39,7 +39,7 @@ export function zarrView(archive: Archive | ZarrArray | ZarrGroup, options: View
 }
 
 function isArchive(opened: Archive | ZarrArray | ZarrGroup): opened is Archive {
-  return !opened.dialect.startsWith("zarr") && opened.dialect !== "hdf5";
+  return !opened.dialect.startsWith("zarr") && opened.dialect !== "hdf5" && opened.dialect !== "blosc2";
 }
 
 class SingleView implements ZarrView {

@@ -18,7 +18,7 @@ export interface FoundArchive {
 
 /** Options of {@link findArchives}. */
 export interface FindOptions extends OpenOptions {
-  /** Tells folders of another kind, which are found too, as `other`, and not searched (default: none); HDF5 files are found with them. */
+  /** Tells folders of another kind, which are found too, as `other`, and not searched (default: none); HDF5 files and frames of Blosc2 are found with them. */
   readonly isOther?: ((entries: readonly ListEntry[]) => boolean) | undefined;
 }
 
@@ -61,7 +61,10 @@ export async function* findArchives(
       else {
         const start = await readStart(store, key, options);
         if (start === "blpk") yield { path: key, kind: "file" };
-        else if (options.isOther !== undefined && (start === HDF5 || HDF5_NAME.test(name)))
+        else if (
+          options.isOther !== undefined &&
+          (start === HDF5 || start === BLOSC2 || HDF5_NAME.test(name))
+        )
           yield { path: key, kind: "other" };
       }
     } catch (error) {
@@ -92,6 +95,8 @@ async function isArchiveFolder(
 
 /** The first four bytes of an HDF5 file, as text. */
 const HDF5 = "\x89HDF";
+/** And of a frame of Blosc2. */
+const BLOSC2 = "\x9e\xa8b2";
 /** Names of HDF5 files that begin with something else: a user block, or damage. */
 const HDF5_NAME = /\.(?:h5|hdf5?|he5)$/i;
 

@@ -6,6 +6,8 @@ import type { GridAxis } from "./chunk-grid.ts";
 /** An array as its document describes it. */
 export interface ArrayModel {
   readonly dialect: ZarrDialect;
+  /** Where the document was made for something else that is shown as Zarr (default: `dialect`). */
+  readonly shownAs?: ZarrDialect | undefined;
   /** The array's place in its store: the key of its folder, or its path in the hierarchy of the transformer's version. */
   readonly path: string;
   /** Of the values in memory: little-endian in version 3, as stored in version 2. */

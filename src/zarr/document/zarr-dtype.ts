@@ -484,5 +484,5 @@ function itemOf(bits: bigint, { itemSize, byteOrder }: Word): Uint8Array {
 }
 
 function base64(bytes: Uint8Array): string {
-  return btoa(String.fromCharCode(...bytes));
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }

@@ -181,7 +181,7 @@ export class ZarrArray implements ReadableArray {
   constructor(store: ReadableStore, model: ArrayModel, settings: ReadSettings = {}) {
     this.store = store;
     this.model = model;
-    this.dialect = model.dialect;
+    this.dialect = model.shownAs ?? model.dialect;
     this.path = model.path;
     this.dtype = model.dtype;
     this.shape = model.shape;

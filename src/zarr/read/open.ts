@@ -32,7 +32,7 @@ import type { ReadSettings } from "./leaf.ts";
 /** Options of {@link openZarr}. */
 export interface OpenZarrOptions extends ReadSettings, Pick<OpenOptions, "damaged" | "onDamage"> {
   readonly signal?: AbortSignal | undefined;
-  /** What nodes of version 2 are called, where a store shows something else as such. */
+  /** What nodes are called, where a store shows something else as such. */
   readonly dialect?: ZarrDialect | undefined;
 }
 
@@ -114,7 +114,7 @@ async function makeV3(
   model: ArrayModel | GroupModel,
   options: OpenZarrOptions,
 ): Promise<ZarrArray | ZarrGroup> {
-  if (!("consolidated" in model)) return arrayOf(store, model, options);
+  if (!("consolidated" in model)) return arrayOf(store, { ...model, shownAs: options.dialect }, options);
   const { consolidated } = model;
   const access: GroupAccess = {
     async *members() {

@@ -1,0 +1,298 @@
+/**
+ * Frames of Blosc2: contiguous ones (a file) and sparse ones (a folder with a file for each chunk), with their metalayers.
+ *
+ * @see https://github.com/Blosc/c-blosc2/blob/main/README_CFRAME_FORMAT.rst and README_SFRAME_FORMAT.rst
+ */
+import { decode as unpack } from "@msgpack/msgpack";
+import { SuperchunkError } from "../errors.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import type { ReadableStore, StoreOptions } from "../store/types.ts";
+import { decodeBlosc2, HEADER2_LENGTH, readBlosc2Header } from "./chunk.ts";
+
+/** The first four bytes of a frame. */
+export const FRAME_START: readonly number[] = [0x9e, 0xa8, 0x62, 0x32];
+/** The file of a sparse frame's folder that is not a chunk. */
+export const SPARSE_FILE = "chunks.b2frame";
+
+const HEAD = 4096;
+const LEAST = 87;
+/** From the end of a frame: where its trailer's length stands. */
+const TRAILER_LENGTH_AT = 22;
+/** Headers, indexes and metalayers are at most this long. */
+const MAX_PART = 256 << 20;
+
+/** A chunk of a frame: where it lies, or what stands in its place. */
+export type FrameChunk =
+  | { readonly key: string; readonly offset: number; readonly end: number | undefined }
+  | { readonly special: "zeros" | "nan" | "none" };
+
+/** What a frame says of itself. */
+export interface Frame {
+  /** How messages name it. */
+  readonly path: string;
+  readonly version: string;
+  readonly typesize: number;
+  readonly nbytes: number;
+  readonly chunkBytes: number;
+  readonly blockBytes: number;
+  /** Numbers of the codec and the level. */
+  readonly codec: number;
+  readonly clevel: number;
+  readonly filters: readonly number[];
+  readonly chunks: readonly FrameChunk[];
+  /** Metalayers of fixed length, as stored. */
+  readonly metalayers: ReadonlyMap<string, Uint8Array>;
+  /** Metalayers of variable length that JSON has. */
+  readonly attrs: JsonObject;
+}
+
+/**
+ * Reads the frame at a key: a file, or the folder of a sparse frame. Undefined where there is none.
+ *
+ * @throws TRUNCATED, BAD_FIELD, BAD_CHUNK for damage; UNSUPPORTED for later versions; LIMIT
+ */
+export async function readFrame(
+  store: ReadableStore,
+  key: string,
+  options: StoreOptions = {},
+): Promise<Frame | undefined> {
+  const folderFile = joinKey(key, SPARSE_FILE);
+  const own = key === "" ? undefined : await store.stat(key, options);
+  const file = own === undefined ? folderFile : key;
+  const info = own ?? (await store.stat(folderFile, options));
+  if (info === undefined) return undefined;
+  const read = new FrameFile(store, file, info.size);
+  const head = await read.part(0, Math.min(HEAD, info.size), options);
+  if (!FRAME_START.every((byte, i) => head[i] === byte)) return undefined;
+  if (head.length < LEAST) throw read.cut(LEAST);
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  const headerLength = view.getInt32(11);
+  const length = read.size64(view, 16, "frame_len");
+  const [flags = 0, type = 0, codecs = 0] = head.subarray(25);
+  if ((flags & 15) > 3)
+    throw read.unsupported(`a frame of version ${flags & 15}, and 1 to 3 are known`, flags & 15);
+  if (headerLength < LEAST || headerLength > length)
+    throw read.bad("header_len", `${LEAST} to ${length}`, headerLength);
+  if (length > info.size) throw read.cut(length);
+  const nbytes = read.size64(view, 30, "uncompressed_size");
+  const cbytes = read.size64(view, 39, "compressed_size");
+  const [typesize, blockBytes, chunkBytes] = [view.getInt32(48), view.getInt32(53), view.getInt32(58)];
+  if (typesize < 1 || chunkBytes < 0 || blockBytes < 0) throw read.bad("chunk_size", "0 or more", chunkBytes);
+  const isSparse = type === 1;
+  const indexAt = headerLength + (isSparse ? 0 : cbytes);
+  const header = headerLength <= head.length ? head : await read.part(0, headerLength, options);
+  const tail = await read.part(indexAt, length - indexAt, options);
+  const metalayers = metalayersOf(read, unpackPart(read, header.subarray(0, headerLength), "header")[13]);
+  const trailerLength = new DataView(tail.buffer, tail.byteOffset, tail.byteLength);
+  const trailerSize =
+    tail.length < TRAILER_LENGTH_AT ? 0 : trailerLength.getUint32(tail.length - TRAILER_LENGTH_AT);
+  if (trailerSize < TRAILER_LENGTH_AT || trailerSize > tail.length)
+    throw read.bad("trailer_len", `at most ${tail.length}`, trailerSize);
+  const index = tail.subarray(0, tail.length - trailerSize);
+  const attrs = await attributesOf(
+    read,
+    unpackPart(read, tail.subarray(tail.length - trailerSize), "trailer")[1],
+  );
+  const chunks =
+    nbytes === 0
+      ? []
+      : await chunksOf(read, index, { isSparse, folder: key, first: headerLength, end: indexAt });
+  const [filterCount = 0] = head.subarray(70);
+  return {
+    path: store.describe(key),
+    version: info.version,
+    typesize,
+    nbytes,
+    chunkBytes,
+    blockBytes: blockBytes === 0 ? await firstBlocksize(read, chunks[0], chunkBytes) : blockBytes,
+    codec: codecs & 15,
+    clevel: codecs >> 4,
+    filters: [...head.subarray(71, 71 + Math.min(6, filterCount))].filter((id) => id !== 0),
+    chunks,
+    metalayers,
+    attrs,
+  };
+}
+
+/** Bytes of a block where the frame does not say: those of the first chunk. */
+async function firstBlocksize(
+  file: FrameFile,
+  chunk: FrameChunk | undefined,
+  chunkBytes: number,
+): Promise<number> {
+  if (chunk === undefined || "special" in chunk) return chunkBytes;
+  const { key, offset } = chunk;
+  const bytes = await file.store.getRange(key, { offset, length: HEADER2_LENGTH });
+  return bytes === undefined ? chunkBytes : readBlosc2Header(bytes).blocksize;
+}
+
+/** One file of a frame. */
+class FrameFile {
+  readonly store: ReadableStore;
+  readonly key: string;
+  readonly path: string;
+  readonly size: number;
+
+  constructor(store: ReadableStore, key: string, size: number) {
+    this.store = store;
+    this.key = key;
+    this.path = store.describe(key);
+    this.size = size;
+  }
+
+  async part(offset: number, length: number, options: StoreOptions): Promise<Uint8Array> {
+    if (offset + length > this.size || length < 0) throw this.cut(offset + length);
+    if (length > MAX_PART)
+      throw new SuperchunkError(
+        "LIMIT",
+        `the index and the metalayers of the frame have ${length} bytes; ${MAX_PART} is the limit`,
+        {
+          path: this.path,
+          expected: MAX_PART,
+          found: length,
+        },
+      );
+    const bytes = await this.store.getRange(this.key, { offset, length }, options);
+    if (bytes?.length === length) return bytes;
+    throw new SuperchunkError("STALE", "the file changed while it was read; try again", { path: this.path });
+  }
+
+  size64(view: DataView, at: number, field: string): number {
+    const value = view.getBigInt64(at);
+    if (value < 0n || value > BigInt(Number.MAX_SAFE_INTEGER)) throw this.bad(field, "0 or more", value);
+    return Number(value);
+  }
+
+  cut(needed: number): SuperchunkError {
+    return new SuperchunkError(
+      "TRUNCATED",
+      `the frame needs ${needed} bytes, but the file has ${this.size}: it is cut short; look for a whole copy`,
+      {
+        path: this.path,
+        offset: this.size,
+        expected: needed,
+        found: this.size,
+      },
+    );
+  }
+
+  bad(field: string, expected: string, found: unknown): SuperchunkError {
+    return new SuperchunkError(
+      "BAD_FIELD",
+      `${field} of the frame is ${String(found)}, and should be ${expected}; the file is damaged`,
+      {
+        path: this.path,
+        field,
+        expected,
+        found,
+      },
+    );
+  }
+
+  unsupported(what: string, found: unknown): SuperchunkError {
+    return new SuperchunkError("UNSUPPORTED", `it is ${what}; read it with python-blosc2`, {
+      path: this.path,
+      found,
+    });
+  }
+}
+
+/** The members of a list in msgpack. */
+function unpackPart(file: FrameFile, bytes: Uint8Array, field: string): readonly unknown[] {
+  try {
+    const list = unpack(bytes);
+    if (Array.isArray(list)) return list;
+  } catch {
+    // Told below.
+  }
+  throw file.bad(field, "a list in msgpack", `${bytes.length} other bytes`);
+}
+
+/** `[size, {name: offset}, [content, …]]`. */
+function metalayersOf(file: FrameFile, stored: unknown): Map<string, Uint8Array> {
+  const found = new Map<string, Uint8Array>();
+  if (!Array.isArray(stored)) return found;
+  const [, offsets, contents] = stored as readonly unknown[];
+  if (typeof offsets !== "object" || offsets === null || !Array.isArray(contents))
+    throw file.bad("metalayers", "names and contents", "others");
+  for (const [i, name] of Object.keys(offsets).entries()) {
+    const content: unknown = contents[i];
+    if (!(content instanceof Uint8Array)) throw file.bad(`metalayer "${name}"`, "bytes", typeof content);
+    found.set(name, content);
+  }
+  return found;
+}
+
+/** Metalayers of variable length are Blosc2 chunks of msgpack. What JSON does not have is left out. */
+async function attributesOf(file: FrameFile, stored: unknown): Promise<JsonObject> {
+  const attrs: Record<string, JsonValue> = {};
+  for (const [name, chunk] of metalayersOf(file, stored)) {
+    const bytes = await decodeBlosc2(chunk, MAX_PART);
+    try {
+      const value = asJson(unpack(bytes));
+      if (value !== undefined) attrs[name] = value;
+    } catch {
+      // Python's own kinds of msgpack.
+    }
+  }
+  return attrs;
+}
+
+function asJson(value: unknown): JsonValue | undefined {
+  if (value === null || typeof value === "boolean" || typeof value === "number" || typeof value === "string")
+    return value;
+  if (typeof value === "bigint") return value;
+  if (Array.isArray(value)) {
+    const list = value.map(asJson);
+    return list.includes(undefined) ? undefined : (list as readonly JsonValue[]);
+  }
+  if (typeof value !== "object" || value.constructor !== Object) return undefined;
+  const entries = Object.entries(value).map(([name, each]) => [name, asJson(each)] as const);
+  return entries.some(([, each]) => each === undefined)
+    ? undefined
+    : (Object.fromEntries(entries) as JsonObject);
+}
+
+interface ChunkSpan {
+  readonly isSparse: boolean;
+  readonly folder: string;
+  readonly first: number;
+  readonly end: number;
+}
+
+const SPECIAL = ["", "zeros", "nan", "", "none"] as const;
+
+/** The chunks by the index: offsets from the header's end, numbers of files, or special values. */
+async function chunksOf(
+  file: FrameFile,
+  index: Uint8Array,
+  { isSparse, folder, first, end }: ChunkSpan,
+): Promise<FrameChunk[]> {
+  if (index.length < HEADER2_LENGTH)
+    throw file.bad("the index of chunks", "a chunk", `${index.length} bytes`);
+  const { nbytes } = readBlosc2Header(index);
+  const bytes = await decodeBlosc2(index, MAX_PART);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const offsets: (number | "zeros" | "nan" | "none")[] = [];
+  for (let at = 0; at + 8 <= nbytes; at += 8) {
+    const value = view.getBigInt64(at, true);
+    if (value < 0n) {
+      const special = SPECIAL[Number((value >> 56n) & 7n)];
+      if (special === undefined || special === "")
+        throw file.bad(`entry ${at / 8} of the index`, "zeros, NaN or an offset", value);
+      offsets.push(special);
+    } else if (!isSparse && value >= BigInt(end - first))
+      throw file.bad(`entry ${at / 8} of the index`, `below ${end - first}`, value);
+    else offsets.push(Number(value));
+  }
+  const starts = isSparse ? [] : offsets.filter((each) => typeof each === "number").sort((a, b) => a - b);
+  const next = new Map(starts.map((start, i) => [start, starts[i + 1] ?? end - first]));
+  return offsets.map((offset): FrameChunk => {
+    if (typeof offset === "string") return { special: offset };
+    if (!isSparse)
+      return { key: file.key, offset: first + offset, end: first + (next.get(offset) ?? end - first) };
+    const name = `${offset.toString(16).toUpperCase().padStart(8, "0")}.chunk`;
+    return { key: joinKey(folder, name), offset: 0, end: undefined };
+  });
+}

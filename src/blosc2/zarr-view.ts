@@ -1,0 +1,426 @@
+/**
+ * A frame of Blosc2 as a store of Zarr v3: an array whose shards are the chunks, and whose inner chunks are the blocks, each a chunk
+ * of Blosc1 with the streams of the source.
+ *
+ * So all that reads Zarr arrays reads `.b2nd` files, and `convert` carries their streams on. Where blocks do not divide chunks, and a
+ * chunk does not span the axis either, a chunk is decoded and encoded as one. Reads only.
+ */
+import { decode as unpack } from "@msgpack/msgpack";
+import { joinBytes } from "../bytes/arrays.ts";
+import { at } from "../bytes/at.ts";
+import { decode, encode } from "../codec/index.ts";
+import type { CompressorName, Shuffle } from "../codec/types.ts";
+import { SuperchunkError } from "../errors.ts";
+import { parseDType } from "../format/dtype.ts";
+import { stringifyJson } from "../format/json.ts";
+import type { DType, JsonObject } from "../format/types.ts";
+import { resolveRange } from "../store/range.ts";
+import type { ByteRange, ListEntry, ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
+import { elementsOf } from "../values/selection.ts";
+import { arrayDocument, chunkKey, DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import { mapDType } from "../zarr/document/zarr-dtype.ts";
+import type { ZarrArray } from "../zarr/read/array.ts";
+import type { ZarrGroup } from "../zarr/read/group.ts";
+import { type OpenZarrOptions, openZarr } from "../zarr/read/open.ts";
+import { encodeShardIndex } from "../zarr/read/shard-index.ts";
+import { blocksAsBlosc1, codecName, decodeBlosc2, HEADER2_LENGTH, readBlosc2Header } from "./chunk.ts";
+import { type Frame, type FrameChunk, readFrame } from "./frame.ts";
+
+/** Shards that are kept: readers ask for an index first, and then for chunks. */
+const KEPT = 4;
+/** Bytes of a chunk at most. */
+const MAX_CHUNK = 0x7fff_ffff;
+const MAX_DIMENSIONS = 16;
+/** Blocks of a chunk, and bytes of a block, at most: those of c-blosc2 have fewer. */
+const MAX_BLOCKS = 1 << 22;
+const MAX_BLOCK = 536_866_816;
+/** Bytes of an item at most. */
+const MAX_ITEM = 1 << 20;
+
+/** How the array is cut, in items. */
+interface Cut {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly chunks: readonly number[];
+  readonly blocks: readonly number[];
+}
+
+/**
+ * Opens the frame at a key: a `.b2nd` or `.b2frame` file, or the folder of a sparse frame. Undefined where there is none.
+ *
+ * @throws UNSUPPORTED for codecs, filters and dtypes that are not known here; the codes of damage
+ */
+export async function openBlosc2(
+  store: ReadableStore,
+  key: string,
+  options: OpenZarrOptions = {},
+): Promise<ZarrArray | ZarrGroup | undefined> {
+  const frame = await readFrame(store, key, options);
+  if (frame === undefined) return undefined;
+  return openZarr(new Blosc2Store(store, frame, cutOf(frame)), "", { ...options, dialect: "blosc2" });
+}
+
+/** The shape and the cuts of a frame: by its metalayer `b2nd`, else one dimension of items. */
+function cutOf(frame: Frame): Cut {
+  const { path, typesize, nbytes, chunkBytes, blockBytes, metalayers } = frame;
+  const stored = metalayers.get("b2nd") ?? metalayers.get("caterva");
+  if (typesize > MAX_ITEM)
+    throw new SuperchunkError("LIMIT", `items of ${typesize} bytes; at most ${MAX_ITEM} are read`, {
+      path,
+      field: "type_size",
+      expected: MAX_ITEM,
+      found: typesize,
+    });
+  const bad = (field: string, found: unknown): SuperchunkError =>
+    new SuperchunkError(
+      "BAD_FIELD",
+      `${field} of the metalayer b2nd does not fit the frame; the file is damaged`,
+      { path, field, found },
+    );
+  if (stored === undefined) {
+    const dtype = parseDType(typesize === 1 ? "|u1" : `|V${typesize}`, path);
+    const items = (bytes: number): number => Math.max(1, Math.floor(bytes / typesize));
+    return {
+      dtype,
+      shape: [Math.floor(nbytes / typesize)],
+      chunks: [items(chunkBytes)],
+      blocks: [items(blockBytes)],
+    };
+  }
+  let list: unknown;
+  try {
+    list = unpack(stored);
+  } catch {
+    throw bad("msgpack", stored.length);
+  }
+  const [, dimensions, shape, chunks, blocks, , name = `|V${typesize}`] = (
+    Array.isArray(list) ? list : []
+  ) as readonly unknown[];
+  const isList = (each: unknown, least: number): each is number[] =>
+    Array.isArray(each) &&
+    each.length === dimensions &&
+    each.every((length) => Number.isSafeInteger(length) && length >= least);
+  if (typeof dimensions !== "number" || dimensions > MAX_DIMENSIONS) throw bad("ndim", dimensions);
+  if (!isList(shape, 0)) throw bad("shape", shape);
+  if (!isList(chunks, 0)) throw bad("chunkshape", chunks);
+  if (!isList(blocks, 0)) throw bad("blockshape", blocks);
+  const dtype = parseDType(typeof name === "string" ? name : null, path);
+  if (dtype.itemSize !== typesize) throw bad("dtype", name);
+  const cut = {
+    dtype,
+    shape,
+    chunks: chunks.map((each) => Math.max(1, each)),
+    blocks: blocks.map((each) => Math.max(1, each)),
+  };
+  const padded = cut.chunks.map((length, d) => roundUp(length, at(cut.blocks, d)));
+  if (nbytes > 0 && elementsOf(padded) * typesize !== chunkBytes) throw bad("chunkshape", chunks);
+  if (nbytes > 0 && elementsOf(cut.blocks) * typesize !== blockBytes) throw bad("blockshape", blocks);
+  return cut;
+}
+
+function roundUp(length: number, step: number): number {
+  return Math.ceil(length / step) * step;
+}
+
+/** A shard as it is shown: its bytes; undefined for one with nothing but the fill value. */
+type Shown = Uint8Array | undefined;
+
+class Blosc2Store implements ReadableStore {
+  readonly #store: ReadableStore;
+  readonly #frame: Frame;
+  readonly #cut: Cut;
+  /** Blocks go over one by one: they divide chunks, or a chunk reaches over the end of the array. */
+  readonly #byBlocks: boolean;
+  readonly #shardShape: readonly number[];
+  readonly #names: ReadonlyMap<string, number>;
+  readonly #kept = new Map<number, Promise<Shown>>();
+  readonly #document: Uint8Array;
+
+  constructor(store: ReadableStore, frame: Frame, cut: Cut) {
+    const { shape, chunks, blocks } = cut;
+    this.#store = store;
+    this.#frame = frame;
+    this.#cut = cut;
+    const padded = chunks.map((length, d) => roundUp(length, at(blocks, d)));
+    this.#byBlocks = padded.every((length, d) => length === at(chunks, d) || at(chunks, d) >= at(shape, d));
+    this.#shardShape = this.#byBlocks ? padded : chunks;
+    const counts = shape.map((length, d) => (frame.nbytes === 0 ? 0 : Math.ceil(length / at(chunks, d))));
+    const needed = frame.nbytes === 0 ? 0 : elementsOf(counts);
+    if (needed > frame.chunks.length)
+      throw new SuperchunkError(
+        "INCOMPLETE",
+        `the frame has ${frame.chunks.length} chunks, and its shape needs ${needed}; it was not finished, or is damaged`,
+        { path: frame.path, expected: needed, found: frame.chunks.length },
+      );
+    const perChunk = frame.chunkBytes / Math.max(1, frame.blockBytes);
+    if (perChunk > MAX_BLOCKS || frame.blockBytes > MAX_BLOCK)
+      throw new SuperchunkError(
+        "LIMIT",
+        `blocks of ${frame.blockBytes} bytes, ${Math.ceil(perChunk)} of them in a chunk; at most ${MAX_BLOCKS} of ${MAX_BLOCK} bytes are read`,
+        { path: frame.path, field: "block_size", expected: MAX_BLOCK, found: frame.blockBytes },
+      );
+    this.#names = new Map(
+      needed === 0 ? [] : positions(counts).map((position, i) => [chunkKey(position), i]),
+    );
+    this.#document = new TextEncoder().encode(stringifyJson(this.#describe()));
+  }
+
+  describe(key: string): string {
+    return key === "" || key === DOCUMENT ? this.#frame.path : `${this.#frame.path}/${key}`;
+  }
+
+  async get(key: string, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    return key === DOCUMENT ? this.#document : this.#shard(key, options);
+  }
+
+  async getRange(key: string, range: ByteRange, options?: StoreOptions): Promise<Uint8Array | undefined> {
+    const bytes = await this.get(key, options);
+    if (bytes === undefined) return undefined;
+    const { offset, length } = resolveRange(range, bytes.length, key);
+    return bytes.slice(offset, offset + length);
+  }
+
+  async stat(key: string, options?: StoreOptions): Promise<ObjectInfo | undefined> {
+    const bytes = await this.get(key, options);
+    return bytes && { size: bytes.length, version: `${this.#frame.version}:${key}` };
+  }
+
+  async *list(folder: string): AsyncGenerator<ListEntry> {
+    if (folder === "") yield { name: DOCUMENT, kind: "object" };
+    const prefix = folder === "" ? "" : `${folder}/`;
+    const seen = new Set<string>();
+    for (const key of this.#names.keys()) {
+      if (!key.startsWith(prefix)) continue;
+      const [name = "", ...below] = key.slice(prefix.length).split("/");
+      if (seen.has(name)) continue;
+      seen.add(name);
+      yield { name, kind: below.length > 0 ? "folder" : "object" };
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#store.close?.();
+  }
+
+  #describe(): JsonObject {
+    const { dtype, shape, blocks } = this.#cut;
+    const { codec, clevel, filters, path, attrs } = this.#frame;
+    const type = mapDType(dtype, { path });
+    if (type.transform !== undefined)
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        "Zarr stores items of this dtype otherwise, so that blocks cannot be shown as they are; read it with python-blosc2",
+        {
+          path,
+          field: "dtype",
+        },
+      );
+    return arrayDocument({
+      shape,
+      dataType: type.dataType,
+      fillValue: type.fill.json,
+      bytesCodec: type.bytesCodec,
+      blosc: {
+        cname: codecName(codec) ?? "lz4",
+        clevel: Math.min(9, clevel),
+        shuffle: shuffleOf(filters),
+        typesize: typesizeOf(dtype),
+      },
+      chunkShape: this.#byBlocks ? blocks : this.#shardShape,
+      shardShape: this.#shardShape,
+      transpose: undefined,
+      attributes: attrs,
+      dimensionNames: undefined,
+    });
+  }
+
+  #shard(key: string, options?: StoreOptions): Promise<Shown> {
+    const index = this.#names.get(key);
+    if (index === undefined || this.#frame.nbytes === 0) return Promise.resolve(undefined);
+    const known = this.#kept.get(index);
+    if (known !== undefined) return known;
+    const made = this.#make(index, at(this.#frame.chunks, index), options);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size >= KEPT && oldest !== undefined) this.#kept.delete(oldest);
+    this.#kept.set(index, made);
+    made.catch(() => this.#kept.delete(index));
+    return made;
+  }
+
+  async #make(index: number, place: FrameChunk, options?: StoreOptions): Promise<Shown> {
+    try {
+      const blocks = await this.#blocksOf(place, options);
+      if (blocks.every((block) => block === undefined)) return undefined;
+      return await shardOf(this.#byBlocks ? await this.#whole(blocks) : [await this.#joined(blocks)]);
+    } catch (error) {
+      if (error instanceof SuperchunkError)
+        throw error.inObject({
+          path: "key" in place ? this.#store.describe(place.key) : this.#frame.path,
+          chunk: index,
+          offset: "key" in place ? place.offset : 0,
+        });
+      throw error;
+    }
+  }
+
+  /** The blocks of a chunk; undefined for those that are all zeros. */
+  async #blocksOf(place: FrameChunk, options?: StoreOptions): Promise<readonly (Uint8Array | undefined)[]> {
+    const { chunkBytes, blockBytes } = this.#frame;
+    if ("special" in place) {
+      const count = Math.ceil(chunkBytes / Math.max(1, blockBytes));
+      if (place.special !== "nan") return Array.from({ length: count }, () => undefined);
+      const block = await encode(nanBlock(this.#cut.dtype, blockBytes), {
+        typesize: typesizeOf(this.#cut.dtype),
+        blocksize: blockBytes,
+      });
+      return Array.from({ length: count }, () => block);
+    }
+    const { key, offset, end } = place;
+    const length = end === undefined ? ((await this.#store.stat(key, options))?.size ?? 0) : end - offset;
+    if (length > MAX_CHUNK)
+      throw new SuperchunkError("LIMIT", `a chunk of ${length} bytes; ${MAX_CHUNK} is the limit`, {
+        expected: MAX_CHUNK,
+        found: length,
+      });
+    const bytes = await this.#store.getRange(key, { offset, length }, options);
+    if (bytes === undefined || bytes.length < HEADER2_LENGTH)
+      throw new SuperchunkError("INCOMPLETE", "the chunk's file is missing, or ends before its header", {
+        path: this.#store.describe(key),
+      });
+    const header = readBlosc2Header(bytes);
+    // A chunk of a frame without dimensions can have blocks of its own.
+    if (header.blocksize !== blockBytes && header.nbytes > blockBytes) return this.#cutAgain(bytes);
+    return (await blocksAsBlosc1(bytes)).map((block) => block?.chunk);
+  }
+
+  async #cutAgain(chunk: Uint8Array): Promise<readonly Uint8Array[]> {
+    const { chunkBytes, blockBytes } = this.#frame;
+    const bytes = await decodeBlosc2(chunk, chunkBytes);
+    const blocks: Uint8Array[] = [];
+    for (let start = 0; start < bytes.length; start += blockBytes)
+      blocks.push(
+        await encode(bytes.subarray(start, start + blockBytes), { typesize: typesizeOf(this.#cut.dtype) }),
+      );
+    return blocks;
+  }
+
+  /** Blocks of full length: the last chunk of a frame without dimensions can be shorter. */
+  async #whole(blocks: readonly (Uint8Array | undefined)[]): Promise<readonly (Uint8Array | undefined)[]> {
+    const { blockBytes, chunkBytes } = this.#frame;
+    const full: (Uint8Array | undefined)[] = [];
+    for (const block of blocks)
+      full.push(
+        block && (nbytesOf(block) === blockBytes ? block : await pad(block, blockBytes, this.#cut.dtype)),
+      );
+    const count = Math.ceil(chunkBytes / blockBytes);
+    while (full.length < count) full.push(undefined);
+    return full;
+  }
+
+  /** All blocks of a chunk as one, without what pads them. */
+  async #joined(blocks: readonly (Uint8Array | undefined)[]): Promise<Uint8Array> {
+    const { dtype, chunks, blocks: shape } = this.#cut;
+    const out = new Uint8Array(elementsOf(chunks) * dtype.itemSize);
+    const grid = chunks.map((length, d) => Math.ceil(length / at(shape, d)));
+    for (const [i, position] of positions(grid).entries()) {
+      const block = blocks[i];
+      if (block === undefined) continue;
+      const bytes = await decode(block, { maxNbytes: this.#frame.blockBytes });
+      copyBlock(
+        { bytes, shape, origin: position.map((index, d) => index * at(shape, d)) },
+        { bytes: out, shape: chunks },
+        dtype.itemSize,
+      );
+    }
+    const cname: CompressorName = codecName(this.#frame.codec) ?? "lz4";
+    return encode(out, {
+      cname,
+      clevel: Math.min(9, Math.max(1, this.#frame.clevel)),
+      shuffle: shuffleOf(this.#frame.filters),
+      typesize: typesizeOf(dtype),
+    });
+  }
+}
+
+function shuffleOf(filters: readonly number[]): Shuffle {
+  const last = filters.filter((id) => id === 1 || id === 2).at(-1);
+  return last === 1 ? "shuffle" : last === 2 ? "bitshuffle" : "noshuffle";
+}
+
+/** What Blosc takes for the size of items. */
+function typesizeOf({ itemSize }: DType): number {
+  return itemSize > 255 ? 1 : itemSize;
+}
+
+function nbytesOf(chunk: Uint8Array): number {
+  return new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength).getInt32(4, true);
+}
+
+async function pad(block: Uint8Array, length: number, dtype: DType): Promise<Uint8Array> {
+  const out = new Uint8Array(length);
+  out.set(await decode(block, { maxNbytes: length }));
+  return encode(out, { typesize: typesizeOf(dtype) });
+}
+
+function nanBlock(dtype: DType, length: number): Uint8Array {
+  const out = new Uint8Array(length);
+  const view = new DataView(out.buffer);
+  const little = dtype.byteOrder !== "big";
+  if (dtype.itemSize === 8) for (let i = 0; i + 8 <= length; i += 8) view.setFloat64(i, Number.NaN, little);
+  else if (dtype.itemSize === 4)
+    for (let i = 0; i + 4 <= length; i += 4) view.setFloat32(i, Number.NaN, little);
+  return out;
+}
+
+/** Positions of a grid in C order. */
+function positions(counts: readonly number[]): number[][] {
+  const total = elementsOf(counts);
+  return Array.from({ length: total }, (_, index) => {
+    const position: number[] = [];
+    let rest = index;
+    for (let d = counts.length - 1; d >= 0; d--) {
+      position.unshift(rest % at(counts, d));
+      rest = Math.floor(rest / at(counts, d));
+    }
+    return position;
+  });
+}
+
+interface Placed {
+  readonly bytes: Uint8Array;
+  readonly shape: readonly number[];
+}
+
+/** Copies what of a block lies in the chunk, run by run of the last dimension. */
+function copyBlock(
+  { bytes, shape, origin }: Placed & { readonly origin: readonly number[] },
+  target: Placed,
+  itemSize: number,
+): void {
+  const last = shape.length - 1;
+  const run = Math.min(at(shape, last), at(target.shape, last) - at(origin, last)) * itemSize;
+  for (const [row, position] of positions(shape.slice(0, last)).entries()) {
+    let to = 0;
+    let isInside = true;
+    for (let d = 0; d < last; d++) {
+      const index = at(origin, d) + at(position, d);
+      isInside &&= index < at(target.shape, d);
+      to = (to + index) * at(target.shape, d + 1);
+    }
+    if (!isInside) continue;
+    const from = row * at(shape, last) * itemSize;
+    target.bytes.set(bytes.subarray(from, from + run), (to + at(origin, last)) * itemSize);
+  }
+}
+
+/** A shard of chunks: their bytes, and then the index. */
+async function shardOf(chunks: readonly (Uint8Array | undefined)[]): Promise<Uint8Array> {
+  let offset = 0;
+  const entries = chunks.map((chunk) => {
+    if (chunk === undefined) return undefined;
+    const entry = { offset, nbytes: chunk.length };
+    offset += chunk.length;
+    return entry;
+  });
+  return joinBytes([...chunks.filter((chunk) => chunk !== undefined), await encodeShardIndex(entries)]);
+}

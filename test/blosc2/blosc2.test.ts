@@ -1,0 +1,126 @@
+/** Frames by python-blosc2: every value as it was written, streams carried on as they are, and nothing but errors of ours from damage. */
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { blocksAsBlosc1 } from "../../src/blosc2/chunk.ts";
+import { readFrame } from "../../src/blosc2/frame.ts";
+import { convert } from "../../src/convert/run/convert.ts";
+import { isSuperchunkError } from "../../src/errors.ts";
+import { findReadables } from "../../src/open/find-readables.ts";
+import { open, openArray } from "../../src/open/open.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import { openZarrArray } from "../../src/zarr/read/open.ts";
+import { sweep } from "../scope.ts";
+
+const folder = fileURLToPath(new URL("../../fixtures/blosc2", import.meta.url));
+const images = new Map<string, Uint8Array>();
+for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
+  const path = join(folder, name);
+  if (/b2nd|b2frame/.test(name) && statSync(path).isFile())
+    images.set(name.replaceAll("\\", "/"), new Uint8Array(readFileSync(path)));
+}
+const store = new MemoryStore(images);
+const values = JSON.parse(readFileSync(join(folder, "values.json"), "utf8")) as Readonly<
+  Record<string, { readonly shape: readonly number[]; readonly sha256: string }>
+>;
+/** Its filter is not known here. */
+const DELTA = "delta.b2nd";
+const names = Object.keys(values).filter((name) => name !== DELTA);
+
+function sha256(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+test.each(names)("%s has the values that were written", async (name) => {
+  const array = await openArray(store, name);
+  expect(array.dialect).toBe("blosc2");
+  expect(array.shape).toEqual(values[name]?.shape);
+  expect(sha256(await array.getBytes())).toBe(values[name]?.sha256);
+});
+
+test("metalayers of variable length are the attributes", async () => {
+  expect((await open(store, "lz4.b2nd")).attrs).toEqual({ units: "USD", more: { a: 1 } });
+});
+
+test("a filter that is not known here is named, and the array stays open for what it says of itself", async () => {
+  const array = await openArray(store, DELTA);
+  expect(array.shape).toEqual(values[DELTA]?.shape);
+  await expect(array.getBytes()).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringContaining("filter 3"),
+  });
+});
+
+test("a folder's walk finds frames, sparse ones too", async () => {
+  const found = new Set<string>();
+  for await (const { path, array } of findReadables(store)) if (array !== undefined) found.add(path);
+  expect([...found].sort()).toEqual(Object.keys(values).sort());
+});
+
+test.each([
+  "blosclz.b2nd",
+  "lz4.b2nd",
+  "lz4hc.b2nd",
+  "zlib.b2nd",
+  "zstd.b2nd",
+  "nofilter.b2nd",
+  "padded.b2nd",
+  "spanning.b2nd",
+])("%s becomes Zarr shards with its streams as they are, and chunks of zeros are left out", async (name) => {
+  const frame = await readFrame(store, name);
+  let [copied, all] = [0, 0];
+  for (const chunk of frame?.chunks ?? []) {
+    if ("special" in chunk) continue;
+    const bytes = (await store.get(chunk.key))?.subarray(chunk.offset, chunk.end) ?? new Uint8Array(0);
+    for (const block of await blocksAsBlosc1(bytes)) {
+      all++;
+      if (block?.isCopied === true) copied++;
+    }
+  }
+  expect(all).toBeGreaterThan(0);
+  expect(copied).toBe(all);
+  const target = new MemoryStore();
+  const report = await convert(
+    await open(store, name),
+    { store: target, path: "" },
+    { to: "zarr", verify: true },
+  );
+  expect(report).toMatchObject({ chunksRecoded: 0, verified: true });
+  const zarr = await openZarrArray(target, "");
+  expect(sha256(await zarr.getBytes())).toBe(values[name]?.sha256);
+  expect(report.shards).toBe((frame?.chunks ?? []).filter((chunk) => !("special" in chunk)).length);
+});
+
+test("a frame that is cut short, or has other bytes, gives an error of this library or values, and never more memory than it has", async () => {
+  let random = 11;
+  const next = (limit: number): number => {
+    random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
+    return Math.floor(random / 65_536) % limit;
+  };
+  let told = 0;
+  for (const name of [
+    "lz4.b2nd",
+    "zstd.b2nd",
+    "shuffle-bytedelta.b2nd",
+    "plain.b2frame",
+    "full.b2nd",
+    "uneven.b2nd",
+  ]) {
+    const image = images.get(name) ?? new Uint8Array(0);
+    for (let i = 0; i < sweep(600, 40); i++) {
+      const copy = i % 4 === 0 ? image.slice(0, next(image.length)) : image.slice();
+      for (let changes = 0; changes < 3 && copy.length > 0; changes++)
+        copy[next(i % 2 === 0 ? Math.min(200, copy.length) : copy.length)] = next(256);
+      try {
+        const array = await openArray(new MemoryStore(new Map([[name, copy]])), name);
+        if (array.nbytes < 1 << 22) await array.getBytes();
+      } catch (error) {
+        if (!isSuperchunkError(error)) throw error;
+        told++;
+      }
+    }
+  }
+  expect(told).toBeGreaterThan(50);
+});
