@@ -9,9 +9,9 @@ import type { Suite } from "./suite.ts";
 
 export const hdf5: Suite = {
   name: "hdf5",
-  peers: ["hdf5, writing", "zarr-python"],
+  peers: ["recipes", "zarr-python"],
   async run({ checks, folder, peer }) {
-    const writer = peer("hdf5, writing");
+    const writer = peer("recipes");
     if (writer === undefined) return;
     await mkdir(join(folder, "files"));
     const path = join(folder, "files");

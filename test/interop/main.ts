@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { blosc2 } from "./blosc2.ts";
 import { Checks } from "./checks.ts";
 import { codec } from "./codec.ts";
 import { convert } from "./convert.ts";
@@ -34,6 +35,7 @@ const SUITES: readonly Suite[] = [
   wayBack,
   parquet,
   hdf5,
+  blosc2,
   link,
   live,
   zarrArrays,

@@ -55,7 +55,7 @@ const PEERS = {
   duckdb: { recipe: PARQUET, reader: ["parquet_reader.py", "duckdb"] },
   polars: { recipe: PARQUET, reader: ["parquet_reader.py", "polars"] },
   fastparquet: { recipe: PARQUET, reader: ["parquet_reader.py", "fastparquet"] },
-  "hdf5, writing": { recipe: HDF5, reader: ["hdf5_writer.py"] },
+  recipes: { recipe: HDF5, reader: ["recipe.py"] },
   "zarr 2.18": { recipe: { name: "zarr2", pythons: ["3.11"] }, reader: ["zarr2_transformer.py"] },
   bloscpack: {
     recipe: BLOSCPACK,

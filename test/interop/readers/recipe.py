@@ -1,4 +1,4 @@
-"""Runs the recipe of the HDF5 fixtures in a folder, with datasets of many chunks: {"path": folder, "from": the recipe}."""
+"""Runs the recipe of fixtures in a folder, with `--large`: {"path": folder, "from": the recipe}."""
 
 import os
 import runpy

@@ -1,0 +1,27 @@
+/** The commands of docs/blosc2.md, on an array of python-blosc2. */
+import { copyFileSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { runCli } from "../cli/harness.ts";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
+
+test("every command of the guide runs, and info says what the array is", async () => {
+  const folder = temporaryFolder();
+  copyFileSync(join(repositoryRoot, "fixtures/blosc2/zstd.b2nd"), join(folder, "model.b2nd"));
+  const guide = readFileSync(join(repositoryRoot, "docs/blosc2.md"), "utf8");
+  const commands = [...guide.matchAll(/^npx superchunk (.+)$/gm)].map(([, text = ""]) => text.split(/\s+/));
+  expect(commands.map(([name]) => name)).toEqual(["info", "cat", "verify", "convert"]);
+  for (const words of commands) {
+    const argv = words.map((word) => word.replace(/^model\./, `${folder}/model.`));
+    const { code, err, out } = await runCli(argv);
+    expect({ argv, code, err: code === 0 ? "" : err }).toEqual({ argv, code: 0, err: "" });
+    if (words[0] === "info") expect(out).toMatch(/dialect +blosc2[\s\S]*shards +8 of 20 x 30/);
+  }
+  const [before, after] = [
+    await runCli(["cat", join(folder, "model.b2nd")]),
+    await runCli(["cat", join(folder, "model.zarr")]),
+  ];
+  expect(after.out).toBe(before.out);
+  expect(before.out.length).toBeGreaterThan(1000);
+});

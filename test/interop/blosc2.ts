@@ -1,0 +1,65 @@
+/** Frames by python-blosc2, over data, codecs, filters and ways of splitting: their values, and how many streams are carried on as they are. */
+import { createHash } from "node:crypto";
+import { mkdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { blocksAsBlosc1 } from "../../src/blosc2/chunk.ts";
+import { readFrame } from "../../src/blosc2/frame.ts";
+import { convert, FileStore, open } from "../../src/node/index.ts";
+import { repositoryRoot } from "../fixtures/manifest.ts";
+import type { Suite } from "./suite.ts";
+
+export const blosc2: Suite = {
+  name: "blosc2",
+  peers: ["recipes", "zarr-python", "zarrs", "tensorstore"],
+  async run({ checks, folder, peer }) {
+    const writer = peer("recipes");
+    if (writer === undefined) return;
+    const path = join(folder, "frames");
+    await mkdir(path);
+    const [answer] = await writer.read([{ path, from: join(repositoryRoot, "fixtures/blosc2/make.py") }]);
+    checks.equal("the recipe of the Blosc2 fixtures runs", answer?.kind, "done");
+    const values = JSON.parse(await readFile(join(path, "values.json"), "utf8")) as Readonly<
+      Record<string, { readonly shape: readonly number[]; readonly sha256: string }>
+    >;
+    const store = new FileStore(path);
+    const jobs: { readonly path: string; readonly dtype: string; readonly name: string }[] = [];
+    let [copied, all] = [0, 0];
+    for (const [name, { shape, sha256 }] of Object.entries(values)) {
+      const array = await open(join(path, name));
+      if (array.kind !== "array") continue;
+      const sum = createHash("sha256")
+        .update(await array.getBytes())
+        .digest("hex");
+      checks.equal(
+        `${name} has the values that were written`,
+        { shape: array.shape, sha256: sum },
+        { shape, sha256 },
+      );
+      await array.close();
+      const frame = await readFrame(store, name);
+      for (const chunk of frame?.chunks ?? []) {
+        if ("special" in chunk) continue;
+        const bytes = (await store.get(chunk.key))?.subarray(chunk.offset, chunk.end) ?? new Uint8Array(0);
+        const blocks = await blocksAsBlosc1(bytes);
+        all++;
+        if (blocks.every((block) => block?.isCopied !== false)) copied++;
+      }
+      const root = join(folder, "zarr", name);
+      await convert(join(path, name), root, { verify: true });
+      jobs.push({
+        path: root,
+        dtype: name.startsWith("volume") ? "<u4" : name.startsWith("ramp") ? "<i8" : "<f8",
+        name,
+      });
+    }
+    checks.equal(`the streams of 95 % of ${all} chunks are copied (${copied})`, copied / all >= 0.95, true);
+    for (const reader of ["zarr-python", "zarrs", "tensorstore"] as const) {
+      const answers = (await peer(reader)?.read(jobs)) ?? [];
+      for (const [i, { name }] of jobs.entries()) {
+        const [expected, found] = [values[name], answers[i]];
+        if (expected !== undefined && found !== undefined)
+          checks.values(`${name}, converted, in ${reader}`, found, expected);
+      }
+    }
+  },
+};
