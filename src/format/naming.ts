@@ -50,3 +50,6 @@ function whyUnsafe(name: string): string | undefined {
   if (/^[A-Za-z]:/.test(name)) return "starts with a drive letter";
   return undefined;
 }
+
+/** Documents that make a folder a Zarr node: of version 3, and of version 2. */
+export const ZARR_DOCUMENTS: readonly string[] = ["zarr.json", ".zarray", ".zgroup"];

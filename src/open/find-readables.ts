@@ -1,12 +1,10 @@
 /** Finds what lies below a folder: archives, Zarr arrays and groups. */
 
 import type { OpenOptions } from "../archive/kinds/types.ts";
-import { findArchives } from "../archive/open/discover.ts";
+import { findArchives, isZarrFolder } from "../archive/open/discover.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { joinKey, refuseListed, showListed } from "../store/key.ts";
-import type { ListEntry, ReadableStore } from "../store/types.ts";
-import { V2_DOCUMENTS } from "../zarr/document/metadata-v2.ts";
-import { DOCUMENT } from "../zarr/document/metadata-v3.ts";
+import type { ReadableStore } from "../store/types.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
 import type { ZarrGroup } from "../zarr/read/group.ts";
 import { openZarr } from "../zarr/read/open.ts";
@@ -91,10 +89,4 @@ async function* walkZarr(
     if (error !== undefined) yield { path: showListed(path, name), error };
     else yield* walkZarr(joinKey(path, name), () => group.open(name));
   }
-}
-
-/** True for a folder with the document of a Zarr node, or of a sparse frame. */
-export function isZarrFolder(entries: readonly ListEntry[]): boolean {
-  const documents: readonly string[] = [DOCUMENT, V2_DOCUMENTS.array, V2_DOCUMENTS.group, "chunks.b2frame"];
-  return entries.some(({ name, kind }) => kind === "object" && documents.includes(name));
 }

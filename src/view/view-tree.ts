@@ -4,12 +4,11 @@
  * Knows which archive a key belongs to; must not know chunks.
  */
 import type { Archive, OpenOptions } from "../archive/kinds/types.ts";
-import { findArchives } from "../archive/open/discover.ts";
+import { findArchives, isZarrFolder } from "../archive/open/discover.ts";
 import { open } from "../archive/open/open.ts";
 import { MOST_CONSOLIDATED } from "../convert/run/conversion.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import type { JsonObject } from "../format/types.ts";
-import { isZarrFolder } from "../open/find-readables.ts";
 import { joinKey } from "../store/key.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";

@@ -1,6 +1,7 @@
 /** Finds the archives inside a folder. */
 import { isSuperchunkError, type SuperchunkError } from "../../errors.ts";
 import { startsAsJournal } from "../../format/header.ts";
+import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { joinKey, refuseListed, showListed } from "../../store/key.ts";
 import type { ListEntry, ReadableStore } from "../../store/types.ts";
 import type { OpenOptions } from "../kinds/types.ts";
@@ -79,6 +80,13 @@ export async function* findArchives(
   }
 }
 
+/** True for a folder with the document of a Zarr node, or of a sparse frame of Blosc2. */
+export function isZarrFolder(entries: readonly ListEntry[]): boolean {
+  return entries.some(
+    ({ name, kind }) => kind === "object" && (ZARR_DOCUMENTS.includes(name) || name === SPARSE_FRAME),
+  );
+}
+
 async function isArchiveFolder(
   store: ReadableStore,
   path: string,
@@ -92,6 +100,9 @@ async function isArchiveFolder(
   }
   return false;
 }
+
+/** The file of a sparse frame of Blosc2 that is not a chunk. */
+const SPARSE_FRAME = "chunks.b2frame";
 
 /** The first four bytes of an HDF5 file, as text. */
 const HDF5 = "\x89HDF";

@@ -1,5 +1,6 @@
 /** `open`: any archive from any store, told apart by content. */
 import { SuperchunkError } from "../../errors.ts";
+import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import { asReadable, type ForeignStore } from "../../store/foreign.ts";
 import { checkKey, hasEntries, joinKey } from "../../store/key.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -8,8 +9,6 @@ import type { Archive, OpenOptions } from "../kinds/types.ts";
 import { openFile } from "./open-file.ts";
 import { readBeginning } from "./stored-size.ts";
 
-/** What Zarr's versions have at the place of a node. */
-const ZARR_DOCUMENTS = ["zarr.json", ".zarray", ".zgroup"];
 const MAGIC = [0x62, 0x6c, 0x70, 0x6b]; // "blpk"
 
 /**

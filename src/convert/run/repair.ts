@@ -12,6 +12,7 @@ import type { ToldFacts } from "../../archive/salvage/known.ts";
 import { isArrayFolder, type Survey, surveyArchive } from "../../archive/salvage/survey.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { mergeSpans, type RowSpan } from "../../format/layout.ts";
+import { ZARR_DOCUMENTS } from "../../format/naming.ts";
 import type { JsonValue } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import { isWritable, type ListEntry, type ReadableStore, type WritableStore } from "../../store/types.ts";
@@ -136,8 +137,6 @@ export async function repairArray(
     await lock?.release();
   }
 }
-
-const ZARR_DOCUMENTS = ["zarr.json", ".zarray", ".zgroup"];
 
 /** True for a folder that is a Zarr node, and not an archive that is one as well. */
 async function isZarrNode(store: ReadableStore, path: string): Promise<boolean> {

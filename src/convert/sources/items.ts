@@ -1,11 +1,10 @@
 /** Finds the sources of a conversion below a folder, and gives each its place in the destination. */
 import type { Archive, OpenOptions } from "../../archive/kinds/types.ts";
-import { type FoundArchive, findArchives } from "../../archive/open/discover.ts";
+import { type FoundArchive, findArchives, isZarrFolder } from "../../archive/open/discover.ts";
 import { open } from "../../archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { JsonObject, JsonValue } from "../../format/types.ts";
-import { isZarrFolder } from "../../open/find-readables.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import { namePaths } from "../../zarr/document/node-names.ts";
