@@ -304,6 +304,12 @@ const DIALECTS: Readonly<Record<1 | 2 | 3 | 4, FileDialect>> = {
 /** Names whose bearer claims to be a `blpk` file. */
 const CLAIMED = /\.(blp|bin)$/i;
 
+/** Files of other formats that are read elsewhere, by their first bytes. */
+const READ_ONLY = [
+  { name: "an HDF5 file", start: [0x89, 0x48, 0x44, 0x46] },
+  { name: "a frame of Blosc2", start: [0x9e, 0xa8, 0x62, 0x32] },
+] as const;
+
 /**
  * Tells the dialect of a file of `size` bytes from its first bytes `head` (32 are enough) and its name.
  * Throws `TRUNCATED` for an empty file and one that ends inside its header, `BAD_MAGIC` for other bytes under a
@@ -316,6 +322,13 @@ export function detectFile(head: Uint8Array, name: string, size: number): { read
     checkMagic(bytes, name);
   } catch (error) {
     if (!isSuperchunkError(error, "BAD_MAGIC") || CLAIMED.test(name)) throw error;
+    const other = READ_ONLY.find(({ start }) => start.every((byte, i) => bytes[i] === byte));
+    if (other !== undefined)
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `it is ${other.name}: superchunk reads, verifies and converts it, and does not change it; convert it to change a copy`,
+        error.details,
+      );
     throw new SuperchunkError(
       "UNSUPPORTED",
       `not an archive that superchunk knows: it starts with the bytes ${error.details.found}, not with "blpk"`,

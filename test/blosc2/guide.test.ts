@@ -25,3 +25,18 @@ test("every command of the guide runs, and info says what the array is", async (
   expect(after.out).toBe(before.out);
   expect(before.out.length).toBeGreaterThan(1000);
 });
+
+test("a verb that would change a frame, or an HDF5 file, is refused, and says what can be done", async () => {
+  const folder = temporaryFolder();
+  for (const name of ["blosc2/cube.b2nd", "hdf5/pytables.h5"]) {
+    const file = join(folder, name.replace(/.*\//, ""));
+    copyFileSync(join(repositoryRoot, "fixtures", name), file);
+    const before = readFileSync(file);
+    const { code, err } = await runCli(["resize", file, "3"]);
+    expect({ name, code }).toEqual({ name, code: 1 });
+    expect(err).toMatch(
+      /it is (?:an HDF5 file|a frame of Blosc2): superchunk reads.*convert it to change a copy/,
+    );
+    expect(readFileSync(file)).toEqual(before);
+  }
+});
