@@ -63,7 +63,7 @@ export interface Blosc2Header {
   readonly special: Special | undefined;
 }
 
-/** Reads a header. Throws TRUNCATED, BAD_FIELD; UNSUPPORTED for dictionaries, blocks of variable length, and what is no Blosc2 chunk. */
+/** Reads a header. Throws TRUNCATED, BAD_FIELD; UNSUPPORTED for dictionaries, blocks of variable length, and what is not a Blosc2 chunk. */
 export function readBlosc2Header(chunk: Uint8Array): Blosc2Header {
   if (chunk.length < HEADER2_LENGTH)
     throw new SuperchunkError(
@@ -336,7 +336,7 @@ function filterFlags({ filters, typesize, blocksize }: Blosc2Header, size: numbe
   const { id, meta } = filter;
   if (others.length > 0 || (meta !== 0 && meta !== typesize)) return undefined;
   if (id === SHUFFLE) return 1;
-  // Blosc1 leaves blocks alone whose items are no multiple of eight; Blosc2 turns the items before the last few.
+  // Blosc1 leaves blocks alone whose items are not a multiple of eight; Blosc2 turns the items before the last few.
   const isWhole = size % (8 * typesize) === 0 && blocksize % (8 * typesize) === 0;
   return id === BITSHUFFLE && isWhole ? 4 : undefined;
 }
