@@ -1,10 +1,8 @@
 /** A plugin for TypeDoc: a member that a documented type inherits is described there alone, and "Extends" leads to it. */
-import { Converter } from "typedoc";
-
 export function load(app) {
   // After types and inheritance are resolved, and before groups list the members.
   app.converter.on(
-    Converter.EVENT_RESOLVE_END,
+    "resolveEnd",
     ({ project }) => {
       const inherited = Object.values(project.reflections).filter(
         (member) => member.inheritedFrom?.reflection,
