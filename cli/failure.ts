@@ -85,7 +85,7 @@ export function toJsonFailure(error: unknown): JsonFailure {
 }
 
 /** Options of the library that its messages name, as `{holes: "fill"}`, and that the command has too. */
-const OPTIONS = /\{(chunklen|damaged|dtype|fill|holes|scan|shape)(?:: (true|"[^"]*"))?\}/g;
+const OPTIONS = /\{(allow|chunklen|damaged|dtype|fill|holes|scan|shape)(?:: (true|"[^"]*"))?\}/g;
 
 /** A message of the library with its options as those of the command: `--holes fill`. */
 export function inCommandWords(message: string): string {

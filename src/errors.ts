@@ -64,9 +64,9 @@ export class SuperchunkError extends Error {
     this.details = details;
   }
 
-  /** True where stored bytes contradict themselves or their checksums. */
+  /** True where stored bytes contradict themselves or their checksums; not where the caller has not allowed a container. */
   get isDamage(): boolean {
-    return DAMAGE.has(this.code);
+    return DAMAGE.has(this.code) && this.details.field !== "container";
   }
 
   /** The same error where what it refuses was stored at `path`, and is not an argument: `BAD_ARGUMENT` is `BAD_FIELD` then. */

@@ -37,6 +37,8 @@ export interface Batch<T> {
   readonly paths: readonly string[];
   readonly jobs: number;
   readonly context: Context;
+  /** Places that references may read. */
+  readonly allow?: readonly string[] | undefined;
   /** What an earlier run noted, by path. */
   readonly kept: ReadonlyMap<string, RecordLine>;
   /** Verifies what lies at an archive; `alone`: nothing else is under way, and it may show its own progress. */
@@ -125,7 +127,7 @@ async function* namedOnce<T>(batch: Batch<T>): AsyncGenerator<Named<T>> {
   const isOne = paths.length === 1 && !(await isDirectory(paths[0] ?? ""));
   for (const path of paths) {
     let seen = false;
-    for await (const named of archivesUnder(path, context.signal)) {
+    for await (const named of archivesUnder(path, { signal: context.signal, allow: batch.allow })) {
       seen ||= named.path === path;
       // The arrays of a group follow it; that its document was read is all that there is to verify of it.
       if (named.group !== undefined) continue;

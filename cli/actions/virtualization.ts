@@ -1,6 +1,6 @@
 /** Runs `virtualize`: from flags to the library, from results to lines and JSON. */
 
-import { SuperchunkError } from "../../src/index.ts";
+import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
 import { type FoundEntry, type VirtualizeResult, virtualize } from "../../src/node/index.ts";
 import type { FailedArchive } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
@@ -13,8 +13,8 @@ import { printable } from "../values/cell-text.ts";
 export type ReferenceForm = "icechunk" | "kerchunk" | "kerchunk-parquet";
 
 /** The options of `virtualize` as they are typed. */
-export interface VirtualizeFlags {
-  readonly to: ReferenceForm;
+export interface TypedVirtualizeFlags {
+  readonly to?: ReferenceForm;
   readonly zarrFormat?: "2" | "3";
   readonly grid: "regular" | "rectilinear";
   readonly inline?: number;
@@ -33,8 +33,46 @@ export interface VirtualizeFlags {
   readonly json?: boolean;
 }
 
-/** Writes references to the archives of the typed paths. */
+/** The same with a form, which the destination's name gives where none is typed. */
+interface VirtualizeFlags extends TypedVirtualizeFlags {
+  readonly to: ReferenceForm;
+}
+
+/**
+ * Writes references to the archives of the typed paths: in the form that is typed, else the one that the destination's name says,
+ * else an Icechunk repository, or, where Icechunk does not work, a kerchunk set.
+ */
 export async function virtualizeTo(
+  sources: readonly string[],
+  destination: string,
+  flags: TypedVirtualizeFlags,
+  context: Context,
+): Promise<void> {
+  const named = flags.to ?? formNamed(destination);
+  if (named !== undefined) return writeForm(sources, destination, { ...flags, to: named }, context);
+  try {
+    await writeForm(sources, destination, { ...flags, to: "icechunk" }, context);
+  } catch (error) {
+    const isMissing = isSuperchunkError(error, "UNSUPPORTED") && error.details.field === ICECHUNK;
+    // Commits are Icechunk's alone.
+    if (!isMissing || flags.update === true || flags.message !== undefined) throw error;
+    const set = `${destination.replace(/\/+$/, "").replace(/\.icechunk$/, "")}.json`;
+    context.message(
+      `${error.message.replace(/\. Without it, .*$/s, "")}. Writing kerchunk references to ${printable(set)} instead`,
+    );
+    await writeForm(sources, set, { ...flags, to: "kerchunk" }, context);
+  }
+}
+
+/** The package, as its absence is told. */
+const ICECHUNK = "@earthmover/icechunk";
+
+function formNamed(destination: string): ReferenceForm | undefined {
+  if (/\.json$/i.test(destination)) return "kerchunk";
+  return /\.parq(?:uet)?\/?$/i.test(destination) ? "kerchunk-parquet" : undefined;
+}
+
+async function writeForm(
   sources: readonly string[],
   destination: string,
   flags: VirtualizeFlags,

@@ -16,7 +16,7 @@ import type { GroupArrays } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
 import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
-import { openPath, type Subject } from "../input/opening.ts";
+import { allowOption, openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { parseCount } from "../input/units.ts";
 import { startProgress } from "../output/progress.ts";
@@ -27,6 +27,7 @@ const FORMATS = ["text", "csv", "json", "ndjson", "npy", "raw"] as const;
 type Format = (typeof FORMATS)[number];
 
 interface CatOptions {
+  readonly allow?: readonly string[];
   readonly column?: readonly string[];
   readonly slice?: string;
   readonly head?: number;
@@ -59,6 +60,7 @@ export function addCat(program: Command, context: Context): void {
         "text, csv, json, ndjson (a row to a line), npy, or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
       ).choices(FORMATS),
     )
+    .addOption(allowOption())
     .addOption(damagedOption())
     .option("--all", "print all rows as text on a terminal too, where otherwise long arrays are cut short")
     .addHelpText(
@@ -77,6 +79,7 @@ Examples:
       const reports: DamageReport[] = [];
       const archive = await openPath(path, {
         signal: context.signal,
+        allow: options.allow,
         ...readingDamaged(options.damaged, reports),
         columns: options.column,
       });

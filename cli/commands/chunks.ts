@@ -12,6 +12,7 @@ import type { Context } from "../context.ts";
 import { exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
 import { columnNamesOf, noColumns } from "../input/columns.ts";
 import type { Subject } from "../input/opening.ts";
+import { allowOption } from "../input/opening.ts";
 import { archivesUnder } from "../input/tree.ts";
 import { ratioOf } from "../input/units.ts";
 import { ChunkTable } from "../output/chunk-table.ts";
@@ -19,6 +20,7 @@ import { JsonArray } from "../output/json-array.ts";
 import { printable } from "../values/cell-text.ts";
 
 interface ChunksOptions {
+  readonly allow?: readonly string[];
   readonly column?: string;
   readonly missing?: boolean;
   readonly json?: boolean;
@@ -38,6 +40,7 @@ export function addChunks(program: Command, context: Context): void {
       "--missing",
       "list the chunks that do not exist instead, and would read as the fill value; in an archive that is damage, and an error",
     )
+    .addOption(allowOption())
     .option("--json", "print a JSON array, one chunk to a line")
     .addHelpText(
       "after",
@@ -50,7 +53,7 @@ Examples:
     .action(async (path: string, options: ChunksOptions) => {
       const list = options.json === true ? new JsonArray(context.out) : undefined;
       let isEmpty = true;
-      for await (const part of partsUnder(path, options.column, context)) {
+      for await (const part of partsUnder(path, options, context)) {
         isEmpty = false;
         try {
           if (list === undefined) await printLines(part, options, context);
@@ -81,8 +84,12 @@ interface Part {
 }
 
 /** All that a path stands for. What cannot be opened among others is noted, and does not hide them. */
-async function* partsUnder(path: string, column: string | undefined, context: Context): AsyncGenerator<Part> {
-  for await (const named of archivesUnder(path, context.signal)) {
+async function* partsUnder(
+  path: string,
+  { column, allow }: ChunksOptions,
+  context: Context,
+): AsyncGenerator<Part> {
+  for await (const named of archivesUnder(path, { signal: context.signal, allow })) {
     // The arrays of a group follow it, unless one of them was named.
     if (named.group !== undefined && column === undefined) continue;
     const name = named.path === path ? undefined : named.path;

@@ -6,6 +6,7 @@ import { convertTo } from "../actions/conversion.ts";
 import type { Context } from "../context.ts";
 import { damagedOption, readingDamaged, tellDamage } from "../input/damaged.ts";
 import { refuseEmptyPath } from "../input/input.ts";
+import { allowOption } from "../input/opening.ts";
 import { parseShape } from "../input/shape-text.ts";
 import { parseCount, parseSize } from "../input/units.ts";
 import type { ConvertFlags, ConvertTarget } from "../output/convert-report.ts";
@@ -91,6 +92,7 @@ export function addConvert(program: Command, context: Context): void {
     )
     .option("--overwrite", "replace what was converted to DST before")
     .option("--report <file>", "write what became of each archive to a file, as JSON")
+    .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -118,7 +120,12 @@ Examples:
       const gone: DamageReport[] = [];
       const isNamed = command.getOptionValueSource("to") === "default";
       const to = isNamed ? formatNamed(paths.at(-1) ?? "") : typed.to;
-      const flags: ConvertFlags = { ...typed, to, reading: readingDamaged(typed.damaged, gone), gone };
+      const flags: ConvertFlags = {
+        ...typed,
+        to,
+        reading: { ...readingDamaged(typed.damaged, gone), allow: typed.allow },
+        gone,
+      };
       const sources = paths.slice(0, -1);
       const destination = paths.at(-1);
       if (destination === undefined || sources.length === 0) {

@@ -6,6 +6,7 @@ import type { ZarrGroup } from "../../src/zarr.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, stateOf, toJsonFailure } from "../failure.ts";
 import type { Subject } from "../input/opening.ts";
+import { allowOption } from "../input/opening.ts";
 import { archivesUnder, isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatRatio, formatSize, ratioOf } from "../input/units.ts";
 import { JsonArray } from "../output/json-array.ts";
@@ -13,6 +14,7 @@ import { foldLine, jsonDType, shapeText, shortDType } from "../output/layout.ts"
 import { printable } from "../values/cell-text.ts";
 
 interface LsOptions {
+  readonly allow?: readonly string[];
   readonly json?: boolean;
   readonly missing?: boolean;
 }
@@ -26,6 +28,7 @@ export function addLs(program: Command, context: Context): void {
     )
     .argument("<path>", "folder, or file or URL of one archive or Zarr hierarchy")
     .option("--missing", "count the chunks that do not exist too, without reading any")
+    .addOption(allowOption())
     .option("--json", "print a JSON array, one archive to a line")
     .addHelpText(
       "after",
@@ -39,7 +42,7 @@ Examples:
     .action(async (path: string, options: LsOptions) => {
       const list = options.json === true ? new JsonArray(context.out) : undefined;
       let isFirst = true;
-      for await (const each of archivesUnder(path, context.signal)) {
+      for await (const each of archivesUnder(path, { signal: context.signal, allow: options.allow })) {
         const line = await describe(
           each,
           { forPeople: list === undefined, missing: options.missing === true },

@@ -14,6 +14,7 @@ import { type BatchItem, JOBS, openRecord, runBatch } from "../actions/verify-ba
 import type { Context } from "../context.ts";
 import { EXIT, exitCodeOf, plain, stateOf, toJsonFailure } from "../failure.ts";
 import { filesFromOption, noPaths, readFilesFrom } from "../input/input.ts";
+import { allowOption } from "../input/opening.ts";
 import { isUnfollowed, type NamedArchive, unfollowedText } from "../input/tree.ts";
 import { formatCount, formatPlural, formatSize, parseCount } from "../input/units.ts";
 import { foldLine } from "../output/layout.ts";
@@ -22,6 +23,7 @@ import { adviseOnSalvage, type SalvageAdvice } from "../output/salvage-advice.ts
 import { printable } from "../values/cell-text.ts";
 
 interface VerifyOptions {
+  readonly allow?: readonly string[];
   readonly json?: boolean;
   readonly filesFrom?: string;
   readonly jobs?: number;
@@ -74,6 +76,7 @@ export function addVerify(program: Command, context: Context): void {
     .option("--resume", "leave out what the --report of an earlier run has, and add to it")
     .option("--only-damaged", "print what is not sound, and the summary")
     .option("--quiet", "print nothing but errors: the exit code says it")
+    .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -104,6 +107,7 @@ Examples:
         paths,
         jobs: options.jobs ?? JOBS,
         context,
+        allow: options.allow,
         kept: record?.kept ?? new Map(),
         verify: (named, alone) => verifyAndAdvise(named, alone, context),
         verifyPath: (path) => verifyLinkedPath(path, context),

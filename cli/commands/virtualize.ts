@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { SuperchunkError } from "../../src/index.ts";
-import { type ReferenceForm, type VirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
+import { type ReferenceForm, type TypedVirtualizeFlags, virtualizeTo } from "../actions/virtualization.ts";
 import type { Context } from "../context.ts";
 import { refuseEmptyPath } from "../input/input.ts";
 import { parseSize } from "../input/units.ts";
@@ -20,9 +20,10 @@ export function addVirtualize(program: Command, context: Context): void {
       "archives (files, folders, URLs) or folders of archives, and last where the references go",
     )
     .addOption(
-      new Option("--to <form>", "what to write: an Icechunk repository, or a kerchunk set as JSON or Parquet")
-        .choices(TARGETS)
-        .default("icechunk"),
+      new Option(
+        "--to <form>",
+        "what to write: an Icechunk repository, or a kerchunk set as JSON or Parquet (default: by the end of dst, .json or .parq; else icechunk, or kerchunk where Icechunk does not work)",
+      ).choices(TARGETS),
     )
     .addOption(new Option("--zarr-format <n>", "documents of kerchunk JSON (default: 3)").choices(["2", "3"]))
     .addOption(
@@ -61,10 +62,10 @@ end. A damaged archive among many is reported there; the others are referenced.
 
 Examples:
   superchunk virtualize daily_equities.bcolz equities.icechunk
-  superchunk virtualize prices.blp prices.json --to kerchunk --zarr-format 2
+  superchunk virtualize prices.blp prices.json --zarr-format 2
   superchunk virtualize s3://bucket/bundles bundles.icechunk --update`,
     )
-    .action((paths: string[], flags: VirtualizeFlags) => {
+    .action((paths: string[], flags: TypedVirtualizeFlags) => {
       const sources = paths.slice(0, -1);
       const destination = paths.at(-1);
       if (destination === undefined || sources.length === 0) {

@@ -1,15 +1,26 @@
 /** Opens what a typed path or address stands for: an archive, or a Zarr array or group, also inside of a hierarchy. */
+import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { Option } from "commander";
 import type {
   Archive,
   BytesArchive,
-  OpenOptions,
+  OpenAnyOptions,
   Readable,
   ReadableArray,
   ReadableTable,
 } from "../../src/index.ts";
 import { open } from "../../src/node/index.ts";
 import type { GroupArrays, ZarrArray, ZarrGroup } from "../../src/zarr.ts";
+
+/** The option `--allow` of commands that read references. */
+export function allowOption(): Option {
+  return new Option(
+    "--allow <place...>",
+    "of references: read objects in this folder, or below this address (s3://bucket/)",
+  );
+}
 
 /** What is at a path. */
 export type Found =
@@ -22,7 +33,7 @@ export type Subject = BytesArchive | ReadableArray | ReadableTable | GroupArrays
 /**
  * Opens what is there; its `close()` releases the store. Throws `NOT_FOUND`, `UNSUPPORTED`, and the codes of damage.
  */
-export async function openPath(path: string, options: OpenOptions): Promise<Subject> {
+export async function openPath(path: string, options: OpenAnyOptions): Promise<Subject> {
   const opened = await open(path, options);
   try {
     return await subjectOf(opened);
@@ -38,7 +49,7 @@ export async function subjectOf(opened: Readable): Promise<Subject> {
 }
 
 /** The archive at a path, else the Zarr node. Throws as {@link openPath}. */
-export async function findAt(path: string, options: OpenOptions): Promise<Found> {
+export async function findAt(path: string, options: OpenAnyOptions): Promise<Found> {
   const opened = await open(path, options);
   return isZarr(opened) ? { node: opened } : { archive: opened };
 }
@@ -54,4 +65,15 @@ export async function isFolder(path: string): Promise<boolean> {
     (found) => found.isDirectory(),
     () => false,
   );
+}
+
+/** True for a folder that is a set of references, kerchunk's in Parquet or an Icechunk repository, or in the first of these. */
+export function isReferences(path: string): boolean {
+  const has = (folder: string, name: string): boolean => existsSync(join(folder, name));
+  if (has(path, "snapshots") && (has(path, "repo") || has(path, "refs"))) return true;
+  for (let folder = resolve(path); ; folder = dirname(folder)) {
+    // A group of Zarr v2 has such a document too, and one of its own.
+    if (has(folder, ".zmetadata")) return !has(folder, ".zgroup") && !has(folder, ".zarray");
+    if (folder === dirname(folder)) return false;
+  }
 }

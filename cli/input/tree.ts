@@ -5,13 +5,14 @@ import {
   type FoundReadable,
   findReadables,
   isSuperchunkError,
+  type OpenAnyOptions,
   type OpenOptions,
   openArchive as openIn,
   SuperchunkError,
 } from "../../src/index.ts";
 import { FileStore, locate } from "../../src/node/index.ts";
 import type { ZarrGroup } from "../../src/zarr.ts";
-import { type Found, findAt, isFolder, openPath, type Subject } from "./opening.ts";
+import { type Found, findAt, isFolder, isReferences, openPath, type Subject } from "./opening.ts";
 import { isS3Address } from "./units.ts";
 
 /** What a path stands for: an archive, a Zarr array, or a Zarr group, which the nodes in it follow. */
@@ -28,13 +29,17 @@ export interface NamedArchive {
 }
 
 /** The archives and Zarr nodes at or under `path`. A file is taken at its word. Throws `NOT_FOUND` where there is none. */
-export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
+export async function* archivesUnder(
+  path: string,
+  options: { readonly signal: AbortSignal; readonly allow?: readonly string[] | undefined },
+): AsyncIterable<NamedArchive> {
+  const { signal } = options;
   if (isS3Address(path)) {
-    yield* archivesInBucket(path, signal);
+    yield* archivesInBucket(path, options);
     return;
   }
-  if (!(await isFolder(path))) {
-    yield* archiveOrNodes(path, signal);
+  if (!(await isFolder(path)) || isReferences(path)) {
+    yield* archiveOrNodes(path, options);
     return;
   }
   const store = new FileStore(path);
@@ -57,12 +62,12 @@ export async function* archivesUnder(path: string, signal: AbortSignal): AsyncIt
 }
 
 /** A file, or an address that cannot be listed: an archive, or a Zarr node with what it tells of its members. */
-async function* archiveOrNodes(path: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
+async function* archiveOrNodes(path: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
   let found: Found;
   try {
-    found = await findAt(path, { signal });
+    found = await findAt(path, opening);
   } catch (error) {
-    yield nameFound(path, { path, error }, () => openPath(path, { signal }));
+    yield nameFound(path, { path, error }, () => openPath(path, opening));
     return;
   }
   const { archive, node } = found;
@@ -73,7 +78,7 @@ async function* archiveOrNodes(path: string, signal: AbortSignal): AsyncIterable
   try {
     for await (const each of findReadables(node)) {
       const own = each.path === "" ? path : `${path.replace(/\/+$/, "")}/${each.path}`;
-      yield nameFound(own, each, (options) => openPath(own, options));
+      yield nameFound(own, each, (options) => openPath(own, { ...opening, ...options }));
     }
   } finally {
     await node.store.close?.();
@@ -81,7 +86,8 @@ async function* archiveOrNodes(path: string, signal: AbortSignal): AsyncIterable
 }
 
 /** The archives at or under an address of S3, which tells folders by what is listed there. */
-async function* archivesInBucket(address: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
+async function* archivesInBucket(address: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
+  const { signal } = opening;
   const { store, path } = await locate(address);
   try {
     const [base = address, query] = address.split("?");
@@ -93,15 +99,15 @@ async function* archivesInBucket(address: string, signal: AbortSignal): AsyncIte
       const own = below === "" ? base : `${base.replace(/\/+$/, "")}/${below}`;
       yield nameFound(own, found, (options) => openPath(`${own}${behind}`, options));
     }
-    if (count === 0) yield* nodesInside(address, signal);
+    if (count === 0) yield* nodesInside(address, opening);
   } finally {
     await store.close?.();
   }
 }
 
 /** What is not a folder of its own: a node of a hierarchy of the older transformer. Throws `NOT_FOUND` where there is none. */
-async function* nodesInside(address: string, signal: AbortSignal): AsyncIterable<NamedArchive> {
-  for await (const named of archiveOrNodes(address, signal)) {
+async function* nodesInside(address: string, opening: OpenAnyOptions): AsyncIterable<NamedArchive> {
+  for await (const named of archiveOrNodes(address, opening)) {
     if (named.error !== undefined) throw noArchive(address);
     yield named;
   }

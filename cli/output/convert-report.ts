@@ -6,7 +6,7 @@ import {
   type DType,
   isSuperchunkError,
   type JsonValue,
-  type OpenOptions,
+  type OpenAnyOptions,
   parseDType,
   SuperchunkError,
   stringifyJson,
@@ -47,7 +47,8 @@ export interface ConvertFlags {
   readonly prices?: "raw" | "decimal" | "double";
   readonly damaged?: Damaged;
   /** What `--damaged` means for opening, and what was found gone. */
-  readonly reading: Pick<OpenOptions, "damaged" | "onDamage">;
+  readonly reading: Pick<OpenAnyOptions, "damaged" | "onDamage" | "allow">;
+  readonly allow?: readonly string[];
   readonly gone: readonly DamageReport[];
   readonly dryRun?: boolean;
   readonly concat?: boolean;

@@ -42,6 +42,8 @@ import { decoderOf, encoderOf, shardWriterOf, type ThreadOptions } from "./threa
 export interface ConvertPathOptions extends ConvertOptions, ThreadOptions {
   /** Join the archives along the first dimension, in the order given; those of a folder in the order of their names. */
   readonly concat?: boolean | undefined;
+  /** Of a set of references: places that may be read, as `open` takes them. */
+  readonly allow?: readonly string[] | undefined;
 }
 
 /**
@@ -137,10 +139,10 @@ async function findSources(
 /** What is at a path; undefined for a folder in which archives may lie. */
 async function openOne(
   path: string,
-  { to, signal, damaged, onDamage }: ConvertPathOptions,
+  { to, signal, damaged, onDamage, allow }: ConvertPathOptions,
 ): Promise<FoundSources | undefined> {
   try {
-    const source = await open(path, { signal, damaged, onDamage });
+    const source = await open(path, { signal, damaged, onDamage, allow });
     return { source, close: () => source.close() };
   } catch (error) {
     if (!isSuperchunkError(error, "UNSUPPORTED") || /^https?:/i.test(path) || to === "zarr3-transformer")

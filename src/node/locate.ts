@@ -33,7 +33,8 @@ export async function locate(location: string): Promise<Location> {
 export async function locateBeside(location: string): Promise<Location> {
   if (/^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(location)) return locate(location.replace(/\/+(?=\?|$)/, ""));
   const full = resolve(/^file:/i.test(location) ? fileURLToPath(location) : location);
-  return { store: new FileStore(dirname(full)), path: basename(full) };
+  const set = fileAbove(full) ?? full;
+  return { store: new FileStore(dirname(set)), path: `${basename(set)}${full.slice(set.length)}` };
 }
 
 async function locatePath(path: string, typed: string): Promise<Location> {

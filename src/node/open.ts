@@ -1,6 +1,7 @@
 /** `open`, `openArray` and `openTable` for paths and addresses. */
+import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
-import { dirname, relative, resolve, sep } from "node:path";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import type { Archive, ReadableArray, TableArchive } from "../archive/kinds/types.ts";
 import { open as openArchiveIn } from "../archive/open/open.ts";
 import type { ChunkDecoder } from "../archive/read/chunk-fetch.ts";
@@ -16,10 +17,11 @@ import {
   type Readable,
   withColumn,
 } from "../open/open.ts";
+import { asReadable } from "../store/foreign.ts";
 import type { ValuesOf } from "../values/selection.ts";
 import type { GroupArrays } from "../zarr/read/group.ts";
 import { FileStore } from "./fs/fs-store.ts";
-import { closeOnFailure, type Location, locate, locateBeside } from "./locate.ts";
+import { closeOnFailure, isS3Address, type Location, locate, locateBeside } from "./locate.ts";
 import { loadNativeBlosc } from "./threads/native-blosc.ts";
 import { useNativeDigests } from "./threads/native-digest.ts";
 import { bloscOf, decoderOf, type ThreadOptions } from "./threads/threads.ts";
@@ -46,6 +48,7 @@ export async function open(location: string, options: OpenPathOptions = {}): Pro
   const settings: OpenAnyOptions = {
     openContainer: async (...container) => (await import("./references.ts")).openContainer(...container),
     ...options,
+    allow: options.allow?.map(addressOf),
     decoder,
   };
   const openAt = async ({ store, path }: Location): Promise<Readable> => {
@@ -53,11 +56,17 @@ export async function open(location: string, options: OpenPathOptions = {}): Pro
     // An archive's own `close` releases its store; a node's is kept open by the library.
     return "ownStore" in opened ? opened.ownStore(store) : opened;
   };
-  const isSet = options.containers !== undefined || options.authorize !== undefined;
+  const { containers, authorize, allow } = options;
+  const isSet =
+    [containers, authorize, allow].some((given) => given !== undefined) ||
+    // Containers lie beside a set, also where the set is a folder: of kerchunk's Parquet form.
+    existsSync(join(location, ".zmetadata"));
   try {
     return await openAt(isSet ? await locateBeside(location) : await locate(location));
   } catch (error) {
     if (!isSuperchunkError(error, "NOT_FOUND") && !isSuperchunkError(error, "UNSUPPORTED")) throw error;
+    const repository = await openRepository(location, settings);
+    if (repository !== undefined) return repository;
     // Nodes of the older storage transformer have no folder of their own: they are looked for from a folder above.
     const above = await openInside(await locateAbove(location), settings);
     if (above === undefined) throw error;
@@ -112,6 +121,27 @@ export async function openTable(
 ): Promise<TableArchive | (GroupArrays & { readonly length: number })> {
   const opened = await open(location, options);
   return closeOnFailure(opened, asTable(opened));
+}
+
+/** What a place that may be read begins with: an address as it is, a folder with its whole path. */
+function addressOf(place: string): string {
+  return /^[a-z][a-z0-9+.-]+:\/\//i.test(place) ? place : `file://${resolve(place)}/`;
+}
+
+/** An Icechunk repository, or a node in one; undefined where there is none. */
+async function openRepository(location: string, options: OpenAnyOptions): Promise<Readable | undefined> {
+  if (/^https?:/i.test(location)) return undefined;
+  const [{ isIcechunk, openReferences }, { openZarr }] = await Promise.all([
+    import("./references.ts"),
+    import("../zarr/read/open.ts"),
+  ]);
+  let repository = location;
+  for (; !(await isIcechunk(repository)); repository = dirname(repository))
+    // The root of the file system is not one.
+    if (isS3Address(location) || dirname(dirname(repository)) === dirname(repository)) return undefined;
+  const inside = relative(repository, location).split(sep).join("/");
+  const store = asReadable(await openReferences(repository, { ...options, form: "icechunk" }));
+  return (await closeOnFailure(store, openZarr(store, inside, options))).ownStore(store);
 }
 
 /** The Zarr node at a path inside of a store; undefined where there is none. */

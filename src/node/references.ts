@@ -105,10 +105,11 @@ export function openContainer(
 
 async function openIcechunk(
   location: string,
-  { containers: given, authorize = [], branch = "main", ...options }: OpenPathReferencesOptions,
+  { containers: given, authorize = [], allow = [], branch = "main", ...options }: OpenPathReferencesOptions,
 ): Promise<ReferenceStore> {
-  const kept = authorize.length > 0 ? await listContainers(location) : [];
-  const joined = joinContainers(kept, { containers: given, authorize });
+  const isKept = authorize.length > 0 || allow.length > 0;
+  const kept = isKept ? (await withPlace(location, (place) => keptAt(place, true))).containers : [];
+  const joined = joinContainers(kept, { containers: given, authorize, allow });
   const containers = new Containers([...joined.containers].filter(({ name }) => joined.authorized.has(name)));
   const repository = await openRepository(location, "read", { ...options, containers });
   const session = await repository.readonlySession({ branch }).catch((error: unknown) => {
@@ -138,6 +139,11 @@ async function openIcechunk(
   };
   return {
     containers,
+    // The package does not tell objects from folders.
+    list: async function* (folder) {
+      for (const name of await store.listDir(folder))
+        yield { name, kind: (await store.listDir(joinKey(folder, name))).length > 0 ? "folder" : "object" };
+    },
     get: (key) => read(key, (path) => store.get(path)),
     getRange: (key, range) => read(key, (path) => store.getRange(path, range)),
     close: async () => {
@@ -283,6 +289,11 @@ function newContainer(name: string, { prefix, ...members }: SetContainer): Conta
   }
   const settled = Object.entries(members).filter(([, value]) => value !== undefined);
   return { name, prefix, ...Object.fromEntries(settled), store: storeOf(members.location ?? prefix) };
+}
+
+/** True where an Icechunk repository is at a path or an address. */
+export async function isIcechunk(location: string): Promise<boolean> {
+  return withPlace(location, isRepository);
 }
 
 /** True for an Icechunk repository: it has an object of this name, or folders of branches in its first version. */

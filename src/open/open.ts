@@ -15,7 +15,7 @@ import { isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { parseDType } from "../format/dtype.ts";
 import type { OpenReferencesOptions } from "../references/kerchunk/open-references.ts";
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
-import { joinKey } from "../store/key.ts";
+import { joinKey, splitKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
 import type { ArraySlice, ValuesOf, ValueTypes } from "../values/selection.ts";
 import type { ZarrArray } from "../zarr/read/array.ts";
@@ -33,7 +33,7 @@ export type Readable = BytesArchive | ArrayArchive | ZarrArray | TableArchive | 
 export interface OpenAnyOptions
   extends OpenOptions,
     ReadSettings,
-    Pick<OpenReferencesOptions, "containers" | "authorize" | "credentials" | "openContainer"> {}
+    Pick<OpenReferencesOptions, "containers" | "authorize" | "allow" | "credentials" | "openContainer"> {}
 
 /** Options of {@link openArray}. */
 export interface OpenArrayOptions<Name extends string = string> extends OpenAnyOptions {
@@ -62,15 +62,19 @@ export async function open(
   const found = await findArchive(source, path, options);
   if ("kind" in found) return found;
   const { file } = found;
-  // By its name too: it is read whole.
-  if (file?.bytes[0] === BRACE && /(?<!(?:^|\/)zarr)\.json$/i.test(path)) {
-    const set = await openSet(asReadable(store), path, options);
+  // By its name too: it is read whole. What comes after it is the path of a node in the set.
+  const [, json, inside = ""] = /^((?:.*\/)?(?!zarr\.json)[^/]+\.json)(?:\/(.+))?$/i.exec(path) ?? [];
+  if (
+    json !== undefined &&
+    (inside === "" ? file?.bytes[0] === BRACE : await isObject(source, json, options))
+  ) {
+    const set = await openSet(asReadable(store), json, inside, options);
     if (set !== undefined) return set;
   }
   const node = file === undefined ? await openNode(asReadable(store), path, options) : undefined;
   if (node !== undefined) return node;
-  const inside = await openInside(asReadable(store), path, file?.bytes, options);
-  if (inside !== undefined) return inside;
+  const held = await openInside(asReadable(store), path, file?.bytes, options);
+  if (held !== undefined) return held;
   throw await explainNoArchive(source, path, found, options);
 }
 
@@ -112,29 +116,42 @@ async function openNode(
   } catch (error) {
     if (!isSuperchunkError(error, "NOT_FOUND")) throw error;
   }
-  const documents = await store.stat(joinKey(path, ".zmetadata"), options);
-  return documents === undefined ? undefined : openSet(store, path, options);
+  for (let set = path, inside = ""; ; ) {
+    // A group of Zarr v2 has such a document too, and one of its own.
+    const isSet =
+      (await isObject(store, joinKey(set, ".zmetadata"), options)) &&
+      (inside === "" || !(await isObject(store, joinKey(set, ".zgroup"), options)));
+    if (isSet) return openSet(store, set, inside, options);
+    if (set === "") return undefined;
+    const { folder, name } = splitKey(set);
+    inside = joinKey(name, inside);
+    set = folder;
+  }
 }
 
-/** The root of a set of references; undefined for JSON that is not such a set. */
+async function isObject(store: ReadableStore, key: string, { signal }: OpenAnyOptions): Promise<boolean> {
+  return (await store.stat(key, { signal })) !== undefined;
+}
+
+/** A node in a set of references; undefined for JSON that is not such a set. */
 async function openSet(
   store: ReadableStore,
   path: string,
+  inside: string,
   options: OpenAnyOptions,
 ): Promise<ZarrArray | ZarrGroup | undefined> {
   const [{ openReferences }, { openZarr }] = await Promise.all([
     import("../references/kerchunk/open-references.ts"),
     import("../zarr/read/open.ts"),
   ]);
-  const references = await openReferences(store, path, options);
-  const inside = asReadable(references);
+  const references = asReadable(await openReferences(store, path, options));
   try {
-    const node = await openZarr(inside, "", options);
+    const node = await openZarr(references, inside, options);
     return node.ownStore({
-      close: async () => void (await Promise.all([inside.close?.(), store.close?.()])),
+      close: async () => void (await Promise.all([references.close?.(), store.close?.()])),
     });
   } catch (error) {
-    await inside.close?.();
+    await references.close?.();
     if (isSuperchunkError(error, "NOT_FOUND")) return undefined;
     throw error;
   }

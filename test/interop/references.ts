@@ -3,8 +3,8 @@
  * give the producers' values; VirtualiZarr reads the kerchunk sets; Icechunk refuses a source that has changed.
  */
 import { createHash } from "node:crypto";
-import { cp, truncate, unlink, utimes } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { cp, readFile, truncate, unlink, utimes } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { createArray } from "../../src/node/write.ts";
 import { type Fixture, loadFixtures } from "../fixtures/manifest.ts";
 import { runCommands } from "./commands.ts";
@@ -81,6 +81,7 @@ export const references: Suite = {
       scripted.map((each) => ({ ...each, label: each.label.replace("xarray reads", "zarrita reads") })),
       await askJavaScript(own, context.folder, inNode),
     );
+    await checkOwnReader(context, own, jobs);
     await checkKerchunkOverHttp(context, own, python);
     await checkKerchunkInS3(context, own, python);
     if ("absent" in node) return;
@@ -105,6 +106,39 @@ function judge({ checks }: SuiteContext, cases: readonly Case[], answers: readon
     if (answer.values === undefined) checks.fail(each.label, answer.error ?? "no values");
     else checks.equal(each.label, answer.values, Object.fromEntries(wanted));
   }
+}
+
+/** The sets as the command itself reads them, and as it converts what is in them, against the values that were written. */
+async function checkOwnReader(
+  { checks, folder }: SuiteContext,
+  node: NodeCommand,
+  jobs: readonly Job[],
+): Promise<void> {
+  const asked = jobs.flatMap(({ label, target, wanted, source }) =>
+    Object.entries(wanted).map(([name, { sha256: hash }]) => ({ label, name, target, hash, source })),
+  );
+  const files = asked.map((_, i) => join(folder, `own-${i}.npy`));
+  const printed = await runCommands(
+    node,
+    folder,
+    asked.map(({ target, name, source }, i) => [
+      ...["convert", join(target, name), files[i] ?? "", "--to", "npy"],
+      ...["--allow", source.endsWith(".blp") ? dirname(source) : source],
+    ]),
+  );
+  for (const [i, { label, name, hash }] of asked.entries()) {
+    const one = printed[i];
+    const text = `superchunk reads ${label}: ${name}`;
+    if (one?.code !== 0) checks.fail(text, one?.err ?? "nothing was printed");
+    else checks.equal(text, hashOfNpy(await readFile(files[i] ?? "")), hash);
+  }
+}
+
+/** The hash of the values of an npy file of version 1. */
+function hashOfNpy(file: Buffer): string {
+  return createHash("sha256")
+    .update(file.subarray(10 + file.readUInt16LE(8)))
+    .digest("hex");
 }
 
 /** zarrita knows numbers of up to eight bytes, and booleans; float16 only where the engine does, and no array without rows. */

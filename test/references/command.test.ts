@@ -1,5 +1,5 @@
 /** `superchunk virtualize` as it is typed: what it prints, what it refuses, and what can be read afterwards. */
-import { cp, readFile, rm } from "node:fs/promises";
+import { cp, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { openReferences } from "../../src/node/references.ts";
@@ -125,4 +125,61 @@ describe("superchunk virtualize", () => {
     expect(err).toContain("cannot be referenced as they are");
     await expect(readFile(set)).rejects.toThrow("ENOENT");
   });
+
+  it("takes the form from the end of the destination's name", async () => {
+    expect((await runCli(["virtualize", table, join(folder, "named.json")])).code).toBe(0);
+    expect((await runCli(["virtualize", table, join(folder, "named.parq")])).code).toBe(0);
+    expect(await readdir(join(folder, "named.parq"))).toContain(".zmetadata");
+    expect(await readFile(join(folder, "named.json"), "utf8")).toContain('"refs"');
+  });
 });
+
+describe.each(["read.json", "read.parq"])(
+  "a set of references (%s) is an archive to the other commands",
+  (name) => {
+    const allow = ["--allow", table];
+    const run = async (command: string, ...args: string[]) => {
+      const { code, out, err } = await runCli([command, ...args]);
+      return { code, out, err };
+    };
+    let set = "";
+
+    beforeAll(async () => {
+      set = join(folder, name);
+      expect((await runCli(["virtualize", table, set])).code).toBe(0);
+    });
+
+    it("is shown, listed, printed and verified once its place is allowed", async () => {
+      expect((await run("info", set, ...allow)).out).toContain("rows       226");
+      const listed = JSON.parse((await run("ls", set, "--json", ...allow)).out) as { path: string }[];
+      expect(listed.map(({ path }) => path)).toContain(join(set, "close"));
+      const wanted = (await run("cat", table, "--format", "csv")).out;
+      const columns = (wanted.split(/\r?\n/)[0] ?? "").split(",");
+      const picked = columns.flatMap((column) => ["--column", column]);
+      expect((await run("cat", set, "--format", "csv", ...picked, ...allow)).out).toBe(wanted);
+      expect((await run("verify", set, ...allow)).out).toContain("7 archives: 7 ok, 28 chunks");
+      expect((await run("chunks", join(set, "close"), "--json", ...allow)).code).toBe(0);
+      expect((await run("cat", join(set, "close"), ...allow)).out).toBe(
+        (await run("cat", table, "--column", "close")).out,
+      );
+    });
+
+    it("is converted to what the archive itself is converted to", async () => {
+      const copy = join(folder, `${name}.npy`);
+      expect((await run("convert", join(set, "close"), copy, ...allow)).code).toBe(0);
+      const straight = join(folder, `${name}-straight.npy`);
+      expect((await run("convert", join(table, "close"), straight)).code).toBe(0);
+      expect(await readFile(copy)).toEqual(await readFile(straight));
+    });
+
+    it("is refused, not called damaged, where its place is not allowed", async () => {
+      const cat = await run("cat", set);
+      expect(cat.code).toBe(1);
+      expect(cat.err).toContain("open them with --allow");
+      expect(cat.err).not.toContain("{allow");
+      const verified = await run("verify", set);
+      expect(verified.code).toBe(1);
+      expect(verified.out).toContain("7 not readable");
+    });
+  },
+);

@@ -1,6 +1,6 @@
 /** Guards and references that lie: what has changed, ended or is elsewhere is refused, and never shown as values. */
 import { cp, readFile, stat, truncate, unlink, utimes, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { open } from "../../src/archive/open/open.ts";
 import { isSuperchunkError } from "../../src/errors.ts";
@@ -240,6 +240,52 @@ describe("a set from elsewhere", () => {
     expect(isSuperchunkError(error, "UNSAFE_PATH") && error.message).toContain('container "local"');
     const opened = await openReferences(store, "set.json", { openContainer, authorize: ["local"] });
     expect((await opened.get("/x"))?.length).toBe(4);
+  });
+
+  it("reads a place that the caller allows: by a container of its own, or by those kept beside the set [FV-04]", async () => {
+    const bytes = new Uint8Array((await readFile(file)).subarray(0, 4));
+    const refs = { x: [`file://${file}`, 0, 4] };
+    /** What is read with containers beside the set, and places that are allowed; or the error's code. */
+    const read = async (kept: readonly object[], allow: readonly string[]): Promise<unknown> => {
+      const store = new MemoryStore();
+      const put = (key: string, value: object) =>
+        store.put(key, new TextEncoder().encode(JSON.stringify(value)));
+      await put("set.json", { version: 1, refs });
+      if (kept.length > 0)
+        await put("set.containers.json", { format: "superchunk-containers", version: 1, containers: kept });
+      const set = await openReferences(store, "set.json", { openContainer, allow });
+      return set.get("/x").catch((error: unknown) => (isSuperchunkError(error) ? error.code : error));
+    };
+    const place = `file://${folder}/`;
+    const local = { name: "local", prefix: place, store: "local" };
+    const above = `file://${dirname(folder)}/`;
+    expect(await read([], [place])).toEqual(bytes);
+    expect(await read([], [place.slice(0, -1)])).toEqual(bytes);
+    expect(await read([local], [place])).toEqual(bytes);
+    expect(await read([local], [above])).toEqual(bytes);
+    // The container is wider than what is allowed of it.
+    expect(await read([{ ...local, prefix: above }], [place])).toEqual(bytes);
+    // Not by a name that begins alike, and not where the set's own containers say that the place is elsewhere now.
+    expect(await read([], [`${place.slice(0, -2)}/`])).toBe("UNSAFE_PATH");
+    expect(await read([{ ...local, location: "file:///elsewhere/" }], [place])).toBe("UNSAFE_PATH");
+    expect(await read([local], [])).toBe("UNSAFE_PATH");
+  });
+
+  it("gets no place by a server that its own containers name: only the caller's word lets that answer", async () => {
+    const store = new MemoryStore();
+    const put = (key: string, value: object) =>
+      store.put(key, new TextEncoder().encode(JSON.stringify(value)));
+    await put("set.json", { version: 1, refs: { x: ["s3://bucket/a", 0, 4] } });
+    const evil = { name: "s3", prefix: "s3://bucket/", store: "s3", endpoint: "http://evil.invalid" };
+    await put("set.containers.json", { format: "superchunk-containers", version: 1, containers: [evil] });
+    const asked: (string | undefined)[] = [];
+    const spy: typeof openContainer = (container) => {
+      asked.push(container.endpoint);
+      return new MemoryStore();
+    };
+    const set = await openReferences(store, "set.json", { openContainer: spy, allow: ["s3://bucket/"] });
+    await expect(set.get("/x")).rejects.toMatchObject({ code: "UNSAFE_PATH" });
+    expect(asked).toEqual([]);
   });
 
   it("asks for the credentials that a container names", async () => {

@@ -95,11 +95,12 @@ export class ContainerReader {
     this.#stores.clear();
   }
 
-  #authorize({ name, prefix, credentials, anonymous }: Container, location: string): void {
+  #authorize(container: Container, wanted: string): void {
+    const { name, prefix, location, credentials, anonymous } = container;
     if (!this.#options.authorized.has(name)) {
       throw new SuperchunkError(
         "UNSAFE_PATH",
-        `container "${name}" (${prefix}), which ${location} is in, is not authorised; allow it by its name if the references may read there`,
+        `container "${name}" (${prefix}), which ${wanted} is in, is not authorised; if the references may read there, open them with {allow: "${location ?? prefix}"}`,
         { field: "container", expected: "an authorised container", found: name },
       );
     }

@@ -133,7 +133,7 @@ export class Containers implements Iterable<Container> {
     throw new SuperchunkError(
       "UNSAFE_PATH",
       `the reference to ${location} is in no container; there ${known === "" ? "are none" : `is ${known}`}. ` +
-        "Give a container for it if it is to be read",
+        `If it is to be read, open the references with {allow: "${location.slice(0, location.lastIndexOf("/") + 1)}"}`,
       { field: "container", found: location },
     );
   }

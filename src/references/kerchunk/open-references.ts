@@ -15,7 +15,7 @@ import {
   type OpenContainer,
   openWebContainer,
 } from "../containers/container-reader.ts";
-import { type Container, Containers, parseContainers } from "../containers/containers.ts";
+import { type Container, Containers, defaultContainer, parseContainers } from "../containers/containers.ts";
 import { openKerchunkParquet, parseKerchunkJson, type ReferenceIndex } from "./kerchunk-index.ts";
 
 /** How a set of references is opened. */
@@ -24,6 +24,12 @@ export interface OpenReferencesOptions extends StoreOptions, ContainerOptions {
   readonly containers?: Iterable<Container> | undefined;
   /** Names of containers kept beside the set that may be read too. */
   readonly authorize?: readonly string[] | undefined;
+  /**
+   * Places whose objects may be read: what locations begin with (`s3://bucket/`, `file:///data/`); a container of their scheme is made
+   * where none is kept beside the set. Of the containers kept there, those in such a place may be read, but for one with an
+   * `endpoint`: only `authorize` lets that server answer.
+   */
+  readonly allow?: readonly string[] | undefined;
   /** By the names that containers call them. */
   readonly credentials?: Readonly<Record<string, ContainerCredentials>> | undefined;
   /** Opens a container's store (default: those that can be read over HTTP). */
@@ -95,7 +101,11 @@ export async function keptContainers(
 /** The containers of a set, and which of them may be read. Throws `NOT_FOUND` for a name in `authorize` that none has. */
 export function joinContainers(
   kept: Iterable<Container>,
-  { containers: given = [], authorize = [] }: Pick<OpenReferencesOptions, "containers" | "authorize">,
+  {
+    containers: given = [],
+    authorize = [],
+    allow = [],
+  }: Pick<OpenReferencesOptions, "containers" | "authorize" | "allow">,
 ): { readonly containers: Containers; readonly authorized: ReadonlySet<string> } {
   const authorized = new Set<string>(authorize);
   const own = [...given];
@@ -107,7 +117,33 @@ export function joinContainers(
     authorized.add(each.name);
   }
   for (const name of authorize) containers.get(name);
+  for (const place of allow) for (const name of allowPlace(containers, place)) authorized.add(name);
   return { containers, authorized };
+}
+
+/** The names of the containers that lie in a place; one for the whole place is added unless it is one of them. */
+function allowPlace(containers: Containers, place: string): string[] {
+  const prefix = place.endsWith("/") ? place : `${place}/`;
+  const kept = [...containers].filter(({ endpoint }) => endpoint === undefined);
+  const inside = kept.filter((each) => each.prefix.startsWith(prefix));
+  // What was moved out of the place is not in it, whatever its references say.
+  const names = inside
+    .filter(({ location }) => location?.startsWith(prefix) !== false)
+    .map(({ name }) => name);
+  if ([...containers].some((each) => each.prefix === prefix)) return names;
+  const around = kept.find((each) => each.location === undefined && prefix.startsWith(each.prefix));
+  const { region, credentials } = around ?? {};
+  let name = "allowed";
+  for (let i = 2; [...containers].some((each) => each.name === name); i++) name = `allowed-${i}`;
+  const own = defaultContainer(prefix, name);
+  containers.add({
+    ...own,
+    ...(region === undefined ? {} : { region }),
+    // A place that needs credentials, or what the AWS tools find, needs them in a part of it too.
+    ...(credentials === undefined ? {} : { credentials }),
+    ...(around === undefined || around.anonymous === true ? {} : { anonymous: false }),
+  });
+  return [...names, name];
 }
 
 /** The references of a set. Throws as {@link openReferences}. */
