@@ -115,7 +115,14 @@ async function checkOwnReader(
   jobs: readonly Job[],
 ): Promise<void> {
   const asked = jobs.flatMap(({ label, target, wanted, source }) =>
-    Object.entries(wanted).map(([name, { sha256: hash }]) => ({ label, name, target, hash, source })),
+    Object.entries(wanted).map(([name, { sha256: hash, dtype }]) => ({
+      label,
+      name,
+      target,
+      hash,
+      dtype,
+      source,
+    })),
   );
   const files = asked.map((_, i) => join(folder, `own-${i}.npy`));
   const printed = await runCommands(
@@ -126,11 +133,11 @@ async function checkOwnReader(
       ...["--allow", source.endsWith(".blp") ? dirname(source) : source],
     ]),
   );
-  for (const [i, { label, name, hash }] of asked.entries()) {
+  for (const [i, { label, name, hash, dtype }] of asked.entries()) {
     const one = printed[i];
     const text = `superchunk reads ${label}: ${name}`;
     if (one?.code !== 0) checks.fail(text, one?.err ?? "nothing was printed");
-    else checks.equal(text, hashOfNpy(await readFile(files[i] ?? "")), hash);
+    else checks.equal(text, hashOfNpy(await readFile(files[i] ?? ""), dtype), hash);
   }
 }
 
