@@ -141,11 +141,12 @@ async function checkOwnReader(
   }
 }
 
-/** The hash of the values of an npy file of version 1. */
-function hashOfNpy(file: Buffer): string {
-  return createHash("sha256")
-    .update(file.subarray(10 + file.readUInt16LE(8)))
-    .digest("hex");
+/** The hash of the values of an npy file of version 1, in the byte order of the dtype: Zarr v3 has no other than the machine's. */
+function hashOfNpy(file: Buffer, dtype: string): string {
+  const start = 10 + file.readUInt16LE(8);
+  const values = Buffer.from(file.subarray(start));
+  if (dtype === ">u2" && file.subarray(0, start).includes("<u2")) values.swap16();
+  return createHash("sha256").update(values).digest("hex");
 }
 
 /** zarrita knows numbers of up to eight bytes, and booleans; float16 only where the engine does, and no array without rows. */
