@@ -70,6 +70,14 @@ export {
   openTable,
   type Readable,
 } from "./open/open.ts";
+export type { FilterCondition, FilterValue, ScanFilter } from "./scan/filter.ts";
+export type {
+  ScanBatch,
+  ScanColumns,
+  ScannedValues,
+  ScanPlan,
+  ScanRowsOptions,
+} from "./scan/scan.ts";
 export { BlobStore } from "./store/blob.ts";
 export { type ForeignStore, fromZarrita } from "./store/foreign.ts";
 export { HttpStore, type HttpStoreOptions } from "./store/http.ts";

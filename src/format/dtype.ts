@@ -295,6 +295,20 @@ export function parseDType(stored: JsonValue, path: string): DType {
   return parseNested(stored, path, 0, { left: MAX_FIELDS });
 }
 
+/** Throws `BAD_ARGUMENT` where a dtype is not the one that was asked for, whatever the byte order. */
+export function checkDType(dtype: DType, asked: string, path: string): void {
+  const wanted = parseDType(asked, "dtype");
+  const unitOf = (type: DType): string | undefined => ("unit" in type ? type.unit : undefined);
+  const isSame = wanted.kind === dtype.kind && wanted.itemSize === dtype.itemSize;
+  if (isSame && unitOf(wanted) === unitOf(dtype)) return;
+  const found = formatDType(dtype);
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    `the array has the dtype ${typeof found === "string" ? found : "of a struct"}, not ${asked}`,
+    { path, field: "dtype", expected: asked, found },
+  );
+}
+
 /** A dtype that a caller gives: parsed, or as numpy spells it. Throws `BAD_ARGUMENT`, `UNSUPPORTED`, `LIMIT`. */
 export function givenDType(given: JsonValue | DType): DType {
   if (typeof given === "object" && given !== null && "kind" in given && "itemSize" in given)

@@ -12,7 +12,7 @@ import type {
 } from "../archive/kinds/types.ts";
 import { archiveStore, explainNoArchive, findArchive } from "../archive/open/open.ts";
 import { isSuperchunkError, SuperchunkError } from "../errors.ts";
-import { parseDType } from "../format/dtype.ts";
+import { checkDType } from "../format/dtype.ts";
 import type { OpenReferencesOptions } from "../references/kerchunk/open-references.ts";
 import { asReadable, type ForeignStore } from "../store/foreign.ts";
 import { joinKey, splitKey } from "../store/key.ts";
@@ -225,24 +225,7 @@ export async function asReadableArray<const Name extends string = string>(
   { column, dtype }: OpenArrayOptions<Name>,
 ): Promise<ReadableArray<ValuesOf<Name>>> {
   const array = await arrayOf(opened, column);
-  if (dtype !== undefined) {
-    const where = { path: opened.store.describe(opened.path), field: "dtype" };
-    const asked = parseDType(dtype, "dtype");
-    const unitOf = (type: typeof asked): string | undefined => ("unit" in type ? type.unit : undefined);
-    const isSame =
-      asked.kind === array.dtype.kind &&
-      asked.itemSize === array.dtype.itemSize &&
-      unitOf(asked) === unitOf(array.dtype);
-    if (!isSame) {
-      const { formatDType } = await import("../format/dtype.ts");
-      const found = formatDType(array.dtype);
-      throw new SuperchunkError(
-        "BAD_ARGUMENT",
-        `the array has the dtype ${typeof found === "string" ? found : "of a struct"}, not ${dtype}`,
-        { ...where, expected: dtype, found },
-      );
-    }
-  }
+  if (dtype !== undefined) checkDType(array.dtype, dtype, opened.store.describe(opened.path));
   return array as ReadableArray<ValuesOf<Name>>; // the dtype was compared
 }
 

@@ -5,6 +5,8 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
+import { scan } from "../../scan/begin.ts";
+import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import {
   type ArraySlice,
   type Extent,
@@ -298,6 +300,12 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
     const linear = this.order === "C" || this.shape.length < 2;
     return linear ? this.decodedChunks(options) : this.#reading.slabBytes(undefined, options);
+  }
+
+  scan<const Columns extends ScanColumns = readonly string[]>(
+    options?: ScanRowsOptions<Columns>,
+  ): AsyncGenerator<ScanBatch<Columns>> {
+    return scan(this, options);
   }
 }
 

@@ -7,6 +7,8 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
+import { scan } from "../../scan/begin.ts";
+import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
 import { sizeOfObjects } from "../open/stored-size.ts";
@@ -115,6 +117,12 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
     this.#assertReadable();
     return this.#slabs(options);
+  }
+
+  scan<const Columns extends ScanColumns = readonly string[]>(
+    options?: ScanRowsOptions<Columns>,
+  ): AsyncGenerator<ScanBatch<Columns>> {
+    return scan(this, options);
   }
 
   async *#slices(options: LongOptions): AsyncGenerator<ArraySlice> {
@@ -260,6 +268,12 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
     const column = this.parts.columns.get(name);
     if (column !== undefined) return column;
     throw noColumn(name, this.names, this.shownPath);
+  }
+
+  scan<const Columns extends ScanColumns = readonly string[]>(
+    options?: ScanRowsOptions<Columns>,
+  ): AsyncGenerator<ScanBatch<Columns>> {
+    return scan(this, options);
   }
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {

@@ -11,6 +11,8 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { scan } from "../../scan/begin.ts";
+import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, Selection } from "../../values/selection.ts";
@@ -141,6 +143,11 @@ class LiveArray implements ArrayArchive {
   }
   streamBytes(options: LongOptions = {}): AsyncIterable<Uint8Array> {
     return this.#each(options, (array) => array.streamBytes(options));
+  }
+  scan<const Columns extends ScanColumns = readonly string[]>(
+    options?: ScanRowsOptions<Columns>,
+  ): AsyncGenerator<ScanBatch<Columns>> {
+    return scan(this, options);
   }
   chunkPlaces(
     first = 0,

@@ -2,6 +2,7 @@
 import type { Compressor, Shuffle } from "../../codec/types.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
+import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, Selection, ValueTypes } from "../../values/selection.ts";
 import type { ChunkPlace } from "../places/sequence.ts";
@@ -285,6 +286,10 @@ export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends Re
   chunks(options?: ChunksOptions): AsyncIterable<ArraySlice<Types>>;
   /** All decoded bytes in C order, piece by piece, with flat memory. Each piece is valid until the next one is asked for. */
   streamBytes(options?: LongOptions): AsyncIterable<Uint8Array>;
+  /** The rows that a filter takes: of a struct its fields are the columns, of other arrays `value` is the only one. See {@link ReadableTable.scan}. */
+  scan<const Columns extends ScanColumns = readonly string[]>(
+    options?: ScanRowsOptions<Columns>,
+  ): AsyncGenerator<ScanBatch<Columns>>;
   /** Stored chunks, in order. */
   listChunks(options?: LongOptions): AsyncIterable<ReadableChunk>;
   /** Chunks that are not stored; absent where every chunk is, as in archives. */
@@ -301,6 +306,16 @@ export interface ReadableTable extends ReadableBase {
   readonly length: number;
   /** Throws `NOT_FOUND`. */
   column(name: string): ReadableArray;
+  /**
+   * The rows that a filter takes, in batches and in order, with their numbers and the values of the columns asked for. Chunks that
+   * cannot hold such a row are not read, where their bounds are known: from an index beside the table, or from an earlier scan.
+   *
+   * @throws BAD_ARGUMENT for a filter that does not fit; NOT_FOUND for a column that is not there; UNSUPPORTED for one that cannot
+   * be compared; the codes of reading
+   */
+  scan<const Columns extends ScanColumns = readonly string[]>(
+    options?: ScanRowsOptions<Columns>,
+  ): AsyncGenerator<ScanBatch<Columns>>;
 }
 
 interface ArchiveBase extends ReadableBase {

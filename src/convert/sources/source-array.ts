@@ -8,6 +8,7 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import { keepFloats } from "../../format/json-float.ts";
 import type { DType, JsonObject, JsonValue } from "../../format/types.ts";
+import { isDailyBars } from "../../scan/daily-bars.ts";
 import { joinKey, splitKey } from "../../store/key.ts";
 import type { StoreOptions } from "../../store/types.ts";
 import type { LengthRun } from "../../zarr/document/chunk-grid.ts";
@@ -253,12 +254,6 @@ const DAILY = {
   id: { long_name: "sid" },
 } as const satisfies Record<string, JsonObject>;
 const DAILY_TABLE = { coordinates: "day id" } as const;
-
-/** True for daily bars of zipline, by the attributes that zipline looks rows up with. */
-export function isDailyBars(names: readonly string[], attrs: JsonObject): boolean {
-  const marks = ["first_row", "last_row", "calendar_offset"];
-  return names.includes("day") && marks.every((name) => Object.hasOwn(attrs, name));
-}
 
 /**
  * What the columns of zipline's bars mean. Daily bars are known by their attributes; prices have a factor where the bundle says

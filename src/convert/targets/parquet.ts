@@ -14,9 +14,9 @@ import { joinableCodec } from "../../parquet/blosc-pages.ts";
 import { type Page, ParquetFile, PRODUCER_VERSION } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";
 import { columnSchema, type Leaf, type SchemaOptions } from "../../parquet/schema.ts";
+import { isDailyBars } from "../../scan/daily-bars.ts";
 import type { ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
-import { isDailyBars } from "../sources/source-array.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
 import { type FileColumn, pagesOf, rowCount, WHY_NOT_SPLIT } from "./parquet-pages.ts";
 

@@ -11,6 +11,8 @@ import { fillResult, type PrepareMemory } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
+import { scan } from "../../scan/begin.ts";
+import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import { swapItems } from "../../values/copy-items.ts";
@@ -295,6 +297,12 @@ export class ZarrArray implements ReadableArray {
   async *streamBytes(options: LongOptions = {}): AsyncGenerator<Uint8Array> {
     for await (const selection of this.#slabs(options))
       yield await this.getBytes(selection, { signal: options.signal });
+  }
+
+  scan<const Columns extends ScanColumns = readonly string[]>(
+    options?: ScanRowsOptions<Columns>,
+  ): AsyncGenerator<ScanBatch<Columns>> {
+    return scan(this, options);
   }
 
   /** The chunks that are stored, with their places and sizes, without reading them. */

@@ -3,6 +3,8 @@ import type { LongOptions, OpenOptions, VerifyReport } from "../../archive/kinds
 import { joinReports } from "../../archive/kinds/verify.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
+import { scan } from "../../scan/begin.ts";
+import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { GroupModel } from "../document/model.ts";
 import type { ZarrArray } from "./array.ts";
@@ -120,6 +122,13 @@ export class GroupArrays extends ZarrGroup {
       `no array "${name}"; there are ${this.names.slice(0, 12).join(", ")}`,
       { path: this.store.describe(this.path), field: name },
     );
+  }
+
+  /** As of a table. @throws BAD_ARGUMENT where the arrays are not all directly in the group and of one length */
+  scan<const Columns extends ScanColumns = readonly string[]>(
+    options?: ScanRowsOptions<Columns>,
+  ): AsyncGenerator<ScanBatch<Columns>> {
+    return scan(this, options);
   }
 
   override async storedBytes(options: OpenOptions = {}): Promise<number> {

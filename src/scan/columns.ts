@@ -1,0 +1,282 @@
+/**
+ * The columns that a scan reads, and how to know that the bytes behind a chunk are still those that were looked at.
+ *
+ * Knows arrays by what they have in common; must not know filters. @see FORMAT.md [FI]
+ */
+import { at } from "../bytes/at.ts";
+import { SuperchunkError } from "../errors.ts";
+import { formatDType } from "../format/dtype.ts";
+import { stringifyJson } from "../format/json.ts";
+import type { DType, JsonObject, JsonValue } from "../format/types.ts";
+import { runPooled } from "../store/pool.ts";
+import type { ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
+import type { Selection } from "../values/selection.ts";
+import { assertReadable, fieldSize } from "../values/values.ts";
+
+/** What a scan needs of an array of any format. */
+export interface ScanArray {
+  readonly kind: "array";
+  readonly dialect: string;
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly metadata: JsonObject;
+  readonly chunkLength: number | undefined;
+  readonly chunkStarts?: Float64Array | undefined;
+  readonly columnNames: readonly string[];
+  column(name: string): ScanArray;
+  getBytes(selection?: Selection | null, options?: StoreOptions): Promise<Uint8Array>;
+  /** Of archives: where chunks lie. */
+  chunkPlaces?(
+    first?: number,
+    end?: number,
+    options?: StoreOptions,
+  ): Promise<readonly { readonly key: string; readonly offset: number }[]>;
+  /** Of Zarr: the objects of the grid. */
+  readonly model?: {
+    readonly axes: readonly { chunkOf(item: number): number }[];
+    chunkKey(position: readonly number[]): string;
+  };
+}
+
+/** Columns of one length. */
+export interface ScanTable {
+  readonly store: ReadableStore;
+  readonly path: string;
+  readonly attrs: JsonObject;
+  readonly names: readonly string[];
+  /** Undefined where the columns are not of one length. */
+  readonly length: number | undefined;
+  column(name: string): ScanArray;
+  /** The array whose fields the columns are, where they are fields. */
+  readonly array?: ScanArray;
+}
+
+/** Rows of a table. Throws `BAD_ARGUMENT` where its columns are not of one length. */
+export function lengthOf({ store, path, length }: ScanTable): number {
+  if (length !== undefined) return length;
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "the arrays of this group are not all directly in it and of one length, as the columns of a table are; scan them by themselves",
+    { path: store.describe(path), field: "kind", expected: "table", found: "group" },
+  );
+}
+
+/** The column of an array that has no fields. */
+const ONLY_COLUMN = "value";
+
+/** An array as a table: its fields are the columns, or it is the column `value`. Throws `BAD_ARGUMENT`, `UNSUPPORTED`. */
+export function tableOfArray(array: ScanArray): ScanTable {
+  const { store, path, attrs, dtype, shape, columnNames } = array;
+  const [length] = shape;
+  if (length === undefined)
+    throw new SuperchunkError("BAD_ARGUMENT", "an array without dimensions has no rows to scan", {
+      path: store.describe(path),
+    });
+  const fields = dtype.kind === "struct" && shape.length === 1 ? dtype.fields.map(({ name }) => name) : [];
+  const isInFolders = columnNames.length > 0;
+  return {
+    store,
+    path,
+    attrs,
+    length,
+    names: fields.length > 0 ? fields : [ONLY_COLUMN],
+    column: (name) => (isInFolders ? array.column(name) : array),
+    ...(isInFolders || fields.length === 0 ? {} : { array }),
+  };
+}
+
+/** A column of a table, and where its values lie in the items of an array. */
+export interface ScannedColumn {
+  readonly name: string;
+  readonly array: ScanArray;
+  readonly dtype: DType;
+  /** Dimensions of a row. */
+  readonly rowShape: readonly number[];
+  /** Bytes of a row of the array, and which of them are the column's. */
+  readonly rowBytes: number;
+  readonly offset: number;
+  readonly size: number;
+  /** Rows of a chunk, or of what is looked at together where chunks do not end on rows. */
+  readonly cellRows: number;
+}
+
+/** Rows that are looked at together where chunks do not tell. */
+const CELL_ROWS = 65_536;
+
+/** A column by its name. Throws `NOT_FOUND`, `UNSUPPORTED`. */
+export function scannedColumn(table: ScanTable, name: string): ScannedColumn {
+  const path = table.store.describe(table.path);
+  if (!table.names.includes(name))
+    throw new SuperchunkError("NOT_FOUND", `no column "${name}"; there are ${table.names.join(", ")}`, {
+      path,
+      field: name,
+    });
+  const array = table.column(name);
+  const [, ...inner] = array.shape;
+  const cellRows = isCutByRows(array) ? (array.chunkLength ?? CELL_ROWS) : CELL_ROWS;
+  const whole = array.dtype;
+  const field =
+    table.array !== undefined && whole.kind === "struct"
+      ? whole.fields.find((each) => each.name === name)
+      : undefined;
+  const dtype = field?.dtype ?? whole;
+  assertReadable(whole, path);
+  const rowBytes = inner.reduce((product, n) => product * n, whole.itemSize);
+  const size = field === undefined ? rowBytes : fieldSize(field);
+  const rowShape = field?.shape ?? inner;
+  return { name, array, dtype, rowShape, rowBytes, offset: field?.offset ?? 0, size, cellRows };
+}
+
+function isCutByRows({ chunkLength, chunkStarts }: ScanArray): boolean {
+  return chunkLength !== undefined && chunkLength > 0 && chunkStarts === undefined;
+}
+
+/** What the values of a cell come from. */
+export interface CellSource {
+  /** Key of the object relative to the table, and where in it the chunk begins. */
+  readonly key: string;
+  readonly offset: number;
+  /** Another one whenever the bytes of the object are others. */
+  readonly stamp: string;
+  /** False where the object was written so lately that a second write could have the same stamp. */
+  readonly isSettled: boolean;
+}
+
+/** True where bytes are those that were looked at. */
+export function isSameSource(a: CellSource, b: CellSource): boolean {
+  return a.key === b.key && a.offset === b.offset && a.stamp === b.stamp;
+}
+
+/** A file system notes times in steps of some milliseconds; an old one in steps of one or two seconds. */
+const STEP_MS = 50;
+const LONG_STEP_MS = 2_500;
+/** Objects that are looked at at a time. */
+const AT_ONCE = 32;
+
+/** Says of the cells of a column what their values come from. Each object is looked at once. */
+export class CellSources {
+  readonly #column: ScannedColumn;
+  readonly #root: string;
+  #places: Promise<readonly { readonly key: string; readonly offset: number }[] | undefined> | undefined;
+  readonly #stamps = new Map<string, Pick<CellSource, "stamp" | "isSettled"> | undefined>();
+
+  constructor(table: ScanTable, column: ScannedColumn) {
+    this.#column = column;
+    this.#root = table.path;
+  }
+
+  /** Undefined for a cell of which the store does not tell when its bytes change. */
+  async of(cells: readonly number[], signal?: AbortSignal): Promise<(CellSource | undefined)[]> {
+    const { store } = this.#column.array;
+    const none = cells.map(() => undefined);
+    // Such a store would read everything to tell that it is unchanged.
+    if (cells.length === 0 || store.readsToStat === true) return none;
+    this.#places ??= this.#findPlaces(signal);
+    const places = await this.#places;
+    if (places === undefined) return none;
+    const wanted = new Set(
+      cells.flatMap((cell) => places[cell]?.key ?? []).filter((key) => !this.#stamps.has(key)),
+    );
+    await this.#look([...wanted], signal);
+    return cells.map((cell) => {
+      const place = places[cell];
+      const stamp = place && this.#stamps.get(place.key);
+      return place && stamp && { ...place, ...stamp, key: this.#relative(place.key) };
+    });
+  }
+
+  #relative(key: string): string {
+    return this.#root === "" ? key : key.slice(this.#root.length);
+  }
+
+  async #findPlaces(
+    signal: AbortSignal | undefined,
+  ): Promise<readonly { readonly key: string; readonly offset: number }[] | undefined> {
+    const { array, cellRows } = this.#column;
+    const [rows = 0] = array.shape;
+    if (!isCutByRows(array)) return undefined;
+    if (array.chunkPlaces !== undefined) return array.chunkPlaces(0, undefined, { signal });
+    const { model } = array;
+    // What shows other formats as Zarr has stores that read one version of a file.
+    if (model === undefined || !/^zarr[23]$/.test(array.dialect)) return undefined;
+    const [axis] = model.axes;
+    if (axis === undefined || array.shape.length !== 1) return undefined;
+    return Array.from({ length: Math.ceil(rows / cellRows) }, (_, cell) => {
+      const chunk = axis.chunkOf(cell * cellRows);
+      const isOne = axis.chunkOf(Math.min(rows, (cell + 1) * cellRows) - 1) === chunk;
+      return { key: isOne ? model.chunkKey([chunk]) : "", offset: 0 };
+    });
+  }
+
+  async #look(keys: readonly string[], signal: AbortSignal | undefined): Promise<void> {
+    const { store } = this.#column.array;
+    const isArchive = this.#column.array.chunkPlaces !== undefined;
+    const note = (key: string, info: ObjectInfo | undefined): void =>
+      void this.#stamps.set(key, stampOf(info, isArchive));
+    const named = keys.filter((key) => key !== "");
+    if (store.getHeads !== undefined) {
+      const heads = await store.getHeads(named, 0, { signal });
+      for (const [i, key] of named.entries()) note(key, heads[i]?.info);
+    } else {
+      const ask = async (key: string, call: AbortSignal): Promise<void> =>
+        note(key, await store.stat(key, { signal: call }));
+      await runPooled(named, AT_ONCE, ask, signal);
+    }
+  }
+}
+
+function stampOf(
+  info: ObjectInfo | undefined,
+  isArchive: boolean,
+): Pick<CellSource, "stamp" | "isSettled"> | undefined {
+  // A chunk of Zarr that is not stored has the fill value.
+  if (info === undefined) return isArchive ? undefined : { stamp: "absent", isSettled: true };
+  const { size, version, etag, modified } = info;
+  if (etag !== undefined) return { stamp: etag, isSettled: true };
+  if (modified === undefined)
+    return version === String(size) ? undefined : { stamp: version, isSettled: true };
+  const age = Date.now() - modified;
+  return { stamp: version, isSettled: age > (modified % 1000 === 0 ? LONG_STEP_MS : STEP_MS) };
+}
+
+/**
+ * What else the values of a column depend on: how bytes are read, and, of an array that has commits, which rows they are.
+ * The rest of what is known counts only where this is the same.
+ */
+export function stateOf({ array, dtype, offset, cellRows }: ScannedColumn): string {
+  const sizes = array.metadata["sizes"] as JsonObject | undefined;
+  const layout = sizes?.["layout"] as JsonObject | undefined;
+  const commit: JsonValue = layout === undefined ? null : [layout["id"] ?? null, layout["edition"] ?? null];
+  const whole = formatDType(array.dtype) as JsonValue;
+  const fill = (array as { readonly fillValue?: JsonValue }).fillValue ?? null;
+  const own = formatDType(dtype) as JsonValue;
+  return stringifyJson([own, whole, array.shape.slice(1), offset, cellRows, fill, commit]);
+}
+
+/** Rows of a cell. */
+export function rowsOfCell(cell: number, { cellRows }: ScannedColumn, rows: number): number {
+  return Math.max(0, Math.min(rows, (cell + 1) * cellRows) - cell * cellRows);
+}
+
+/** The bytes of a column in rows that were read. */
+export function columnBytes(
+  { rowBytes, offset, size }: ScannedColumn,
+  bytes: Uint8Array,
+  rows: Uint32Array | undefined,
+): Uint8Array {
+  const isWhole = size === rowBytes;
+  if (rows === undefined && isWhole) return bytes;
+  const count = rows?.length ?? Math.floor(bytes.length / Math.max(1, rowBytes));
+  const first = rows?.[0] ?? 0;
+  const isRun = rows === undefined || (count > 0 && at(rows, count - 1) === first + count - 1);
+  if (isRun && isWhole) return bytes.slice(first * rowBytes, (first + count) * rowBytes);
+  const out = new Uint8Array(count * size);
+  for (let i = 0, to = 0; i < count; i++) {
+    const from = (rows === undefined ? i : (rows[i] as number)) * rowBytes + offset;
+    for (let b = 0; b < size; b++) out[to++] = bytes[from + b] as number;
+  }
+  return out;
+}

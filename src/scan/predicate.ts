@@ -1,0 +1,285 @@
+/**
+ * Which values a condition takes, and which chunks it can take values of, by their bounds.
+ *
+ * NaN and NaT are null: no comparison takes them, `ne` and `nin` neither; `null: true` takes them alone. Zeros of both signs are
+ * equal. Knows values of one column; must not know chunks or tables. @see FORMAT.md [FI]
+ */
+import type { DType } from "../format/types.ts";
+import type { TypedValues } from "../values/values.ts";
+
+/** A value as it is compared: 64-bit integers and dates as bigint, booleans as 0 and 1. */
+export type Comparable = number | bigint | string;
+
+/** How the values of a column compare. */
+export type Domain = "number" | "bool" | "long" | "time" | "text";
+
+/** A condition that was checked against the column's dtype: a closed interval, and values in it that count or do not. */
+export interface Predicate {
+  readonly domain: Domain;
+  /** Undefined: no bound. */
+  readonly least: Comparable | undefined;
+  readonly greatest: Comparable | undefined;
+  /** Only these, where it is there. */
+  readonly among: ReadonlySet<Comparable> | undefined;
+  readonly without: ReadonlySet<Comparable>;
+  /** Takes null alone. */
+  readonly onlyNull: boolean;
+  /** No value fulfils it. */
+  readonly isImpossible: boolean;
+}
+
+/** What is known of the values of a chunk. */
+export interface Bounds {
+  /** Values. */
+  readonly rows: number;
+  /** Of these NaN or NaT. */
+  readonly nulls: number;
+  /** Of those that are not null; undefined without one, and where it is not known (`isOpen`). */
+  readonly least: Comparable | undefined;
+  readonly greatest: Comparable | undefined;
+  /** There are values whose bounds are not known. */
+  readonly isOpen: boolean;
+}
+
+/** How the values of a dtype compare; undefined where they do not. */
+export function domainOf(dtype: DType): Domain | undefined {
+  switch (dtype.kind) {
+    case "bool":
+      return "bool";
+    case "int":
+    case "uint":
+      return dtype.itemSize === 8 ? "long" : "number";
+    case "float":
+      return dtype.itemSize <= 8 ? "number" : undefined;
+    case "datetime":
+    case "timedelta":
+      return "time";
+    case "bytes":
+    case "unicode":
+      return dtype.itemSize > 0 ? "text" : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/** NaT as it is stored. */
+export const NOT_A_TIME: bigint = -(2n ** 63n);
+
+/** Negative, 0 or positive. Text compares by its characters, as numpy's does. */
+export function compareValues(a: Comparable, b: Comparable): number {
+  if (typeof a === "string" && typeof b === "string") return compareTexts(a, b);
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function compareTexts(a: string, b: string): number {
+  const end = Math.min(a.length, b.length);
+  for (let i = 0; i < end; i++) {
+    const [one, other] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (one === other) continue;
+    // A character beyond U+FFFF begins with a unit below U+E000.
+    const [isPair, isOtherPair] = [isSurrogate(one), isSurrogate(other)];
+    return isPair === isOtherPair ? one - other : isPair ? 1 : -1;
+  }
+  return a.length - b.length;
+}
+
+function isSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdfff;
+}
+
+/** What a chunk can have of a condition: rows that fulfil it, rows that do not, or both. */
+export type Verdict = "none" | "some" | "all";
+
+/** What the bounds of a chunk say of a condition. */
+export function judge(predicate: Predicate, bounds: Bounds): Verdict {
+  if (predicate.isImpossible || bounds.rows === 0) return "none";
+  if (predicate.onlyNull) return bounds.nulls === 0 ? "none" : bounds.nulls === bounds.rows ? "all" : "some";
+  if (bounds.nulls === bounds.rows) return "none";
+  const { least, greatest, isOpen } = bounds;
+  if (isOpen || least === undefined || greatest === undefined) return "some";
+  const { among, without } = predicate;
+  if (predicate.least !== undefined && compareValues(greatest, predicate.least) < 0) return "none";
+  if (predicate.greatest !== undefined && compareValues(least, predicate.greatest) > 0) return "none";
+  const isWithin = (value: Comparable): boolean =>
+    compareValues(value, least) >= 0 && compareValues(value, greatest) <= 0;
+  if (among !== undefined && ![...among].some(isWithin)) return "none";
+  const isOne = compareValues(least, greatest) === 0;
+  if (isOne && without.has(least)) return "none";
+  const isInside =
+    (predicate.least === undefined || compareValues(least, predicate.least) >= 0) &&
+    (predicate.greatest === undefined || compareValues(greatest, predicate.greatest) <= 0);
+  const isFree = ![...without].some(isWithin) && (among === undefined || (isOne && among.has(least)));
+  return isInside && isFree && bounds.nulls === 0 ? "all" : "some";
+}
+
+/** The values that fulfil a condition, by their index: those of `from`, or of all `count`. */
+export function selectRows(
+  predicate: Predicate,
+  values: TypedValues,
+  count: number,
+  from: Uint32Array | undefined,
+): Uint32Array {
+  const takes = predicate.isImpossible ? () => false : tester(predicate, values);
+  const found = new Uint32Array(from?.length ?? count);
+  let length = 0;
+  if (from === undefined) {
+    for (let i = 0; i < count; i++) if (takes(i)) found[length++] = i;
+  } else for (const i of from) if (takes(i)) found[length++] = i;
+  return found.subarray(0, length);
+}
+
+type Tester = (index: number) => boolean;
+
+function tester(predicate: Predicate, values: TypedValues): Tester {
+  const { among, without, onlyNull } = predicate;
+  const valueAt = comparableAt(values, predicate.domain);
+  if (onlyNull) return (i) => valueAt(i) === undefined;
+  const isInside = intervalTester(predicate, values, valueAt);
+  if (among === undefined && without.size === 0) return isInside;
+  return (i) => {
+    if (!isInside(i)) return false;
+    const value = valueAt(i);
+    return value !== undefined && (among === undefined || among.has(value)) && !without.has(value);
+  };
+}
+
+function intervalTester(predicate: Predicate, values: TypedValues, valueAt: ValueAt): Tester {
+  const { least, greatest } = predicate;
+  if (values instanceof BigInt64Array || values instanceof BigUint64Array)
+    return longTester(predicate, values);
+  if (!("get" in values) && typeof least !== "string" && typeof greatest !== "string") {
+    const from = Number(least ?? Number.NEGATIVE_INFINITY);
+    const to = Number(greatest ?? Number.POSITIVE_INFINITY);
+    // False for NaN.
+    return (i) => (values[i] as number) >= from && (values[i] as number) <= to;
+  }
+  return (i) => {
+    const value = valueAt(i);
+    if (value === undefined) return false;
+    return (
+      (least === undefined || compareValues(value, least) >= 0) &&
+      (greatest === undefined || compareValues(value, greatest) <= 0)
+    );
+  };
+}
+
+/** Integers of 64 bits by their halves: bigint is slow. */
+function longTester({ least, greatest, domain }: Predicate, values: BigInt64Array | BigUint64Array): Tester {
+  const isSigned = values instanceof BigInt64Array;
+  // NaT is the least one.
+  const first = domain === "time" ? NOT_A_TIME + 1n : NOT_A_TIME;
+  const [lowest, highest] = isSigned ? [first, -NOT_A_TIME - 1n] : [0n, 2n ** 64n - 1n];
+  const from = typeof least === "bigint" && least > lowest ? least : lowest;
+  const to = typeof greatest === "bigint" && greatest < highest ? greatest : highest;
+  if (from > highest || to < lowest) return () => false;
+  const words = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
+  // With the sign turned round, signed halves compare as unsigned ones.
+  const sign = isSigned ? 0x8000_0000 : 0;
+  const high = (value: bigint): number => (Number((value >> 32n) & 0xffff_ffffn) ^ sign) >>> 0;
+  const low = (value: bigint): number => Number(value & 0xffff_ffffn);
+  const [fromHigh, fromLow, toHigh, toLow] = [high(from), low(from), high(to), low(to)];
+  return (i) => {
+    const upper = ((words[2 * i + 1] as number) ^ sign) >>> 0;
+    const lower = words[2 * i] as number;
+    return (
+      (upper > fromHigh || (upper === fromHigh && lower >= fromLow)) &&
+      (upper < toHigh || (upper === toHigh && lower <= toLow))
+    );
+  };
+}
+
+type ValueAt = (index: number) => Comparable | undefined;
+
+/** The value at an index as it is compared; undefined for null. */
+function comparableAt(values: TypedValues, domain: Domain): ValueAt {
+  if (values instanceof BigInt64Array || values instanceof BigUint64Array)
+    return (i) => {
+      const value = values[i] as bigint;
+      return value === NOT_A_TIME && domain === "time" ? undefined : value;
+    };
+  if (domain === "bool" && "bytes" in values) return (i) => (values.bytes[i] === 0 ? 0 : 1);
+  if ("get" in values) return (i) => values.get(i) as string;
+  return (i) => {
+    const value = values[i] as number;
+    return Number.isNaN(value) ? undefined : value;
+  };
+}
+
+/** Longer text is not kept. */
+const LONGEST = 64;
+
+/** The bounds of some values. */
+export function boundsOf(values: TypedValues, domain: Domain): Bounds {
+  const rows = values.length;
+  if (values instanceof BigInt64Array || values instanceof BigUint64Array)
+    return boundsOfLongs(values, domain);
+  if (!("get" in values)) return boundsOfNumbers(values);
+  const valueAt = comparableAt(values, domain);
+  let least: Comparable | undefined;
+  let greatest: Comparable | undefined;
+  for (let i = 0; i < rows; i++) {
+    const value = valueAt(i);
+    if (value === undefined) continue;
+    if (typeof value === "string" && value.length > LONGEST) return { ...UNKNOWN, rows };
+    if (least === undefined || compareValues(value, least) < 0) least = value;
+    if (greatest === undefined || compareValues(value, greatest) > 0) greatest = value;
+  }
+  return { rows, nulls: 0, least, greatest, isOpen: false };
+}
+
+const UNKNOWN: Bounds = { rows: 0, nulls: 0, least: undefined, greatest: undefined, isOpen: true };
+
+function boundsOfNumbers(
+  values: Exclude<TypedValues, { get: unknown } | BigInt64Array | BigUint64Array>,
+): Bounds {
+  let [least, greatest, nulls] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as number;
+    // Of NaN nothing is true.
+    if (value >= least && value <= greatest) continue;
+    if (Number.isNaN(value)) nulls++;
+    else {
+      if (value < least) least = value;
+      if (value > greatest) greatest = value;
+    }
+  }
+  const isBounded = nulls < values.length;
+  return {
+    rows: values.length,
+    nulls,
+    least: isBounded ? least : undefined,
+    greatest: isBounded ? greatest : undefined,
+    isOpen: false,
+  };
+}
+
+function boundsOfLongs(values: BigInt64Array | BigUint64Array, domain: Domain): Bounds {
+  const isSigned = values instanceof BigInt64Array;
+  const words = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
+  const sign = isSigned ? 0x8000_0000 : 0;
+  let [leastHigh, leastLow, greatestHigh, greatestLow, nulls] = [0xffff_ffff, 0xffff_ffff, 0, 0, 0];
+  for (let i = 0; i < words.length; i += 2) {
+    const low = words[i] as number;
+    const high = ((words[i + 1] as number) ^ sign) >>> 0;
+    // With the sign turned round, NaT is 0.
+    if (domain === "time" && low === 0 && high === 0) {
+      nulls++;
+      continue;
+    }
+    if (high < leastHigh || (high === leastHigh && low < leastLow)) [leastHigh, leastLow] = [high, low];
+    if (high > greatestHigh || (high === greatestHigh && low > greatestLow))
+      [greatestHigh, greatestLow] = [high, low];
+  }
+  const join = (high: number, low: number): bigint => {
+    const value = (BigInt((high ^ sign) >>> 0) << 32n) | BigInt(low);
+    return isSigned ? BigInt.asIntN(64, value) : value;
+  };
+  const isBounded = nulls < values.length;
+  return {
+    rows: values.length,
+    nulls,
+    least: isBounded ? join(leastHigh, leastLow) : undefined,
+    greatest: isBounded ? join(greatestHigh, greatestLow) : undefined,
+    isOpen: false,
+  };
+}

@@ -1,0 +1,461 @@
+/**
+ * Scans of a table: the rows that a filter takes, in batches.
+ *
+ * The columns of the filter are read first, others only for chunks with rows that were found. Chunks whose bounds say that no row
+ * can be found are not read. Bounds come from the index beside the table (`superchunk index`), or from what earlier scans of the same
+ * handle read; either counts only as long as the store says that the objects are the same. @see docs/questions.md
+ */
+import { at } from "../bytes/at.ts";
+import { SuperchunkError } from "../errors.ts";
+import { checkDType } from "../format/dtype.ts";
+import { type ArraySlice, elementsOf, stridesOf, type ValuesOf } from "../values/selection.ts";
+import { type TypedValues, toValues } from "../values/values.ts";
+import {
+  type CellSource,
+  CellSources,
+  columnBytes,
+  isSameSource,
+  lengthOf,
+  rowsOfCell,
+  type ScanArray,
+  type ScannedColumn,
+  type ScanTable,
+  scannedColumn,
+  stateOf,
+  tableOfArray,
+} from "./columns.ts";
+import { isDailyBars } from "./daily-bars.ts";
+import { compileCondition, type ScanFilter } from "./filter.ts";
+import {
+  type Bounds,
+  boundsOf,
+  type Domain,
+  domainOf,
+  judge,
+  type Predicate,
+  selectRows,
+} from "./predicate.ts";
+
+/** The columns of a scan: their names; or names with dtypes, which then are checked and known to TypeScript. */
+export type ScanColumns = readonly string[] | Readonly<Record<string, string>>;
+
+/** The values of each column. */
+export type ScannedValues<Columns> = Columns extends readonly (infer Name extends string)[]
+  ? Readonly<Record<Name, ArraySlice>>
+  : { readonly [Name in keyof Columns]: ArraySlice<ValuesOf<Columns[Name] & string>> };
+
+/** What a scan is going to read. */
+export interface ScanPlan {
+  /** Chunks of the columns of the filter. */
+  readonly chunks: number;
+  /** Of these: not read, because their bounds are known. */
+  readonly skipped: number;
+  /** What became of the index beside the table; absent where none was looked for. */
+  readonly index?: "used" | "absent" | "damaged" | undefined;
+}
+
+/** Options of `scan`. */
+export interface ScanRowsOptions<Columns extends ScanColumns = ScanColumns> {
+  /** Default: all. */
+  readonly columns?: Columns | undefined;
+  /** Default: every row. */
+  readonly filter?: ScanFilter | undefined;
+  /** Rows at most. */
+  readonly limit?: number | undefined;
+  /** Use what is known of chunks, and remember it (default true). */
+  readonly statistics?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Called once, before values are read. */
+  readonly onPlan?: ((plan: ScanPlan) => void) | undefined;
+  /** Rows that were looked at. */
+  readonly onProgress?: ((progress: { readonly done: number; readonly total: number }) => void) | undefined;
+}
+
+/** Rows that were found, in order. */
+export interface ScanBatch<Columns = ScanColumns> {
+  /** Their numbers in the table. */
+  readonly rows: Float64Array;
+  readonly length: number;
+  /** Their values, by column, as `get` returns them; the first dimension is that of `rows`. */
+  readonly columns: ScannedValues<Columns>;
+}
+
+/** Bytes of a column that are read at a time, about. */
+const WINDOW_BYTES = 4 << 20;
+/** Windows that are read at a time. */
+const AT_ONCE = 3;
+
+/** What was read of a column by earlier scans of one handle. */
+interface Remembered {
+  readonly state: string;
+  readonly cells: Map<number, KnownCell>;
+}
+
+/** Bounds, and what they are of. */
+export interface KnownCell {
+  readonly source: CellSource;
+  readonly bounds: Bounds;
+}
+
+const MEMORY = new WeakMap<object, Map<string, Remembered>>();
+
+/** A column of the filter. */
+interface FilterColumn {
+  readonly column: ScannedColumn;
+  readonly domain: Domain;
+  readonly predicate: Predicate;
+  readonly sources: CellSources;
+  readonly remembered: Map<number, KnownCell>;
+  /** Bounds that count in this scan, by cell. */
+  readonly known: Map<number, Bounds>;
+}
+
+/** Rows `[from, to)`. */
+interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+interface Scan {
+  readonly rows: number;
+  readonly output: readonly ScannedColumn[];
+  readonly filters: readonly FilterColumn[];
+  /** Rows that may be found. */
+  readonly spans: readonly Span[];
+  /** Rows of a window. */
+  readonly step: number;
+}
+
+/**
+ * The rows of a table, or of an array, that a filter takes. What is read is remembered for this very object.
+ *
+ * @throws BAD_ARGUMENT for a filter or columns that do not fit the table; NOT_FOUND for a column that is not there; UNSUPPORTED for a
+ * column that cannot be compared; the codes of reading
+ */
+export async function* scanRows<const Columns extends ScanColumns>(
+  source: ScanTable | ScanArray,
+  options: ScanRowsOptions<Columns> = {},
+): AsyncGenerator<ScanBatch<Columns>> {
+  const table = "names" in source ? source : tableOfArray(source);
+  const { signal, limit = Number.POSITIVE_INFINITY } = options;
+  if (limit !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(limit) && limit >= 0))
+    throw new SuperchunkError("BAD_ARGUMENT", `limit ${limit} is not a number of rows`, {
+      field: "limit",
+      expected: "an integer from 0",
+      found: limit,
+    });
+  signal?.throwIfAborted();
+  const scan = await prepare(source, table, options);
+  let left = limit;
+  if (left === 0) return;
+  // Where few rows are wanted, hardly more should be read.
+  const atOnce = limit === Number.POSITIVE_INFINITY ? AT_ONCE : 1;
+  for await (const { span, hits, values } of inOrder(
+    windowsOf(scan),
+    atOnce,
+    (span, call) => readWindow(scan, span, limit, call),
+    signal,
+  )) {
+    const count = Math.min(left, hits.length);
+    if (count > 0) {
+      const rows = Float64Array.from(hits.subarray(0, count), (hit) => span.from + hit);
+      yield { rows, length: count, columns: valuesOf(scan.output, values, count) as ScannedValues<Columns> };
+      left -= count;
+    }
+    options.onProgress?.({ done: span.to, total: scan.rows });
+    if (left === 0) return;
+  }
+}
+
+/** Checks the options, and finds out which rows need not be read. */
+async function prepare(handle: object, table: ScanTable, options: ScanRowsOptions): Promise<Scan> {
+  const { filter = {}, signal, statistics = true } = options;
+  const asked = options.columns ?? table.names;
+  const dtypes: Readonly<Record<string, string>> = isList(asked) ? {} : asked;
+  const output = [...new Set(isList(asked) ? asked : Object.keys(asked))].map((name) => {
+    const column = scannedColumn(table, name);
+    const dtype = Object.hasOwn(dtypes, name) ? dtypes[name] : undefined;
+    if (dtype !== undefined) checkDType(column.dtype, dtype, column.array.store.describe(column.array.path));
+    return column;
+  });
+  const path = table.store.describe(table.path);
+  const filters = Object.entries(filter).map(([name, condition]) => {
+    const column = scannedColumn(table, name);
+    const domain = column.rowShape.length === 0 ? domainOf(column.dtype) : undefined;
+    if (domain === undefined)
+      throw new SuperchunkError(
+        "UNSUPPORTED",
+        `column "${name}" cannot be filtered: its rows are ${column.rowShape.length > 0 ? "arrays" : `of kind ${column.dtype.kind}`}, which have no order`,
+        { path, field: `filter.${name}` },
+      );
+    const isSeconds = name === "day" && column.dtype.kind === "uint" && isDailyBars(table.names, table.attrs);
+    const predicate = compileCondition({ name, dtype: column.dtype, isSeconds }, condition, domain);
+    const remembered = statistics ? rememberedOf(handle, column) : new Map<number, KnownCell>();
+    const sources = new CellSources(table, column);
+    return { column, domain, predicate, sources, remembered, known: new Map<number, Bounds>() };
+  });
+  const rows = lengthOf(table);
+  let spans: readonly Span[] = rows === 0 ? [] : [{ from: 0, to: rows }];
+  let [chunks, skipped] = [0, 0];
+  for (const each of filters) {
+    const cells = Math.ceil(rows / each.column.cellRows);
+    const kept = statistics ? await skipCells(each, rows, signal) : undefined;
+    chunks += cells;
+    skipped += kept?.skipped ?? 0;
+    if (each.predicate.isImpossible) spans = [];
+    else if (kept !== undefined) spans = intersect(spans, kept.spans);
+  }
+  options.onPlan?.({ chunks, skipped });
+  return {
+    rows,
+    output,
+    filters,
+    spans,
+    step: windowRows([...output, ...filters.map(({ column }) => column)]),
+  };
+}
+
+function isList(columns: ScanColumns): columns is readonly string[] {
+  return Array.isArray(columns);
+}
+
+function rememberedOf(handle: object, column: ScannedColumn): Map<number, KnownCell> {
+  const columns = MEMORY.get(handle) ?? new Map<string, Remembered>();
+  MEMORY.set(handle, columns);
+  const state = stateOf(column);
+  const found = columns.get(column.name);
+  if (found?.state === state) return found.cells;
+  const cells = new Map<number, KnownCell>();
+  columns.set(column.name, { state, cells });
+  return cells;
+}
+
+/** The rows of one column that may be found, by the bounds that still count. */
+async function skipCells(
+  { column, predicate, sources, remembered, known }: FilterColumn,
+  rows: number,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly spans: readonly Span[]; readonly skipped: number } | undefined> {
+  const useful = [...remembered].filter(
+    ([cell, { bounds }]) =>
+      bounds.rows === rowsOfCell(cell, column, rows) && judge(predicate, bounds) !== "some",
+  );
+  if (useful.length === 0) return undefined;
+  const now = await sources.of(
+    useful.map(([cell]) => cell),
+    signal,
+  );
+  const skipped = new Set<number>();
+  for (const [i, [cell, { source, bounds }]] of useful.entries()) {
+    const found = now[i];
+    if (found === undefined || !isSameSource(source, found)) continue;
+    known.set(cell, bounds);
+    if (judge(predicate, bounds) === "none") skipped.add(cell);
+  }
+  const spans: { from: number; to: number }[] = [];
+  for (let cell = 0; cell * column.cellRows < rows; cell++) {
+    if (skipped.has(cell)) continue;
+    const from = cell * column.cellRows;
+    const to = Math.min(rows, from + column.cellRows);
+    const last = spans.at(-1);
+    if (last?.to === from) last.to = to;
+    else spans.push({ from, to });
+  }
+  return { spans, skipped: skipped.size };
+}
+
+function intersect(some: readonly Span[], others: readonly Span[]): Span[] {
+  const both: Span[] = [];
+  for (let i = 0, j = 0; i < some.length && j < others.length; ) {
+    const [a, b] = [at(some, i), at(others, j)];
+    const [from, to] = [Math.max(a.from, b.from), Math.min(a.to, b.to)];
+    if (from < to) both.push({ from, to });
+    if (a.to <= b.to) i++;
+    else j++;
+  }
+  return both;
+}
+
+/** Rows of a window: whole chunks of every column, where their lengths have a common multiple that is not too long. */
+function windowRows(columns: readonly ScannedColumn[]): number {
+  const longest = Math.max(1, ...columns.map(({ cellRows }) => cellRows));
+  const widest = Math.max(1, ...columns.map(({ rowBytes }) => rowBytes));
+  const wanted = Math.max(longest, Math.floor(WINDOW_BYTES / widest));
+  let common = 1;
+  for (const { cellRows } of columns) common *= cellRows / gcd(common, cellRows);
+  const unit = common <= 4 * wanted ? common : longest;
+  return Math.max(1, Math.floor(wanted / unit)) * unit;
+}
+
+function gcd(a: number, b: number): number {
+  return b === 0 ? a : gcd(b, a % b);
+}
+
+/** The rows that may be found, cut where windows end. */
+function* windowsOf({ spans, step }: Scan): Generator<Span> {
+  for (const { from, to } of spans)
+    for (let start = from; start < to; ) {
+      const end = Math.min(to, (Math.floor(start / step) + 1) * step);
+      yield { from: start, to: end };
+      start = end;
+    }
+}
+
+/** What was found in a window: rows, counted from its first, and their values by column. */
+interface Found {
+  readonly span: Span;
+  readonly hits: Uint32Array;
+  readonly values: ReadonlyMap<string, Uint8Array>;
+}
+
+async function readWindow(scan: Scan, span: Span, limit: number, signal: AbortSignal): Promise<Found> {
+  const reader = new WindowReader(span, signal);
+  let hits: Uint32Array | undefined;
+  for (const filter of scan.filters) {
+    if (isAllTaken(filter, span)) continue;
+    hits = await reader.select(filter, scan.rows, hits);
+    if (hits.length === 0) return { span, hits, values: new Map() };
+  }
+  const count = Math.min(limit, hits?.length ?? span.to - span.from);
+  const found = (hits ?? Uint32Array.from({ length: count }, (_, i) => i)).subarray(0, count);
+  const isWhole = found.length === span.to - span.from;
+  const values = new Map<string, Uint8Array>();
+  for (const column of scan.output)
+    values.set(column.name, await reader.values(column, isWhole ? undefined : found));
+  return { span, hits: found, values };
+}
+
+/** True where the bounds of all chunks say that each row fulfils the condition. */
+function isAllTaken({ column, predicate, known }: FilterColumn, { from, to }: Span): boolean {
+  for (let cell = Math.floor(from / column.cellRows); cell * column.cellRows < to; cell++) {
+    const bounds = known.get(cell);
+    if (bounds === undefined || judge(predicate, bounds) !== "all") return false;
+  }
+  return true;
+}
+
+/** Reads the columns of one window. Bytes that several columns share are read once. */
+class WindowReader {
+  readonly #span: Span;
+  readonly #signal: AbortSignal;
+  readonly #read = new Map<object, Promise<Uint8Array>>();
+
+  constructor(span: Span, signal: AbortSignal) {
+    this.#span = span;
+    this.#signal = signal;
+  }
+
+  /** The rows of `from`, or all, that fulfil a condition. What is read of whole chunks is remembered. */
+  async select(filter: FilterColumn, rows: number, from: Uint32Array | undefined): Promise<Uint32Array> {
+    const { column, domain, predicate, sources, remembered, known } = filter;
+    const span = this.#span;
+    const cells: number[] = [];
+    for (let cell = Math.ceil(span.from / column.cellRows); cell * column.cellRows < span.to; cell++) {
+      const end = Math.min(rows, (cell + 1) * column.cellRows);
+      if (end <= span.to && !known.has(cell)) cells.push(cell);
+    }
+    // Looked at before they are read: what changes in between is another source the next time.
+    const now = await sources.of(cells, this.#signal);
+    const bytes = columnBytes(column, await this.#all(column), undefined);
+    const values = valuesOfBytes(column, bytes);
+    for (const [i, cell] of cells.entries()) {
+      const source = now[i];
+      if (source?.isSettled !== true) continue;
+      const first = cell * column.cellRows - span.from;
+      const part = partOf(column, bytes, values, [first, first + rowsOfCell(cell, column, rows)]);
+      remembered.set(cell, { source, bounds: boundsOf(part, domain) });
+    }
+    return selectRows(predicate, values, span.to - span.from, from);
+  }
+
+  /** The bytes of a column in some rows of the window, or in all. */
+  async values(column: ScannedColumn, hits: Uint32Array | undefined): Promise<Uint8Array> {
+    if (hits === undefined || this.#read.has(column.array))
+      return columnBytes(column, await this.#all(column), hits);
+    const out = new Uint8Array(hits.length * column.size);
+    for (let first = 0; first < hits.length; ) {
+      // Neighbouring chunks with rows that were found are read together.
+      let end = first + 1;
+      const cellOf = (hit: number): number => Math.floor((this.#span.from + at(hits, hit)) / column.cellRows);
+      while (end < hits.length && cellOf(end) <= cellOf(end - 1) + 1) end++;
+      const [start, stop] = [at(hits, first), at(hits, end - 1) + 1];
+      const bytes = await this.#rows(column, start, stop);
+      const own = hits.subarray(first, end).map((hit) => hit - start);
+      out.set(columnBytes(column, bytes, own), first * column.size);
+      first = end;
+    }
+    return out;
+  }
+
+  #all(column: ScannedColumn): Promise<Uint8Array> {
+    const known = this.#read.get(column.array);
+    if (known !== undefined) return known;
+    const reading = this.#rows(column, 0, this.#span.to - this.#span.from);
+    this.#read.set(column.array, reading);
+    return reading;
+  }
+
+  #rows({ array }: ScannedColumn, start: number, stop: number): Promise<Uint8Array> {
+    const { from } = this.#span;
+    return array.getBytes([{ start: from + start, stop: from + stop, step: null }], { signal: this.#signal });
+  }
+}
+
+/** The values of a column's bytes, which stay as they are. */
+function valuesOfBytes({ dtype }: ScannedColumn, bytes: Uint8Array): TypedValues {
+  const isBig = "byteOrder" in dtype && dtype.byteOrder === "big";
+  return toValues(isBig ? bytes.slice() : bytes, dtype);
+}
+
+/** The values of some rows. */
+function partOf(
+  column: ScannedColumn,
+  bytes: Uint8Array,
+  values: TypedValues,
+  [first, end]: readonly [number, number],
+): TypedValues {
+  if ("subarray" in values) return values.subarray(first, end);
+  return valuesOfBytes(column, bytes.subarray(first * column.size, end * column.size));
+}
+
+function valuesOf(
+  columns: readonly ScannedColumn[],
+  found: ReadonlyMap<string, Uint8Array>,
+  count: number,
+): Record<string, ArraySlice> {
+  const values: Record<string, ArraySlice> = Object.create(null);
+  for (const { name, dtype, rowShape, size } of columns) {
+    const bytes = found.get(name);
+    if (bytes === undefined) continue;
+    const shape = [count, ...rowShape];
+    const data = toValues(bytes.subarray(0, count * size), dtype, elementsOf(shape));
+    values[name] = { data, shape, stride: stridesOf(shape) };
+  }
+  return values;
+}
+
+/** The results of tasks in their order, while some are under way. */
+async function* inOrder<T, R>(
+  tasks: Iterable<T>,
+  atOnce: number,
+  run: (task: T, signal: AbortSignal) => Promise<R>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<R> {
+  const ended = new AbortController();
+  const call = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal]);
+  const under: Promise<R>[] = [];
+  try {
+    for (const task of tasks) {
+      call.throwIfAborted();
+      const running = run(task, call);
+      running.catch(() => undefined); // thrown when its turn comes
+      under.push(running);
+      const first = under.length >= atOnce ? under.shift() : undefined;
+      if (first !== undefined) yield await first;
+    }
+    for (let first = under.shift(); first !== undefined; first = under.shift()) yield await first;
+  } finally {
+    ended.abort();
+    await Promise.allSettled(under);
+  }
+}

@@ -1,0 +1,199 @@
+/** `scan`: the rows that a filter takes, from every kind of table, against plain loops over the values that were stored. */
+import { copyFileSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { open, openTable } from "../../src/node/index.ts";
+import type { ScanFilter } from "../../src/scan/filter.ts";
+import type { ScanPlan, ScanRowsOptions } from "../../src/scan/scan.ts";
+import { makeTables, type Name, ROWS, VALUES } from "./tables.ts";
+
+let paths: Readonly<Record<string, string>> = {};
+beforeAll(async () => {
+  paths = await makeTables();
+});
+
+type Rows = { readonly rows: number[]; readonly values: Record<string, unknown[]> };
+
+async function scanned(kind: string, options: ScanRowsOptions): Promise<Rows> {
+  const opened = await open(paths[kind] ?? "");
+  const table = opened.kind === "group" ? await opened.arrays() : opened;
+  if (table.kind === "bytes") throw new Error("plain bytes");
+  const found: Rows = { rows: [], values: {} };
+  try {
+    for await (const { rows, length, columns } of table.scan(options)) {
+      expect(rows.length).toBe(length);
+      found.rows.push(...rows);
+      for (const [name, { data, shape }] of Object.entries(columns)) {
+        expect(shape).toEqual([length]);
+        found.values[name] = [...(found.values[name] ?? []), ...data];
+      }
+    }
+  } finally {
+    await table.close();
+  }
+  return found;
+}
+
+/** What is stored, as `get` gives it. */
+function stored(name: Name, row: number): unknown {
+  const value = VALUES[name][row];
+  return value ?? (name === "close" ? Number.NaN : -(2n ** 63n));
+}
+
+function expected(takes: (row: number) => boolean, columns: readonly Name[]): Rows {
+  const rows = Array.from({ length: ROWS }, (_, i) => i).filter(takes);
+  const values = Object.fromEntries(
+    rows.length === 0 ? [] : columns.map((name) => [name, rows.map((row) => stored(name, row))]),
+  );
+  return { rows, values };
+}
+
+const of = (name: Name, takes: (value: never) => boolean) => (row: number) => {
+  const value = VALUES[name][row];
+  return value !== null && value !== undefined && takes(value as never);
+};
+
+const FILTERS: readonly (readonly [filter: ScanFilter, takes: (row: number) => boolean])[] = [
+  [{ close: { gt: 100 } }, of("close", (v: number) => v > 100)],
+  [{ close: { gte: 0, lt: 12.5 } }, of("close", (v: number) => v >= 0 && v < 12.5)],
+  [{ close: { lte: -0 } }, of("close", (v: number) => v <= 0)],
+  [{ close: { ne: 0 } }, of("close", (v: number) => v !== 0)],
+  [{ close: { eq: 0 } }, of("close", (v: number) => v === 0)],
+  [{ close: { nin: [0, 25] } }, of("close", (v: number) => v !== 0 && v !== 25)],
+  [{ close: { null: true } }, (row) => VALUES.close[row] === null],
+  [{ close: { null: false } }, (row) => VALUES.close[row] !== null],
+  [{ close: { null: true, gt: 0 } }, () => false],
+  [{ volume: { between: [100, 200] } }, of("volume", (v: number) => v >= 100 && v <= 200)],
+  [{ volume: { gt: 100.5, lt: 120.5 } }, of("volume", (v: number) => v > 100.5 && v < 120.5)],
+  [{ volume: { eq: 100.5 } }, () => false],
+  [{ volume: { in: [1, 2, 3n, 7.5] } }, of("volume", (v: number) => [1, 2, 3].includes(v))],
+  [{ volume: { in: [] } }, () => false],
+  [
+    { volume: { gt: 1900 }, close: { lt: 0 } },
+    (row) => of("volume", (v: number) => v > 1900)(row) && of("close", (v: number) => v < 0)(row),
+  ],
+  [{ stamp: { gte: "2014-01-01" } }, of("stamp", (v: bigint) => v >= 16_071n)],
+  [
+    { stamp: { between: ["2013-11-01", "2013-11-30"] } },
+    of("stamp", (v: bigint) => v >= 16_010n && v <= 16_039n),
+  ],
+  [{ stamp: { eq: new Date("2013-12-24") } }, of("stamp", (v: bigint) => v === 16_063n)],
+  [{ stamp: { lt: 16_010n } }, of("stamp", (v: bigint) => v < 16_010n)],
+  [{ stamp: { ne: 16_010 } }, of("stamp", (v: bigint) => v !== 16_010n)],
+  [{ stamp: { null: true } }, (row) => VALUES.stamp[row] === null],
+  [{ big: { gt: 0 } }, of("big", (v: bigint) => v > 0n)],
+  [{ big: { gte: -(2n ** 58n), lte: 1n - 2n ** 58n } }, of("big", (v: bigint) => v === -(2n ** 58n))],
+  [{ big: { lt: Number.NEGATIVE_INFINITY } }, () => false],
+  [{ big: { lt: Number.POSITIVE_INFINITY } }, () => true],
+  [{ code: { gt: "k400", lte: "k450" } }, of("code", (v: string) => v > "k400" && v <= "k450")],
+  [{ code: { in: ["k001", "k499", "zzz"] } }, of("code", (v: string) => v === "k001" || v === "k499")],
+  [{ open: { eq: true } }, of("open", (v: boolean) => v)],
+  [
+    { open: { ne: true }, volume: { lt: 50 } },
+    (row) => VALUES.open[row] === false && (VALUES.volume[row] ?? 0) < 50,
+  ],
+];
+
+const shown = (filter: ScanFilter): string =>
+  JSON.stringify(filter, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value));
+
+describe.each(["ctable", "columns", "structs", "zarr", "file"])("%s", (kind) => {
+  test.each(FILTERS.map(([filter, takes]) => [shown(filter), filter, takes] as const))(
+    "gives the rows that fulfil %s",
+    async (_, filter, takes) => {
+      const columns = ["close", "code", "stamp"] as const;
+      expect(await scanned(kind, { filter, columns })).toEqual(expected(takes, columns));
+    },
+  );
+
+  test("gives all rows without a filter, and as many as asked for", async () => {
+    const all = Object.keys(VALUES) as Name[];
+    const found = await scanned(kind, {});
+    expect(found.rows).toEqual(Array.from({ length: ROWS }, (_, i) => i));
+    expect(new Set(Object.keys(found.values))).toEqual(new Set(all));
+    for (const name of all)
+      expect(found.values[name], name).toEqual(found.rows.map((row) => stored(name, row)));
+    expect((await scanned(kind, { limit: 70, columns: ["volume"] })).rows.at(-1)).toBe(69);
+    expect((await scanned(kind, { limit: 0 })).rows).toEqual([]);
+    const first = await scanned(kind, { limit: 3, columns: [], filter: { volume: { gt: 1990 } } });
+    const takes = of("volume", (v: number) => v > 1990);
+    expect(first).toEqual({ rows: expected(takes, []).rows.slice(0, 3), values: {} });
+  });
+});
+
+async function gather<T>(batches: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const batch of batches) all.push(batch);
+  return all;
+}
+
+const AGE = new Date(Date.now() - 60_000);
+
+describe("what a scan read", () => {
+  test("is remembered by the handle: the second one skips", async () => {
+    for (const kind of ["ctable", "columns", "structs", "file"]) {
+      await using archive = await open(paths[kind] ?? "");
+      if (archive.kind !== "table" && archive.kind !== "array") throw new Error(archive.kind);
+      const plans: ScanPlan[] = [];
+      const options = {
+        filter: { big: { gt: 2n ** 59n } },
+        columns: ["big"],
+        onPlan: (plan: ScanPlan) => plans.push(plan),
+      };
+      const rowsOf = async (): Promise<number[]> =>
+        (await gather(archive.scan(options))).flatMap(({ rows }) => [...rows]);
+      const takes = of("big", (v: bigint) => v > 2n ** 59n);
+      for (let i = 0; i < 2; i++) expect(await rowsOf()).toEqual(expected(takes, []).rows);
+      expect(
+        plans.map(({ skipped }) => skipped),
+        kind,
+      ).toEqual([0, 12]);
+      expect(plans[0]?.chunks).toBe(16);
+    }
+  });
+
+  test("does not count once another program has written the chunk", async () => {
+    const path = paths["ctable"] ?? "";
+    await using table = await openTable(path);
+    const options = { filter: { volume: { gt: 5000 } }, columns: ["volume"] } as const;
+    expect(await gather(table.scan(options))).toEqual([]);
+    // The bytes of other numbers of the same length, as bcolz would write them.
+    const chunk = join(path, "volume", "data", "__3.blp");
+    const kept = join(path, "volume", "kept.blp");
+    copyFileSync(chunk, kept);
+    copyFileSync(join(path, "..", "large", "volume", "data", "__3.blp"), chunk);
+    utimesSync(chunk, AGE, AGE);
+    const found = await gather(table.scan(options));
+    copyFileSync(kept, chunk);
+    expect(found.flatMap(({ rows }) => [...rows])).toEqual(Array.from({ length: 64 }, (_, i) => 192 + i));
+  });
+});
+
+describe("a scan is refused", () => {
+  test.each([
+    [{ filter: { volume: { above: 3 } } }, "BAD_ARGUMENT", /has "above"/],
+    [{ filter: { volume: {} } }, "BAD_ARGUMENT", /compares nothing/],
+    [{ filter: { volume: 5 } }, "BAD_ARGUMENT", /not an object/],
+    [{ filter: { volume: { gt: "many" } } }, "BAD_ARGUMENT", /expected a number/],
+    [{ filter: { close: { eq: Number.NaN } } }, "BAD_ARGUMENT", /null: true/],
+    [{ filter: { stamp: { gt: "NaT" } } }, "BAD_ARGUMENT", /null: true/],
+    [{ filter: { stamp: { gt: "2015-01-01T12" } } }, "BAD_ARGUMENT", /not a date in units of D/],
+    [{ filter: { code: { lt: 5 } } }, "BAD_ARGUMENT", /expected text/],
+    [{ filter: { open: { eq: "yes" } } }, "BAD_ARGUMENT", /true or false/],
+    [{ filter: { volume: { in: 5 } } }, "BAD_ARGUMENT", /a list of values/],
+    [{ filter: { volume: { between: [5] } } }, "BAD_ARGUMENT", /the first value and the last/],
+    [{ filter: { price: { gt: 5 } } }, "NOT_FOUND", /no column "price"; there are close/],
+    [{ columns: ["price"] }, "NOT_FOUND", /no column "price"/],
+    [{ columns: { close: "float32" } }, "BAD_ARGUMENT", /dtype <f8, not float32/],
+    [{ limit: 1.5 }, "BAD_ARGUMENT", /limit 1.5/],
+  ] as const)("%j", async (options, code, message) => {
+    const failure = scanned("ctable", options as never);
+    await expect(failure).rejects.toMatchObject({ code });
+    await expect(failure).rejects.toThrow(message);
+  });
+
+  test("where it is aborted", async () => {
+    const reason = new Error("enough");
+    await expect(scanned("ctable", { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+  });
+});
