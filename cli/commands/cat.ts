@@ -3,7 +3,9 @@ import { type Command, Option } from "commander";
 import {
   type BytesArchive,
   type DamageReport,
+  type DType,
   encodeNpyHeader,
+  type FilterCondition,
   isSuperchunkError,
   type LongOptions,
   type ReadableArray,
@@ -19,9 +21,16 @@ import { type Damaged, damagedOption, readingDamaged, tellDamage } from "../inpu
 import { allowOption, openPath, type Subject } from "../input/opening.ts";
 import { parseSliceOption } from "../input/slice-text.ts";
 import { parseCount } from "../input/units.ts";
+import { conditionOf, parseWhere, type Where } from "../input/where-text.ts";
 import { startProgress } from "../output/progress.ts";
 import { printCsv, printJson, printJsonRecords, printNdjson, printText } from "../values/formats.ts";
-import { arraySource, bytesSource, readByteBatches, type ValueSource } from "../values/value-source.ts";
+import {
+  arraySource,
+  bytesSource,
+  foundSources,
+  readByteBatches,
+  type ValueSource,
+} from "../values/value-source.ts";
 
 const FORMATS = ["text", "csv", "json", "ndjson", "npy", "raw"] as const;
 type Format = (typeof FORMATS)[number];
@@ -34,6 +43,7 @@ interface CatOptions {
   readonly tail?: number;
   readonly format?: Format;
   readonly all?: boolean;
+  readonly where?: readonly Where[];
   readonly damaged?: Damaged;
 }
 
@@ -51,6 +61,14 @@ export function addCat(program: Command, context: Context): void {
     .option(
       "--slice <slice>",
       'a part in numpy\'s syntax, for example "0:10,3" or "::2"; of a table, its rows',
+    )
+    .addOption(
+      new Option(
+        "--where <condition>",
+        'only rows that fulfil it: "close > 100", "day between 2015-01-01 and 2015-12-31", "code in (A, B)", "time is not null"; again for each further one, and all must hold',
+      )
+        .argParser((text: string, earlier: readonly Where[] = []) => [...earlier, parseWhere(text)])
+        .conflicts(["slice", "tail"]),
     )
     .addOption(new Option("--head <n>", "the first rows").argParser(parseCount).conflicts(["slice", "tail"]))
     .addOption(new Option("--tail <n>", "the last rows").argParser(parseCount).conflicts("slice"))
@@ -72,6 +90,7 @@ Examples:
   superchunk cat daily_equities.bcolz --column close --format npy > close.npy
   superchunk cat daily_equities.bcolz --column day --column close --tail 5
   superchunk cat daily_equities.bcolz --format ndjson --head 1000
+  superchunk cat daily_equities.bcolz --where "close > 100000" --where "day >= 2015-01-01" --head 20
   superchunk cat bundle.zarr/close --slice -5:
   superchunk cat notes.txt.blp | less`,
     )
@@ -81,7 +100,9 @@ Examples:
         signal: context.signal,
         allow: options.allow,
         ...readingDamaged(options.damaged, reports),
-        columns: options.column,
+        columns: options.column && [
+          ...new Set([...options.column, ...(options.where ?? []).map(({ column }) => column)]),
+        ],
       });
       const isText = options.format === "text" || options.format === "json" || options.format === "ndjson";
       const quiet = context.out.isTerminal || isText;
@@ -107,6 +128,13 @@ async function printArchive(
   long: LongOptions,
 ): Promise<void> {
   const format = options.format ?? (archive.kind === "bytes" ? "raw" : "text");
+  if (options.where !== undefined) {
+    const sources = findRows(archive, format, { ...options, where: options.where });
+    if (format === "csv") return printCsv(context.out, sources, long);
+    if (format === "ndjson") return printNdjson(context.out, sources, { ...long, records: true });
+    if (format === "json") return printJsonRecords(context.out, sources, long);
+    return printText(context.out, sources, { ...long, header: true, excerpt: false });
+  }
   const chosen = choose(archive, options.column);
   const slice = sliceOf(options);
   if (format === "raw" || format === "npy") {
@@ -131,6 +159,70 @@ async function printArchive(
       excerpt: context.out.isTerminal && options.all !== true,
     });
   }
+}
+
+/** The columns of the rows that fulfil conditions. */
+function findRows(
+  archive: Subject,
+  format: Format,
+  { where, column, head, damaged }: CatOptions & { readonly where: readonly Where[] },
+): ValueSource[] {
+  const path = archive.store.describe(archive.path);
+  const field = "where";
+  if (archive.kind === "bytes")
+    throw new SuperchunkError("BAD_ARGUMENT", "these are plain bytes, without columns for --where", {
+      path,
+      field,
+    });
+  if (format === "npy" || format === "raw") {
+    const message = `--where prints text, csv, json or ndjson, not ${format}`;
+    throw new SuperchunkError("BAD_ARGUMENT", message, { path, field: "format" });
+  }
+  const { names, faceOf } = columnFaces(archive);
+  const filter: Record<string, FilterCondition[]> = {};
+  for (const each of where) {
+    const conditions = filter[each.column] ?? [];
+    filter[each.column] = [...conditions, conditionOf(each, faceOf(each.column).dtype)];
+  }
+  const columns = column ?? names;
+  const options = { columns, filter, limit: head, statistics: damaged === undefined };
+  return foundSources(columns.map(faceOf), ({ signal, onProgress }) =>
+    archive.scan({ ...options, signal, onProgress }),
+  );
+}
+
+/** What a scan names as columns: those of a table, the fields of a struct, or the values of an array. */
+function columnFaces(archive: Exclude<Subject, BytesArchive>): {
+  readonly names: readonly string[];
+  faceOf(name: string): {
+    readonly name: string;
+    readonly dtype: DType;
+    readonly rowShape: readonly number[];
+  };
+} {
+  if (archive.kind !== "array") {
+    const faceOf = (name: string) => {
+      const { dtype, shape } = archive.column(name);
+      return { name, dtype, rowShape: shape.slice(1) };
+    };
+    return { names: archive.names, faceOf };
+  }
+  const { dtype, shape } = archive;
+  const fields =
+    dtype.kind === "struct" && shape.length === 1
+      ? dtype.fields.map((each) => ({ name: each.name, dtype: each.dtype, rowShape: each.shape }))
+      : [{ name: "value", dtype, rowShape: shape.slice(1) }];
+  const names = fields.map(({ name }) => name);
+  const faceOf = (name: string) => {
+    const found = fields.find((each) => each.name === name);
+    if (found !== undefined) return found;
+    const message = `no column "${name}"; there are ${names.join(", ")}`;
+    throw new SuperchunkError("NOT_FOUND", message, {
+      path: archive.store.describe(archive.path),
+      field: name,
+    });
+  };
+  return { names, faceOf };
 }
 
 /** Columns that were chosen of something that has more. */

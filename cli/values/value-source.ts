@@ -12,6 +12,7 @@ import {
   type LongOptions,
   type ReadableArray,
   resolveSelection,
+  type ScanBatch,
   type Selection,
   type Slice,
   type TypedValues,
@@ -34,6 +35,8 @@ export interface ValueSource {
   read(first: number, end: number, options: LongOptions): Promise<ValueList>;
   /** The same as bytes, in stored byte order. */
   readBytes(first: number, end: number, options: LongOptions): Promise<Uint8Array>;
+  /** Where only some rows are wanted, which are yet to be found: these, of all sources that are read together. */
+  readonly found?: (options: LongOptions) => AsyncIterable<RowBatch>;
 }
 
 /** Values by index: typed arrays, containers, or a single scalar. */
@@ -91,6 +94,31 @@ export function bytesSource(name: string, archive: BytesArchive, selection: Sele
   };
 }
 
+/** The columns of the rows that a scan finds. */
+export function foundSources(
+  columns: readonly Pick<ValueSource, "name" | "dtype" | "rowShape">[],
+  scan: (options: LongOptions) => AsyncIterable<ScanBatch>,
+): ValueSource[] {
+  const refuse = (): never => {
+    throw new RangeError("rows that are found come in batches");
+  };
+  async function* found(options: LongOptions): AsyncGenerator<RowBatch> {
+    let first = 0;
+    for await (const batch of scan(options)) {
+      const values: Readonly<Record<string, ArraySlice>> = batch.columns;
+      const lists = columns.flatMap(({ name }) => values[name] ?? []).map(({ data }) => listOf(data));
+      yield { first, end: first + batch.length, lists };
+      first += batch.length;
+    }
+  }
+  return columns.map(({ name, dtype, rowShape }) => ({
+    ...describeRows(name, dtype, [0, ...rowShape]),
+    read: refuse,
+    readBytes: refuse,
+    found,
+  }));
+}
+
 function describeRows(
   name: string,
   dtype: DType,
@@ -131,6 +159,8 @@ export async function* readBatches(
   end: number,
   options: LongOptions,
 ): AsyncIterable<RowBatch> {
+  const found = sources[0]?.found;
+  if (found !== undefined) return yield* found(options);
   const batch = Math.max(1, Math.min(...sources.map((source) => source.batchRows)));
   for (let at = first; at < end; ) {
     // Batches end on multiples, so that those of a source cut in chunks end on its chunks.

@@ -29,8 +29,8 @@ export interface FilterCondition {
   readonly null?: boolean | undefined;
 }
 
-/** Conditions by the name of the column. All of them must hold. */
-export type ScanFilter = Readonly<Record<string, FilterCondition>>;
+/** Conditions by the name of the column, one or several. All of them must hold. */
+export type ScanFilter = Readonly<Record<string, FilterCondition | readonly FilterCondition[]>>;
 
 const OPERATORS: ReadonlySet<string> = new Set([
   "gt",

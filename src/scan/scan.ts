@@ -25,7 +25,7 @@ import {
   tableOfArray,
 } from "./columns.ts";
 import { isDailyBars } from "./daily-bars.ts";
-import { compileCondition, type ScanFilter } from "./filter.ts";
+import { compileCondition, type FilterCondition, type ScanFilter } from "./filter.ts";
 import {
   type Bounds,
   boundsOf,
@@ -179,7 +179,7 @@ async function prepare(handle: object, table: ScanTable, options: ScanRowsOption
     return column;
   });
   const path = table.store.describe(table.path);
-  const filters = Object.entries(filter).map(([name, condition]) => {
+  const filters = Object.entries(filter).flatMap(([name, given]) => {
     const column = scannedColumn(table, name);
     const domain = column.rowShape.length === 0 ? domainOf(column.dtype) : undefined;
     if (domain === undefined)
@@ -189,10 +189,15 @@ async function prepare(handle: object, table: ScanTable, options: ScanRowsOption
         { path, field: `filter.${name}` },
       );
     const isSeconds = name === "day" && column.dtype.kind === "uint" && isDailyBars(table.names, table.attrs);
-    const predicate = compileCondition({ name, dtype: column.dtype, isSeconds }, condition, domain);
     const remembered = statistics ? rememberedOf(handle, column) : new Map<number, KnownCell>();
     const sources = new CellSources(table, column);
-    return { column, domain, predicate, sources, remembered, known: new Map<number, Bounds>() };
+    const conditions = Array.isArray(given)
+      ? (given as readonly FilterCondition[])
+      : [given as FilterCondition];
+    return conditions.map((condition) => {
+      const predicate = compileCondition({ name, dtype: column.dtype, isSeconds }, condition, domain);
+      return { column, domain, predicate, sources, remembered, known: new Map<number, Bounds>() };
+    });
   });
   const rows = lengthOf(table);
   let spans: readonly Span[] = rows === 0 ? [] : [{ from: 0, to: rows }];

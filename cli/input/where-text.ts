@@ -1,0 +1,167 @@
+/** Conditions as `--where` takes them: `close > 100`, `day between 2015-01-01 and 2015-12-31`, `name in ('a', b)`, `time is null`. */
+import { InvalidArgumentError } from "commander";
+import { type DType, type FilterCondition, type FilterValue, SuperchunkError } from "../../src/index.ts";
+
+/** A value as it was typed. */
+interface Literal {
+  readonly text: string;
+  readonly isQuoted: boolean;
+}
+
+/** A condition that was parsed; which type its values have, the column says. */
+export interface Where {
+  readonly column: string;
+  readonly operator: keyof FilterCondition;
+  /** Of `null` none. */
+  readonly values: readonly Literal[];
+  /** Of `null`. */
+  readonly isNull: boolean;
+  /** As it was typed. */
+  readonly text: string;
+}
+
+const COMPARISONS: Readonly<Record<string, keyof FilterCondition>> = {
+  ">": "gt",
+  ">=": "gte",
+  "<": "lt",
+  "<=": "lte",
+  "=": "eq",
+  "==": "eq",
+  "!=": "ne",
+  "<>": "ne",
+};
+
+const TOKEN = /\s*(?:("(?:[^"]|"")*"|'(?:[^']|'')*')|(>=|<=|<>|==|!=|[<>=(),])|([^\s"'<>=!(),]+))/y;
+const EXPECTED =
+  'expected for example "close > 100", "day between 2015-01-01 and 2015-12-31", "code in (A, B)", "time is not null"';
+
+type Token = Literal & { readonly isSign: boolean };
+
+function tokensOf(text: string): Token[] {
+  const tokens: Token[] = [];
+  const end = text.trimEnd().length;
+  for (let at = 0; at < end; ) {
+    TOKEN.lastIndex = at;
+    const [all, quoted, sign, bare] = TOKEN.exec(text) ?? [];
+    if (all === undefined)
+      throw new InvalidArgumentError(`unexpected ${JSON.stringify(text.slice(at).trim())}; ${EXPECTED}`);
+    at += all.length;
+    const mark = quoted?.[0] ?? "";
+    const content = quoted?.slice(1, -1).replaceAll(mark + mark, mark);
+    tokens.push({
+      text: content ?? sign ?? bare ?? "",
+      isQuoted: quoted !== undefined,
+      isSign: sign !== undefined,
+    });
+  }
+  return tokens;
+}
+
+/** Parses one condition. Throws commander's `InvalidArgumentError`. */
+export function parseWhere(text: string): Where {
+  const [name, ...rest] = tokensOf(text);
+  if (name === undefined) throw new InvalidArgumentError(`the condition is empty; ${EXPECTED}`);
+  if (name.isSign) throw new InvalidArgumentError(`it does not begin with a column; ${EXPECTED}`);
+  const made = (operator: keyof FilterCondition, values: readonly Literal[], isNull = false): Where => ({
+    column: name.text,
+    operator,
+    values,
+    isNull,
+    text,
+  });
+  const wordAt = (i: number): string | undefined => {
+    const token = rest[i];
+    return token === undefined || token.isSign || token.isQuoted ? undefined : token.text.toLowerCase();
+  };
+  const valueAt = (i: number): Literal => {
+    const token = rest[i];
+    if (token === undefined) throw new InvalidArgumentError(`a value is missing at its end; ${EXPECTED}`);
+    if (token.isSign)
+      throw new InvalidArgumentError(`"${token.text}" is in the place of a value; ${EXPECTED}`);
+    return token;
+  };
+  const endAt = (i: number): void => {
+    const token = rest[i];
+    if (token !== undefined)
+      throw new InvalidArgumentError(
+        `unexpected ${JSON.stringify(token.text)} after the condition; give each condition its own --where`,
+      );
+  };
+  const comparison = rest[0]?.isSign === true ? COMPARISONS[rest[0].text] : undefined;
+  if (comparison !== undefined) {
+    endAt(2);
+    return made(comparison, [valueAt(1)]);
+  }
+  const isNot = wordAt(0) === "not" || (wordAt(0) === "is" && wordAt(1) === "not");
+  if (wordAt(0) === "is") {
+    const at = isNot ? 2 : 1;
+    if (!["null", "nan", "nat"].includes(wordAt(at) ?? ""))
+      throw new InvalidArgumentError(`after "is" comes null, or not null; ${EXPECTED}`);
+    endAt(at + 1);
+    return made("null", [], !isNot);
+  }
+  if (wordAt(0) === "between") {
+    const [first, last] = [valueAt(1), valueAt(3)];
+    if (wordAt(2) !== "and")
+      throw new InvalidArgumentError(`"and" is missing between the two values; ${EXPECTED}`);
+    endAt(4);
+    return made("between", [first, last]);
+  }
+  const list = isNot ? 1 : 0;
+  if (wordAt(list) === "in") return made(isNot ? "nin" : "in", listAt(rest, list + 1, valueAt));
+  throw new InvalidArgumentError(`a comparison is missing after the column "${name.text}"; ${EXPECTED}`);
+}
+
+/** The values of `(a, b)`, with which the condition ends. */
+function listAt(tokens: readonly Token[], first: number, valueAt: (i: number) => Literal): Literal[] {
+  const isSign = (i: number, sign: string): boolean => tokens[i]?.isSign === true && tokens[i].text === sign;
+  const last = tokens.length - 1;
+  if (!isSign(first, "(") || !isSign(last, ")") || last < first + 2)
+    throw new InvalidArgumentError(`the values of a list stand in parentheses; ${EXPECTED}`);
+  const values: Literal[] = [];
+  for (let at = first + 1; at < last; at += 2) {
+    values.push(valueAt(at));
+    if (at + 1 < last && !isSign(at + 1, ","))
+      throw new InvalidArgumentError(`a comma is missing after "${valueAt(at).text}"; ${EXPECTED}`);
+    if (at + 2 === last)
+      throw new InvalidArgumentError(`a value is missing after the last comma; ${EXPECTED}`);
+  }
+  return values;
+}
+
+/** The condition for a column of a dtype. Throws `BAD_ARGUMENT` for values that are not of its kind. */
+export function conditionOf({ operator, values, isNull, text }: Where, dtype: DType): FilterCondition {
+  const [first, last] = values.map((literal) => typedValue(literal, dtype, text));
+  if (operator === "null") return { null: isNull };
+  if (operator === "in" || operator === "nin")
+    return { [operator]: values.map((literal) => typedValue(literal, dtype, text)) };
+  if (operator === "between" && first !== undefined && last !== undefined) return { between: [first, last] };
+  return { [operator]: first };
+}
+
+const NUMBER = /^[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity)?)$/i;
+
+function typedValue({ text, isQuoted }: Literal, dtype: DType, condition: string): FilterValue {
+  switch (dtype.kind) {
+    case "bytes":
+    case "unicode":
+      return text;
+    case "bool":
+      if (/^(?:true|false)$/i.test(text)) return text.toLowerCase() === "true";
+      throw badValue(condition, text, "true or false");
+    case "datetime":
+      return !isQuoted && /^[+-]?\d{7,}$/.test(text) ? BigInt(text) : text;
+    default:
+  }
+  // The days of zipline are numbers that can be given as dates.
+  if (/^\d{4}-\d\d/.test(text)) return text;
+  if (isQuoted || !NUMBER.test(text)) throw badValue(condition, text, "a number");
+  if (/inf/i.test(text)) return text.startsWith("-") ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+  const value = Number(text);
+  return /^[+-]?\d+$/.test(text) && !Number.isSafeInteger(value) ? BigInt(text) : value;
+}
+
+function badValue(condition: string, found: string, expected: string): SuperchunkError {
+  const message = `--where ${JSON.stringify(condition)}: ${JSON.stringify(found)} is not ${expected}, which the column has`;
+  return new SuperchunkError("BAD_ARGUMENT", message, { field: "where", expected, found });
+}
