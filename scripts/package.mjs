@@ -35,6 +35,15 @@ function isBundled(module) {
   return BUNDLED.some((name) => module === name || module.startsWith(`${name}/`));
 }
 
+/** What no bundle holds. */
+const isExternal = (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id);
+
+/** As "sideEffects" in package.json says. What a page cannot load counts as an effect, so that it stays in files of its own. */
+const treeshake = { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) };
+
+/** True for a module that only exports others again: whoever imports it loads what is used alone. */
+const isBarrel = (id) => /\/dist\/src\/(?:(?:codec|node)\/)?(?:index|zarr|blosc)\.js$/.test(id);
+
 /** Makes one module of what is imported of a dependency. */
 const dependencies = {
   name: "dependencies",
@@ -87,29 +96,69 @@ async function bundleCode() {
       "chunk-worker": built("src/node/threads/chunk-worker.js"),
       "head-worker": built("src/node/fs/head-worker.js"),
     },
-    external: (id) => !/^[./\0]|^[A-Z]:/.test(id) && !isBundled(id),
+    external: isExternal,
     plugins: [dependencies],
-    // As "sideEffects" in package.json says. What a page cannot load counts as an effect, so that it stays in files of its own.
-    treeshake: { moduleSideEffects: (id) => /^(node:|commander$)/.test(id) },
+    treeshake,
     onwarn: (warning) => {
       // The compiler's helper for `using` asks for a `this` that modules do not have, and copes.
       if (warning.code !== "THIS_IS_UNDEFINED") console.warn(warning.message);
     },
   });
+  const first = await modulesOfFirst(
+    ["run", "commands/info", "commands/cat"].map((name) => built(`cli/${name}.js`)),
+  );
   const { output } = await bundle.generate({
     format: "es",
     chunkFileNames: "[name]-[hash].js",
-    // Few files for Node.js, since each costs a command that starts; and none of them holds what a page loads.
+    // Few files for Node.js, since each costs a command that starts; and none of them holds what a page loads. What every
+    // command needs that reads is by itself, without the writers and the converters.
     onlyExplicitManualChunks: true,
     manualChunks: (id) => {
-      if (/\/dist\/cli\/(?!main\.|version\.|commands\/)/.test(id)) return "command";
-      return /\/dist\/src\/node\/(?!.*-worker\.|index\.)/.test(id) ? "system" : undefined;
+      if (/\/commands\/|\/(?:cli\/(?:main|version)|node\/index|[a-z]+-worker)\.js$/.test(id)) return;
+      const isCommand = id.includes("/dist/cli/");
+      const isSystem = id.includes("/dist/src/node/");
+      if (first.has(id)) return isSystem || isCommand ? "start" : "read";
+      if (isCommand) return "command";
+      return isSystem ? "system" : undefined;
     },
   });
   for (const { fileName, code } of output) {
     const { code: small } = await transform(code, { minify: true, target: "es2022", legalComments: "none" });
     writeFileSync(join(out, "dist", fileName), small);
   }
+}
+
+/** The modules that files load before they run: what they use, and all that those import but on demand. */
+async function modulesOfFirst(input) {
+  const bundle = await rollup({
+    input,
+    external: isExternal,
+    plugins: [dependencies],
+    treeshake,
+    onwarn: () => {},
+  });
+  let imported;
+  const manualChunks = (_, { getModuleInfo }) => {
+    imported ??= (id) => getModuleInfo(id)?.importedIds ?? [];
+  };
+  const { output } = await bundle.generate({ format: "es", manualChunks });
+  const chunks = new Map(output.map((chunk) => [chunk.fileName, chunk]));
+  const modules = new Set();
+  const add = (id) => {
+    if (modules.has(id) || isBarrel(id) || isExternal(id)) return;
+    modules.add(id);
+    for (const each of imported(id)) add(each);
+  };
+  const reached = new Set();
+  const reach = (name) => {
+    const chunk = chunks.get(name);
+    if (chunk === undefined || reached.has(chunk)) return;
+    reached.add(chunk);
+    for (const id of Object.keys(chunk.modules)) add(id);
+    for (const each of chunk.imports) reach(each);
+  };
+  for (const { fileName, isEntry } of output) if (isEntry) reach(fileName);
+  return modules;
 }
 
 async function bundleTypes() {

@@ -12,6 +12,7 @@ import { LayoutIndex } from "../archive/places/layout-files.ts";
 import { isEqual } from "../bytes/arrays.ts";
 import { at } from "../bytes/at.ts";
 import { countChunks, type Run, type StoredLayout } from "../format/layout.ts";
+import { LIVE_STATE } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey, splitKey } from "../store/key.ts";
 import type { ArrayWriter } from "../write/array/array-writer.ts";
@@ -23,7 +24,7 @@ import type { ArraySettings } from "../write/layout/settings.ts";
 import { ColumnView, rowsOf, type ViewPlace } from "./column-shards.ts";
 import { admitForms, LiveDocuments, removeOldNodes, removeUnlikeDocuments } from "./documents.ts";
 import { indexOfPlaces } from "./shard-file.ts";
-import { encodeLiveState, LIVE_STATE, type LiveState, showsCommit } from "./state.ts";
+import { encodeLiveState, type LiveState, showsCommit } from "./state.ts";
 import type { DualFiles } from "./types.ts";
 
 /** What keeping a live view cost so far. */

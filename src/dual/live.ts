@@ -5,7 +5,7 @@
 import type { LongOptions } from "../archive/kinds/types.ts";
 import { badArgument, isSuperchunkError, SuperchunkError } from "../errors.ts";
 import { countChunks } from "../format/layout.ts";
-import { LINK_RECORD, superchunkName } from "../format/naming.ts";
+import { LINK_RECORD, LIVE_STATE, superchunkName } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { WritableStore } from "../store/types.ts";
@@ -21,7 +21,7 @@ import { ColumnShards } from "./column-shards.ts";
 import { admitForms, assertFree, isForeign, LiveDocuments, memberOf, readDocument } from "./documents.ts";
 import { LiveView, type LiveViewOptions } from "./live-view.ts";
 import { indexOfPlaces, OWNER_WRITES } from "./shard-file.ts";
-import { encodeLiveState, isNodePath, LIVE_STATE, readLiveState } from "./state.ts";
+import { encodeLiveState, isNodePath, readLiveState } from "./state.ts";
 import type { DualFiles, ShardForm } from "./types.ts";
 
 /** Bytes of an entry in the index of a shard, which has one for each chunk that fits. */

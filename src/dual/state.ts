@@ -11,7 +11,7 @@ import { formatDType, parseDType } from "../format/dtype.ts";
 import { MAX_DIMENSIONS, parseStorage } from "../format/folder.ts";
 import { isObject, parseJson, stringifyJson } from "../format/json.ts";
 import type { StoredLayout } from "../format/layout.ts";
-import { LINK_RECORD } from "../format/naming.ts";
+import { LINK_RECORD, LIVE_STATE } from "../format/naming.ts";
 import type { JsonObject, JsonValue } from "../format/types.ts";
 import { checkKey, joinKey } from "../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../store/types.ts";
@@ -28,8 +28,6 @@ import {
 } from "../zarr/document/metadata-fields.ts";
 import type { LinkKind, LinkOptions, ShardForm } from "./types.ts";
 
-/** Name of a live view's state, in the array's folder. */
-export const LIVE_STATE = "meta/zarr";
 /** Both forms have had this version only. */
 const VERSION = 1;
 /** What a link makes: `zarr.json` of a node, and shards below its `c`. */

@@ -3,6 +3,7 @@
  * names and inodes of the shards, and that no program can write through a shard. The archive itself is verified as ever. Writes
  * nothing. @see FORMAT.md [FL-06] [FL-07] [FY-07]
  */
+
 import { readAttributes } from "../archive/kinds/array-folder.ts";
 import type { Finding, LongOptions } from "../archive/kinds/types.ts";
 import { open } from "../archive/open/open.ts";
@@ -11,6 +12,7 @@ import { crc32c } from "../bytes/checksum.ts";
 import { isSuperchunkError, type SuperchunkError } from "../errors.ts";
 import { parseJson } from "../format/json.ts";
 import { VIEW_IS_BEHIND } from "../format/layout.ts";
+import { LIVE_STATE } from "../format/naming.ts";
 import type { JsonObject } from "../format/types.ts";
 import { joinKey } from "../store/key.ts";
 import type { ReadableStore } from "../store/types.ts";
@@ -21,14 +23,7 @@ import { ColumnShards, rowsOf, type ShardPlace, type ViewRows } from "./column-s
 import { isForeign, LiveDocuments } from "./documents.ts";
 import { checkTail, WRITE_BITS, withoutWriting } from "./shard-file.ts";
 import { type LinkedShard, planShards } from "./shards.ts";
-import {
-  LIVE_STATE,
-  type LinkRecord,
-  type RecordedFile,
-  readLinkRecord,
-  readLiveState,
-  showsCommit,
-} from "./state.ts";
+import { type LinkRecord, type RecordedFile, readLinkRecord, readLiveState, showsCommit } from "./state.ts";
 import { isCopyOf, storedShard } from "./survey.ts";
 import type { LinkOptions, LinkSite } from "./types.ts";
 import { placesOf } from "./undo.ts";

@@ -3,6 +3,8 @@ import { SuperchunkError } from "../errors.ts";
 
 /** Beside an archive whose files are shards of a Zarr array too. [FL-04] */
 export const LINK_RECORD = "superchunk-link.json";
+/** In the folder of an array that is a Zarr array too: the state of that view. */
+export const LIVE_STATE = "meta/zarr";
 
 /** Name of a carray's chunk file, counted from 0: `__0.blp`. [FN-01] */
 export function carrayChunkName(index: number): string {

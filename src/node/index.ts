@@ -4,6 +4,7 @@
  * @module
  */
 
+export { isLinked } from "../archive/places/linked.ts";
 export type { MirrorCosts } from "../dual/live-view.ts";
 export type { LinkPlan, LinkResult } from "../dual/types.ts";
 export type { ShardTools, ZarrEdit } from "../edit/zarr-array.ts";
@@ -17,7 +18,7 @@ export {
   planConversion,
   type ZarrWriterPathOptions,
 } from "./convert.ts";
-export { isLinked, type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
+export { type LinkPathOptions, link, planLinkAt, unlink, verifyLinkAt } from "./dual/link.ts";
 export { type CreatePathOptions, create, type EditPathOptions, edit } from "./edit.ts";
 export type { FileStoreOptions } from "./fs/fs-reader.ts";
 export { FileStore } from "./fs/fs-store.ts";

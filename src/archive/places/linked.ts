@@ -1,12 +1,13 @@
 /**
- * What writers must know of an archive that is linked to Zarr. Must not know how links are made. @see FORMAT.md [FL-07]
+ * What readers and writers must know of an archive that is linked to Zarr. Must not know how links are made. @see FORMAT.md [FL-07]
  */
 import { SuperchunkError } from "../../errors.ts";
 import { parseJson } from "../../format/json.ts";
-import { LINK_RECORD } from "../../format/naming.ts";
+import { LINK_RECORD, LIVE_STATE } from "../../format/naming.ts";
 import type { JsonObject } from "../../format/types.ts";
 import { joinKey } from "../../store/key.ts";
 import type { StoreOptions, WritableStore } from "../../store/types.ts";
+import type { ReadableArray } from "../kinds/types.ts";
 
 /**
  * Refuses an archive that is linked by symbolic links. What is linked otherwise may change: its shards are names of the files of
@@ -30,4 +31,16 @@ export async function refuseSymbolic(
     'the archive is linked to Zarr by symbolic links: a file that a change replaces would be a missing shard, which Zarr readers take for the fill value. "superchunk unlink" first; "superchunk link" makes hard links, which stay right',
     { path: store.describe(key), field: "kind" },
   );
+}
+
+/** True where the folder of what was opened is a Zarr array as well: linked, or kept so. */
+export async function isLinked({
+  dialect,
+  store,
+  path,
+}: Pick<ReadableArray, "dialect" | "store" | "path">): Promise<boolean> {
+  if (dialect.startsWith("zarr")) return false;
+  for (const name of [LINK_RECORD, LIVE_STATE])
+    if ((await store.stat(joinKey(path, name))) !== undefined) return true;
+  return false;
 }

@@ -1,16 +1,15 @@
 /** Linking archives at paths: `superchunk link` and `unlink`. */
 import * as fs from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
-import type { Archive, Finding, ReadableArray } from "../../archive/kinds/types.ts";
+import type { Archive, Finding } from "../../archive/kinds/types.ts";
 import { open } from "../../archive/open/open.ts";
 import { linkArchive, planLink } from "../../dual/link.ts";
-import { isLive, LIVE_STATE, readLinkRecord } from "../../dual/state.ts";
+import { isLive, readLinkRecord } from "../../dual/state.ts";
 import type { LinkOptions, LinkPlan, LinkResult, LinkSite, UnlinkResult } from "../../dual/types.ts";
 import { unlinkArchive } from "../../dual/undo.ts";
 import { verifyLink } from "../../dual/verify.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { LINK_RECORD } from "../../format/naming.ts";
-import { joinKey } from "../../store/key.ts";
 import { statIfThere } from "../fs/fs-open.ts";
 import { FileStore } from "../fs/fs-store.ts";
 import { acquireLock, type LockOptions } from "../fs/lock.ts";
@@ -209,18 +208,6 @@ export async function unlink(path: string, options: LinkPathOptions = {}): Promi
     await site.source.close?.();
     await site.target.close?.();
   }
-}
-
-/** True where the folder of what was opened is a Zarr array as well: linked, or kept so. */
-export async function isLinked({
-  dialect,
-  store,
-  path,
-}: Pick<ReadableArray, "dialect" | "store" | "path">): Promise<boolean> {
-  if (dialect.startsWith("zarr")) return false;
-  for (const name of [LINK_RECORD, LIVE_STATE])
-    if ((await store.stat(joinKey(path, name))) !== undefined) return true;
-  return false;
 }
 
 /** What is wrong with the Zarr view of a linked archive; undefined where nothing is linked at the path. */
