@@ -78,6 +78,7 @@ export type {
   ScanPlan,
   ScanRowsOptions,
 } from "./scan/scan.ts";
+export { type IndexReport, type WriteIndexOptions, writeIndex } from "./scan/write-index.ts";
 export { BlobStore } from "./store/blob.ts";
 export { type ForeignStore, fromZarrita } from "./store/foreign.ts";
 export { HttpStore, type HttpStoreOptions } from "./store/http.ts";

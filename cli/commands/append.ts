@@ -1,7 +1,8 @@
 /** `superchunk append`: bytes or rows behind those of a Bloscpack file, an array or a table. */
 
 import { type Command, Option } from "commander";
-import { SuperchunkError } from "../../src/index.ts";
+import { isSuperchunkError, SuperchunkError, writeIndex } from "../../src/index.ts";
+import { open } from "../../src/node/index.ts";
 import { appendToFile, type FileFlags } from "../actions/append-file.ts";
 import {
   appendToArray,
@@ -59,7 +60,10 @@ Examples:
   superchunk append trades.bcolz id=ids.npy price=prices.npy`,
     );
   addBloscOptions(command, "that of the file").action(
-    (path: string, inputs: string[], flags: FileFlags & FolderFlags) => append(path, inputs, flags, context),
+    async (path: string, inputs: string[], flags: FileFlags & FolderFlags) => {
+      await append(path, inputs, flags, context);
+      if (flags.dryRun !== true) await keepIndex(path, context);
+    },
   );
 }
 
@@ -114,6 +118,23 @@ async function append(
     await appendToArray(archive, path, input, flags, context);
   } finally {
     await archive.close();
+  }
+}
+
+/** Brings the index up to date where there is one. Without that it covers the rows of before alone, so a failure costs no more. */
+async function keepIndex(path: string, context: Context): Promise<void> {
+  const { signal } = context;
+  try {
+    const opened = await open(path, { signal });
+    try {
+      if (opened.kind !== "bytes" && opened.kind !== "group")
+        await writeIndex(opened, { ifPresent: true, signal });
+    } finally {
+      await opened.close();
+    }
+  } catch (error) {
+    if (!isSuperchunkError(error)) throw error;
+    context.message(`the rows are appended, but the index could not be brought up to date: ${error.message}`);
   }
 }
 

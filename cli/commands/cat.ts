@@ -11,6 +11,7 @@ import {
   type ReadableArray,
   type ReadableTable,
   resolveSelection,
+  type ScanPlan,
   type Selection,
   SuperchunkError,
 } from "../../src/index.ts";
@@ -129,7 +130,7 @@ async function printArchive(
 ): Promise<void> {
   const format = options.format ?? (archive.kind === "bytes" ? "raw" : "text");
   if (options.where !== undefined) {
-    const sources = findRows(archive, format, { ...options, where: options.where });
+    const sources = findRows(archive, format, { ...options, where: options.where }, context);
     if (format === "csv") return printCsv(context.out, sources, long);
     if (format === "ndjson") return printNdjson(context.out, sources, { ...long, records: true });
     if (format === "json") return printJsonRecords(context.out, sources, long);
@@ -166,6 +167,7 @@ function findRows(
   archive: Subject,
   format: Format,
   { where, column, head, damaged }: CatOptions & { readonly where: readonly Where[] },
+  context: Context,
 ): ValueSource[] {
   const path = archive.store.describe(archive.path);
   const field = "where";
@@ -185,9 +187,12 @@ function findRows(
     filter[each.column] = [...conditions, conditionOf(each, faceOf(each.column).dtype)];
   }
   const columns = column ?? names;
-  const options = { columns, filter, limit: head, statistics: damaged === undefined };
+  const options = { columns, filter, limit: head, statistics: damaged === undefined || damaged === "stop" };
+  const onPlan = ({ damage }: ScanPlan): void => {
+    if (damage !== undefined) context.message(`the index is not used: ${damage.message}`);
+  };
   return foundSources(columns.map(faceOf), ({ signal, onProgress }) =>
-    archive.scan({ ...options, signal, onProgress }),
+    archive.scan({ ...options, signal, onProgress, onPlan }),
   );
 }
 

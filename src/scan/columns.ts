@@ -11,7 +11,7 @@ import type { DType, JsonObject, JsonValue } from "../format/types.ts";
 import { runPooled } from "../store/pool.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../store/types.ts";
 import type { Selection } from "../values/selection.ts";
-import { assertReadable, fieldSize } from "../values/values.ts";
+import { assertReadable, fieldSize, type TypedValues, toValues } from "../values/values.ts";
 
 /** What a scan needs of an array of any format. */
 export interface ScanArray {
@@ -50,7 +50,7 @@ export interface ScanTable {
   /** Undefined where the columns are not of one length. */
   readonly length: number | undefined;
   column(name: string): ScanArray;
-  /** The array whose fields the columns are, where they are fields. */
+  /** The array that is shown as a table. */
   readonly array?: ScanArray;
 }
 
@@ -84,7 +84,7 @@ export function tableOfArray(array: ScanArray): ScanTable {
     length,
     names: fields.length > 0 ? fields : [ONLY_COLUMN],
     column: (name) => (isInFolders ? array.column(name) : array),
-    ...(isInFolders || fields.length === 0 ? {} : { array }),
+    array,
   };
 }
 
@@ -119,7 +119,7 @@ export function scannedColumn(table: ScanTable, name: string): ScannedColumn {
   const cellRows = isCutByRows(array) ? (array.chunkLength ?? CELL_ROWS) : CELL_ROWS;
   const whole = array.dtype;
   const field =
-    table.array !== undefined && whole.kind === "struct"
+    table.array === array && whole.kind === "struct" && inner.length === 0
       ? whole.fields.find((each) => each.name === name)
       : undefined;
   const dtype = field?.dtype ?? whole;
@@ -189,7 +189,7 @@ export class CellSources {
   }
 
   #relative(key: string): string {
-    return this.#root === "" ? key : key.slice(this.#root.length);
+    return this.#root === "" ? key : key.slice(this.#root.length).replace(/^\//, "");
   }
 
   async #findPlaces(
@@ -279,4 +279,10 @@ export function columnBytes(
     for (let b = 0; b < size; b++) out[to++] = bytes[from + b] as number;
   }
   return out;
+}
+
+/** The values of a column's bytes, which stay as they are. */
+export function valuesOfRows({ dtype }: ScannedColumn, bytes: Uint8Array): TypedValues {
+  const isBig = "byteOrder" in dtype && dtype.byteOrder === "big";
+  return toValues(isBig ? bytes.slice() : bytes, dtype);
 }

@@ -11,7 +11,6 @@ import { checkDType } from "../format/dtype.ts";
 import { type ArraySlice, elementsOf, stridesOf, type ValuesOf } from "../values/selection.ts";
 import { type TypedValues, toValues } from "../values/values.ts";
 import {
-  type CellSource,
   CellSources,
   columnBytes,
   isSameSource,
@@ -23,9 +22,11 @@ import {
   scannedColumn,
   stateOf,
   tableOfArray,
+  valuesOfRows,
 } from "./columns.ts";
 import { isDailyBars } from "./daily-bars.ts";
 import { compileCondition, type FilterCondition, type ScanFilter } from "./filter.ts";
+import { type KnownCell, type KnownColumn, type ReadIndex, readIndex } from "./index-file.ts";
 import {
   type Bounds,
   boundsOf,
@@ -50,8 +51,10 @@ export interface ScanPlan {
   readonly chunks: number;
   /** Of these: not read, because their bounds are known. */
   readonly skipped: number;
-  /** What became of the index beside the table; absent where none was looked for. */
+  /** What became of the index beside the table; not there where none was looked for. */
   readonly index?: "used" | "absent" | "damaged" | undefined;
+  /** What is wrong with the index, which is not used then. */
+  readonly damage?: SuperchunkError | undefined;
 }
 
 /** Options of `scan`. */
@@ -85,19 +88,13 @@ const WINDOW_BYTES = 4 << 20;
 /** Windows that are read at a time. */
 const AT_ONCE = 3;
 
-/** What was read of a column by earlier scans of one handle. */
-interface Remembered {
-  readonly state: string;
-  readonly cells: Map<number, KnownCell>;
+/** What is known of the columns of one handle: what its index says, and what earlier scans read. */
+interface Memory {
+  readonly index: Promise<ReadIndex | undefined>;
+  readonly columns: Map<string, KnownColumn>;
 }
 
-/** Bounds, and what they are of. */
-export interface KnownCell {
-  readonly source: CellSource;
-  readonly bounds: Bounds;
-}
-
-const MEMORY = new WeakMap<object, Map<string, Remembered>>();
+const MEMORY = new WeakMap<object, Memory>();
 
 /** A column of the filter. */
 interface FilterColumn {
@@ -179,6 +176,8 @@ async function prepare(handle: object, table: ScanTable, options: ScanRowsOption
     return column;
   });
   const path = table.store.describe(table.path);
+  const memory =
+    statistics && Object.keys(filter).length > 0 ? await memoryOf(handle, table, signal) : undefined;
   const filters = Object.entries(filter).flatMap(([name, given]) => {
     const column = scannedColumn(table, name);
     const domain = column.rowShape.length === 0 ? domainOf(column.dtype) : undefined;
@@ -189,7 +188,7 @@ async function prepare(handle: object, table: ScanTable, options: ScanRowsOption
         { path, field: `filter.${name}` },
       );
     const isSeconds = name === "day" && column.dtype.kind === "uint" && isDailyBars(table.names, table.attrs);
-    const remembered = statistics ? rememberedOf(handle, column) : new Map<number, KnownCell>();
+    const remembered = memory === undefined ? new Map<number, KnownCell>() : rememberedOf(memory, column);
     const sources = new CellSources(table, column);
     const conditions = Array.isArray(given)
       ? (given as readonly FilterCondition[])
@@ -210,7 +209,9 @@ async function prepare(handle: object, table: ScanTable, options: ScanRowsOption
     if (each.predicate.isImpossible) spans = [];
     else if (kept !== undefined) spans = intersect(spans, kept.spans);
   }
-  options.onPlan?.({ chunks, skipped });
+  const damage = memory?.found?.damage;
+  const index = memory?.found === undefined ? "absent" : damage === undefined ? "used" : "damaged";
+  options.onPlan?.({ chunks, skipped, ...(memory === undefined ? {} : { index }), damage });
   return {
     rows,
     output,
@@ -224,13 +225,33 @@ function isList(columns: ScanColumns): columns is readonly string[] {
   return Array.isArray(columns);
 }
 
-function rememberedOf(handle: object, column: ScannedColumn): Map<number, KnownCell> {
-  const columns = MEMORY.get(handle) ?? new Map<string, Remembered>();
-  MEMORY.set(handle, columns);
+/** What is known of a handle. Its index is looked for once. */
+async function memoryOf(
+  handle: object,
+  table: ScanTable,
+  signal: AbortSignal | undefined,
+): Promise<Memory & { readonly found: ReadIndex | undefined }> {
+  const known = MEMORY.get(handle);
+  const memory = known ?? { index: readIndex(table, { signal }), columns: new Map<string, KnownColumn>() };
+  MEMORY.set(handle, memory);
+  try {
+    return { ...memory, found: await memory.index };
+  } catch (error) {
+    // Another scan may be luckier.
+    MEMORY.delete(handle);
+    throw error;
+  }
+}
+
+function rememberedOf(
+  { columns, found }: Memory & { readonly found: ReadIndex | undefined },
+  column: ScannedColumn,
+): Map<number, KnownCell> {
   const state = stateOf(column);
-  const found = columns.get(column.name);
-  if (found?.state === state) return found.cells;
-  const cells = new Map<number, KnownCell>();
+  const known = columns.get(column.name);
+  if (known?.state === state) return known.cells;
+  const indexed = found?.columns.get(column.name);
+  const cells = new Map(indexed?.state === state ? indexed.cells : []);
   columns.set(column.name, { state, cells });
   return cells;
 }
@@ -362,7 +383,7 @@ class WindowReader {
     // Looked at before they are read: what changes in between is another source the next time.
     const now = await sources.of(cells, this.#signal);
     const bytes = columnBytes(column, await this.#all(column), undefined);
-    const values = valuesOfBytes(column, bytes);
+    const values = valuesOfRows(column, bytes);
     for (const [i, cell] of cells.entries()) {
       const source = now[i];
       if (source?.isSettled !== true) continue;
@@ -406,12 +427,6 @@ class WindowReader {
   }
 }
 
-/** The values of a column's bytes, which stay as they are. */
-function valuesOfBytes({ dtype }: ScannedColumn, bytes: Uint8Array): TypedValues {
-  const isBig = "byteOrder" in dtype && dtype.byteOrder === "big";
-  return toValues(isBig ? bytes.slice() : bytes, dtype);
-}
-
 /** The values of some rows. */
 function partOf(
   column: ScannedColumn,
@@ -420,7 +435,7 @@ function partOf(
   [first, end]: readonly [number, number],
 ): TypedValues {
   if ("subarray" in values) return values.subarray(first, end);
-  return valuesOfBytes(column, bytes.subarray(first * column.size, end * column.size));
+  return valuesOfRows(column, bytes.subarray(first * column.size, end * column.size));
 }
 
 function valuesOf(

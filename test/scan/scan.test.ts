@@ -3,99 +3,29 @@ import { copyFileSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { open, openTable } from "../../src/node/index.ts";
-import type { ScanFilter } from "../../src/scan/filter.ts";
 import type { ScanPlan, ScanRowsOptions } from "../../src/scan/scan.ts";
-import { makeTables, type Name, ROWS, VALUES } from "./tables.ts";
+import {
+  expected,
+  FILTERS,
+  gather,
+  makeTables,
+  type Name,
+  of,
+  ROWS,
+  type Rows,
+  scanPath,
+  shown,
+  stored,
+  VALUES,
+} from "./tables.ts";
 
 let paths: Readonly<Record<string, string>> = {};
 beforeAll(async () => {
   paths = await makeTables();
 });
 
-type Rows = { readonly rows: number[]; readonly values: Record<string, unknown[]> };
-
-async function scanned(kind: string, options: ScanRowsOptions): Promise<Rows> {
-  const opened = await open(paths[kind] ?? "");
-  const table = opened.kind === "group" ? await opened.arrays() : opened;
-  if (table.kind === "bytes") throw new Error("plain bytes");
-  const found: Rows = { rows: [], values: {} };
-  try {
-    for await (const { rows, length, columns } of table.scan(options)) {
-      expect(rows.length).toBe(length);
-      found.rows.push(...rows);
-      for (const [name, { data, shape }] of Object.entries(columns)) {
-        expect(shape).toEqual([length]);
-        found.values[name] = [...(found.values[name] ?? []), ...data];
-      }
-    }
-  } finally {
-    await table.close();
-  }
-  return found;
-}
-
-/** What is stored, as `get` gives it. */
-function stored(name: Name, row: number): unknown {
-  const value = VALUES[name][row];
-  return value ?? (name === "close" ? Number.NaN : -(2n ** 63n));
-}
-
-function expected(takes: (row: number) => boolean, columns: readonly Name[]): Rows {
-  const rows = Array.from({ length: ROWS }, (_, i) => i).filter(takes);
-  const values = Object.fromEntries(
-    rows.length === 0 ? [] : columns.map((name) => [name, rows.map((row) => stored(name, row))]),
-  );
-  return { rows, values };
-}
-
-const of = (name: Name, takes: (value: never) => boolean) => (row: number) => {
-  const value = VALUES[name][row];
-  return value !== null && value !== undefined && takes(value as never);
-};
-
-const FILTERS: readonly (readonly [filter: ScanFilter, takes: (row: number) => boolean])[] = [
-  [{ close: { gt: 100 } }, of("close", (v: number) => v > 100)],
-  [{ close: { gte: 0, lt: 12.5 } }, of("close", (v: number) => v >= 0 && v < 12.5)],
-  [{ close: { lte: -0 } }, of("close", (v: number) => v <= 0)],
-  [{ close: { ne: 0 } }, of("close", (v: number) => v !== 0)],
-  [{ close: { eq: 0 } }, of("close", (v: number) => v === 0)],
-  [{ close: { nin: [0, 25] } }, of("close", (v: number) => v !== 0 && v !== 25)],
-  [{ close: { null: true } }, (row) => VALUES.close[row] === null],
-  [{ close: { null: false } }, (row) => VALUES.close[row] !== null],
-  [{ close: { null: true, gt: 0 } }, () => false],
-  [{ volume: { between: [100, 200] } }, of("volume", (v: number) => v >= 100 && v <= 200)],
-  [{ volume: { gt: 100.5, lt: 120.5 } }, of("volume", (v: number) => v > 100.5 && v < 120.5)],
-  [{ volume: { eq: 100.5 } }, () => false],
-  [{ volume: { in: [1, 2, 3n, 7.5] } }, of("volume", (v: number) => [1, 2, 3].includes(v))],
-  [{ volume: { in: [] } }, () => false],
-  [
-    { volume: { gt: 1900 }, close: { lt: 0 } },
-    (row) => of("volume", (v: number) => v > 1900)(row) && of("close", (v: number) => v < 0)(row),
-  ],
-  [{ stamp: { gte: "2014-01-01" } }, of("stamp", (v: bigint) => v >= 16_071n)],
-  [
-    { stamp: { between: ["2013-11-01", "2013-11-30"] } },
-    of("stamp", (v: bigint) => v >= 16_010n && v <= 16_039n),
-  ],
-  [{ stamp: { eq: new Date("2013-12-24") } }, of("stamp", (v: bigint) => v === 16_063n)],
-  [{ stamp: { lt: 16_010n } }, of("stamp", (v: bigint) => v < 16_010n)],
-  [{ stamp: { ne: 16_010 } }, of("stamp", (v: bigint) => v !== 16_010n)],
-  [{ stamp: { null: true } }, (row) => VALUES.stamp[row] === null],
-  [{ big: { gt: 0 } }, of("big", (v: bigint) => v > 0n)],
-  [{ big: { gte: -(2n ** 58n), lte: 1n - 2n ** 58n } }, of("big", (v: bigint) => v === -(2n ** 58n))],
-  [{ big: { lt: Number.NEGATIVE_INFINITY } }, () => false],
-  [{ big: { lt: Number.POSITIVE_INFINITY } }, () => true],
-  [{ code: { gt: "k400", lte: "k450" } }, of("code", (v: string) => v > "k400" && v <= "k450")],
-  [{ code: { in: ["k001", "k499", "zzz"] } }, of("code", (v: string) => v === "k001" || v === "k499")],
-  [{ open: { eq: true } }, of("open", (v: boolean) => v)],
-  [
-    { open: { ne: true }, volume: { lt: 50 } },
-    (row) => VALUES.open[row] === false && (VALUES.volume[row] ?? 0) < 50,
-  ],
-];
-
-const shown = (filter: ScanFilter): string =>
-  JSON.stringify(filter, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value));
+const scanned = (kind: string, options: ScanRowsOptions): Promise<Rows> =>
+  scanPath(paths[kind] ?? "", options);
 
 describe.each(["ctable", "columns", "structs", "zarr", "file"])("%s", (kind) => {
   test.each(FILTERS.map(([filter, takes]) => [shown(filter), filter, takes] as const))(
@@ -120,12 +50,6 @@ describe.each(["ctable", "columns", "structs", "zarr", "file"])("%s", (kind) => 
     expect(first).toEqual({ rows: expected(takes, []).rows.slice(0, 3), values: {} });
   });
 });
-
-async function gather<T>(batches: AsyncIterable<T>): Promise<T[]> {
-  const all: T[] = [];
-  for await (const batch of batches) all.push(batch);
-  return all;
-}
 
 const AGE = new Date(Date.now() - 60_000);
 

@@ -1,0 +1,106 @@
+/** Commands that write what can be made again beside the data: `superchunk index` bounds of chunks, `superchunk consolidate` metadata. */
+import type { Command } from "commander";
+import { type IndexReport, SuperchunkError, writeIndex } from "../../src/index.ts";
+import { consolidate, open } from "../../src/node/index.ts";
+import type { Context } from "../context.ts";
+import { formatPlural } from "../input/units.ts";
+import { startProgress } from "../output/progress.ts";
+import { printable } from "../values/cell-text.ts";
+
+/** Adds `consolidate GROUP`. */
+export function addConsolidate(program: Command, context: Context): void {
+  program
+    .command("consolidate")
+    .description(
+      "bring the consolidated metadata of a Zarr v3 group up to date, so that readers find all its nodes at once",
+    )
+    .argument("<group>", "folder, or s3://BUCKET/PREFIX")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Groups below it that have consolidated metadata are brought up to date too. What
+"superchunk convert" puts into a group is listed without this.
+
+Example:
+  superchunk consolidate bundles.zarr`,
+    )
+    .action(async (group: string, flags: { readonly json?: boolean }) => {
+      const { nodes, changed } = await consolidate(group, { signal: context.signal });
+      if (flags.json === true) return context.json({ path: group, nodes, changed });
+      const what =
+        changed.length === 0 ? "were right already" : `changed in ${formatPlural(changed.length, "group")}`;
+      await context.out.line(`${printable(group)}: ${formatPlural(nodes, "node")}; metadata ${what}`);
+    });
+}
+
+interface IndexFlags {
+  readonly column?: readonly string[];
+  readonly json?: boolean;
+}
+
+/** Adds `index PATH…`. */
+export function addIndex(program: Command, context: Context): void {
+  program
+    .command("index")
+    .description(
+      "write the least and the greatest value of each chunk beside a table or an array, so that filters skip chunks",
+    )
+    .argument("<path...>", "table, array, Bloscpack file or Zarr group of columns")
+    .option(
+      "--column <name>",
+      "only this column; again for each further one (default: all that can be compared)",
+      (name: string, earlier: readonly string[] = []) => [...earlier, name],
+    )
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+The index is one file, superchunk-index. It counts for a chunk only as long as
+the chunk's file is the same: what is written later is read, and "index" again
+reads only that. To remove the index, delete the file.
+
+Examples:
+  superchunk index daily_equities.bcolz
+  superchunk cat daily_equities.bcolz --where "close > 100000"`,
+    )
+    .action(async (paths: readonly string[], flags: IndexFlags) => {
+      const reports: (IndexReport & { readonly index: string })[] = [];
+      for (const path of paths) {
+        const { path: index, ...report } = await indexPath(path, flags, context);
+        if (flags.json === true) reports.push({ index, ...report, path });
+        else await context.out.line(describeIndex(path, report));
+      }
+      if (flags.json === true) await context.json(reports.length === 1 ? reports[0] : reports);
+    });
+}
+
+async function indexPath(path: string, { column }: IndexFlags, context: Context): Promise<IndexReport> {
+  const opened = await open(path, { signal: context.signal });
+  const bar = startProgress(context.io, "index");
+  try {
+    if (opened.kind === "bytes")
+      throw new SuperchunkError("BAD_ARGUMENT", "these are plain bytes, without columns to index", { path });
+    const table = opened.kind === "group" ? await opened.arrays() : opened;
+    const report = await writeIndex(table, {
+      columns: column,
+      signal: context.signal,
+      onProgress: bar?.onProgress,
+    });
+    if (report === undefined) throw new RangeError("an index was made and not reported");
+    return report;
+  } finally {
+    bar?.finish();
+    await opened.close();
+  }
+}
+
+function describeIndex(path: string, report: Omit<IndexReport, "path">): string {
+  const { columns, others, chunks, read, uncovered } = report;
+  const parts = [
+    `${formatPlural(columns.length, "column")}, ${formatPlural(chunks, "chunk")}, ${read} of them read`,
+  ];
+  if (uncovered > 0) parts.push(`${uncovered} not covered, because the store does not tell when they change`);
+  if (others.length > 0) parts.push(`without ${others.join(", ")}, whose values have no order`);
+  return printable(`${path}: ${parts.join("; ")}`);
+}

@@ -1,0 +1,232 @@
+/**
+ * The index beside a table or an array: the bounds of its chunks, and of which bytes they are.
+ *
+ * Knows the file; must not know how bounds are found or used. @see FORMAT.md [FI]
+ */
+import { at } from "../bytes/at.ts";
+import { crc32c } from "../bytes/checksum.ts";
+import { SuperchunkError } from "../errors.ts";
+import { joinKey } from "../store/key.ts";
+import type { StoreOptions } from "../store/types.ts";
+import type { CellSource, ScanTable } from "./columns.ts";
+import { type Bounds, type Comparable, compareValues } from "./predicate.ts";
+
+/** Bounds, and what they are of. */
+export interface KnownCell {
+  readonly source: CellSource;
+  readonly bounds: Bounds;
+}
+
+/** What is known of a column. */
+export interface KnownColumn {
+  /** What the bytes mean, as {@link stateOf} tells it. */
+  readonly state: string;
+  /** By the number of the chunk. */
+  readonly cells: Map<number, KnownCell>;
+}
+
+/** An index as it was read, or why it could not be. */
+export interface ReadIndex {
+  readonly columns: ReadonlyMap<string, KnownColumn>;
+  readonly damage?: SuperchunkError;
+}
+
+const NAME = "superchunk-index";
+const MAGIC = /^superchunk-index (\d{1,9}) ([0-9a-f]{8})\n/;
+const VERSION = 1;
+/** Bytes of the first line at most. */
+const LINE = 40;
+
+/** Where the index of a table lies: in its folder, beside a file. [FI-01] */
+export async function indexKey(table: ScanTable, options: StoreOptions = {}): Promise<string> {
+  const { path, array } = table;
+  const isFolder = array?.chunkPlaces === undefined || array.columnNames.length > 0;
+  const [place] = isFolder ? [] : ((await array.chunkPlaces?.(0, 1, options)) ?? []);
+  return place?.key === path && path !== "" ? `${path}.${NAME}` : joinKey(path, NAME);
+}
+
+/** The index of a table; undefined where it has none. What is damaged is told, and nothing of it is used. [FI-05] */
+export async function readIndex(
+  table: ScanTable,
+  options: StoreOptions = {},
+): Promise<ReadIndex | undefined> {
+  const key = await indexKey(table, options);
+  const path = table.store.describe(key);
+  try {
+    const bytes = await table.store.get(key, options);
+    return bytes === undefined ? undefined : { columns: await parseIndex(bytes, path) };
+  } catch (error) {
+    if (error instanceof SuperchunkError && (error.isDamage || error.code === "UNSUPPORTED"))
+      return { columns: new Map(), damage: error };
+    throw error;
+  }
+}
+
+/** Columns of an index. @throws BAD_MAGIC, UNSUPPORTED, CHECKSUM_MISMATCH, BAD_FIELD */
+export async function parseIndex(bytes: Uint8Array, path: string): Promise<Map<string, KnownColumn>> {
+  const start = String.fromCharCode(...bytes.subarray(0, LINE));
+  const [line, version, sum] = MAGIC.exec(start) ?? [];
+  if (line === undefined)
+    throw new SuperchunkError(
+      "BAD_MAGIC",
+      `the file does not begin as an index does; "superchunk index" makes it again`,
+      {
+        path,
+        offset: 0,
+        expected: `superchunk-index ${VERSION}`,
+        found: start.slice(0, 16),
+      },
+    );
+  if (Number(version) !== VERSION)
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `the index has version ${version}, and this program knows ${VERSION}`,
+      {
+        path,
+        field: "version",
+        expected: VERSION,
+        found: Number(version),
+      },
+    );
+  const body = bytes.subarray(line.length);
+  const found = (await crc32c(body)).toString(16).padStart(8, "0");
+  if (found !== sum)
+    throw new SuperchunkError(
+      "CHECKSUM_MISMATCH",
+      `the crc32c of the index is ${found}, and its first line says ${sum}; "superchunk index" makes it again`,
+      {
+        path,
+        field: "crc32c",
+        expected: sum,
+        found,
+      },
+    );
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+  } catch (cause) {
+    throw badIndex(path, "is not JSON", "columns", cause);
+  }
+  const { columns } = (json ?? {}) as { readonly columns?: unknown };
+  if (!Array.isArray(columns)) throw badIndex(path, "has no list of columns", "columns");
+  return new Map(columns.map((column: unknown) => parseColumn(column, path)));
+}
+
+interface StoredColumn {
+  readonly name: string;
+  readonly state: string;
+  readonly objects: readonly (readonly [key: string, stamp: string])[];
+  readonly cell: readonly number[];
+  readonly object: readonly number[];
+  readonly offset: readonly number[];
+  readonly rows: readonly number[];
+  readonly nulls: readonly number[];
+  readonly least: readonly (string | number | null)[];
+  readonly greatest: readonly (string | number | null)[];
+  readonly kind: "number" | "integer" | "text";
+}
+
+const LISTS = ["cell", "object", "offset", "rows", "nulls", "least", "greatest"] as const;
+
+function parseColumn(value: unknown, path: string): readonly [name: string, column: KnownColumn] {
+  const stored = (value ?? {}) as Partial<StoredColumn>;
+  const { name, state, objects, kind } = stored;
+  if (typeof name !== "string" || typeof state !== "string")
+    throw badIndex(path, "has a column without a name", "name");
+  const where = `column ${JSON.stringify(name)}`;
+  const isPair = (pair: unknown): boolean =>
+    Array.isArray(pair) && pair.length === 2 && pair.every((part) => typeof part === "string");
+  if (!Array.isArray(objects) || !objects.every(isPair))
+    throw badIndex(path, `has no objects for ${where}`, "objects");
+  if (kind !== "number" && kind !== "integer" && kind !== "text")
+    throw badIndex(path, `has no kind of bounds for ${where}`, "kind");
+  const count = stored.cell?.length;
+  for (const list of LISTS)
+    if (!Array.isArray(stored[list]) || stored[list].length !== count)
+      throw badIndex(path, `has lists of unequal lengths for ${where}`, list);
+  const whole = stored as StoredColumn;
+  const cells = new Map<number, KnownCell>();
+  whole.cell.forEach((cell, i) => {
+    const [object, offset, rows, nulls] = [
+      at(whole.object, i),
+      at(whole.offset, i),
+      at(whole.rows, i),
+      at(whole.nulls, i),
+    ];
+    const isCount = [cell, object, offset, rows, nulls].every((n) => Number.isSafeInteger(n) && n >= 0);
+    const pair = isCount ? whole.objects[object] : undefined;
+    if (pair === undefined || nulls > rows || cells.has(cell))
+      throw badIndex(path, `contradicts itself for chunk ${String(cell)} of ${where}`, "cell");
+    const [least, greatest] = [boundOf(whole.least[i], kind), boundOf(whole.greatest[i], kind)];
+    const isBounded = least !== undefined && greatest !== undefined;
+    const isNone = whole.least[i] === null && whole.greatest[i] === null;
+    if (isBounded ? nulls === rows || compareValues(least, greatest) > 0 : !isNone)
+      throw badIndex(path, `has wrong bounds for chunk ${cell} of ${where}`, "least");
+    const source = { key: pair[0], stamp: pair[1], offset, isSettled: true };
+    cells.set(cell, { source, bounds: { rows, nulls, least, greatest, isOpen: !isBounded && nulls < rows } });
+  });
+  return [name, { state, cells }];
+}
+
+/** A bound as it is compared; undefined for null, and for what is none. */
+function boundOf(stored: unknown, kind: StoredColumn["kind"]): Comparable | undefined {
+  if (kind === "text") return typeof stored === "string" ? stored : undefined;
+  if (kind === "integer")
+    return typeof stored === "string" && /^-?\d{1,20}$/.test(stored) ? BigInt(stored) : undefined;
+  if (stored === "Infinity" || stored === "-Infinity") return Number(stored);
+  return typeof stored === "number" ? stored : undefined;
+}
+
+function badIndex(path: string, what: string, field: string, cause?: unknown): SuperchunkError {
+  const message = `the index ${what}; "superchunk index" makes it again`;
+  return new SuperchunkError("BAD_FIELD", message, {
+    path,
+    field,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/** The bytes of an index. */
+export async function encodeIndex(columns: ReadonlyMap<string, KnownColumn>): Promise<Uint8Array> {
+  const stored = [...columns].map(([name, { state, cells }]) => storedColumn(name, state, cells));
+  const body = new TextEncoder().encode(`${JSON.stringify({ columns: stored })}\n`);
+  const sum = (await crc32c(body)).toString(16).padStart(8, "0");
+  const line = new TextEncoder().encode(`superchunk-index ${VERSION} ${sum}\n`);
+  const bytes = new Uint8Array(line.length + body.length);
+  bytes.set(line);
+  bytes.set(body, line.length);
+  return bytes;
+}
+
+function storedColumn(name: string, state: string, cells: ReadonlyMap<number, KnownCell>): StoredColumn {
+  const sorted = [...cells].sort(([a], [b]) => a - b);
+  const numbers = new Map<string, number>();
+  const objects: (readonly [string, string])[] = [];
+  const object = sorted.map(([, { source }]) => {
+    const id = JSON.stringify([source.key, source.stamp]);
+    const known = numbers.get(id);
+    if (known !== undefined) return known;
+    numbers.set(id, objects.length);
+    return objects.push([source.key, source.stamp]) - 1;
+  });
+  const bounds = sorted.map(([, { bounds: each }]) => each);
+  const sample = bounds.find(({ least }) => least !== undefined)?.least;
+  return {
+    name,
+    state,
+    kind: typeof sample === "bigint" ? "integer" : typeof sample === "string" ? "text" : "number",
+    objects,
+    cell: sorted.map(([cell]) => cell),
+    object,
+    offset: sorted.map(([, { source }]) => source.offset),
+    rows: bounds.map(({ rows }) => rows),
+    nulls: bounds.map(({ nulls }) => nulls),
+    least: bounds.map(({ least }) => storedBound(least)),
+    greatest: bounds.map(({ greatest }) => storedBound(greatest)),
+  };
+}
+
+function storedBound(bound: Comparable | undefined): string | number | null {
+  if (bound === undefined) return null;
+  return typeof bound === "number" && Number.isFinite(bound) ? bound : String(bound);
+}
