@@ -25,13 +25,20 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ["repair", async () => (await import("./commands/repair.ts")).addRepair],
   ["index", async () => (await import("./commands/beside.ts")).addIndex],
   ["convert", async () => (await import("./commands/convert.ts")).addConvert],
+  ["plan", async () => (await import("./commands/plan.ts")).addPlan],
+  ["run", async () => (await import("./commands/plan.ts")).addRun],
+  ["finish", async () => (await import("./commands/plan.ts")).addFinish],
+  ["status", async () => (await import("./commands/plan.ts")).addStatus],
   ["consolidate", async () => (await import("./commands/beside.ts")).addConsolidate],
   ["serve", async () => (await import("./commands/serve.ts")).addServe],
   ["link", async () => (await import("./commands/link.ts")).addLink],
   ["unlink", async () => (await import("./commands/link.ts")).addUnlink],
-  ["containers", async () => (await import("./commands/containers.ts")).addContainers],
-  ["virtualize", async () => (await import("./commands/virtualize.ts")).addVirtualize],
+  ["containers", async () => (await import("./commands/references.ts")).addContainers],
+  ["virtualize", async () => (await import("./commands/references.ts")).addVirtualize],
 ]);
+
+/** The names, in that order. */
+export const COMMAND_NAMES: readonly string[] = [...COMMANDS.keys()];
 
 /** True for the name of a command, in full. */
 export function isCommand(name: string): boolean {

@@ -56,7 +56,7 @@ export async function convertTo(
   flags: ConvertFlags,
   context: Context,
 ): Promise<void> {
-  refuseFlags(paths, flags);
+  checkConversion(paths, flags);
   const options = toOptions(flags, context);
   if (flags.dryRun === true)
     return printPlans(planConversion(paths, destination, options), destination, flags, context);
@@ -112,7 +112,7 @@ function fullPath(path: string): string {
 }
 
 /** Refuses what the format has no use for. Throws `BAD_ARGUMENT`. */
-function refuseFlags(paths: readonly string[], flags: ConvertFlags): void {
+export function checkConversion(paths: readonly string[], flags: ConvertFlags): void {
   const { to } = flags;
   if (to !== "parquet")
     refuseAll(flags, PARQUET_ONLY, (option) => `${option} is for --to parquet, not for --to ${to}`);

@@ -21,18 +21,9 @@ const TARGETS: readonly ConvertTarget[] = [
   "parquet",
 ];
 
-/** Adds `convert SRC… DST`. */
-export function addConvert(program: Command, context: Context): void {
-  program
-    .command("convert")
-    .description(
-      "convert archives by copying their compressed chunks: to Zarr v3, whole folders of archives too, or archives, Zarr arrays and groups to another format",
-    )
-    .usage("[options] <src...> <dst>")
-    .argument(
-      "<paths...>",
-      "archives (files, folders, URLs), Zarr arrays or groups, or folders of them, and last where to",
-    )
+/** The options that decide what a conversion makes, and of what. */
+export function addConversionOptions(command: Command): Command {
+  return command
     .addOption(
       new Option(
         "--to <format>",
@@ -83,8 +74,50 @@ export function addConvert(program: Command, context: Context): void {
     )
     .addOption(damagedOption())
     .option("--concat", "join the archives along the first dimension to one array, or one group of arrays")
-    .option("--dry-run", "say what would happen, and write nothing")
     .option("--verify", "read the whole result back and compare it with the source")
+    .addOption(allowOption());
+}
+
+/** Flags as they are typed. */
+export type TypedConvertFlags = Omit<ConvertFlags, "reading" | "gone">;
+
+/** The sources, the destination, and the flags with what their destination's name says. Throws `BAD_ARGUMENT` where one is missing. */
+export function readConversion(
+  paths: readonly string[],
+  typed: TypedConvertFlags,
+  command: Command,
+): { readonly sources: readonly string[]; readonly destination: string; readonly flags: ConvertFlags } {
+  const sources = paths.slice(0, -1);
+  const destination = paths.at(-1);
+  if (destination === undefined || sources.length === 0) {
+    const name = command.name();
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `${name} needs what to convert and where to: superchunk ${name} SRC... DST`,
+      { field: "dst" },
+    );
+  }
+  const gone: DamageReport[] = [];
+  const to = command.getOptionValueSource("to") === "default" ? formatNamed(destination) : typed.to;
+  const reading = { ...readingDamaged(typed.damaged, gone), allow: typed.allow };
+  for (const path of paths) refuseEmptyPath(path);
+  return { sources, destination, flags: { ...typed, to, reading, gone } };
+}
+
+/** Adds `convert SRC… DST`. */
+export function addConvert(program: Command, context: Context): void {
+  const command = program
+    .command("convert")
+    .description(
+      "convert archives by copying their compressed chunks: to Zarr v3, whole folders of archives too, or archives, Zarr arrays and groups to another format",
+    )
+    .usage("[options] <src...> <dst>")
+    .argument(
+      "<paths...>",
+      "archives (files, folders, URLs), Zarr arrays or groups, or folders of them, and last where to",
+    );
+  addConversionOptions(command)
+    .option("--dry-run", "say what would happen, and write nothing")
     .addOption(
       new Option("--resume", "go on with an unfinished conversion of the same source and options").conflicts(
         "overwrite",
@@ -92,7 +125,6 @@ export function addConvert(program: Command, context: Context): void {
     )
     .option("--overwrite", "replace what was converted to DST before")
     .option("--report <file>", "write what became of each archive to a file, as JSON")
-    .addOption(allowOption())
     .option("--json", "print JSON")
     .addHelpText(
       "after",
@@ -116,28 +148,10 @@ Examples:
   superchunk convert daily_equities.bcolz daily_equities.parquet --verify
   superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,
     )
-    .action(async (paths: string[], typed: Omit<ConvertFlags, "reading" | "gone">, command: Command) => {
-      const gone: DamageReport[] = [];
-      const isNamed = command.getOptionValueSource("to") === "default";
-      const to = isNamed ? formatNamed(paths.at(-1) ?? "") : typed.to;
-      const flags: ConvertFlags = {
-        ...typed,
-        to,
-        reading: { ...readingDamaged(typed.damaged, gone), allow: typed.allow },
-        gone,
-      };
-      const sources = paths.slice(0, -1);
-      const destination = paths.at(-1);
-      if (destination === undefined || sources.length === 0) {
-        throw new SuperchunkError(
-          "BAD_ARGUMENT",
-          "convert needs what to convert and where to: superchunk convert SRC... DST",
-          { field: "dst" },
-        );
-      }
-      for (const path of paths) refuseEmptyPath(path);
+    .action(async (paths: string[], typed: TypedConvertFlags) => {
+      const { sources, destination, flags } = readConversion(paths, typed, command);
       await convertTo(sources, destination, flags, context);
-      tellDamage(gone, flags.damaged, context);
+      tellDamage(flags.gone, flags.damaged, context);
     });
 }
 

@@ -104,7 +104,10 @@ function readDType(text: string): DType {
 /** The one line that a conversion ends with, and above it what is worth knowing. */
 export async function printResult(
   result: ConvertResult,
-  { destination, flags: { to, grid } }: { readonly destination: string; readonly flags: ConvertFlags },
+  {
+    destination,
+    flags: { to, grid },
+  }: { readonly destination: string; readonly flags: Pick<ConvertFlags, "to" | "grid"> },
   context: Context,
 ): Promise<void> {
   const { notes, renamed, failures, converted, failed } = result;

@@ -148,6 +148,12 @@ export interface JoinedArchives {
   readonly archives: readonly Archive[];
 }
 
+/** Where a source was found. */
+export interface FoundAt {
+  readonly key: string;
+  readonly isZarr: boolean;
+}
+
 /** One source of a conversion, found and not opened yet. */
 export interface SourceItem {
   /** How messages name it. */
@@ -158,6 +164,8 @@ export interface SourceItem {
   readonly renamedFrom?: string;
   /** What is lost besides, in words. */
   readonly notes: readonly string[];
+  /** Where it lies in the store of the place that it was found at, so that it can be opened again without a search. */
+  readonly found?: FoundAt;
   open(signal?: AbortSignal): Promise<OpenedSource>;
   /** What changes when the source does, where the target does not look closer. */
   fingerprint?(): Promise<JsonValue>;

@@ -98,13 +98,13 @@ export async function* planConversion(
   }
 }
 
-function locateDestination(destination: string, { to = "zarr" }: ConvertOptions): WritableLocation {
+export function locateDestination(destination: string, { to = "zarr" }: ConvertOptions): WritableLocation {
   const isFolder = to === "zarr" || to === "zarr3-transformer";
   return isFolder ? locateTarget(destination) : locateTarget(destination, "file");
 }
 
 /** The hierarchy that the destination lies in. */
-async function membershipOf(
+export async function membershipOf(
   destination: string,
   { to = "zarr", signal }: ConvertOptions,
 ): Promise<Membership | undefined> {
@@ -115,13 +115,13 @@ async function membershipOf(
 }
 
 /** What is converted, and what releases it. */
-interface FoundSources {
+export interface FoundSources {
   readonly source: ConvertSource;
   close(): Promise<void>;
 }
 
 /** One archive or node as it is; folders and several sources as all that lies in them; or all joined. */
-async function findSources(
+export async function findSources(
   sources: string | readonly string[],
   destination: string,
   options: ConvertPathOptions,

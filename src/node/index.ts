@@ -9,6 +9,9 @@ export type { MirrorCosts } from "../dual/live-view.ts";
 export type { LinkPlan, LinkResult } from "../dual/types.ts";
 export type { ShardTools, ZarrEdit } from "../edit/zarr-array.ts";
 export { type ErrorCode, type ErrorDetails, isSuperchunkError, SuperchunkError } from "../errors.ts";
+export type { SharedStatus, WorkerStatus } from "../plan/finish.ts";
+export type { SharedOptions, SharedPlan, SharedSource, TaskRun } from "../plan/plan.ts";
+export type { ShareFailure, ShareOptions, ShareResult } from "../plan/run.ts";
 export { slice } from "../values/selection.ts";
 export type { AppendOptions, Editable, PublishPolicy } from "../write/editable.ts";
 export {
@@ -35,6 +38,15 @@ export {
   openArray,
   openTable,
 } from "./open.ts";
+export {
+  type FinishResult,
+  finish,
+  type PlanPathOptions,
+  plan,
+  planStatus,
+  type RunTasksOptions,
+  runTasks,
+} from "./plan.ts";
 export {
   deleteContainer,
   listContainers,

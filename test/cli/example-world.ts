@@ -64,6 +64,8 @@ export async function makeWorld(folder: string): Promise<void> {
   await run("convert", join(at("data"), "bundles"), at("bundles.zarr"));
   await run("convert", at("prices"), at("prices.zarr"));
   await run("virtualize", join(at("data"), "bundles"), at("bundles.json"), "--to", "kerchunk");
+  await run("plan", join(at("data"), "bundles"), at("planned.zarr"), "-o", at("plan.json"));
+  await run("run", at("plan.json"));
   for (const name of ["disk", "mirror"])
     await run("containers", at("bundles.json"), "--set", name, "--prefix", `s3://${name}/`);
 }
@@ -72,6 +74,7 @@ export async function makeWorld(folder: string): Promise<void> {
 export function clearTargets(command: string, operands: readonly string[], folder: string): void {
   const [first = "", ...others] = operands;
   const last = others.at(-1);
+  if (command === "plan") rmSync(join(folder, others[0] ?? ""), { recursive: true, force: true });
   const target =
     command === "create"
       ? first
@@ -79,7 +82,7 @@ export function clearTargets(command: string, operands: readonly string[], folde
         ? (last ?? `${first}.blp`)
         : command === "decompress"
           ? (last ?? first.replace(/\.blp$/, ""))
-          : ["convert", "virtualize", "repair"].includes(command)
+          : ["convert", "virtualize", "repair", "plan"].includes(command)
             ? last
             : undefined;
   if (target === undefined || target === "-" || target.includes("://")) return;

@@ -3,8 +3,8 @@ import { spawn } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { COMMAND_NAMES } from "../../cli/command-list.ts";
 import { S3Store } from "../../src/node/index.ts";
-import { repositoryRoot } from "../fixtures/manifest.ts";
 import { temporaryFolder } from "../folder.ts";
 import { setEnvironment, startS3, type TestS3 } from "../node/s3/server.ts";
 import { serveObjects, type TestServer } from "../store/server.ts";
@@ -12,7 +12,7 @@ import { buildPackage } from "./built.ts";
 import { clearTargets, makeWorld } from "./example-world.ts";
 import { runCli } from "./harness.ts";
 
-const names = readdirSync(join(repositoryRoot, "cli", "commands")).map((file) => file.replace(/\.ts$/, ""));
+const names = COMMAND_NAMES;
 const examples: (readonly [name: string, line: string])[] = [];
 for (const name of names) {
   const { out } = await runCli([name, "--help"]);
@@ -27,6 +27,7 @@ const PROGRAMS = {
   ssh: 'exec sh -c "$2"',
   less: "exec cat",
   curl: "exec cat notes.txt.blp",
+  parallel: 'while read -r k; do superchunk run plan.json --task "$k/50" > /dev/null || exit; done',
 } as const;
 
 /** Codes that an example may end with besides 0: rows that are gone; a package that this system cannot load. */

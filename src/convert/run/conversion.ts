@@ -57,21 +57,40 @@ export interface Sources {
   readonly isTree: boolean;
 }
 
-/** Where a source goes. */
+/** Where one of so many sources goes. */
 export function placeAt(
   { path = "", node: inHierarchy = "", isInGroup = false }: Omit<Destination, "store">,
   node: string,
-  sources: Pick<Sources, "items">,
+  sources: number,
 ): Place {
-  const isMember = isInGroup || sources.items.length > 1;
+  const isMember = isInGroup || sources > 1;
   return { destination: path, node, key: joinKey(path, node), inHierarchy, isMember };
+}
+
+/** A source that is planned, and what changes when the source does. */
+export interface PlannedSource {
+  readonly run: SourceRun;
+  readonly fingerprint: string;
+}
+
+/** Opens and plans a source. Throws a refusal, and what opening and planning throw. */
+export async function planItem(
+  item: SourceItem,
+  place: Place,
+  target: Target,
+  options: ConvertOptions,
+): Promise<PlannedSource> {
+  const run = await target.plan(await item.open(options.signal), place, options);
+  if (run.refusal !== undefined) throw run.refusal;
+  const facts = await (target.isHierarchy ? run.fingerprint() : (item.fingerprint?.() ?? run.fingerprint()));
+  return { run, fingerprint: await digestOf(facts) };
 }
 
 /** A source that is planned, or why it is not. */
 interface Prepared {
   readonly index: number;
   readonly item: SourceItem;
-  readonly planned?: { readonly run: SourceRun; readonly fingerprint: string };
+  readonly planned?: PlannedSource;
   readonly error?: unknown;
 }
 
@@ -180,17 +199,9 @@ export class Conversion {
     return record;
   }
 
-  /** Opens and plans a source. Throws a refusal. */
   async #plan(index: number, item: SourceItem): Promise<Prepared> {
-    const { signal } = this.#options;
-    const source = await item.open(signal);
-    const place = placeAt(this.#destination, item.node, this.#sources);
-    const run = await this.#target.plan(source, place, this.#options);
-    if (run.refusal !== undefined) throw run.refusal;
-    const facts = await (this.#target.isHierarchy
-      ? run.fingerprint()
-      : (item.fingerprint?.() ?? run.fingerprint()));
-    return { index, item, planned: { run, fingerprint: await digestOf(facts) } };
+    const place = placeAt(this.#destination, item.node, this.#sources.items.length);
+    return { index, item, planned: await planItem(item, place, this.#target, this.#options) };
   }
 
   async #prepare(index: number, item: SourceItem): Promise<Prepared> {
@@ -357,19 +368,10 @@ export class Conversion {
 
   /** A group for each folder that a source was converted in, the innermost first, the root last. */
   async #publishFolders(): Promise<void> {
-    const folders = new Set<string>();
-    for (const [, { node, status }] of this.#entries) {
-      if (status === "failed") continue;
-      const parts = node.split("/");
-      for (let depth = 1; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
-    }
-    const isFew = this.#nodes <= MOST_CONSOLIDATED;
-    for (const folder of [...folders].sort((a, b) => b.length - a.length)) {
-      await this.#publishGroup(folder, groupDocument({}));
-      if (isFew) this.#documents.set(folder, groupDocument({}));
-    }
-    const root = groupDocument({});
-    await this.#publishGroup("", isFew ? consolidate(root, this.#documents) : root);
+    const nodes = this.#entries.flatMap(([, { node, status }]) => (status === "failed" ? [] : [node]));
+    const described = this.#nodes <= MOST_CONSOLIDATED ? this.#documents : undefined;
+    for (const [node, document] of folderDocuments(nodes, described))
+      await this.#publishGroup(node, document);
   }
 
   async #publishGroup(node: string, document: JsonObject): Promise<void> {
@@ -381,52 +383,99 @@ export class Conversion {
 
   result(seconds: number): ConvertResult {
     const { isTree } = this.#sources;
-    const entries = this.#entries.sort(([a], [b]) => a - b).map(([, entry]) => entry);
-    const results = entries.flatMap(({ node, path, result }) =>
-      result === undefined ? [] : [{ node, path, result }],
-    );
-    const sum = (pick: (result: SourceResult) => number): number =>
-      results.reduce((total, { result }) => total + pick(result), 0);
-    const countOf = (status: ConvertEntry["status"]): number =>
-      entries.filter((entry) => entry.status === status).length;
-    const isNamed = isTree && this.#target.isHierarchy;
-    const limits =
-      this.#nodes > MOST_CONSOLIDATED
-        ? [`metadata is not consolidated: ${this.#nodes} nodes are more than ${MOST_CONSOLIDATED}`]
-        : [];
-    return {
-      arrays: sum(({ arrays }) => arrays),
-      groups: sum(({ groups }) => groups) + this.#folders,
-      chunksCopied: sum(({ chunksCopied }) => chunksCopied),
-      chunksPadded: sum(({ chunksPadded }) => chunksPadded),
-      chunksRecoded: sum(({ chunksRecoded }) => chunksRecoded),
-      ...restreamedIn(sum(({ chunksRestreamed = 0 }) => chunksRestreamed)),
-      shards: sum(({ shards }) => shards),
-      shardsKept: sum(({ shardsKept }) => shardsKept),
-      bytesWritten: sum(({ bytesWritten }) => bytesWritten) + this.#bytes,
-      nbytes: sum(({ nbytes }) => nbytes),
-      seconds,
-      verified: this.#options.verify === true,
-      notes: [
-        ...this.#lost,
-        ...results.flatMap(({ path, result }) =>
-          result.notes.map((note) => (isNamed ? `${path}: ${note}` : note)),
-        ),
-        ...limits,
-      ],
-      renamed: [
-        ...this.#renamed,
-        ...results.flatMap(({ node, result }) =>
-          result.renamed.map(({ from, to }) => ({ from, to: joinKey(node, to) })),
-        ),
-      ],
-      converted: results.length,
-      kept: countOf("kept"),
-      failed: countOf("failed"),
-      entries,
+    return sumResults({
+      entries: this.#entries.sort(([a], [b]) => a - b).map(([, entry]) => entry),
       failures: this.#failures,
-    };
+      notes: this.#lost,
+      renamed: this.#renamed,
+      isNamed: isTree && this.#target.isHierarchy,
+      nodes: this.#nodes,
+      folders: this.#folders,
+      folderBytes: this.#bytes,
+      verified: this.#options.verify === true,
+      seconds,
+    });
   }
+}
+
+/** A group for each folder that nodes lie in, the innermost first, the root last. The root's document repeats those in `described`. */
+export function folderDocuments(
+  nodes: Iterable<string>,
+  described: ReadonlyMap<string, JsonObject> | undefined,
+): (readonly [node: string, document: JsonObject])[] {
+  const folders = new Set<string>();
+  for (const node of nodes) {
+    const parts = node.split("/");
+    for (let depth = 1; depth < parts.length; depth++) folders.add(parts.slice(0, depth).join("/"));
+  }
+  const inner = [...folders]
+    .sort((a, b) => b.length - a.length)
+    .map((folder) => [folder, groupDocument({})] as const);
+  const root = groupDocument({});
+  return [
+    ...inner,
+    ["", described === undefined ? root : consolidate(root, new Map([...described, ...inner]))],
+  ];
+}
+
+/** What a conversion's result is made of. */
+interface ResultParts extends Pick<ConvertResult, "entries" | "failures" | "notes" | "renamed"> {
+  /** True where notes begin with the path of their source. */
+  readonly isNamed: boolean;
+  /** Nodes that the root's document could have repeated. */
+  readonly nodes: number;
+  /** Groups for folders, and the bytes of their documents. */
+  readonly folders: number;
+  readonly folderBytes: number;
+  readonly verified: boolean;
+  readonly seconds: number;
+}
+
+/** The sums over the sources that were converted. */
+export function sumResults({ entries, failures, isNamed, nodes, ...parts }: ResultParts): ConvertResult {
+  const results = entries.flatMap(({ node, path, result }) =>
+    result === undefined ? [] : [{ node, path, result }],
+  );
+  const sum = (pick: (result: SourceResult) => number): number =>
+    results.reduce((total, { result }) => total + pick(result), 0);
+  const countOf = (status: ConvertEntry["status"]): number =>
+    entries.filter((entry) => entry.status === status).length;
+  const limits =
+    nodes > MOST_CONSOLIDATED
+      ? [`metadata is not consolidated: ${nodes} nodes are more than ${MOST_CONSOLIDATED}`]
+      : [];
+  return {
+    arrays: sum(({ arrays }) => arrays),
+    groups: sum(({ groups }) => groups) + parts.folders,
+    chunksCopied: sum(({ chunksCopied }) => chunksCopied),
+    chunksPadded: sum(({ chunksPadded }) => chunksPadded),
+    chunksRecoded: sum(({ chunksRecoded }) => chunksRecoded),
+    ...restreamedIn(sum(({ chunksRestreamed = 0 }) => chunksRestreamed)),
+    shards: sum(({ shards }) => shards),
+    shardsKept: sum(({ shardsKept }) => shardsKept),
+    bytesWritten: sum(({ bytesWritten }) => bytesWritten) + parts.folderBytes,
+    nbytes: sum(({ nbytes }) => nbytes),
+    seconds: parts.seconds,
+    verified: parts.verified,
+    notes: [
+      ...parts.notes,
+      ...results.flatMap(({ path, result }) =>
+        result.notes.map((note) => (isNamed ? `${path}: ${note}` : note)),
+      ),
+      ...limits,
+    ],
+    renamed: [
+      ...parts.renamed,
+      ...results.flatMap(({ node, result }) =>
+        result.renamed.map(({ from, to }) => ({ from, to: joinKey(node, to) })),
+      ),
+    ],
+    converted: results.length,
+    kept: countOf("kept"),
+    failed: countOf("failed"),
+    entries,
+    failures,
+  };
 }
 
 /** True for the failure of a source; false for what ends a conversion that a later run may go on with. */

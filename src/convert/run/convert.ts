@@ -77,7 +77,7 @@ export async function* planConversion(
     const where = { path, node, notes };
     try {
       const opened = await item.open(options.signal);
-      const { plan, failed } = await target.plan(opened, placeAt(destination, node, sources), own);
+      const { plan, failed } = await target.plan(opened, placeAt(destination, node, items.length), own);
       yield* splitPlan(where, plan, isTree ? failed : []);
     } catch (error) {
       if (!isTree) throw error;
@@ -115,7 +115,11 @@ function isList(source: ConvertSource): source is readonly Archive[] {
 }
 
 /** Everything that is to be converted, each with its place. */
-async function sourcesOf(source: ConvertSource, target: Target, options: ConvertOptions): Promise<Sources> {
+export async function sourcesOf(
+  source: ConvertSource,
+  target: Target,
+  options: ConvertOptions,
+): Promise<Sources> {
   const { signal } = options;
   const nothing = (path: string): SuperchunkError =>
     new SuperchunkError(
@@ -207,7 +211,7 @@ const TARGETS: { readonly [format in ConvertFormat]: Target } = {
 };
 
 /** The target of a format. Throws `BAD_ARGUMENT` for one that is not known. */
-function targetOf(format: ConvertFormat = "zarr"): Target {
+export function targetOf(format: ConvertFormat = "zarr"): Target {
   if (Object.hasOwn(TARGETS, format)) return TARGETS[format];
   throw new SuperchunkError(
     "BAD_ARGUMENT",

@@ -168,7 +168,7 @@ export class ConversionRecord {
 }
 
 /** A record that cannot be read, as a power loss may leave it, counts as one of nothing done. Undefined: there is none. */
-async function readRecord(store: ReadableStore, key: string): Promise<JsonObject | undefined> {
+export async function readRecord(store: ReadableStore, key: string): Promise<JsonObject | undefined> {
   const bytes = await store.get(key);
   if (bytes === undefined) return undefined;
   try {

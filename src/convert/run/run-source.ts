@@ -35,9 +35,9 @@ export interface RunContext {
 
 /**
  * What of an earlier run is kept: arrays whose documents are there, and of others the objects; only the former where
- * objects may be there without being durable.
+ * objects may be there without being durable. `receipts`: the objects of all tasks are known to be there.
  */
-export type Kept = "nothing" | "arrays" | "tasks";
+export type Kept = "nothing" | "arrays" | "tasks" | "receipts";
 
 /** How one source is run. */
 export interface RunSettings {
@@ -172,8 +172,10 @@ class SourceExecution {
   async #make(state: ArrayState, task: Task, signal: AbortSignal): Promise<void> {
     const { run, counts } = state;
     const { store, target, options } = this.#context;
-    const mayBeThere = state.isFinished || (run.keepsTasks && this.#settings.keep === "tasks");
-    const isThere = mayBeThere && (await store.stat(task.key, { signal })) !== undefined;
+    const { keep } = this.#settings;
+    const mayBeThere = state.isFinished || (run.keepsTasks && keep === "tasks");
+    const isThere =
+      keep === "receipts" || (mayBeThere && (await store.stat(task.key, { signal })) !== undefined);
     if (state.isFinished && !isThere) return;
     if (isThere) {
       state.kept++;

@@ -12,7 +12,7 @@ import type { ZarrArray } from "../../zarr/read/array.ts";
 import { COLUMN_ORDER, orderNames, type ZarrGroup } from "../../zarr/read/group.ts";
 import { openZarr } from "../../zarr/read/open.ts";
 import { assertSkippable } from "../failure.ts";
-import type { ColumnArray, ColumnTable, SourceItem, SourceLocation } from "../pipeline.ts";
+import type { ColumnArray, ColumnTable, FoundAt, SourceItem, SourceLocation } from "../pipeline.ts";
 import { withoutMeaning } from "./source-array.ts";
 
 /** Objects whose change means that an archive has changed; those that exist count. */
@@ -56,6 +56,7 @@ export async function* findNodes(
       node,
       ...(node === from ? {} : { renamedFrom: from }),
       notes: [],
+      ...(error === undefined ? { found: { key, isZarr: kind === "other" } } : {}),
       open(signal) {
         if (error !== undefined) return Promise.reject(error);
         return kind === "other" ? openZarr(store, key, own(signal)) : open(store, key, own(signal));
@@ -102,6 +103,7 @@ export function archiveItem(
     node: node.replace(/\.(?:blp|bcolz|blz)$/i, ""),
     fingerprint: () => versionsOf(store, keys),
     open: openArchive,
+    found: { key: path, isZarr: false },
     notes: [],
   };
 }
@@ -131,6 +133,7 @@ export async function* zarrItems(
       node: node.replace(/\.zarr$/i, ""),
       fingerprint: async () => fingerprintZarr(found),
       open: () => source,
+      found: { key: path, isZarr: true },
       notes: lost,
     };
     return;
@@ -148,6 +151,25 @@ export async function* zarrItems(
     yield* zarrItems(member, () => group.open(name), notes);
     notes = [];
   }
+}
+
+/** A source that was found before, without another search. `asColumns`: a Zarr node is opened as columns. */
+export function itemAt(
+  store: ReadableStore,
+  { key, isZarr }: FoundAt,
+  node: string,
+  { asColumns, ...options }: OpenOptions & { readonly asColumns: boolean },
+): SourceItem {
+  const openNode = (signal?: AbortSignal): Promise<ZarrArray | ZarrGroup> =>
+    openZarr(store, key, { ...options, signal });
+  if (!isZarr) return { ...archiveItem(store, key, node, () => open(store, key, options)), node };
+  return {
+    path: store.describe(key),
+    node,
+    notes: [],
+    fingerprint: async () => fingerprintZarr(await openNode()),
+    open: async (signal) => (asColumns ? zarrSource(await openNode(signal)) : openNode(signal)),
+  };
 }
 
 /** What was found and cannot be opened. */

@@ -1,0 +1,352 @@
+/**
+ * `superchunk plan`, `run`, `finish` and `status`: a conversion that many processes and machines share, with any scheduler.
+ */
+import { setTimeout as wait } from "node:timers/promises";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { isSuperchunkError, SuperchunkError } from "../../src/index.ts";
+import {
+  finish,
+  plan,
+  planStatus,
+  runTasks,
+  type SharedPlan,
+  type SharedStatus,
+  type ShareResult,
+} from "../../src/node/index.ts";
+import { checkConversion } from "../actions/conversion.ts";
+import type { Context } from "../context.ts";
+import { EXIT, exitCodeOf } from "../failure.ts";
+import {
+  formatClock,
+  formatCount,
+  formatDuration,
+  formatPlural,
+  formatSize,
+  parseCount,
+} from "../input/units.ts";
+import { type ConvertFlags, printResult, toOptions } from "../output/convert-report.ts";
+import { noteFailures, tellFailures } from "../output/failed-archives.ts";
+import { alignRows } from "../output/layout.ts";
+import { startProgress } from "../output/progress.ts";
+import { printable } from "../values/cell-text.ts";
+import { addConversionOptions, readConversion, type TypedConvertFlags } from "./convert.ts";
+
+/** Adds `plan SRC… DST -o PLAN`. */
+export function addPlan(program: Command, context: Context): void {
+  const command = program
+    .command("plan")
+    .description("plan a conversion that many processes or machines share; nothing is written at DST")
+    .usage("[options] <src...> <dst> -o <plan>")
+    .argument(
+      "<paths...>",
+      "what to convert, and last where to, by paths that every machine has, or addresses",
+    )
+    .requiredOption(
+      "-o, --output <plan>",
+      "where the plan goes: a file (.json), or a folder for very many archives",
+    );
+  addConversionOptions(command)
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+The plan is never changed. "run" does a share of it, anywhere and in any order;
+"finish" ends it. The result is that of "convert", byte for byte.
+
+Examples:
+  superchunk plan /data/bundles /data/bundles.zarr -o plan.json
+  superchunk plan prices prices.zarr -o plan.json --shard-size 64MiB --verify
+  superchunk plan s3://bucket/bundles s3://bucket/bundles.zarr -o s3://bucket/plan`,
+    )
+    .action((paths: string[], typed: TypedConvertFlags & { readonly output: string }) => {
+      const { output, ...own } = typed;
+      return makePlan(readConversion(paths, own, command), output, context);
+    });
+}
+
+async function makePlan(
+  { sources, destination, flags }: ReturnType<typeof readConversion>,
+  output: string,
+  context: Context,
+): Promise<void> {
+  checkConversion(sources, flags);
+  const bar = startProgress(context.io, "plan", { unit: "archives" });
+  let made: SharedPlan;
+  try {
+    const options = { ...toOptions(flags, context), skipFailed: true, output, onProgress: bar.onProgress };
+    made = await plan(sources, destination, options);
+  } finally {
+    bar.finish();
+  }
+  const { stage: _, ...status } = await planStatus(made);
+  const failures = made.sources.flatMap(({ path, failure }) =>
+    failure === undefined ? [] : [{ path, ...failure }],
+  );
+  noteFailures(failures, context);
+  const { units, nbytes } = status;
+  const archives = made.sources.length;
+  if (flags.json === true)
+    return context.json({ plan: output, id: made.id, archives, tasks: units, nbytes, failures });
+  tellFailures(failures, "not planned", context);
+  await context.out.line(
+    `${formatPlural(archives, "archive")}, ${formatPlural(units, "task")}, ${formatSize(nbytes)}`,
+  );
+  const name = printable(output);
+  context.message(
+    `next: superchunk run ${name} --task K/N for each K from 1 to N; then superchunk finish ${name}`,
+  );
+}
+
+interface RunFlags {
+  readonly task?: Share;
+  readonly shares?: number;
+  readonly jobs?: number;
+  readonly retryFailed?: boolean;
+  readonly json?: boolean;
+}
+
+/** Share `k` of `n`, counted from 1. */
+interface Share {
+  readonly k: number;
+  readonly n: number;
+}
+
+/** Adds `run PLAN`. */
+export function addRun(program: Command, context: Context): void {
+  program
+    .command("run")
+    .description("run the tasks of a plan, or a share of them, that have no receipt yet")
+    .argument("<plan>", "file or folder of the plan")
+    .addOption(
+      new Option(
+        "--task <k/n>",
+        "share K of N, from 1/N to N/N (default: what the scheduler says, else all)",
+      ).argParser(parseShare),
+    )
+    .addOption(
+      new Option("--shares <n>", "how many shares there are, where the scheduler says only which one this is")
+        .argParser(parseCount)
+        .conflicts("task"),
+    )
+    .option("--jobs <n>", "tasks at a time (default: 4)", parseCount)
+    .option("--retry-failed", "run tasks again that have failed for good, after what was wrong is mended")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+The share is read from the variables of Slurm arrays, indexed Jobs of Kubernetes
+(with --shares), AWS Batch arrays, and GNU parallel (with --shares). A task that
+is run twice makes the same bytes. Exit code 1: a task failed that another run
+may do; 3: an archive is damaged, which "finish" leaves out and names.
+
+Examples:
+  superchunk run plan.json
+  superchunk run plan.json --task 3/50
+  seq 50 | parallel superchunk run plan.json --task {}/50`,
+    )
+    .action((location: string, flags: RunFlags) => run(location, flags, context));
+}
+
+async function run(location: string, flags: RunFlags, context: Context): Promise<void> {
+  const { share, told } = shareOf(flags, process.env);
+  if (told !== undefined && share !== undefined)
+    context.message(`share ${share.k} of ${share.n}, as ${told} says`);
+  const bar = startProgress(context.io, "run");
+  let result: ShareResult;
+  try {
+    result = await runTasks(location, {
+      share,
+      jobs: flags.jobs,
+      retryFailed: flags.retryFailed,
+      signal: context.signal,
+      onProgress: bar.onProgress,
+    });
+  } finally {
+    bar.finish();
+  }
+  for (const { code, isFinal } of result.failures)
+    context.note(isFinal ? exitCodeOf(new SuperchunkError(code, "")) : EXIT.failed);
+  if (flags.json === true) return context.json(result);
+  tellFailures(result.failures, "failed", context);
+  const { units, done, kept, failed, nbytes } = result;
+  const words = [
+    `${formatCount(done)} of ${formatPlural(units, "task")} done`,
+    formatSize(nbytes),
+    ...(kept > 0 ? [`${formatCount(kept)} done before`] : []),
+    ...(failed > 0 ? [`${formatCount(failed)} failed`] : []),
+  ];
+  await context.out.line(words.join(", "));
+}
+
+/** The share that is typed, or that a scheduler says; undefined for all. Throws `BAD_ARGUMENT` where it says only half of it. */
+export function shareOf(
+  { task, shares }: { readonly task?: Share | undefined; readonly shares?: number | undefined },
+  env: Readonly<Record<string, string | undefined>>,
+): { readonly share?: Share; readonly told?: string } {
+  if (task !== undefined) return { share: task };
+  const numberOf = (name: string): number | undefined => {
+    const text = env[name];
+    return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+  };
+  const slurm = numberOf("SLURM_ARRAY_TASK_ID");
+  const [batch, pod] = [numberOf("AWS_BATCH_JOB_ARRAY_INDEX"), numberOf("JOB_COMPLETION_INDEX")];
+  const first = numberOf("SLURM_ARRAY_TASK_MIN") ?? 0;
+  const step = numberOf("SLURM_ARRAY_TASK_STEP") ?? 1;
+  const parallel = shares === undefined ? undefined : numberOf("PARALLEL_SEQ");
+  const found: readonly (readonly [string, number | undefined, number | undefined])[] = [
+    [
+      "SLURM_ARRAY_TASK_ID",
+      slurm === undefined ? undefined : (slurm - first) / step + 1,
+      numberOf("SLURM_ARRAY_TASK_COUNT"),
+    ],
+    [
+      "AWS_BATCH_JOB_ARRAY_INDEX",
+      batch === undefined ? undefined : batch + 1,
+      numberOf("AWS_BATCH_JOB_ARRAY_SIZE"),
+    ],
+    ["JOB_COMPLETION_INDEX", pod === undefined ? undefined : pod + 1, undefined],
+    ["PARALLEL_SEQ", parallel, undefined],
+  ];
+  for (const [told, k, count] of found) {
+    if (k === undefined) continue;
+    const n = shares ?? count;
+    if (n !== undefined) return { share: { k, n }, told };
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      `${told} says that this is share ${k}, and nothing says of how many; give --shares N`,
+      {
+        field: "shares",
+      },
+    );
+  }
+  if (shares === undefined) return {};
+  throw new SuperchunkError(
+    "BAD_ARGUMENT",
+    "--shares says of how many, and no scheduler says which this is; give --task K/N",
+    {
+      field: "shares",
+    },
+  );
+}
+
+function parseShare(text: string): Share {
+  const [, k, n] = /^(\d+)\/(\d+)$/.exec(text) ?? [];
+  const share = { k: Number(k), n: Number(n) };
+  if (k === undefined || share.k < 1 || share.k > share.n)
+    throw new InvalidArgumentError("Expected K/N, with K from 1 to N, for example 3/50.");
+  return share;
+}
+
+/** Adds `finish PLAN`. */
+export function addFinish(program: Command, context: Context): void {
+  program
+    .command("finish")
+    .description("end a plan whose tasks are all done: the result becomes visible, its root last")
+    .argument("<plan>", "file or folder of the plan")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `
+Exit code 1 where tasks are missing; nothing is visible then. It can be killed
+at any time, and run again.
+
+Examples:
+  superchunk finish plan.json`,
+    )
+    .action(async (location: string, flags: { readonly json?: boolean }) => {
+      const bar = startProgress(context.io, "finish");
+      try {
+        const ended = await finish(location, { signal: context.signal, onProgress: bar.onProgress });
+        bar.finish();
+        if (ended === undefined) {
+          if (flags.json === true) return await context.json({ plan: location, finished: "before" });
+          return await context.out.line(
+            "nothing is left to do: the plan was finished before, or another conversion has made what is there",
+          );
+        }
+        const { plan: made, ...result } = ended;
+        noteFailures(result.entries, context);
+        if (flags.json === true) return await context.json({ plan: location, finished: "now", ...result });
+        // What the plan was made with.
+        const asked = { to: "zarr", ...made.options } as Pick<ConvertFlags, "to" | "grid">;
+        await printResult(result, { destination: made.to, flags: asked }, context);
+      } catch (error) {
+        if (!isSuperchunkError(error, "INCOMPLETE") || error.details.field !== "tasks") throw error;
+        // Nothing is damaged: there is more to do.
+        context.note(EXIT.failed);
+        context.message(error.message);
+        if (flags.json === true)
+          await context.json({ plan: location, finished: "not yet", message: error.message });
+      } finally {
+        bar.finish();
+      }
+    });
+}
+
+/** Milliseconds between two looks. */
+const WATCH_EVERY = 2000;
+
+/** Adds `status PLAN`. */
+export function addStatus(program: Command, context: Context): void {
+  program
+    .command("status")
+    .description("say how far a plan is: tasks done, running and failed, rate, time left, and each process")
+    .argument("<plan>", "file or folder of the plan")
+    .option("--watch", "look again every two seconds, until all tasks are done")
+    .option("--json", "print JSON, with --watch a line each time")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  superchunk status plan.json
+  superchunk status plan.json --watch`,
+    )
+    .action(async (location: string, flags: { readonly watch?: boolean; readonly json?: boolean }) => {
+      for (;;) {
+        const status = await planStatus(location);
+        if (flags.json === true) await context.json(status);
+        else for (const line of statusLines(status, context.out.columns)) await context.out.line(line);
+        await context.out.flush();
+        if (
+          flags.watch !== true ||
+          status.stage === "finished" ||
+          status.done + status.failed === status.units
+        )
+          return;
+        await wait(WATCH_EVERY, undefined, { signal: context.signal });
+        if (flags.json !== true) await context.out.line("");
+      }
+    });
+}
+
+function statusLines(status: SharedStatus, columns: number | undefined): string[] {
+  const { stage, units, done, running, failed, nbytes, nbytesDone, rate, secondsLeft, workers, failures } =
+    status;
+  const left = secondsLeft === undefined ? "" : `, ${formatClock(secondsLeft)} left`;
+  const facts = [
+    ["stage", stage],
+    [
+      "tasks",
+      `${formatCount(done)} of ${formatCount(units)} done, ${formatCount(running)} running, ${formatCount(failed)} failed`,
+    ],
+    [
+      "size",
+      `${formatSize(nbytesDone)} of ${formatSize(nbytes)}${rate > 0 && stage !== "finished" ? `, ${formatSize(rate)} a second${left}` : ""}`,
+    ],
+  ];
+  const now = Date.now();
+  const rows = workers.map(({ worker, running: own, ended, updated }) => [
+    printable(worker),
+    ended ? "ended" : formatPlural(own, "task"),
+    `${formatDuration((now - updated) / 1000)} ago`,
+  ]);
+  return [
+    ...alignRows(facts, new Set(), columns),
+    ...(rows.length === 0
+      ? []
+      : ["", ...alignRows([["process", "doing", "last word"], ...rows], new Set(), columns)]),
+    ...failures.map(
+      ({ path, code, message }) => `failed: ${printable(path)}: ${printable(message)} (${code})`,
+    ),
+  ];
+}

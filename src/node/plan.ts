@@ -1,0 +1,236 @@
+/** Conversions that many processes share, by paths and addresses: the plan as a file or a folder, its shares, its end. */
+import { createRequire } from "node:module";
+import { hostname } from "node:os";
+import { resolve } from "node:path";
+import type { ConvertResult } from "../convert/pipeline.ts";
+import { SuperchunkError } from "../errors.ts";
+import { parseJson, stringifyJson } from "../format/json.ts";
+import type { JsonObject } from "../format/types.ts";
+import { finishShared, type SharedStatus, statusOf } from "../plan/finish.ts";
+import { checkPlan, planShared, type SharedJob } from "../plan/job.ts";
+import { type SharedPlan, type SharedSource, unpackOptions } from "../plan/plan.ts";
+import { runShared, type ShareOptions, type ShareResult } from "../plan/run.ts";
+import { isTaken, joinKey } from "../store/key.ts";
+import { mapAhead } from "../store/pool.ts";
+import type { ReadableStore } from "../store/types.ts";
+import { type ConvertPathOptions, findSources, locateDestination, membershipOf } from "./convert.ts";
+import { locate, locateTarget } from "./locate.ts";
+import { encoderOf, type ThreadOptions } from "./threads/threads.ts";
+
+/** Sources in one part of a plan's folder. */
+const PART = 10_000;
+const HEAD = "plan.json";
+
+/** Options of {@link plan}. */
+export interface PlanPathOptions extends ConvertPathOptions {
+  /** Writes the plan there too: one file where the name ends in `.json`, else a folder with parts of JSON lines. */
+  readonly output?: string | undefined;
+}
+
+/**
+ * Plans a conversion that many processes or machines share: the same sources and options as for `convert`. Nothing is written at the
+ * destination. {@link runTasks} runs shares of the plan, anywhere and in any order, and {@link finish} ends it; the result
+ * is the same as that of one `convert`, byte for byte. Sources and destination are named by absolute paths, or addresses, which every
+ * machine must have.
+ *
+ * @throws CONFLICT where the destination is taken, or a plan is at `output`; UNSUPPORTED for formats that only one process can write (bcolz, BLZ, the
+ * older transformer); what `planConversion` throws
+ */
+export async function plan(
+  sources: string | readonly string[],
+  destination: string,
+  options: PlanPathOptions = {},
+): Promise<SharedPlan> {
+  const { output, threads: _, ...own } = options;
+  const from = (typeof sources === "string" ? [sources] : sources).map(absolute);
+  const to = absolute(destination);
+  const { source, close } = await findSources(from, to, own);
+  try {
+    const target = locateDestination(to, own);
+    try {
+      const isInGroup = (await membershipOf(to, own)) !== undefined;
+      const facts = { software: softwareVersion(), from, to };
+      const made = await planShared(source, { ...target, isInGroup }, own, facts);
+      if (output !== undefined) await writePlan(made, output);
+      return made;
+    } finally {
+      await target.store.close?.();
+    }
+  } finally {
+    await close();
+  }
+}
+
+function absolute(path: string): string {
+  return path === "" || /^[a-z][a-z0-9+.-]+:\/\//i.test(path) ? path : resolve(path);
+}
+
+function softwareVersion(): string {
+  const found: unknown = createRequire(import.meta.url)("superchunk/package.json");
+  return String((found as { readonly version?: unknown }).version);
+}
+
+async function writePlan({ sources, ...head }: SharedPlan, output: string): Promise<void> {
+  const encode = (value: unknown): Uint8Array =>
+    new TextEncoder().encode(`${stringifyJson(value as JsonObject)}\n`);
+  const isFile = /\.json$/i.test(output);
+  const { store, path } = locateTarget(output, isFile ? "file" : "folder");
+  try {
+    if (await isTaken(store, isFile ? path : joinKey(path, HEAD)))
+      throw new SuperchunkError(
+        "CONFLICT",
+        "something is there already, and a plan is never changed; name another",
+        {
+          path: output,
+          field: "output",
+        },
+      );
+    if (isFile) return void (await store.put(path, encode({ ...head, sources }), { ifAbsent: true }));
+    const parts: string[] = [];
+    for (let first = 0; first < sources.length; first += PART) {
+      const name = `sources-${String(parts.length).padStart(5, "0")}.jsonl`;
+      const lines = sources
+        .slice(first, first + PART)
+        .map((each) => stringifyJson(each as unknown as JsonObject));
+      await store.put(joinKey(path, name), new TextEncoder().encode(`${lines.join("\n")}\n`));
+      parts.push(name);
+    }
+    await store.put(joinKey(path, HEAD), encode({ ...head, parts, count: sources.length }), {
+      ifAbsent: true,
+    });
+  } finally {
+    await store.close?.();
+  }
+}
+
+/** Reads a plan's file or folder. Throws `NOT_FOUND`, and `BAD_FIELD` for what is not a plan of this version. */
+async function readPlan(location: string): Promise<SharedPlan> {
+  const { store, path } = await locate(location);
+  try {
+    const whole = path === "" ? undefined : await store.get(path);
+    const key = whole === undefined ? joinKey(path, HEAD) : path;
+    const bytes = whole ?? (await store.get(key));
+    if (bytes === undefined)
+      throw new SuperchunkError("NOT_FOUND", "no plan lies there; superchunk plan makes one", {
+        path: location,
+      });
+    const head = parseJson(bytes, store.describe(key)) as JsonObject | null;
+    const wrong = (field: string, expected: string): SuperchunkError =>
+      new SuperchunkError("BAD_FIELD", `this is not a plan of superchunk: ${field} is not ${expected}`, {
+        path: store.describe(key),
+        field,
+      });
+    if (head?.["format"] !== "superchunk-plan") throw wrong("format", '"superchunk-plan"');
+    if (head["version"] !== 1) throw wrong("version", "1");
+    const parts = head["parts"];
+    if (!Array.isArray(parts)) {
+      if (!Array.isArray(head["sources"])) throw wrong("sources", "a list");
+      return head as unknown as SharedPlan;
+    }
+    const sources = await readParts(store, path, parts as readonly string[]);
+    if (sources.length !== head["count"])
+      throw wrong("count", `${sources.length}, the number of its sources`);
+    const { parts: _, count: __, ...rest } = head;
+    const { id, ...facts } = rest as unknown as Omit<SharedPlan, "sources">;
+    return { ...facts, sources, id };
+  } finally {
+    await store.close?.();
+  }
+}
+
+async function readParts(
+  store: ReadableStore,
+  folder: string,
+  parts: readonly string[],
+): Promise<SharedSource[]> {
+  const sources: SharedSource[] = [];
+  const read = async (name: string): Promise<string> => {
+    const key = joinKey(folder, name);
+    const bytes = await store.get(key);
+    if (bytes !== undefined) return new TextDecoder().decode(bytes);
+    throw new SuperchunkError("INCOMPLETE", "a part of the plan is not there; plan again", {
+      path: store.describe(key),
+    });
+  };
+  for await (const text of mapAhead(parts, 4, read))
+    for (const line of text.split("\n"))
+      if (line !== "") sources.push(parseJson(line, folder) as unknown as SharedSource);
+  return sources;
+}
+
+/** Opens what a plan is of, lets `work` use it, and closes it again. */
+async function withJob<T>(planned: SharedPlan | string, work: (job: SharedJob) => Promise<T>): Promise<T> {
+  const made = typeof planned === "string" ? await readPlan(planned) : planned;
+  await checkPlan(made, typeof planned === "string" ? planned : made.to);
+  const software = softwareVersion();
+  if (made.software !== software)
+    throw new SuperchunkError(
+      "UNSUPPORTED",
+      `superchunk ${made.software} made the plan, and this is ${software}, which may make other bytes; use the same version everywhere, or plan again`,
+      { path: typeof planned === "string" ? planned : made.to, expected: made.software, found: software },
+    );
+  const options: ConvertPathOptions = unpackOptions(made.options);
+  const { source, close } = await findSources(made.from, made.to, options);
+  try {
+    const { store, path } = locateDestination(made.to, options);
+    try {
+      return await work({ plan: made, source, destination: { store, path, isInGroup: made.isInGroup } });
+    } finally {
+      await store.close?.();
+    }
+  } finally {
+    await close();
+  }
+}
+
+/** Options of {@link runTasks}. */
+export interface RunTasksOptions extends ShareOptions, ThreadOptions {}
+
+/**
+ * Runs a share of a plan (`share: { k: 3, n: 50 }` is the third of fifty; default all): its tasks that have no receipt beside the
+ * destination. `planned` is a plan, or where it lies. A task that fails does not stop the others; `failures` names its
+ * source. A task that is run twice, or on two machines at the same time, makes the same bytes.
+ *
+ * @throws CONFLICT where something else lies at the destination; NO_SPACE, READ_ONLY, IO; UNSUPPORTED for a plan of another version of superchunk
+ */
+export function runTasks(planned: SharedPlan | string, options: RunTasksOptions = {}): Promise<ShareResult> {
+  const random = Math.random().toString(36).slice(2, 8);
+  const worker = options.worker ?? `${hostname().replaceAll(/[^\w.-]/g, "_")}-${process.pid}-${random}`;
+  const encoder = options.encoder ?? encoderOf(options);
+  return withJob(planned, (job) => runShared(job, { ...options, worker, encoder }));
+}
+
+/** What a plan came to. */
+export interface FinishResult extends ConvertResult {
+  readonly plan: SharedPlan;
+}
+
+/**
+ * Ends a plan: sees that every task has its receipt, compares values where the plan asks for it (`verify`), and makes the result
+ * visible, the root last. It can be killed anywhere and run again. Undefined where nothing is left to do, because the plan was
+ * finished before.
+ *
+ * @throws INCOMPLETE where tasks are missing, with the first of them; CONFLICT where a source has changed; BAD_FIELD where a value
+ * differs; the codes of damage
+ */
+export function finish(
+  planned: SharedPlan | string,
+  options: Pick<ShareOptions, "signal" | "onProgress" | "encoder"> & ThreadOptions = {},
+): Promise<FinishResult | undefined> {
+  return withJob(planned, async (job) => {
+    const { signal, onProgress } = options;
+    const encoder = options.encoder ?? encoderOf(options);
+    const result = await finishShared(job, { signal, onProgress, encoder });
+    if (result === undefined) return undefined;
+    const { plan: made } = job;
+    const { to } = unpackOptions(made.options);
+    const above = await membershipOf(made.to, { to, signal });
+    const notes = above === undefined ? [] : await above.join();
+    return { ...result, plan: made, notes: [...result.notes, ...notes] };
+  });
+}
+
+/** How far a plan is, as the receipts beside its destination say. */
+export function planStatus(planned: SharedPlan | string): Promise<SharedStatus> {
+  return withJob(planned, statusOf);
+}

@@ -1,0 +1,371 @@
+/** The end of a plan: how far its receipts say it is, and what is published when all of them are there. */
+
+import { at } from "../bytes/at.ts";
+import { failureOf } from "../convert/failure.ts";
+import type {
+  ChunkCounts,
+  ConvertEntry,
+  ConvertOptions,
+  ConvertResult,
+  Failure,
+  NodeFailure,
+  Receipt,
+} from "../convert/pipeline.ts";
+import { folderDocuments, MOST_CONSOLIDATED, sumResults } from "../convert/run/conversion.ts";
+import { publishDirectly } from "../convert/run/conversion-store.ts";
+import { deleteTree } from "../convert/run/destination.ts";
+import { runSource } from "../convert/run/run-source.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import type { JsonObject } from "../format/types.ts";
+import { joinKey } from "../store/key.ts";
+import { runPooled } from "../store/pool.ts";
+import { encodeDocument } from "../zarr/document/metadata-v3.ts";
+import {
+  DONE,
+  FAILED,
+  isFinished,
+  MAY_PASS,
+  type Opened,
+  openJob,
+  putRecord,
+  type SharedJob,
+  stageOf,
+  takeDestination,
+} from "./job.ts";
+import { readReceipts, type UnitReceipt, type WorkerState } from "./receipts.ts";
+
+/** Objects that `finish` looks for at a time. */
+const STATS_AT_ONCE = 64;
+/** Missing units that an error names. */
+const NAMED = 5;
+
+/** How far a plan is. */
+export interface SharedStatus {
+  readonly plan: string;
+  /** `running` also where no process runs just now. */
+  readonly stage: "planned" | "running" | "finished";
+  readonly units: number;
+  readonly done: number;
+  readonly failed: number;
+  /** Units that processes say they work on, which have no receipt. */
+  readonly running: number;
+  /** Uncompressed bytes of all units, and of those that are done. */
+  readonly nbytes: number;
+  readonly nbytesDone: number;
+  /** Uncompressed bytes a second since the first process began; 0 before anything is done. */
+  readonly rate: number;
+  /** At that rate; absent before anything is done. */
+  readonly secondsLeft?: number;
+  readonly workers: readonly WorkerStatus[];
+  /** Sources that fail whenever they are run, and why. */
+  readonly failures: readonly ({ readonly path: string } & Failure)[];
+}
+
+/** How far one process is. */
+export interface WorkerStatus {
+  readonly worker: string;
+  readonly running: number;
+  readonly ended: boolean;
+  /** Milliseconds since 1970. */
+  readonly started: number;
+  readonly updated: number;
+}
+
+/** How far a plan is, as its receipts say. */
+export async function statusOf(shared: SharedJob): Promise<SharedStatus> {
+  const job = openJob(shared, {});
+  const { plan, units, store, receipts } = job;
+  const nbytes = units.sizes.reduce((sum, size) => sum + size, 0);
+  const failures = new Map<string, { readonly path: string } & Failure>();
+  for (const { path, failure } of plan.sources)
+    if (failure !== undefined) failures.set(path, { path, ...failure });
+  const base = { plan: plan.id, units: units.count, nbytes };
+  if ((await stageOf(job)) === "published" || (await isFinished(job)))
+    return {
+      ...base,
+      ...{ stage: "finished", done: units.count, failed: 0, running: 0, nbytesDone: nbytes, rate: 0 },
+      ...{ workers: [], failures: [...failures.values()] },
+    };
+  const states = new Uint8Array(units.count);
+  const workers = new Map<string, WorkerState>();
+  let nbytesDone = 0;
+  await readReceipts(
+    store,
+    receipts,
+    { id: plan.id, units: units.count },
+    {
+      onReceipt({ unit, failure }) {
+        states[unit] = failure === undefined ? DONE : FAILED;
+        if (failure === undefined) nbytesDone += at(units.sizes, unit);
+        else {
+          const { path } = at(plan.sources, units.place(unit).source);
+          failures.set(path, { path, ...failure });
+        }
+      },
+      onWorker(state) {
+        const known = workers.get(state.worker);
+        if (known === undefined || known.updated <= state.updated) workers.set(state.worker, state);
+      },
+    },
+  );
+  const all = [...workers.values()];
+  const running = all.map(({ ended, running: own }) =>
+    ended ? [] : own.filter((unit) => states[unit] === 0),
+  );
+  const seconds =
+    (all.reduce((last, { updated }) => Math.max(last, updated), 0) -
+      all.reduce((first, { started }) => Math.min(first, started), Number.POSITIVE_INFINITY)) /
+    1000;
+  const rate = seconds > 0 ? nbytesDone / seconds : 0;
+  return {
+    ...base,
+    stage: all.length === 0 ? "planned" : "running",
+    done: states.reduce((sum, state) => sum + Number(state === DONE), 0),
+    failed: states.reduce((sum, state) => sum + Number(state === FAILED), 0),
+    running: new Set(running.flat()).size,
+    ...{ nbytesDone, rate, ...(rate > 0 ? { secondsLeft: (nbytes - nbytesDone) / rate } : {}) },
+    workers: all.map(({ worker, ended, started, updated }, i) => {
+      return { worker, running: at(running, i).length, ended, started, updated };
+    }),
+    failures: [...failures.values()],
+  };
+}
+
+/**
+ * Ends a plan: sees that every unit has its receipt and every object its size, compares values where the plan asks for it, and
+ * publishes the documents that are left, the root's last. It can be killed anywhere, and run again; undefined where all was
+ * done before.
+ *
+ * @throws INCOMPLETE where units are missing, with the first of them; CONFLICT for a source that has changed, BAD_FIELD where a
+ * value differs, and the codes of damage
+ */
+export async function finishShared(
+  shared: SharedJob,
+  options: Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> = {},
+): Promise<ConvertResult | undefined> {
+  const started = performance.now();
+  const job = openJob(shared, options);
+  const stage = await stageOf(job);
+  if (stage === "free" && (await isFinished(job))) return undefined;
+  if (stage === "published") {
+    await cleanUp(job);
+    return undefined;
+  }
+  const { plan, units } = job;
+  // A plan without tasks, as of an empty array, is never run.
+  if (units.count === 0) await takeDestination(job);
+  const end = new Finish(job, options.signal);
+  await end.readReceipts();
+  await end.checkObjects();
+  for (const index of plan.sources.keys()) await end.finishSource(index);
+  const result = await end.publishRoot((performance.now() - started) / 1000);
+  await putRecord(job, true);
+  await cleanUp(job);
+  return result;
+}
+
+async function cleanUp({ store, receipts, record }: Opened): Promise<void> {
+  await deleteTree(store, receipts.slice(0, receipts.lastIndexOf("/")), new Set());
+  await store.delete(record);
+}
+
+/** Sums of the tasks of one source. */
+interface TaskSums extends ChunkCounts {
+  bytes: number;
+  readonly notes: string[];
+}
+
+/** One run of `finish`. */
+class Finish {
+  readonly #job: Opened;
+  readonly #signal: AbortSignal | undefined;
+  readonly #whole = new Map<number, UnitReceipt>();
+  readonly #sums = new Map<number, TaskSums>();
+  readonly #failed = new Map<number, Failure>();
+  readonly #objects: Receipt[] = [];
+  readonly #entries: ConvertEntry[] = [];
+  readonly #failures: NodeFailure[] = [];
+  readonly #documents = new Map<string, JsonObject>();
+  #nodes = 0;
+
+  constructor(job: Opened, signal: AbortSignal | undefined) {
+    this.#job = job;
+    this.#signal = signal;
+  }
+
+  /** Throws `INCOMPLETE` where units have no receipt, or the only source fails. */
+  async readReceipts(): Promise<void> {
+    const { plan, units, store, receipts } = this.#job;
+    const states = new Uint8Array(units.count);
+    await readReceipts(
+      store,
+      receipts,
+      { id: plan.id, units: units.count },
+      {
+        onReceipt: (receipt) => {
+          states[receipt.unit] = DONE;
+          this.#add(receipt, units.place(receipt.unit).source);
+        },
+      },
+    );
+    const missing: number[] = [];
+    for (const [unit, state] of states.entries()) if (state !== DONE) missing.push(unit);
+    const [failure] = this.#failed.values();
+    if (!plan.isTree && failure !== undefined)
+      throw new SuperchunkError("INCOMPLETE", `a task always fails: ${failure.message}`, {
+        path: at(plan.sources, 0).path,
+        field: "tasks",
+      });
+    if (missing.length === 0) return;
+    const named = missing.slice(0, NAMED).map((unit) => `${unit}: ${units.describe(unit)}`);
+    const others = missing.length > NAMED ? `, and ${missing.length - NAMED} more` : "";
+    throw new SuperchunkError(
+      "INCOMPLETE",
+      `${missing.length} of ${units.count} tasks have no receipt (${named.join("; ")}${others}); run the plan again, then finish`,
+      {
+        path: store.describe(this.#job.path),
+        field: "tasks",
+        expected: units.count,
+        found: units.count - missing.length,
+      },
+    );
+  }
+
+  #add(receipt: UnitReceipt, source: number): void {
+    if (receipt.failure !== undefined) {
+      this.#failed.set(source, receipt.failure);
+      return;
+    }
+    for (const object of receipt.objects ?? []) this.#objects.push(object);
+    if (at(this.#job.plan.sources, source).tasks === undefined) {
+      this.#whole.set(source, receipt);
+      return;
+    }
+    const sums = this.#sums.get(source) ?? noSums();
+    this.#sums.set(source, sums);
+    const { counts, objects = [], notes = [] } = receipt;
+    sums.bytes += objects.reduce((sum, { size }) => sum + size, 0);
+    sums.notes.push(...notes);
+    if (counts === undefined) return;
+    for (const name of ["copied", "padded", "recoded", "oddTypesize"] as const) sums[name] += counts[name];
+  }
+
+  /** Throws `INCOMPLETE` for an object that is not there as its receipt says. */
+  async checkObjects(): Promise<void> {
+    const { store } = this.#job;
+    await runPooled(
+      this.#objects,
+      STATS_AT_ONCE,
+      async ({ key, size }, signal) => {
+        const info = await store.stat(key, { signal });
+        if (info?.size === size) return;
+        throw new SuperchunkError(
+          "INCOMPLETE",
+          `the object has ${info === undefined ? "gone" : `${info.size} bytes`} since its task put ${size} bytes; remove the destination, and run the plan again`,
+          { path: store.describe(key), expected: size, found: info?.size ?? 0 },
+        );
+      },
+      this.#signal,
+    );
+  }
+
+  /** Publishes a source whose tasks were run one by one; counts the others. */
+  async finishSource(index: number): Promise<void> {
+    const { plan, target, store, path: destination } = this.#job;
+    const { path, node, tasks, failure } = at(plan.sources, index);
+    const failed = failure ?? this.#failed.get(index);
+    if (failed !== undefined) {
+      if (tasks !== undefined) await deleteTree(store, joinKey(destination, node), new Set());
+      this.#entries.push({ path, node, status: "failed", ...failed });
+      return;
+    }
+    if (tasks === undefined) {
+      const { result, left = [], nodes = 0, described = [] } = this.#whole.get(index) ?? {};
+      if (result === undefined) return;
+      this.#entries.push({ path, node, status: "converted", result });
+      this.#leave(left, node);
+      this.#remember(node, nodes, described);
+      return;
+    }
+    try {
+      const { run } = await this.#job.planOf(index);
+      const { options } = this.#job;
+      const context = { target, store, options, publisher: publishDirectly(store) };
+      const outcome = await runSource(run, context, {
+        keep: "receipts",
+        discard: (below) => deleteTree(store, joinKey(destination, node, below), new Set()),
+        signal: this.#signal,
+        onProgress: (done, total, label) => options.onProgress?.({ done, total, label }),
+      });
+      const sums = this.#sums.get(index) ?? noSums();
+      const result = {
+        ...outcome.result,
+        chunksCopied: sums.copied,
+        chunksPadded: sums.padded,
+        chunksRecoded: sums.recoded,
+        shardsKept: 0,
+        bytesWritten: outcome.result.bytesWritten + sums.bytes,
+        notes: [...outcome.result.notes, ...sums.notes],
+      };
+      this.#entries.push({ path, node, status: "converted", result });
+      const left = outcome.failed.map((each) => {
+        return { path: each.source, node: each.path, ...failureOf(each.error, each.source) };
+      });
+      this.#leave(left, node);
+      const described = [...run.described(new Set(left.map((each) => each.node)))];
+      this.#remember(node, described.length, described);
+    } catch (error) {
+      this.#signal?.throwIfAborted();
+      if (!plan.isTree || (isSuperchunkError(error) && MAY_PASS.has(error.code))) throw error;
+      const entry = failureOf(error, path);
+      await deleteTree(store, joinKey(destination, node), new Set());
+      this.#entries.push({ path, node, status: "failed", ...entry });
+    }
+  }
+
+  #leave(left: readonly NodeFailure[], node: string): void {
+    this.#failures.push(...left);
+    for (const each of left)
+      this.#entries.push({ ...each, node: joinKey(node, each.node), status: "failed" });
+  }
+
+  #remember(
+    node: string,
+    count: number,
+    described: Iterable<readonly [path: string, document: JsonObject]>,
+  ): void {
+    this.#nodes += count;
+    for (const [path, document] of described) this.#documents.set(joinKey(node, path), document);
+  }
+
+  /** The groups for folders, the root's last. */
+  async publishRoot(seconds: number): Promise<ConvertResult> {
+    const { plan, target, store, path, options } = this.#job;
+    let folders = 0;
+    let folderBytes = 0;
+    const isNamed = plan.isTree && target.isHierarchy;
+    if (isNamed) {
+      const nodes = this.#entries.flatMap(({ node, status }) => (status === "failed" ? [] : [node]));
+      const described = this.#nodes <= MOST_CONSOLIDATED ? this.#documents : undefined;
+      for (const [node, document] of folderDocuments(nodes, described)) {
+        const bytes = encodeDocument(document);
+        await store.put(joinKey(path, node, "zarr.json"), bytes, { signal: this.#signal });
+        folders++;
+        folderBytes += bytes.length;
+      }
+    }
+    return sumResults({
+      entries: this.#entries,
+      failures: this.#failures,
+      notes: plan.sources.flatMap(({ notes = [] }) => notes),
+      renamed: plan.sources.flatMap(({ renamedFrom: from, node: to }) =>
+        from === undefined ? [] : [{ from, to }],
+      ),
+      ...{ isNamed, nodes: this.#nodes, folders, folderBytes, seconds, verified: options.verify === true },
+    });
+  }
+}
+
+function noSums(): TaskSums {
+  return { copied: 0, padded: 0, recoded: 0, oddTypesize: 0, bytes: 0, notes: [] };
+}

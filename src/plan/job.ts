@@ -1,0 +1,249 @@
+/**
+ * A conversion that many processes share: planned once, run in shares (run.ts), finished once (finish.ts).
+ *
+ * The parts are those of `convert`: the same sources, targets, tasks and order of documents. Here they are cut where the plan is
+ * JSON. What is left between the steps lies beside the destination: the record that it is taken, and the receipts.
+ */
+import { at } from "../bytes/at.ts";
+import { digest } from "../bytes/checksum.ts";
+import { failureOf } from "../convert/failure.ts";
+import type { ConvertOptions, ConvertSource, Destination, SourceItem, Target } from "../convert/pipeline.ts";
+import { type PlannedSource, placeAt, planItem } from "../convert/run/conversion.ts";
+import { sourcesOf, targetOf } from "../convert/run/convert.ts";
+import { checkDestination, conflict, readRecord, recordKey } from "../convert/run/destination.ts";
+import { itemAt } from "../convert/sources/items.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { stringifyJson } from "../format/json.ts";
+import type { JsonObject } from "../format/types.ts";
+import { isTaken, joinKey } from "../store/key.ts";
+import { mapAhead } from "../store/pool.ts";
+import type { WritableStore } from "../store/types.ts";
+import {
+  assertShareable,
+  orderedTasks,
+  packOptions,
+  packTasks,
+  type SharedPlan,
+  type SharedSource,
+  Units,
+  unpackOptions,
+} from "./plan.ts";
+import { readReceipts, receiptsFolder } from "./receipts.ts";
+
+/** A source of many is cut into its tasks from this many uncompressed bytes on; a single source always is. */
+const WHOLE_BYTES = 64 << 20;
+/** Sources that are opened ahead while planning. */
+const OPENED_AHEAD = 32;
+
+/** What a plan is made for, besides source and options. */
+export interface SharedPlanFacts {
+  readonly software: string;
+  readonly from: readonly string[];
+  readonly to: string;
+}
+
+/** Plans a conversion that many processes are to share. Throws what planning throws, and `CONFLICT` for a destination that is taken. */
+export async function planShared(
+  source: ConvertSource,
+  destination: Destination,
+  options: ConvertOptions,
+  facts: SharedPlanFacts,
+): Promise<SharedPlan> {
+  assertShareable(options.to);
+  const target = targetOf(options.to);
+  const packed = packOptions(options);
+  await assertFree(destination, target);
+  const sources = await sourcesOf(source, target, options);
+  const { items, isTree } = sources;
+  const own = isTree ? { ...options, skipFailed: true } : options;
+  const planOne = async (item: SourceItem): Promise<SharedSource> => {
+    const { path, node, found, renamedFrom, notes } = item;
+    const where = {
+      ...{ path, node },
+      ...(isTree && found !== undefined ? { found } : {}),
+      ...(renamedFrom === undefined ? {} : { renamedFrom }),
+      ...(notes.length === 0 ? {} : { notes }),
+    };
+    try {
+      const planned = await planItem(item, placeAt(destination, node, items.length), target, own);
+      return { ...where, ...(await describeSource(planned, isTree, options.signal)) };
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      if (!isTree) throw error;
+      return { ...where, nbytes: 0, failure: failureOf(error, path) };
+    }
+  };
+  const planned: SharedSource[] = [];
+  for await (const each of mapAhead(items, OPENED_AHEAD, planOne, options.signal)) {
+    planned.push(each);
+    const [done, total] = [planned.length, items.length];
+    options.onProgress?.({ done, total, label: each.path, unit: "archives" });
+  }
+  const plan = {
+    ...{ format: "superchunk-plan" as const, version: 1 as const },
+    ...facts,
+    ...{ options: packed, isTree, isInGroup: destination.isInGroup === true, sources: planned },
+  };
+  return { ...plan, id: await digestOf(plan as unknown as JsonObject) };
+}
+
+/** Throws `CHECKSUM_MISMATCH` for a plan that is not as it was made: an edited one would have other units than its receipts. */
+export async function checkPlan({ id, ...rest }: SharedPlan, where: string): Promise<void> {
+  const found = await digestOf(rest as unknown as JsonObject);
+  if (found === id) return;
+  throw new SuperchunkError(
+    "CHECKSUM_MISMATCH",
+    "the plan is not as it was made: it was cut short or edited; make it again",
+    { path: where, field: "id", expected: id, found },
+  );
+}
+
+async function assertFree({ store, path = "" }: Destination, { isHierarchy }: Target): Promise<void> {
+  if (isHierarchy) await checkDestination(store, path);
+  else if ((await isTaken(store, path)) || (await store.stat(recordKey(path, false))) !== undefined)
+    throw conflict(store.describe(path), "the destination exists; name another");
+}
+
+async function describeSource(
+  { run, fingerprint }: PlannedSource,
+  isTree: boolean,
+  signal: AbortSignal | undefined,
+): Promise<Pick<SharedSource, "fingerprint" | "nbytes" | "tasks">> {
+  const { nbytes } = run.plan;
+  const isCut = run.arrays.every(({ keepsTasks }) => keepsTasks) && (!isTree || nbytes >= WHOLE_BYTES);
+  if (!isCut) return { fingerprint, nbytes };
+  const tasks: SharedSource["tasks"] = await Promise.all(
+    run.arrays.map(async (array) => packTasks(await orderedTasks(array, signal))),
+  );
+  return { fingerprint, nbytes, tasks };
+}
+
+async function digestOf(value: JsonObject): Promise<string> {
+  const sum = await digest("sha256", new TextEncoder().encode(stringifyJson(value)));
+  return Array.from(sum.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** A plan with its source and destination opened again. */
+export interface SharedJob {
+  readonly plan: SharedPlan;
+  readonly source: ConvertSource;
+  readonly destination: Destination;
+}
+
+/** Everything that the steps need of a plan. */
+export interface Opened {
+  readonly plan: SharedPlan;
+  readonly target: Target;
+  readonly units: Units;
+  readonly store: WritableStore;
+  readonly path: string;
+  readonly record: string;
+  readonly receipts: string;
+  readonly options: ConvertOptions;
+  itemOf(source: number): Promise<SourceItem>;
+  /** Opens and plans a source again. Throws `CONFLICT` where it has changed since the plan was made. */
+  planOf(source: number): Promise<PlannedSource>;
+}
+
+export function openJob({ plan, source, destination }: SharedJob, extra: Partial<ConvertOptions>): Opened {
+  const unpacked = unpackOptions(plan.options);
+  const target = targetOf(unpacked.to);
+  const options = { ...unpacked, ...extra, ...(plan.isTree ? { skipFailed: true } : {}) };
+  const { store, path = "" } = destination;
+  let items: Promise<readonly SourceItem[]> | undefined;
+  const itemOf = async (index: number): Promise<SourceItem> => {
+    const { found, node } = at(plan.sources, index);
+    if (found !== undefined && "store" in source) {
+      const { signal, damaged } = options;
+      return itemAt(source.store, found, node, { signal, damaged, asColumns: !target.isHierarchy });
+    }
+    items ??= sourcesOf(source, target, options).then((all) => all.items);
+    return at(await items, index);
+  };
+  return {
+    ...{ plan, target, store, path, options, itemOf },
+    units: new Units(plan),
+    record: recordKey(path, target.isHierarchy),
+    receipts: receiptsFolder(path, target.isHierarchy),
+    async planOf(index) {
+      const { node, fingerprint, path: name } = at(plan.sources, index);
+      const place = placeAt({ ...destination, isInGroup: plan.isInGroup }, node, plan.sources.length);
+      const planned = await planItem(await itemOf(index), place, target, options);
+      if (planned.fingerprint === fingerprint) return planned;
+      throw new SuperchunkError(
+        "CONFLICT",
+        "the source has changed since the plan was made; plan again, to another destination",
+        { path: name, field: "fingerprint", expected: fingerprint ?? "", found: planned.fingerprint },
+      );
+    },
+  };
+}
+
+/** What the record says of a plan: nothing is there yet, it is being run, or all of it is published. */
+type Stage = "free" | "running" | "published";
+
+/** Throws `CONFLICT` where the destination is another conversion's. */
+export async function stageOf({ store, path, record, plan }: Opened): Promise<Stage> {
+  const stored = await readRecord(store, record);
+  if (stored === undefined) return "free";
+  if (stored["plan"] === plan.id) return stored["published"] === true ? "published" : "running";
+  throw conflict(store.describe(path), "an unfinished conversion that is not of this plan lies there");
+}
+
+/** Takes the destination for the plan, unless another process has. Throws `CONFLICT` where something else lies there. */
+export async function takeDestination(job: Opened): Promise<void> {
+  if ((await stageOf(job)) !== "free") return;
+  const { store, path, target } = job;
+  try {
+    await assertFree({ store, path }, target);
+  } catch (error) {
+    // Another process may have taken it meanwhile.
+    if (!isSuperchunkError(error, "CONFLICT") || (await stageOf(job)) === "free") throw error;
+    return;
+  }
+  await putRecord(job, false);
+}
+
+/** Every process of a plan writes the same bytes, so none has to be the first. */
+export async function putRecord(
+  { plan, store, record, target, options }: Opened,
+  published: boolean,
+): Promise<void> {
+  const settings = { ...target.settings(options), plan: plan.id };
+  const identity = { format: "superchunk-convert", version: 2, sources: plan.from, options: settings };
+  const document = { ...identity, plan: plan.id, ...(published ? { published } : {}) };
+  await store.put(record, new TextEncoder().encode(stringifyJson(document)));
+}
+
+/** True where no record is left, but the result is: it was finished before. */
+export async function isFinished(job: Opened): Promise<boolean> {
+  if ((await stageOf(job)) !== "free") return false;
+  const { store, path, target, plan } = job;
+  if (target.isHierarchy) return (await store.stat(joinKey(path, "zarr.json"))) !== undefined;
+  const made = plan.sources.find(({ failure }) => failure === undefined);
+  const key = joinKey(path, made?.node ?? "");
+  const ending = made?.node === "" ? "" : (target.ending ?? "");
+  return (await isTaken(store, `${key}${ending}`)) || (ending !== "" && (await isTaken(store, key)));
+}
+
+/** Failures that another run may not have. */
+export const MAY_PASS: ReadonlySet<string> = new Set(["IO", "CONFLICT", "STALE", "NOT_FOUND"]);
+
+export const DONE = 1;
+export const FAILED = 2;
+
+/** What is known of each unit: 0, done or failed. */
+export async function readStates({ store, receipts, plan, units }: Opened): Promise<Uint8Array> {
+  const states = new Uint8Array(units.count);
+  await readReceipts(
+    store,
+    receipts,
+    { id: plan.id, units: units.count },
+    {
+      onReceipt({ unit, failure }) {
+        states[unit] = failure === undefined ? DONE : FAILED;
+      },
+    },
+  );
+  return states;
+}

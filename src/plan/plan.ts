@@ -1,0 +1,206 @@
+/**
+ * A conversion as a plan that many processes share: its sources, the options, and its units of work with their sizes.
+ *
+ * A unit is a small source as a whole, or one task of a large one. The plan does not list tasks: every process that opens
+ * the source finds the same ones again, in the same order. So a plan has a few bytes for an array of a million shards.
+ * Pure; must not read or write.
+ */
+import { at } from "../bytes/at.ts";
+import type { ArrayRun, ConvertFormat, ConvertOptions, Failure, FoundAt, Task } from "../convert/pipeline.ts";
+import { SuperchunkError } from "../errors.ts";
+import { formatDType, parseDType } from "../format/dtype.ts";
+import { parseJson, stringifyJson } from "../format/json.ts";
+import type { JsonObject, JsonValue } from "../format/types.ts";
+
+/** Tasks that follow one another and are of one size: how many, and the uncompressed bytes of each. */
+export type TaskRun = readonly [count: number, nbytes: number];
+
+/** One source of a shared plan. */
+export interface SharedSource {
+  /** How messages name it. */
+  readonly path: string;
+  /** Path below the destination. */
+  readonly node: string;
+  readonly found?: FoundAt;
+  readonly renamedFrom?: string;
+  readonly notes?: readonly string[];
+  /** Digest of what changes when the source does. */
+  readonly fingerprint?: string;
+  /** Uncompressed bytes. */
+  readonly nbytes: number;
+  /** For each array its tasks, which are units of their own; absent where the whole source is one unit. */
+  readonly tasks?: readonly (readonly TaskRun[])[];
+  /** Why it cannot be planned; then it has no unit. */
+  readonly failure?: Failure;
+}
+
+/** What decides the bytes of a conversion, as JSON. */
+export type SharedOptions = JsonObject;
+
+/** A conversion that many processes run together: JSON, and never changed after it was made. */
+export interface SharedPlan {
+  readonly format: "superchunk-plan";
+  readonly version: 1;
+  /** Version of superchunk that made it: another one may make other bytes. */
+  readonly software: string;
+  /** Digest of all the rest. Receipts name it. */
+  readonly id: string;
+  /** Paths or addresses of the sources, and the destination's. */
+  readonly from: readonly string[];
+  readonly to: string;
+  readonly options: SharedOptions;
+  /** True where several sources may be found, each of which may fail without the others. */
+  readonly isTree: boolean;
+  /** True where the destination lies in a Zarr group. */
+  readonly isInGroup: boolean;
+  readonly sources: readonly SharedSource[];
+}
+
+/** The options of a conversion as JSON. Throws `UNSUPPORTED` for those that a plan cannot carry. */
+export function packOptions(
+  options: ConvertOptions & { readonly concat?: boolean | undefined },
+): SharedOptions {
+  const { signal, onProgress, onDamage, onReceipt, encoder, resume, overwrite, dtype, ...others } = options;
+  if (resume === true || overwrite === true)
+    throw new SuperchunkError(
+      "BAD_ARGUMENT",
+      "a plan is for a destination that is free: resume and overwrite are not for it; the tasks without a receipt are what is left to do",
+      { field: "resume, overwrite" },
+    );
+  const packed = { ...others, ...(dtype === undefined ? {} : { dtype: formatDType(dtype) }) };
+  const defined = Object.entries(packed).filter(([, value]) => value !== undefined);
+  return parseJson(stringifyJson(Object.fromEntries(defined) as JsonObject), "options") as JsonObject;
+}
+
+/** The options of a plan. */
+export function unpackOptions({ dtype, ...others }: SharedOptions): ConvertOptions {
+  return {
+    ...(others as ConvertOptions),
+    ...(dtype === undefined ? {} : { dtype: parseDType(dtype as JsonValue & string, "options.dtype") }),
+  };
+}
+
+/** Formats whose objects are put whole, so that two processes may make the same one. */
+const SHAREABLE: ReadonlySet<ConvertFormat> = new Set(["zarr", "npy", "bloscpack", "parquet"]);
+
+/** Throws `UNSUPPORTED` for formats whose results are not put object by object. */
+export function assertShareable(to: ConvertFormat = "zarr"): void {
+  if (SHAREABLE.has(to)) return;
+  throw new SuperchunkError(
+    "UNSUPPORTED",
+    `${to} cannot be written by several processes: its folders are not put as one object; choose one of ${[...SHAREABLE].join(", ")}, or convert in one process`,
+    { field: "to", found: to },
+  );
+}
+
+/** The tasks of an array in an order that is the same in every process. */
+export async function orderedTasks(run: ArrayRun, signal: AbortSignal | undefined): Promise<Iterable<Task>> {
+  const tasks = run.tasks(signal);
+  if (Symbol.iterator in tasks) return tasks;
+  // A store lists in any order.
+  const found: Task[] = [];
+  for await (const task of tasks) found.push(task);
+  return found.sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/** Tasks as runs of equal sizes. */
+export function packTasks(tasks: Iterable<Task>): TaskRun[] {
+  const runs: [count: number, nbytes: number][] = [];
+  for (const { nbytes } of tasks) {
+    const last = runs.at(-1);
+    if (last !== undefined && last[1] === nbytes) last[0]++;
+    else runs.push([1, nbytes]);
+  }
+  return runs;
+}
+
+/** Where a unit is: a source, and for a task of it the number of its array and its own number there. */
+export interface UnitPlace {
+  readonly source: number;
+  readonly task?: { readonly array: number; readonly index: number };
+}
+
+/** The units of a plan, by number: in the order of the sources, their arrays and tasks. */
+export class Units {
+  readonly count: number;
+  /** Uncompressed bytes of each unit. */
+  readonly sizes: Float64Array;
+  readonly #sources: readonly SharedSource[];
+  /** Number of the first unit of each source. */
+  readonly #starts: Float64Array;
+
+  constructor({ sources }: Pick<SharedPlan, "sources">) {
+    this.#sources = sources;
+    this.#starts = new Float64Array(sources.length + 1);
+    for (const [index, source] of sources.entries())
+      this.#starts[index + 1] = at(this.#starts, index) + unitsIn(source);
+    this.count = at(this.#starts, sources.length);
+    this.sizes = new Float64Array(this.count);
+    let unit = 0;
+    for (const { tasks, nbytes, failure } of sources) {
+      if (failure !== undefined) continue;
+      if (tasks === undefined) this.sizes[unit++] = nbytes;
+      else
+        for (const [count, size] of tasks.flat()) {
+          this.sizes.fill(size, unit, unit + count);
+          unit += count;
+        }
+    }
+  }
+
+  /** The units of a source: from the first up to, not including, the end. */
+  of(source: number): { readonly first: number; readonly end: number } {
+    return { first: at(this.#starts, source), end: at(this.#starts, source + 1) };
+  }
+
+  /** Where a unit is. */
+  place(unit: number): UnitPlace {
+    let [low, high] = [0, this.#sources.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (at(this.#starts, middle) <= unit) low = middle;
+      else high = middle - 1;
+    }
+    const { tasks } = at(this.#sources, low);
+    if (tasks === undefined) return { source: low };
+    let index = unit - at(this.#starts, low);
+    for (const [array, runs] of tasks.entries()) {
+      const count = countTasks(runs);
+      if (index < count) return { source: low, task: { array, index } };
+      index -= count;
+    }
+    throw new RangeError(`the plan has no unit ${unit}`);
+  }
+
+  /** How messages name a unit. */
+  describe(unit: number): string {
+    const { source, task } = this.place(unit);
+    const { path } = at(this.#sources, source);
+    return task === undefined ? path : `${path} (array ${task.array}, task ${task.index})`;
+  }
+
+  /**
+   * The units of share `k` of `n` (from 0), in ascending order: dealt out by size, the largest first, forwards and back, so that
+   * shares are about equally large. The same in every process.
+   */
+  share(k: number, n: number): Uint32Array {
+    const order = Uint32Array.from({ length: this.count }, (_, unit) => unit);
+    if (n > 1) order.sort((a, b) => at(this.sizes, b) - at(this.sizes, a) || a - b);
+    const mine: number[] = [];
+    for (let first = 0, round = 0; first < order.length; first += n, round++) {
+      const index = first + (round % 2 === 0 ? k : n - 1 - k);
+      if (index < order.length) mine.push(at(order, index));
+    }
+    return Uint32Array.from(mine).sort();
+  }
+}
+
+function unitsIn({ tasks, failure }: SharedSource): number {
+  if (failure !== undefined) return 0;
+  return tasks === undefined ? 1 : tasks.reduce((sum, runs) => sum + countTasks(runs), 0);
+}
+
+/** Tasks in runs. */
+export function countTasks(runs: readonly TaskRun[]): number {
+  return runs.reduce((sum, [count]) => sum + count, 0);
+}

@@ -1,0 +1,155 @@
+/**
+ * Receipts of a shared plan, beside the destination: which units are done, what was put, and what failed.
+ *
+ * Each process writes objects of its own, with one line of JSON for each unit; so many receipts are read by a listing and few
+ * requests, and no two processes write the same object. A receipt is written after what it names is durable. A lost one costs
+ * time and no data: its unit is run again, and makes the same bytes.
+ */
+
+import type { ChunkCounts, Failure, NodeFailure, Receipt, SourceResult } from "../convert/pipeline.ts";
+import { isSuperchunkError } from "../errors.ts";
+import { parseJson, stringifyJson } from "../format/json.ts";
+import type { JsonObject } from "../format/types.ts";
+import { joinKey, splitKey } from "../store/key.ts";
+import { mapAhead } from "../store/pool.ts";
+import type { ReadableStore, WritableStore } from "../store/types.ts";
+
+/** Receipts in one object, at most: it is written again as it grows. */
+const MOST_LINES = 4096;
+/** Objects that are read at a time. */
+const READ_AHEAD = 16;
+
+/** What one unit came to. */
+export interface UnitReceipt {
+  readonly unit: number;
+  /** Digest of the source's state that was read. */
+  readonly source: string;
+  /** What was put. */
+  readonly objects?: readonly Receipt[];
+  /** Of a task: what happened to chunks, and what was lost. */
+  readonly counts?: ChunkCounts;
+  readonly notes?: readonly string[];
+  /** Of a whole source. */
+  readonly result?: SourceResult;
+  /** Nodes of it that were left out. */
+  readonly left?: readonly NodeFailure[];
+  /** How many documents it has, and the documents by path, where the root's may repeat them. */
+  readonly nodes?: number;
+  readonly described?: readonly (readonly [node: string, document: JsonObject])[];
+  /** Why it fails, and always will. */
+  readonly failure?: Failure;
+}
+
+/** One process that runs units. */
+export interface WorkerState {
+  /** Its name, which no other has. */
+  readonly worker: string;
+  readonly plan: string;
+  /** Milliseconds since 1970. */
+  readonly started: number;
+  readonly updated: number;
+  /** Units under way. */
+  readonly running: readonly number[];
+  /** True once it has ended its share. */
+  readonly ended: boolean;
+}
+
+/** Folder of the receipts of a conversion to `path`. */
+export function receiptsFolder(path: string, isHierarchy: boolean): string {
+  if (isHierarchy) return joinKey(path, ".superchunk/receipts");
+  const { folder, name } = splitKey(path);
+  return joinKey(folder, `.${name}.superchunk/receipts`);
+}
+
+/** The receipts that one process writes. */
+export class ReceiptLog {
+  readonly #store: WritableStore;
+  readonly #folder: string;
+  readonly #state: Pick<WorkerState, "worker" | "plan" | "started">;
+  readonly #running: ReadonlySet<number>;
+  #lines: string[] = [];
+  #segment = 0;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(
+    store: WritableStore,
+    folder: string,
+    state: Pick<WorkerState, "worker" | "plan" | "started">,
+    running: ReadonlySet<number>,
+  ) {
+    this.#store = store;
+    this.#folder = folder;
+    this.#state = state;
+    this.#running = running;
+  }
+
+  /** Writes receipts, one write after the other. */
+  async write(receipts: readonly UnitReceipt[], ended = false): Promise<void> {
+    const writing = this.#writing.then(() => this.#put(receipts, ended));
+    this.#writing = writing.catch(() => undefined); // thrown to the caller that asked for it
+    await writing;
+  }
+
+  async #put(receipts: readonly UnitReceipt[], ended: boolean): Promise<void> {
+    for (const receipt of receipts) this.#lines.push(stringifyJson(receipt as unknown as JsonObject));
+    const state = { ...this.#state, updated: Date.now(), running: [...this.#running], ended };
+    const text = `${[stringifyJson(state), ...this.#lines].join("\n")}\n`;
+    const key = joinKey(this.#folder, `${this.#state.worker}-${this.#segment}.jsonl`);
+    await this.#store.put(key, new TextEncoder().encode(text));
+    if (this.#lines.length < MOST_LINES) return;
+    this.#lines = [];
+    this.#segment++;
+  }
+}
+
+/** What the receipts of a plan say: each unit once, the first receipt that says it is done before any failure. */
+export interface ReceiptReader {
+  onReceipt(receipt: UnitReceipt): void;
+  onWorker?(state: WorkerState): void;
+}
+
+/** Reads all receipts of a plan. What a killed process left unreadable, and what is of another plan, counts as not there. */
+export async function readReceipts(
+  store: ReadableStore,
+  folder: string,
+  { id, units }: { readonly id: string; readonly units: number },
+  { onReceipt, onWorker }: ReceiptReader,
+): Promise<void> {
+  const names: string[] = [];
+  for await (const { name, kind } of store.list(folder))
+    if (kind === "object" && name.endsWith(".jsonl")) names.push(name);
+  const done = new Uint8Array(units);
+  const failed = new Map<number, UnitReceipt>();
+  const read = (name: string): Promise<Uint8Array | undefined> => store.get(joinKey(folder, name));
+  for await (const bytes of mapAhead(names.sort(), READ_AHEAD, read)) {
+    const [head, ...lines] = new TextDecoder().decode(bytes).split("\n");
+    const state = parseLine<WorkerState>(head);
+    if (state?.plan !== id) continue;
+    onWorker?.(state);
+    for (const line of lines) {
+      const receipt = parseLine<UnitReceipt>(line);
+      const unit = receipt?.unit;
+      if (receipt === undefined || unit === undefined || !(unit < units) || done[unit] === 1) continue;
+      if (receipt.failure !== undefined) failed.set(unit, receipt);
+      else {
+        done[unit] = 1;
+        failed.delete(unit);
+        onReceipt(receipt);
+      }
+    }
+  }
+  for (const receipt of failed.values()) onReceipt(receipt);
+}
+
+function parseLine<T extends object>(line: string | undefined): T | undefined {
+  if (line === undefined || line === "") return undefined;
+  try {
+    const value = parseJson(line, "receipt");
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as unknown as T)
+      : undefined;
+  } catch (error) {
+    if (isSuperchunkError(error) && error.isDamage) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,312 @@
+/** A share of a plan: its units run, each receipt written after what it names is durable. */
+
+import { at } from "../bytes/at.ts";
+import { encodeHere } from "../codec/index.ts";
+import { failureOf } from "../convert/failure.ts";
+import type {
+  ChunkCounts,
+  ConvertOptions,
+  Failure,
+  NodeFailure,
+  Receipt,
+  Task,
+} from "../convert/pipeline.ts";
+import { MOST_CONSOLIDATED, type PlannedSource } from "../convert/run/conversion.ts";
+import {
+  BatchPublisher,
+  holdDocuments,
+  type Publisher,
+  publishDirectly,
+} from "../convert/run/conversion-store.ts";
+import { deleteTree } from "../convert/run/destination.ts";
+import { runSource } from "../convert/run/run-source.ts";
+import { isSuperchunkError, SuperchunkError } from "../errors.ts";
+import { joinKey } from "../store/key.ts";
+import { runPooled } from "../store/pool.ts";
+import {
+  FAILED,
+  isFinished,
+  MAY_PASS,
+  type Opened,
+  openJob,
+  readStates,
+  type SharedJob,
+  stageOf,
+  takeDestination,
+} from "./job.ts";
+import { orderedTasks } from "./plan.ts";
+import { ReceiptLog, type UnitReceipt } from "./receipts.ts";
+
+/** Units that one process runs at a time. */
+const UNITS_AT_ONCE = 4;
+/** Receipts are written after this many milliseconds, or when the share ends. */
+const RECEIPTS_EVERY = 1000;
+
+/** How a share is run. */
+export interface ShareOptions extends Pick<ConvertOptions, "signal" | "onProgress" | "encoder"> {
+  /** Share `k` of `n`, counted from 1. Default all. */
+  readonly share?: { readonly k: number; readonly n: number } | undefined;
+  /** Units at a time. Default 4. */
+  readonly jobs?: number | undefined;
+  /** Name of this process in receipts. Default a random one. */
+  readonly worker?: string | undefined;
+  /** Run units again that have failed for good. */
+  readonly retryFailed?: boolean | undefined;
+}
+
+/** A source of which units could not be run. */
+export interface ShareFailure extends Failure {
+  readonly path: string;
+  /** How many of its units. */
+  readonly units: number;
+  /** True where it fails whenever it is run; `finish` then leaves it out, or says why it cannot. */
+  readonly isFinal: boolean;
+}
+
+/** What became of a share. */
+export interface ShareResult {
+  readonly plan: string;
+  /** Units of the share. */
+  readonly units: number;
+  readonly done: number;
+  /** Units that had a receipt before. */
+  readonly kept: number;
+  readonly failed: number;
+  /** Uncompressed bytes of the units that were done. */
+  readonly nbytes: number;
+  readonly failures: readonly ShareFailure[];
+}
+
+/** One run of a share. */
+class Share {
+  readonly #job: Opened;
+  readonly #settings: ShareOptions;
+  readonly #batch: BatchPublisher | undefined;
+  readonly #publisher: Publisher;
+  readonly #log: ReceiptLog;
+  readonly #running = new Set<number>();
+  readonly #planned = new Map<number, Promise<PlannedSource>>();
+  readonly #failures = new Map<string, ShareFailure>();
+  #waiting: UnitReceipt[] = [];
+  #written = Date.now();
+  #done = 0;
+  #nbytes = 0;
+  #total = 0;
+
+  constructor(job: Opened, settings: ShareOptions) {
+    const { store, plan, target, receipts } = job;
+    this.#job = job;
+    this.#settings = settings;
+    const isBatch = plan.isTree && target.isHierarchy && store.sync !== undefined;
+    this.#batch = isBatch ? new BatchPublisher(store) : undefined;
+    this.#publisher = this.#batch ?? publishDirectly(store);
+    const worker = settings.worker ?? `worker-${Math.random().toString(36).slice(2)}`;
+    const state = { worker, plan: plan.id, started: Date.now() };
+    this.#log = new ReceiptLog(store, receipts, state, this.#running);
+  }
+
+  async run(): Promise<ShareResult> {
+    const { units, plan } = this.#job;
+    const { share: { k, n } = { k: 1, n: 1 }, signal, jobs = UNITS_AT_ONCE, retryFailed } = this.#settings;
+    const mine = units.share(k - 1, n);
+    const known = await readStates(this.#job);
+    const todo = mine.filter((unit) => known[unit] === 0 || (known[unit] === FAILED && retryFailed === true));
+    this.#total = todo.reduce((sum, unit) => sum + at(units.sizes, unit), 0);
+    try {
+      await runPooled(this.#steps(todo), jobs, (step, inner) => this.#take(step, inner), signal);
+    } finally {
+      if (mine.length > 0) await this.#writeReceipts(true);
+    }
+    const failures = [...this.#failures.values()];
+    return {
+      plan: plan.id,
+      units: mine.length,
+      done: this.#done,
+      kept: mine.length - todo.length,
+      failed: failures.reduce((sum, each) => sum + each.units, 0),
+      nbytes: this.#nbytes,
+      failures,
+    };
+  }
+
+  /** Units in order, so that a source is opened once for all of its tasks. */
+  async *#steps(todo: Uint32Array): AsyncGenerator<Step> {
+    const { units } = this.#job;
+    for (let first = 0; first < todo.length; ) {
+      const { source, task } = units.place(at(todo, first));
+      const { end: limit } = units.of(source);
+      let end = first;
+      while (end < todo.length && at(todo, end) < limit) end++;
+      const own = todo.subarray(first, end);
+      first = end;
+      if (task === undefined) yield { unit: at(own, 0), source };
+      else yield* this.#taskSteps(source, own);
+    }
+  }
+
+  async *#taskSteps(source: number, own: Uint32Array): AsyncGenerator<Step> {
+    const { units, plan } = this.#job;
+    const { signal } = this.#settings;
+    let next = 0;
+    try {
+      const { run } = await this.#planOf(source);
+      let unit = units.of(source).first;
+      for (const [array, each] of run.arrays.entries()) {
+        for (const task of await orderedTasks(each, signal)) {
+          if (unit === own[next]) {
+            yield { unit, source, task, array };
+            next++;
+          }
+          unit++;
+        }
+      }
+      if (unit !== units.of(source).end)
+        throw new SuperchunkError(
+          "CONFLICT",
+          "the source has other objects than when the plan was made; plan again, to another destination",
+          { path: at(plan.sources, source).path, field: "tasks" },
+        );
+    } catch (error) {
+      signal?.throwIfAborted();
+      for (const unit of own.subarray(next)) await this.#fail(unit, source, error);
+    } finally {
+      this.#planned.delete(source);
+    }
+  }
+
+  #planOf(source: number): Promise<PlannedSource> {
+    const known = this.#planned.get(source);
+    if (known !== undefined) return known;
+    const planning = this.#job.planOf(source);
+    planning.catch(() => undefined); // thrown to the callers
+    this.#planned.set(source, planning);
+    return planning;
+  }
+
+  async #take(step: Step, signal: AbortSignal): Promise<void> {
+    const { unit, source } = step;
+    this.#running.add(unit);
+    try {
+      const made =
+        step.task === undefined ? await this.#runWhole(source, signal) : await this.#runTask(step, signal);
+      const { fingerprint = "" } = at(this.#job.plan.sources, source);
+      this.#waiting.push({ unit, source: fingerprint, ...made });
+      this.#done++;
+      this.#nbytes += at(this.#job.units.sizes, unit);
+    } catch (error) {
+      signal.throwIfAborted();
+      await this.#fail(unit, source, error);
+    } finally {
+      this.#running.delete(unit);
+    }
+    const { path: label } = at(this.#job.plan.sources, source);
+    this.#settings.onProgress?.({ done: this.#nbytes, total: this.#total, label });
+    await this.#batch?.flushIfFull(signal);
+    if (Date.now() - this.#written > RECEIPTS_EVERY) await this.#writeReceipts(false);
+  }
+
+  /** A unit that cannot be run. What always fails gets a receipt; what another run may do leaves none. */
+  async #fail(unit: number, source: number, error: unknown): Promise<void> {
+    const { path, fingerprint = "" } = at(this.#job.plan.sources, source);
+    const failure = failureOf(error, path);
+    const isFinal = !MAY_PASS.has(failure.code);
+    const { units = 0 } = this.#failures.get(path) ?? {};
+    this.#failures.set(path, { path, ...failure, isFinal, units: units + 1 });
+    if (isFinal) this.#waiting.push({ unit, source: fingerprint, failure });
+  }
+
+  /** Makes a small source, from its objects to its documents. */
+  async #runWhole(source: number, signal: AbortSignal): Promise<Partial<UnitReceipt>> {
+    const { plan, target, store, options, path } = this.#job;
+    const { node } = at(plan.sources, source);
+    const key = joinKey(path, node);
+    const objects: Receipt[] = [];
+    const { run } = await this.#job.planOf(source);
+    const discard = async (below: string): Promise<void> => {
+      const folder = target.isHierarchy ? joinKey(key, below) : below;
+      this.#batch?.forget(folder);
+      await deleteTree(store, folder, new Set());
+    };
+    const context = {
+      ...{ target, store, publisher: this.#publisher },
+      options: { ...options, onReceipt: (receipt: Receipt) => void objects.push(receipt) },
+    };
+    try {
+      const settings = { keep: "nothing" as const, discard, signal, onProgress: () => undefined };
+      const { result, failed } = await runSource(run, context, settings);
+      const left = failed.map((each): NodeFailure => {
+        return { path: each.source, node: each.path, ...failureOf(each.error, each.source) };
+      });
+      const described = [...run.described(new Set(failed.map((each) => each.path)))];
+      const isFew = plan.isTree && plan.sources.length <= MOST_CONSOLIDATED;
+      return { objects, result, left, nodes: described.length, ...(isFew ? { described } : {}) };
+    } catch (error) {
+      // Another process may have made what fails here only now.
+      if (target.isHierarchy && isSuperchunkError(error) && !MAY_PASS.has(error.code) && !signal.aborted)
+        await discard("");
+      throw error;
+    }
+  }
+
+  /** Makes the object of one task; `finish` publishes the array. */
+  async #runTask({ source, task, array }: Step, signal: AbortSignal): Promise<Partial<UnitReceipt>> {
+    const { target, store, options } = this.#job;
+    if (task === undefined || array === undefined) throw new RangeError("the unit is not a task");
+    const { run } = await this.#planOf(source);
+    const objects: Receipt[] = [];
+    const notes: string[] = [];
+    const counts: ChunkCounts = { copied: 0, padded: 0, recoded: 0, oddTypesize: 0 };
+    const held = holdDocuments(store, {
+      isDocument: target.isDocument,
+      hidesFiles: false,
+      publisher: this.#publisher,
+      onReceipt: (receipt) => void objects.push(receipt),
+    });
+    await at(run.arrays, array).run(task, {
+      ...{ store: held.store, encoder: options.encoder ?? encodeHere, signal, counts },
+      advance: () => undefined,
+      note: (text) => void notes.push(text),
+    });
+    await held.publish(signal);
+    return { objects, counts, ...(notes.length === 0 ? {} : { notes }) };
+  }
+
+  /** Writes the receipts of what is done, after that is durable. */
+  async #writeReceipts(ended: boolean): Promise<void> {
+    this.#written = Date.now();
+    const receipts = this.#waiting;
+    this.#waiting = [];
+    await this.#batch?.finish();
+    await this.#log.write(receipts, ended);
+    this.#written = Date.now();
+  }
+}
+
+/** One unit with what it takes to run it. */
+interface Step {
+  readonly unit: number;
+  readonly source: number;
+  readonly task?: Task;
+  readonly array?: number;
+}
+
+/**
+ * Runs the units of a share that have no receipt. A unit that fails does not stop the others; a full or read-only destination and an
+ * abort do.
+ *
+ * @throws CONFLICT where something else lies at the destination; NO_SPACE, READ_ONLY, IO
+ */
+export async function runShared(job: SharedJob, options: ShareOptions): Promise<ShareResult> {
+  const { k, n } = options.share ?? { k: 1, n: 1 };
+  if (!(Number.isInteger(k) && Number.isInteger(n) && k >= 1 && k <= n))
+    throw new SuperchunkError("BAD_ARGUMENT", "a share is K/N with K from 1 to N", {
+      field: "share",
+      found: `${k}/${n}`,
+    });
+  const { signal, encoder } = options;
+  const opened = openJob(job, { signal, encoder });
+  if ((await stageOf(opened)) === "published" || (await isFinished(opened)))
+    return { plan: job.plan.id, units: 0, done: 0, kept: 0, failed: 0, nbytes: 0, failures: [] };
+  await takeDestination(opened);
+  return new Share(opened, options).run();
+}

@@ -1,0 +1,123 @@
+/** `superchunk plan`, `run`, `finish` and `status` as they are typed, and the share that a scheduler says. */
+import { cp, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { shareOf } from "../../cli/commands/plan.ts";
+import { FileStore } from "../../src/node/index.ts";
+import { runCli } from "../cli/harness.ts";
+import { keysOf } from "../convert/to-zarr/read-back.ts";
+import { corpusFolder } from "../fixtures/manifest.ts";
+import { temporaryFolder } from "../folder.ts";
+
+const tables = join(corpusFolder, "ctable");
+
+it.each(["plan.json", "plan"])("three shares of a folder (%s) make what convert makes", async (name) => {
+  const folder = temporaryFolder();
+  const at = (each: string): string => join(folder, each);
+  const planned = await runCli(["plan", tables, at("shared.zarr"), "-o", at(name), "--verify"]);
+  expect([planned.code, planned.out]).toEqual([0, expect.stringContaining("4 archives, 4 tasks")]);
+  expect((await runCli(["plan", tables, at("other.zarr"), "-o", at(name)])).err).toContain(name);
+  expect((await runCli(["run", at(name), "--task", "1/3"])).code).toBe(0);
+  const early = await runCli(["finish", at(name)]);
+  expect([early.code, early.err]).toEqual([1, expect.stringContaining("tasks have no receipt")]);
+  const status = JSON.parse((await runCli(["status", at(name), "--json"])).out) as object;
+  expect(status).toMatchObject({ stage: "running", units: 4, failed: 0 });
+  for (const task of ["2/3", "3/3"]) await runCli(["run", at(name), "--task", task]);
+  expect((await runCli(["status", at(name)])).out).toContain("4 of 4 done");
+  const ended = await runCli(["finish", at(name)]);
+  expect([ended.code, ended.out]).toEqual([0, expect.stringMatching(/^4 archives converted: .*verified/)]);
+  expect((await runCli(["finish", at(name)])).out).toContain("nothing is left to do");
+  expect((await runCli(["convert", tables, at("straight.zarr")])).code).toBe(0);
+  const [shared, straight] = [new FileStore(at("shared.zarr")), new FileStore(at("straight.zarr"))];
+  const keys = (await keysOf(straight)).sort();
+  expect((await keysOf(shared)).sort()).toEqual(keys);
+  for (const key of keys) expect(await shared.get(key), key).toEqual(await straight.get(key));
+});
+
+it("a table as Parquet, and an npy file, are planned too; a bcolz folder is refused", async () => {
+  const folder = temporaryFolder();
+  const source = join(tables, "bcolz-daily-equities");
+  for (const [from, to] of [
+    [source, "daily.parquet"],
+    [join(source, "close"), "close.npy"],
+  ] as const) {
+    const [plan, shared, straight] = [
+      join(folder, `${to}.json`),
+      join(folder, to),
+      join(folder, `straight-${to}`),
+    ];
+    expect((await runCli(["plan", from, shared, "-o", plan])).code).toBe(0);
+    expect((await runCli(["run", plan])).code).toBe(0);
+    expect((await runCli(["finish", plan])).code).toBe(0);
+    expect((await runCli(["convert", from, straight])).code).toBe(0);
+    expect(await readFile(shared)).toEqual(await readFile(straight));
+  }
+  const refused = await runCli(["plan", source, join(folder, "x.bcolz"), "-o", join(folder, "x.json")]);
+  expect([refused.code, refused.err]).toEqual([
+    1,
+    expect.stringContaining("cannot be written by several processes"),
+  ]);
+});
+
+it("a plan that was edited, and one whose source has changed, are refused with what to do", async () => {
+  const folder = temporaryFolder();
+  const [source, plan] = [join(folder, "prices"), join(folder, "plan.json")];
+  await cp(join(corpusFolder, "carray", "bcolz-f8-chunks"), source, { recursive: true });
+  expect((await runCli(["plan", source, join(folder, "out.zarr"), "-o", plan])).code).toBe(0);
+  const text = await readFile(plan, "utf8");
+  await writeFile(plan, text.replace("out.zarr", "etc.zarr"));
+  const edited = await runCli(["run", plan]);
+  expect([edited.code, edited.err]).toEqual([3, expect.stringContaining("make it again")]);
+  await writeFile(plan, text);
+  await rm(source, { recursive: true });
+  await cp(join(corpusFolder, "carray", "blz-f8"), source, { recursive: true });
+  const changed = await runCli(["run", plan, "--json"]);
+  expect(changed.code).toBe(1);
+  expect(changed.out).toContain("plan again");
+});
+
+it.each<[string, Record<string, string>, number | undefined, readonly [number, number] | undefined]>([
+  [
+    "of a Slurm array from 0",
+    { SLURM_ARRAY_TASK_ID: "0", SLURM_ARRAY_TASK_MIN: "0", SLURM_ARRAY_TASK_COUNT: "5" },
+    undefined,
+    [1, 5],
+  ],
+  [
+    "of a Slurm array from 1",
+    { SLURM_ARRAY_TASK_ID: "5", SLURM_ARRAY_TASK_MIN: "1", SLURM_ARRAY_TASK_COUNT: "5" },
+    undefined,
+    [5, 5],
+  ],
+  [
+    "of a Slurm array with a step",
+    {
+      SLURM_ARRAY_TASK_ID: "8",
+      SLURM_ARRAY_TASK_MIN: "0",
+      SLURM_ARRAY_TASK_STEP: "4",
+      SLURM_ARRAY_TASK_COUNT: "3",
+    },
+    undefined,
+    [3, 3],
+  ],
+  [
+    "of an AWS Batch array",
+    { AWS_BATCH_JOB_ARRAY_INDEX: "0", AWS_BATCH_JOB_ARRAY_SIZE: "9" },
+    undefined,
+    [1, 9],
+  ],
+  ["of an indexed Job", { JOB_COMPLETION_INDEX: "3" }, 4, [4, 4]],
+  ["of GNU parallel", { PARALLEL_SEQ: "2" }, 4, [2, 4]],
+  ["of nobody", {}, undefined, undefined],
+  ["of GNU parallel that does not say of how many", { PARALLEL_SEQ: "2" }, undefined, undefined],
+])("the share %s", (_, env, shares, wanted) => {
+  const { share } = shareOf({ shares }, env);
+  expect(share === undefined ? undefined : [share.k, share.n]).toEqual(wanted);
+});
+
+it.each<[string, Record<string, string>, number | undefined]>([
+  ["which share it is, and not of how many", { JOB_COMPLETION_INDEX: "3" }, undefined],
+  ["of how many, and not which", {}, 4],
+])("a scheduler that says %s is not guessed at", (_, env, shares) => {
+  expect(() => shareOf({ shares }, env)).toThrow(/give --(?:shares|task)/);
+});

@@ -1,0 +1,264 @@
+/** Plans that many processes share: the result is that of one `convert`, byte for byte, whatever happens to the processes. */
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import type { ConvertOptions } from "../../src/convert/pipeline.ts";
+import { parseDType } from "../../src/format/dtype.ts";
+import { finishShared, statusOf } from "../../src/plan/finish.ts";
+import { checkPlan, planShared, type SharedJob } from "../../src/plan/job.ts";
+import { Units } from "../../src/plan/plan.ts";
+import { runShared, type ShareResult } from "../../src/plan/run.ts";
+import { MemoryStore } from "../../src/store/memory.ts";
+import type { WritableStore } from "../../src/store/types.ts";
+import { interceptStore } from "../../src/store/wrappers/intercept.ts";
+import { convert } from "../../src/zarr.ts";
+import { putCarray, putRaw } from "../convert/to-zarr/make-archive.ts";
+import { keysOf } from "../convert/to-zarr/read-back.ts";
+import { randomFrom } from "../crash/random.ts";
+import { sweep } from "../scope.ts";
+import { withFaults } from "../store/faulty.ts";
+
+const FACTS = { software: "test", from: ["in"], to: "out" };
+const ROWS = 2000;
+
+/** Archives in folders; `damaged` names one whose storage document is broken, if any. */
+async function makeTree({ count = 9, damaged = "" } = {}): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  for (let i = 0; i < count; i++) {
+    const key = `in/${i % 2 === 0 ? "even" : "odd"}/${i}.bcolz`;
+    const values = new Uint8Array(Float64Array.from({ length: 40 * (i + 1) }, (_, row) => row * i).buffer);
+    await putCarray(store, key, values, 16, { dtype: "float64", shape: [40 * (i + 1)] });
+    if (key.includes(`/${damaged}.`)) await store.put(`${key}/meta/storage`, Uint8Array.of(0x7b));
+  }
+  return store;
+}
+
+/** One array of many chunks, which is cut into tasks. */
+async function makeArray(): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  const values = new Uint8Array(Float64Array.from({ length: ROWS }, (_, row) => row).buffer);
+  await putCarray(store, "in", values, 20, { dtype: "float64", shape: [ROWS] });
+  return store;
+}
+
+type Objects = Readonly<Record<string, string>>;
+
+async function objectsOf(store: MemoryStore): Promise<Objects> {
+  const keys = (await keysOf(store)).sort();
+  const texts = keys.map(async (key) => [key, Buffer.from((await store.get(key)) ?? []).toString("base64")]);
+  return Object.fromEntries(await Promise.all(texts)) as Objects;
+}
+
+/** What one `convert` makes. */
+async function straight(source: MemoryStore, options: ConvertOptions = {}): Promise<Objects> {
+  const target = new MemoryStore();
+  await convert(
+    { store: source, path: "in" },
+    { store: target, path: "out" },
+    { ...options, skipFailed: true },
+  );
+  return objectsOf(target);
+}
+
+async function planOf(
+  source: MemoryStore,
+  target: WritableStore,
+  options: ConvertOptions = {},
+): Promise<SharedJob> {
+  const [from, to] = [
+    { store: source, path: "in" },
+    { store: target, path: "out" },
+  ];
+  return { plan: await planShared(from, to, options, FACTS), source: from, destination: to };
+}
+
+const ARRAY_OPTIONS: ConvertOptions = { chunksPerShard: 4 };
+
+describe.each([
+  ["a folder of archives", makeTree, {}],
+  ["a folder of archives, each a file of values", makeTree, { to: "npy" }],
+  ["one array in tasks", makeArray, ARRAY_OPTIONS],
+  ["one array in tasks, compared", makeArray, { ...ARRAY_OPTIONS, verify: true }],
+] as const)("%s", (_, make, options) => {
+  it("in seven shares is what one conversion makes", async () => {
+    const source = await make();
+    const target = new MemoryStore();
+    const job = await planOf(source, target, options);
+    const units = new Units(job.plan).count;
+    expect(units).toBeGreaterThan(7);
+    const results: ShareResult[] = [];
+    for (let k = 1; k <= 7; k++) results.push(await runShared(job, { share: { k, n: 7 } }));
+    expect(results.reduce((sum, { done }) => sum + done, 0)).toBe(units);
+    expect(
+      Math.max(...results.map((each) => each.units)) - Math.min(...results.map((each) => each.units)),
+    ).toBeLessThanOrEqual(1);
+    expect(await finishShared(job)).toMatchObject({ failed: 0 });
+    expect(await objectsOf(target)).toEqual(await straight(source, options));
+    // All of it is idempotent.
+    expect((await runShared(job, {})).done).toBe(0);
+    expect(await finishShared(job)).toBeUndefined();
+    expect(await objectsOf(target)).toEqual(await straight(source, options));
+  });
+
+  it("publishes nothing before its end, and says which tasks are missing", async () => {
+    const source = await make();
+    const target = new MemoryStore();
+    const job = await planOf(source, target, options);
+    await runShared(job, { share: { k: 1, n: 3 } });
+    await expect(finishShared(job)).rejects.toMatchObject({
+      code: "INCOMPLETE",
+      details: { field: "tasks" },
+    });
+    expect(await target.get("out/zarr.json")).toBeUndefined();
+    const status = await statusOf(job);
+    expect(status).toMatchObject({ stage: "running", failed: 0, running: 0 });
+    expect(status.done).toBeLessThan(status.units);
+    await runShared(job, {});
+    expect((await statusOf(job)).done).toBe(status.units);
+    await finishShared(job);
+    expect((await statusOf(job)).stage).toBe("finished");
+  });
+
+  it("is the same where the process that ends it is killed at any write", async () => {
+    const source = await make();
+    const wanted = await straight(source, options);
+    const target = new MemoryStore();
+    const job = await planOf(source, target, options);
+    await runShared(job, {});
+    const before = await objectsOf(target);
+    let wasKilled = true;
+    for (let failAt = 1; wasKilled; failAt += sweep(1, 5)) {
+      const copy = new MemoryStore(
+        Object.entries(before).map(([key, text]) => [key, new Uint8Array(Buffer.from(text, "base64"))]),
+      );
+      const faulty = withFaults(copy, {
+        failAt,
+        kind: failAt % 2 === 0 ? "crash" : "crash-after",
+        counts: "writes",
+      });
+      const at = (store: WritableStore): SharedJob => ({ ...job, destination: { store, path: "out" } });
+      await finishShared(at(faulty.store)).catch(() => undefined);
+      wasKilled = faulty.failed();
+      await finishShared(at(copy));
+      expect(await objectsOf(copy), `killed at write ${failAt}`).toEqual(wanted);
+    }
+  });
+});
+
+describe("a scheduler that delays, doubles, reorders and kills", () => {
+  const seeds = Array.from({ length: sweep(200, 8) }, (_, seed) => seed);
+
+  it.each(seeds)("loses and doubles nothing (seed %i)", async (seed) => {
+    const random = randomFrom(seed);
+    const isTree = seed % 2 === 0;
+    const source = await (isTree ? makeTree() : makeArray());
+    const options = isTree ? {} : ARRAY_OPTIONS;
+    const target = new MemoryStore();
+    const job = await planOf(source, target, options);
+    const shares = 2 + Math.floor(random() * 4);
+    // Every share is given out once, and some again, while the first is still under way.
+    const orders = Array.from({ length: shares * 2 }, () => 1 + Math.floor(random() * shares));
+    await Promise.all(
+      orders.map((k, i) =>
+        runShared(unreliable(job, random), { share: { k, n: shares }, worker: `w${i}` }).catch(
+          () => undefined,
+        ),
+      ),
+    );
+    await runShared(unreliable(job, random), {}).catch(() => undefined);
+    // A process that was thought dead goes on while another ends the plan.
+    await runShared(job, { worker: "last" });
+    await finishShared(job);
+    expect(await objectsOf(target)).toEqual(await straight(source, options));
+  });
+
+  /** The same job in a process whose calls take their time, and which may die at any of them. */
+  function unreliable(job: SharedJob, random: () => number): SharedJob {
+    let left = random() < 0.3 ? Number.POSITIVE_INFINITY : Math.floor(random() * 120);
+    const live = async (): Promise<void> => {
+      for (let turns = Math.floor(random() * 4); turns > 0; turns--) await setImmediate();
+      if (--left < 0) throw new Error("the process is dead");
+    };
+    const store = interceptStore(job.destination.store, {
+      async onCall(_, proceed) {
+        await live();
+        return proceed();
+      },
+      onSync: (_, proceed) => proceed(),
+      onList: live,
+    });
+    return { ...job, destination: { ...job.destination, store } };
+  }
+});
+
+describe("a source", () => {
+  it("that changed since the plan was made is named, and the others are run", async () => {
+    const source = await makeTree();
+    const target = new MemoryStore();
+    const job = await planOf(source, target);
+    await putCarray(source, "in/odd/3.bcolz", new Uint8Array(800), 16, { dtype: "float64", shape: [100] });
+    const { failures, done } = await runShared(job, {});
+    expect(done).toBe(8);
+    expect(failures).toMatchObject([{ code: "CONFLICT", isFinal: false }]);
+    expect(failures[0]?.path).toContain("odd/3.bcolz");
+    await expect(finishShared(job)).rejects.toMatchObject({ code: "INCOMPLETE" });
+    expect(await target.get("out/zarr.json")).toBeUndefined();
+  });
+
+  it("that always fails is told once, and does not stop the rest", async () => {
+    const source = await makeTree({ damaged: "4" });
+    const target = new MemoryStore();
+    const job = await planOf(source, target);
+    for (const k of [1, 2, 3]) await runShared(job, { share: { k, n: 3 } });
+    expect((await statusOf(job)).failures).toHaveLength(1);
+    const result = await finishShared(job);
+    expect(result).toMatchObject({ converted: 8, failed: 1 });
+    expect(await objectsOf(target)).toEqual(await straight(source));
+  });
+});
+
+describe("a plan", () => {
+  it("has a few bytes for an array, however many tasks that has", async () => {
+    const { plan } = await planOf(await makeArray(), new MemoryStore(), ARRAY_OPTIONS);
+    expect(new Units(plan).count).toBe(25);
+    expect(JSON.stringify(plan).length).toBeLessThan(600);
+  });
+
+  it("is a function of its source and options, and keeps a dtype that was given", async () => {
+    const source = await makeTree();
+    const options = { shardSize: 4096 } as const;
+    const [first, second] = [
+      await planOf(source, new MemoryStore(), options),
+      await planOf(source, new MemoryStore(), options),
+    ];
+    expect(first.plan).toEqual(second.plan);
+    expect((await planOf(source, new MemoryStore())).plan.id).not.toBe(first.plan.id);
+    const raw = new MemoryStore();
+    await putRaw(raw, "in", new Uint8Array(80));
+    const packed = (await planOf(raw, new MemoryStore(), { dtype: parseDType("<i8", "dtype") })).plan;
+    expect(packed.options["dtype"]).toBe("<i8");
+  });
+
+  it("that was edited or cut is refused", async () => {
+    const { plan } = await planOf(await makeTree(), new MemoryStore());
+    await checkPlan(JSON.parse(JSON.stringify(plan)) as typeof plan, "plan.json");
+    await expect(checkPlan({ ...plan, sources: plan.sources.slice(1) }, "plan.json")).rejects.toMatchObject({
+      code: "CHECKSUM_MISMATCH",
+      details: { path: "plan.json", field: "id" },
+    });
+  });
+
+  it.each([
+    ["a destination that is taken", {}, "CONFLICT"],
+    ["a format whose results are folders that are not one object", { to: "bcolz" }, "UNSUPPORTED"],
+    ["a conversion to go on with", { resume: true }, "BAD_ARGUMENT"],
+  ] as const)("is refused for %s", async (_, options, code) => {
+    const taken = new MemoryStore([["out/zarr.json", new TextEncoder().encode("{}")]]);
+    const target = code === "CONFLICT" ? taken : new MemoryStore();
+    await expect(planOf(await makeTree(), target, options)).rejects.toMatchObject({ code });
+  });
+
+  it("has no share beyond the last", async () => {
+    const job = await planOf(await makeTree(), new MemoryStore());
+    await expect(runShared(job, { share: { k: 4, n: 3 } })).rejects.toMatchObject({ code: "BAD_ARGUMENT" });
+  });
+});
