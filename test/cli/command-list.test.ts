@@ -1,7 +1,7 @@
 /** Which commands are loaded for which first argument. */
 import { Command } from "commander";
 import { expect, test } from "vitest";
-import { loadCommands } from "../../cli/command-list.ts";
+import { COMMAND_NAMES, loadCommands } from "../../cli/command-list.ts";
 import { Context } from "../../cli/context.ts";
 
 const { stdin, stdout, stderr } = process;
@@ -15,7 +15,8 @@ async function namesFor(first: string | undefined): Promise<readonly string[]> {
 
 test("a first argument that names a command loads that one alone, each under its own name", async () => {
   const all = await namesFor(undefined);
-  expect(all).toHaveLength(24);
+  expect(all.length).toBeGreaterThan(20);
+  expect([...all].sort()).toEqual([...COMMAND_NAMES].sort());
   for (const name of all) expect(await namesFor(name)).toEqual([name]);
 });
 
