@@ -13,6 +13,7 @@ import { hdf5 } from "./hdf5.ts";
 import { killed } from "./killed.ts";
 import { link } from "./link.ts";
 import { live } from "./live.ts";
+import { machines } from "./machines.ts";
 import { native } from "./native.ts";
 import { parquet } from "./parquet.ts";
 import { type PeerName, peerNames, preparePeers, type ReadyPeer } from "./peers.ts";
@@ -45,6 +46,7 @@ const SUITES: readonly Suite[] = [
   native,
   guides,
   xarray,
+  machines,
 ];
 
 /** Runs the named suites, or all. Resolves with the exit code: 0 where every check passed, 1, or 2 for wrong use. */
