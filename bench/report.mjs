@@ -6,9 +6,12 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** The folder for data that are made once; `BENCH_DATA` chooses another disk. */
+/**
+ * The folder for data that are made once; `BENCH_DATA` chooses another disk. The number is to change whenever what is made
+ * changes.
+ */
 export function workFolder() {
-  const folder = process.env.BENCH_DATA ?? join(root, ".cache", "bench");
+  const folder = join(process.env.BENCH_DATA ?? join(root, ".cache", "bench"), "data-2");
   mkdirSync(folder, { recursive: true });
   return folder;
 }

@@ -1,90 +1,108 @@
 /**
- * Decoding against numcodecs.js: `node bench/codec/decode.mjs [--size BYTES] [--json FILE] [--library MODULE]`.
+ * Decoding against libblosc and numcodecs.js: `node bench/codec/decode.mjs [--size BYTES] [--rounds N] [--json FILE] [NAME…]`.
  *
- * Both decode the same chunks into a buffer that is used again; medians, one thread. Losses against the bars are printed.
+ * All decode the same chunks into a buffer that is used again; least times, one thread. Losses against the bars are printed.
+ * Names choose works or samples: "lz4 shuffle", "categories uint8".
  */
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import Blosc from "numcodecs/blosc";
+import { EXTREMES, makeSample, SAMPLES } from "../samples.mjs";
 import { startLibblosc } from "./libblosc.mjs";
-import { SAMPLES } from "./samples.mjs";
-import { medianSeconds } from "./timing.mjs";
+import { printSummary } from "./summary.mjs";
+import { leastSeconds } from "./timing.mjs";
 
-const { values: options } = parseArgs({
+const { values: options, positionals: only } = parseArgs({
+  allowPositionals: true,
   options: {
     size: { type: "string", default: String(1 << 20) },
+    rounds: { type: "string", default: "11" },
     json: { type: "string" },
     library: { type: "string", default: "superchunk/blosc" },
   },
 });
 const blosc = await import(options.library);
 const size = Number(options.size);
+const rounds = Number(options.rounds);
 const peer = Blosc.fromConfig({ id: "blosc", cname: "lz4", clevel: 5, shuffle: 1, blocksize: 0 });
 
-const SETTINGS = [
-  { cname: "lz4", shuffle: "shuffle" },
-  { cname: "blosclz", shuffle: "shuffle" },
-  { cname: "lz4", shuffle: "bitshuffle" },
-  { cname: "zstd", shuffle: "shuffle" },
-  { cname: "zlib", shuffle: "shuffle" },
-];
+const SETTINGS = ["lz4", "lz4hc", "blosclz", "zstd"].flatMap((cname) => [
+  { cname, shuffle: "shuffle" },
+  { cname, shuffle: "bitshuffle" },
+]);
+SETTINGS.push({ cname: "zlib", shuffle: "shuffle" });
+
+const nameOf = ({ cname, shuffle }) => `decode ${cname} ${shuffle}`;
+const bars = Object.fromEntries(
+  SETTINGS.filter(({ cname }) => cname !== "zlib").map((setting) => [
+    nameOf(setting),
+    { each: 0.8, middle: 1.1 },
+  ]),
+);
+const isWanted = (...names) =>
+  only.length === 0 || names.some((name) => only.some((part) => name.includes(part)));
 
 const libblosc = await startLibblosc();
 const results = [];
 for (const setting of SETTINGS) {
-  for (const [sample, { typesize, make }] of Object.entries(SAMPLES)) {
-    const data = make(size);
-    const chunk = await blosc.encode(data, { ...setting, clevel: 5, typesize });
-    const out = new Uint8Array(size);
+  for (const [sample, what] of Object.entries({ ...SAMPLES, ...EXTREMES })) {
+    const work = nameOf(setting);
+    if (!isWanted(work, sample)) continue;
+    const data = makeSample(what, size);
+    const chunk = await blosc.encode(data, { ...setting, clevel: 5, typesize: what.typesize });
+    const out = new Uint8Array(data.length);
     await blosc.decode(chunk, { out });
-    if (Buffer.compare(out, data) !== 0)
-      throw new Error(`${setting.cname} ${sample}: decoded to other bytes`);
-    const native = await libblosc?.prepare({ work: "decode", data: chunk, nbytes: size });
-    const [ours, theirs, natives] = await medianSeconds([
-      () => blosc.decodeSync(chunk, { out }),
-      () => peer.decode(chunk, out),
-      ...(native === undefined ? [] : [native]),
-    ]);
-    const bar = barOf(setting, sample);
+    if (Buffer.compare(out, data) !== 0) throw new Error(`${work} ${sample}: decoded to other bytes`);
+    const native = await libblosc?.prepare({ work: "decode", data: chunk, nbytes: data.length });
+    const [ours, theirs, natives] = await leastSeconds(
+      [
+        () => blosc.decodeSync(chunk, { out }),
+        () => peer.decode(chunk, out),
+        ...(native === undefined ? [] : [native]),
+      ],
+      { rounds },
+    );
     results.push({
-      work: `decode ${setting.cname} ${setting.shuffle}`,
+      work,
       sample,
-      ratio: size / chunk.length,
-      mbPerSecond: size / ours / 1e6,
-      peerMbPerSecond: size / theirs / 1e6,
+      ratio: data.length / chunk.length,
+      mbPerSecond: data.length / ours / 1e6,
       times: theirs / ours,
       timesLibblosc: natives === undefined ? undefined : natives / ours,
-      bar,
     });
   }
 }
 
-function barOf({ cname, shuffle }, sample) {
-  if (shuffle === "bitshuffle") return 5;
-  if (cname === "zstd" || cname === "zlib") return 2;
-  return sample === "text" || sample === "random bytes" ? 2 : 8;
-}
-
 // One element costs one block, so how it compares with the whole is a question of the block size. Like c-blosc, the encoder
 // multiplies it by the typesize where blocks are split (not with zstd). 0 is the automatic one.
-const data = SAMPLES["prices float64"].make(1 << 20);
-for (const cname of ["lz4", "blosclz", "zstd"]) {
-  for (const blocksize of [cname === "zstd" ? 1 << 16 : 1 << 13, 0]) {
-    const chunk = await blosc.encode(data, { cname, clevel: 5, shuffle: "shuffle", typesize: 8, blocksize });
-    const out = new Uint8Array(data.length);
-    const element = new Uint8Array(8);
-    const [whole, one] = await medianSeconds([
-      () => blosc.decodeSync(chunk, { out }),
-      () => blosc.decodeRangeSync(chunk, 500_000, 8, { out: element }),
-    ]);
-    const { nblocks } = blosc.info(chunk);
-    const bar = blocksize === 0 ? undefined : 10;
-    results.push({
-      work: `one element, ${cname}, ${nblocks} blocks`,
-      sample: "prices float64",
-      times: whole / one,
-      bar,
-    });
+const elements = [];
+for (const sample of ["prices float64", "wide walk float64"]) {
+  const data = makeSample({ ...SAMPLES, ...EXTREMES }[sample], 1 << 20);
+  for (const cname of ["lz4", "blosclz", "zstd"]) {
+    for (const blocksize of [cname === "zstd" ? 1 << 16 : 1 << 13, 0]) {
+      const work = `one element, ${cname}`;
+      if (!isWanted(work, sample)) continue;
+      const chunk = await blosc.encode(data, {
+        cname,
+        clevel: 5,
+        shuffle: "shuffle",
+        typesize: 8,
+        blocksize,
+      });
+      const out = new Uint8Array(data.length);
+      const element = new Uint8Array(8);
+      const [whole, one] = await leastSeconds([
+        () => blosc.decodeSync(chunk, { out }),
+        () => blosc.decodeRangeSync(chunk, 500_000, 8, { out: element }),
+      ]);
+      elements.push({
+        work,
+        sample,
+        nblocks: blosc.info(chunk).nblocks,
+        micros: one * 1e6,
+        times: whole / one,
+      });
+    }
   }
 }
 
@@ -92,19 +110,13 @@ libblosc?.end();
 console.log(
   libblosc === undefined
     ? "libblosc is absent: npm run test:interop installs it"
-    : `libblosc ${libblosc.version}, one thread`,
+    : `libblosc ${libblosc.version}, one thread, chunks of ${size} bytes`,
 );
-
-for (const { work, sample, ratio, mbPerSecond, peerMbPerSecond, times, timesLibblosc, bar } of results) {
-  const rates =
-    mbPerSecond === undefined
-      ? ""
-      : `ratio ${ratio.toFixed(1).padStart(6)} ${mbPerSecond.toFixed(0).padStart(7)} MB/s, numcodecs.js ${peerMbPerSecond.toFixed(0).padStart(5)} MB/s`;
-  const besides = timesLibblosc === undefined ? "" : `  ${timesLibblosc.toFixed(2)} x libblosc`;
-  const verdict = bar === undefined || times >= bar ? "" : `  LOSS: the bar is ${bar}`;
+printSummary(results, bars);
+for (const { work, sample, nblocks, micros, times } of elements) {
   console.log(
-    `${work.padEnd(28)} ${sample.padEnd(15)} ${rates.padEnd(52)} ${times.toFixed(1).padStart(6)} x${besides}${verdict}`,
+    `${work.padEnd(22)} ${sample.padEnd(18)} ${String(nblocks).padStart(3)} blocks ${micros.toFixed(1).padStart(8)} µs, a ${times.toFixed(1)}th of the chunk`,
   );
 }
 if (options.json)
-  await writeFile(options.json, JSON.stringify({ node: process.version, size, results }, null, 1));
+  await writeFile(options.json, JSON.stringify({ node: process.version, size, results, elements }, null, 1));

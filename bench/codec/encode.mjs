@@ -1,39 +1,52 @@
 /**
- * Encoding against numcodecs.js: `node bench/codec/encode.mjs [--size BYTES] [--json FILE] [--library MODULE]`.
+ * Encoding against libblosc and numcodecs.js: `node bench/codec/encode.mjs [--size BYTES] [--rounds N] [--json FILE] [NAME…]`.
  *
- * Both encode the same data with the same compressor, level and shuffle; numcodecs.js always takes four bytes for an
- * element, so its chunks are larger where elements are not. Medians, one thread. Losses against the bars are printed.
+ * All encode the same data with the same compressor, level and shuffle; superchunk and libblosc into memory that is used again.
+ * numcodecs.js always takes four bytes for an element, so its chunks are larger where elements are not. Least times, one thread.
+ * Losses against the bars are printed. Names choose works or samples: "lz4 5 shuffle", "categories uint8".
  */
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import Blosc from "numcodecs/blosc";
+import { EXTREMES, makeSample, SAMPLES } from "../samples.mjs";
 import { startLibblosc } from "./libblosc.mjs";
-import { SAMPLES } from "./samples.mjs";
-import { medianSeconds } from "./timing.mjs";
+import { printSummary } from "./summary.mjs";
+import { leastSeconds } from "./timing.mjs";
 
-const { values: options } = parseArgs({
+const { values: options, positionals: only } = parseArgs({
+  allowPositionals: true,
   options: {
     size: { type: "string", default: String(1 << 20) },
+    rounds: { type: "string", default: "11" },
     json: { type: "string" },
-    library: { type: "string", default: "superchunk/blosc" },
+    library: { type: "string", default: "../../dist/src/codec/index.js" },
   },
 });
 const blosc = await import(options.library);
 const size = Number(options.size);
+const rounds = Number(options.rounds);
 
 const SHUFFLES = ["noshuffle", "shuffle", "bitshuffle"];
 const SETTINGS = [
-  { cname: "lz4", shuffle: "shuffle", clevel: 5 },
-  { cname: "lz4", shuffle: "bitshuffle", clevel: 5 },
+  { cname: "lz4", shuffle: "shuffle", clevel: 5, bar: { each: 0.8, middle: 1 } },
+  { cname: "lz4", shuffle: "bitshuffle", clevel: 5, bar: { each: 0.8, middle: 1 } },
   { cname: "lz4", shuffle: "shuffle", clevel: 9 },
-  { cname: "blosclz", shuffle: "shuffle", clevel: 5 },
-  { cname: "lz4hc", shuffle: "shuffle", clevel: 5 },
+  { cname: "blosclz", shuffle: "shuffle", clevel: 5, bar: { each: 0.8, middle: 1 } },
+  { cname: "lz4hc", shuffle: "shuffle", clevel: 5, bar: { each: 0.7 } },
   { cname: "zlib", shuffle: "shuffle", clevel: 5 },
-  { cname: "zstd", shuffle: "shuffle", clevel: 3 },
+  { cname: "zstd", shuffle: "shuffle", clevel: 3, bar: { each: 0.7 } },
 ];
+
+const nameOf = ({ cname, clevel, shuffle }) => `encode ${cname} ${clevel} ${shuffle}`;
+const bars = Object.fromEntries(
+  SETTINGS.flatMap((setting) => (setting.bar === undefined ? [] : [[nameOf(setting), setting.bar]])),
+);
+const isWanted = (...names) =>
+  only.length === 0 || names.some((name) => only.some((part) => name.includes(part)));
 
 const libblosc = await startLibblosc();
 const results = [];
+const room = new Uint8Array(size + 16);
 for (const setting of SETTINGS) {
   const { cname, clevel, shuffle } = setting;
   await blosc.prepareEncode(cname);
@@ -44,62 +57,38 @@ for (const setting of SETTINGS) {
     shuffle: SHUFFLES.indexOf(shuffle),
     blocksize: 0,
   });
-  for (const [sample, { typesize, make }] of Object.entries(SAMPLES)) {
-    const data = make(size);
-    const chunk = blosc.encodeSync(data, { ...setting, typesize });
+  for (const [sample, what] of Object.entries({ ...SAMPLES, ...EXTREMES })) {
+    const work = nameOf(setting);
+    if (!isWanted(work, sample)) continue;
+    const { typesize } = what;
+    const data = makeSample(what, size);
+    const encode = () => blosc.encodeInto(data, room, { cname, clevel, shuffle, typesize });
+    const chunk = encode().slice();
     if (Buffer.compare(await blosc.decode(chunk), data) !== 0)
-      throw new Error(`${cname} ${sample}: encoded to something else`);
+      throw new Error(`${work} ${sample}: encoded to something else`);
     const native = await libblosc?.prepare({ work: "encode", data, typesize, clevel, shuffle, cname });
-    const [ours, theirs, natives] = await medianSeconds([
-      () => blosc.encodeSync(data, { ...setting, typesize }),
-      () => peer.encode(data),
-      ...(native === undefined ? [] : [native]),
-    ]);
+    const [ours, theirs, natives] = await leastSeconds(
+      [encode, () => peer.encode(data), ...(native === undefined ? [] : [native])],
+      { rounds },
+    );
     results.push({
-      work: `encode ${cname} ${clevel} ${shuffle}`,
+      work,
       sample,
-      ratio: size / chunk.length,
-      peerRatio: size / (await peer.encode(data)).length,
-      mbPerSecond: size / ours / 1e6,
-      peerMbPerSecond: size / theirs / 1e6,
+      ratio: data.length / chunk.length,
+      mbPerSecond: data.length / ours / 1e6,
       times: theirs / ours,
       timesLibblosc: natives === undefined ? undefined : natives / ours,
-      libbloscRatio: native === undefined ? undefined : size / native.size,
-      bar: barOf(setting, sample),
+      sizes: native === undefined ? undefined : native.size / chunk.length,
     });
   }
-}
-
-function barOf({ cname, clevel, shuffle }, sample) {
-  if (cname !== "lz4" || clevel !== 5 || shuffle !== "shuffle") return undefined;
-  return sample === "text" || sample === "random bytes" ? 1 : 5;
 }
 
 libblosc?.end();
 console.log(
   libblosc === undefined
     ? "libblosc is absent: npm run test:interop installs it"
-    : `libblosc ${libblosc.version}, one thread`,
+    : `libblosc ${libblosc.version}, one thread, chunks of ${size} bytes`,
 );
-
-for (const {
-  work,
-  sample,
-  ratio,
-  peerRatio,
-  mbPerSecond,
-  peerMbPerSecond,
-  times,
-  timesLibblosc,
-  bar,
-} of results) {
-  const ours = `ratio ${ratio.toFixed(1).padStart(6)} ${mbPerSecond.toFixed(0).padStart(5)} MB/s`;
-  const theirs = `numcodecs.js ratio ${peerRatio.toFixed(1).padStart(6)} ${peerMbPerSecond.toFixed(0).padStart(5)} MB/s`;
-  const besides = timesLibblosc === undefined ? "" : `  ${timesLibblosc.toFixed(2)} x libblosc`;
-  const verdict = bar === undefined || times >= bar ? "" : `  LOSS: the bar is ${bar}`;
-  console.log(
-    `${work.padEnd(26)} ${sample.padEnd(15)} ${ours}, ${theirs} ${times.toFixed(1).padStart(6)} x${besides}${verdict}`,
-  );
-}
+printSummary(results, bars);
 if (options.json)
   await writeFile(options.json, JSON.stringify({ node: process.version, size, results }, null, 1));

@@ -1,18 +1,19 @@
-/** Medians of calls that are measured in turn, so that whatever else the machine does falls on all alike. */
+/** The least times of calls that are measured in turn, so that whatever else the machine does falls on all alike. */
 
 /**
- * Median seconds of one call of each work, over `rounds` rounds in which every work runs for about `roundSeconds`: a function
- * that may return a promise, or what measures itself, by `seconds(roundSeconds)`.
+ * The least seconds of one call of each work, of `rounds` rounds in which every work runs for about `roundSeconds`: a function
+ * that may return a promise, or what measures itself, by `seconds(roundSeconds)`. Other programs only ever add to a time.
  */
-export async function medianSeconds(works, { rounds = 11, roundSeconds = 0.03 } = {}) {
+export async function leastSeconds(works, { rounds = 11, roundSeconds = 0.03 } = {}) {
   const measured = [];
   for (const work of works)
     measured.push(typeof work === "function" ? await measuring(work, roundSeconds) : work);
-  const times = works.map(() => []);
+  const least = works.map(() => Number.POSITIVE_INFINITY);
   for (let round = 0; round < rounds; round++) {
-    for (const [i, work] of measured.entries()) times[i].push(await work.seconds(roundSeconds));
+    for (const [i, work] of measured.entries())
+      least[i] = Math.min(least[i], await work.seconds(roundSeconds));
   }
-  return times.map((all) => all.sort((a, b) => a - b)[Math.floor(rounds / 2)]);
+  return least;
 }
 
 async function measuring(work, roundSeconds) {

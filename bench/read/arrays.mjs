@@ -14,23 +14,28 @@ import { encodeSync } from "../../dist/src/codec/index.js";
 import { encodeHeader } from "../../dist/src/format/header.js";
 import { encodeSection } from "../../dist/src/format/metadata.js";
 import { encodeOffsets } from "../../dist/src/format/offsets.js";
-import { randomNumbers } from "../codec/samples.mjs";
+import { SAMPLES } from "../samples.mjs";
 
-/** Values of the large array: 954 chunks of 1 MiB, the last one short. */
-export const LARGE = { items: 125_000_000, chunkItems: 131_072, typesize: 8 };
+const prices = SAMPLES["prices float64"];
 
-/** Chunks of a random walk of prices in cents, as float64, one after the other. The buffer is used again. */
-function* priceChunks({ items, chunkItems }) {
-  const next = randomNumbers(1);
-  const values = new Float64Array(chunkItems);
-  let cents = 10_000;
+/** Prices of the large array: 954 chunks of 1 MiB, the last one short. */
+export const LARGE = { items: 125_000_000, chunkItems: 131_072 };
+
+/** An array of one of the samples: whole chunks of about 1 MiB. */
+export function arrayOf(sample, nbytes) {
+  const chunkItems = Math.floor((1 << 20) / sample.typesize);
+  return { items: Math.floor(nbytes / (chunkItems * sample.typesize)) * chunkItems, chunkItems, sample };
+}
+
+/** Bytes of the chunks of an array, one after the other. The buffer is used again. */
+function* chunksOf({ items, chunkItems, sample = prices }) {
+  const width = sample.typesize / sample.type.BYTES_PER_ELEMENT;
+  const values = new sample.type(chunkItems * width);
+  const fill = sample.start();
   for (let at = 0; at < items; at += chunkItems) {
-    const length = Math.min(chunkItems, items - at);
-    for (let i = 0; i < length; i++) {
-      cents += Math.round((next() - 0.5) * 20);
-      values[i] = cents / 100;
-    }
-    yield new Uint8Array(values.buffer, 0, length * 8);
+    const part = values.subarray(0, Math.min(chunkItems, items - at) * width);
+    fill(part);
+    yield new Uint8Array(part.buffer, 0, part.byteLength);
   }
 }
 
@@ -47,6 +52,7 @@ async function once(path, make) {
 
 /** A carray folder, as bcolz has it. */
 export function makeCarray(path, size, encoding) {
+  const { dtype, typesize } = size.sample ?? prices;
   return once(path, (draft) => {
     mkdirSync(join(draft, "meta"), { recursive: true });
     mkdirSync(join(draft, "data"));
@@ -59,25 +65,25 @@ export function makeCarray(path, size, encoding) {
     });
     let cbytes = 0;
     let index = 0;
-    for (const data of priceChunks(size)) {
+    for (const data of chunksOf(size)) {
       const chunk = encodeSync(data, {
         cname: "lz4",
         clevel: 5,
         shuffle: "shuffle",
-        typesize: 8,
+        typesize,
         ...encoding,
       });
       writeFileSync(join(draft, "data", `__${index++}.blp`), Buffer.concat([prologue, chunk]));
       cbytes += chunk.length + prologue.length;
     }
-    const sizes = { shape: [size.items], nbytes: size.items * 8, cbytes };
+    const sizes = { shape: [size.items], nbytes: size.items * typesize, cbytes };
     const cparams = { clevel: 5, shuffle: 1, cname: "lz4", quantize: 0 };
     const storage = {
-      dtype: "float64",
+      dtype,
       cparams,
       chunklen: size.chunkItems,
       expectedlen: size.items,
-      dflt: 0.0,
+      dflt: dtype.includes("S") ? "" : 0,
     };
     writeFileSync(join(draft, "meta", "sizes"), JSON.stringify(sizes));
     writeFileSync(join(draft, "meta", "storage"), JSON.stringify(storage));
@@ -85,7 +91,7 @@ export function makeCarray(path, size, encoding) {
   });
 }
 
-/** A Bloscpack file with offsets, holding a numpy array. */
+/** A Bloscpack file with offsets, holding a numpy array of prices. */
 export function makeBloscpack(path, size, encoding) {
   return once(path, async (draft) => {
     const nchunks = Math.ceil(size.items / size.chunkItems);
@@ -120,7 +126,7 @@ export function makeBloscpack(path, size, encoding) {
       pieces = [];
       pending = 0;
     };
-    for (const data of priceChunks(size)) {
+    for (const data of chunksOf(size)) {
       const chunk = encodeSync(data, {
         cname: "lz4",
         clevel: 5,

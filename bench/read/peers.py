@@ -30,11 +30,11 @@ def open_array(engine, path):
 def scan(engine, array, step):
     """Reads everything, `step` items at a time, and touches it."""
     length = array.shape[0]
-    total = 0.0
+    total = 0
     for start in range(0, length, step):
         part = array[start : min(length, start + step)]
         values = part.read().result() if engine == "tensorstore" else part
-        total += float(values[0])
+        total += values[:1].tobytes()[0]
     return total
 
 
@@ -46,7 +46,8 @@ def element(engine, array, index):
 def main():
     engine, path, rounds, step, picks = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
     array = open_array(engine, path)
-    nbytes = array.shape[0] * 8
+    dtype = array.dtype.numpy_dtype if engine == "tensorstore" else array.dtype
+    nbytes = array.shape[0] * dtype.itemsize
     chooser = random.Random(1)
     scans, elements = [], []
     for _ in range(rounds):

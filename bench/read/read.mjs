@@ -1,7 +1,7 @@
 /**
  * Reading 1 GB of prices (954 carray chunks of 1 MiB, lz4 and shuffle): whole scans with and without threads, one
  * random element, opening archives of 100,000 chunks, and memory; beside bcolz-zipline, zarr-python, zarrs, tensorstore
- * and zarrita on the same chunks. Peers that `npm run test:interop` has not installed are named as absent.
+ * and zarrita on the same chunks. Then scans of the seven samples, 256 MB each, beside bcolz-zipline. Peers that `npm run test:interop` has not installed are named as absent.
  */
 
 import { spawnSync } from "node:child_process";
@@ -12,10 +12,13 @@ import { fileURLToPath } from "node:url";
 import { FileSystemStore } from "@zarrita/storage";
 import * as zarr from "zarrita";
 import { Blosc } from "../../dist/src/codec/index.js";
+
 import { FileStore, open } from "../../dist/src/node/index.js";
 import { loadNativeBlosc } from "../../dist/src/node/threads/native-blosc.js";
+import { convert } from "../../dist/src/zarr.js";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
-import { LARGE, makeBloscpack, makeCarray } from "./arrays.mjs";
+import { SAMPLES } from "../samples.mjs";
+import { arrayOf, LARGE, makeBloscpack, makeCarray } from "./arrays.mjs";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const PICKS = 2000;
@@ -32,9 +35,9 @@ const file = await makeBloscpack(join(folder, "prices-1GB-blocks.blp"), LARGE, {
 const many = { items: 100_000 * 512, chunkItems: 512 };
 const manyFile = await makeBloscpack(join(folder, "many-100k.blp"), many);
 const manyFolder = await makeCarray(join(folder, "many-100k"), many);
-const shards = join(folder, "prices-1GB-blocks.zarr");
+const shards = join(folder, "prices-1GB.zarr");
 if (!existsSync(join(shards, "zarr.json")))
-  await convert(await open(blocked), { store: new FileStore(shards) }, { overwrite: true });
+  await convert(await open(automatic), { store: new FileStore(shards) }, { overwrite: true });
 
 /** GB per second of one scan. */
 async function scanOnce(archive, read) {
@@ -134,14 +137,14 @@ function memoryOf(threads) {
 }
 
 /** A peer in Python: medians, or undefined where it is not installed. */
-function pythonPeer(environment, engine, path) {
+function pythonPeer(environment, engine, path, rounds = ROUNDS) {
   const cache = join(root, ".cache", "interop");
   const names = existsSync(cache) ? readdirSync(cache) : [];
   const found = names.find((name) => new RegExp(`^${environment}-[0-9a-f]+$`).test(name));
   if (found === undefined) return undefined;
   const script = fileURLToPath(new URL("peers.py", import.meta.url));
   const picks = engine === "bcolz-zipline" ? 500 : 100;
-  const args = [script, engine, path, ROUNDS, SLAB, picks].map(String);
+  const args = [script, engine, path, rounds, SLAB, picks].map(String);
   const { status, stdout, stderr } = spawnSync(join(cache, found, "python", "bin", "python"), args, {
     encoding: "utf8",
   });
@@ -179,6 +182,43 @@ const peers = {
   "zarrita with superchunk/blosc": await zarritaPeer(Blosc),
 };
 
+function attempt(work) {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Scans of 256 MB of each sample: GB/s of `chunks()` with all workers, in one thread, and of bcolz-zipline. */
+const kinds = [];
+for (const [name, sample] of Object.entries(SAMPLES)) {
+  const path = await makeCarray(join(folder, `sample-${name.replace(" ", "-")}`), arrayOf(sample, 256e6));
+  // bcolz refuses some: its message is of interest to nobody here.
+  const peer = attempt(() => pythonPeer("bcolz-zipline", "bcolz-zipline", path, 3));
+  const rates = [];
+  for (const threads of [cores, 0]) {
+    const archive = await open(path, { threads });
+    const rounds = [];
+    for (let round = -1; round < ROUNDS; round++) {
+      const rate = await scanOnce(archive, (each) => valuesOf(each, {}));
+      if (round >= 0) rounds.push(rate);
+    }
+    rates.push(median(rounds));
+  }
+  kinds.push([name, ...rates, peer?.scan ?? "absent", peer === undefined ? "" : rates[0] / peer.scan]);
+}
+const column = (index) =>
+  kinds
+    .map((row) => row[index])
+    .filter(Number.isFinite)
+    .sort((a, b) => a - b);
+const summary = [
+  ["lowest", (values) => values[0]],
+  ["median", median],
+  ["highest", (values) => values.at(-1)],
+].map(([name, choose]) => [name, ...[1, 2, 3, 4].map((index) => choose(column(index)))]);
+
 const rateOf = (name) => median(scans.find((scan) => scan.name === name).rounds);
 const one = rateOf("1 worker, streamBytes");
 const best = rateOf(`${cores} workers, streamBytes`);
@@ -194,6 +234,11 @@ printTable(
       peer === undefined ? [name, "absent", ""] : [name, peer.scan, peer.scan / one],
     ),
   ],
+);
+printTable(
+  `scans of 256 MB by chunks(), GB/s (medians of ${ROUNDS})`,
+  ["", `${cores} workers`, "calling thread", "bcolz-zipline", "times bcolz-zipline"],
+  [...kinds, ...summary],
 );
 printTable(
   "one random element of 125 million, microseconds",
@@ -227,6 +272,21 @@ const bars = [
     median(elements[2].rounds) < 60,
     median(elements[2].rounds),
   ],
+  [
+    "one element, at most 0.4 x tensorstore",
+    median(elements[2].rounds) <= 0.4 * (peers.tensorstore?.element ?? 0),
+    median(elements[2].rounds) / (peers.tensorstore?.element ?? Number.NaN),
+  ],
+  [
+    "scan by chunks(), at least 2 GB/s",
+    rateOf(`${cores} workers, chunks()`) >= 2,
+    rateOf(`${cores} workers, chunks()`),
+  ],
+  [
+    "scan by chunks(), first of all peers",
+    Object.values(peers).every((peer) => !(peer?.scan > rateOf(`${cores} workers, chunks()`))),
+    rateOf(`${cores} workers, chunks()`),
+  ],
   ["open 100,000 chunks under 300 ms", Math.max(opened.file, opened.folder) < 300, opened.file],
   ["memory under 200 MB", memory.threads < 200, memory.threads],
 ];
@@ -242,6 +302,7 @@ saveResults("read", {
   scans: Object.fromEntries(scans.map(({ name, rounds }) => [name, rounds])),
   elements: Object.fromEntries(elements.map(({ name, rounds }) => [name, rounds])),
   peers,
+  kinds,
   opened,
   memory,
   bars,

@@ -83,7 +83,7 @@ function middle(count, measure) {
   };
 }
 
-const million = { items: CHUNKS * CHUNK_ITEMS, chunkItems: CHUNK_ITEMS, typesize: 8 };
+const million = { items: CHUNKS * CHUNK_ITEMS, chunkItems: CHUNK_ITEMS };
 /** Rounds, and how what is measured is made; what takes long is measured once. */
 const SOURCES = {
   "bcolz, 954 files": [ROUNDS, () => makeCarray(join(folder, "prices-1GB"), LARGE)],

@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 engine, folder, sample, plan = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
-prices = np.fromfile(sample, dtype="<f8")
+prices = np.fromfile(sample, dtype=plan.get("dtype", "<f8"))
 rows, batch, changes = plan["rows"], plan["batch"], plan["changes"]
 CHUNK = 131_072
 
@@ -122,8 +122,9 @@ class Blosc2:
     def __init__(self, path, expected):
         import blosc2
 
-        cparams = {"codec": blosc2.Codec.LZ4, "clevel": 5, "typesize": 8, "filters": [blosc2.Filter.SHUFFLE]}
-        self.array = blosc2.SChunk(chunksize=8 * batch, urlpath=path, mode="w", cparams=cparams)
+        width = prices.itemsize
+        cparams = {"codec": blosc2.Codec.LZ4, "clevel": 5, "typesize": width, "filters": [blosc2.Filter.SHUFFLE]}
+        self.array = blosc2.SChunk(chunksize=width * batch, urlpath=path, mode="w", cparams=cparams)
 
     def append(self, values):
         self.array.append_data(values)
@@ -183,6 +184,10 @@ for _ in range(plan["rounds"]):
     held = []
     results["append"].append(timed(path, lambda: held.append(fill(path))))
 results["bytes"] = size(path)
+if "dtype" in plan:
+    remove(path)
+    print(json.dumps(results))
+    sys.exit()
 results["change"] = timed(path, lambda: change(held[0]))
 results["rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 if engine == "bcolz-zipline":

@@ -18,13 +18,16 @@ import { open } from "../../dist/src/index.js";
 import { FileStore } from "../../dist/src/node/index.js";
 import { createArray, openWritable } from "../../dist/src/node/write.js";
 import { createArray as createIn } from "../../dist/src/write/array/create.js";
-import { randomNumbers } from "../codec/samples.mjs";
 import { median } from "../report.mjs";
+import { randomNumbers, SAMPLES } from "../samples.mjs";
 
 const [work, text] = process.argv.slice(2);
-const { folder, sample, rows, batch, rounds, singles, changes, many } = JSON.parse(text);
+const { folder, sample, rows, batch, rounds, singles, changes, many, dtype = "<f8" } = JSON.parse(text);
 const cparams = { cname: "lz4", clevel: 5, shuffle: "shuffle" };
-const prices = new Float64Array(statSync(sample).size / 8);
+const kind = Object.values(SAMPLES).find((each) => each.dtype === dtype);
+/** Elements of the array that a row takes: 12 for strings of 12 bytes. */
+const width = kind.typesize / kind.type.BYTES_PER_ELEMENT;
+const prices = new kind.type(statSync(sample).size / kind.type.BYTES_PER_ELEMENT);
 {
   const file = openSync(sample, "r");
   readSync(file, new Uint8Array(prices.buffer));
@@ -51,13 +54,13 @@ function place(name) {
 
 async function fill(array, count) {
   for (let row = 0; row < count; row += batch) {
-    const at = row % prices.length;
-    await array.append(prices.subarray(at, at + Math.min(batch, count - row)));
+    const at = (row * width) % prices.length;
+    await array.append(prices.subarray(at, at + Math.min(batch, count - row) * width));
   }
   await array.flush();
 }
 
-const settings = (expectedlen) => ({ dtype: "<f8", expectedlen, cparams });
+const settings = (expectedlen) => ({ dtype, expectedlen, cparams });
 
 /** The array that is left under `large` is used by the works behind. */
 async function append() {

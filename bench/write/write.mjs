@@ -1,7 +1,7 @@
 /**
  * Writing arrays: 1 GB in batches, single rows, random changes, beside bcolz-zipline, zarr-python, tensorstore and
  * python-blosc2; small appends with a flush each, shrinking, opening an array of 100,000 superchunks, and memory. Every side is
- * timed to synced data; what it takes without the sync stands beside.
+ * timed to synced data; what it takes without the sync stands beside. Then appends of 256 MB of each of the seven samples.
  *
  * `BENCH_SCALE` makes all of it smaller (default 1), `BENCH_ROUNDS` is how often the long append runs (default 3). Names behind
  * the command choose works.
@@ -10,9 +10,9 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { SAMPLES } from "../codec/samples.mjs";
 import { findPython, makePython } from "../python.mjs";
 import { median, printTable, saveResults, workFolder } from "../report.mjs";
+import { makeSample, SAMPLES } from "../samples.mjs";
 
 const SCALE = Number(process.env.BENCH_SCALE ?? 1);
 const BATCH = 100_000;
@@ -30,7 +30,7 @@ const plan = {
   changes: Math.round(1000 * Math.min(1, SCALE * 10)),
   many: 100_000,
 };
-writeFileSync(plan.sample, SAMPLES["prices float64"].make(8 * SAMPLE_BATCHES * BATCH));
+writeFileSync(plan.sample, makeSample(SAMPLES["prices float64"], 8 * SAMPLE_BATCHES * BATCH));
 
 const only = process.argv.slice(2);
 const wants = (name) => only.length === 0 || only.includes(name);
@@ -96,7 +96,34 @@ if (wants("small")) {
   results.shrink = ours("shrink");
 }
 if (wants("open")) results.open = ours("openMany");
+if (wants("samples"))
+  results.samples = Object.entries(SAMPLES).map(([name, sample]) => appendSample(name, sample));
 results.memory = memory;
+
+/** MB/s of appending 256 MB of a sample, by this library and by python-blosc2. */
+function appendSample(name, sample) {
+  const batch = Math.floor(800_000 / sample.typesize);
+  const rows = Math.round((256e6 * SCALE) / 800_000) * batch;
+  const path = join(folder, "kind.raw");
+  writeFileSync(path, makeSample(sample, SAMPLE_BATCHES * batch * sample.typesize));
+  const dtype = sample.dtype;
+  const kind = { ...plan, sample: path, batch, rows, dtype, rounds: Math.max(3, plan.rounds) };
+  const script = fileURLToPath(new URL("works.mjs", import.meta.url));
+  const own = run(process.execPath, [script, "append", JSON.stringify(kind)]).results.runs;
+  const python = makePython(requirements);
+  const theirs =
+    python &&
+    run(python, [
+      fileURLToPath(new URL("peers.py", import.meta.url)),
+      "python-blosc2",
+      folder,
+      path,
+      JSON.stringify(kind),
+    ]).append.map(({ synced }) => synced);
+  rmSync(join(folder, "large"), { recursive: true, force: true });
+  const rate = (times) => times && (rows * sample.typesize) / 1e6 / median(times);
+  return { name, own: rate(own), blosc2: rate(theirs) };
+}
 
 const megabytes = (8 * plan.rows) / 1e6;
 const rateOf = (times) => megabytes / median(times);
@@ -128,6 +155,20 @@ if (results.append !== undefined) {
       ),
       ["the disk alone, the compressed bytes: MB/s of them", results.disk.MBps, "", ""],
     ],
+  );
+}
+if (results.samples !== undefined) {
+  const rows = results.samples.map(({ name, own, blosc2 }) => [name, own, blosc2, own / blosc2]);
+  const column = (index) => rows.map((row) => row[index]).sort((a, b) => a - b);
+  const ends = [
+    ["lowest", (values) => values[0]],
+    ["median", median],
+    ["highest", (values) => values.at(-1)],
+  ].map(([name, choose]) => [name, ...[1, 2, 3].map((index) => choose(column(index)))]);
+  printTable(
+    "append 256 MB of each sample, lz4 level 5, synced: MB/s",
+    ["", "superchunk", "python-blosc2", "superchunk / it"],
+    [...rows, ...ends],
   );
 }
 if (results.singles !== undefined) {

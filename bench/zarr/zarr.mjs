@@ -17,8 +17,8 @@ import { FileStore } from "../../dist/src/node/index.js";
 import { decoderOf, encoderOf, shardWriterOf } from "../../dist/src/node/threads/threads.js";
 import { openZarrArray } from "../../dist/src/zarr/read/open.js";
 import { createZarr } from "../../dist/src/zarr/write/create.js";
-import { randomNumbers } from "../codec/samples.mjs";
 import { median, printTable, releaseMemory, saveResults, workFolder } from "../report.mjs";
+import { randomNumbers } from "../samples.mjs";
 
 const MEGABYTES = Number(process.env.BENCH_ZARR_MB ?? 1000);
 const CHUNK = 131_072;

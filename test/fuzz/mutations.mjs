@@ -1,5 +1,5 @@
 /** Damage, by a seeded generator: the same seed gives the same mutations. */
-import { randomNumbers } from "../../bench/codec/samples.mjs";
+import { randomNumbers } from "../../bench/samples.mjs";
 
 const INTERESTING_BYTES = [0x00, 0x01, 0x0f, 0x10, 0x1f, 0x20, 0x7f, 0x80, 0xe0, 0xf0, 0xfe, 0xff];
 const INTERESTING_WORDS = [

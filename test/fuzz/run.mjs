@@ -9,7 +9,7 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { SAMPLES } from "../../bench/codec/samples.mjs";
+import { EXTREMES, makeSample, SAMPLES } from "../../bench/samples.mjs";
 import { makeMutator } from "./mutations.mjs";
 import { decodeByReference, describeReference } from "./reference.mjs";
 
@@ -167,8 +167,9 @@ function readOriginals() {
 /** Chunks of our own with longer streams than the fixtures have: all parts of zstd's and zlib's formats are in them. */
 async function makeOriginals() {
   const chunks = [];
-  for (const { typesize, make } of Object.values(SAMPLES)) {
-    const data = make(24_000);
+  for (const sample of [...Object.values(SAMPLES), ...Object.values(EXTREMES)]) {
+    const { typesize } = sample;
+    const data = makeSample(sample, 24_000);
     for (const [cname, clevel] of [
       ["lz4", 5],
       ["blosclz", 5],

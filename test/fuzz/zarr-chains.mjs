@@ -1,5 +1,5 @@
 /** Random Zarr v3 array documents of every kind of chain: shards in shards, transposes, grids, index codecs. */
-import { randomNumbers } from "../../bench/codec/samples.mjs";
+import { randomNumbers } from "../../bench/samples.mjs";
 
 export const LITTLE = { name: "bytes", configuration: { endian: "little" } };
 export const BIG = { name: "bytes", configuration: { endian: "big" } };
