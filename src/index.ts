@@ -70,6 +70,7 @@ export {
   openTable,
   type Readable,
 } from "./open/open.ts";
+export type { ArrowOptions } from "./scan/arrow-batches.ts";
 export type { FilterCondition, FilterValue, ScanFilter } from "./scan/filter.ts";
 export type {
   ScanBatch,

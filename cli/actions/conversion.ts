@@ -44,6 +44,10 @@ const NOT_TRANSFORMER = {
 const PARQUET_ONLY = {
   statistics: "--statistics",
   compatible: "--compatible",
+} as const satisfies Partial<Record<keyof ConvertFlags, string>>;
+
+/** Options of `convert` that only Parquet and Arrow have a use for. */
+const TABLES_ONLY = {
   strings: "--strings",
   zipline: "--zipline",
   prices: "--prices",
@@ -116,6 +120,8 @@ export function checkConversion(paths: readonly string[], flags: ConvertFlags): 
   const { to } = flags;
   if (to !== "parquet")
     refuseAll(flags, PARQUET_ONLY, (option) => `${option} is for --to parquet, not for --to ${to}`);
+  if (to !== "parquet" && to !== "arrow")
+    refuseAll(flags, TABLES_ONLY, (option) => `${option} is for --to parquet and arrow, not for --to ${to}`);
   if (to === "zarr") return;
   if (to === "zarr3-transformer") {
     if (paths.length > 1)

@@ -12,6 +12,7 @@ import {
   type ReadableTable,
   resolveSelection,
   type ScanPlan,
+  type ScanRowsOptions,
   type Selection,
   SuperchunkError,
 } from "../../src/index.ts";
@@ -33,7 +34,7 @@ import {
   type ValueSource,
 } from "../values/value-source.ts";
 
-const FORMATS = ["text", "csv", "json", "ndjson", "npy", "raw"] as const;
+const FORMATS = ["text", "csv", "json", "ndjson", "npy", "raw", "arrow"] as const;
 type Format = (typeof FORMATS)[number];
 
 interface CatOptions {
@@ -76,7 +77,7 @@ export function addCat(program: Command, context: Context): void {
     .addOption(
       new Option(
         "--format <format>",
-        "text, csv, json, ndjson (a row to a line), npy, or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
+        "text, csv, json, ndjson (a row to a line), npy, arrow (a stream of Arrow), or raw: the decoded bytes, C order, stored byte order (default: raw for plain bytes, else text)",
       ).choices(FORMATS),
     )
     .addOption(allowOption())
@@ -92,6 +93,7 @@ Examples:
   superchunk cat daily_equities.bcolz --column day --column close --tail 5
   superchunk cat daily_equities.bcolz --format ndjson --head 1000
   superchunk cat daily_equities.bcolz --where "close > 100000" --where "day >= 2015-01-01" --head 20
+  superchunk cat daily_equities.bcolz --format arrow --where "volume > 0" > bars.arrows
   superchunk cat bundle.zarr/close --slice -5:
   superchunk cat notes.txt.blp | less`,
     )
@@ -129,8 +131,21 @@ async function printArchive(
   long: LongOptions,
 ): Promise<void> {
   const format = options.format ?? (archive.kind === "bytes" ? "raw" : "text");
+  if (format === "arrow") {
+    if (context.out.isTerminal || options.slice !== undefined || options.tail !== undefined)
+      throw new SuperchunkError(
+        "BAD_ARGUMENT",
+        context.out.isTerminal
+          ? "a stream of Arrow is not text; send it elsewhere (> FILE)"
+          : "--format arrow prints whole columns; choose rows with --where and --head",
+        { path: archive.store.describe(archive.path), field: "format" },
+      );
+    const { source, scan } = scanOf(archive, options, context);
+    for await (const piece of source.arrowBatches({ ...scan, ...long })) await context.out.bytes(piece);
+    return;
+  }
   if (options.where !== undefined) {
-    const sources = findRows(archive, format, { ...options, where: options.where }, context);
+    const sources = findRows(archive, format, options, context);
     if (format === "csv") return printCsv(context.out, sources, long);
     if (format === "ndjson") return printNdjson(context.out, sources, { ...long, records: true });
     if (format === "json") return printJsonRecords(context.out, sources, long);
@@ -163,37 +178,45 @@ async function printArchive(
 }
 
 /** The columns of the rows that fulfil conditions. */
-function findRows(
-  archive: Subject,
-  format: Format,
-  { where, column, head, damaged }: CatOptions & { readonly where: readonly Where[] },
-  context: Context,
-): ValueSource[] {
-  const path = archive.store.describe(archive.path);
-  const field = "where";
-  if (archive.kind === "bytes")
-    throw new SuperchunkError("BAD_ARGUMENT", "these are plain bytes, without columns for --where", {
-      path,
-      field,
-    });
+function findRows(archive: Subject, format: Format, options: CatOptions, context: Context): ValueSource[] {
   if (format === "npy" || format === "raw") {
-    const message = `--where prints text, csv, json or ndjson, not ${format}`;
-    throw new SuperchunkError("BAD_ARGUMENT", message, { path, field: "format" });
+    const message = `--where prints text, csv, json, ndjson or arrow, not ${format}`;
+    throw new SuperchunkError("BAD_ARGUMENT", message, {
+      path: archive.store.describe(archive.path),
+      field: "format",
+    });
   }
+  const { source, scan, faceOf } = scanOf(archive, options, context);
+  return foundSources(scan.columns.map(faceOf), (long) => source.scan({ ...scan, ...long }));
+}
+
+/** The scan that options ask for. Throws `BAD_ARGUMENT` for plain bytes. */
+function scanOf(
+  archive: Subject,
+  { where = [], column, head, damaged }: CatOptions,
+  context: Context,
+): {
+  readonly source: Exclude<Subject, BytesArchive>;
+  readonly scan: ScanRowsOptions<readonly string[]> & { readonly columns: readonly string[] };
+  readonly faceOf: ReturnType<typeof columnFaces>["faceOf"];
+} {
+  if (archive.kind === "bytes")
+    throw new SuperchunkError("BAD_ARGUMENT", "these are plain bytes, without columns to look through", {
+      path: archive.store.describe(archive.path),
+      field: where.length > 0 ? "where" : "format",
+    });
   const { names, faceOf } = columnFaces(archive);
   const filter: Record<string, FilterCondition[]> = {};
   for (const each of where) {
     const conditions = filter[each.column] ?? [];
     filter[each.column] = [...conditions, conditionOf(each, faceOf(each.column).dtype)];
   }
-  const columns = column ?? names;
-  const options = { columns, filter, limit: head, statistics: damaged === undefined || damaged === "stop" };
   const onPlan = ({ damage }: ScanPlan): void => {
     if (damage !== undefined) context.message(`the index is not used: ${damage.message}`);
   };
-  return foundSources(columns.map(faceOf), ({ signal, onProgress }) =>
-    archive.scan({ ...options, signal, onProgress, onPlan }),
-  );
+  const statistics = damaged === undefined || damaged === "stop";
+  const scan = { columns: column ?? names, filter, limit: head, statistics, onPlan };
+  return { source: archive, scan, faceOf };
 }
 
 /** What a scan names as columns: those of a table, the fields of a struct, or the values of an array. */

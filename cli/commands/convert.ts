@@ -19,6 +19,7 @@ const TARGETS: readonly ConvertTarget[] = [
   "bcolz",
   "blz",
   "parquet",
+  "arrow",
 ];
 
 /** The options that decide what a conversion makes, and of what. */
@@ -27,7 +28,7 @@ export function addConversionOptions(command: Command): Command {
     .addOption(
       new Option(
         "--to <format>",
-        "format to write; by default what the name of DST says (.parquet, .npy, .blp, .bcolz, .blz), else zarr",
+        "format to write; by default what the name of DST says (.parquet, .arrow, .npy, .blp, .bcolz, .blz), else zarr",
       )
         .choices(TARGETS)
         .default("zarr"),
@@ -61,15 +62,18 @@ export function addConversionOptions(command: Command): Command {
     .addOption(
       new Option(
         "--strings <kind>",
-        "for Parquet: strings as UTF-8, or as bytes of a fixed length (default: utf8)",
+        "for Parquet and Arrow: strings as UTF-8, or as bytes of a fixed length (default: utf8)",
       ).choices(["utf8", "fixed"]),
     )
-    .option("--zipline", "for Parquet: the table has daily bars of zipline (default: seen by its attributes)")
-    .option("--no-zipline", "for Parquet: days and prices of zipline stay numbers")
+    .option(
+      "--zipline",
+      "for Parquet and Arrow: the table has daily bars of zipline (default: seen by its attributes)",
+    )
+    .option("--no-zipline", "for Parquet and Arrow: days and prices of zipline stay numbers")
     .addOption(
       new Option(
         "--prices <kind>",
-        "for Parquet: prices of zipline as thousandths, decimals or doubles (default: raw)",
+        "for Parquet and Arrow: prices of zipline as thousandths, decimals or doubles (default: raw)",
       ).choices(["raw", "decimal", "double"]),
     )
     .addOption(damagedOption())
@@ -146,6 +150,7 @@ Examples:
   superchunk convert bundles.zarr bundles --to bcolz --verify --report report.json
   superchunk convert prices prices.npy --to npy
   superchunk convert daily_equities.bcolz daily_equities.parquet --verify
+  superchunk convert daily_equities.bcolz daily_equities.arrow
   superchunk convert signal.blp signal.zr3 --to zarr3-transformer`,
     )
     .action(async (paths: string[], typed: TypedConvertFlags) => {
@@ -158,22 +163,21 @@ Examples:
 /** Formats by the end of a name. */
 const NAMED: ReadonlyMap<string, ConvertFlags["to"]> = new Map([
   ["parquet", "parquet"],
+  ["arrow", "arrow"],
+  ["feather", "arrow"],
   ["npy", "npy"],
   ["blp", "bloscpack"],
   ["bcolz", "bcolz"],
   ["blz", "blz"],
 ] as const);
 
-const VIA_PARQUET = 'write Parquet (a DST that ends in ".parquet"), which the programs that read it take too';
 const VIA_ZARR = 'write Zarr (a DST that ends in ".zarr"), from which xarray writes it';
 /** What to do where a name asks for a format that is not written. */
 const UNWRITTEN: ReadonlyMap<string, string> = new Map([
   ["csv", "superchunk cat SRC --format csv prints it"],
   ["tsv", "superchunk cat SRC --format csv prints it with commas"],
   ["json", "superchunk cat SRC --format json prints it"],
-  ["arrow", VIA_PARQUET],
-  ["feather", VIA_PARQUET],
-  ["orc", VIA_PARQUET],
+  ["orc", 'write Parquet (a DST that ends in ".parquet"), which the programs that read it take too'],
   ["npz", "write an .npy file for each array"],
   ["h5", VIA_ZARR],
   ["hdf5", VIA_ZARR],

@@ -24,7 +24,15 @@ import { alignRows, shapeText } from "./layout.ts";
 import { openingZarr } from "./opening-lines.ts";
 
 /** What can be written. */
-export type ConvertTarget = "zarr" | "zarr3-transformer" | "npy" | "bloscpack" | "bcolz" | "blz" | "parquet";
+export type ConvertTarget =
+  | "zarr"
+  | "zarr3-transformer"
+  | "npy"
+  | "bloscpack"
+  | "bcolz"
+  | "blz"
+  | "parquet"
+  | "arrow";
 
 /** The options of `convert` as they are typed. */
 export interface ConvertFlags {
@@ -69,7 +77,7 @@ export function toOptions(flags: ConvertFlags, context: Context): ConvertPathOpt
     dtype: flags.dtype === undefined ? undefined : readDType(flags.dtype),
     concat: flags.concat,
     parquet:
-      to === "parquet"
+      to === "parquet" || to === "arrow"
         ? {
             statistics: flags.statistics !== "none",
             compatible: flags.compatible,

@@ -18,7 +18,15 @@ import type { ZarrGroup } from "../zarr/read/group.ts";
 import type { ShardSizing } from "./plan/grid.ts";
 
 /** The formats that can be written. */
-export type ConvertFormat = "zarr" | "zarr3-transformer" | "npy" | "bloscpack" | "bcolz" | "blz" | "parquet";
+export type ConvertFormat =
+  | "zarr"
+  | "zarr3-transformer"
+  | "npy"
+  | "bloscpack"
+  | "bcolz"
+  | "blz"
+  | "parquet"
+  | "arrow";
 
 /** What decides the bytes of a Zarr result. */
 export interface LayoutOptions extends ShardSizing {
@@ -44,7 +52,7 @@ export interface LayoutOptions extends ShardSizing {
   readonly columns?: readonly string[] | undefined;
 }
 
-/** What decides the bytes of a Parquet file. */
+/** What decides the bytes of a Parquet file. `strings`, `zipline` and `prices` count for Arrow files too. */
 export interface ParquetOptions {
   /** False: no statistics, so that streams are carried over without a look at their values. Default true. */
   readonly statistics?: boolean | undefined;
@@ -74,7 +82,7 @@ export interface ConvertOptions
   readonly overwrite?: boolean | undefined;
   /** Read the whole result back and compare it with the source, before it becomes visible. */
   readonly verify?: boolean | undefined;
-  /** What decides the bytes of Parquet files. */
+  /** What decides the bytes of Parquet files, and the types of Arrow files. */
   readonly parquet?: ParquetOptions | undefined;
   /** What encodes chunks that cannot be copied (default: the calling thread). */
   readonly encoder?: ChunkEncoder | undefined;

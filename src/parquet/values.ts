@@ -23,7 +23,7 @@ export interface LeafValues {
 
 /** The values of a leaf in some rows. @throws BAD_FIELD for a value that the type cannot hold */
 export function leafValues(leaf: Leaf, rows: Uint8Array, rowBytes: number): LeafValues {
-  const items = gather(leaf, rows, rowBytes);
+  const items = leafItems(leaf, rows, rowBytes);
   const { conversion, dtype, itemSize } = leaf;
   switch (conversion.kind) {
     case "direct":
@@ -67,7 +67,11 @@ export function elementsOf(
 }
 
 /** The items of a leaf one after the other, little-endian. Rows that are nothing else are handed back as they are. */
-function gather({ dtype, offsets, itemSize }: Leaf, rows: Uint8Array, rowBytes: number): Uint8Array {
+export function leafItems(
+  { dtype, offsets, itemSize }: Leaf,
+  rows: Uint8Array,
+  rowBytes: number,
+): Uint8Array {
   const isBig = "byteOrder" in dtype && dtype.byteOrder === "big";
   if (offsets.length * itemSize === rowBytes) return isBig ? swapItems(rows.slice(), dtype) : rows;
   const count = rows.length / rowBytes;
@@ -102,27 +106,28 @@ const NAT = -(2n ** 63n);
 /** The upper half of NaT; the lower one is 0. */
 const NAT_HIGH = -0x8000_0000;
 
-/** For each value whether it is not NaT; undefined where none is. */
-function presentOf(values: BigInt64Array): Uint8Array | undefined {
-  const halves = new Int32Array(values.buffer, values.byteOffset, 2 * values.length);
+/** For each date of eight bytes 1 where it is not NaT, else 0; undefined where none is NaT. */
+export function presentOf(dates: Uint8Array): Uint8Array | undefined {
+  const halves = new Int32Array(...elementsOf(dates, 4));
+  const count = halves.length / 2;
   let present: Uint8Array | undefined;
-  for (let i = 0; i < values.length; i++) {
+  for (let i = 0; i < count; i++) {
     if (halves[2 * i + 1] !== NAT_HIGH || halves[2 * i] !== 0) continue;
-    present ??= new Uint8Array(values.length).fill(1);
+    present ??= new Uint8Array(count).fill(1);
     present[i] = 0;
   }
   return present;
 }
 
 function withoutNaT(values: BigInt64Array): LeafValues {
-  const present = presentOf(values);
+  const present = presentOf(bytesOf(values));
   if (present === undefined) return whole(bytesOf(values), 8);
   const kept = values.filter((value) => value !== NAT);
   return { bytes: bytesOf(kept), count: kept.length, present };
 }
 
 function multiplied(leaf: Leaf, values: BigInt64Array, factor: bigint): LeafValues {
-  const present = presentOf(values);
+  const present = presentOf(bytesOf(values));
   const kept = present === undefined ? values : values.filter((value) => value !== NAT);
   const out = new BigInt64Array(kept.length);
   for (let i = 0; i < kept.length; i++) {
@@ -150,7 +155,7 @@ function daysOf(
   values: BigInt64Array,
   { unit, scale }: { readonly unit: string; readonly scale: number },
 ): LeafValues {
-  const present = presentOf(values);
+  const present = presentOf(bytesOf(values));
   const kept = present === undefined ? values : values.filter((value) => value !== NAT);
   const out = new Int32Array(kept.length);
   for (let i = 0; i < kept.length; i++) {
@@ -226,4 +231,17 @@ function textValues(texts: readonly Uint8Array[]): LeafValues {
     to += 4 + text.length;
   }
   return { bytes, count: texts.length, present: undefined, texts };
+}
+
+const DECODER = new TextDecoder("utf-8", { fatal: true });
+
+/** True for bytes that are UTF-8. */
+export function isText(bytes: Uint8Array): boolean {
+  if (bytes.every((byte) => byte < 0x80)) return true;
+  try {
+    DECODER.decode(bytes);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -8,6 +8,7 @@
 import { at } from "../bytes/at.ts";
 import { SuperchunkError } from "../errors.ts";
 import { checkDType } from "../format/dtype.ts";
+import { mapAhead } from "../store/pool.ts";
 import { type ArraySlice, elementsOf, stridesOf, type ValuesOf } from "../values/selection.ts";
 import { type TypedValues, toValues } from "../values/values.ts";
 import {
@@ -85,8 +86,8 @@ export interface ScanBatch<Columns = ScanColumns> {
 
 /** Bytes of a column that are read at a time, about. */
 const WINDOW_BYTES = 4 << 20;
-/** Windows that are read at a time. */
-const AT_ONCE = 3;
+/** Windows that are read before they are asked for. */
+const AHEAD = 2;
 
 /** What is known of the columns of one handle: what its index says, and what earlier scans read. */
 interface Memory {
@@ -123,6 +124,13 @@ interface Scan {
   readonly step: number;
 }
 
+/** Rows that were found, with the bytes of each column. */
+export interface ScannedBytes {
+  /** Their numbers in the table. */
+  readonly rows: Float64Array;
+  readonly columns: readonly (ScannedColumn & { readonly bytes: Uint8Array })[];
+}
+
 /**
  * The rows of a table, or of an array, that a filter takes. What is read is remembered for this very object.
  *
@@ -133,33 +141,51 @@ export async function* scanRows<const Columns extends ScanColumns>(
   source: ScanTable | ScanArray,
   options: ScanRowsOptions<Columns> = {},
 ): AsyncGenerator<ScanBatch<Columns>> {
+  const { batches } = await scanBytes(source, options);
+  for await (const { rows, columns } of batches)
+    yield { rows, length: rows.length, columns: valuesOf(columns, rows.length) as ScannedValues<Columns> };
+}
+
+/** As {@link scanRows}: the columns, and then the bytes of their rows. */
+export async function scanBytes(
+  source: ScanTable | ScanArray,
+  options: ScanRowsOptions,
+): Promise<{ readonly columns: readonly ScannedColumn[]; readonly batches: AsyncGenerator<ScannedBytes> }> {
   const table = "names" in source ? source : tableOfArray(source);
-  const { signal, limit = Number.POSITIVE_INFINITY } = options;
+  const { limit = Number.POSITIVE_INFINITY } = options;
   if (limit !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(limit) && limit >= 0))
     throw new SuperchunkError("BAD_ARGUMENT", `limit ${limit} is not a number of rows`, {
       field: "limit",
       expected: "an integer from 0",
       found: limit,
     });
-  signal?.throwIfAborted();
+  options.signal?.throwIfAborted();
   const scan = await prepare(source, table, options);
+  return { columns: scan.output, batches: foundRows(scan, limit, options) };
+}
+
+async function* foundRows(
+  scan: Scan,
+  limit: number,
+  { signal, onProgress }: ScanRowsOptions,
+): AsyncGenerator<ScannedBytes> {
   let left = limit;
   if (left === 0) return;
   // Where few rows are wanted, hardly more should be read.
-  const atOnce = limit === Number.POSITIVE_INFINITY ? AT_ONCE : 1;
-  for await (const { span, hits, values } of inOrder(
-    windowsOf(scan),
-    atOnce,
-    (span, call) => readWindow(scan, span, limit, call),
-    signal,
-  )) {
+  const ahead = limit === Number.POSITIVE_INFINITY ? AHEAD : 0;
+  const read = (span: Span, call: AbortSignal): Promise<Found> => readWindow(scan, span, limit, call);
+  for await (const { span, hits, values } of mapAhead(windowsOf(scan), ahead, read, signal)) {
     const count = Math.min(left, hits.length);
     if (count > 0) {
       const rows = Float64Array.from(hits.subarray(0, count), (hit) => span.from + hit);
-      yield { rows, length: count, columns: valuesOf(scan.output, values, count) as ScannedValues<Columns> };
+      const columns = scan.output.flatMap((column) => {
+        const bytes = values.get(column.name);
+        return bytes === undefined ? [] : [{ ...column, bytes: bytes.subarray(0, count * column.size) }];
+      });
+      yield { rows, columns };
       left -= count;
     }
-    options.onProgress?.({ done: span.to, total: scan.rows });
+    onProgress?.({ done: span.to, total: scan.rows });
     if (left === 0) return;
   }
 }
@@ -438,44 +464,11 @@ function partOf(
   return valuesOfRows(column, bytes.subarray(first * column.size, end * column.size));
 }
 
-function valuesOf(
-  columns: readonly ScannedColumn[],
-  found: ReadonlyMap<string, Uint8Array>,
-  count: number,
-): Record<string, ArraySlice> {
+function valuesOf(columns: ScannedBytes["columns"], count: number): Record<string, ArraySlice> {
   const values: Record<string, ArraySlice> = Object.create(null);
-  for (const { name, dtype, rowShape, size } of columns) {
-    const bytes = found.get(name);
-    if (bytes === undefined) continue;
+  for (const { name, dtype, rowShape, bytes } of columns) {
     const shape = [count, ...rowShape];
-    const data = toValues(bytes.subarray(0, count * size), dtype, elementsOf(shape));
-    values[name] = { data, shape, stride: stridesOf(shape) };
+    values[name] = { data: toValues(bytes, dtype, elementsOf(shape)), shape, stride: stridesOf(shape) };
   }
   return values;
-}
-
-/** The results of tasks in their order, while some are under way. */
-async function* inOrder<T, R>(
-  tasks: Iterable<T>,
-  atOnce: number,
-  run: (task: T, signal: AbortSignal) => Promise<R>,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<R> {
-  const ended = new AbortController();
-  const call = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal]);
-  const under: Promise<R>[] = [];
-  try {
-    for (const task of tasks) {
-      call.throwIfAborted();
-      const running = run(task, call);
-      running.catch(() => undefined); // thrown when its turn comes
-      under.push(running);
-      const first = under.length >= atOnce ? under.shift() : undefined;
-      if (first !== undefined) yield await first;
-    }
-    for (let first = under.shift(); first !== undefined; first = under.shift()) yield await first;
-  } finally {
-    ended.abort();
-    await Promise.allSettled(under);
-  }
 }

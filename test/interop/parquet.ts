@@ -1,4 +1,4 @@
-/** Tables and arrays that became Parquet are read by its readers, with the values of their producers. */
+/** Tables and arrays that became Parquet or Arrow are read by their readers, with the values of their producers. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import type { CompressorName, Shuffle } from "../../src/codec/types.ts";
@@ -11,6 +11,10 @@ import type { PeerName } from "./peers.ts";
 import type { Suite } from "./suite.ts";
 
 const READERS = ["pyarrow", "duckdb", "polars", "fastparquet"] as const satisfies readonly PeerName[];
+
+/** Those that read Arrow too. */
+const ARROW_READERS: readonly PeerName[] = ["pyarrow", "polars"];
+const FORMATS = ["parquet", "arrow"] as const;
 
 /** A column of a file, and what its values are. */
 interface ParquetJob {
@@ -76,9 +80,11 @@ async function makeJobs(folder: string): Promise<ParquetJob[]> {
   const store = new FileStore(folder);
   const jobs: ParquetJob[] = [];
   const toJob = async (name: string, job: Omit<ParquetJob, "path" | "column">): Promise<void> => {
-    const path = join(folder, `${name}.parquet`);
-    await convert(join(folder, name), path, { to: "parquet", verify: true, threads: 0 });
-    jobs.push({ path, column: "value", ...job });
+    for (const to of FORMATS) {
+      const path = join(folder, `${name}.${to}`);
+      await convert(join(folder, name), path, { to, verify: true, threads: 0 });
+      jobs.push({ path, column: "value", ...job });
+    }
   };
   for (const dtype of DTYPES)
     for (const [cname, shuffle] of SETTINGS) {
@@ -106,17 +112,19 @@ async function corpusJobs(folder: string): Promise<ParquetJob[]> {
   const jobs: ParquetJob[] = [];
   for (const row of loadArchives()) {
     if (row.refuse || row.kind === "bytes" || row.shape.length === 0) continue;
-    const path = join(folder, `${row.path.replaceAll("/", "-")}.parquet`);
-    // Days of zipline stay what they were: the hashes are of numbers.
-    await convert(row.file, path, { to: "parquet", verify: true, threads: 0, parquet: { zipline: false } });
     const source = await open(row.file);
     const isTable = source.kind === "table" || (source.kind === "array" && source.columnNames.length > 0);
     await source.close();
-    if (row.kind === "table")
-      for (const [column, { dtype, shape, sha256 }] of Object.entries(row.columns))
-        jobs.push({ path, column, dtype, shape, sha256 });
-    else if (row.sha256 !== null && !isTable)
-      jobs.push({ path, column: "value", dtype: row.dtype, shape: row.shape, sha256: row.sha256 });
+    for (const to of FORMATS) {
+      const path = join(folder, `${row.path.replaceAll("/", "-")}.${to}`);
+      // Days of zipline stay what they were: the hashes are of numbers.
+      await convert(row.file, path, { to, verify: true, threads: 0, parquet: { zipline: false } });
+      if (row.kind === "table")
+        for (const [column, { dtype, shape, sha256 }] of Object.entries(row.columns))
+          jobs.push({ path, column, dtype, shape, sha256 });
+      else if (row.sha256 !== null && !isTable)
+        jobs.push({ path, column: "value", dtype: row.dtype, shape: row.shape, sha256: row.sha256 });
+    }
   }
   return jobs;
 }
@@ -125,10 +133,11 @@ export const parquet: Suite = {
   name: "parquet",
   peers: READERS,
   async run({ checks, folder, peer }) {
-    const jobs = [...(await corpusJobs(folder)), ...(await makeJobs(folder))];
+    const made = [...(await corpusJobs(folder)), ...(await makeJobs(folder))];
     for (const name of READERS) {
       const reader = peer(name);
       if (reader === undefined) continue;
+      const jobs = made.filter(({ path }) => path.endsWith(".parquet") || ARROW_READERS.includes(name));
       let refused = 0;
       for (const [i, answer] of (await reader.read(jobs)).entries()) {
         const job = jobs[i];

@@ -5,7 +5,8 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
-import { scan } from "../../scan/begin.ts";
+import type { ArrowOptions } from "../../scan/arrow-batches.ts";
+import { arrowBatches, scan } from "../../scan/begin.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import {
   type ArraySlice,
@@ -306,6 +307,10 @@ export class PlainArray extends ChunkedBase implements ArrayArchive {
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>> {
     return scan(this, options);
+  }
+
+  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
+    return arrowBatches(this, options);
   }
 }
 

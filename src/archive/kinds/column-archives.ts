@@ -7,7 +7,8 @@ import { at } from "../../bytes/at.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { DType, JsonValue } from "../../format/types.ts";
-import { scan } from "../../scan/begin.ts";
+import type { ArrowOptions } from "../../scan/arrow-batches.ts";
+import { arrowBatches, scan } from "../../scan/begin.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import type { ArraySlice, RunBatch, Selected, Selection } from "../../values/selection.ts";
 import { assertReadable, fieldSize } from "../../values/values.ts";
@@ -123,6 +124,10 @@ export class NestedArray extends ColumnArchive<NestedParts> implements ArrayArch
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>> {
     return scan(this, options);
+  }
+
+  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
+    return arrowBatches(this, options);
   }
 
   async *#slices(options: LongOptions): AsyncGenerator<ArraySlice> {
@@ -274,6 +279,10 @@ export class ColumnTable extends ColumnArchive<TableParts> implements TableArchi
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>> {
     return scan(this, options);
+  }
+
+  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
+    return arrowBatches(this, options);
   }
 
   async verify(options: LongOptions = {}): Promise<VerifyReport> {

@@ -11,7 +11,8 @@ import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import { objectOf, parseJson } from "../../format/json.ts";
 import { parseLayout, type RowSpan, type StoredLayout, VIEW_IS_BEHIND } from "../../format/layout.ts";
 import type { Dialect, DType, JsonObject, JsonValue } from "../../format/types.ts";
-import { scan } from "../../scan/begin.ts";
+import type { ArrowOptions } from "../../scan/arrow-batches.ts";
+import { arrowBatches, scan } from "../../scan/begin.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import { joinKey } from "../../store/key.ts";
 import type { ReadableStore, StoreOptions } from "../../store/types.ts";
@@ -148,6 +149,9 @@ class LiveArray implements ArrayArchive {
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>> {
     return scan(this, options);
+  }
+  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
+    return arrowBatches(this, options);
   }
   chunkPlaces(
     first = 0,

@@ -2,6 +2,7 @@
 import type { Compressor, Shuffle } from "../../codec/types.ts";
 import type { RowSpan } from "../../format/layout.ts";
 import type { ChecksumName, Dialect, DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
+import type { ArrowOptions } from "../../scan/arrow-batches.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import type { ObjectInfo, ReadableStore, StoreOptions } from "../../store/types.ts";
 import type { ArraySlice, Selected, Selection, ValueTypes } from "../../values/selection.ts";
@@ -290,6 +291,8 @@ export interface ReadableArray<Types extends ValueTypes = ValueTypes> extends Re
   scan<const Columns extends ScanColumns = readonly string[]>(
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>>;
+  /** The same rows as a stream of Arrow. See {@link ReadableTable.arrowBatches}. */
+  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array>;
   /** Stored chunks, in order. */
   listChunks(options?: LongOptions): AsyncIterable<ReadableChunk>;
   /** Chunks that are not stored; absent where every chunk is, as in archives. */
@@ -316,6 +319,14 @@ export interface ReadableTable extends ReadableBase {
   scan<const Columns extends ScanColumns = readonly string[]>(
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>>;
+  /**
+   * The rows that a filter takes as a stream of Arrow (IPC): first the schema, then a message for each batch, last the end. Each piece
+   * is whole, so that `tableFromIPC(pieces)` of flechette and `RecordBatchReader.from(pieces)` of apache-arrow take the values where
+   * they lie.
+   *
+   * @throws UNSUPPORTED for a dtype without a type in Arrow, and for a string that is not UTF-8; the codes of `scan`
+   */
+  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array>;
 }
 
 interface ArchiveBase extends ReadableBase {

@@ -23,6 +23,7 @@ import type {
   Target,
 } from "../pipeline.ts";
 import { archiveItem, collectItems, findColumns, findNodes, isArchive, zarrItems } from "../sources/items.ts";
+import { ARROW } from "../targets/arrow.ts";
 import { BCOLZ } from "../targets/bcolz.ts";
 import { BLOSCPACK } from "../targets/bloscpack.ts";
 import { columnTarget } from "../targets/column-target.ts";
@@ -208,6 +209,7 @@ const TARGETS: { readonly [format in ConvertFormat]: Target } = {
   bcolz: columnTarget(BCOLZ),
   blz: columnTarget(BLZ),
   parquet: columnTarget(PARQUET),
+  arrow: columnTarget(ARROW),
 };
 
 /** The target of a format. Throws `BAD_ARGUMENT` for one that is not known. */

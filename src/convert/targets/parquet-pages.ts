@@ -15,7 +15,7 @@ import type { JoinableCodec, StreamPiece } from "../../parquet/join-streams.ts";
 import { pageLevels } from "../../parquet/levels.ts";
 import type { ColumnSchema, Leaf } from "../../parquet/schema.ts";
 import { statisticsOf } from "../../parquet/statistics.ts";
-import { type LeafValues, leafValues } from "../../parquet/values.ts";
+import { isText, type LeafValues, leafValues } from "../../parquet/values.ts";
 import { placeFailure } from "../failure.ts";
 import type { TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
@@ -226,18 +226,6 @@ function encodedPage(file: FileColumn, leaf: Leaf, rows: Uint8Array, context: Ta
     ...page,
     ...body,
   }));
-}
-
-const DECODER = new TextDecoder("utf-8", { fatal: true });
-
-function isText(bytes: Uint8Array): boolean {
-  if (bytes.every((byte) => byte < 0x80)) return true;
-  try {
-    DECODER.decode(bytes);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** The body of a page: a Blosc chunk of one block is made of the values, and its streams are taken. */

@@ -7,18 +7,14 @@
 
 import { schemaMessage, schemaTable } from "../../arrow/schema.ts";
 import { at } from "../../bytes/at.ts";
-import { formatDType } from "../../format/dtype.ts";
-import { stringifyJson } from "../../format/json.ts";
-import type { JsonValue } from "../../format/types.ts";
 import { joinableCodec } from "../../parquet/blosc-pages.ts";
-import { type Page, ParquetFile, PRODUCER_VERSION } from "../../parquet/file.ts";
+import { type Page, ParquetFile } from "../../parquet/file.ts";
 import type { JoinableCodec } from "../../parquet/join-streams.ts";
-import { columnSchema, type Leaf, type SchemaOptions } from "../../parquet/schema.ts";
-import { isDailyBars } from "../../scan/daily-bars.ts";
 import type { ConvertOptions, TaskContext } from "../pipeline.ts";
 import type { Column } from "../sources/columns.ts";
 import type { ColumnFormat, Piece } from "./column-target.ts";
 import { type FileColumn, pagesOf, rowCount, WHY_NOT_SPLIT } from "./parquet-pages.ts";
+import { metadataOf, pandasMetadata, tableColumn, typeSettings } from "./table-columns.ts";
 
 /** Rows of a group, as far as chunks allow. */
 const GROUP_ROWS = 1 << 20;
@@ -26,20 +22,15 @@ const GROUP_ROWS = 1 << 20;
 const SMALL = 8192;
 /** … so many bytes at a time. */
 const PIECE = 1 << 20;
-/** The name of the column of an array that has none. */
-const ONLY_COLUMN = "value";
-
 /** Parquet. */
 export const PARQUET: ColumnFormat = {
   format: "parquet",
   ending: ".parquet",
   holdsTables: true,
-  settings: ({ parquet }) => ({
-    statistics: parquet?.statistics ?? true,
-    compatible: parquet?.compatible ?? false,
-    strings: parquet?.strings ?? "utf8",
-    zipline: parquet?.zipline ?? null,
-    prices: parquet?.prices ?? "raw",
+  settings: (options) => ({
+    statistics: options.parquet?.statistics ?? true,
+    compatible: options.parquet?.compatible ?? false,
+    ...typeSettings(options),
   }),
   whyRecoded: () => undefined,
   describe: describePlan,
@@ -63,33 +54,9 @@ function fileColumns(piece: Piece, options: ConvertOptions): FileColumn[] {
   return piece.columns.map((column) => fileColumn(column, piece, options));
 }
 
-const PRICES: readonly string[] = ["open", "high", "low", "close"];
-
-/** True for daily bars of zipline, as the caller says, or by the attributes that zipline looks rows up with. */
-function isZipline({ table }: Piece, { parquet }: ConvertOptions): boolean {
-  if (table === undefined || parquet?.zipline === false) return false;
-  return parquet?.zipline === true || isDailyBars(table.names, table.attrs);
-}
-
-/** What a column of zipline becomes; undefined where it stays a number. */
-function ziplineType(name: string, { parquet }: ConvertOptions): SchemaOptions["as"] {
-  if (name === "day") return "day";
-  const prices = parquet?.prices ?? "raw";
-  return PRICES.includes(name) && prices !== "raw" ? prices : undefined;
-}
-
 function fileColumn(column: Column, piece: Piece, options: ConvertOptions): FileColumn {
   const { parquet = {} } = options;
-  const [, ...rowShape] = column.shape;
-  const as = isZipline(piece, options) ? ziplineType(column.name, options) : undefined;
-  const schema = columnSchema(
-    column.name || ONLY_COLUMN,
-    column.dtype,
-    rowShape,
-    { strings: parquet.strings, as },
-    column.path,
-  );
-  const rowBytes = rowShape.reduce((product, n) => product * n, column.dtype.itemSize);
+  const { schema, rowBytes } = tableColumn(column, piece, options);
   // DuckDB knows BYTE_STREAM_SPLIT of numbers alone, not of bytes of a fixed length.
   const mayBeSplit = schema.leaves.every(({ kind }) =>
     parquet.compatible === true ? kind === "float" || kind === "double" : kind !== "half" && kind !== "fixed",
@@ -176,60 +143,15 @@ async function* fileBytes(
     context.note(
       `column "${path.join(".")}": its strings are not all UTF-8, so that it is a column of bytes`,
     );
-  const described = new Map([...metadata, ...readerMetadata(columns, notText)]);
+  const schemas = columns.map(({ schema }) => schema.node);
+  const message = schemaMessage(schemaTable(schemas, notText));
+  const described = new Map([
+    ...metadata,
+    ["pandas", pandasMetadata(columns, rowCount(columns), notText)],
+    ["ARROW:schema", btoa(Array.from(message, (byte) => String.fromCharCode(byte)).join(""))],
+  ]);
   for (const bytes of file.end(described, notText)) gathered.add(bytes);
   yield gathered.take();
-}
-
-/** What pyarrow and pandas look for, so that they give back the types. */
-function readerMetadata(
-  columns: readonly FileColumn[],
-  notText: ReadonlySet<Leaf>,
-): readonly (readonly [key: string, value: string])[] {
-  const message = schemaMessage(
-    schemaTable(
-      columns.map(({ schema }) => schema.node),
-      notText,
-    ),
-  );
-  const described = columns.map(({ column, schema: { node } }) => {
-    const [pandas, numpy] = pandasType(column, "leaf" in node && notText.has(node.leaf));
-    return { name: node.name, field_name: node.name, pandas_type: pandas, numpy_type: numpy, metadata: null };
-  });
-  const index = { kind: "range", name: null, start: 0, stop: rowCount(columns), step: 1 };
-  const pandas = {
-    index_columns: [index],
-    column_indexes: [],
-    columns: described,
-    creator: { library: "superchunk", version: PRODUCER_VERSION },
-    pandas_version: "1.0.0",
-  };
-  return [
-    ["pandas", stringifyJson(pandas)],
-    ["ARROW:schema", btoa(Array.from(message, (byte) => String.fromCharCode(byte)).join(""))],
-  ];
-}
-
-/** The names of a type in the metadata of pandas: its own, and numpy's. */
-function pandasType({ dtype, shape }: Column, isBytes: boolean): readonly [pandas: string, numpy: string] {
-  if (shape.length > 1) return ["list", "object"];
-  switch (dtype.kind) {
-    case "int":
-    case "uint":
-    case "float":
-      return [`${dtype.kind}${8 * dtype.itemSize}`, `${dtype.kind}${8 * dtype.itemSize}`];
-    case "bool":
-      return ["bool", "bool"];
-    case "datetime":
-      return ["Y", "M", "W", "D"].includes(dtype.unit) ? ["date", "object"] : ["datetime", "datetime64[ns]"];
-    case "timedelta":
-      return ["timedelta", "timedelta64[ns]"];
-    case "bytes":
-    case "unicode":
-      return [isBytes ? "bytes" : "unicode", "object"];
-    default:
-      return ["object", "object"];
-  }
 }
 
 interface ColumnPart {
@@ -318,23 +240,4 @@ class Gathered {
     this.length = 0;
     return out;
   }
-}
-
-/** Attributes, and what the types do not say. */
-function metadataOf(piece: Piece, options: ConvertOptions): Map<string, string> {
-  const { columns, table } = piece;
-  const metadata = new Map<string, string>();
-  const attrs = table?.attrs ?? columns[0]?.attrs ?? {};
-  for (const [name, value] of Object.entries(attrs)) metadata.set(name, stringifyJson(value));
-  const described = columns.map(({ name, dtype, shape, attrs: own, fillValue }) => ({
-    name: name || ONLY_COLUMN,
-    dtype: formatDType(dtype) as JsonValue,
-    shape,
-    ...(table === undefined || Object.keys(own).length === 0 ? {} : { attrs: own }),
-    ...(fillValue === undefined ? {} : { fill_value: fillValue }),
-  }));
-  if (isZipline(piece, options) && (options.parquet?.prices ?? "raw") === "raw")
-    metadata.set("zipline.price_scale", "1000");
-  metadata.set("superchunk", stringifyJson({ columns: described } as unknown as JsonValue));
-  return metadata;
 }

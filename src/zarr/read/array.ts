@@ -11,7 +11,8 @@ import { fillResult, type PrepareMemory } from "../../bytes/allocate.ts";
 import { at } from "../../bytes/at.ts";
 import { isSuperchunkError, SuperchunkError } from "../../errors.ts";
 import type { DType, JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
-import { scan } from "../../scan/begin.ts";
+import type { ArrowOptions } from "../../scan/arrow-batches.ts";
+import { arrowBatches, scan } from "../../scan/begin.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import { runPooled } from "../../store/pool.ts";
 import type { ReadableStore } from "../../store/types.ts";
@@ -303,6 +304,10 @@ export class ZarrArray implements ReadableArray {
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>> {
     return scan(this, options);
+  }
+
+  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
+    return arrowBatches(this, options);
   }
 
   /** The chunks that are stored, with their places and sizes, without reading them. */

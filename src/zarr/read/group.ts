@@ -3,7 +3,8 @@ import type { LongOptions, OpenOptions, VerifyReport } from "../../archive/kinds
 import { joinReports } from "../../archive/kinds/verify.ts";
 import { SuperchunkError } from "../../errors.ts";
 import type { JsonObject, JsonValue, ZarrDialect } from "../../format/types.ts";
-import { scan } from "../../scan/begin.ts";
+import type { ArrowOptions } from "../../scan/arrow-batches.ts";
+import { arrowBatches, scan } from "../../scan/begin.ts";
 import type { ScanBatch, ScanColumns, ScanRowsOptions } from "../../scan/scan.ts";
 import type { ReadableStore } from "../../store/types.ts";
 import type { GroupModel } from "../document/model.ts";
@@ -129,6 +130,10 @@ export class GroupArrays extends ZarrGroup {
     options?: ScanRowsOptions<Columns>,
   ): AsyncGenerator<ScanBatch<Columns>> {
     return scan(this, options);
+  }
+
+  arrowBatches(options?: ArrowOptions): AsyncGenerator<Uint8Array> {
+    return arrowBatches(this, options);
   }
 
   override async storedBytes(options: OpenOptions = {}): Promise<number> {

@@ -1,4 +1,4 @@
-/** Every archive of the corpus becomes Parquet, whatever the options; hyparquet reads the same values. */
+/** Every archive of the corpus becomes Parquet and Arrow, whatever the options; hyparquet and flechette read the same values. */
 import { describe, expect, test } from "vitest";
 import { MemoryStore } from "../../../src/store/memory.ts";
 import { convert } from "../../../src/zarr.ts";
@@ -19,5 +19,13 @@ describe.each(rows)("$path", ({ path }) => {
     );
     expect(result).toMatchObject({ nbytes: source.nbytes, verified: true });
     expect(await store.stat("out.parquet")).toBeDefined();
+  });
+
+  test.each([{}, { strings: "fixed" }] as const)("has the same values as Arrow with %o", async (parquet) => {
+    const source = await openFixture(path);
+    const store = new MemoryStore();
+    const options = { to: "arrow", parquet, verify: true } as const;
+    const result = await convert(source, { store, path: "out.arrow" }, options);
+    expect(result).toMatchObject({ nbytes: source.nbytes, verified: true });
   });
 });

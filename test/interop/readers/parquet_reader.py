@@ -1,4 +1,4 @@
-"""Reads a column of a Parquet file with pyarrow, DuckDB, Polars or fastparquet, whose name is the argument.
+"""Reads a column of a Parquet or Arrow file with pyarrow, DuckDB, Polars or fastparquet, whose name is the argument.
 
 The values come back in the numpy dtype of the source, so that their hash is that of the source's bytes.
 """
@@ -15,8 +15,11 @@ TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 def read_table(path):
     if READER == "pyarrow":
+        import pyarrow.feather
         import pyarrow.parquet
 
+        if path.endswith(".arrow"):
+            return pyarrow.feather.read_table(path)
         return pyarrow.parquet.read_table(path)
     if READER == "duckdb":
         import duckdb
@@ -26,7 +29,8 @@ def read_table(path):
     if READER == "polars":
         import polars
 
-        return polars.read_parquet(path).to_arrow()
+        read = polars.read_ipc if path.endswith(".arrow") else polars.read_parquet
+        return read(path).to_arrow()
     import fastparquet
 
     return pa.Table.from_pandas(fastparquet.ParquetFile(path).to_pandas(), preserve_index=False)

@@ -1,0 +1,68 @@
+/** Arrow's IPC files (Feather 2): one for each table, or for an array by itself, with a record batch for each run of chunks. */
+import { ArrowWriter, type BatchColumn } from "../../arrow/record-batch.ts";
+import type { ConvertOptions } from "../pipeline.ts";
+import type { ColumnFormat, Piece, PieceContext } from "./column-target.ts";
+import { metadataOf, pandasMetadata, type TableColumn, tableColumn, typeSettings } from "./table-columns.ts";
+
+/** Rows of a batch have about so many bytes. */
+const BATCH_BYTES = 8 << 20;
+
+/** Arrow. Its values are not compressed, so that readers map them into memory: they are always decoded. */
+export const ARROW: ColumnFormat = {
+  format: "arrow",
+  ending: ".arrow",
+  holdsTables: true,
+  settings: typeSettings,
+  whyRecoded: () => undefined,
+
+  async write(piece, context) {
+    const columns = tableColumns(piece, context.options);
+    for (const { schema } of columns) for (const note of schema.notes) context.note(note);
+    const { store, options, signal } = context;
+    await store.put(piece.key, fileBytes(columns, piece, context), {
+      ifAbsent: options.overwrite !== true,
+      signal,
+    });
+  },
+
+  async compare(piece, { store, options, signal }) {
+    const { compareArrow } = await import("./arrow-compare.ts");
+    await compareArrow(tableColumns(piece, options), store, piece.key, signal);
+  },
+};
+
+function tableColumns(piece: Piece, options: ConvertOptions): TableColumn[] {
+  return piece.columns.map((column) => tableColumn(column, piece, options));
+}
+
+async function* fileBytes(
+  columns: readonly TableColumn[],
+  piece: Piece,
+  context: PieceContext,
+): AsyncGenerator<Uint8Array> {
+  const [rows = 1] = columns[0]?.column.shape ?? [];
+  const metadata = metadataOf(piece, context.options);
+  metadata.set("pandas", pandasMetadata(columns, rows));
+  const nodes = columns.map(({ schema }) => schema.node);
+  const writer = new ArrowWriter(nodes, "file", metadata);
+  yield writer.start();
+  const step = batchRows(columns);
+  for (let first = 0; first < rows; first += step) {
+    const end = Math.min(rows, first + step);
+    const batch: BatchColumn[] = [];
+    for (const { column, schema, rowBytes } of columns) {
+      const bytes = await column.rows(first, end, context.signal);
+      batch.push({ node: schema.node, rows: bytes, rowBytes });
+      context.advance(bytes.length);
+    }
+    yield writer.batch(batch, end - first);
+  }
+  yield writer.end();
+}
+
+/** Whole chunks of the column with the longest ones, as many as make a batch. */
+function batchRows(columns: readonly TableColumn[]): number {
+  const longest = Math.max(1, ...columns.map(({ column }) => column.chunks?.chunkLength ?? 1));
+  const widest = Math.max(1, ...columns.map(({ rowBytes }) => rowBytes));
+  return Math.max(1, Math.floor(BATCH_BYTES / widest / longest)) * longest;
+}

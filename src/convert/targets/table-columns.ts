@@ -1,0 +1,119 @@
+/**
+ * Columns of tables in the types of Parquet and Arrow, and what is said of them beside their types.
+ *
+ * Knows sources, dates and prices of zipline; must not know files. @see docs/parquet-format.md [PM]
+ */
+import { formatDType } from "../../format/dtype.ts";
+import { stringifyJson } from "../../format/json.ts";
+import type { JsonObject, JsonValue } from "../../format/types.ts";
+import { PRODUCER_VERSION } from "../../parquet/file.ts";
+import { type ColumnSchema, columnSchema, type Leaf, type SchemaOptions } from "../../parquet/schema.ts";
+import { isDailyBars } from "../../scan/daily-bars.ts";
+import type { ConvertOptions } from "../pipeline.ts";
+import type { Column } from "../sources/columns.ts";
+import type { Piece } from "./column-target.ts";
+
+/** The name of the column of an array that has none. */
+const ONLY_COLUMN = "value";
+
+/** A column, its type, and the bytes of a row. */
+export interface TableColumn {
+  readonly column: Column;
+  readonly schema: ColumnSchema;
+  readonly rowBytes: number;
+}
+
+/** The options that decide types, as the record of a conversion keeps them. */
+export function typeSettings({ parquet }: ConvertOptions): JsonObject {
+  return {
+    strings: parquet?.strings ?? "utf8",
+    zipline: parquet?.zipline ?? null,
+    prices: parquet?.prices ?? "raw",
+  };
+}
+
+/** A column as it is written. @throws UNSUPPORTED for a dtype without a type */
+export function tableColumn(column: Column, piece: Piece, options: ConvertOptions): TableColumn {
+  const [, ...rowShape] = column.shape;
+  const as = isZipline(piece, options) ? ziplineType(column.name, options) : undefined;
+  const types = { strings: options.parquet?.strings, as };
+  const schema = columnSchema(column.name || ONLY_COLUMN, column.dtype, rowShape, types, column.path);
+  return { column, schema, rowBytes: rowShape.reduce((product, n) => product * n, column.dtype.itemSize) };
+}
+
+const PRICES: readonly string[] = ["open", "high", "low", "close"];
+
+/** True for daily bars of zipline, as the caller says, or by the attributes that zipline looks rows up with. */
+function isZipline({ table }: Piece, { parquet }: ConvertOptions): boolean {
+  if (table === undefined || parquet?.zipline === false) return false;
+  return parquet?.zipline === true || isDailyBars(table.names, table.attrs);
+}
+
+/** What a column of zipline becomes; undefined where it stays a number. */
+function ziplineType(name: string, { parquet }: ConvertOptions): SchemaOptions["as"] {
+  if (name === "day") return "day";
+  const prices = parquet?.prices ?? "raw";
+  return PRICES.includes(name) && prices !== "raw" ? prices : undefined;
+}
+
+/** What pandas looks for, so that it gives back the types. */
+export function pandasMetadata(
+  columns: readonly TableColumn[],
+  rows: number,
+  notText: ReadonlySet<Leaf> = new Set(),
+): string {
+  const described = columns.map(({ column, schema: { node } }) => {
+    const [pandas, numpy] = pandasType(column, "leaf" in node && notText.has(node.leaf));
+    return { name: node.name, field_name: node.name, pandas_type: pandas, numpy_type: numpy, metadata: null };
+  });
+  const index = { kind: "range", name: null, start: 0, stop: rows, step: 1 };
+  const pandas = {
+    index_columns: [index],
+    column_indexes: [],
+    columns: described,
+    creator: { library: "superchunk", version: PRODUCER_VERSION },
+    pandas_version: "1.0.0",
+  };
+  return stringifyJson(pandas);
+}
+
+/** The names of a type in the metadata of pandas: its own, and numpy's. */
+function pandasType({ dtype, shape }: Column, isBytes: boolean): readonly [pandas: string, numpy: string] {
+  if (shape.length > 1) return ["list", "object"];
+  switch (dtype.kind) {
+    case "int":
+    case "uint":
+    case "float":
+      return [`${dtype.kind}${8 * dtype.itemSize}`, `${dtype.kind}${8 * dtype.itemSize}`];
+    case "bool":
+      return ["bool", "bool"];
+    case "datetime":
+      return ["Y", "M", "W", "D"].includes(dtype.unit) ? ["date", "object"] : ["datetime", "datetime64[ns]"];
+    case "timedelta":
+      return ["timedelta", "timedelta64[ns]"];
+    case "bytes":
+    case "unicode":
+      return [isBytes ? "bytes" : "unicode", "object"];
+    default:
+      return ["object", "object"];
+  }
+}
+
+/** Attributes, and what the types do not say. */
+export function metadataOf(piece: Piece, options: ConvertOptions): Map<string, string> {
+  const { columns, table } = piece;
+  const metadata = new Map<string, string>();
+  const attrs = table?.attrs ?? columns[0]?.attrs ?? {};
+  for (const [name, value] of Object.entries(attrs)) metadata.set(name, stringifyJson(value));
+  const described = columns.map(({ name, dtype, shape, attrs: own, fillValue }) => ({
+    name: name || ONLY_COLUMN,
+    dtype: formatDType(dtype) as JsonValue,
+    shape,
+    ...(table === undefined || Object.keys(own).length === 0 ? {} : { attrs: own }),
+    ...(fillValue === undefined ? {} : { fill_value: fillValue }),
+  }));
+  if (isZipline(piece, options) && (options.parquet?.prices ?? "raw") === "raw")
+    metadata.set("zipline.price_scale", "1000");
+  metadata.set("superchunk", stringifyJson({ columns: described } as unknown as JsonValue));
+  return metadata;
+}

@@ -1,0 +1,163 @@
+/** Compares values that a reader of Parquet or Arrow gives with the rows that they were made of. Knows what each value has become. */
+import { isEqual } from "../../bytes/arrays.ts";
+import { at } from "../../bytes/at.ts";
+import { SuperchunkError } from "../../errors.ts";
+import type { DType } from "../../format/types.ts";
+import type { Conversion, Leaf, SchemaNode } from "../../parquet/schema.ts";
+import { fromHalf } from "../../parquet/statistics.ts";
+import type { TableColumn } from "./table-columns.ts";
+
+/** The error for values that are not the source's. */
+export function differs(
+  path: string,
+  field: string,
+  {
+    expected,
+    found,
+    offset,
+  }: { readonly expected?: number; readonly found?: number; readonly offset?: number },
+): SuperchunkError {
+  const what = offset === undefined ? "" : ` from row ${offset} on of column "${field}"`;
+  return new SuperchunkError(
+    "BAD_FIELD",
+    `the values differ from those of the source${what}. Report it; the source is unchanged`,
+    { path, field, expected, found },
+  );
+}
+
+/**
+ * The first row that is not the source's.
+ *
+ * @param bytes rows as the source has them
+ * @param values what a reader gives for each row: dates as counts, strings as bytes, lists as arrays, structs as records
+ */
+export function firstDifference(
+  { schema: { node }, rowBytes }: TableColumn,
+  bytes: Uint8Array,
+  values: ArrayLike<unknown>,
+  rows: number,
+): number | undefined {
+  if (values.length !== rows) return Math.min(values.length, rows);
+  const isPlain = "leaf" in node && node.leaf.conversion.kind === "direct" && !isBigEndian(node.leaf.dtype);
+  if (isPlain && ArrayBuffer.isView(values) && values.byteLength === rows * rowBytes) {
+    const stored = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    if (isEqual(stored, bytes)) return undefined;
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let row = 0; row < rows; row++)
+    if (!isSame(node, { view, row: row * rowBytes, next: new Map() }, values[row])) return row;
+  return undefined;
+}
+
+/** A row of the source, and how many values of each leaf were compared. */
+interface SourceRow {
+  readonly view: DataView;
+  readonly row: number;
+  readonly next: Map<Leaf, number>;
+}
+
+function isSame(node: SchemaNode, row: SourceRow, found: unknown): boolean {
+  if ("leaf" in node) {
+    const { leaf } = node;
+    const index = row.next.get(leaf) ?? 0;
+    row.next.set(leaf, index + 1);
+    return isSameValue(leaf, row.view, row.row + at(leaf.offsets, index), found);
+  }
+  if (node.list === "outer") {
+    const element = childOf(childOf(node));
+    return Array.isArray(found) && found.every((each) => isSame(element, row, each));
+  }
+  const fields = found as Readonly<Record<string, unknown>> | null | undefined;
+  return fields != null && node.children.every((child) => isSame(child, row, fields[child.name]));
+}
+
+function childOf(node: SchemaNode): SchemaNode {
+  const [child] = "children" in node ? node.children : [];
+  return child ?? node;
+}
+
+function isBigEndian(dtype: DType): boolean {
+  return "byteOrder" in dtype && dtype.byteOrder === "big";
+}
+
+const NAT = -(2n ** 63n);
+
+function isSameValue(leaf: Leaf, view: DataView, place: number, found: unknown): boolean {
+  const { dtype, itemSize, kind, conversion, nullable } = leaf;
+  const little = !isBigEndian(dtype);
+  if (kind === "text" || kind === "fixed")
+    return found instanceof Uint8Array && isSameText(leaf, view, place, found, little);
+  if (dtype.kind === "bool") return found === (view.getUint8(place) !== 0);
+  if (dtype.kind === "float") return Object.is(floatAt(view, place, itemSize, little), found);
+  const value = integerAt(view, place, itemSize, dtype.kind !== "uint", little);
+  if (nullable && value === NAT) return found === null || found === undefined;
+  if (typeof found !== "number" && typeof found !== "bigint") return false;
+  return isSameCount(conversion, value, found);
+}
+
+/** A count as the source has it, and what it became, turned back. */
+function isSameCount(conversion: Conversion, value: bigint, found: number | bigint): boolean {
+  switch (conversion.kind) {
+    case "multiply":
+      return BigInt(found) === value * conversion.factor;
+    case "price":
+      // hyparquet gives decimals as numbers.
+      return Math.round(Number(found) * 1000) === Number(value);
+    case "days":
+      return unitsOf(conversion.unit, conversion.scale, Number(found)) === value;
+    default:
+      return BigInt(found) === value;
+  }
+}
+
+/** Days since 1970 in a unit of numpy's. */
+function unitsOf(unit: string, scale: number, days: number): bigint {
+  if (unit === "s") return BigInt(days) * 86_400n;
+  let count = days;
+  if (unit === "W") count = days / 7;
+  if (unit === "M" || unit === "Y") {
+    // Whole cycles of 400 years, which Date need not know.
+    const cycles = Math.floor(days / 146_097);
+    const date = new Date((days - cycles * 146_097) * 86_400_000);
+    const years = date.getUTCFullYear() - 1970 + 400 * cycles;
+    count = unit === "Y" ? years : 12 * years + date.getUTCMonth();
+  }
+  return BigInt(count / scale);
+}
+
+function floatAt(view: DataView, place: number, size: number, little: boolean): number {
+  if (size === 2) return fromHalf(view.getUint16(place, little));
+  return size === 4 ? view.getFloat32(place, little) : view.getFloat64(place, little);
+}
+
+function integerAt(view: DataView, place: number, size: number, signed: boolean, little: boolean): bigint {
+  if (size === 8) return signed ? view.getBigInt64(place, little) : view.getBigUint64(place, little);
+  const value =
+    size === 4
+      ? view.getUint32(place, little)
+      : size === 2
+        ? view.getUint16(place, little)
+        : view.getUint8(place);
+  return signed ? BigInt.asIntN(8 * size, BigInt(value)) : BigInt(value);
+}
+
+const ENCODER = new TextEncoder();
+
+function isSameText(
+  { itemSize, kind, conversion }: Leaf,
+  view: DataView,
+  place: number,
+  found: Uint8Array,
+  little: boolean,
+): boolean {
+  const bytes = new Uint8Array(view.buffer, view.byteOffset + place, itemSize);
+  if (kind === "fixed" && little) return isEqual(bytes, found);
+  let text = "";
+  if (conversion.kind !== "text" || conversion.isUnicode) {
+    for (let i = 0; i < itemSize; i += 4) text += String.fromCodePoint(view.getUint32(place + i, little));
+    return isEqual(ENCODER.encode(text.replace(/\0+$/, "")), found);
+  }
+  let end = itemSize;
+  while (end > 0 && bytes[end - 1] === 0) end--;
+  return isEqual(bytes.subarray(0, end), found);
+}
